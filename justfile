@@ -20,8 +20,14 @@ subsets:
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features rhai-runtime
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features wasm-runtime
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features sandboxed
+    RUSTFLAGS="-D warnings" cargo check --no-default-features --features http
+    RUSTFLAGS="-D warnings" cargo check --no-default-features --features json-schema
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features cli
     RUSTFLAGS="-D warnings" cargo check --all-features
+
+# How many crates each set of features brings
+crates:
+    .ci/crates
 
 # What it costs, against the floor and the peers
 bench *ARGS:

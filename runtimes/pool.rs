@@ -1,16 +1,17 @@
 //! Executes a language that runs in this process: a pool keeps idle states for reuse, and a run without a context gets its
 //! own.
 
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::LazyLock;
 use std::thread::available_parallelism;
 use std::time::Instant;
 
 use serde_json::Value;
 
+use super::idle_pool::IdlePool;
 use crate::error::Result;
 use crate::executor::{SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{SandboxReport, SkillContext};
-use crate::policy::{Limits, Watchdog};
+use crate::policy::{Limits, Permission, Watchdog};
 
 /// A compiled script, and how its language runs it.
 pub(super) trait Program: Send + Sync {
@@ -33,6 +34,11 @@ pub(super) trait Program: Send + Sync {
         true
     }
 
+    /// Permissions that the script itself requests.
+    fn requested_permissions(&self) -> Vec<Permission> {
+        Vec::new()
+    }
+
     /// Drops a state that cannot be reused.
     fn discard(&self, _state: Self::State) {}
 }
@@ -44,20 +50,13 @@ static PROCESSORS: LazyLock<usize> = LazyLock::new(|| available_parallelism().ma
 pub(super) struct PooledExecutor<P: Program> {
     skill: String,
     program: P,
-    idle: Mutex<Vec<P::State>>,
-    most_idle: usize,
+    idle: IdlePool<P::State>,
     watchdog: Watchdog,
 }
 
 impl<P: Program> PooledExecutor<P> {
     pub(super) fn new(skill: &str, program: P) -> Self {
-        Self {
-            skill: skill.to_owned(),
-            program,
-            idle: Mutex::default(),
-            most_idle: *PROCESSORS,
-            watchdog: Watchdog::new(),
-        }
+        Self { skill: skill.to_owned(), program, idle: IdlePool::new(*PROCESSORS), watchdog: Watchdog::new() }
     }
 
     fn run(&self, input: SkillInput, context: &SkillContext) -> Result<SkillOutput> {
@@ -65,7 +64,7 @@ impl<P: Program> PooledExecutor<P> {
         let mut state = self.checkout(context)?;
         let result = self.program.run(&mut state, &input.value_or_empty(), context);
         if self.program.reset_for_reuse(&mut state) {
-            self.checkin(state);
+            self.idle.checkin(state);
         } else {
             self.program.discard(state);
         }
@@ -74,26 +73,8 @@ impl<P: Program> PooledExecutor<P> {
     }
 
     fn checkout(&self, context: &SkillContext) -> Result<P::State> {
-        let mut idle = self.idle();
-        let fitting = idle
-            .iter()
-            .rposition(|state| self.program.supports_limits(state, context.limits()))
-            .map(|at| idle.remove(at));
-        drop(idle);
-        fitting.map_or_else(|| self.program.new_state(context), Ok)
-    }
-
-    /// Puts a state back. If the pool is full, the state that has been idle longest is removed.
-    fn checkin(&self, state: P::State) {
-        let mut idle = self.idle();
-        let outworn = (idle.len() == self.most_idle).then(|| idle.remove(0));
-        idle.push(state);
-        drop(idle);
-        drop(outworn);
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<P::State>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        let idle = self.idle.checkout(|state| self.program.supports_limits(state, context.limits()));
+        idle.map_or_else(|| self.program.new_state(context), Ok)
     }
 }
 
@@ -105,5 +86,9 @@ impl<P: Program> SkillExecutor for PooledExecutor<P> {
         let context = SkillContext::builder(&self.skill).build();
         let _armed = self.watchdog.arm(Instant::now() + context.limits().timeout, context.cancel());
         self.run(input, &context)
+    }
+
+    fn requested_permissions(&self) -> Vec<Permission> {
+        self.program.requested_permissions()
     }
 }

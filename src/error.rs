@@ -90,7 +90,7 @@ impl ErrorKind {
     }
 
     /// The kind of that name, or `None`.
-    pub fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         KINDS.into_iter().find(|(_, known, _)| *known == name).map(|(kind, ..)| kind)
     }
 
@@ -160,6 +160,7 @@ struct ErrorInner {
     location: Option<Location>,
     traceback: Vec<String>,
     violations: Vec<Violation>,
+    callees: Vec<String>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -173,6 +174,7 @@ impl SkillError {
             location: None,
             traceback: Vec::new(),
             violations: Vec::new(),
+            callees: Vec::new(),
             source: None,
         }))
     }
@@ -206,6 +208,12 @@ impl SkillError {
         self
     }
 
+    /// Adds the skills that were called on the way to the failure, outermost first. The message names them too.
+    pub(crate) fn with_callees(mut self, callees: Vec<String>) -> Self {
+        self.0.callees = callees;
+        self
+    }
+
     /// Adds the underlying error.
     pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.0.source = Some(Arc::new(source));
@@ -235,6 +243,11 @@ impl SkillError {
     /// The script's call stack, innermost frame first; empty if there was none.
     pub fn traceback(&self) -> &[String] {
         &self.0.traceback
+    }
+
+    /// The skills that were called on the way to the failure, outermost first.
+    pub(crate) fn callees(&self) -> &[String] {
+        &self.0.callees
     }
 
     /// The first violations of a contract; empty if there were none.

@@ -11,8 +11,34 @@ use serde_json::Value;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
 use crate::policy::Permission;
+use crate::suggestion::{closest, did_you_mean};
 
 /// Runs one script. Implementations keep no state from one run to the next.
+///
+/// A program can bring a language of its own by this trait; here one whose scripts are repeated back:
+///
+/// ```
+/// use metier::error::Result;
+/// use metier::executor::{SkillExecutor, SkillInput, SkillOutput};
+/// use metier::host::SkillContext;
+///
+/// struct Echo(String);
+///
+/// impl SkillExecutor for Echo {
+///     fn execute_with_context(&self, _: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput> {
+///         if let Some(context) = context {
+///             context.cancel().check()?;
+///         }
+///         Ok(SkillOutput { value: self.0.clone().into() })
+///     }
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let output = Echo("hello".to_owned()).execute(SkillInput::default())?;
+/// assert_eq!(output.value, "hello");
+/// # Ok(())
+/// # }
+/// ```
 pub trait SkillExecutor: Send + Sync {
     /// Runs as pure computation: default limits, no grants, no files.
     fn execute(&self, input: SkillInput) -> Result<SkillOutput> {
@@ -67,7 +93,13 @@ impl SkillRuntime {
         RUNTIMES[self as usize].1
     }
 
-    /// The runtime of a script by its file name: `sequence.json` is a sequence, an unknown extension is external.
+    /// Whether a file has the name of an Extism manifest, which names the modules of a plug-in.
+    pub(crate) fn is_plugin_manifest(path: &str) -> bool {
+        path.rsplit('/').next() == Some("plugin.json")
+    }
+
+    /// The runtime of a script by its file name: `sequence.json` is a sequence, `plugin.json` a plug-in, an unknown extension
+    /// is external.
     pub fn from_path(path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path);
         let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
@@ -77,6 +109,7 @@ impl SkillRuntime {
         match RUNTIMES.iter().find(known) {
             Some((runtime, ..)) => *runtime,
             None if name == "sequence.json" => Self::ToolSequence,
+            None if Self::is_plugin_manifest(path) => Self::Wasm,
             None => Self::External,
         }
     }
@@ -84,15 +117,15 @@ impl SkillRuntime {
     /// The runtime of a script in a skill that may name a runtime. A script that is not the skill's main one may be in another
     /// language, if its extension identifies one.
     pub fn for_script(path: &str, declared: Option<Self>, is_main: bool) -> Self {
-        let told = Self::from_path(path);
-        declared.filter(|_| is_main || told == Self::External).unwrap_or(told)
+        let by_extension = Self::from_path(path);
+        declared.filter(|_| is_main || by_extension == Self::External).unwrap_or(by_extension)
     }
 
     /// The runtime of the script's language by its extension, if the script cannot be in this runtime's language. A process may
     /// use any.
     pub fn conflicting_runtime(self, path: &str) -> Option<Self> {
-        let told = Self::from_path(path);
-        (told != self && ![self, told].contains(&Self::External)).then_some(told)
+        let by_extension = Self::from_path(path);
+        (by_extension != self && ![self, by_extension].contains(&Self::External)).then_some(by_extension)
     }
 }
 
@@ -103,8 +136,10 @@ impl FromStr for SkillRuntime {
         RUNTIMES.into_iter().find(|(_, known, _)| *known == name).map(|(runtime, ..)| runtime).ok_or_else(
             || {
                 let known = RUNTIMES.map(|(_, known, _)| known).join(", ");
+                let help = closest(name, RUNTIMES.map(|(_, known, _)| known))
+                    .map_or_else(|| format!("the runtimes are {known}"), did_you_mean);
                 SkillError::new(ErrorKind::InvalidSkill, format!("no runtime is called `{name}`"))
-                    .with_help(format!("the runtimes are {known}"))
+                    .with_help(help)
             },
         )
     }
@@ -183,6 +218,7 @@ mod tests {
             ("scripts/Main.LUAU", SkillRuntime::Lua),
             ("scripts/a.b.rhai", SkillRuntime::Rhai),
             ("scripts/sequence.json", SkillRuntime::ToolSequence),
+            ("scripts/plugin.json", SkillRuntime::Wasm),
             ("scripts/other.json", SkillRuntime::External),
             ("scripts/run", SkillRuntime::External),
             ("scripts.lua/run.py", SkillRuntime::External),

@@ -26,7 +26,7 @@
 //! - [`alloc_counter`]: a counting allocator, which a program installs to enforce Rhai's memory limit exactly.
 //! - [`host`]: the host API that a script calls on `ctx`: one table of functions and one scoped directory handle.
 //! - [`skill`]: parses `SKILL.md` text to a manifest, diagnostics and two verdicts, without accessing the disk.
-//! - [`executor`]: the trait a language implements; [`load`] compiles a script without an engine around it.
+//! - [`executor`]: the trait a language implements; [`ScriptLoader`] compiles a script without an engine around it.
 //! - [`registry`]: finds skills, resolves which skill a name means, and lists the catalog.
 //! - [`engine`]: the pipeline that combines them, with a blocking and an async API.
 //! - [`cases`]: runs the test cases of skills and judges the results.
@@ -39,6 +39,7 @@ pub mod alloc_counter;
 pub mod cases;
 pub mod engine;
 pub mod error;
+mod excerpt;
 pub mod executor;
 pub mod host;
 pub mod plan;
@@ -46,6 +47,7 @@ pub mod policy;
 pub mod registry;
 pub mod skill;
 pub mod strict_json;
+mod suggestion;
 pub mod unicode;
 
 // The languages are in a top-level folder beside `src/`, where a reader looks for them, and each needs only `executor`, `host`,
@@ -53,38 +55,35 @@ pub mod unicode;
 #[path = "../runtimes/mod.rs"]
 pub(crate) mod runtimes;
 
-/// Compiles a script without an engine around it; `unavailable` where this build lacks the runtime.
+/// Compiles a script without an engine around it, with the options that an engine would set.
 ///
-/// The executor applies limits and permissions from its context; nothing else of the engine's pipeline applies. WebAssembly
-/// modules are compiled by a helper program, as in an engine; see [`LoadOptions`] for programs without one.
-pub fn load(
-    runtime: executor::SkillRuntime,
-    script: &executor::Script,
-) -> error::Result<Box<dyn executor::SkillExecutor>> {
-    LoadOptions::new().load(runtime, script)
-}
-
-/// The same, with the helper program that starts external scripts and serves their `metier ctx`; see
-/// [`EngineBuilder::helper`](engine::EngineBuilder::helper).
-pub fn load_with_helper(
-    runtime: executor::SkillRuntime,
-    script: &executor::Script,
-    helper: impl Into<std::path::PathBuf>,
-) -> error::Result<Box<dyn executor::SkillExecutor>> {
-    LoadOptions::new().helper(helper).load(runtime, script)
-}
-
-/// Options to load a script without an engine around it.
+/// The executor applies the limits and permissions of its context; nothing else of the engine's pipeline applies. WebAssembly
+/// modules are compiled by a helper program, as in an engine, unless [`ScriptLoader::compile_in_process`] allows otherwise.
+///
+/// ```
+/// use metier::ScriptLoader;
+/// use metier::executor::{Script, SkillInput, SkillRuntime};
+/// use serde_json::json;
+///
+/// # fn main() -> metier::error::Result<()> {
+/// # if metier::supports(SkillRuntime::Lua).is_err() { return Ok(()); }
+/// let source = "return input.n * 2".as_bytes().into();
+/// let script = Script { skill: "double".into(), path: "double.lua".into(), folder: None, source, function: None };
+/// let executor = ScriptLoader::new().load(SkillRuntime::Lua, &script)?;
+/// assert_eq!(executor.execute(SkillInput::from(json!({"n": 21})))?.value, 42);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
-pub struct LoadOptions {
+pub struct ScriptLoader {
     helper: Option<std::path::PathBuf>,
     compile_in_process: bool,
     mode: policy::ExecutionMode,
     cancel: policy::CancelToken,
 }
 
-impl LoadOptions {
-    /// The same options as [`load`].
+impl ScriptLoader {
+    /// No helper program, in this process, never cancelled.
     pub fn new() -> Self {
         Self::default()
     }

@@ -96,7 +96,7 @@ impl<'de> Visitor<'de> for UniqueKeyVisitor {
         let mut object = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if object.contains_key(&key) {
-                return Err(A::Error::custom(format_args!("the key {key:?} stands twice")));
+                return Err(A::Error::custom(format_args!("the key {key:?} occurs twice")));
             }
             let UniqueKeyValue(value) = entries.next_value()?;
             object.insert(key, value);
@@ -205,8 +205,8 @@ mod tests {
                 "the integer 9999999999999999999999999999999999999999… does not fit into 64 bits",
             ),
             ("1e400", "number out of range"),
-            (r#"{"a": 1, "a": 2}"#, "the key \"a\" stands twice at line 1 column"),
-            (r#"[{"b": {"a": 1, "\u0061": 2}}]"#, "the key \"a\" stands twice"),
+            (r#"{"a": 1, "a": 2}"#, "the key \"a\" occurs twice at line 1 column"),
+            (r#"[{"b": {"a": 1, "\u0061": 2}}]"#, "the key \"a\" occurs twice"),
             (&deep, "recursion limit exceeded"),
             ("", "EOF while parsing a value"),
         ] {

@@ -336,11 +336,11 @@ impl Loaded {
             function,
         };
         let executor = match METIER {
-            Some(program) => metier::LoadOptions::new()
+            Some(program) => metier::ScriptLoader::new()
                 .helper(program)
                 .execution_mode(language.mode)
                 .load(language.runtime, &script),
-            None => metier::LoadOptions::new().compile_in_process(true).load(language.runtime, &script),
+            None => metier::ScriptLoader::new().compile_in_process(true).load(language.runtime, &script),
         };
         Ok(Self { executor: executor?, _folder: folder })
     }

@@ -150,7 +150,7 @@ fn run(module: &[u8], function: &str, input: Value) -> Result<Value> {
         source: module.into(),
         function: Some(function.into()),
     };
-    let executor = metier::LoadOptions::new().compile_in_process(true).load(SkillRuntime::Wasm, &script)?;
+    let executor = metier::ScriptLoader::new().compile_in_process(true).load(SkillRuntime::Wasm, &script)?;
     Ok(executor.execute_with_context(SkillInput::from(input), Some(&context))?.value)
 }
 

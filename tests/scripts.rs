@@ -74,7 +74,7 @@ fn the_command_of_shell_scripts_explains_itself() {
     let project = Project::new();
     let answer = project.metier(&["ctx", "read_file", "x"]);
     assert_eq!(answer.code, 3);
-    assert!(answer.stderr.contains("the host API is there for scripts"), "{answer:?}");
+    assert!(answer.stderr.contains("works only inside a script that metier runs in a sandbox"), "{answer:?}");
     let project = project.shell(
         "s",
         "metier ctx --help | head -1; metier ctx no_such; metier ctx head a.txt many; metier ctx --args x; exec 3< /dev/null; metier ctx stat .",

@@ -131,7 +131,7 @@ fn load(runtime: SkillRuntime, source: &str) -> Box<dyn SkillExecutor> {
         source: source.as_bytes().into(),
         function: None,
     };
-    metier::LoadOptions::new().compile_in_process(true).load(runtime, &script).unwrap()
+    metier::ScriptLoader::new().compile_in_process(true).load(runtime, &script).unwrap()
 }
 
 #[test]

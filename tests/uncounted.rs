@@ -57,7 +57,7 @@ fn child(source: &str) {
         function: None,
     };
     let context = SkillContext::builder("uncounted").limits(Limits::default().memory(LIMIT)).build();
-    let executor = metier::load(SkillRuntime::Rhai, &script).unwrap();
+    let executor = metier::ScriptLoader::new().load(SkillRuntime::Rhai, &script).unwrap();
     let ended = executor.execute_with_context(SkillInput::default(), Some(&context));
     if let Err(error) = &ended {
         eprintln!("{error}");

@@ -198,13 +198,13 @@ fn a_runtime_must_be_one_and_have_a_script() {
         let text = format!("---\nname: x\ndescription: d\nmetadata:\n  runtime: {runtime}\n---\n");
         Project::new()
             .file("x/SKILL.md", text)
-            .file("x/scripts/deep/main.lua", "")
+            .file("x/scripts/main.lua", "return 1")
             .file("x/scripts/run.py", "")
     };
     assert_eq!(codes_of_x(&with("lua")), [""; 0]);
     assert_eq!(codes_of_x(&with("external")), [""; 0]);
-    assert_eq!(codes_of_x(&with("wasm")), ["runtime-unfit warning 5:12"]);
-    assert_eq!(codes_of_x(&with("python")), ["runtime-unknown warning 5:12"]);
+    assert_eq!(codes_of_x(&with("wasm")), ["runtime-unfit error 5:12"]);
+    assert_eq!(codes_of_x(&with("python")), ["runtime-unknown error 5:12"]);
 }
 
 #[test]
@@ -350,14 +350,14 @@ fn a_script_of_another_language_than_is_named_is_no_plan_with_a_fault() {
     assert_eq!((&found["code"], &found["line"]), (&json!("entrypoint-unfit"), &json!(2)), "{answer:#}");
     assert_eq!(
         found["message"],
-        "the entrypoint `scripts/main.lua` is lua, and the runtime is tool-sequence in SKILL.md:5"
+        "the entrypoint `scripts/main.lua` is a script in lua, but the runtime is tool-sequence in SKILL.md:5"
     );
     assert_eq!(answer[0]["sequences"], json!([]), "{answer:#}");
     assert_eq!(answer[0]["valid"], false);
     let head =
         "---\nname: x\ndescription: d\nmetadata:\n  runtime: rhai\n  entrypoint: scripts/main.lua\n---\n";
     let alone = Project::new().file("x/SKILL.md", head).file("x/scripts/main.lua", "return 1");
-    assert_eq!(crate::codes_of_x(&alone), ["runtime-unfit warning 5:12"]);
+    assert_eq!(crate::codes_of_x(&alone), ["runtime-unfit error 5:12"]);
 }
 
 #[test]

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use metier::LoadOptions;
+use metier::ScriptLoader;
 use metier::engine::{Engine, Invocation};
-use metier::error::ErrorKind;
+use metier::error::{ErrorKind, SkillError};
 use metier::executor::{Script, SkillRuntime};
 use metier::policy::{CancelToken, Limits, SandboxLevel};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 #[path = "support/hostile_modules.rs"]
@@ -106,7 +107,7 @@ fn a_small_module_is_compiled_by_the_helper_and_runs() {
 #[test]
 fn what_is_wrong_with_a_module_is_said_by_the_helper_with_its_place() {
     let load = |module: &str| {
-        LoadOptions::new().helper(HELPER).load(SkillRuntime::Wasm, &script(module)).err().unwrap()
+        ScriptLoader::new().helper(HELPER).load(SkillRuntime::Wasm, &script(module)).err().unwrap()
     };
     let error = load("(module\n  (func (i32.nonsense)))");
     let place = error.location().unwrap();
@@ -118,7 +119,7 @@ fn what_is_wrong_with_a_module_is_said_by_the_helper_with_its_place() {
 #[test]
 fn a_program_without_a_helper_compiles_nothing_unless_it_is_allowed_to() {
     let small = script(SMALL);
-    let error = metier::load(SkillRuntime::Wasm, &small).err().unwrap();
+    let error = metier::ScriptLoader::new().load(SkillRuntime::Wasm, &small).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.help().unwrap().contains("helper_main"), "{error:?}");
     let project = project(SMALL);
@@ -128,14 +129,14 @@ fn a_program_without_a_helper_compiles_nothing_unless_it_is_allowed_to() {
         ErrorKind::Unavailable
     );
     assert_eq!(engine(true).run(Invocation::new("hostile")).result.unwrap(), 7);
-    assert!(LoadOptions::new().compile_in_process(true).load(SkillRuntime::Wasm, &small).is_ok());
+    assert!(ScriptLoader::new().compile_in_process(true).load(SkillRuntime::Wasm, &small).is_ok());
 }
 
 #[test]
 fn a_helper_that_is_none_is_an_error_and_not_believed() {
     for (program, kind) in [("/bin/true", None), ("/nonexistent", Some(ErrorKind::SandboxUnavailable))] {
         let error =
-            LoadOptions::new().helper(program).load(SkillRuntime::Wasm, &script(SMALL)).err().unwrap();
+            ScriptLoader::new().helper(program).load(SkillRuntime::Wasm, &script(SMALL)).err().unwrap();
         assert!(kind.is_none_or(|kind| error.kind() == kind), "{program}: {error:?}");
         assert!(!error.kind().is_limit(), "{program}: {error:?}");
     }
@@ -152,7 +153,7 @@ fn a_cancel_stops_the_compiler_and_nothing_is_left_of_it() {
         cancel.cancel();
     });
     let began = Instant::now();
-    let loaded = LoadOptions::new().helper(HELPER).cancel(token).load(SkillRuntime::Wasm, &script(&module));
+    let loaded = ScriptLoader::new().helper(HELPER).cancel(token).load(SkillRuntime::Wasm, &script(&module));
     let took = began.elapsed();
     canceller.join().unwrap();
     assert!(took < DEADLINE + LATE, "{took:?}");
@@ -175,4 +176,120 @@ fn who_waits_for_anothers_compiler_waits_no_longer_than_its_own_deadline() {
     let took = began.elapsed();
     assert!(took < DEADLINE + LATE, "{took:?} {:?}", outcome.result);
     drop(first.join().unwrap());
+}
+
+/// A project whose skill is a manifest of Extism and a module beside it.
+fn project_with_manifest(manifest: &Value, module: &str) -> TempDir {
+    let project = tempfile::tempdir().unwrap();
+    let skill = project.path().join(".metier/skills/hostile");
+    std::fs::create_dir_all(skill.join("scripts")).unwrap();
+    std::fs::write(skill.join("SKILL.md"), "---\nname: hostile\ndescription: Is a manifest.\n---\n").unwrap();
+    std::fs::write(skill.join("scripts/plugin.json"), manifest.to_string()).unwrap();
+    std::fs::write(skill.join("scripts/code.wat"), module).unwrap();
+    project
+}
+
+fn in_process(project: &TempDir) -> Engine {
+    Engine::builder(project.path()).compile_in_process(true).build().unwrap()
+}
+
+fn run_manifest(manifest: &Value, module: &str) -> Result<Value, SkillError> {
+    in_process(&project_with_manifest(manifest, module)).run(Invocation::new("hostile")).result
+}
+
+#[test]
+fn a_manifest_names_the_module_that_runs() {
+    let manifest = json!({"wasm": [{"path": "code.wat"}]});
+    assert_eq!(run_manifest(&manifest, SMALL).unwrap(), 7);
+    let project = project_with_manifest(&manifest, SMALL);
+    let engine = in_process(&project);
+    assert_eq!(engine.run(Invocation::new("hostile")).result.unwrap(), 7);
+    let code = project.path().join(".metier/skills/hostile/scripts/code.wat");
+    std::fs::write(code, SMALL.replace("55", "56")).unwrap();
+    assert_eq!(engine.run(Invocation::new("hostile")).result.unwrap(), 8, "what is cached covers the module");
+}
+
+#[test]
+fn a_module_outside_of_the_skill_is_not_read() {
+    let outside = tempfile::tempdir().unwrap();
+    let code = outside.path().join("code.wat");
+    std::fs::write(&code, SMALL).unwrap();
+    for path in [
+        code.to_str().unwrap(),
+        "../../../../code.wat",
+        "../../SKILL.md/../../../x.wat",
+        "missing.wat",
+        "",
+        ".",
+    ] {
+        let error = run_manifest(&json!({"wasm": [{"path": path}]}), SMALL).unwrap_err();
+        assert!(
+            [ErrorKind::Denied, ErrorKind::Io, ErrorKind::InvalidArgument].contains(&error.kind()),
+            "{path}: {error:?}"
+        );
+    }
+    let project = project_with_manifest(&json!({"wasm": [{"path": "link.wat"}]}), SMALL);
+    let link = project.path().join(".metier/skills/hostile/scripts/link.wat");
+    std::os::unix::fs::symlink(&code, link).unwrap();
+    let error = in_process(&project).run(Invocation::new("hostile")).result.unwrap_err();
+    assert!([ErrorKind::Denied, ErrorKind::Io].contains(&error.kind()), "{error:?}");
+}
+
+#[test]
+fn a_module_that_is_too_large_or_another_than_the_hash_says_does_not_run() {
+    let manifest = json!({"wasm": [{"path": "code.wat"}]});
+    let large = format!("{SMALL}{}", " ".repeat(17 << 20));
+    assert_eq!(
+        run_manifest(&manifest, &large).unwrap_err().kind(),
+        ErrorKind::Io,
+        "no file that large is read"
+    );
+    let project = project_with_manifest(&manifest, SMALL);
+    let code = project.path().join(".metier/skills/hostile/scripts/code.wat");
+    std::fs::File::create(code).unwrap().set_len(1 << 40).unwrap();
+    assert!(in_process(&project).run(Invocation::new("hostile")).result.is_err());
+    let hashed = |hash: &str| run_manifest(&json!({"wasm": [{"path": "code.wat", "hash": hash}]}), SMALL);
+    let error = hashed(&"0".repeat(64)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSkill);
+    let found = error.message().rsplit(' ').next().unwrap().to_owned();
+    assert_eq!(hashed(&found).unwrap(), 7);
+}
+
+#[test]
+fn a_manifest_only_asks_and_only_lowers() {
+    let fetching = r#"(module
+        (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+        (import "extism:host/env" "store_u8" (func $store_u8 (param i64 i32)))
+        (import "extism:host/env" "http_request" (func $http (param i64 i64) (result i64)))
+        (memory 1) (data (i32.const 0) "{\22url\22:\22http://127.0.0.1:9/\22}")
+        (func (export "run") (local $at i64) (local $i i32)
+            (local.set $at (call $alloc (i64.const 29)))
+            (loop $next
+                (call $store_u8 (i64.add (local.get $at) (i64.extend_i32_u (local.get $i))) (i32.load8_u (local.get $i)))
+                (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                (br_if $next (i32.lt_u (local.get $i) (i32.const 29))))
+            (drop (call $http (local.get $at) (i64.const 0)))))"#;
+    let asking = json!({"wasm": [{"path": "code.wat"}], "allowed_hosts": ["127.0.0.1"]});
+    let error = run_manifest(&asking, fetching).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
+    assert!(error.message().contains("run with --allow net:127.0.0.1"), "{error}");
+    let engine_of = |manifest: &Value| {
+        let project = project_with_manifest(manifest, fetching);
+        let grant = "net:127.0.0.1".parse().unwrap();
+        in_process(&project).run(Invocation::new("hostile").grant(grant)).result.unwrap_err()
+    };
+    assert_eq!(engine_of(&asking).kind(), ErrorKind::Io, "asked and granted: nobody answers there");
+    let endless = r#"(module (func (export "run") (loop $again (br $again))))"#;
+    let began = Instant::now();
+    let short = json!({"wasm": [{"path": "code.wat"}], "timeout_ms": 50});
+    assert_eq!(run_manifest(&short, endless).unwrap_err().kind(), ErrorKind::Timeout);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let growing = r#"(module (memory 1) (func (export "run")
+        (loop $again (drop (memory.grow (i32.const 1))) (br $again))))"#;
+    let small = json!({"wasm": [{"path": "code.wat"}], "memory": {"max_pages": 3}});
+    let error = run_manifest(&small, growing).unwrap_err();
+    assert!(error.message().contains("more than its 196608 bytes"), "{error}");
+    let large = json!({"wasm": [{"path": "code.wat"}], "memory": {"max_pages": 60_000}});
+    let error = run_manifest(&large, growing).unwrap_err();
+    assert!(error.message().contains("more than its 67108864 bytes"), "{error}");
 }

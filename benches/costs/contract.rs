@@ -73,7 +73,7 @@ fn executor() -> Box<dyn SkillExecutor> {
         source: SCRIPT.as_bytes().into(),
         function: None,
     };
-    metier::load(SkillRuntime::Lua, &script).expect("loads")
+    metier::ScriptLoader::new().load(SkillRuntime::Lua, &script).expect("loads")
 }
 
 fn whole_runs(criterion: &mut Criterion) {

@@ -25,7 +25,7 @@ fn load(source: &str) -> Box<dyn SkillExecutor> {
         source: source.as_bytes().into(),
         function: None,
     };
-    metier::load(SkillRuntime::Lua, &script).expect("the script compiles")
+    metier::ScriptLoader::new().load(SkillRuntime::Lua, &script).expect("the script compiles")
 }
 
 pub fn calls(criterion: &mut Criterion) {

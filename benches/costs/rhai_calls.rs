@@ -26,7 +26,7 @@ fn load(source: &str) -> Box<dyn SkillExecutor> {
         source: source.as_bytes().into(),
         function: None,
     };
-    metier::load(SkillRuntime::Rhai, &script).expect("the script parses")
+    metier::ScriptLoader::new().load(SkillRuntime::Rhai, &script).expect("the script parses")
 }
 
 fn run(executor: &dyn SkillExecutor, watchdog: &Watchdog, input: Value) -> Value {

@@ -86,7 +86,7 @@ impl Side {
             Self::PlainTrue => Box::new(|| succeeds(&mut Command::new("/bin/true"))),
             Self::SandboxedTrue(tier, name) => {
                 let engine = Engine::builder(project).sandbox_level(tier).build().expect("an engine");
-                Box::new(move || engine.sandbox_support().sandbox.level == name)
+                Box::new(move || engine.sandbox_support().strongest.level.name() == name)
             }
             // The floor: the standard library spawns without copying the process.
             Self::PlainScript => Box::new(move || succeeds(Command::new("/bin/sh").arg(&script))),
@@ -94,7 +94,7 @@ impl Side {
                 let engine = Engine::builder(project).sandbox_level(tier).build().expect("an engine");
                 Box::new(move || {
                     let outcome = engine.run(Invocation::new("nothing"));
-                    outcome.result.is_ok() && outcome.sandbox.is_some_and(|held| held.level == name)
+                    outcome.result.is_ok() && outcome.sandbox.is_some_and(|held| held.level.name() == name)
                 })
             }
             Self::Bubblewrap => Box::new(move || succeeds(&mut bubblewrap(project, &script))),

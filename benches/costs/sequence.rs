@@ -53,7 +53,7 @@ fn load() -> Box<dyn SkillExecutor> {
         source: Value::from((0..STEPS).map(step).collect::<Vec<_>>()).to_string().into_bytes().into(),
         function: None,
     };
-    metier::load(SkillRuntime::ToolSequence, &script).expect("the plan loads")
+    metier::ScriptLoader::new().load(SkillRuntime::ToolSequence, &script).expect("the plan loads")
 }
 
 /// Two steps that take 100 ms each and do not need one another, against sleeping so long once.

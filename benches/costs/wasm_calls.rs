@@ -53,7 +53,7 @@ fn load_executor(source: &[u8]) -> Box<dyn SkillExecutor> {
         source: source.into(),
         function: None,
     };
-    metier::load(SkillRuntime::Wasm, &script).expect("the module loads")
+    metier::ScriptLoader::new().load(SkillRuntime::Wasm, &script).expect("the module loads")
 }
 
 pub fn calls(criterion: &mut Criterion) {

@@ -30,7 +30,8 @@ fn time(work: &work::Work) -> u128 {
     let file = project.path().join(work::FILE);
     std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
     std::fs::write(file, work::content()).expect("a file");
-    let executor = metier::load(runtime(work), &script(work, project.path())).expect("loads");
+    let executor =
+        metier::ScriptLoader::new().load(runtime(work), &script(work, project.path())).expect("loads");
     let input: Value = serde_json::from_str(work::INPUT).expect("is JSON");
     let watchdog = Watchdog::new();
     work::median(|| {

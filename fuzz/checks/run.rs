@@ -33,7 +33,7 @@ pub fn run(plan: &Plan) -> Option<Value> {
     let limits = Limits::default().memory(1 << 20).output(1 << 16);
     let ctx = SkillContext::builder("x").limits(limits).build();
     let watchdog = CLOCK.get_or_init(Watchdog::default);
-    let drive = PlanRunner { plan, input_schema: None, ctx: &ctx, stage: &Echo, journal: None, watchdog };
+    let drive = PlanRunner { plan, input_schema: None, ctx: &ctx, backend: &Echo, journal: None, watchdog };
     match drive.run(&inputs) {
         Ok(value) => Some(value),
         Err(error) => {

@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::host::SkillContext;
 use crate::policy::Access;
-use crate::runtimes::external::interpreter::detect::{is_executable_file, search_path};
-use crate::runtimes::external::policy;
+use crate::runtimes::external::interpreter::path::{is_executable_file, search_path};
+use crate::runtimes::external::system_paths::is_system_path;
 
 /// Error texts of a denied operation.
 struct DenialPattern {
@@ -137,7 +137,7 @@ pub(super) fn denial_hint(ctx: &SkillContext, project: &Path, stderr: &str) -> O
 fn missing_program_hint(text: &str) -> Option<String> {
     let name = text.lines().rev().find_map(missing_program)?;
     let is_there = |folder: PathBuf| Some(folder.join(name)).filter(|path| is_executable_file(path));
-    let path = search_path().into_iter().find_map(is_there).filter(|path| !policy::is_system_path(path))?;
+    let path = search_path().into_iter().find_map(is_there).filter(|path| !is_system_path(path))?;
     Some(format!(
         "{} is outside of the system's folders, where a script in a sandbox finds interpreters only; install {name} for the \
          whole system, or run with --allow exec:unsandboxed",
@@ -174,7 +174,7 @@ fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<St
     let real = canonicalize_existing(&path);
     let shown = written.escape_debug();
     let Ok(inside) = real.strip_prefix(project) else {
-        let is_system = policy::is_system_path(&path);
+        let is_system = is_system_path(&path);
         let reach = if is_system { "change nothing of the system" } else { "reach nothing there" };
         let advice = if is_system {
             "write to the project, or to $HOME"

@@ -1,42 +1,47 @@
 //! One run of a script: as a plain process, or in a sandbox.
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::RuntimeServices;
-use super::super::sandbox::{self, LaunchRequest, RunTempDir};
-use super::process::{self, Launch, WorkerSession};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
-use crate::host::temp_dirs;
 use crate::host::untrusted::UntrustedDirs;
-use crate::host::{Files, LogLevel, SandboxReport, SkillContext};
+use crate::host::{FileId, Files, SandboxReport, SkillContext, temp_dirs};
 use crate::policy::{Access, Permissions, SandboxMode, WorkerOptions};
+use crate::runtimes::external::command;
 use crate::runtimes::external::host_api::{RequestHandler, imports_client};
 use crate::runtimes::external::interpreter::cache::{Installation, InterpreterQuery};
-use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand, search_path};
-use crate::runtimes::external::outcome::ProtectionGaps;
-use crate::runtimes::external::policy;
-use crate::runtimes::external::policy::RunPaths;
+use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
+use crate::runtimes::external::interpreter::path::search_path;
+use crate::runtimes::external::outcome::{self, ProtectionGaps};
+use crate::runtimes::external::policy::{self, RunPaths};
+use crate::runtimes::external::process::launch::Launch;
+use crate::runtimes::external::process::run::{self, ProcessOptions};
+use crate::runtimes::external::process::setup_error::probe;
 use crate::runtimes::external::protected::creation_guard::CreationGuard;
 use crate::runtimes::external::protected::scan::Fingerprint;
 use crate::runtimes::external::script_file::ScriptFile;
+use crate::runtimes::external::services::ExternalServices;
 use crate::runtimes::external::worker::pool::{WorkerKey, WorkerPool};
 use crate::runtimes::external::worker::process::{WorkerCleanup, WorkerProcess};
-use crate::runtimes::external::{command, outcome};
+use crate::runtimes::external::worker::session::WorkerSession;
+use crate::runtimes::sandbox::{LaunchRequest, ProtectedPaths, RunTempDir};
 
-pub(super) use super::process::is_executable;
+/// Detects the script's interpreter; `invalid-skill` if neither its shebang nor its file extension names one, or if it has no
+/// folder. Whether the interpreter is installed is checked when the script runs.
+pub(crate) fn load(script: &Script, services: &ExternalServices) -> Result<Box<dyn SkillExecutor>> {
+    Ok(Box::new(ExternalExecutor::new(script, services)?))
+}
 
 /// A script and the interpreter that runs it.
 pub(super) struct ExternalExecutor {
     pub(super) file: ScriptFile,
     interpreter: Interpreter,
-    pub(super) shared: RuntimeServices,
+    pub(super) services: ExternalServices,
     workers: WorkerPool,
 }
 
@@ -60,7 +65,7 @@ impl SkillExecutor for ExternalExecutor {
             SkillError::new(ErrorKind::Unavailable, sentence)
         })?;
         ctx.cancel().check()?;
-        let _counted = self.shared.count_process();
+        let _count = self.services.count_process();
         if Self::is_unsandboxed(ctx) {
             return self.run_unsandboxed(&input, ctx);
         }
@@ -74,19 +79,19 @@ impl SkillExecutor for ExternalExecutor {
 }
 
 impl ExternalExecutor {
-    pub(super) fn new(script: &Script, shared: &RuntimeServices) -> Result<Self> {
+    pub(super) fn new(script: &Script, services: &ExternalServices) -> Result<Self> {
         let interpreter = Interpreter::detect(&script.path, &script.source)?;
-        let (file, shared) = (ScriptFile::new(script)?, shared.clone());
-        Ok(Self { file, interpreter, shared, workers: WorkerPool::default() })
+        let (file, services) = (ScriptFile::new(script)?, services.clone());
+        Ok(Self { file, interpreter, services, workers: WorkerPool::default() })
     }
 
     /// Whether the caller turned the sandbox off.
     pub(super) fn is_unsandboxed(ctx: &SkillContext) -> bool {
-        let is_free = |permissions: &Permissions| match ctx.depth() {
+        let allows = |permissions: &Permissions| match ctx.depth() {
             0 => permissions.is_granted(&Access::exec_unsandboxed()),
             _ => permissions.allows(&Access::exec_unsandboxed()),
         };
-        ctx.sandbox_mode() == SandboxMode::Off || is_free(ctx.permissions())
+        ctx.sandbox_mode() == SandboxMode::Off || allows(ctx.permissions())
     }
 
     /// Whether a run whose sandbox cannot be set up may continue without one.
@@ -123,39 +128,41 @@ impl ExternalExecutor {
     fn opened_skill_files<'a>(&self, ctx: &'a SkillContext) -> Option<&'a Files> {
         let folder = self.file.folder();
         let files = ctx.skill_files().ok().filter(|files| files.root() == folder)?;
-        let about = folder.symlink_metadata().ok()?;
-        (files.file_id(Path::new("")).ok()? == (about.dev(), about.ino())).then_some(files)
+        let metadata = folder.symlink_metadata().ok()?;
+        (files.file_id(Path::new("")).ok()? == FileId::from_metadata(&metadata)).then_some(files)
     }
 
-    /// The program, and its arguments before the script.
+    /// The interpreter with the argument by which an ES module finds the client of the host API.
     fn with_client_import(
         &self,
-        mut found: InterpreterCommand,
+        mut interpreter: InterpreterCommand,
         avoided: &[&Path],
     ) -> Result<InterpreterCommand> {
-        if imports_client(&found.program, self.file.source()) {
-            let import = self
-                .shared
-                .api_clients()
-                .node_import_arg(|| self.shared.launcher().server_program(), avoided);
+        if imports_client(&interpreter.program, self.file.source()) {
+            let import = self.services.api_clients.node_import_arg(|| self.server_program(), avoided);
             let import = import.map_err(client_write_error)?;
-            found.args.insert(0, import.to_string_lossy().into_owned());
+            interpreter.args.insert(0, import.to_string_lossy().into_owned());
         }
-        Ok(found)
+        Ok(interpreter)
+    }
+
+    /// The program that serves as the shell client of the host API.
+    fn server_program(&self) -> Option<PathBuf> {
+        self.services.launcher.server_program()
     }
 
     /// The command of an unsandboxed process.
     pub(super) fn unsandboxed_command(&self, args: &[String], ctx: &SkillContext) -> Result<Command> {
         let script = self.verified_script_path(ctx)?;
-        let (project, strangers) = (ctx.project()?.root(), self.untrusted_dirs(ctx));
-        // Inside a sandbox it would be harmless; here it would have all the rights of the user.
-        let is_shunned = |program: &Path| strangers.may_control(program);
+        let (project, untrusted) = (ctx.project()?.root(), self.untrusted_dirs(ctx));
+        // Inside a sandbox such a program would be harmless; here it would have all the rights of the user.
+        let is_refused = |program: &Path| untrusted.may_control(program);
         let (name, reason) =
             (self.file.name(), "comes from the project or the skill and runs in a sandbox only");
-        let interpreter = self.interpreter.locate_allowed(name, &search_path(), is_shunned, reason)?;
+        let interpreter = self.interpreter.locate_allowed(name, &search_path(), is_refused, reason)?;
         let interpreter = self.with_client_import(interpreter, &[])?;
         let mut command = command::build_command(&interpreter, &script, args, self.file.folder(), project);
-        self.shared.api_clients().add_modules_to(&mut command, || self.shared.launcher().server_program());
+        self.services.api_clients.add_modules_to(&mut command, || self.server_program());
         Ok(command)
     }
 
@@ -167,66 +174,52 @@ impl ExternalExecutor {
     ) -> Result<PreparedLaunch<'a>> {
         let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
         let script = self.verified_script_path(ctx)?;
-        let question = InterpreterQuery::new(&self.interpreter, self.untrusted_dirs(ctx));
-        let installed = self.shared.interpreter_cache().installation(question, name)?;
+        let query = InterpreterQuery::new(&self.interpreter, self.untrusted_dirs(ctx));
+        let installation = self.services.interpreter_cache.installation(query, name)?;
         // No other run may see what is created for one run.
         let mut avoided = vec![project, skill];
-        avoided.extend(installed.prefix_paths.iter().map(AsRef::<Path>::as_ref));
-        let interpreter = self.with_client_import(installed.command.clone(), &avoided)?;
-        let scratch = RunTempDir::new(self.shared.cleanup(), &avoided)
+        avoided.extend(installation.prefix_paths.iter().map(AsRef::<Path>::as_ref));
+        let interpreter = self.with_client_import(installation.command.clone(), &avoided)?;
+        let temp_dir = RunTempDir::new(&self.services.cleanup, &avoided)
             .map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
-        let places = RunPaths { project, skill, temp_dir: scratch.path(), installation: &installed };
-        let sandbox = policy::sandbox_policy(ctx, &places);
-        let own_reads = sandbox.files.as_ref().map_or(0, |rules| rules.read.len());
-        let mut order = command::build_request(
-            &interpreter,
-            &script,
-            args,
-            &places,
-            sandbox,
-            ctx.limits(),
-            ctx.redaction(),
-        )
-        .map_err(|error| outcome::start_error(name, project, error))?;
+        let paths = RunPaths { project, skill, temp_dir: temp_dir.path(), installation: &installation };
+        let sandbox = policy::sandbox_policy(ctx, &paths);
+        let script_read_count = sandbox.files.read.len();
+        let (limits, secrets) = (ctx.limits(), ctx.redaction());
+        let mut request =
+            command::build_request(&interpreter, &script, args, &paths, sandbox, limits, secrets)
+                .map_err(|error| outcome::start_error(name, project, &ProtectionGaps::default(), error))?;
         if ctx.worker().is_some_and(|worker| !worker.is_single_run()) {
-            // Both count from the start of the process, which does not fit the runs of a worker; its host enforces the deadline
-            // of each.
-            order.sandbox.limits.cpu_seconds = None;
-            order.timeout_ms = u64::MAX;
+            // Both count from the start of the process, which does not fit the runs of a worker. The host enforces the deadline
+            // of each run.
+            request.sandbox.limits.cpu_seconds = None;
+            request.timeout_ms = u64::MAX;
         }
-        let offered = self.shared.api_clients().add_to_request(
-            &mut order,
-            || self.shared.launcher().server_program(),
-            &avoided,
-        );
-        offered.map_err(client_write_error)?;
-        order.cleanup_dirs.extend(temp_dirs::process_dirs().into_iter().map(Into::into));
+        let clients = &self.services.api_clients;
+        clients
+            .add_to_request(&mut request, || self.server_program(), &avoided)
+            .map_err(client_write_error)?;
+        request.cleanup_dirs.extend(temp_dirs::process_dirs().into_iter().map(Into::into));
         drop(avoided);
-        Ok(PreparedLaunch {
-            request: order,
-            temp_dir: scratch,
-            installation: installed,
-            project,
-            skill,
-            script_read_count: own_reads,
-        })
+        Ok(PreparedLaunch { request, temp_dir, installation, project, skill, script_read_count })
     }
 
     /// Runs with all the rights of the user, which the report and the log state.
     fn run_unsandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
         let command = self.unsandboxed_command(Self::arguments(input, ctx), ctx)?;
         ctx.report_sandbox(SandboxReport::NONE);
-        log_warning(
-            ctx,
-            format!("{} runs without a sandbox, with all the rights of the user", self.file.name()),
-        );
+        ctx.warn(format!("{} runs without a sandbox, with all the rights of the user", self.file.name()));
+        let (launch, gaps) = (Launch::Unsandboxed(Box::new(command)), ProtectionGaps::default());
         if let Some(worker) = ctx.worker() {
-            let started = WorkerSession::start(Launch::Unsandboxed(Box::new(command)), ctx.limits());
-            let life =
-                self.new_worker_process(started, worker, SandboxReport::NONE, WorkerCleanup::default(), ctx)?;
-            return life.run_once(input, ctx).map(SkillOutput::from);
+            let session = WorkerSession::start(launch, ctx.limits())
+                .map_err(|error| self.start_error(ctx, &gaps, error))?;
+            let (sandbox, cleanup) = (SandboxReport::NONE, WorkerCleanup::default());
+            return self
+                .new_worker_process(session, worker, sandbox, cleanup, ctx)?
+                .run_once(input, ctx)
+                .map(SkillOutput::from);
         }
-        self.run_process(Launch::Unsandboxed(Box::new(command)), input.value.as_ref(), ctx)
+        self.run_process(launch, input.value.as_ref(), &gaps, ctx)
     }
 
     fn run_sandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
@@ -240,75 +233,56 @@ impl ExternalExecutor {
             };
             return value.map(SkillOutput::from);
         }
-        let PreparedLaunch { request: order, temp_dir: scratch, project, .. } =
-            self.prepare_launch(Self::arguments(input, ctx), ctx)?;
-        let found = order.sandbox.files.as_ref().map(|rules| &rules.protected_paths);
-        let before = CreationGuard::new(ctx, project, found);
-        let obstacles = check_protection_gaps(ctx, &order, project);
-        let outcome = self.run_process(
-            Launch::Sandboxed(self.shared.launcher(), Box::new(order)),
-            input.value.as_ref(),
-            ctx,
-        );
-        let outcome = outcome.map_err(|error| outcome::with_protection_gaps(error, obstacles));
-        drop(scratch);
-        match before {
-            Some(mut before) => before.enforce_on(ctx, self.file.name(), outcome),
-            None => outcome,
+        let launch = self.prepare_launch(Self::arguments(input, ctx), ctx)?;
+        let guard = launch.creation_guard(ctx);
+        let gaps = warn_of_protection_gaps(ctx, &launch);
+        let PreparedLaunch { request, temp_dir, .. } = launch;
+        let launch = Launch::Sandboxed(&self.services.launcher, Box::new(request));
+        let result = self.run_process(launch, input.value.as_ref(), &gaps, ctx);
+        drop(temp_dir);
+        match guard {
+            Some(mut guard) => guard.enforce_on(ctx, self.file.name(), result),
+            None => result,
         }
     }
 
-    /// Starts a worker in a sandbox. Its enforcement is probed with a program that does nothing in the same sandbox: the worker's
-    /// own report arrives when it ends, which is too late for its runs.
+    /// Starts a worker in a sandbox. What the sandbox enforces is probed with a program that does nothing in the same sandbox,
+    /// because the report of the worker itself arrives when it ends, which is too late for its runs.
     fn start_worker(
         &self,
         worker: WorkerOptions,
         input: &SkillInput,
         ctx: &SkillContext,
     ) -> Result<WorkerProcess> {
-        let PreparedLaunch { request: order, temp_dir: scratch, project, .. } =
-            self.prepare_launch(Self::arguments(input, ctx), ctx)?;
-        let obstacles = check_protection_gaps(ctx, &order, project);
-        let found = order.sandbox.files.as_ref().map(|rules| &rules.protected_paths);
-        let (marks, before) =
-            (found.map(Fingerprint::new).unwrap_or_default(), CreationGuard::new(ctx, project, found));
-        let launcher = self.shared.launcher();
-        let probed = sandbox::probe(launcher, order.sandbox.clone()).and_then(process::check_setup);
-        let report =
-            probed.map_err(|error| outcome::with_protection_gaps(self.start_error(ctx, error), obstacles))?;
-        let started = WorkerSession::start(Launch::Sandboxed(launcher, Box::new(order)), ctx.limits());
-        self.new_worker_process(
-            started,
-            worker,
-            outcome::sandbox_report(&report),
-            WorkerCleanup { creation_guard: before, fingerprint: marks, temp_dir: Some(scratch) },
-            ctx,
-        )
+        let launch = self.prepare_launch(Self::arguments(input, ctx), ctx)?;
+        let gaps = warn_of_protection_gaps(ctx, &launch);
+        let (fingerprint, creation_guard) = (launch.fingerprint(), launch.creation_guard(ctx));
+        let PreparedLaunch { request, temp_dir, .. } = launch;
+        let launcher = &self.services.launcher;
+        let failed = |error| self.start_error(ctx, &gaps, error);
+        let report = probe(launcher, request.sandbox.clone()).map_err(failed)?;
+        let session = WorkerSession::start(Launch::Sandboxed(launcher, Box::new(request)), ctx.limits())
+            .map_err(failed)?;
+        let cleanup = WorkerCleanup { creation_guard, fingerprint, temp_dir: Some(temp_dir) };
+        self.new_worker_process(session, worker, outcome::sandbox_report(&report), cleanup, ctx)
     }
 
     fn new_worker_process(
         &self,
-        started: io::Result<WorkerSession>,
+        session: WorkerSession,
         worker: WorkerOptions,
         sandbox: SandboxReport,
-        own: WorkerCleanup,
+        cleanup: WorkerCleanup,
         ctx: &SkillContext,
     ) -> Result<WorkerProcess> {
-        let session = started.map_err(|error| self.start_error(ctx, error))?;
-        Ok(WorkerProcess::new(
-            session,
-            self.file.name(),
-            ctx.project()?.root().to_owned(),
-            worker,
-            sandbox,
-            own,
-        ))
+        let project = ctx.project()?.root().to_owned();
+        Ok(WorkerProcess::new(session, self.file.name(), project, worker, sandbox, cleanup))
     }
 
     /// A run that was cancelled during its start did not fail to start.
-    fn start_error(&self, ctx: &SkillContext, error: io::Error) -> SkillError {
+    fn start_error(&self, ctx: &SkillContext, gaps: &ProtectionGaps, error: io::Error) -> SkillError {
         let failed = || match ctx.project() {
-            Ok(project) => outcome::start_error(self.file.name(), project.root(), error),
+            Ok(project) => outcome::start_error(self.file.name(), project.root(), gaps, error),
             Err(error) => error,
         };
         ctx.cancel().check().err().unwrap_or_else(failed)
@@ -316,22 +290,23 @@ impl ExternalExecutor {
 
     fn run_process(
         &self,
-        start: Launch<'_>,
+        launch: Launch<'_>,
         input: Option<&Value>,
+        gaps: &ProtectionGaps,
         ctx: &SkillContext,
     ) -> Result<SkillOutput> {
         let name = self.file.name();
-        let service = RequestHandler::new(ctx, name, input);
-        let request = process::ProcessOptions {
-            launch: start,
+        let handler = RequestHandler::new(ctx, name, input);
+        let options = ProcessOptions {
+            launch,
             stdin: input.map(|value| value.to_string().into_bytes()),
             limits: ctx.limits(),
             cancel: ctx.cancel(),
-            handler: &service,
+            handler: &handler,
         };
-        let ended = process::run(request).map_err(|error| self.start_error(ctx, error))?;
-        let code = ended.status.code();
-        outcome::evaluate_exit(ctx, name, ended).map_err(|error| service.error_for_exit(error, code))
+        let exit = run::run(options).map_err(|error| self.start_error(ctx, gaps, error))?;
+        let code = exit.status.code();
+        outcome::evaluate_exit(ctx, name, exit).map_err(|error| handler.error_for_exit(error, code))
     }
 }
 
@@ -344,6 +319,20 @@ impl PreparedLaunch<'_> {
             installation: &self.installation,
         }
     }
+
+    fn protected_paths(&self) -> &ProtectedPaths {
+        &self.request.sandbox.files.protected_paths
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::new(self.protected_paths())
+    }
+
+    /// Detects what the script creates; `None` if it may not write to the project.
+    fn creation_guard(&self, ctx: &SkillContext) -> Option<CreationGuard> {
+        let writable = policy::writable_paths(ctx).into_iter().map(|pinned| pinned.path.into()).collect();
+        CreationGuard::new(ctx, self.project, writable, self.protected_paths())
+    }
 }
 
 fn client_write_error(error: io::Error) -> SkillError {
@@ -351,15 +340,10 @@ fn client_write_error(error: io::Error) -> SkillError {
 }
 
 /// Warns if some protected paths may not have been found, and returns everything that can keep the process from being started.
-fn check_protection_gaps(ctx: &SkillContext, order: &LaunchRequest, project: &Path) -> ProtectionGaps {
-    let obstacles = ProtectionGaps::in_request(order, project);
-    if let Some(more) = obstacles.incomplete_reason() {
-        log_warning(ctx, format!("not all secrets and histories of the project are guarded: {more}"));
+fn warn_of_protection_gaps(ctx: &SkillContext, launch: &PreparedLaunch<'_>) -> ProtectionGaps {
+    let gaps = ProtectionGaps::in_request(&launch.request, launch.project);
+    if let Some(reason) = gaps.incomplete_reason() {
+        ctx.warn(format!("not all secrets and histories of the project are guarded: {reason}"));
     }
-    obstacles
-}
-
-/// Logs a warning of metier. If the log is too small for it, the run does not fail: the report says the same.
-pub(super) fn log_warning(ctx: &SkillContext, line: String) {
-    ctx.log(LogLevel::Warn, line).ok();
+    gaps
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::process::ProcessExit;
 use crate::error::{ErrorKind, SkillError};
 use crate::policy::{Limits, OutputPolicy};
+use crate::runtimes::external::process::run::ProcessExit;
+use crate::runtimes::external::process::stdio_loop::OutputStream;
 
 /// System signals: killed, out of CPU time, a file that grew too large.
 const SIGKILL: i32 = 9;
@@ -45,7 +46,7 @@ const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// The error of a process that was killed because of a limit.
 pub(super) fn limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Option<SkillError> {
-    let streams = [("standard output", &ended.stdout), ("standard error", &ended.stderr)];
+    let streams = [(OutputStream::Stdout, &ended.stdout), (OutputStream::Stderr, &ended.stderr)];
     let full = streams.into_iter().find(|(_, kept)| kept.truncated && limits.on_output == OutputPolicy::Kill);
     full.map(|(stream, _)| output_limit_error(limits, name, stream))
         .or_else(|| memory_limit_error(limits, name, ended))
@@ -69,8 +70,8 @@ fn memory_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Optio
     Some(SkillError::new(ErrorKind::Memory, sentence).with_help(help))
 }
 
-/// The error of a process that wrote too much to a stream of that name.
-pub(super) fn output_limit_error(limits: &Limits, name: &str, stream: &str) -> SkillError {
+/// The error of a process that wrote too much to this stream.
+pub(super) fn output_limit_error(limits: &Limits, name: &str, stream: OutputStream) -> SkillError {
     let sentence = format!("{name} wrote more than {} bytes to {stream} and was stopped", limits.output);
     let help = "write less, raise the output limit, or have it cut by --on-output truncate";
     SkillError::new(ErrorKind::Output, sentence).with_help(help)
@@ -81,7 +82,7 @@ pub(super) fn limit_hint(limits: &Limits, ended: &ProcessExit) -> Option<String>
     let end = &ended.stderr.bytes[ended.stderr.bytes.len().saturating_sub(MAX_SEARCHED_BYTES)..];
     let said = String::from_utf8_lossy(end).to_lowercase();
     let met = |held: &&SystemLimit| {
-        let is_by_signal = held.signal.is_some() && held.signal == ended.signal;
+        let is_by_signal = held.signal.is_some() && held.signal == ended.signal();
         is_by_signal || held.error_texts.iter().any(|words| said.contains(words))
     };
     let held = SYSTEM_LIMITS.iter().find(met)?;
@@ -98,7 +99,7 @@ fn cpu_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Option<S
             let used = Duration::from_micros(report.usage.cpu_us);
             (is_ended_by_signal(ended, SIGXCPU) || is_ended_by_signal(ended, SIGKILL)) && used * 2 >= limit
         }
-        None => ended.signal == Some(SIGXCPU),
+        None => ended.signal() == Some(SIGXCPU),
     };
     let sentence = format!("{name} used more than the {} s of processor time it may", limit.as_secs());
     let help = "give it more with --cpu, or make it do less";
@@ -107,5 +108,5 @@ fn cpu_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Option<S
 
 /// Whether this signal ended the script, or the last command of a shell.
 fn is_ended_by_signal(ended: &ProcessExit, signal: i32) -> bool {
-    ended.signal == Some(signal) || ended.status.code() == Some(128 + signal)
+    ended.signal() == Some(signal) || ended.status.code() == Some(128 + signal)
 }

@@ -4,15 +4,15 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::super::sandbox::{Enforcement, LaunchRequest, SandboxPolicy, SupervisorReport};
-use super::process::{
-    CapturedOutput, METIER_DIRS_VISIBLE, PROTECTED_PATHS_STEP, ProcessExit, SandboxSetupError,
-};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillOutput;
-use crate::host::{ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext};
+use crate::host::{EnforcedLevel, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext};
 use crate::policy::StopCause;
+use crate::runtimes::external::process::pipes::CapturedOutput;
+use crate::runtimes::external::process::run::ProcessExit;
+use crate::runtimes::external::process::setup_error::SandboxSetupError;
 use crate::runtimes::external::{denial_hints, limit_errors, stdout};
+use crate::runtimes::sandbox::{Enforcement, LaunchRequest, Restrictions, SandboxPolicy, SupervisorReport};
 
 /// Exit codes by which shells report that they could not run a command.
 const SHELL_EXIT_CODES: [(i32, &str); 2] = [
@@ -47,26 +47,29 @@ pub(super) fn evaluate_exit(ctx: &SkillContext, name: &str, ended: ProcessExit) 
     };
     ctx.report_process(report);
     if outcome.is_ok() && !is_text {
-        crate::runtimes::external::executor::log_warning(
-            ctx,
-            format!("{name} wrote bytes that are not UTF-8; they were replaced"),
-        );
+        ctx.warn(format!("{name} wrote bytes that are not UTF-8; they were replaced"));
     }
     outcome
 }
 
-/// The error of a run whose process never started.
-pub(super) fn start_error(name: &str, project: &Path, source: std::io::Error) -> SkillError {
+/// The error of a run whose process never started. `gaps` are what may explain a failure of the sandbox.
+pub(super) fn start_error(
+    name: &str,
+    project: &Path,
+    gaps: &ProtectionGaps,
+    source: std::io::Error,
+) -> SkillError {
     let attempt = format!("failed to run {name}");
     if !project.is_dir() {
         let sentence = format!("{attempt}: the project {} is gone", project.display());
         return SkillError::new(ErrorKind::Unavailable, sentence);
     }
-    if let Some(refused) = source.get_ref().and_then(|inner| inner.downcast_ref::<SandboxSetupError>()) {
-        let sentence = format!("{attempt}: the sandbox could not be put up ({refused})");
-        return match refused.hint() {
+    if let Some(failed) = source.get_ref().and_then(|inner| inner.downcast_ref::<SandboxSetupError>()) {
+        let cause = gaps.cause_of(failed).map(|cause| format!(": {cause}")).unwrap_or_default();
+        let sentence = format!("{attempt}: the sandbox could not be put up ({failed}){cause}");
+        return match failed.hint() {
             Some(help) => SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(help),
-            None if refused.is_resource_shortage() => SkillError::new(ErrorKind::Unavailable, sentence)
+            None if failed.is_resource_shortage() => SkillError::new(ErrorKind::Unavailable, sentence)
                 .with_help("give it more memory or open files, or run it when the machine is less busy"),
             None => sandbox_unavailable(sentence),
         };
@@ -88,40 +91,29 @@ pub(super) fn start_error(name: &str, project: &Path, source: std::io::Error) ->
 
 /// What can keep the process of a request from being started: why some protected paths may not have been found, and which
 /// directories of metier have to be covered.
+#[derive(Default)]
 pub(super) struct ProtectionGaps {
     incomplete_reason: Option<String>,
     metier_dir: Option<String>,
 }
 
 impl ProtectionGaps {
-    pub(super) fn in_request(order: &LaunchRequest, project: &Path) -> Self {
-        let guarded = order.sandbox.files.as_ref().map(|files| &files.protected_paths);
-        let own = guarded.and_then(|guarded| guarded.own.first()).map(Path::new);
-        let shown = |own: &Path| {
-            own.strip_prefix(project).unwrap_or(own).to_string_lossy().escape_debug().to_string()
+    pub(super) fn in_request(request: &LaunchRequest, project: &Path) -> Self {
+        let found = &request.sandbox.files.protected_paths;
+        let metier_dir = found.own.first().map(Path::new);
+        let display = |folder: &Path| {
+            folder.strip_prefix(project).unwrap_or(folder).to_string_lossy().escape_debug().to_string()
         };
-        Self {
-            incomplete_reason: guarded.and_then(|guarded| guarded.incomplete_reason.clone()),
-            metier_dir: own.map(shown),
-        }
+        Self { incomplete_reason: found.incomplete_reason.clone(), metier_dir: metier_dir.map(display) }
     }
 
     pub(super) fn incomplete_reason(&self) -> Option<&str> {
         self.incomplete_reason.as_deref()
     }
-}
 
-/// Adds these reasons to the error, if they are what failed.
-pub(super) fn with_protection_gaps(error: SkillError, obstacles: ProtectionGaps) -> SkillError {
-    let says = |what: &str| error.kind() == ErrorKind::SandboxUnavailable && error.message().contains(what);
-    let ProtectionGaps { incomplete_reason: more, metier_dir: own } = obstacles;
-    let more =
-        more.filter(|_| says(PROTECTED_PATHS_STEP)).or_else(|| own.filter(|_| says(METIER_DIRS_VISIBLE)));
-    let Some(more) = more else { return error };
-    let with_more = SkillError::new(ErrorKind::SandboxUnavailable, format!("{}: {more}", error.message()));
-    match error.help() {
-        Some(help) => with_more.with_help(help),
-        None => with_more,
+    fn cause_of(&self, error: &SandboxSetupError) -> Option<&str> {
+        let incomplete = self.incomplete_reason().filter(|_| error.is_about_protected_paths());
+        incomplete.or_else(|| self.metier_dir.as_deref().filter(|_| error.is_about_metier_dirs()))
     }
 }
 
@@ -174,21 +166,21 @@ fn redacted_stderr(ctx: &SkillContext, stderr: &CapturedOutput) -> Redacted<Stri
 
 /// Warns if the sandbox was weaker than this machine supports, or than a required one.
 fn warn_of_weaker_sandbox(ctx: &SkillContext, name: &str, sandboxed: &SupervisorReport) {
-    for sentence in missing_restrictions(name, &sandboxed.enforcement) {
-        crate::runtimes::external::executor::log_warning(ctx, sentence);
+    for sentence in missing_restrictions(name, sandboxed.enforcement) {
+        ctx.warn(sentence);
     }
 }
 
-fn missing_restrictions(name: &str, held: &Enforcement) -> Vec<String> {
+fn missing_restrictions(name: &str, held: Enforcement) -> Vec<String> {
     let lowered = held.is_downgraded.then(|| {
         format!("{name} ran in the tier landlock: this machine gives namespaces, but could not give it any")
     });
     // Without namespaces this is true of every run.
-    let open = (held.namespaces && !held.protected_paths).then(|| {
+    let open = (held.has(Restrictions::NAMESPACES) && !held.has(Restrictions::PROTECTED_PATHS)).then(|| {
         format!("{name} ran where not all that is protected could be covered: a mount failed, or shows the project elsewhere too")
     });
     // Whether the network had to be blocked depends on the grants.
-    let sandbox = SandboxPolicy { filter_syscalls: true, ..SandboxPolicy::default() };
+    let sandbox = SandboxPolicy::default();
     let missing =
         held.missing(&sandbox).map(|wall| format!("{name} ran in a sandbox that does not hold {wall}"));
     lowered.into_iter().chain(open).chain(missing).collect()
@@ -198,15 +190,19 @@ fn missing_restrictions(name: &str, held: &Enforcement) -> Vec<String> {
 pub(super) fn sandbox_report(sandboxed: &SupervisorReport) -> SandboxReport {
     let held = sandboxed.enforcement;
     SandboxReport {
-        level: if held.namespaces { "namespaces" } else { "landlock" },
+        level: if held.has(Restrictions::NAMESPACES) {
+            EnforcedLevel::Namespaces
+        } else {
+            EnforcedLevel::Landlock
+        },
         files: held.restricts_files(),
-        network: held.network_blocked,
-        unix_sockets: held.seccomp,
+        network: held.has(Restrictions::NETWORK),
+        unix_sockets: held.has(Restrictions::SECCOMP),
         signals: held.restricts_signals(),
-        tree_kill: held.tree_gone,
-        protected_paths: held.protected_paths,
-        metadata_outside: held.read_only,
-        process_count: held.process_limit,
+        tree_kill: held.has(Restrictions::TREE_GONE),
+        protected_paths: held.has(Restrictions::PROTECTED_PATHS),
+        metadata_outside: held.has(Restrictions::NAMESPACES),
+        process_count: held.has(Restrictions::PROCESS_COUNT),
     }
 }
 
@@ -223,7 +219,7 @@ fn process_report(ended: ProcessExit) -> ProcessReport {
     ProcessReport {
         usage,
         exit_code: ended.status.code(),
-        signal: ended.signal,
+        signal: ended.signal(),
         stdout_truncated: ended.stdout.truncated,
         stderr_truncated: ended.stderr.truncated,
         stdout: lossy_utf8(ended.stdout.bytes),
@@ -241,17 +237,20 @@ mod tests {
 
     #[test]
     fn what_a_sandbox_lacked_is_told() {
-        let whole = Enforcement { landlock_abi: 6, scope: true, seccomp: true, ..Enforcement::default() };
-        assert_eq!(missing_restrictions("x", &whole), [""; 0]);
-        assert_eq!(
-            missing_restrictions("x", &Enforcement { namespaces: true, protected_paths: true, ..whole }),
-            [""; 0]
-        );
-        let said = missing_restrictions("x", &Enforcement { namespaces: true, ..whole }).join("\n");
+        let with = |more: Restrictions| Enforcement {
+            landlock_abi: 6,
+            restrictions: Restrictions::SECCOMP | more,
+            ..Enforcement::default()
+        };
+        let whole = with(Restrictions::empty());
+        assert_eq!(missing_restrictions("x", whole), [""; 0]);
+        let protected = with(Restrictions::NAMESPACES | Restrictions::PROTECTED_PATHS);
+        assert_eq!(missing_restrictions("x", protected), [""; 0]);
+        let said = missing_restrictions("x", with(Restrictions::NAMESPACES)).join("\n");
         assert!(said.starts_with("x ran where not all that is protected"), "{said}");
-        let said = missing_restrictions("x", &Enforcement { is_downgraded: true, ..whole }).join("\n");
+        let said = missing_restrictions("x", Enforcement { is_downgraded: true, ..whole }).join("\n");
         assert!(said.starts_with("x ran in the tier landlock"), "{said}");
-        let said = missing_restrictions("x", &Enforcement::default());
+        let said = missing_restrictions("x", Enforcement::default());
         let held_by_none = ["files", "local sockets", "signals"];
         assert_eq!(said, held_by_none.map(|wall| format!("x ran in a sandbox that does not hold {wall}")));
     }

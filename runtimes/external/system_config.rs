@@ -9,8 +9,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::runtimes::external::policy::is_system_path;
-
 /// The system's release, the databases of `file` and `man`, line editing, the names of ports.
 const CONFIG_FILES: [&str; 16] = [
     "/etc/debian_version",
@@ -151,7 +149,7 @@ fn java_config(folder: &Path) -> Vec<PathBuf> {
     let whole = JAVA_CONFIG_DIRS.into_iter().map(|name| folder.join(name));
     let whole: Vec<PathBuf> = whole.filter(|folder| contains_only(folder, &is_known)).collect();
     let apart = settings.iter().filter(|path| !whole.iter().any(|folder| path.starts_with(folder)));
-    apart.chain(&whole).filter(|path| !is_system_path(path)).cloned().collect()
+    apart.chain(&whole).cloned().collect()
 }
 
 /// Whether only root may write to this folder, and everything in it is such a folder as well or a known file.

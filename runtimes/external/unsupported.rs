@@ -2,20 +2,26 @@
 
 use std::path::Path;
 
-use super::super::RuntimeServices;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
-use crate::host::{InterpreterReport, ProcessPlan, SandboxReport, SandboxSupport, SkillContext};
+use crate::host::{InterpreterReport, LaunchPreview, SandboxReport, SandboxSupport, SkillContext};
 use crate::runtimes::external::interpreter::detect::Interpreter;
 use crate::runtimes::external::script_file::ScriptFile;
+use crate::runtimes::external::services::ExternalServices;
 
 const REASON: &str = "this system has no way to stop a process with all that it started";
 
 /// A script that cannot run.
-pub(super) struct ExternalExecutor(ScriptFile);
+struct ExternalExecutor(ScriptFile);
+
+/// Detects the script's interpreter; `invalid-skill` if neither its shebang nor its file extension names one, or if it has no
+/// folder.
+pub(crate) fn load(script: &Script, _: &ExternalServices) -> Result<Box<dyn SkillExecutor>> {
+    Ok(Box::new(ExternalExecutor::new(script)?))
+}
 
 impl ExternalExecutor {
-    pub(super) fn new(script: &Script, _: &RuntimeServices) -> Result<Self> {
+    fn new(script: &Script) -> Result<Self> {
         Interpreter::detect(&script.path, &script.source)?;
         ScriptFile::new(script).map(Self)
     }
@@ -34,20 +40,20 @@ impl SkillExecutor for ExternalExecutor {
 }
 
 /// Why the script would not run.
-pub(in super::super) fn process_plan(
+pub(crate) fn process_plan(
     script: &Script,
-    shared: &RuntimeServices,
+    _: &ExternalServices,
     _: &SkillInput,
     _: &SkillContext,
-) -> Result<ProcessPlan> {
-    Err(ExternalExecutor::new(script, shared)?.error())
+) -> Result<LaunchPreview> {
+    Err(ExternalExecutor::new(script)?.error())
 }
 
 /// Nothing is supported.
-pub(in super::super) fn machine(_: &RuntimeServices) -> SandboxSupport {
+pub(crate) fn machine(_: &ExternalServices) -> SandboxSupport {
     SandboxSupport {
         landlock_abi: None,
-        sandbox: SandboxReport::NONE,
+        strongest: SandboxReport::NONE,
         tree_kill: None,
         reason: Some(REASON.to_owned()),
         helper: None,
@@ -55,11 +61,6 @@ pub(in super::super) fn machine(_: &RuntimeServices) -> SandboxSupport {
 }
 
 /// No interpreter would be started.
-pub(in super::super) fn interpreters(_: &RuntimeServices, _: &Path) -> Vec<InterpreterReport> {
+pub(crate) fn interpreters(_: &ExternalServices, _: &Path) -> Vec<InterpreterReport> {
     Vec::new()
-}
-
-/// Whether the file may be executed.
-pub(super) fn is_executable_file(_path: &Path) -> bool {
-    true
 }

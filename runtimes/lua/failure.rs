@@ -9,7 +9,7 @@ use mlua::{
 use super::from_lua::{self, ConversionBudget};
 use crate::error::{ErrorKind, Location, SkillError};
 use crate::policy::CancelToken;
-use crate::runtimes::lua::globals::RunSlot;
+use crate::runtimes::lua::run_slot::RunSlot;
 
 /// The value that `pcall` returns to a script when a host function failed: `.kind`, `.message`, `.help`, and a text where one
 /// is needed.
@@ -134,16 +134,6 @@ fn locate_error(kind: ErrorKind, text: &str, file: &str) -> SkillError {
         }),
         None => SkillError::new(kind, text),
     }
-}
-
-/// A name in an error, which a script may have made as long as it likes: complete or not at all, since redaction would not
-/// recognize a part of a secret.
-pub(super) fn elide_long_name(name: &[u8]) -> String {
-    const MOST: usize = 200;
-    if name.len() > MOST {
-        return format!("(a name of {} bytes)", name.len());
-    }
-    String::from_utf8_lossy(name).into_owned()
 }
 
 /// The frames for a reader: the script's own, innermost first, and a limited number.

@@ -3,7 +3,7 @@
 use mlua::{Table, Value};
 use serde_json::{Map, Number, Value as Json};
 
-use super::failure;
+use super::value_path::{elide_long_name, field_segment, index_segment};
 use crate::error::ErrorKind;
 use crate::policy::CancelToken;
 use crate::runtimes::json_boundary::{ConversionError, MAX_DEPTH, OutputBudget};
@@ -60,9 +60,9 @@ const ALLOCATION_OVERHEAD: u64 = 16;
 pub(super) fn value<'a>(
     value: &Value,
     array_meta: impl Into<Option<&'a Table>>,
-    bounds: &mut ConversionBudget,
+    budget: &mut ConversionBudget,
 ) -> Result<Json, ConversionError> {
-    Reader { array_meta: array_meta.into(), budget: bounds }.read(value, 0)
+    Reader { array_meta: array_meta.into(), budget }.read(value, 0)
 }
 
 struct Reader<'a, 'b, 't> {
@@ -115,14 +115,14 @@ impl Reader<'_, '_, '_> {
     /// Usually the positions come first and in order; a list that was filled in another order is read by position.
     fn list(&mut self, table: &Table, length: usize, depth: usize) -> Result<Json, ConversionError> {
         let mut items = self.allocate_list(length)?;
-        let (mut fault, mut out_of_order, before) = (None, false, (self.budget.output, self.budget.memory));
+        let (mut error, mut out_of_order, before) = (None, false, (self.budget.output, self.budget.memory));
         let walked = table.for_each(|key: Value, item: Value| {
             let position = items.len() + 1;
             let step = match key {
                 Value::Integer(at) if usize::try_from(at) == Ok(position) => {
                     let item = self.budget.spend(1, 0).and_then(|()| self.read(&item, depth));
                     item.map(|item| items.push(item))
-                        .map_err(|fault| fault.with_path_segment(|| format!("[{position}]")))
+                        .map_err(|error| error.with_path_segment(|| index_segment(position)))
                 }
                 Value::Integer(at) if usize::try_from(at).is_ok_and(|at| (1..=length).contains(&at)) => {
                     out_of_order = true;
@@ -131,7 +131,7 @@ impl Reader<'_, '_, '_> {
                 other => Err(not_a_list(&other)),
             };
             step.map_err(|found| {
-                fault = Some(found);
+                error = Some(found);
                 mlua::Error::runtime("not a list")
             })
         });
@@ -139,7 +139,7 @@ impl Reader<'_, '_, '_> {
             (self.budget.output, self.budget.memory) = before;
             return self.list_by_position(table, length, depth);
         }
-        walk_result(walked, fault)?;
+        walk_result(walked, error)?;
         if items.len() < length { Err(sparse_list()) } else { Ok(Json::Array(items)) }
     }
 
@@ -159,16 +159,16 @@ impl Reader<'_, '_, '_> {
         depth: usize,
     ) -> Result<Json, ConversionError> {
         let mut keys = 0;
-        let mut stranger = None;
+        let mut other_key = None;
         let counted = table.for_each(|key: Value, _: Value| {
             keys += 1;
             if matches!(key, Value::Integer(_)) && keys <= length {
                 return Ok(());
             }
-            stranger = Some(not_a_list(&key));
+            other_key = Some(not_a_list(&key));
             Err(mlua::Error::runtime("not a list"))
         });
-        walk_result(counted, stranger)?;
+        walk_result(counted, other_key)?;
         let mut items = self.allocate_list(length)?;
         for position in 1..=length {
             self.budget.spend(1, 0)?;
@@ -176,7 +176,7 @@ impl Reader<'_, '_, '_> {
                 Value::Nil => return Err(sparse_list()),
                 item => items.push(
                     self.read(&item, depth)
-                        .map_err(|fault| fault.with_path_segment(|| format!("[{position}]")))?,
+                        .map_err(|error| error.with_path_segment(|| index_segment(position)))?,
                 ),
             }
         }
@@ -185,13 +185,13 @@ impl Reader<'_, '_, '_> {
 
     fn object(&mut self, table: &Table, depth: usize) -> Result<Json, ConversionError> {
         let mut fields = Map::new();
-        let mut fault = None;
+        let mut error = None;
         let walked = table.for_each(|key: Value, field: Value| {
             let step = match &key {
                 Value::String(key) => self.key(&key.as_bytes()).and_then(|key| {
-                    let field = self.read(&field, depth).map_err(|fault| {
-                        fault.with_path_segment(|| format!(".{}", failure::elide_long_name(key.as_bytes())))
-                    })?;
+                    let field = self
+                        .read(&field, depth)
+                        .map_err(|error| error.with_path_segment(|| field_segment(key.as_bytes())))?;
                     fields.insert(key, field);
                     Ok(())
                 }),
@@ -199,11 +199,11 @@ impl Reader<'_, '_, '_> {
                 other => Err(not_a_list(other)),
             };
             step.map_err(|found| {
-                fault = Some(found);
+                error = Some(found);
                 mlua::Error::runtime("stop")
             })
         });
-        walk_result(walked, fault)?;
+        walk_result(walked, error)?;
         Ok(Json::Object(fields))
     }
 
@@ -230,7 +230,7 @@ fn not_a_list(key: &Value) -> ConversionError {
     match key {
         Value::String(key) => ConversionError::new(format!(
             "mixes a list with the key \"{}\"; use one or the other",
-            failure::elide_long_name(&key.as_bytes())
+            elide_long_name(&key.as_bytes())
         )),
         Value::Integer(_) | Value::Number(_) => sparse_list(),
         other => ConversionError::new(format!("has a {} as a key; JSON keys are strings", other.type_name())),
@@ -241,9 +241,9 @@ fn sparse_list() -> ConversionError {
     ConversionError::new("is a list with holes").with_help("fill them with null, or use string keys")
 }
 
-fn walk_result(walked: mlua::Result<()>, fault: Option<ConversionError>) -> Result<(), ConversionError> {
-    match (fault, walked) {
-        (Some(fault), _) => Err(fault),
+fn walk_result(walked: mlua::Result<()>, error: Option<ConversionError>) -> Result<(), ConversionError> {
+    match (error, walked) {
+        (Some(error), _) => Err(error),
         (None, Err(error)) => Err(ConversionError::new(error.to_string())),
         (None, Ok(())) => Ok(()),
     }

@@ -1,38 +1,20 @@
-//! The host's side of a state: the functions that scripts call, and the run that they are called for.
+//! The host's side of a state: the functions that scripts call.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use mlua::{Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use super::failure::{self, HostFailure};
-use super::from_lua::ConversionBudget;
+use super::run_slot::RunSlot;
 use super::{from_lua, json, to_lua};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{HostFunction, SkillContext, functions};
-use crate::policy::CancelToken;
+use crate::host::{HostFunction, functions};
 
 /// The globals of every run's environment, and the protected call that runs a script.
 pub(super) struct Globals {
     pub(super) protected_call: Function,
     pub(super) array_meta: Table,
     randomseed: Function,
-}
-
-/// The run that occupies the state, and the error with which it ended.
-pub(super) struct RunSlot {
-    run: Mutex<ActiveRun>,
-    /// Whether a run seeded the random generator, which the next run must not be able to find out.
-    is_seeded: AtomicBool,
-    pub(super) file: Arc<str>,
-}
-
-#[derive(Default)]
-struct ActiveRun {
-    context: Option<SkillContext>,
-    error: Option<SkillError>,
-    /// The memory limit of the state in bytes.
-    max_bytes: usize,
 }
 
 /// The values that the prelude returns.
@@ -98,7 +80,7 @@ impl Globals {
     /// A run that seeded the generator must not make the next one predictable.
     pub(super) fn reseed(&self, slot: &RunSlot) -> mlua::Result<()> {
         use std::hash::{BuildHasher, RandomState};
-        if !slot.is_seeded.swap(false, Ordering::Relaxed) {
+        if !slot.take_seeded() {
             return Ok(());
         }
         // 31 bits: what every Luau number type takes without rounding.
@@ -106,68 +88,12 @@ impl Globals {
     }
 }
 
-impl RunSlot {
-    pub(super) fn new(file: Arc<str>) -> Self {
-        Self { run: Mutex::default(), is_seeded: AtomicBool::new(false), file }
-    }
-
-    /// The state belongs to this run until the guard is dropped.
-    pub(super) fn occupy(&self, context: &SkillContext) -> impl Drop + use<'_> {
-        *self.lock() = ActiveRun { context: Some(context.clone()), error: None, max_bytes: usize::MAX };
-        SlotGuard(self)
-    }
-
-    /// Sets the memory limit of the state in bytes.
-    pub(super) fn set_memory_limit(&self, most: usize) {
-        self.lock().max_bytes = most;
-    }
-
-    /// The budget for converting the run's values: the bytes that the run may output, and the memory that the script has
-    /// left.
-    pub(super) fn conversion_budget<'c>(&self, lua: &Lua, context: &'c SkillContext) -> ConversionBudget<'c> {
-        let left = self.lock().max_bytes.saturating_sub(lua.used_memory());
-        ConversionBudget::new(context.limits().output, left as u64, context.cancel())
-    }
-
-    /// The token that stops the run.
-    pub(super) fn cancel_token(&self) -> Result<CancelToken> {
-        self.context().map(|context| context.cancel().clone())
-    }
-
-    pub(super) fn store_error(&self, error: SkillError) {
-        self.lock().error = Some(error);
-    }
-
-    pub(super) fn take_error(&self) -> Option<SkillError> {
-        self.lock().error.take()
-    }
-
-    fn context(&self) -> Result<SkillContext> {
-        self.lock()
-            .context
-            .clone()
-            .ok_or_else(|| SkillError::new(ErrorKind::Unavailable, "no run is under way"))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ActiveRun> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-struct SlotGuard<'a>(&'a RunSlot);
-
-impl Drop for SlotGuard<'_> {
-    fn drop(&mut self) {
-        *self.0.lock() = ActiveRun::default();
-    }
-}
-
 /// `math.randomseed`, which also records that it was called.
 fn tracked_randomseed(lua: &Lua, slot: &Arc<RunSlot>, seed: Function) -> mlua::Result<Function> {
     let slot = slot.clone();
-    lua.create_function(move |_, given: Value| {
-        slot.is_seeded.store(true, Ordering::Relaxed);
-        seed.call::<()>(given)
+    lua.create_function(move |_, value: Value| {
+        slot.set_seeded();
+        seed.call::<()>(value)
     })
 }
 
@@ -205,21 +131,21 @@ fn call_host_function(
     function: &HostFunction,
     slot: &RunSlot,
     array_meta: &Table,
-    given: &MultiValue,
+    arguments: &MultiValue,
 ) -> Result<serde_json::Value> {
     let context = slot.context()?;
     // Omitted arguments at the end may be passed as nil or null.
     let is_absent = |value: &Value| value.is_nil() || value.is_null();
-    let count = given.iter().rposition(|value| !is_absent(value)).map_or(0, |last| last + 1);
+    let count = arguments.iter().rposition(|value| !is_absent(value)).map_or(0, |last| last + 1);
     function.check_arity(count)?;
-    let mut arguments = Vec::with_capacity(count);
-    let mut bounds = slot.conversion_budget(lua, &context);
-    for (position, value) in given.iter().take(count).enumerate() {
-        let argument = from_lua::value(value, array_meta, &mut bounds);
-        bounds.reset_output(context.limits().output);
-        arguments.push(argument.map_err(|fault| {
+    let mut converted = Vec::with_capacity(count);
+    let mut budget = slot.conversion_budget(lua, &context);
+    for (position, value) in arguments.iter().take(count).enumerate() {
+        let argument = from_lua::value(value, array_meta, &mut budget);
+        budget.reset_output(context.limits().output);
+        converted.push(argument.map_err(|error| {
             let name = function.params.get(position).map_or("an argument", |param| param.name);
-            let error = fault.into_error(name);
+            let error = error.into_error(name);
             let kind = if error.kind() == ErrorKind::Memory {
                 ErrorKind::Memory
             } else {
@@ -228,23 +154,23 @@ fn call_host_function(
             SkillError::new(kind, format!("{}: {error}", function.signature()))
         })?);
     }
-    function.call(&context, arguments)
+    function.call(&context, converted)
 }
 
 /// The result of a host function as Lua values: `value`, or `nil, failure`.
 fn value_or_failure(
     lua: &Lua,
     array_meta: &Table,
-    answer: Result<serde_json::Value>,
+    result: Result<serde_json::Value>,
 ) -> mlua::Result<MultiValue> {
-    let value = match answer {
+    let value = match result {
         Ok(value) => to_lua::value(lua, array_meta, &value),
         Err(error) => return (Value::Nil, HostFailure::from(error)).into_lua_multi(lua),
     };
     match value {
         Ok(value) => value.into_lua_multi(lua),
-        Err(fault) => {
-            let error = fault.into_error(ErrorKind::InvalidOutput, "the answer");
+        Err(error) => {
+            let error = error.into_error(ErrorKind::InvalidOutput, "the answer");
             (Value::Nil, HostFailure::from(error)).into_lua_multi(lua)
         }
     }

@@ -111,8 +111,8 @@ thread_local! {
 }
 
 impl OperationCounter {
-    fn new(most: u64) -> Self {
-        Self { remaining: most, is_exhausted: false }
+    fn new(operations: u64) -> Self {
+        Self { remaining: operations, is_exhausted: false }
     }
 
     /// Counts one operation. Returns whether it may be executed.
@@ -179,25 +179,25 @@ unsafe fn poll_interrupt(state: *mut ffi::lua_State) {
 /// Whether a call with these arguments is too expensive to run without checking for a stop.
 pub(super) type IsExpensive = fn(&Arguments) -> bool;
 
-/// Wraps `native`, a function of Luau's own, so that it calls the interrupt first; calls that `weigh` finds expensive are
-/// passed to `careful` instead. Scripts see the same function: errors contain its name and point to the same line.
+/// Wraps `native`, a function of Luau's own, so that it calls the interrupt first; calls that `is_expensive` finds expensive are
+/// passed to `in_steps` instead. Scripts see the same function: errors contain its name and point to the same line.
 pub(super) fn make_interruptible(
     lua: &Lua,
     name: &CStr,
     native: &Function,
-    weigh: IsExpensive,
-    careful: &Function,
+    is_expensive: IsExpensive,
+    in_steps: &Function,
 ) -> mlua::Result<Function> {
     // SAFETY: the arguments are the only values on the stack, which has space for two more; the name is copied.
     unsafe {
-        lua.exec_raw((native, careful), |state| {
+        lua.exec_raw((native, in_steps), |state| {
             let Some(native) = ffi::lua_tocfunction(state, 1) else {
                 // No function is returned, which is an error.
                 return ffi::lua_settop(state, 0);
             };
             ffi::lua_pushlightuserdata(state, native as *mut c_void);
             ffi::lua_insert(state, 2);
-            ffi::lua_pushlightuserdata(state, weigh as *mut c_void);
+            ffi::lua_pushlightuserdata(state, is_expensive as *mut c_void);
             ffi::lua_insert(state, 3);
             ffi::lua_pushcclosurek(state, call_interruptible, name.as_ptr(), 3, None);
             ffi::lua_replace(state, 1);
@@ -206,7 +206,7 @@ pub(super) fn make_interruptible(
 }
 
 /// The function that [`make_interruptible`] creates; its upvalues are the native function, the check of its arguments, and
-/// the careful function.
+/// the function that works in steps.
 unsafe extern "C-unwind" fn call_interruptible(state: *mut ffi::lua_State) -> c_int {
     // SAFETY: the upvalues are those that `make_interruptible` stored, which nobody else can reach; the native function finds
     // the frame as if it had been called itself, and none of those that are wrapped has upvalues. No Rust value waits to be
@@ -214,8 +214,8 @@ unsafe extern "C-unwind" fn call_interruptible(state: *mut ffi::lua_State) -> c_
     unsafe {
         poll_interrupt(state);
         let native = ffi::lua_tolightuserdata(state, ffi::lua_upvalueindex(1));
-        let weigh = ffi::lua_tolightuserdata(state, ffi::lua_upvalueindex(2));
-        if !transmute::<*mut c_void, IsExpensive>(weigh)(&Arguments(state)) {
+        let is_expensive = ffi::lua_tolightuserdata(state, ffi::lua_upvalueindex(2));
+        if !transmute::<*mut c_void, IsExpensive>(is_expensive)(&Arguments(state)) {
             return transmute::<*mut c_void, ffi::lua_CFunction>(native)(state);
         }
         ffi::lua_pushvalue(state, ffi::lua_upvalueindex(3));
@@ -255,14 +255,14 @@ pub(super) enum Element {
 // position beyond the arguments has no value. Nothing here calls the script or raises an error.
 impl Arguments {
     pub(super) fn count(&self) -> usize {
-        // SAFETY: as said above.
+        // SAFETY: as stated above.
         usize::try_from(unsafe { ffi::lua_gettop(self.0) }).unwrap_or(0)
     }
 
     /// The length of a text in bytes; a number counts as text.
     pub(super) fn text_length(&self, position: c_int) -> Option<usize> {
         match self.kind(position) {
-            // SAFETY: as said above.
+            // SAFETY: as stated above.
             ffi::LUA_TSTRING => Some(unsafe { ffi::lua_objlen(self.0, position) }),
             ffi::LUA_TNUMBER => Some(32),
             _ => None,
@@ -282,7 +282,7 @@ impl Arguments {
     /// A number, or a text that converts to one.
     pub(super) fn number(&self, position: c_int) -> Option<f64> {
         let mut is_number = 0;
-        // SAFETY: as said above.
+        // SAFETY: as stated above.
         let number = unsafe { ffi::lua_tonumberx(self.0, position, &raw mut is_number) };
         (is_number != 0).then_some(number)
     }
@@ -293,7 +293,7 @@ impl Arguments {
             return &[];
         }
         let mut length = 0;
-        // SAFETY: as said above; it is a text, and stays where it is as long as it is an argument.
+        // SAFETY: as stated above; it is a text, and stays where it is as long as it is an argument.
         unsafe {
             let start = ffi::lua_tolstring(self.0, position, &raw mut length);
             std::slice::from_raw_parts(start.cast(), length)
@@ -311,19 +311,19 @@ impl Arguments {
 
     /// Whether it is a native function, so that calling it does not call the interrupt.
     pub(super) fn is_native(&self, position: c_int) -> bool {
-        // SAFETY: as said above.
+        // SAFETY: as stated above.
         unsafe { ffi::lua_iscfunction(self.0, position) != 0 }
     }
 
     /// Whether it is a table that cannot be changed.
     pub(super) fn is_frozen(&self, position: c_int) -> bool {
-        // SAFETY: as said above, and it is a table.
+        // SAFETY: as stated above, and it is a table.
         self.kind(position) == ffi::LUA_TTABLE && unsafe { ffi::lua_getreadonly(self.0, position) != 0 }
     }
 
     /// The element at an index of the table at a position.
     pub(super) fn element(&self, table: c_int, index: usize) -> Element {
-        // SAFETY: as said above, and the caller knows that it is a table; the value is taken off again.
+        // SAFETY: as stated above, and the caller knows that it is a table; the value is taken off again.
         unsafe {
             let kind = ffi::lua_rawgeti_(self.0, table, c_int::try_from(index).unwrap_or(c_int::MAX));
             let element = match kind {
@@ -338,17 +338,17 @@ impl Arguments {
 
     /// The heap size of the state in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
-        // SAFETY: as said above; it is asked how much there is, and collects nothing.
+        // SAFETY: as stated above; it is asked how much there is, and collects nothing.
         usize::try_from(unsafe { ffi::lua_gc(self.0, ffi::LUA_GCCOUNT, 0) }).unwrap_or(0) << 10
     }
 
     fn length(&self, position: c_int, kind: c_int) -> Option<usize> {
-        // SAFETY: as said above, and it has a length.
+        // SAFETY: as stated above, and it has a length.
         (self.kind(position) == kind).then(|| unsafe { ffi::lua_objlen(self.0, position) })
     }
 
     fn kind(&self, position: c_int) -> c_int {
-        // SAFETY: as said above.
+        // SAFETY: as stated above.
         unsafe { ffi::lua_type(self.0, position) }
     }
 }

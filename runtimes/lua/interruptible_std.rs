@@ -10,7 +10,7 @@ use mlua::{Function, IntoLua, IntoLuaMulti, Lua, LuaString, MultiValue, Table, V
 
 use super::interrupt::{self, Arguments, Element, IsExpensive};
 use super::matcher::{self, Capture, Match, MatchError, StepCounter};
-use crate::runtimes::lua::globals::RunSlot;
+use crate::runtimes::lua::run_slot::RunSlot;
 
 /// The wrapped functions of each library, and when a call is expensive.
 const INTERRUPTIBLE: &[(&str, &[(&CStr, IsExpensive)])] = &[
@@ -84,18 +84,19 @@ const MAX_ELEMENTS: usize = 1 << 18;
 
 /// Replaces Luau's own functions by the wrapped ones. Must be called before anything else is removed from the libraries.
 pub(super) fn install(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<()> {
-    let careful = stepwise_functions(lua, slot)?;
+    let stepwise = stepwise_functions(lua, slot)?;
     let never = lua.create_function(|_, ()| Ok(()))?;
     for (library, functions) in INTERRUPTIBLE {
         let table: Table = lua.globals().get(*library)?;
-        let careful: Table = careful.get(*library)?;
-        for (name, weigh) in *functions {
+        let stepwise: Table = stepwise.get(*library)?;
+        for (name, is_expensive) in *functions {
             let key = name.to_bytes();
             let key = lua.create_string(key)?;
-            let careful: Option<Function> = careful.get(&key)?;
-            let careful = careful.as_ref().unwrap_or(&never);
+            let stepwise: Option<Function> = stepwise.get(&key)?;
+            let stepwise = stepwise.as_ref().unwrap_or(&never);
             let native: Function = table.get(&key)?;
-            table.raw_set(&key, interrupt::make_interruptible(lua, name, &native, *weigh, careful)?)?;
+            table
+                .raw_set(&key, interrupt::make_interruptible(lua, name, &native, *is_expensive, stepwise)?)?;
         }
     }
     // The same function by an older name.
@@ -111,22 +112,19 @@ pub(super) fn stepwise_functions(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result
 /// `search(text, wanted, from, is_plain)`: the results of `string.find`; `false` and a message if the pattern is invalid.
 fn search(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<Function> {
     let slot = slot.clone();
-    lua.create_function(
-        move |lua, (text, wanted, from, is_unsandboxed): (LuaString, LuaString, usize, bool)| {
-            const SPECIAL: &[u8] = b"^$*+?.([%-";
-            let (bytes, needle) = (text.as_bytes(), wanted.as_bytes());
-            if !is_unsandboxed && needle.iter().any(|byte| SPECIAL.contains(byte)) {
-                return match_pattern(lua, &slot, &bytes, &needle, from, SearchMode::Find);
-            }
-            let token = slot.cancel_token().map_err(mlua::Error::external)?;
-            match matcher::find_plain(&bytes, &needle, from.saturating_sub(1), &mut StepCounter::new(&token))
-            {
-                Ok(Some(start)) => (start + 1, start + needle.len()).into_lua_multi(lua),
-                Ok(None) => Value::Nil.into_lua_multi(lua),
-                Err(fault) => match_error(lua, fault),
-            }
-        },
-    )
+    lua.create_function(move |lua, (text, wanted, from, is_plain): (LuaString, LuaString, usize, bool)| {
+        const SPECIAL: &[u8] = b"^$*+?.([%-";
+        let (bytes, needle) = (text.as_bytes(), wanted.as_bytes());
+        if !is_plain && needle.iter().any(|byte| SPECIAL.contains(byte)) {
+            return match_pattern(lua, &slot, &bytes, &needle, from, SearchMode::Find);
+        }
+        let token = slot.cancel_token().map_err(mlua::Error::external)?;
+        match matcher::find_plain(&bytes, &needle, from.saturating_sub(1), &mut StepCounter::new(&token)) {
+            Ok(Some(start)) => (start + 1, start + needle.len()).into_lua_multi(lua),
+            Ok(None) => Value::Nil.into_lua_multi(lua),
+            Err(error) => match_error(lua, error),
+        }
+    })
 }
 
 /// The purpose of a search.
@@ -168,7 +166,7 @@ fn match_pattern(
     match matcher::find_pattern(text, anchored.unwrap_or(pattern), start, anchored.is_some(), &mut steps) {
         Ok(Some(found)) => match_values(lua, text, &found, kind),
         Ok(None) => Value::Nil.into_lua_multi(lua),
-        Err(fault) => match_error(lua, fault),
+        Err(error) => match_error(lua, error),
     }
 }
 
@@ -189,8 +187,8 @@ fn match_values(lua: &Lua, text: &[u8], found: &Match, kind: SearchMode) -> mlua
     Ok(values)
 }
 
-fn match_error(lua: &Lua, fault: MatchError) -> mlua::Result<MultiValue> {
-    match fault {
+fn match_error(lua: &Lua, error: MatchError) -> mlua::Result<MultiValue> {
+    match error {
         MatchError::InvalidPattern(sentence) => (false, sentence).into_lua_multi(lua),
         MatchError::Stopped(error) => Err(mlua::Error::external(error)),
     }
@@ -279,8 +277,8 @@ fn is_long_concat(arguments: &Arguments) -> bool {
 /// The list is read until an element is missing, which may be far beyond its stated end.
 fn is_long_find(arguments: &Arguments) -> bool {
     let Some(length) = arguments.table_length(1) else { return false };
-    let most = if arguments.may_have_metamethods(2) { 1 << 10 } else { MAX_ELEMENTS * 4 };
-    length > most || arguments.number(3).is_some_and(|from| from > as_float(length) + 1.0)
+    let max = if arguments.may_have_metamethods(2) { 1 << 10 } else { MAX_ELEMENTS * 4 };
+    length > max || arguments.number(3).is_some_and(|from| from > as_float(length) + 1.0)
 }
 
 fn calls_native(arguments: &Arguments) -> bool {

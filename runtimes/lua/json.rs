@@ -9,17 +9,17 @@ use mlua::{Either, Lua, Table, Value};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-use super::failure;
 use super::from_lua::{self, ConversionBudget};
 use super::to_lua::{self, ToLuaError};
+use super::value_path::{field_segment, index_segment};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::CancelToken;
 
 /// Encodes a value, in no more memory than the budget leaves besides the intermediate value.
-pub(super) fn encode(value: &Value, array_meta: &Table, bounds: &mut ConversionBudget) -> Result<Vec<u8>> {
-    let json = from_lua::value(value, array_meta, bounds)
-        .map_err(|fault| fault.into_error("json.encode: the value"))?;
-    let mut text = BoundedWriter { bytes: Vec::new(), remaining: bounds.remaining_memory() / 2 };
+pub(super) fn encode(value: &Value, array_meta: &Table, budget: &mut ConversionBudget) -> Result<Vec<u8>> {
+    let json = from_lua::value(value, array_meta, budget)
+        .map_err(|error| error.into_error("json.encode: the value"))?;
+    let mut text = BoundedWriter { bytes: Vec::new(), remaining: budget.remaining_memory() / 2 };
     match serde_json::to_writer(&mut text, &json) {
         Ok(()) => Ok(text.bytes),
         Err(_) => Err(SkillError::new(ErrorKind::Memory, "out of memory")),
@@ -59,7 +59,7 @@ pub(super) fn decode(lua: &Lua, array_meta: &Table, text: &[u8], token: &CancelT
     let read = read.map_err(wrong)?;
     json.end().map_err(wrong)?;
     let value = read.and_then(|item| state.to_lua_value(item).map_err(ToLuaError::from));
-    value.map_err(|fault| fault.into_error(ErrorKind::InvalidOutput, "the answer"))
+    value.map_err(|error| error.into_error(ErrorKind::InvalidOutput, "the answer"))
 }
 
 struct Decoder<'a> {
@@ -87,10 +87,10 @@ impl Decoder<'_> {
     }
 
     /// The result of Lua, or the end of decoding.
-    fn record_lua_error<T, E: serde::de::Error>(&self, made: mlua::Result<T>) -> std::result::Result<T, E> {
-        made.map_err(|error| {
-            let fault = ToLuaError::from(error).into_error(ErrorKind::InvalidOutput, "the answer");
-            self.error.replace(Some(fault));
+    fn record_lua_error<T, E: serde::de::Error>(&self, result: mlua::Result<T>) -> std::result::Result<T, E> {
+        result.map_err(|error| {
+            let error = ToLuaError::from(error).into_error(ErrorKind::InvalidOutput, "the answer");
+            self.error.replace(Some(error));
             E::custom("stopped")
         })
     }
@@ -163,17 +163,17 @@ impl<'t> Visitor<'t> for ValueSeed<'_> {
 
     fn visit_seq<A: SeqAccess<'t>>(self, mut parts: A) -> std::result::Result<Self::Value, A::Error> {
         let decoder = self.0;
-        let (mut first, mut list, mut fault, mut count) = (Vec::new(), None, None, 0_usize);
+        let (mut first, mut list, mut error, mut count) = (Vec::new(), None, None, 0_usize);
         while let Some(part) = parts.next_element_seed(self)? {
             let item = match part {
                 Ok(item) => item,
                 Err(found) => {
-                    fault.get_or_insert_with(|| found.with_path_segment(|| format!("[{count}]")));
+                    error.get_or_insert_with(|| found.with_path_segment(|| index_segment(count)));
                     Either::Right(Value::Nil)
                 }
             };
             count += 1;
-            if fault.is_some() {
+            if error.is_some() {
                 continue;
             }
             if count <= TABLE_BATCH {
@@ -188,8 +188,8 @@ impl<'t> Visitor<'t> for ValueSeed<'_> {
                 decoder.record_lua_error(list.raw_push(item))?;
             }
         }
-        if let Some(fault) = fault {
-            return Ok(Err(fault));
+        if let Some(error) = error {
+            return Ok(Err(error));
         }
         let list = match list {
             Some(list) => list,
@@ -204,25 +204,24 @@ impl<'t> Visitor<'t> for ValueSeed<'_> {
         const MAX_ERRORS: usize = 256;
         let decoder = self.0;
         let (mut first, mut record) = (Vec::new(), None);
-        let mut faults: Vec<(String, ToLuaError)> = Vec::new();
+        let mut errors: Vec<(String, ToLuaError)> = Vec::new();
         while let Some(key) = fields.next_key::<FieldName>()? {
             let key = key.0;
             let item = match fields.next_value_seed(self)? {
                 Ok(item) => {
                     // The last of several fields with the same name counts.
-                    faults.retain(|(faulty, _)| *faulty != key);
+                    errors.retain(|(failed, _)| *failed != key);
                     item
                 }
-                Err(fault) => {
-                    faults.retain(|(faulty, _)| *faulty != key);
-                    let fault =
-                        fault.with_path_segment(|| format!(".{}", failure::elide_long_name(key.as_bytes())));
-                    if faults.len() == MAX_ERRORS {
-                        let error = fault.into_error(ErrorKind::InvalidOutput, "the answer");
+                Err(error) => {
+                    errors.retain(|(failed, _)| *failed != key);
+                    let error = error.with_path_segment(|| field_segment(key.as_bytes()));
+                    if errors.len() == MAX_ERRORS {
+                        let error = error.into_error(ErrorKind::InvalidOutput, "the answer");
                         decoder.error.replace(Some(error));
                         return Err(A::Error::custom("stopped"));
                     }
-                    faults.push((key.clone().into_owned(), fault));
+                    errors.push((key.clone().into_owned(), error));
                     continue;
                 }
             };
@@ -238,8 +237,8 @@ impl<'t> Visitor<'t> for ValueSeed<'_> {
                 decoder.record_lua_error(record.raw_set(&*key, item))?;
             }
         }
-        if let Some((_, fault)) = faults.into_iter().next() {
-            return Ok(Err(fault));
+        if let Some((_, error)) = errors.into_iter().next() {
+            return Ok(Err(error));
         }
         let record = match record {
             Some(record) => record,

@@ -9,7 +9,9 @@ mod interrupt;
 mod interruptible_std;
 mod json;
 mod matcher;
+mod run_slot;
 mod to_lua;
+mod value_path;
 mod vm;
 
 #[cfg(test)]

@@ -77,12 +77,23 @@ fn stopped_after(body: &str, limit: Duration) -> SkillError {
 }
 
 #[test]
-fn the_input_comes_in_and_the_first_value_returned_goes_out() {
+fn the_input_comes_in_and_the_value_returned_goes_out() {
     assert_eq!(run("return input * 2", json!(21)).unwrap(), json!(42));
     assert_eq!(run("return input.a + input.b", json!({"a": 10, "b": 32})).unwrap(), json!(42));
     assert_eq!(run("return {x = input + 1, y = 'hello'}", json!(1)).unwrap(), json!({"x": 2, "y": "hello"}));
-    answers("return 1, 2, 3", &json!(1));
     answers("local x = 1", &Value::Null);
+}
+
+#[test]
+fn several_values_are_refused_and_none_is_dropped() {
+    for (script, count) in [("return 1, 2, 3", 3), ("return ('a'):gsub('a', 'b')", 2), ("return nil, nil", 2)]
+    {
+        let error = run(script, json!(null)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOutput, "{script}");
+        assert!(error.message().contains(&format!("returned {count} values")), "{error}");
+        assert!(error.help().unwrap().contains("table"), "{error}");
+    }
+    answers("return (('a'):gsub('a', 'b'))", &json!("b"));
 }
 
 #[test]
@@ -137,7 +148,7 @@ fn what_has_no_json_form_is_an_error_that_names_its_place() {
 }
 
 #[test]
-fn a_value_is_measured_before_it_is_made() {
+fn a_value_is_measured_before_it_is_created() {
     fails(
         "local t = {1} for i = 1, 60 do t = {t, t} end return t",
         ErrorKind::Memory,

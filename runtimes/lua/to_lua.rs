@@ -3,7 +3,7 @@
 use mlua::{Either, Lua, Table, Value};
 use serde_json::Number;
 
-use super::failure;
+use super::value_path::{field_segment, index_segment};
 use crate::error::{ErrorKind, SkillError};
 
 /// Why a value could not be converted to a Lua value, and where in it.
@@ -68,13 +68,13 @@ impl Writer<'_> {
     fn convert_nested<'j>(
         &mut self,
         json: &'j serde_json::Value,
-        place: impl FnOnce() -> String,
+        path_segment: impl FnOnce() -> String,
     ) -> TextOrValue<'j> {
         if self.error.is_some() {
             return TextOrValue::Right(Value::Nil);
         }
-        self.convert(json).unwrap_or_else(|fault| {
-            self.error = Some(fault.with_path_segment(place));
+        self.convert(json).unwrap_or_else(|error| {
+            self.error = Some(error.with_path_segment(path_segment));
             TextOrValue::Right(Value::Nil)
         })
     }
@@ -90,7 +90,7 @@ impl Writer<'_> {
             Json::Array(items) => {
                 let parts = items.iter().enumerate();
                 let parts =
-                    parts.map(|(position, item)| self.convert_nested(item, || format!("[{position}]")));
+                    parts.map(|(position, item)| self.convert_nested(item, || index_segment(position)));
                 let list = lua.create_sequence_from(parts);
                 self.take_error()?;
                 let list = list?;
@@ -100,12 +100,7 @@ impl Writer<'_> {
             Json::Object(fields) => {
                 let parts = fields.iter();
                 let parts = parts.map(|(key, field)| {
-                    (
-                        key.as_str(),
-                        self.convert_nested(field, || {
-                            format!(".{}", failure::elide_long_name(key.as_bytes()))
-                        }),
-                    )
+                    (key.as_str(), self.convert_nested(field, || field_segment(key.as_bytes())))
                 });
                 let record = lua.create_table_from(parts);
                 self.take_error()?;

@@ -14,7 +14,8 @@ use crate::executor::Script;
 use crate::host::SkillContext;
 use crate::policy::Limits;
 use crate::runtimes::json_boundary::out_of_memory;
-use crate::runtimes::lua::globals::{Globals, RunSlot};
+use crate::runtimes::lua::globals::Globals;
+use crate::runtimes::lua::run_slot::RunSlot;
 use crate::runtimes::lua::{from_lua, interruptible_std, to_lua};
 
 /// A script as bytecode, compiled here from its text; text is the only form in which scripts are accepted.
@@ -132,7 +133,7 @@ impl Vm {
     ) -> Result<serde_json::Value> {
         let before = self.lua.used_memory();
         let input = to_lua::value(&self.lua, &self.globals.array_meta, input)
-            .map_err(|fault| fault.into_error(ErrorKind::InvalidInput, "input"))?;
+            .map_err(|error| error.into_error(ErrorKind::InvalidInput, "input"))?;
         // With a limit set, mlua protects each step of a conversion; so it is set for the script alone, with the input
         // counted in.
         let limited = MemoryLimitGuard::new(&self.lua, before, limit)?;
@@ -140,12 +141,15 @@ impl Vm {
         let entered = self.call_main(input).map_err(|error| failure::from_mlua(&error, &self.slot.file));
         drop(limited);
         match entered? {
-            (true, value) => {
-                let mut bounds = self.slot.conversion_budget(&self.lua, context);
-                from_lua::value(&value, &self.globals.array_meta, &mut bounds)
-                    .map_err(|fault| fault.into_error("the script's value"))
+            (true, _, surplus @ 1..) => Err(several_values_error(surplus + 1)),
+            (true, value, _) => {
+                let mut budget = self.slot.conversion_budget(&self.lua, context);
+                from_lua::value(&value, &self.globals.array_meta, &mut budget)
+                    .map_err(|error| error.into_error("the script's value"))
             }
-            (false, raised) => Err(self.slot.take_error().unwrap_or_else(|| self.unhandled_error(&raised))),
+            (false, raised, _) => {
+                Err(self.slot.take_error().unwrap_or_else(|| self.unhandled_error(&raised)))
+            }
         }
     }
 
@@ -159,7 +163,7 @@ impl Vm {
         }
     }
 
-    fn call_main(&self, input: Value) -> mlua::Result<(bool, Value)> {
+    fn call_main(&self, input: Value) -> mlua::Result<(bool, Value, usize)> {
         let environment = self.lua.create_table_with_capacity(0, 4)?;
         environment.raw_set("_G", &environment)?;
         environment.raw_set("input", input)?;
@@ -188,13 +192,24 @@ impl Vm {
                 BACKGROUND_DROPS.fetch_sub(1, Ordering::Relaxed);
             }
         }
-        let place = (BACKGROUND_DROPS.fetch_add(1, Ordering::Relaxed) < MAX_BACKGROUND_DROPS, DropCountGuard);
-        if place.0 {
-            let both = (self, place);
+        let slot = (BACKGROUND_DROPS.fetch_add(1, Ordering::Relaxed) < MAX_BACKGROUND_DROPS, DropCountGuard);
+        if slot.0 {
+            let both = (self, slot);
             // If no thread can be created, the closure is dropped here, and the state with it.
             thread::Builder::new().name("metier-lua-drop".into()).spawn(move || drop(both)).ok();
         }
     }
+}
+
+/// A run answers with one value; the others would be lost without a word.
+fn several_values_error(count: usize) -> SkillError {
+    SkillError::new(
+        ErrorKind::InvalidOutput,
+        format!("the script returned {count} values; a run answers with one"),
+    )
+    .with_help(
+        "return them in a table, as in return {a, b}; return (f()) keeps only the first value of a call",
+    )
 }
 
 /// A memory limit that holds until this is dropped.
@@ -205,11 +220,10 @@ struct MemoryLimitGuard<'a> {
 
 impl<'a> MemoryLimitGuard<'a> {
     fn new(lua: &'a Lua, before: usize, limit: u64) -> Result<Self> {
-        let most = usize::MAX >> 2;
-        let budget = usize::try_from(limit).unwrap_or(most).min(most);
-        let most = before + budget;
-        lua.set_memory_limit(most).map_err(|error| state_error(&error))?;
-        Ok(Self { lua, max_bytes: most })
+        let max = usize::MAX >> 2;
+        let max_bytes = before + usize::try_from(limit).unwrap_or(max).min(max);
+        lua.set_memory_limit(max_bytes).map_err(|error| state_error(&error))?;
+        Ok(Self { lua, max_bytes })
     }
 }
 
@@ -221,5 +235,5 @@ impl Drop for MemoryLimitGuard<'_> {
 }
 
 fn state_error(error: &mlua::Error) -> SkillError {
-    SkillError::new(ErrorKind::Unavailable, format!("no Lua state could be made: {error}"))
+    SkillError::new(ErrorKind::Unavailable, format!("no Lua state could be created: {error}"))
 }

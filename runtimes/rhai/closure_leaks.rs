@@ -32,10 +32,10 @@ impl LeakCounter {
     }
 
     /// Adds a leak: the bytes that remain after a run is over and all its values are dropped, without its error.
-    pub(super) fn add(&self, kept: i64, error: Option<&SkillError>) {
-        let kept = kept - error.map_or(0, error_bytes);
-        if kept != 0 {
-            self.0.fetch_add(kept, Ordering::Relaxed);
+    pub(super) fn add(&self, retained: i64, error: Option<&SkillError>) {
+        let retained = retained - error.map_or(0, error_bytes);
+        if retained != 0 {
+            self.0.fetch_add(retained, Ordering::Relaxed);
         }
     }
 }
@@ -44,9 +44,9 @@ impl LeakCounter {
 fn error_bytes(error: &SkillError) -> i64 {
     let before = alloc_counter::net_bytes();
     let copy = error.clone();
-    let weight = alloc_counter::net_bytes() - before;
+    let bytes = alloc_counter::net_bytes() - before;
     drop(copy);
-    weight
+    bytes
 }
 
 /// Empties the variables that closures share with a script when its run is over.
@@ -55,8 +55,8 @@ pub(super) fn release_closures(scope: &Scope) {
         scope.iter_raw().filter(|(_, _, variable)| variable.is_shared() && !variable.is_locked())
     {
         let mut cell = variable.clone();
-        let held = cell.write_lock::<Dynamic>().map(|mut value| mem::take(&mut *value));
+        let value = cell.write_lock::<Dynamic>().map(|mut value| mem::take(&mut *value));
         // Not under the lock: the value may contain the cell itself.
-        drop(held);
+        drop(value);
     }
 }

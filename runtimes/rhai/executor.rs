@@ -22,7 +22,7 @@ impl Program for ParsedScript {
         Ok(RhaiEngine::new())
     }
 
-    fn run(&self, machine: &mut RhaiEngine, input: &Value, context: &SkillContext) -> Result<Value> {
-        machine.run(self, input, context)
+    fn run(&self, engine: &mut RhaiEngine, input: &Value, context: &SkillContext) -> Result<Value> {
+        engine.run(self, input, context)
     }
 }

@@ -73,7 +73,7 @@ impl Reader<'_> {
         for (position, item) in array.iter().enumerate() {
             items.push(
                 self.read(item, depth)
-                    .map_err(|fault| fault.with_path_segment(|| format!("[{position}]")))?,
+                    .map_err(|error| error.with_path_segment(|| format!("[{position}]")))?,
             );
         }
         Ok(Json::Array(items))
@@ -86,7 +86,7 @@ impl Reader<'_> {
             self.spend_memory(FIELD_BYTES)?;
             let key = self.text(key)?;
             let field =
-                self.read(field, depth).map_err(|fault| fault.with_path_segment(|| format!(".{key}")))?;
+                self.read(field, depth).map_err(|error| error.with_path_segment(|| format!(".{key}")))?;
             fields.insert(key, field);
         }
         Ok(Json::Object(fields))

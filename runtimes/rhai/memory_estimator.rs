@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use rhai::{Dynamic, Engine, EvalAltResult, FnPtr, Scope};
 
 use crate::alloc_counter;
-use crate::runtimes::rhai::bounded_std::data_too_large;
+use crate::runtimes::rhai::run_limits::data_too_large;
 
 /// The time of the next measurement, and the memory limit.
 pub(super) struct MemoryEstimator {
     created: Instant,
-    /// Microseconds since `born`.
+    /// Microseconds since `created`.
     next_check: AtomicU64,
     limit: AtomicU64,
     /// The number of further reads that do not check the clock.
@@ -42,11 +42,11 @@ impl MemoryEstimator {
     /// Installs an estimator in an engine, if it needs one.
     pub(super) fn install(engine: &mut Engine) -> Option<Arc<Self>> {
         (!alloc_counter::is_counting()).then(|| {
-            let meter = Arc::new(Self::new());
-            let weighing = meter.clone();
+            let estimator = Arc::new(Self::new());
+            let shared = estimator.clone();
             #[allow(deprecated)] // says that it may change, not that it will go
-            engine.on_var(move |name, _, context| weighing.check_scope(name, context.scope()).map(|()| None));
-            meter
+            engine.on_var(move |name, _, context| shared.check_scope(name, context.scope()).map(|()| None));
+            estimator
         })
     }
 
@@ -61,8 +61,8 @@ impl MemoryEstimator {
 
     /// Begins a run with this memory limit in bytes.
     pub(super) fn begin(&self, engine: &mut Engine, limit: u64) {
-        let most = |weight: usize| usize::try_from(limit).unwrap_or(usize::MAX) / weight;
-        engine.set_max_string_size(most(1)).set_max_array_size(most(16)).set_max_map_size(most(256));
+        let max = |bytes_each: usize| usize::try_from(limit).unwrap_or(usize::MAX) / bytes_each;
+        engine.set_max_string_size(max(1)).set_max_array_size(max(16)).set_max_map_size(max(256));
         self.limit.store(limit, Ordering::Relaxed);
         self.free_reads.store(FREE_READS, Ordering::Relaxed);
         self.schedule_check(MIN_PAUSE);
@@ -127,7 +127,7 @@ fn subtract_size(value: &Dynamic, depth: usize, left: u64) -> Option<u64> {
     match value.read_lock::<FnPtr>() {
         Some(function) => {
             let depth = depth.checked_sub(1)?;
-            function.curry().iter().try_fold(left, |left, held| subtract_size(held, depth, left))
+            function.curry().iter().try_fold(left, |left, value| subtract_size(value, depth, left))
         }
         None => Some(left),
     }

@@ -2,19 +2,18 @@
 
 mod bounded_std;
 mod closure_leaks;
-mod display;
 mod engine;
 mod executor;
 mod failure;
 mod from_rhai;
 mod heap_budget;
 mod host_api;
-mod json;
+mod language;
 mod memory_estimator;
 mod parse;
-mod sorting;
+mod run_limits;
+mod run_slot;
 mod stack;
-mod strings;
 mod to_rhai;
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rhai::{AST, Engine, LexError, Token};
 
-use super::engine::{MAX_NAMES, new_engine};
 use super::failure;
+use super::language::{MAX_NAMES, new_engine};
 use super::stack::Stack;
 use crate::error::{ErrorKind, SkillError};
 use crate::executor::Script;

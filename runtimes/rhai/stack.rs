@@ -47,8 +47,8 @@ impl Stack {
     /// A stack for a script that may allocate this many bytes, and the bytes that it may allocate with this stack.
     pub(super) fn for_memory(memory: u64) -> Result<(Self, u64)> {
         let per_byte = *STACK_PER_BYTE;
-        let most = (MAX_STACK_BYTES - MAX_CALL_BYTES - LAST_CALL_BYTES) as u64 / per_byte;
-        let memory = memory.min(most);
+        let max = (MAX_STACK_BYTES - MAX_CALL_BYTES - LAST_CALL_BYTES) as u64 / per_byte;
+        let memory = memory.min(max);
         let values = usize::try_from(memory * per_byte).unwrap_or(MAX_STACK_BYTES);
         Ok((Self::checkout(values + MAX_CALL_BYTES + LAST_CALL_BYTES)?, memory))
     }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn more_memory_than_the_largest_stack_is_good_for_is_not_given() {
+    fn no_run_gets_more_memory_than_the_largest_stack_serves() {
         let (stack, memory) = Stack::for_memory(u64::MAX).unwrap();
         assert!(memory < u64::MAX && stack.bytes <= MAX_STACK_BYTES);
     }

@@ -17,14 +17,14 @@ pub(super) fn value(json: &Json) -> Result<Dynamic, ConversionError> {
         Json::Array(items) => {
             let mut array = Array::with_capacity(items.len());
             for (position, item) in items.iter().enumerate() {
-                array.push(value(item).map_err(|fault| fault.with_path_segment(|| format!("[{position}]")))?);
+                array.push(value(item).map_err(|error| error.with_path_segment(|| format!("[{position}]")))?);
             }
             Dynamic::from_array(array)
         }
         Json::Object(fields) => {
             let mut map = Map::new();
             for (key, field) in fields {
-                let field = value(field).map_err(|fault| fault.with_path_segment(|| format!(".{key}")))?;
+                let field = value(field).map_err(|error| error.with_path_segment(|| format!(".{key}")))?;
                 map.insert(key.as_str().into(), field);
             }
             Dynamic::from_map(map)

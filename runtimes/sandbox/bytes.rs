@@ -20,16 +20,11 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 pub(super) mod list {
     use super::{Deserialize, Deserializer, OsStrBytes, OsString, OsStringBytes, Serializer};
 
-    pub(in super::super) fn serialize<S: Serializer>(
-        texts: &[OsString],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(texts: &[OsString], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(texts.iter().map(|text| OsStrBytes(text)))
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<OsString>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OsString>, D::Error> {
         let texts = Vec::<OsStringBytes>::deserialize(deserializer)?;
         Ok(texts.into_iter().map(|OsStringBytes(text)| text).collect())
     }
@@ -39,14 +34,14 @@ pub(super) mod list {
 pub(super) mod pairs {
     use super::{Deserialize, Deserializer, OsStrBytes, OsString, OsStringBytes, Serializer};
 
-    pub(in super::super) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         pairs: &[(OsString, OsString)],
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(pairs.iter().map(|(name, value)| (OsStrBytes(name), OsStrBytes(value))))
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<(OsString, OsString)>, D::Error> {
         let pairs = Vec::<(OsStringBytes, OsStringBytes)>::deserialize(deserializer)?;

@@ -22,7 +22,7 @@ impl CleanupThreads {
         let mut threads = self.threads();
         threads.retain(|thread| !thread.is_finished());
         let is_free = threads.len() < MAX_CLEANUP_THREADS;
-        let started = is_free.then(|| Builder::new().name("metier-sweeper".into()).spawn(work));
+        let started = is_free.then(|| Builder::new().name("metier-cleanup".into()).spawn(work));
         let thread = started.and_then(Result::ok);
         let has_begun = thread.is_some();
         threads.extend(thread);

@@ -1,10 +1,11 @@
-//! The request to start a sandboxed process, and the report about it: what the host and the fork server send each other.
+//! The request to start a sandboxed process, which the host sends to the fork server.
 
 use std::ffi::{OsStr, OsString};
 
 use serde::{Deserialize, Serialize};
 
 use super::bytes;
+use crate::host::FileId;
 
 /// The descriptor by which a script in a sandbox reaches the host API.
 pub(crate) const HOST_API_FD: i32 = 3;
@@ -32,17 +33,14 @@ pub(crate) struct LaunchRequest {
 }
 
 /// Which restrictions apply to a script.
-#[allow(clippy::struct_excessive_bools, reason = "each is a wall of its own")]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SandboxPolicy {
-    /// Files and folders that the script may access; `None` allows everything the user may access.
-    pub(crate) files: Option<FileRules>,
+    /// Files and folders that the script may access.
+    pub(crate) files: FileRules,
     /// Whether the network is blocked.
     pub(crate) block_network: bool,
     /// Whether a script may lock whole files (`flock`). The right to read a file is enough to lock it, and others then wait.
     pub(crate) allow_flock: bool,
-    /// Whether system calls that lead out of a sandbox are refused.
-    pub(crate) filter_syscalls: bool,
     /// Whether the program must not start if the kernel enforces less than this.
     pub(crate) required: bool,
     pub(crate) limits: ResourceLimits,
@@ -70,8 +68,8 @@ pub(crate) struct PinnedPath {
     /// Contains no symlinks.
     #[serde(with = "bytes")]
     pub(crate) path: OsString,
-    /// Its device and inode; `None` for a path of which the sandbox has its own version.
-    pub(crate) file_id: Option<(u64, u64)>,
+    /// `None` for a path of which the sandbox has its own version.
+    pub(crate) file_id: Option<FileId>,
 }
 
 impl<T: AsRef<OsStr> + ?Sized> From<&T> for PinnedPath {
@@ -95,8 +93,8 @@ pub(crate) struct ProtectedPaths {
     pub(crate) own: Vec<OsString>,
     /// Why the list may be incomplete; `None` if it is complete.
     pub(crate) incomplete_reason: Option<String>,
-    /// Files with several hard links, by device and inode, all of whose reachable names are listed.
-    pub(crate) hard_linked_files: Vec<(u64, u64)>,
+    /// Files with several hard links, all of whose reachable names are listed.
+    pub(crate) hard_linked_files: Vec<FileId>,
     /// Files that builds and tests execute, with their version at the scan. Only the host uses them.
     #[serde(skip)]
     pub(crate) build_files: Vec<(OsString, Version)>,
@@ -120,65 +118,4 @@ pub(crate) struct ResourceLimits {
     pub(crate) file_size: Option<u64>,
     /// File descriptors open at a time.
     pub(crate) open_files: Option<u64>,
-}
-
-/// How the tree ended, reported by its supervisor.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct SupervisorReport {
-    pub(crate) end: LaunchOutcome,
-    /// The restrictions that were in force when the program started.
-    pub(crate) enforcement: Enforcement,
-    pub(crate) usage: ResourceUsage,
-    /// Whether the tree was killed because all its processes together exceeded the memory limit.
-    pub(crate) exceeded_tree_memory: bool,
-}
-
-/// How the script ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum LaunchOutcome {
-    /// The program was never executed: the setup step that failed, and the system's error number.
-    SetupFailed { step: String, errno: i32 },
-    /// The program ran; the status is that of `wait`.
-    Exited { status: i32 },
-}
-
-/// Which restrictions were in force.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(clippy::struct_excessive_bools, reason = "each wall stands or does not, whatever the others do")]
-pub(crate) struct Enforcement {
-    /// The Landlock ABI that restricted files; 0 if none did.
-    pub(crate) landlock_abi: u8,
-    /// No socket could be created that connects to the network.
-    pub(crate) network_blocked: bool,
-    /// Signals and abstract sockets could not leave the sandbox.
-    pub(crate) scope: bool,
-    /// System calls were filtered, including sockets if the network is blocked.
-    pub(crate) seccomp: bool,
-    /// The script had mount, PID, IPC and UTS namespaces of its own and, if the network is blocked, an empty network namespace.
-    pub(crate) namespaces: bool,
-    /// Namespaces are available on this machine, but setting them up failed for this run.
-    pub(crate) is_downgraded: bool,
-    /// Nothing outside of the writable paths could be changed, not even its mode or its times.
-    pub(crate) read_only: bool,
-    /// Every protected path that existed was protected.
-    pub(crate) protected_paths: bool,
-    /// The number of processes was limited.
-    pub(crate) process_limit: bool,
-    /// How the tree is killed: `scoped` kills every descendant at once, `walk` kills them generation by generation.
-    pub(crate) scoped_kill: bool,
-    /// No process of the tree was left when the supervisor reported.
-    pub(crate) tree_gone: bool,
-}
-
-/// What the whole tree used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ResourceUsage {
-    /// Microseconds of CPU time.
-    pub(crate) cpu_us: u64,
-    /// Resident bytes of the largest process.
-    pub(crate) memory: u64,
-    /// Bytes that all processes held together, the highest sample.
-    pub(crate) peak_tree_memory: u64,
-    /// Processes that outlived the script and were killed because of that.
-    pub(crate) left_behind: u32,
 }

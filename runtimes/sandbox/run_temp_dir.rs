@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use rustix::fs::{FileType, Stat, fstat, lstat};
 
-use crate::host::DirCleaner;
 use crate::host::temp_dirs;
 use crate::host::temp_dirs::{PrivateTempDir, ProcessTempDir};
 use crate::host::visibility_lock::VisibilityLock;
+use crate::host::{DirCleaner, FileId};
 use crate::runtimes::sandbox::cleanup::CleanupThreads;
 
 /// A folder for home and temporary files that only the user may access. Removed when dropped, once no process is left that could
@@ -20,10 +20,10 @@ use crate::runtimes::sandbox::cleanup::CleanupThreads;
 pub(crate) struct RunTempDir {
     folder: PathBuf,
     /// Dropped after the folder itself.
-    place: Arc<ProcessTempDir>,
+    process_dir: Arc<ProcessTempDir>,
     cleanup: Arc<CleanupThreads>,
     /// Locks the other folders that the script sees.
-    _in_sight: VisibilityLock,
+    _visible_dirs: VisibilityLock,
 }
 
 /// Maximum number of files and folders that are removed synchronously.
@@ -31,9 +31,14 @@ const MAX_SYNC_REMOVALS: usize = 2048;
 
 impl RunTempDir {
     /// Creates one outside of these folders, which the script sees; no host puts anything of its own there while this exists.
-    pub(crate) fn new(sweeper: &Arc<CleanupThreads>, avoided: &[&Path]) -> io::Result<Self> {
-        let (folder, place) = PrivateTempDir::outside(avoided)?.into_parts();
-        Ok(Self { folder, place, cleanup: Arc::clone(sweeper), _in_sight: VisibilityLock::acquire(avoided) })
+    pub(crate) fn new(cleanup: &Arc<CleanupThreads>, avoided: &[&Path]) -> io::Result<Self> {
+        let (folder, process_dir) = PrivateTempDir::outside(avoided)?.into_parts();
+        Ok(Self {
+            folder,
+            process_dir,
+            cleanup: Arc::clone(cleanup),
+            _visible_dirs: VisibilityLock::acquire(avoided),
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -47,12 +52,12 @@ impl Drop for RunTempDir {
         if std::fs::remove_dir(&self.folder).is_ok() {
             return;
         }
-        let Ok(mut clearing) = DirCleaner::open(&self.folder) else { return };
-        if matches!(clearing.remove_entries(MAX_SYNC_REMOVALS), Ok(false)) {
-            let (folder, place) = (self.folder.clone(), Arc::clone(&self.place));
+        let Ok(mut cleaner) = DirCleaner::open(&self.folder) else { return };
+        if matches!(cleaner.remove_entries(MAX_SYNC_REMOVALS), Ok(false)) {
+            let (folder, process_dir) = (self.folder.clone(), Arc::clone(&self.process_dir));
             self.cleanup.take(move || {
                 remove(&folder, |_| true);
-                drop(Arc::clone(&place));
+                drop(Arc::clone(&process_dir));
             });
         } else {
             std::fs::remove_dir(&self.folder).ok();
@@ -62,24 +67,24 @@ impl Drop for RunTempDir {
 
 /// A folder of another process: its path, and its device and inode to detect a replacement.
 #[derive(PartialEq, Eq)]
-pub(crate) struct CleanupDir(PathBuf, (u64, u64));
+pub(crate) struct CleanupDir(PathBuf, FileId);
 
 impl CleanupDir {
     /// What is at this path now, if it is a folder.
     pub(crate) fn at(path: PathBuf) -> Option<Self> {
         let found = lstat(&path).ok().filter(|found| FileType::from_raw_mode(found.st_mode).is_dir())?;
-        Some(Self(path, file_id(&found)))
+        Some(Self(path, FileId::from_stat(&found)))
     }
 
     /// Whether the same folder is still there.
     pub(crate) fn is_unchanged(&self) -> bool {
-        lstat(&self.0).is_ok_and(|found| file_id(&found) == self.1)
+        lstat(&self.0).is_ok_and(|found| FileId::from_stat(&found) == self.1)
     }
 
     /// Removes it, unless it is gone or was replaced.
     pub(crate) fn remove_if(&self) {
         if self.is_unchanged() {
-            remove(&self.0, |found| file_id(found) == self.1);
+            remove(&self.0, |found| FileId::from_stat(found) == self.1);
         }
         // Also removes everything else that its host left.
         self.0.ancestors().skip(1).take(2).for_each(temp_dirs::clean_up_after_host);
@@ -87,16 +92,11 @@ impl CleanupDir {
 }
 
 fn remove(folder: &Path, is_it: impl Fn(&Stat) -> bool) {
-    let Ok(mut clearing) = DirCleaner::open(folder) else { return };
-    if fstat(&clearing.top).is_ok_and(|found| is_it(&found)) {
-        clearing.remove_entries(usize::MAX).ok();
+    let Ok(mut cleaner) = DirCleaner::open(folder) else { return };
+    if fstat(&cleaner.top).is_ok_and(|found| is_it(&found)) {
+        cleaner.remove_entries(usize::MAX).ok();
         std::fs::remove_dir(folder).ok();
     }
-}
-
-fn file_id(found: &Stat) -> (u64, u64) {
-    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "they are of other types elsewhere")]
-    (found.st_dev as u64, found.st_ino as u64)
 }
 
 #[cfg(test)]
@@ -109,8 +109,8 @@ mod tests {
     fn nothing_is_left_of_it_and_nothing_else_is_touched() {
         let beside = tempfile::tempdir().unwrap();
         fs::write(beside.path().join("kept"), "kept").unwrap();
-        let scratch = RunTempDir::new(&Arc::default(), &[]).unwrap();
-        let path = scratch.path().to_owned();
+        let temp_dir = RunTempDir::new(&Arc::default(), &[]).unwrap();
+        let path = temp_dir.path().to_owned();
         fs::create_dir_all(path.join("a/b/c")).unwrap();
         fs::create_dir_all(path.join("lifted-0/lifted-1")).unwrap();
         fs::write(path.join("lifted-2"), "").unwrap();
@@ -118,20 +118,20 @@ mod tests {
         std::os::unix::fs::symlink(beside.path(), path.join("a/link")).unwrap();
         fs::set_permissions(path.join("a/b"), Permissions::from_mode(0o0)).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o0)).unwrap();
-        drop(scratch);
+        drop(temp_dir);
         assert!(!path.exists());
         assert_eq!(fs::read(beside.path().join("kept")).unwrap(), b"kept");
     }
 
     #[test]
     fn an_empty_one_goes_whatever_became_of_its_mode_and_no_run_gets_it_again() {
-        let sweeper = Arc::default();
+        let cleanup = Arc::default();
         let paths = [0o700, 0o0, 0o777].map(|mode| {
-            let scratch = RunTempDir::new(&sweeper, &[]).unwrap();
-            assert_eq!(fs::metadata(scratch.path()).unwrap().permissions().mode() & 0o777, 0o700);
-            fs::set_permissions(scratch.path(), Permissions::from_mode(mode)).unwrap();
-            let path = scratch.path().to_owned();
-            drop(scratch);
+            let temp_dir = RunTempDir::new(&cleanup, &[]).unwrap();
+            assert_eq!(fs::metadata(temp_dir.path()).unwrap().permissions().mode() & 0o777, 0o700);
+            fs::set_permissions(temp_dir.path(), Permissions::from_mode(mode)).unwrap();
+            let path = temp_dir.path().to_owned();
+            drop(temp_dir);
             path
         });
         assert!(paths.iter().all(|path| !path.exists()));
@@ -139,18 +139,19 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_is_gone_with_the_sweeper() {
-        let sweeper = Arc::new(CleanupThreads::default());
-        let scratches: Vec<RunTempDir> = (0..4).map(|_| RunTempDir::new(&sweeper, &[]).unwrap()).collect();
-        let paths: Vec<PathBuf> = scratches.iter().map(|scratch| scratch.path().to_owned()).collect();
+    fn what_takes_long_is_gone_with_the_cleanup_threads() {
+        let cleanup = Arc::new(CleanupThreads::default());
+        let run_temp_dirs: Vec<RunTempDir> =
+            (0..4).map(|_| RunTempDir::new(&cleanup, &[]).unwrap()).collect();
+        let paths: Vec<PathBuf> = run_temp_dirs.iter().map(|temp_dir| temp_dir.path().to_owned()).collect();
         for path in &paths {
             for number in 0..MAX_SYNC_REMOVALS {
                 fs::create_dir_all(path.join(format!("{number}/inner"))).unwrap();
             }
             fs::set_permissions(path.join("7"), Permissions::from_mode(0o0)).unwrap();
         }
-        drop(scratches);
-        drop(sweeper);
+        drop(run_temp_dirs);
+        drop(cleanup);
         assert!(paths.iter().all(|path| !path.exists()));
     }
 }

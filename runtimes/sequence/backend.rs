@@ -32,7 +32,7 @@ impl StepBackend for LocalBackend {
             }),
             CallTarget::Tool(_) => false,
             CallTarget::Skill(name) => self.callees.get(name).is_some_and(|callee| {
-                let handed_on = ctx.permissions().for_callee(ctx.skill(), name, callee.asked.clone());
+                let handed_on = ctx.permissions().for_callee(ctx.skill(), name, callee.requested.clone());
                 // Without a sandbox a process can do anything, and a called plan may start one.
                 let is_held = ctx.sandbox_mode() == SandboxMode::Required
                     || !callee.is_process && callee.calls.is_empty();
@@ -75,7 +75,10 @@ impl StepBackend for LocalBackend {
             CallTarget::Tool(name) => ctx.call("tool", vec![name.as_str().into(), Value::Object(arguments)]),
             CallTarget::Skill(name) => {
                 let missing = || {
-                    SkillError::new(ErrorKind::Unavailable, "this host provides no other skills to skills")
+                    SkillError::new(
+                        ErrorKind::Unavailable,
+                        "this host does not provide other skills to skills",
+                    )
                 };
                 let skills = ctx.providers().skills.as_ref().ok_or_else(missing)?;
                 catch_panic("the provider of skills", ErrorKind::Unavailable, || {

@@ -27,13 +27,13 @@ struct SequenceExecutor {
 }
 
 /// Parses and checks a plan; `invalid-skill` with the location of the first error.
-pub(in crate::runtimes) fn load(
+pub(crate) fn load(
     script: &Script,
     shared: &RuntimeServices,
     _: &CancelToken,
 ) -> Result<Box<dyn SkillExecutor>> {
     let plan = plan::from_file(&script.source, &script.path)?;
-    let callees = shared.callees.clone().unwrap_or_else(|| Arc::new(NoCallees));
+    let callees = shared.callees().unwrap_or_else(|| Arc::new(NoCallees));
     let seen = callees.for_caller(&script.skill, script.folder.as_deref());
     let callees = seen.unwrap_or(callees);
     let caller = callees.caller_of_skill(&script.skill, script.folder.as_deref());
@@ -42,14 +42,14 @@ pub(in crate::runtimes) fn load(
     if !found.is_empty() {
         return Err(plan::load_error(&script.path, &found));
     }
-    let stage = LocalBackend::new(resolve_callees(&plan, callees.as_ref()));
+    let backend = LocalBackend::new(resolve_callees(&plan, callees.as_ref()));
     let skill = script.skill.clone();
     Ok(Box::new(SequenceExecutor {
         skill,
         plan,
         caller,
         callees,
-        backend: stage,
+        backend,
         watchdog: shared.watchdog().clone(),
     }))
 }
@@ -79,7 +79,7 @@ impl SequenceExecutor {
             plan: &self.plan,
             input_schema: self.caller.input_schema.as_ref(),
             ctx: context,
-            stage: &self.backend,
+            backend: &self.backend,
             journal: journal.as_ref(),
             watchdog: &self.watchdog,
         };

@@ -18,6 +18,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::file_owner::check_owner;
 use crate::runtimes::metier_dirs;
 use crate::runtimes::wasm::cache_entry::MacKey;
 use crate::runtimes::wasm::mac_key;
@@ -53,7 +54,7 @@ pub(super) fn user_cache() -> Option<&'static ModuleCache> {
 }
 
 /// The folder of the cache, whether or not it exists yet.
-pub(in super::super) fn folder() -> Option<PathBuf> {
+pub(crate) fn folder() -> Option<PathBuf> {
     metier_dirs::cache_dir().map(|own| own.join(metier_dirs::WASM_CACHE_DIR))
 }
 
@@ -187,16 +188,6 @@ fn open_own_folder(path: &Path, inside: &[&str]) -> Result<OwnedFd, String> {
 
 fn check_folder_owner(folder: impl AsFd) -> Result<(), &'static str> {
     check_owner(&fstat(folder).map_err(|_| "cannot be looked at")?)
-}
-
-pub(super) fn check_owner(found: &Stat) -> Result<(), &'static str> {
-    if found.st_uid != rustix::process::geteuid().as_raw() {
-        return Err("belongs to somebody else");
-    }
-    if Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH) {
-        return Err("can be written by others");
-    }
-    Ok(())
 }
 
 fn modified_time(found: &Stat) -> SystemTime {

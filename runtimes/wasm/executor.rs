@@ -1,15 +1,17 @@
 //! The executor of a plug-in, which is checked and compiled once, and runs on a few engines that are kept for reuse.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use serde_json::Value;
 
 use super::cache;
-use super::engine::{LinkedPlugin, operation_limit};
+use super::linked_plugin::{LinkedPlugin, operation_limit};
+use super::plugin_manifest::{PluginSettings, resolve};
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
-use crate::policy::{CancelToken, Limits};
+use crate::policy::{CancelToken, Limits, Permission};
 use crate::runtimes::RuntimeServices;
 use crate::runtimes::pool::{PooledExecutor, Program};
 use crate::runtimes::wasm::compiled_plugin::CompiledPlugin;
@@ -25,6 +27,7 @@ pub(crate) fn load(
 
 struct PluginLoader {
     script: Script,
+    settings: Arc<PluginSettings>,
     services: RuntimeServices,
     /// The first engine, created when the plug-in is loaded so that an error is reported then.
     first: Mutex<Option<LinkedPlugin>>,
@@ -32,8 +35,10 @@ struct PluginLoader {
 
 impl PluginLoader {
     fn new(script: &Script, shared: &RuntimeServices, cancel: &CancelToken) -> Result<Self> {
-        let first = load_plugin(script, false, shared, cancel)?;
-        Ok(Self { script: script.clone(), services: shared.clone(), first: Mutex::new(Some(first)) })
+        let (script, settings) = resolve(script)?;
+        let first = load_plugin(&script, false, shared, cancel)?;
+        let first = Mutex::new(Some(first));
+        Ok(Self { script, settings: settings.into(), services: shared.clone(), first })
     }
 }
 
@@ -68,6 +73,13 @@ impl Program for PluginLoader {
     }
 
     fn run(&self, machine: &mut LinkedPlugin, input: &Value, context: &SkillContext) -> Result<Value> {
-        machine.run(input, context)
+        let Some(timeout) = self.settings.timeout else { return machine.run(input, context, &self.settings) };
+        let token = context.cancel().child();
+        let _armed = self.services.watchdog().arm(Instant::now() + timeout, &token);
+        machine.run(input, &context.with_cancel(token), &self.settings)
+    }
+
+    fn requested_permissions(&self) -> Vec<Permission> {
+        self.settings.permissions.clone()
     }
 }

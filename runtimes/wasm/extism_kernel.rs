@@ -2,7 +2,8 @@
 
 use wasmparser::ValType::{self, I32, I64};
 
-use crate::error::{ErrorKind, Result, SkillError};
+use super::extism_http::http_request;
+use crate::error::Result;
 use crate::host::LogLevel;
 use crate::runtimes::wasm::run_state::RunState;
 
@@ -33,23 +34,23 @@ pub(super) const EXTISM_FUNCTIONS: &[KernelFunction] = &[
     kernel_function("free", &[I64], |run, args| run.release(args[0])),
     kernel_function("length", &[I64], |run, args| Ok(run.memory.length(args[0]))).returns(I64),
     kernel_function("length_unsafe", &[I64], |run, args| Ok(run.memory.length(args[0]))).returns(I64),
-    kernel_function("load_u8", &[I64], |run, args| run.memory.load(args[0], 1)).returns(I32),
-    kernel_function("load_u64", &[I64], |run, args| run.memory.load(args[0], 8)).returns(I64),
-    kernel_function("store_u8", &[I64, I32], |run, args| run.memory.save(args[0], 1, args[1]).map(|()| 0)),
-    kernel_function("store_u64", &[I64, I64], |run, args| run.memory.save(args[0], 8, args[1]).map(|()| 0)),
-    kernel_function("input_offset", &[], |run, _| Ok(run.input_offset)).returns(I64),
-    kernel_function("input_length", &[], |run, _| Ok(run.memory.length(run.input_offset))).returns(I64),
-    kernel_function("input_load_u8", &[I64], |run, args| run.load_input(args[0], 1)).returns(I32),
-    kernel_function("input_load_u64", &[I64], |run, args| run.load_input(args[0], 8)).returns(I64),
+    kernel_function("load_u8", &[I64], |run, args| Ok(run.memory.load(args[0], 1))).returns(I32),
+    kernel_function("load_u64", &[I64], |run, args| Ok(run.memory.load(args[0], 8))).returns(I64),
+    kernel_function("store_u8", &[I64, I32], |run, args| run.save(args[0], 1, args[1])),
+    kernel_function("store_u64", &[I64, I64], |run, args| run.save(args[0], 8, args[1])),
+    kernel_function("input_offset", &[], |run, _| Ok(run.input().0)).returns(I64),
+    kernel_function("input_length", &[], |run, _| Ok(run.input().1)).returns(I64),
+    kernel_function("input_load_u8", &[I64], |run, args| Ok(run.load_input(args[0], 1))).returns(I32),
+    kernel_function("input_load_u64", &[I64], |run, args| Ok(run.load_input(args[0], 8))).returns(I64),
     kernel_function("output_set", &[I64, I64], |run, args| run.set_output(args[0], args[1])),
     kernel_function("error_set", &[I64], |run, args| run.set_error(args[0])),
-    // Settings are read with `config` of the host API, in every language.
-    kernel_function("config_get", &[I64], |run, args| run.release(args[0])).returns(I64),
+    kernel_function("config_get", &[I64], |run, args| run.load_setting(args[0])).returns(I64),
     kernel_function("var_get", &[I64], |run, args| run.load_variable(args[0])).returns(I64),
     kernel_function("var_set", &[I64, I64], |run, args| run.set_variable(args[0], args[1])),
-    kernel_function("http_request", &[I64, I64], |_, _| Err(no_http())).returns(I64),
-    kernel_function("http_status_code", &[], |_, _| Ok(0)).returns(I32),
-    kernel_function("http_headers", &[], |_, _| Ok(0)).returns(I64),
+    kernel_function("http_request", &[I64, I64], |run, args| http_request(run, args[0], args[1]))
+        .returns(I64),
+    kernel_function("http_status_code", &[], |run, _| Ok(run.response.status)).returns(I32),
+    kernel_function("http_headers", &[], |run, _| run.load_headers()).returns(I64),
     kernel_function("log_trace", &[I64], |run, args| run.log(LogLevel::Trace, args[0])),
     kernel_function("log_debug", &[I64], |run, args| run.log(LogLevel::Debug, args[0])),
     kernel_function("log_info", &[I64], |run, args| run.log(LogLevel::Info, args[0])),
@@ -67,7 +68,5 @@ pub(super) const METIER_NAMESPACE: &str = "metier:run";
 pub(super) const GROW: KernelFunction =
     kernel_function("grow", &[I64], |run, args| run.account_growth(args[0].cast_signed()));
 
-fn no_http() -> SkillError {
-    SkillError::new(ErrorKind::Unavailable, "http_request of Extism is not offered here")
-        .with_help("import `http` from extism:host/user; `metier api` says how it is called")
-}
+/// Called when the start function and the initialisers are over, before the entry.
+pub(super) const BEGIN: KernelFunction = kernel_function("begin", &[], |run, _| run.begin());

@@ -5,6 +5,7 @@ use wasmparser::{FuncType, TypeRef, ValType};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, functions};
 use crate::runtimes::wasm::extism_kernel::{EXTISM_FUNCTIONS, KernelFunction};
+use crate::suggestion::{closest, did_you_mean};
 
 const ENV_NAMESPACE: &str = "extism:host/env";
 const USER_NAMESPACE: &str = "extism:host/user";
@@ -143,10 +144,8 @@ fn host_imports(function: &'static HostFunction) -> impl Iterator<Item = Import>
 fn unknown_import(namespace: &str, name: &str, offers: &[Import]) -> SkillError {
     let sentence = format!("nothing offers the import {name:?} of {namespace}");
     let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
-    let likeness = |offer: &Import| strsim::jaro_winkler(offer.name, name);
-    let nearest = offers.iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
-    match nearest.filter(|offer| likeness(offer) > 0.8) {
-        Some(offer) => error.with_help(format!("did you mean `{}`?", offer.name)),
+    match closest(name, offers.iter().map(|offer| offer.name)) {
+        Some(offer) => error.with_help(did_you_mean(offer)),
         None => error.with_help("`metier api` lists the functions of the host"),
     }
 }

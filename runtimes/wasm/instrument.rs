@@ -1,7 +1,8 @@
 //! Rewrites a module so that none of its code runs before the host calls it, and nothing in it grows without the host's
 //! permission.
 //!
-//! The start function and the initialisers are called by one new function, the only one exported, before the entry. Each
+//! The start function and the initialisers are called by one new function, the only one exported, before the entry; the import
+//! `begin` between them gives the input. Each
 //! instruction that grows a memory or a table is replaced by a call of an added function, which calls the import `grow`
 //! first.
 
@@ -16,7 +17,7 @@ use wasm_encoder::{
 use wasmparser::{CustomSectionReader, ExternalKind, KnownCustom, Operator, Parser, Payload};
 
 use super::module::{CheckedModule, ELEMENT_BYTES, Initialiser, MAX_TABLE_ELEMENTS, PAGE_BYTES};
-use crate::runtimes::wasm::extism_kernel::{GROW, METIER_NAMESPACE};
+use crate::runtimes::wasm::extism_kernel::{BEGIN, GROW, METIER_NAMESPACE};
 
 /// The function that an instrumented module exports. It returns the code of the module's own entry, or 0 if that has none.
 pub(super) const ENTRY_EXPORT: &str = "run";
@@ -47,14 +48,14 @@ struct Sections {
 }
 
 /// The types that are added after the module's own.
-const PLACEHOLDER_TYPE: u32 = 0;
+const PLAIN_TYPE: u32 = 0;
 const GROW_CALLBACK_TYPE: u32 = 1;
 const RUN_TYPE: u32 = 2;
 const GROW_MEMORY_TYPE: u32 = 3;
 const GROW_TABLE_TYPE: u32 = 4;
 
-/// The functions that are added before the module's own, which are imports: `grow`.
-const ADDED_IMPORTS: u32 = 1;
+/// The functions that are added before the module's own, which are imports: `grow` and `begin`.
+const ADDED_IMPORTS: u32 = 2;
 
 /// Rewrites a checked module.
 pub(super) fn instrument(binary: &[u8], module: &CheckedModule) -> Result<Vec<u8>, Error<Infallible>> {
@@ -154,6 +155,7 @@ impl Instrumenter<'_> {
         to.types.ty().function([], [ValType::I32]);
         to.types.ty().function([ValType::I32], [ValType::I32]);
         to.imports.import(METIER_NAMESPACE, GROW.name, EntityType::Function(first + GROW_CALLBACK_TYPE));
+        to.imports.import(METIER_NAMESPACE, BEGIN.name, EntityType::Function(first + PLAIN_TYPE));
         to.exports.export(ENTRY_EXPORT, ExportKind::Func, first_added_function(self.module));
         to.functions.function(first + RUN_TYPE);
         let run = self.run_function()?;
@@ -163,7 +165,7 @@ impl Instrumenter<'_> {
             to.code.function(&self.grow_function(0, PAGE_BYTES, None));
         } else if !self.module.tables.is_empty() {
             // Never called; it only keeps the index, since the functions of the tables follow.
-            to.functions.function(first + PLACEHOLDER_TYPE);
+            to.functions.function(first + PLAIN_TYPE);
             to.code.function(&finish_function(Function::new([])));
         }
         for (table, ty) in (0..).zip(&self.module.tables) {
@@ -181,7 +183,7 @@ impl Instrumenter<'_> {
         Ok(())
     }
 
-    /// Initialises, runs, and returns the code.
+    /// Initialises, begins, runs, and returns the code.
     fn run_function(&mut self) -> Result<Function, Error> {
         let mut run = Function::new([]);
         let start = self.module.start.map(|function| Initialiser { function, params: 0, results: 0 });
@@ -194,6 +196,7 @@ impl Instrumenter<'_> {
                 run.instruction(&Instruction::Drop);
             }
         }
+        run.instruction(&Instruction::Call(import_count(self.module) + 1));
         run.instruction(&Instruction::Call(self.function_index(self.module.entry.function)?));
         if !self.module.entry.returns_code {
             run.instruction(&Instruction::I32Const(0));

@@ -5,7 +5,7 @@ use wasmtime::{Caller, Engine, FuncType, Linker, Result, Val, ValType};
 use super::imports::{Import, ImportTarget, MAX_PARAMS};
 use super::wasi::{self, Wasi};
 use crate::host::HostFunction;
-use crate::runtimes::wasm::extism_kernel::{GROW, METIER_NAMESPACE};
+use crate::runtimes::wasm::extism_kernel::{BEGIN, GROW, METIER_NAMESPACE};
 use crate::runtimes::wasm::run_state::RunState;
 
 /// The data of an instance: its run, and the run's WASI state.
@@ -29,7 +29,9 @@ pub(super) fn build_linker(engine: &Engine, imports: &[Option<Import>]) -> Resul
         wasi::link(&mut linker, |guest: &mut StoreData| &mut guest.wasi)?;
     }
     imports.iter().flatten().try_for_each(|import| link_import(&mut linker, import))?;
-    link_import(&mut linker, &Import::kernel_imports(METIER_NAMESPACE, &GROW))?;
+    for function in [&BEGIN, &GROW] {
+        link_import(&mut linker, &Import::kernel_imports(METIER_NAMESPACE, function))?;
+    }
     Ok(linker)
 }
 
@@ -40,6 +42,9 @@ fn link_import(linker: &mut Linker<StoreData>, import: &Import) -> Result<()> {
     type At<'a> = Caller<'a, StoreData>;
     let (space, name, body) = (import.namespace, import.name, import.target);
     match (&*import.params(), &*import.results()) {
+        ([], []) => {
+            linker.func_wrap(space, name, move |mut at: At<'_>| call_import(&mut at, body, &[]).map(drop))?
+        }
         ([], [I64]) => {
             linker.func_wrap(space, name, move |mut at: At<'_>| to_i64(call_import(&mut at, body, &[])))?
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::cache::check_owner;
+use super::file_owner::check_owner;
 use crate::host::visibility_lock::is_visible_to_scripts;
 use crate::runtimes::metier_dirs;
 use crate::runtimes::wasm::cache_entry::MacKey;

@@ -8,7 +8,8 @@
 //! `{"ok": value}` or `{"error": {"kind", "message", "help"}}`. Plug-ins built for Synwire import the same names but pass raw
 //! text; they must be rebuilt.
 //!
-//! The plug-ins are those of Extism, built with its kits; the host is not Extism's, for three reasons:
+//! The plug-ins are those of Extism, built with its kits, and `tests/oracle` compares what they do here and there. The host is
+//! not Extism's, for three reasons:
 //!
 //! - A timeout of Extism raises the epoch of a whole engine and stops every plug-in on it. Here each run checks its own token
 //!   when the epoch rises, and continues if its token was not stopped.
@@ -24,6 +25,8 @@ mod budget;
 mod cache;
 mod deserialize;
 #[cfg(unix)]
+mod file_owner;
+#[cfg(unix)]
 mod mac_key;
 #[cfg(not(unix))]
 mod cache {
@@ -34,7 +37,7 @@ mod cache {
         None
     }
 
-    pub(in super::super) fn folder() -> Option<std::path::PathBuf> {
+    pub(crate) fn folder() -> Option<std::path::PathBuf> {
         None
     }
 
@@ -57,15 +60,19 @@ mod compiled_plugin;
 mod compiler;
 mod engine;
 mod executor;
+mod extism_http;
 mod extism_kernel;
 mod extism_memory;
+mod extism_response;
 mod failure;
 mod imports;
 mod instrument;
 mod json_cost;
+mod linked_plugin;
 mod linker;
 mod metadata;
 mod module;
+mod plugin_manifest;
 mod run_state;
 mod wasi;
 mod wat;
@@ -77,3 +84,4 @@ pub(super) use cache::folder as cache_folder;
 #[cfg(unix)]
 pub(super) use compiler::compiler_main;
 pub(super) use executor::load;
+pub(super) use plugin_manifest::inline_modules;

@@ -237,6 +237,11 @@ impl<'a> Outline<'a> {
             let is_plain = signature.params().is_empty() && signature.results().is_empty();
             is_plain.then_some(Initialiser { function, params: 0, results: 0 })
         };
+        let is_reactor = self.exported_function("_start").is_none();
+        if is_reactor && self.exported_function("_initialize").is_some() && plain("_initialize").is_none() {
+            let sentence = format!("`_initialize` of {file} must take nothing and answer with nothing");
+            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence));
+        }
         if let Some(function) = self.exported_function("hs_init") {
             let signature = types.function(function);
             if signature.params() != [ValType::I32, ValType::I32] {

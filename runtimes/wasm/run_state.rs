@@ -2,28 +2,37 @@
 //! ended it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::budget::{BYTES_PER_CHECK, PluginBudget};
+use super::extism_response::LatestResponse;
 use super::json_cost::json_cost;
+use super::plugin_manifest::PluginSettings;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{HostFunction, LogLevel, SkillContext};
+use crate::host::{HostFunction, LogLevel, SkillContext, function};
 use crate::runtimes::wasm::extism_memory::ExtismMemory;
 use crate::strict_json;
 
 /// The state of a run, during and after it.
 pub(super) struct RunState {
     context: SkillContext,
+    settings: Arc<PluginSettings>,
     pub(super) memory: ExtismMemory,
     budget: PluginBudget,
-    /// The offset of the input.
-    pub(super) input_offset: u64,
+    /// The text of the input, until the entry begins.
+    input: String,
+    /// Offset and length of the input.
+    input_range: (u64, u64),
     /// Offset and length of the output; empty until the plug-in sets it.
     output_range: (u64, u64),
     /// The offset of the error that the plug-in set; 0 if it set none.
     error_offset: u64,
-    variables: BTreeMap<Vec<u8>, Vec<u8>>,
+    variables: BTreeMap<String, Vec<u8>>,
+    /// The bytes that the variables take.
+    variable_bytes: u64,
+    pub(super) response: LatestResponse,
     host_errors: Vec<(String, SkillError)>,
     /// The error with which the host ended the run.
     end_error: Option<SkillError>,
@@ -32,33 +41,54 @@ pub(super) struct RunState {
 /// The latest errors of host functions are kept, so that a plug-in can pass them on.
 const MAX_HOST_ERRORS: usize = 8;
 
-/// The maximum size of a variable's name in bytes, and the maximum number of variables: all that exists when a run is over
-/// must be freed within its time.
-const MAX_NAME_BYTES: u64 = 64 << 10;
-const MAX_VARIABLES: usize = 65_536;
+/// The maximum size of all variables in bytes, that of Extism.
+const MAX_VARIABLE_BYTES: u64 = 1 << 20;
 
 /// The maximum size of an argument's text in bytes.
 const MAX_ARGUMENT_BYTES: u64 = 64 << 20;
 
-/// The host memory that a variable takes besides its own bytes.
-const VARIABLE_OVERHEAD: usize = 64;
+/// What a variable takes besides its own bytes, as Extism counts.
+const VARIABLE_OVERHEAD: u64 = 48;
 
 impl RunState {
-    /// The state of a run that is about to begin; fails with `memory` if its input does not fit.
-    pub(super) fn new(context: &SkillContext, mut budget: PluginBudget, input: &str) -> Result<Self> {
-        let mut memory = ExtismMemory::new();
-        let input = memory.store(input.as_bytes(), &mut budget)?;
-        Ok(Self {
+    /// The state of a run that is about to begin.
+    pub(super) fn new(
+        context: &SkillContext,
+        budget: PluginBudget,
+        input: String,
+        settings: Arc<PluginSettings>,
+    ) -> Self {
+        Self {
             context: context.clone(),
-            memory,
+            settings,
+            memory: ExtismMemory::new(),
             budget,
-            input_offset: input,
+            input,
+            input_range: (0, 0),
             output_range: (0, 0),
             error_offset: 0,
             variables: BTreeMap::new(),
+            variable_bytes: 0,
+            response: LatestResponse::none(),
             host_errors: Vec::new(),
             end_error: None,
-        })
+        }
+    }
+
+    /// Begins the entry: stores the input, and forgets blocks, output and error from before, as Extism does. Fails with
+    /// `memory` if the input does not fit.
+    pub(super) fn begin(&mut self) -> Result<u64> {
+        self.memory.reset(&mut self.budget);
+        (self.output_range, self.error_offset) = ((0, 0), 0);
+        let input = std::mem::take(&mut self.input);
+        let offset = self.memory.store(input.as_bytes(), &mut self.budget)?;
+        self.input_range = (offset, input.len() as u64);
+        Ok(0)
+    }
+
+    /// Offset and length of the input.
+    pub(super) fn input(&self) -> (u64, u64) {
+        self.input_range
     }
 
     pub(super) fn context(&self) -> &SkillContext {
@@ -88,12 +118,28 @@ impl RunState {
     #[allow(clippy::unnecessary_wraps)]
     pub(super) fn release(&mut self, offset: u64) -> Result<u64> {
         self.memory.release(offset);
+        // Another block may take the place of the input or the error.
+        if offset == self.input_range.0 {
+            self.input_range.1 = 0;
+        }
+        if offset == self.error_offset {
+            self.error_offset = 0;
+        }
         Ok(0)
     }
 
     #[allow(clippy::unnecessary_wraps)] // as above
+    pub(super) fn save(&mut self, offset: u64, length: usize, number: u64) -> Result<u64> {
+        self.memory.save(offset, length, number);
+        Ok(0)
+    }
+
+    /// Sets the error to the text of a block; 0 takes it back, and an offset outside of Extism memory changes nothing.
+    #[allow(clippy::unnecessary_wraps)] // as above
     pub(super) fn set_error(&mut self, offset: u64) -> Result<u64> {
-        self.error_offset = offset;
+        if self.memory.slice(offset, 1).is_some() {
+            self.error_offset = offset;
+        }
         Ok(0)
     }
 
@@ -111,50 +157,105 @@ impl RunState {
         Ok(0)
     }
 
-    pub(super) fn load_input(&mut self, at: u64, length: usize) -> Result<u64> {
-        self.memory.load(self.input_offset.saturating_add(at), length)
+    /// Reads this many bytes of the input; 0 if they are not all of it.
+    pub(super) fn load_input(&mut self, at: u64, length: usize) -> u64 {
+        let (offset, size) = self.input_range;
+        match at.checked_add(length as u64) {
+            Some(end) if end <= size => self.memory.load(offset + at, length),
+            _ => 0,
+        }
     }
 
+    /// Sets the output, unless it lies outside of Extism memory, as in Extism.
+    #[allow(clippy::unnecessary_wraps)] // as above
     pub(super) fn set_output(&mut self, offset: u64, length: u64) -> Result<u64> {
-        if self.memory.slice(offset, length).is_none() {
-            let sentence = "the plug-in set an output that lies outside of Extism memory";
-            return Err(SkillError::new(ErrorKind::InvalidOutput, sentence));
+        if offset != 0 && self.memory.slice(offset, length).is_some() {
+            self.output_range = (offset, length);
         }
-        self.output_range = (offset, length);
         Ok(0)
     }
 
-    /// A copy of a variable. The block of the name belongs to the host from here on, as in Extism.
+    /// A copy of a variable; 0 if there is none. The block of the name belongs to the host from here on, as in Extism.
     pub(super) fn load_variable(&mut self, name: u64) -> Result<u64> {
-        let name = self.take_block(name, MAX_NAME_BYTES)?;
-        match self.variables.get(&name) {
-            Some(value) => self.memory.store(value, &mut self.budget),
-            None => Ok(0),
+        let key = name_in(&self.memory, name, "variable")?;
+        let value = key.and_then(|key| self.variables.get(key)).cloned();
+        self.release(name)?;
+        value.map_or(Ok(0), |value| self.store_block(&value))
+    }
+
+    /// Stores a variable for this run, or removes it if there is no value. The blocks belong to the host from here on.
+    pub(super) fn set_variable(&mut self, name: u64, value: u64) -> Result<u64> {
+        let most = MAX_VARIABLE_BYTES.min(self.settings.max_variable_bytes.unwrap_or(u64::MAX));
+        let full = || {
+            let sentence = format!("the plug-in's variables take more than the {most} bytes they may");
+            SkillError::new(ErrorKind::Memory, sentence).with_help("remove those that it needs no longer")
+        };
+        let key = name_in(&self.memory, name, "variable")?;
+        let cost = |key: &str, value: u64| key.len() as u64 + value + VARIABLE_OVERHEAD;
+        if value == 0 {
+            let removed = key.and_then(|key| self.variables.remove_entry(key));
+            self.forget(removed.map_or(0, |(key, value)| cost(&key, value.len() as u64)));
+        } else {
+            let content = self.memory.block(value).ok_or_else(|| no_block("the value of a variable"))?;
+            let key = key.ok_or_else(full)?;
+            let cost_of_new = cost(key, content.len() as u64);
+            // The old value counts while it is replaced, as in Extism.
+            if self.variable_bytes + cost_of_new > most {
+                return Err(full());
+            }
+            self.budget.spend(cost_of_new)?;
+            self.variable_bytes += cost_of_new;
+            let old = self.variables.insert(key.to_owned(), content.to_vec());
+            let cost_of_old = old.map_or(0, |old| cost(key, old.len() as u64));
+            self.forget(cost_of_old);
+            self.release(value)?;
+        }
+        self.release(name)
+    }
+
+    fn forget(&mut self, variable_bytes: u64) {
+        self.variable_bytes -= variable_bytes;
+        self.budget.refund(variable_bytes);
+    }
+
+    /// A setting of the skill: a text as it is, any other value as JSON; 0 if it is not set. The block of the name belongs to
+    /// the host from here on.
+    pub(super) fn load_setting(&mut self, name: u64) -> Result<u64> {
+        let key = name_in(&self.memory, name, "setting")?.map(str::to_owned);
+        self.release(name)?;
+        let (Some(key), Some(config)) = (key, function("config")) else { return Ok(0) };
+        match config.call(&self.context, vec![key.as_str().into()])? {
+            Value::Null => match self.settings.clone().config.get(&key) {
+                Some(text) => self.store_block(text.as_bytes()),
+                None => Ok(0),
+            },
+            Value::String(text) => self.store_block(text.as_bytes()),
+            other => self.store_block(other.to_string().as_bytes()),
         }
     }
 
-    /// Stores a variable for this run, or removes it if there is no value.
-    pub(super) fn set_variable(&mut self, name: u64, value: u64) -> Result<u64> {
-        let name = self.take_block(name, MAX_NAME_BYTES)?;
-        let cost = |name: &[u8], length: u64| (name.len() + VARIABLE_OVERHEAD) as u64 + length;
-        if let Some(old) = self.variables.remove(&name) {
-            self.budget.refund(cost(&name, old.len() as u64));
-        }
-        if value != 0 {
-            if self.variables.len() == MAX_VARIABLES {
-                return Err(too_many("variables", MAX_VARIABLES));
-            }
-            self.budget.spend(cost(&name, self.memory.length(value)))?;
-            let value = self.take_block(value, u64::MAX)?;
-            self.variables.insert(name, value);
-        }
-        Ok(0)
+    /// The most bytes that the body of a response may have, if the plug-in's manifest says so.
+    pub(super) fn max_response_bytes(&self) -> Option<u64> {
+        self.settings.max_response_bytes
+    }
+
+    /// The headers of the latest response, as JSON text.
+    pub(super) fn load_headers(&mut self) -> Result<u64> {
+        self.memory.store(self.response.headers.as_bytes(), &mut self.budget)
+    }
+
+    /// Allocates a block with this content.
+    pub(super) fn store_block(&mut self, content: &[u8]) -> Result<u64> {
+        self.memory.store(content, &mut self.budget)
     }
 
     /// Writes to the run's log. The block belongs to the host from here on.
     pub(super) fn log(&mut self, level: LogLevel, message: u64) -> Result<u64> {
         // One byte more than a log may contain, so that the log can detect the excess.
         let most = self.context.limits().output.saturating_add(1);
+        if message != 0 && self.memory.block(message).is_none() {
+            return Err(no_block("a message for the log"));
+        }
         let message = self.take_block(message, most)?;
         self.context.log(level, String::from_utf8_lossy(&message)).map(|()| 0)
     }
@@ -168,7 +269,7 @@ impl RunState {
             self.budget.check_cancel()?;
             content.extend_from_slice(part);
         }
-        self.memory.release(offset);
+        self.release(offset)?;
         Ok(content)
     }
 
@@ -192,7 +293,7 @@ impl RunState {
     }
 
     /// Charges the memory of an argument's value to the budget. Its size is bounded, since creating it cannot be interrupted.
-    fn charge_argument(&mut self, offset: u64) -> Result<u64> {
+    pub(super) fn charge_argument(&mut self, offset: u64) -> Result<u64> {
         let text = self.memory.block(offset).unwrap_or_default();
         if text.len() as u64 > MAX_ARGUMENT_BYTES {
             return Err(too_large("an argument", MAX_ARGUMENT_BYTES));
@@ -203,6 +304,16 @@ impl RunState {
             return Err(too_large("an argument's value", 2 * MAX_ARGUMENT_BYTES));
         }
         Ok(cost)
+    }
+
+    /// Charges what sending the bytes of a block takes, in two copies.
+    pub(super) fn charge_body(&mut self, offset: u64) -> Result<u64> {
+        let length = self.memory.length(offset);
+        if length > MAX_ARGUMENT_BYTES {
+            return Err(too_large("a body", MAX_ARGUMENT_BYTES));
+        }
+        self.budget.spend(2 * length)?;
+        Ok(2 * length)
     }
 
     fn parse_argument(&self, offset: u64) -> Result<Value, String> {
@@ -248,8 +359,22 @@ impl RunState {
     }
 }
 
-fn too_many(what: &str, most: usize) -> SkillError {
-    SkillError::new(ErrorKind::Memory, format!("the plug-in keeps more {what} than the {most} it may"))
+/// The name that a block holds, empty at offset 0; `None` if it is longer than any that is kept.
+fn name_in<'m>(memory: &'m ExtismMemory, offset: u64, of: &str) -> Result<Option<&'m str>> {
+    if offset == 0 {
+        return Ok(Some(""));
+    }
+    let name = memory.block(offset).ok_or_else(|| no_block(&format!("the name of a {of}")))?;
+    if name.len() as u64 > MAX_VARIABLE_BYTES {
+        return Ok(None);
+    }
+    std::str::from_utf8(name).map(Some).map_err(|_| {
+        SkillError::new(ErrorKind::Script, format!("the plug-in gave a name of a {of} that is not UTF-8"))
+    })
+}
+
+fn no_block(what: &str) -> SkillError {
+    SkillError::new(ErrorKind::Script, format!("the plug-in gave an offset that is no block as {what}"))
 }
 
 fn too_large(what: &str, most: u64) -> SkillError {

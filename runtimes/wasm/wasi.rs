@@ -82,10 +82,10 @@ impl std::error::Error for I32Exit {}
 type Errno = u16;
 const SUCCESS: Errno = 0;
 const BADF: Errno = 8;
-const FAULT: Errno = 21;
 const INVAL: Errno = 28;
 const NOTDIR: Errno = 54;
 const NOTSUP: Errno = 58;
+const OVERFLOW: Errno = 61;
 
 /// One function: its parameters and its implementation. An error ends the run.
 struct Function {
@@ -150,18 +150,18 @@ const FUNCTIONS: &[Function] = &[
     row("fd_filestat_get", &[FD, ADDRESS], file_status),
     row("fd_filestat_set_size", &[FD, WIDE], |_, _| Ok(BADF)),
     row("fd_filestat_set_times", &[FD, WIDE, WIDE, TIME_FLAGS], |_, args| Ok(set_times(args[3]))),
-    // Nothing is read from the streams or written to them.
+    // Standard input is at its end, and what is written to the other streams goes nowhere.
     row("fd_pread", &[FD, ADDRESS, LENGTH, WIDE, ADDRESS], |_, _| Ok(BADF)),
     row("fd_prestat_get", &[FD, ADDRESS], |_, _| Ok(BADF)),
     row("fd_prestat_dir_name", &[FD, ADDRESS, LENGTH], |_, _| Ok(NOTDIR)),
     row("fd_pwrite", &[FD, ADDRESS, LENGTH, WIDE, ADDRESS], |_, _| Ok(BADF)),
-    row("fd_read", &[FD, ADDRESS, LENGTH, ADDRESS], |_, _| Ok(BADF)),
+    row("fd_read", &[FD, ADDRESS, LENGTH, ADDRESS], read),
     row("fd_readdir", &[FD, ADDRESS, LENGTH, WIDE, ADDRESS], |_, _| Ok(BADF)),
     row("fd_renumber", &[FD, FD], |call, args| Ok(call.wasi.renumber(args[0], args[1]))),
     row("fd_seek", &[FD, WIDE, WHENCE, ADDRESS], |_, args| Ok(seek(args[1].cast_signed(), args[2]))),
     row("fd_sync", &[FD], |call, args| Ok(call.wasi.if_open(args[0], SUCCESS))),
     row("fd_tell", &[FD, ADDRESS], |_, _| Ok(BADF)),
-    row("fd_write", &[FD, ADDRESS, LENGTH, ADDRESS], |_, _| Ok(BADF)),
+    row("fd_write", &[FD, ADDRESS, LENGTH, ADDRESS], write),
     // No descriptor is a directory.
     row("path_create_directory", &[FD, ADDRESS, LENGTH], |_, _| Ok(BADF)),
     row("path_filestat_get", &[FD, LOOKUP_FLAGS, ADDRESS, LENGTH, ADDRESS], |_, _| Ok(BADF)),
@@ -182,7 +182,9 @@ const FUNCTIONS: &[Function] = &[
     row("path_symlink", &[ADDRESS, LENGTH, FD, ADDRESS, LENGTH], |_, _| Ok(BADF)),
     row("path_unlink_file", &[FD, ADDRESS, LENGTH], |_, _| Ok(BADF)),
     // No call may wait past a deadline, so none waits.
-    row("poll_oneoff", &[ADDRESS, ADDRESS, LENGTH, ADDRESS], |_, _| Ok(NOTSUP)),
+    row("poll_oneoff", &[ADDRESS, ADDRESS, LENGTH, ADDRESS], |_, args| {
+        Ok(if args[2] == 0 { INVAL } else { NOTSUP })
+    }),
     Function { returns: false, ..row("proc_exit", &[CODE], |_, args| Err(exit(args[0]))) },
     row("proc_raise", &[SIGNAL], |_, _| Err(Error::msg("proc_raise of WASI is not offered here"))),
     row("sched_yield", &[], |_, _| {
@@ -394,13 +396,38 @@ fn exit(code: u64) -> Error {
 
 fn random(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
     let cancel = &call.wasi.cancel;
-    let Some(bytes) = range(args[0], args[1]).and_then(|range| call.memory.get_mut(range)) else {
-        return Ok(FAULT);
-    };
+    let bytes = range(args[0], args[1]).and_then(|range| call.memory.get_mut(range));
+    let bytes = bytes.ok_or_else(|| outside(call.name))?;
     for part in bytes.chunks_mut(BYTES_PER_CHECK) {
         cancel.check().map_err(|error| Error::msg(error.to_string()))?;
         getrandom::fill(part)?;
     }
+    Ok(SUCCESS)
+}
+
+/// Standard input is at its end: nothing is read.
+fn read(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
+    let Some(Stream::Input) = call.wasi.stream(args[0]) else { return Ok(BADF) };
+    let mut first = None;
+    call.buffers(args[1], args[2], |_, buffer| {
+        first = first.or(Some(buffer).filter(|(_, length)| *length > 0));
+        Ok(())
+    })?;
+    first.map_or(Ok(&[][..]), |(address, length)| call.slice(address, length))?;
+    call.store(args[3], 0_u32.to_le_bytes())?;
+    Ok(SUCCESS)
+}
+
+/// What is written goes nowhere, and all of it is taken.
+fn write(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
+    let Some(Stream::Output) = call.wasi.stream(args[0]) else { return Ok(BADF) };
+    let mut total = 0_u64;
+    call.buffers(args[1], args[2], |call, (address, length)| {
+        total += length;
+        call.slice(address, length).map(drop)
+    })?;
+    let Ok(total) = u32::try_from(total) else { return Ok(OVERFLOW) };
+    call.store(args[3], total.to_le_bytes())?;
     Ok(SUCCESS)
 }
 

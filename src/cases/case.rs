@@ -41,7 +41,7 @@ use crate::strict_json;
 #[derive(Clone, Debug)]
 pub struct Case {
     pub(super) name: String,
-    pub(super) definition: Said,
+    pub(super) definition: CaseFile,
     /// The permissions that the run is granted; those that the skill requests if the case does not set them.
     pub(super) allow: Option<Vec<Permission>>,
 }
@@ -49,7 +49,7 @@ pub struct Case {
 /// The fields of a case file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-pub(super) struct Said {
+pub(super) struct CaseFile {
     pub(super) script: Option<String>,
     pub(super) input: Option<Value>,
     #[serde(default)]
@@ -73,7 +73,7 @@ impl Case {
             // Serde would accept a list as the fields in order.
             return Err(invalid(file, None, "it is a list, and a case is an object"));
         }
-        let says: Said = serde_json::from_str(text).map_err(|error| slip(file, &error))?;
+        let says: CaseFile = serde_json::from_str(text).map_err(|error| slip(file, &error))?;
         // Parsed again by the reader that refuses what JSON readers ignore, such as a duplicate key.
         strict_json::parse(text).map_err(|reason| invalid(file, None, &reason))?;
         says.expect.check().map_err(|reason| invalid(file, None, reason))?;
@@ -90,7 +90,7 @@ impl Case {
             None => format!("example {number}"),
         };
         let expect = example.expected_output.clone().map(Expectation::containing).unwrap_or_default();
-        let says = Said { input: Some(example.inputs.clone()), expect, ..Said::default() };
+        let says = CaseFile { input: Some(example.inputs.clone()), expect, ..CaseFile::default() };
         Self { name, definition: says, allow: None }
     }
 

@@ -38,13 +38,13 @@ impl<'de> Deserialize<'de> for FileContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged, expecting = "a file is its text, or {\"base64\": \"..\"}")]
-        enum Said {
+        enum Content {
             Text(String),
             Bytes { base64: String },
         }
-        match Said::deserialize(deserializer)? {
-            Said::Text(text) => Ok(Self(text.into_bytes())),
-            Said::Bytes { base64 } => STANDARD.decode(base64).map(Self).map_err(D::Error::custom),
+        match Content::deserialize(deserializer)? {
+            Content::Text(text) => Ok(Self(text.into_bytes())),
+            Content::Bytes { base64 } => STANDARD.decode(base64).map(Self).map_err(D::Error::custom),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{SkillContext, Tool, ToolProvider};
+use crate::host::{LayeredTools, SkillContext, ToolLayer, ToolProvider};
 
 /// The maximum number of recorded calls; further calls are refused.
 const MAX_CALLS: usize = 10_000;
@@ -17,7 +17,7 @@ pub(super) struct RecordedCalls(Arc<Mutex<Vec<Value>>>);
 impl RecordedCalls {
     /// The same tools, with their calls recorded.
     pub(super) fn wrap(&self, tools: Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> {
-        Arc::new(RecordingTools { tools, calls: self.clone() })
+        Arc::new(LayeredTools(RecordingTools { tools, calls: self.clone() }))
     }
 
     /// Takes the calls so far; the list is empty afterwards.
@@ -43,21 +43,9 @@ struct RecordingTools {
     calls: RecordedCalls,
 }
 
-impl ToolProvider for RecordingTools {
-    fn tools(&self) -> Vec<Tool> {
-        self.tools.tools()
-    }
-
-    fn tool(&self, name: &str) -> Option<Tool> {
-        self.tools.tool(name)
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.tools.has(name)
-    }
-
-    fn check(&self, name: &str, args: &Value) -> Result<()> {
-        self.tools.check(name, args)
+impl ToolLayer for RecordingTools {
+    fn inner(&self) -> &dyn ToolProvider {
+        self.tools.as_ref()
     }
 
     fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value> {

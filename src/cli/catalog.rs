@@ -1,35 +1,66 @@
 //! `metier catalog`: names and descriptions, for a model to choose from.
 
 use metier::error::Result;
+use metier::registry::{Catalog, Skill};
 use metier::unicode::mark_escapes;
+use serde_json::Value;
 
 use super::output;
 use super::session::Session;
-use super::terminal::escape_text;
+use super::terminal::{escape_line, escape_text};
 
 /// The options of `metier catalog`.
 #[derive(clap::Args)]
 pub struct Args {
-    #[arg(long, conflicts_with = "json", help = "As <available_skills> XML")]
+    /// Print the skills as XML, for the prompt of a model
+    #[arg(long, conflicts_with_all = ["json", "all"])]
     xml: bool,
+    /// Also print the skills that cannot run on this machine, with the reason
+    #[arg(long)]
+    all: bool,
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let engine = session.engine()?;
+    let reason = |skill: &Skill| engine.availability(skill).cannot_run().map(ToString::to_string);
+    let mut catalog = engine.registry().catalog();
+    let mut reasons = Vec::new();
+    if args.all {
+        reasons = catalog.skills().iter().map(|skill| reason(skill)).collect();
+    } else {
+        catalog.retain(|skill| reason(skill).is_none());
+    }
     session.exit_watchdog().finish();
     output::print_problems(engine.registry());
-    let catalog = engine.registry().catalog();
     if session.json() {
-        output::print_json(&catalog.json())?;
+        output::print_json(&records(&catalog, reasons))?;
     } else if args.xml {
         output::print(escape_xml(&catalog.xml()).trim_end())?;
     } else {
-        output::print(escape_text(&catalog.list()).trim_end())?;
+        output::print(escape_text(&lines(&catalog, reasons)).trim_end())?;
     }
     Ok(0)
 }
 
-/// The same XML, with character references for what a terminal would obey.
+/// The entries of the catalog, each with a `reason` where reasons are given: `null` where the skill can run.
+fn records(catalog: &Catalog, reasons: Vec<Option<String>>) -> Value {
+    let mut records = catalog.json();
+    for (record, reason) in records.as_array_mut().into_iter().flatten().zip(reasons) {
+        record["reason"] = reason.into();
+    }
+    records
+}
+
+fn lines(catalog: &Catalog, reasons: Vec<Option<String>>) -> String {
+    let reasons = reasons.into_iter().chain(std::iter::repeat(None));
+    let line = |(line, reason): (&str, Option<String>)| match reason {
+        Some(reason) => format!("{line} (cannot run: {})\n", escape_line(&reason)),
+        None => format!("{line}\n"),
+    };
+    catalog.list().lines().zip(reasons).map(line).collect()
+}
+
+/// The same XML, with character references for control and invisible characters.
 fn escape_xml(xml: &str) -> String {
     let shown = |(c, is_unseen): (char, bool)| {
         let is_safe = !is_unseen || matches!(c, '\n' | '\t');

@@ -1,4 +1,4 @@
-//! `--config` and `--secret`: what a person sets a skill up with for one run.
+//! `--config` and `--secret`: settings and secrets for one run.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use serde_json::{Map, Value};
 
 use super::input;
 
-/// The options that set a skill up. They hold for the run: for the skill, and for skills it calls.
+/// Settings and secrets of one run: for the skill, and for the skills that it calls.
 #[derive(clap::Args)]
 pub struct ConfigArgs {
-    /// A setting that the skill reads with ctx.config: KEY=VALUE, the value JSON or text, or @FILE with a JSON object of
-    /// settings (may be repeated)
+    /// Set a value that the skill reads with ctx.config. VALUE is JSON or text; @FILE reads a JSON object of settings (may be
+    /// repeated)
     #[arg(long, value_name = "KEY=VALUE")]
     config: Vec<String>,
-    /// Hand the skill a secret from the environment: the variable NAME, or another one. This grants secret:NAME too, which
-    /// the skill must still ask for (may be repeated)
+    /// Let the skill read a secret from the environment variable NAME, or from VARIABLE. This also grants secret:NAME; the
+    /// skill must request it (may be repeated)
     #[arg(long, value_name = "NAME[=VARIABLE]")]
     secret: Vec<String>,
 }
@@ -32,16 +32,16 @@ impl ConfigArgs {
     /// The settings, a later one in place of an earlier one.
     pub fn settings(&self) -> Result<ConfigValues> {
         let mut settings = Map::new();
-        for given in &self.config {
-            match given.split_once('=') {
-                _ if given.starts_with('@') => settings.extend(settings_from_file(given)?),
+        for option in &self.config {
+            match option.split_once('=') {
+                _ if option.starts_with('@') => settings.extend(settings_from_file(option)?),
                 Some((key, text)) if !key.is_empty() => {
                     settings.insert(key.to_owned(), json_or_text(key, text)?);
                 }
                 _ => {
                     return Err(invalid_option(
                         "--config",
-                        given,
+                        option,
                         "write KEY=VALUE, or @FILE with a JSON object",
                     ));
                 }
@@ -50,12 +50,12 @@ impl ConfigArgs {
         Ok(ConfigValues(settings))
     }
 
-    /// The secrets, each read from the environment: a command line is for everybody on the machine to see.
+    /// The secrets, each read from the environment: every user of the machine can see the command line.
     pub fn secrets(&self) -> Result<SecretValues> {
-        let secret = |given: &String| {
-            let (name, variable) = given.split_once('=').unwrap_or((given, given));
+        let secret = |option: &String| {
+            let (name, variable) = option.split_once('=').unwrap_or((option, option));
             if name.is_empty() || variable.is_empty() {
-                return Err(invalid_option("--secret", given, "write NAME or NAME=VARIABLE"));
+                return Err(invalid_option("--secret", option, "write NAME or NAME=VARIABLE"));
             }
             Ok((name.to_owned(), secret_from_environment(name, variable)?))
         };
@@ -64,7 +64,7 @@ impl ConfigArgs {
 }
 
 impl SecretValues {
-    /// Whoever hands a skill a secret by name lets it read it.
+    /// Naming a secret for a skill also permits the skill to read it.
     pub fn grants(&self) -> Result<Vec<Permission>> {
         self.0.keys().map(|name| format!("secret:{name}").parse()).collect()
     }
@@ -82,33 +82,34 @@ impl SecretProvider for SecretValues {
     }
 }
 
-fn settings_from_file(given: &str) -> Result<Map<String, Value>> {
-    match input::read(given) {
+fn settings_from_file(option: &str) -> Result<Map<String, Value>> {
+    match input::read(option) {
         Ok(Value::Object(settings)) => Ok(settings),
-        Ok(_) => Err(invalid_option("--config", given, "the file must hold a JSON object")),
-        Err(error) => Err(invalid_option("--config", given, error.message())),
+        Ok(_) => Err(invalid_option("--config", option, "the file must hold a JSON object")),
+        Err(error) => Err(invalid_option("--config", option, error.message())),
     }
 }
 
-/// What reads as JSON is JSON. What begins like a list, an object or a string, and is none, is a slip and no text.
+/// JSON where the text is JSON. Text that begins like a list, an object or a string but is none is an error and not text.
 fn json_or_text(key: &str, text: &str) -> Result<Value> {
     match metier::strict_json::parse(text) {
         Ok(value) => Ok(value),
         Err(reason) if text.trim_start().starts_with(['{', '[', '"']) => {
-            Err(invalid_option("--config", key, &format!("its value cannot be read as JSON: {reason}")))
+            Err(invalid_option("--config", key, &format!("its value is not valid JSON: {reason}")))
         }
         Err(_) => Ok(text.into()),
     }
 }
 
-/// The value never stands in an error: it is a secret even where it cannot be one.
+/// No error contains the value: it may be a secret even where it cannot be used.
 fn secret_from_environment(name: &str, variable: &str) -> Result<String> {
-    let unusable = |why: &str| {
-        let sentence = format!("--secret {name}: the environment variable {variable} {why}");
-        Err(SkillError::new(ErrorKind::Usage, sentence))
+    let unusable = |reason: &str| {
+        let sentence = format!("--secret {name}: the environment variable {variable} {reason}");
+        let help = format!("set it, or name another variable: --secret {name}=VARIABLE");
+        Err(SkillError::new(ErrorKind::Usage, sentence).with_help(help))
     };
     if variable.contains(['=', '\0']) {
-        return unusable("has no name a variable can have");
+        return unusable("has an invalid name");
     }
     match std::env::var(variable) {
         Ok(value) if value.trim().is_empty() => unusable("is blank"),
@@ -118,6 +119,6 @@ fn secret_from_environment(name: &str, variable: &str) -> Result<String> {
     }
 }
 
-fn invalid_option(option: &str, given: &str, why: &str) -> SkillError {
-    SkillError::new(ErrorKind::Usage, format!("{option} {given}: {why}"))
+fn invalid_option(option: &str, value: &str, reason: &str) -> SkillError {
+    SkillError::new(ErrorKind::Usage, format!("{option} {value}: {reason}"))
 }

@@ -1,8 +1,10 @@
-//! `metier ctx` where there is no host to call: inside of a script that has one, the library answers before any parsing.
+//! `metier ctx` outside of a script: inside of one, the library answers before the arguments are parsed.
 
 use metier::error::{ErrorKind, Result, SkillError};
 
-/// The words of `metier ctx`, as a script writes them.
+use super::terminal::escape_line;
+
+/// The call as a script writes it.
 #[derive(clap::Args)]
 pub struct Args {
     /// The function and its arguments; `metier api` lists them
@@ -11,8 +13,8 @@ pub struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<u8> {
-    let called = args.call.first().map_or("metier ctx", String::as_str);
-    let sentence = format!("{called}: the host API is there for scripts that metier runs in a sandbox");
-    Err(SkillError::new(ErrorKind::Unavailable, super::terminal::escape_line(&sentence))
-        .with_help("write the call into a script, and run that by metier run"))
+    let function = args.call.first().map_or(String::new(), |name| format!(" {}", escape_line(name)));
+    let sentence = format!("`metier ctx{function}` works only inside a script that metier runs in a sandbox");
+    Err(SkillError::new(ErrorKind::Unavailable, sentence)
+        .with_help("call it from the script of a skill, and run that skill with `metier run NAME`"))
 }

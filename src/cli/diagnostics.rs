@@ -1,7 +1,7 @@
-//! Diagnostics for a person: the sentence, the line it is about, the way out.
+//! Diagnostics for a person: the sentence, the line it is about, and the help.
 //!
-//! Skills are strangers' text. Whatever of theirs is shown goes through [`escape_line`] first, so no file name or value can
-//! move the cursor, change colours or reverse the reading direction of the terminal.
+//! The text of skills is untrusted. It goes through [`escape_line`] before it is shown, so that no file name or value can move
+//! the cursor, change colours or reverse the reading direction of the terminal.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use metier::unicode::mark_escapes;
 
 use super::terminal::escape_line;
 
-/// A longer line is named, not shown.
+/// Of a longer line only the number is shown.
 const MAX_LINE: usize = 4096;
 
 /// The diagnostic as several lines of text with colours, which `anstream` takes out where they do not belong.
@@ -57,7 +57,7 @@ fn origin<'a>(path: String, source: &str, diagnostic: &Diagnostic) -> Origin<'a>
     origin.line(diagnostic.line as usize).char_column(diagnostic.column as usize)
 }
 
-/// The first line of the span and the part of the span in it; nothing when there is no line worth showing.
+/// The first line of the span and the part of the span in it; nothing if the line is empty or too long to show.
 fn line_of_span<'a>(source: &'a str, span: &Range<usize>) -> Option<(&'a str, Range<usize>)> {
     let start = source.get(..span.start)?.rfind('\n').map_or(0, |newline| newline + 1);
     let end = source[span.start..].find('\n').map_or(source.len(), |newline| span.start + newline);
@@ -68,8 +68,8 @@ fn line_of_span<'a>(source: &'a str, span: &Range<usize>) -> Option<(&'a str, Ra
     (1..=MAX_LINE).contains(&line.len()).then(|| (line, within(span.start)..within(span.end)))
 }
 
-/// The line with what a terminal would obey replaced by signs of as many bytes, so that spans still fit. The renderer has
-/// pictures for controls of one byte.
+/// The line with each control or invisible character replaced by a visible one of as many bytes, so that spans still fit. The
+/// renderer shows controls of one byte itself.
 fn mask_controls(line: &str) -> String {
     let shown = |(c, is_unseen): (char, bool)| match c.len_utf8() {
         length if length == 1 || !is_unseen => c.to_string(),
@@ -86,7 +86,7 @@ mod tests {
     use metier::unicode::is_control_or_invisible;
 
     #[test]
-    fn what_a_terminal_would_obey_is_written_out() {
+    fn control_and_invisible_characters_are_masked() {
         for c in ('\0'..=char::MAX).filter(|c| is_control_or_invisible(*c)) {
             let (line, shown) = (format!("a{c}b"), mask_controls(&format!("a{c}b")));
             assert_eq!(shown.len(), line.len(), "{c:?}");

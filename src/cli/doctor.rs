@@ -1,7 +1,7 @@
-//! `metier doctor`: what this machine, this build and these skills offer, and what is amiss.
+//! `metier doctor`: what this machine, this build and these skills support, and what is wrong.
 
 use anstyle::AnsiColor;
-use metier::engine::{Diagnosis, Finding};
+use metier::engine::{Diagnosis, Finding, RootReport, SandboxLevelReport};
 use metier::error::Result;
 use metier::skill::Severity;
 
@@ -9,16 +9,17 @@ use super::session::Session;
 use super::terminal::{escape_line, escape_sentence};
 use crate::cli::{output, table};
 
-/// What a finding is called, and its colour.
+/// The name and the colour of each severity.
 const LEVELS: [(Severity, &str, AnsiColor); 3] = [
     (Severity::Error, "error", AnsiColor::Red),
     (Severity::Warning, "warning", AnsiColor::Yellow),
     (Severity::Info, "note", AnsiColor::Blue),
 ];
 
-/// Exit code 0, or 1 where something keeps skills from running.
+/// Exit code 0, or 1 if a finding is an error.
 pub(super) fn run(session: &Session) -> Result<u8> {
-    let diagnosis = session.engine()?.diagnosis();
+    let engine = session.engine()?;
+    let diagnosis = engine.diagnosis();
     session.exit_watchdog().finish();
     if session.json() {
         output::print_json(&diagnosis)?;
@@ -29,24 +30,26 @@ pub(super) fn run(session: &Session) -> Result<u8> {
     Ok(u8::from(!diagnosis.ok))
 }
 
-fn page(of: &Diagnosis) -> String {
+fn page(diagnosis: &Diagnosis) -> String {
     let mut rows = vec![
-        ("metier", of.version.to_owned()),
-        ("features", feature_list(of)),
-        ("system", system_line(of)),
-        ("landlock", of.sandbox.landlock_abi.map_or("none".into(), |abi| format!("ABI {abi}"))),
-        ("sandbox", sandbox_levels(of)),
-        ("helper", helper_line(of)),
-        ("interpreters", interpreter_lines(of)),
-        ("project", of.project.display().to_string()),
-        ("skills in", root_lines(of)),
+        ("metier", diagnosis.version.to_owned()),
+        ("features", feature_list(diagnosis)),
+        ("system", system_line(diagnosis)),
+        ("landlock", diagnosis.sandbox.landlock_abi.map_or("none".into(), |abi| format!("ABI {abi}"))),
+        ("sandbox", sandbox_levels(diagnosis)),
+        ("helper", helper_line(diagnosis)),
+        ("interpreters", interpreter_lines(diagnosis)),
+        ("project", diagnosis.project.display().to_string()),
+        ("skills in", root_lines(diagnosis)),
     ];
-    if !of.shadowed.is_empty() {
-        let shadowed =
-            of.shadowed.iter().map(|skill| format!("{} by {}", escaped(&skill.skill), escaped(&skill.by)));
+    if !diagnosis.shadowed.is_empty() {
+        let shadowed = diagnosis
+            .shadowed
+            .iter()
+            .map(|skill| format!("{} by {}", escape_line(&skill.skill), escape_line(&skill.by)));
         rows.push(("shadowed", shadowed.collect::<Vec<_>>().join("\n")));
     }
-    if let Some(cache) = &of.cache {
+    if let Some(cache) = &diagnosis.cache {
         rows.push((
             "cache",
             format!("{}: {} files, {} bytes", cache.path.display(), cache.files, cache.bytes),
@@ -55,13 +58,14 @@ fn page(of: &Diagnosis) -> String {
     table::two_columns(&rows)
 }
 
-fn escaped(text: &str) -> String {
-    escape_line(text)
-}
-
-fn feature_list(of: &Diagnosis) -> String {
+fn feature_list(diagnosis: &Diagnosis) -> String {
     let named = |wanted: bool| -> Vec<&str> {
-        of.features.iter().filter(|feature| feature.built_in == wanted).map(|feature| feature.name).collect()
+        diagnosis
+            .features
+            .iter()
+            .filter(|feature| feature.built_in == wanted)
+            .map(|feature| feature.name)
+            .collect()
     };
     match named(false).as_slice() {
         [] => named(true).join(", "),
@@ -69,38 +73,39 @@ fn feature_list(of: &Diagnosis) -> String {
     }
 }
 
-fn system_line(of: &Diagnosis) -> String {
-    let kernel = of.system.kernel.as_deref().unwrap_or_default();
-    format!("{} {kernel} on {}", of.system.os, of.system.arch).replace("  ", " ")
+fn system_line(diagnosis: &Diagnosis) -> String {
+    let kernel = diagnosis.system.kernel.as_deref().unwrap_or_default();
+    format!("{} {kernel} on {}", diagnosis.system.os, diagnosis.system.arch).replace("  ", " ")
 }
 
-fn sandbox_levels(of: &Diagnosis) -> String {
-    let tier = |tier: &metier::engine::SandboxLevelReport| {
-        let is_used = tier.available && tier.name == of.sandbox.sandbox.level;
-        let word = match (tier.available, is_used) {
+fn sandbox_levels(diagnosis: &Diagnosis) -> String {
+    let line = |level: &SandboxLevelReport| {
+        let is_default = level.available && level.name == diagnosis.sandbox.strongest.level;
+        let state = match (level.available, is_default) {
             (true, true) => "yes, by default",
             (true, false) => "yes",
             (false, _) => "no",
         };
-        format!("{:10} {word:16} takes {}", tier.name, tier.needs)
+        format!("{:10} {state:16} needs {}", level.name, level.needs)
     };
-    of.sandbox_levels.iter().map(tier).collect::<Vec<_>>().join("\n")
+    diagnosis.sandbox_levels.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn helper_line(of: &Diagnosis) -> String {
-    of.sandbox
+fn helper_line(diagnosis: &Diagnosis) -> String {
+    diagnosis
+        .sandbox
         .helper
         .as_ref()
-        .map_or("a copy of this process".into(), |path| escaped(&path.display().to_string()))
+        .map_or("a copy of this program".into(), |path| escape_line(&path.display().to_string()))
 }
 
-fn interpreter_lines(of: &Diagnosis) -> String {
-    let found = of.interpreters.iter().filter_map(|interpreter| {
-        let path = escaped(&interpreter.path.as_ref()?.display().to_string());
-        let version = interpreter.version.as_deref().map_or("does not say its version".into(), escaped);
+fn interpreter_lines(diagnosis: &Diagnosis) -> String {
+    let found = diagnosis.interpreters.iter().filter_map(|interpreter| {
+        let path = escape_line(&interpreter.path.as_ref()?.display().to_string());
+        let version = interpreter.version.as_deref().map_or("unknown version".into(), escape_line);
         Some(format!("{:8} {version} ({path})", interpreter.command))
     });
-    let missing = of.interpreters.iter().filter(|interpreter| interpreter.path.is_none());
+    let missing = diagnosis.interpreters.iter().filter(|interpreter| interpreter.path.is_none());
     let missing: Vec<&str> = missing.map(|interpreter| interpreter.command.as_str()).collect();
     let mut lines: Vec<String> = found.collect();
     if !missing.is_empty() {
@@ -109,20 +114,24 @@ fn interpreter_lines(of: &Diagnosis) -> String {
     lines.join("\n")
 }
 
-fn root_lines(of: &Diagnosis) -> String {
-    let root = |root: &metier::engine::RootReport| {
-        let place = root
+fn root_lines(diagnosis: &Diagnosis) -> String {
+    let line = |root: &RootReport| {
+        let folder = root
             .path
             .as_ref()
-            .map_or("inside the program".into(), |path| escaped(&path.display().to_string()));
-        let what = match (root.exists, root.problems) {
-            (false, _) => "not there".to_owned(),
-            (true, 0) => format!("{} skills", root.skills),
-            (true, problems) => format!("{} skills, {problems} problems", root.skills),
+            .map_or("inside metier".into(), |path| escape_line(&path.display().to_string()));
+        let count = match (root.exists, root.problems) {
+            (false, _) => "does not exist".to_owned(),
+            (true, 0) => plural(root.skills, "skill"),
+            (true, problems) => format!("{}, {}", plural(root.skills, "skill"), plural(problems, "problem")),
         };
-        format!("{place} ({}/{}): {what}", root.scope, escaped(&root.label))
+        format!("{folder} ({}/{}): {count}", root.scope, escape_line(&root.label))
     };
-    of.roots.iter().map(root).collect::<Vec<_>>().join("\n")
+    diagnosis.roots.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 fn print_finding(finding: &Finding) {

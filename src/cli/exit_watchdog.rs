@@ -1,8 +1,8 @@
-//! What ends the command when its work does not: a thread that waits for a stop, gives the work a moment, says the error and
-//! ends the process.
+//! Ends the command when its work does not end: a thread that waits for a stop, gives the work a grace period, prints the error
+//! and ends the process.
 //!
-//! Work in process ends by itself when its token stops, as long as it asks. What does not ask, be it a library function, a parser
-//! or the kernel, cannot be ended but with its process. What the process has started dies with it.
+//! Work in process ends by itself after its token was stopped if it checks the token. What does not check it, such as a library
+//! function, a parser or the kernel, ends only with the process. What the process has started ends with it.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,21 +12,21 @@ use metier::error::{ErrorKind, SkillError};
 use metier::host::{LogLine, Observer, Progress, StepEvent};
 use metier::policy::{CancelToken, StopCause};
 
-/// How long work that was told to stop may go on. Without optimization everything takes several times as long.
+/// How long work may go on after it was stopped. Without optimization everything takes several times as long.
 const GRACE_PERIOD: Duration = Duration::from_millis(if cfg!(debug_assertions) { 500 } else { 80 });
 
-/// How long commands may take that run nothing, and a run until it begins. Nothing honest takes that long.
+/// How long a command that runs no script may take, and how long a run may take until it begins.
 pub const LOADING_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How long it may take until somebody reads the last words.
+/// How long it may take until the reader has taken the last output.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long work may take that ends by itself, since it is processes that are killed and cleaned up after.
+/// How long a cleanup after processes may take before the command ends without it.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Says the error of a command that is ended.
+/// Prints the error of a command that is ended.
 type ErrorPrinter = Box<dyn FnOnce(&SkillError) + Send>;
-/// Whether the work that goes on will end by itself.
+/// Whether a cleanup is going on, which ends by itself.
 type CleanupCheck = Box<dyn Fn() -> bool + Send>;
 
 /// The watchdog of one command. Clones share its state.
@@ -52,87 +52,87 @@ enum Phase {
     /// No thread watches yet.
     Idle,
     Watching,
-    /// The thread has the last word.
+    /// The thread prints the error and ends the process.
     Exiting,
-    /// The command has its answer.
+    /// The command has its result.
     Finished,
 }
 
 impl ExitWatchdog {
-    /// A watchdog that prints the error with `words`; no thread runs before there is something to wait for.
-    pub fn new(words: impl FnOnce(&SkillError) + Send + 'static) -> Self {
-        Self::with_exit(words, |code| std::process::exit(code.into()))
+    /// A watchdog that prints the error with `printer`; no thread runs before there is something to wait for.
+    pub fn new(printer: impl FnOnce(&SkillError) + Send + 'static) -> Self {
+        Self::with_exit(printer, |code| std::process::exit(code.into()))
     }
 
-    fn with_exit(words: impl FnOnce(&SkillError) + Send + 'static, end: fn(u8)) -> Self {
+    fn with_exit(printer: impl FnOnce(&SkillError) + Send + 'static, exit: fn(u8)) -> Self {
         let state = State {
             exit_at: None,
             phase: Phase::Idle,
-            error_printer: Some(Box::new(words)),
+            error_printer: Some(Box::new(printer)),
             is_cleaning_up: Box::new(|| false),
         };
-        Self(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), exit: end }))
+        Self(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), exit }))
     }
 
-    /// Ends the command unless it has loaded what it is about in time.
+    /// Ends the command if it is still loading after [`LOADING_TIMEOUT`].
     pub fn start_loading_timeout(&self) {
         let error = SkillError::new(
             ErrorKind::Timeout,
-            format!("this did not end within {} seconds", LOADING_TIMEOUT.as_secs()),
+            format!("the command was still loading skills after {} seconds", LOADING_TIMEOUT.as_secs()),
         );
         self.arm(
             Instant::now() + LOADING_TIMEOUT,
-            error.with_help("name fewer skills, or find the file that takes so long to read"),
+            error.with_help("name fewer skills, or look for a file on a slow or hanging disk"),
         );
     }
 
-    /// Says in other words.
-    pub fn set_error_printer(&self, words: impl FnOnce(&SkillError) + Send + 'static) {
-        self.0.lock().error_printer = Some(Box::new(words));
+    /// Replaces the function that prints the error.
+    pub fn set_error_printer(&self, printer: impl FnOnce(&SkillError) + Send + 'static) {
+        self.0.lock().error_printer = Some(Box::new(printer));
     }
 
-    /// Asks this before it ends the process: whether what goes on will end by itself.
-    pub fn wait_for_cleanup(&self, ends_itself: impl Fn() -> bool + Send + 'static) {
-        self.0.lock().is_cleaning_up = Box::new(ends_itself);
+    /// Sets the check whether a cleanup is going on, which the process waits for before it ends.
+    pub fn wait_for_cleanup(&self, is_cleaning_up: impl Fn() -> bool + Send + 'static) {
+        self.0.lock().is_cleaning_up = Box::new(is_cleaning_up);
     }
 
-    /// From the moment the token stops the work has its moment left.
+    /// Starts the grace period when the token stops.
     pub fn watch_token(&self, token: &CancelToken) -> metier::policy::StopGuard {
         let watch = self.clone();
         token.on_stop(move |cause| watch.start_grace_period(cause))
     }
 
-    /// The work was told to stop.
+    /// The work was stopped: the process ends after the grace period.
     pub fn start_grace_period(&self, cause: StopCause) {
         self.arm(Instant::now() + GRACE_PERIOD, cause.error());
     }
 
-    /// What was told to stop has ended, or is loaded.
+    /// The work has ended, or is loaded: nothing ends the process now.
     pub fn disarm(&self) {
         let mut state = self.0.lock();
         while state.phase == Phase::Exiting {
-            // The process ends at any moment, and its words are said.
+            // The process is about to end, and its error is being finished.
             state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.exit_at = None;
     }
 
-    /// The command has its answer, and says it itself.
+    /// The command has its result and prints it itself.
     pub fn finish(&self) {
         self.disarm();
         self.0.lock().phase = Phase::Finished;
         self.0.changed.notify_all();
     }
 
-    /// The command was interrupted as it had its answer: whoever does not read that soon keeps nobody from ending.
+    /// The command was interrupted when it had its result: it ends soon, even if nobody reads the result.
     pub fn start_print_timeout(&self) {
-        let end = self.0.exit;
-        let ended = move || {
+        let exit = self.0.exit;
+        let exit_later = move || {
             std::thread::sleep(PRINT_TIMEOUT);
-            end(ErrorKind::Cancelled.exit_code());
+            exit(ErrorKind::Cancelled.exit_code());
         };
-        if std::thread::Builder::new().spawn(ended).is_err() {
-            end(ErrorKind::Cancelled.exit_code());
+        if std::thread::Builder::new().spawn(exit_later).is_err() {
+            exit(ErrorKind::Cancelled.exit_code());
         }
     }
 
@@ -146,7 +146,7 @@ impl ExitWatchdog {
         state.exit_at = Some((time, error));
         if state.phase == Phase::Idle {
             let watch = self.clone();
-            let started = std::thread::Builder::new().name("metier-last-resort".into());
+            let started = std::thread::Builder::new().name("metier-watchdog".into());
             if started.spawn(move || watch.run()).is_ok() {
                 state.phase = Phase::Watching;
             }
@@ -156,12 +156,12 @@ impl ExitWatchdog {
 
     fn run(&self) {
         let mut state = self.0.lock();
-        let mut patience = None;
+        let mut cleanup_deadline = None;
         while state.phase == Phase::Watching {
             let now = Instant::now();
             state = match &state.exit_at {
                 None => {
-                    patience = None;
+                    cleanup_deadline = None;
                     self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
                 }
                 Some((due, _)) if now < *due => {
@@ -169,7 +169,8 @@ impl ExitWatchdog {
                     self.0.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
                 }
                 Some(_)
-                    if (state.is_cleaning_up)() && now < *patience.get_or_insert(now + CLEANUP_TIMEOUT) =>
+                    if (state.is_cleaning_up)()
+                        && now < *cleanup_deadline.get_or_insert(now + CLEANUP_TIMEOUT) =>
                 {
                     let (locked, _) = self
                         .0
@@ -187,19 +188,19 @@ impl ExitWatchdog {
         let Some((_, error)) = state.exit_at.take() else { return };
         state.phase = Phase::Exiting;
         let code = error.kind().exit_code();
-        let words = state.error_printer.take();
+        let printer = state.error_printer.take();
         drop(state);
-        // Whoever hangs may hold the very stream that the words go to.
-        let (said, heard) = channel();
-        let speak = move || {
-            if let Some(words) = words {
-                words(&error);
+        // The work that hangs may hold the lock of the stream that the error is printed to.
+        let (sender, finished) = channel();
+        let print = move || {
+            if let Some(printer) = printer {
+                printer(&error);
             }
-            said.send(()).ok();
+            sender.send(()).ok();
         };
-        if std::thread::Builder::new().spawn(speak).is_ok() {
+        if std::thread::Builder::new().spawn(print).is_ok() {
             let (Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) =
-                heard.recv_timeout(PRINT_TIMEOUT);
+                finished.recv_timeout(PRINT_TIMEOUT);
         }
         (self.0.exit)(code);
     }
@@ -211,7 +212,7 @@ impl Shared {
     }
 }
 
-/// Hears of a run when it is told to stop, keeps what it logs where that is part of the answer, and passes everything on.
+/// Starts the grace period when a run is stopped, keeps the log where it is part of the outcome, and passes all events on.
 pub struct WatchdogObserver {
     watchdog: ExitWatchdog,
     log: Option<Mutex<Vec<LogLine>>>,
@@ -220,18 +221,18 @@ pub struct WatchdogObserver {
 
 impl WatchdogObserver {
     /// For a run whose outcome is printed, log included.
-    pub fn with_log(watch: ExitWatchdog) -> Self {
-        Self { watchdog: watch, log: Some(Mutex::default()), next: None }
+    pub fn with_log(watchdog: ExitWatchdog) -> Self {
+        Self { watchdog, log: Some(Mutex::default()), next: None }
     }
 
-    /// For a run that this one observes.
-    pub fn with_observer(watch: ExitWatchdog, next: Arc<dyn Observer>) -> Self {
-        Self { watchdog: watch, log: None, next: Some(next) }
+    /// For a run that `next` observes as well.
+    pub fn with_observer(watchdog: ExitWatchdog, next: Arc<dyn Observer>) -> Self {
+        Self { watchdog, log: None, next: Some(next) }
     }
 
-    /// For a run nobody observes.
-    pub fn new(watch: ExitWatchdog) -> Self {
-        Self { watchdog: watch, log: None, next: None }
+    /// For a run without another observer.
+    pub fn new(watchdog: ExitWatchdog) -> Self {
+        Self { watchdog, log: None, next: None }
     }
 
     /// What was logged so far.
@@ -274,10 +275,10 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    fn wait_until(holds: impl Fn() -> bool) {
-        let patience = Instant::now() + Duration::from_secs(20);
-        while !holds() {
-            assert!(Instant::now() < patience);
+    fn wait_until(condition: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !condition() {
+            assert!(Instant::now() < deadline);
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -285,29 +286,29 @@ mod tests {
     #[test]
     fn work_that_does_not_end_is_ended_with_its_error() {
         static CODE: AtomicU8 = AtomicU8::new(0);
-        let (said, heard) = channel();
-        let words = move |error: &SkillError| said.send(error.kind()).unwrap();
-        let watch = ExitWatchdog::with_exit(words, |code| CODE.store(code, Ordering::SeqCst));
+        let (sender, finished) = channel();
+        let printer = move |error: &SkillError| sender.send(error.kind()).unwrap();
+        let watch = ExitWatchdog::with_exit(printer, |code| CODE.store(code, Ordering::SeqCst));
         let token = CancelToken::new();
         let _following = watch.watch_token(&token);
         watch.start_loading_timeout();
         watch.start_grace_period(StopCause::Deadline);
         token.cancel();
         wait_until(|| CODE.load(Ordering::SeqCst) == 5);
-        assert_eq!(heard.recv().unwrap(), ErrorKind::Timeout, "the first cause stays");
+        assert_eq!(finished.recv().unwrap(), ErrorKind::Timeout, "the first cause stays");
     }
 
     #[test]
-    fn nobody_needs_to_hear_the_last_words() {
+    fn the_process_ends_even_if_printing_hangs() {
         static CODE: AtomicU8 = AtomicU8::new(0);
-        let deaf = |_: &SkillError| std::thread::sleep(Duration::from_mins(1));
-        let watch = ExitWatchdog::with_exit(deaf, |code| CODE.store(code, Ordering::SeqCst));
+        let hangs = |_: &SkillError| std::thread::sleep(Duration::from_mins(1));
+        let watch = ExitWatchdog::with_exit(hangs, |code| CODE.store(code, Ordering::SeqCst));
         watch.start_grace_period(StopCause::Cancelled);
         wait_until(|| CODE.load(Ordering::SeqCst) == 130);
     }
 
     #[test]
-    fn work_that_ends_in_time_or_ends_by_itself_is_let_be() {
+    fn work_that_ends_in_time_or_by_itself_is_not_interrupted() {
         static ENDED: AtomicU8 = AtomicU8::new(0);
         let watch = ExitWatchdog::with_exit(|_| {}, |_| ENDED.store(1, Ordering::SeqCst));
         watch.start_grace_period(StopCause::Deadline);

@@ -1,14 +1,14 @@
-//! `metier run --explain`: what a run would reach, for a person to read before it runs.
+//! `metier run --explain`: what a run could reach, shown before it runs.
 
 use metier::engine::{CalleeExplanation, Explanation, FunctionAvailability, LimitsReport};
 use metier::error::Result;
-use metier::host::{LaunchPreview, SandboxPath, SandboxReport};
+use metier::host::{AccessReason, EnforcedLevel, LaunchPreview, SandboxPath, SandboxReport};
 
 use super::session::Session;
 use super::terminal::escape_line;
 use crate::cli::{output, table};
 
-/// Says it, with the exit code of a run that would not start.
+/// Prints the explanation; the exit code is 0, or that of the reason why the run would not start.
 pub(super) fn print(explanation: &Explanation, session: &Session) -> Result<u8> {
     if session.json() {
         output::print_json(explanation)?;
@@ -21,175 +21,184 @@ pub(super) fn print(explanation: &Explanation, session: &Session) -> Result<u8> 
     Ok(explanation.reason.as_ref().map_or(0, |reason| reason.kind().exit_code()))
 }
 
-fn page(of: &Explanation) -> String {
+fn page(explanation: &Explanation) -> String {
     let mut rows = vec![
-        ("skill", of.skill.clone()),
-        ("script", format!("{}, in {}", of.script, of.runtime)),
-        ("project", of.project.display().to_string()),
-        ("may", of.permissions.join(", ")),
-        ("limits", limits_line(&of.limits)),
-        ("sandbox", sandbox_line(of)),
+        ("skill", explanation.skill.clone()),
+        ("script", format!("{}, in {}", explanation.script, explanation.runtime)),
+        ("project", explanation.project.display().to_string()),
+        ("permissions", explanation.permissions.join(", ")),
+        ("limits", limits_line(&explanation.limits)),
+        ("sandbox", sandbox_line(explanation)),
     ];
-    if let Some(process) = &of.process {
+    if let Some(process) = &explanation.process {
         rows.extend(process_rows(process));
     }
-    if !of.callees.is_empty() {
-        rows.push(("calls", of.callees.iter().map(callee_line).collect::<Vec<_>>().join("\n")));
+    if !explanation.callees.is_empty() {
+        rows.push(("calls", explanation.callees.iter().map(callee_line).collect::<Vec<_>>().join("\n")));
     }
-    if of.process.as_ref().is_none_or(|process| process.has_api) {
-        rows.extend(function_rows(&of.functions));
+    if explanation.process.as_ref().is_none_or(|process| process.has_api) {
+        rows.extend(function_rows(&explanation.functions));
     } else {
-        rows.push(("host API", "none: there is one in a sandbox only".into()));
+        rows.push(("host API", "none; only scripts in a sandbox have it".into()));
     }
     table::two_columns(&rows)
 }
 
-/// What a callee may do, and what holds it.
-fn callee_line(of: &CalleeExplanation) -> String {
-    let held = match (&of.reason, &of.process, of.sandbox) {
+/// Where a callee runs, in which sandbox, and with which permissions.
+fn callee_line(callee: &CalleeExplanation) -> String {
+    let place = match (&callee.reason, &callee.process, callee.sandbox) {
         (Some(reason), ..) => format!("would not start: {}", escape_line(&reason.to_string())),
-        (None, Some(process), Some(held)) => {
+        (None, Some(process), Some(sandbox)) => {
             let words: Vec<String> = process.command.iter().map(|word| escape_line(word)).collect();
-            let sandbox = if held.level == "none" {
+            let sandbox = if sandbox.level == EnforcedLevel::None {
                 "without a sandbox, with all the rights of the user".to_owned()
             } else {
-                format!("in a sandbox ({}), which holds {}", held.level, restrictions(held))
+                format!("in a sandbox at level {}, {}", sandbox.level, restrictions(sandbox))
             };
             format!("a process, {} ({sandbox})", words.join(" "))
         }
-        _ => of.runtime.map_or_else(String::new, |runtime| format!("in {runtime}")),
+        _ => callee.runtime.map_or_else(String::new, |runtime| format!("in {runtime}")),
     };
-    let script = of.script.as_ref().map_or_else(String::new, |script| format!(", {}", escape_line(script)));
-    let may = of.permissions.join(", ");
-    let may = if may.is_empty() { may } else { format!("; may {may}") };
-    format!("{}{script}: {held}{may}", escape_line(&of.skill))
+    let script =
+        callee.script.as_ref().map_or_else(String::new, |script| format!(", {}", escape_line(script)));
+    let permissions = callee.permissions.join(", ");
+    let permissions =
+        if permissions.is_empty() { permissions } else { format!("; permissions: {permissions}") };
+    format!("{}{script}: {place}{permissions}", escape_line(&callee.skill))
 }
 
 fn process_rows(process: &LaunchPreview) -> Vec<(&'static str, String)> {
     let words: Vec<String> = process.command.iter().map(|word| escape_line(word)).collect();
     let network =
-        if process.network { "open" } else { "shut, but for what the host API reaches; net opens it" };
+        if process.network { "open" } else { "closed, except for ctx.http; the permission net opens it" };
     let mut rows = vec![
         ("command", words.join(" ")),
-        (
-            "interpreter",
-            process.interpreter_version.clone().unwrap_or_else(|| "does not say its version".into()),
-        ),
-        ("runs in", process.working_dir.display().to_string()),
+        ("interpreter", process.interpreter_version.clone().unwrap_or_else(|| "unknown version".into())),
+        ("works in", process.working_dir.display().to_string()),
         ("network", network.to_owned()),
         ("reads", path_lines(&process.reads)),
         ("writes", path_lines(&process.writes)),
-        ("but for", protected_paths(process)),
+        ("except", protected_paths(process)),
         ("variables", process.environment.join(", ")),
     ];
     if !process.missing.is_empty() {
         let missing = process.missing.join(", ");
         rows.push((
-            "not there",
-            format!("{missing}: granted, but a sandbox opens what exists; make it before"),
+            "missing",
+            format!("{missing}: granted, but a sandbox can open only what exists; create it before the run"),
         ));
     }
     if let Some(worker) = process.worker {
         let seconds = worker.idle_timeout.as_secs();
         rows.push((
-            "kept",
-            format!("for up to {} runs with the same grants, {seconds} s after the last", worker.runs),
+            "worker",
+            format!(
+                "kept for up to {} runs with the same grants, until {seconds} s after the last",
+                worker.runs
+            ),
         ));
     }
     if process.temp_dir.is_some() {
-        rows.push(("home", "a temp dir of the run, gone afterwards".into()));
+        rows.push(("home", "a temp dir of the run, removed afterwards".into()));
     }
     rows
 }
 
-/// What a grant to change the project leaves alone.
+/// The protected paths inside what the process may write.
 fn protected_paths(process: &LaunchPreview) -> String {
     let paths: Vec<String> =
         process.protected.iter().map(|path| escape_line(&path.display().to_string())).collect();
     match paths.as_slice() {
         [] => "nothing".into(),
         paths if process.sandbox.protected_paths => paths.join("\n"),
-        paths => format!("{}\nwhich this machine holds for the host API alone", paths.join("\n")),
+        paths => format!(
+            "{}\n(on this machine only the host API protects these, not the sandbox)",
+            paths.join("\n")
+        ),
     }
 }
 
-/// A line each, those of the system together.
+/// A line for each path, and one for all paths of the system.
 fn path_lines(places: &[SandboxPath]) -> String {
-    let named = places.iter().filter(|place| !matches!(place.why, "system" | "device" | "network"));
+    const GROUPED: [AccessReason; 3] = [AccessReason::System, AccessReason::Network, AccessReason::Device];
+    let named = places.iter().filter(|place| !GROUPED.contains(&place.why));
     let mut lines: Vec<String> = named
         .map(|place| format!("{} ({})", escape_line(&place.path.display().to_string()), place.why))
         .collect();
-    for why in ["system", "network", "device"] {
-        let of: Vec<String> = places
+    for why in GROUPED {
+        let paths: Vec<String> = places
             .iter()
             .filter(|place| place.why == why)
             .map(|place| escape_line(&place.path.display().to_string()))
             .collect();
-        if !of.is_empty() {
-            lines.push(format!("{why}: {}", of.join(" ")));
+        if !paths.is_empty() {
+            lines.push(format!("{why}: {}", paths.join(" ")));
         }
     }
     lines.join("\n")
 }
 
 fn function_rows(functions: &[FunctionAvailability]) -> Vec<(&'static str, String)> {
-    let open = functions.iter().filter(|function| function.allowed).map(|function| {
-        // What is open in part says which.
+    let allowed = functions.iter().filter(|function| function.allowed).map(|function| {
+        // A function that is allowed in part is shown with its grants.
         if function.help.is_some() {
             format!("{} ({})", function.name, function.granted_by.join(", "))
         } else {
             function.name.to_owned()
         }
     });
-    let mut ways: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut denied: Vec<(&str, Vec<&str>)> = Vec::new();
     for function in functions.iter().filter(|function| !function.allowed) {
-        let way_out = function.help.as_deref().unwrap_or_default();
-        match ways.iter_mut().find(|(way, _)| *way == way_out) {
+        let help = function.help.as_deref().unwrap_or_default();
+        match denied.iter_mut().find(|(known, _)| *known == help) {
             Some((_, names)) => names.push(function.name),
-            None => ways.push((way_out, vec![function.name])),
+            None => denied.push((help, vec![function.name])),
         }
     }
-    let shut: Vec<String> = ways.iter().map(|(way, names)| format!("{}: {way}", names.join(", "))).collect();
-    let mut rows = vec![("may call", open.collect::<Vec<_>>().join(", "))];
-    if !shut.is_empty() {
-        rows.push(("may not call", shut.join("\n")));
+    let denied: Vec<String> =
+        denied.iter().map(|(help, names)| format!("{}: {help}", names.join(", "))).collect();
+    let mut rows = vec![("may call", allowed.collect::<Vec<_>>().join(", "))];
+    if !denied.is_empty() {
+        rows.push(("may not call", denied.join("\n")));
     }
     rows
 }
 
-fn sandbox_line(of: &Explanation) -> String {
-    let asked = of.sandbox_mode;
-    match of.sandbox {
-        None if of.reason.is_some() => format!("cannot be put up, and is {asked}"),
-        None if of.callees.iter().any(|callee| callee.reason.is_some()) => {
-            "cannot be told: not all that it calls would start".into()
+fn sandbox_line(explanation: &Explanation) -> String {
+    let mode = explanation.sandbox_mode;
+    match explanation.sandbox {
+        None if explanation.reason.is_some() => format!("cannot be set up; mode: {mode}"),
+        None if explanation.callees.iter().any(|callee| callee.reason.is_some()) => {
+            "unknown: not every skill that it calls would start".into()
         }
-        None => "that of the program which runs it".into(),
-        Some(held) if held.level == "in-process" => {
-            "none is needed: it reaches nothing but the host API".into()
+        None => "that of the program that runs it".into(),
+        Some(sandbox) if sandbox.level == EnforcedLevel::InProcess => {
+            "not needed: the script reaches only the host API".into()
         }
-        Some(held) if held.level == "none" => "none: it has all the rights of the user".into(),
-        Some(held) => format!("{} ({asked}), which holds {}", held.level, restrictions(held)),
+        Some(sandbox) if sandbox.level == EnforcedLevel::None => {
+            "none: the script has all the rights of the user".into()
+        }
+        Some(sandbox) => format!("{} ({mode}), {}", sandbox.level, restrictions(sandbox)),
     }
 }
 
-/// What is out of reach, and what is not.
-fn restrictions(held: SandboxReport) -> String {
-    let walls = [
-        ("files outside", held.files),
-        ("the network", held.network),
-        ("local sockets", held.unix_sockets),
-        ("signals", held.signals),
-        ("what it leaves running", held.tree_kill),
-        ("protected paths in what it may write", held.protected_paths),
-        ("modes and times outside", held.metadata_outside),
+/// What the sandbox restricts, and what it does not.
+fn restrictions(sandbox: SandboxReport) -> String {
+    let restrictions = [
+        ("files outside", sandbox.files),
+        ("the network", sandbox.network),
+        ("local sockets", sandbox.unix_sockets),
+        ("signals", sandbox.signals),
+        ("processes it leaves behind", sandbox.tree_kill),
+        ("protected paths", sandbox.protected_paths),
+        ("modes and times outside", sandbox.metadata_outside),
     ];
-    let of = |wanted: bool| -> Vec<&str> {
-        walls.iter().filter(|(_, holds)| *holds == wanted).map(|(name, _)| *name).collect()
+    let named = |wanted: bool| -> Vec<&str> {
+        restrictions.iter().filter(|(_, is_enforced)| *is_enforced == wanted).map(|(name, _)| *name).collect()
     };
-    match of(false).as_slice() {
-        [] => of(true).join(", "),
-        open => format!("{}; not {}", of(true).join(", "), open.join(", ")),
+    match named(false).as_slice() {
+        [] => format!("restricts {}", named(true).join(", ")),
+        open => format!("restricts {}; does not restrict {}", named(true).join(", "), open.join(", ")),
     }
 }
 
@@ -202,16 +211,23 @@ fn limits_line(limits: &LimitsReport) -> String {
     };
     let not_applied = limits.not_applied.join(", ");
     let not_applied =
-        (!not_applied.is_empty()).then(|| format!("not applied in this runtime: {not_applied}"));
+        (!not_applied.is_empty()).then(|| format!("this runtime does not enforce: {not_applied}"));
     let all = [
         Some(time),
-        limits.memory_bytes.map(|bytes| format!("{bytes} bytes of memory")),
+        limits.memory_bytes.map(|bytes| format!("{} of memory", size(bytes))),
         limits.operations.map(|count| format!("{count} operations")),
-        limits.cpu_ms.map(|time| format!("{} of processor time a process", seconds(time))),
-        limits.file_bytes.map(|bytes| format!("{bytes} bytes a file")),
+        limits.cpu_ms.map(|time| format!("{} of processor time for each process", seconds(time))),
+        limits.file_bytes.map(|bytes| format!("{} in a file", size(bytes))),
         limits.open_files.map(|count| format!("{count} open files")),
-        Some(format!("{} bytes of output ({})", limits.output_bytes, limits.on_output)),
+        Some(format!("{} of output ({})", size(limits.output_bytes), limits.on_output)),
         not_applied,
     ];
     all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// A number of bytes in the largest unit that it is a multiple of.
+fn size(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{bytes} bytes"), |(unit, name)| format!("{} {name}", bytes / unit))
 }

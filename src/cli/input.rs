@@ -5,29 +5,31 @@ use std::io::Read;
 use metier::error::{ErrorKind, Result, SkillError};
 use serde_json::Value;
 
-/// More than any limit lets a skill take in.
+/// Larger than any input that a limit of memory lets a skill receive.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// What helps against the words of the JSON reader; the first that fits counts.
-const HINTS: [(&str, &str); 6] = [
-    ("recursion limit", "lists and objects may stand 127 deep in each other"),
-    ("EOF while parsing a value at line 1 column 0", "it is empty; give JSON such as {}"),
-    ("the key", "leave one of the two out"),
+/// The help for each message of the JSON parser; the first that fits counts.
+const HINTS: [(&str, &str); 8] = [
+    ("recursion limit", "nest lists and objects at most 127 levels deep"),
+    ("EOF while parsing a value at line 1 column 0", "it is empty; pass JSON such as {}"),
+    ("EOF while parsing", "a quote or bracket is not closed, or a value is missing at the end"),
+    ("key must be a string", "keys need double quotes: {\"key\": \"value\"}"),
+    ("the key", "remove one of the two"),
     ("the integer", "write it as a string, or as a float such as 1e20"),
     ("number out of range", "write it as a string"),
-    ("", "text goes in quotes of its own: --input '\"text\"'"),
+    ("", "a text needs JSON quotes: --input '\"text\"'"),
 ];
 
 /// The value of `--input JSON | @file | -`.
-pub fn read(given: &str) -> Result<Value> {
-    let (text, from) = match given.strip_prefix('@') {
+pub fn read(option: &str) -> Result<Value> {
+    let (text, source) = match option.strip_prefix('@') {
         Some(path) => (read_file(path)?, path),
-        None if given == "-" => {
+        None if option == "-" => {
             (read_limited(std::io::stdin().lock(), "standard input", MAX_BYTES)?, "standard input")
         }
-        None => (given.to_owned(), "--input"),
+        None => (option.to_owned(), "--input"),
     };
-    metier::strict_json::parse(&text).map_err(|reason| json_error(from, &reason))
+    metier::strict_json::parse(&text).map_err(|reason| json_error(source, &reason))
 }
 
 fn read_file(path: &str) -> Result<String> {
@@ -35,11 +37,11 @@ fn read_file(path: &str) -> Result<String> {
     read_limited(opened.map_err(|error| read_error(path, error))?, path, MAX_BYTES)
 }
 
-fn read_limited(source: impl Read, name: &str, most: u64) -> Result<String> {
+fn read_limited(source: impl Read, name: &str, max: u64) -> Result<String> {
     let mut text = String::new();
-    source.take(most + 1).read_to_string(&mut text).map_err(|error| read_error(name, error))?;
-    if text.len() as u64 > most {
-        let sentence = format!("{name} has more than the {most} bytes an input may have");
+    source.take(max + 1).read_to_string(&mut text).map_err(|error| read_error(name, error))?;
+    if text.len() as u64 > max {
+        let sentence = format!("{name} is larger than {max} bytes, the limit of an input");
         return Err(SkillError::new(ErrorKind::InvalidInput, sentence));
     }
     Ok(text)
@@ -47,14 +49,15 @@ fn read_limited(source: impl Read, name: &str, most: u64) -> Result<String> {
 
 fn read_error(name: &str, error: std::io::Error) -> SkillError {
     let name = if name.is_empty() { "the file after @" } else { name };
+    let is_missing = error.kind() == std::io::ErrorKind::NotFound;
     let sentence = SkillError::io(format_args!("failed to read {name}"), error);
-    SkillError::new(ErrorKind::Usage, sentence.message())
+    let error = SkillError::new(ErrorKind::Usage, sentence.message());
+    if is_missing { error.with_help("a path after @ begins at the current folder") } else { error }
 }
 
-fn json_error(from: &str, reason: &str) -> SkillError {
+fn json_error(source: &str, reason: &str) -> SkillError {
     let help = HINTS.iter().find(|(words, _)| reason.starts_with(words)).map_or("", |(_, help)| help);
-    SkillError::new(ErrorKind::InvalidInput, format!("{from} cannot be read as JSON: {reason}"))
-        .with_help(help)
+    SkillError::new(ErrorKind::InvalidInput, format!("{source} is not valid JSON: {reason}")).with_help(help)
 }
 
 #[cfg(test)]
@@ -62,17 +65,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_help_fits_the_fault() {
-        let help = |given: &str| read(given).unwrap_err().help().unwrap_or_default().to_owned();
+    fn each_json_error_has_its_help() {
+        let help = |text: &str| read(text).unwrap_err().help().unwrap_or_default().to_owned();
         assert!(help("").contains("it is empty"));
-        assert!(help(&"[".repeat(200)).contains("127 deep"));
+        assert!(help(&"[".repeat(200)).contains("127 levels deep"));
         assert!(help("hello").contains("quotes"));
     }
 
     #[test]
-    fn an_endless_input_is_refused_in_words() {
+    fn an_endless_input_is_refused() {
         let error = read_limited(std::io::repeat(b' '), "pipe", 9).unwrap_err();
-        assert_eq!(error.message(), "pipe has more than the 9 bytes an input may have");
+        assert_eq!(error.message(), "pipe is larger than 9 bytes, the limit of an input");
         assert_eq!(read_limited(&b"12"[..], "pipe", 2).unwrap(), "12");
     }
 }

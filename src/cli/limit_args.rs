@@ -1,42 +1,41 @@
-//! How much a run may use, and how firmly it is held: limits and isolation, as a person writes them.
+//! The options for limits, for the sandbox, and for where scripts run.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use metier::error::Result;
+use metier::error::{Result, SkillError};
+use metier::policy::units::{parse_bytes, parse_count, parse_duration};
 use metier::policy::{ExecutionMode, Limits, OutputPolicy, SandboxMode};
 
-use crate::cli::units;
-
-/// The options that bound a run.
+/// How much a run may use, and how strictly a process is sandboxed.
 #[derive(clap::Args)]
 pub struct LimitArgs {
     /// Stop the run after this time [default: 30s]
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
-    /// Memory the run may use [default: 64MB in process, 2GB per process]
+    /// Memory that the run may use [default: 64MB in process, 2GB per process]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
-    /// Processor time each process may use, in whole seconds [default: as much as there is]
+    /// Processor time that each process may use, in whole seconds [default: no limit]
     #[arg(long, value_name = "TIME")]
     cpu: Option<String>,
-    /// Bytes the value, the log and each output stream may have [default: 8MB]
+    /// Maximum size of the value, of the log and of each output stream [default: 8MB]
     #[arg(long, value_name = "SIZE")]
     output: Option<String>,
-    /// What happens to a process whose output meets that: it is killed, or goes on and its output is cut [default: kill]
+    /// What to do with a process that writes more than --output: kill it, or truncate its output [default: kill]
     #[arg(long, value_name = "POLICY", value_parser = output_policy_parser())]
     on_output: Option<OutputPolicy>,
-    /// Bytes a process may have in a file it writes [default: 256MB]
+    /// Maximum size of each file that a process writes [default: 256MB]
     #[arg(long, value_name = "SIZE")]
     file_size: Option<String>,
-    /// Files a process may have open [default: 512]
+    /// Number of files that a process may have open [default: 512]
     #[arg(long, value_name = "COUNT")]
     open_files: Option<String>,
-    /// Operations the run may execute, in languages that count them [default: 10m in Rhai]
+    /// Number of operations that the run may execute, in languages that count them [default: 10m in Rhai]
     #[arg(long, value_name = "COUNT")]
     operations: Option<String>,
-    /// The sandbox around processes: must hold, may be as weak as this machine makes it, or is left out [default: required]
+    /// Run processes in a sandbox: required (or fail), best-effort (as strong as this machine allows) or off [default: required]
     #[arg(long, value_name = "POLICY", value_parser = sandbox_policy_parser())]
     sandbox: Option<SandboxMode>,
-    /// Where Lua and Rhai scripts run: in this process, or in a worker process that is killed at the deadline [default: in-process]
+    /// Run Lua and Rhai scripts in this process, or in a worker process that is killed at the deadline [default: in-process]
     #[arg(long, value_name = "MODE", value_parser = execution_mode_parser())]
     execution: Option<ExecutionMode>,
 }
@@ -45,7 +44,7 @@ fn output_policy_parser() -> impl TypedValueParser<Value = OutputPolicy> {
     PossibleValuesParser::new(OutputPolicy::all().map(OutputPolicy::name)).try_map(|word| word.parse())
 }
 
-/// The word after `--execution`.
+/// Parses the value of `--execution`.
 pub fn execution_mode_parser() -> impl TypedValueParser<Value = ExecutionMode> {
     PossibleValuesParser::new(ExecutionMode::all().map(ExecutionMode::name)).try_map(|word| word.parse())
 }
@@ -55,32 +54,32 @@ fn sandbox_policy_parser() -> impl TypedValueParser<Value = SandboxMode> {
 }
 
 impl LimitArgs {
-    /// The limits of the run; what is not said has its default.
+    /// The limits of the run; an option that is absent has its default.
     pub fn limits(&self) -> Result<Limits> {
         let mut limits = Limits::default();
         if let Some(time) = &self.timeout {
-            limits = limits.timeout(units::parse_duration(time)?);
+            limits = limits.timeout(parse("--timeout", time, parse_duration)?);
         }
         if let Some(size) = &self.memory {
-            limits = limits.memory(units::parse_bytes(size)?);
+            limits = limits.memory(parse("--memory", size, parse_bytes)?);
         }
         if let Some(time) = &self.cpu {
-            limits = limits.cpu(units::parse_duration(time)?);
+            limits = limits.cpu(parse("--cpu", time, parse_duration)?);
         }
         if let Some(size) = &self.output {
-            limits = limits.output(units::parse_bytes(size)?);
+            limits = limits.output(parse("--output", size, parse_bytes)?);
         }
         if let Some(policy) = self.on_output {
             limits = limits.on_output(policy);
         }
         if let Some(size) = &self.file_size {
-            limits = limits.file_size(units::parse_bytes(size)?);
+            limits = limits.file_size(parse("--file-size", size, parse_bytes)?);
         }
         if let Some(count) = &self.open_files {
-            limits = limits.open_files(units::parse_count(count)?);
+            limits = limits.open_files(parse("--open-files", count, parse_count)?);
         }
         if let Some(count) = &self.operations {
-            limits = limits.operations(units::parse_count(count)?);
+            limits = limits.operations(parse("--operations", count, parse_count)?);
         }
         Ok(limits)
     }
@@ -90,8 +89,13 @@ impl LimitArgs {
         self.execution.unwrap_or_default()
     }
 
-    /// How firmly processes are held.
+    /// How strictly processes are sandboxed.
     pub fn sandbox_policy(&self) -> SandboxMode {
         self.sandbox.unwrap_or_default()
     }
+}
+
+/// The value of an option; an error names the option.
+fn parse<T>(option: &str, text: &str, parser: impl Fn(&str) -> Result<T>) -> Result<T> {
+    parser(text).map_err(|error| SkillError::new(error.kind(), format!("{option}: {}", error.message())))
 }

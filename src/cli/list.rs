@@ -1,12 +1,13 @@
-//! `metier list`: the skills there are, shadowed ones included.
+//! `metier list`: all skills, including shadowed ones.
 
 use metier::engine::Engine;
-use metier::error::{ErrorKind, Result};
+use metier::error::Result;
 use metier::registry::Skill;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::output;
 use super::session::Session;
+use super::skill_record::skill_record;
 use super::terminal::shorten_line;
 
 pub(super) fn run(session: &Session) -> Result<u8> {
@@ -27,41 +28,21 @@ pub(super) fn run(session: &Session) -> Result<u8> {
         output::print(&line)?;
     }
     if skills.is_empty() {
-        output::eprint(&format!("no skills; `metier new NAME` makes one in .{}/skills", session.product()));
+        output::eprint(&format!(
+            "no skills found; `metier new NAME` creates one in .{}/skills",
+            session.product()
+        ));
     }
     Ok(0)
-}
-
-/// One skill as `--json` lists it.
-pub(super) fn skill_record(engine: &Engine, skill: &Skill) -> Value {
-    let availability = engine.availability(skill);
-    json!({
-        "name": skill.name(),
-        "qualified": skill.qualified_name(),
-        "description": skill.description(),
-        "version": skill.version().to_string(),
-        "scope": skill.scope().to_string(),
-        "path": skill.path(),
-        "runtime": availability.runtime,
-        "runnable": availability.is_runnable(),
-        "reason": availability.reason.as_ref().map(ToString::to_string),
-        "warnings": availability.warnings,
-        "shadowed_by": skill.shadowed_by(),
-    })
 }
 
 fn line(engine: &Engine, skill: &Skill, width: usize) -> String {
     let availability = engine.availability(skill);
     let runtime = availability.runtime.map_or("-", metier::executor::SkillRuntime::name);
-    let note = match (skill.shadowed_by(), &availability.reason) {
-        (Some(winner), _) => format!("shadowed by {winner}"),
-        // What has no script to run is there to be read.
-        (None, Some(reason))
-            if availability.runtime.is_some() || reason.kind() == ErrorKind::InvalidSkill =>
-        {
-            format!("cannot run: {reason}")
-        }
-        _ => skill.description().to_owned(),
+    let note = match (skill.shadowed_by(), availability.cannot_run().map(ToString::to_string)) {
+        (Some(other), _) => format!("shadowed by {other}"),
+        (None, Some(reason)) => format!("cannot run: {reason}"),
+        (None, None) => skill.description().to_owned(),
     };
     let name = display_name(skill);
     format!("{name:width$}  {runtime:13}  {}", shorten_line(&note, 100))

@@ -1,4 +1,4 @@
-//! The command line: one file a command. Data goes to standard output, talk to standard error.
+//! The command line: one file for each command. Data goes to standard output, messages to standard error.
 
 mod api;
 mod catalog;
@@ -9,7 +9,9 @@ mod diagnostics;
 mod doctor;
 mod exit_watchdog;
 mod explain;
+mod global_args;
 mod input;
+mod interrupt;
 mod limit_args;
 mod list;
 mod new;
@@ -18,23 +20,23 @@ mod progress;
 mod run;
 mod session;
 mod show;
+mod skill_record;
 mod table;
 mod templates;
 mod terminal;
 mod test;
-mod units;
 mod usage_error;
 mod validate;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use metier::engine::Outcome;
 use metier::error::{Result, SkillError};
 
 use self::exit_watchdog::ExitWatchdog;
-use session::Session;
+use self::global_args::GlobalArgs;
+use self::session::Session;
 
 /// Runs agent skills: folders with a SKILL.md and scripts, scoped to the project.
 #[derive(Parser)]
@@ -46,65 +48,48 @@ struct Cli {
     command: Command,
 }
 
-/// Options every command takes.
-#[derive(clap::Args, Clone)]
-struct GlobalArgs {
-    /// Answer in JSON, on standard output
-    #[arg(long, global = true)]
-    json: bool,
-    /// The project's folder [default: the nearest ancestor with .<product> or .git]
-    #[arg(long, global = true, value_name = "DIR")]
-    project: Option<PathBuf>,
-    /// The product whose folders are read: `.NAME/skills` in the project
-    #[arg(long, global = true, value_name = "NAME", default_value = "metier", value_parser = parse_product)]
-    product: String,
-    /// Also read .claude/skills
-    #[arg(long, global = true)]
-    compat: bool,
-}
-
 #[derive(Subcommand)]
 enum Command {
     /// Run a skill and print its value
     Run(Box<run::Args>),
-    /// List the skills, shadowed ones included
+    /// List the skills, including shadowed ones
     List,
-    /// Show a skill: what it says, asks for and can do
+    /// Show a skill: its signature, requested permissions and instructions
     Show(show::Args),
     /// Check skills against the specification
     Validate(validate::Args),
     /// Run the cases of skills, each in a fresh project
     Test(test::Args),
-    /// Make a new skill that runs
+    /// Create a skill that runs
     New(new::Args),
-    /// List the functions a script may call on ctx
+    /// List the functions that a script may call on ctx
     Api(api::Args),
-    /// Call a function of the host API from a shell script
+    /// Call a function of the host API from a script in a sandbox
     Ctx(ctx::Args),
     /// Print names and descriptions for a model to choose from
     Catalog(catalog::Args),
-    /// Say what this machine and these skills offer, and what is amiss
+    /// Report what this machine, this build and these skills support, and what is wrong
     Doctor,
     /// Print completions for a shell
     Completions(completions::Args),
 }
 
-/// Parses the arguments, runs the command, and says with which code to exit.
+/// Parses the arguments and runs the command; returns the exit code.
 pub fn main() -> ExitCode {
-    let answered = match Cli::try_parse() {
+    let result = match Cli::try_parse() {
         Ok(cli) => {
-            let about = cli.command.skill_name().filter(|_| cli.global.json).map(str::to_owned);
-            let session = Session::new(cli.global.clone(), exit_watchdog(about.clone()));
-            let answered = dispatch(cli.command, &session);
+            let skill = cli.command.skill_name().filter(|_| cli.global.json).map(str::to_owned);
+            let session = Session::new(cli.global.clone(), exit_watchdog(skill.clone()));
+            let result = dispatch(cli.command, &session);
             session.exit_watchdog().finish();
-            answered.or_else(|error| match about {
+            result.or_else(|error| match skill {
                 Some(skill) => print_failure(skill, error),
                 None => Err(error),
             })
         }
         Err(error) => self::usage_error::print(&error),
     };
-    match answered {
+    match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             output::print_error(&error);
@@ -113,14 +98,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// A failure as a program reads it: an outcome, whichever command it was.
+/// Prints a failure as JSON: for every command in the form of an outcome.
 fn print_failure(skill: String, error: SkillError) -> Result<u8> {
     let code = error.kind().exit_code();
     output::print_json(&Outcome::failed(skill, error)).map(|()| code)
 }
 
 impl Command {
-    /// The skill a failure is about, empty where it is about none; nothing where answers are no JSON.
+    /// The skill that a failure in JSON is about, empty if it is about none; nothing for commands that do not print JSON.
     fn skill_name(&self) -> Option<&str> {
         match self {
             Self::Run(args) => Some(args.name()),
@@ -133,10 +118,10 @@ impl Command {
     }
 }
 
-/// What ends a command that does not end, in the form of its other failures.
-fn exit_watchdog(about: Option<String>) -> ExitWatchdog {
-    ExitWatchdog::new(move |error| match about {
-        // When nobody reads it there is nobody left to tell.
+/// Ends a command that does not end by itself, and prints that like its other failures.
+fn exit_watchdog(skill: Option<String>) -> ExitWatchdog {
+    ExitWatchdog::new(move |error| match skill {
+        // If standard output is closed, there is no other place to report to.
         Some(skill) => drop(print_failure(skill, error.clone())),
         None => output::print_error(error),
     })
@@ -157,16 +142,6 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Ctx(args) => ctx::run(&args),
         Command::Catalog(args) => catalog::run(&args, session),
         Command::Doctor => doctor::run(session),
-        Command::Completions(args) => completions::run(&args),
-    }
-}
-
-/// A product's name is part of folder names: `.NAME/skills`.
-fn parse_product(name: &str) -> std::result::Result<String, &'static str> {
-    let is_plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
-    if is_plain && !name.is_empty() {
-        Ok(name.to_owned())
-    } else {
-        Err("a product's name has letters, digits, `-` and `_`")
+        Command::Completions(args) => completions::run(&args, &mut Cli::command()),
     }
 }

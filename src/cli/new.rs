@@ -5,8 +5,10 @@ mod skill_folder;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use metier::engine::{Engine, Invocation};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::executor::SkillRuntime;
+use metier::registry::{Root, Roots, Scope};
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse, suggested_name};
 use serde::Serialize;
 
@@ -20,16 +22,17 @@ use super::terminal::escape_line;
 pub struct Args {
     /// The skill's name: lowercase letters, digits and hyphens
     name: String,
-    /// What its script is written in: lua, rhai, wasm, tool-sequence or external
-    #[arg(long, value_name = "RUNTIME", default_value = "lua")]
-    runtime: String,
-    /// The script's file name; its ending chooses among languages, as in run.sh
+    /// The language of its script: lua (the default), rhai, wasm, tool-sequence, python, bash, sh, node, typescript, deno,
+    /// perl, ruby, php, zsh, ksh or fish
+    #[arg(long, value_name = "RUNTIME")]
+    runtime: Option<String>,
+    /// The file name of its script; the extension alone chooses the language, as in run.py
     #[arg(long, value_name = "FILE")]
     script: Option<String>,
     /// What the skill does and when to use it
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     description: Option<String>,
-    /// Make it in this folder [default: the current one] instead of among the project's skills
+    /// Create it in this folder [default: the current one] and not among the project's skills
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
     here: Option<PathBuf>,
 }
@@ -42,33 +45,53 @@ struct CreatedSkill {
     path: PathBuf,
     /// The files in it, relative to it.
     files: Vec<String>,
+    /// Whether it can run on this machine now.
+    runnable: bool,
+    /// Why it cannot.
+    reason: Option<String>,
 }
 
 impl Args {
-    /// The skill's name, as it was written.
+    /// The skill's name, as the caller wrote it.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    let template = select_template(&args.runtime, args.script.as_deref())?;
+    let template = select_template(args.runtime.as_deref(), args.script.as_deref())?;
     let script = script_name(args.script.as_deref(), template)?;
-    let description = args.description.as_deref().unwrap_or(template.description);
     refuse_control_characters("name", &args.name)?;
-    refuse_control_characters("description", description)?;
-    let files = template.files(&args.name, description, &script);
+    refuse_control_characters("description", args.description.as_deref().unwrap_or_default())?;
+    let files = template.files(&args.name, args.description.as_deref(), &script);
     validate_files(&args.name, &files)?;
     let (base, parent) = target_folder(args, session)?;
     let path = strip_current_dir(&base.join(&parent).join(&args.name));
     self::skill_folder::create(&base, &parent, &args.name, &files)
         .map_err(|error| creation_error(&path, error))?;
+    session.exit_watchdog().start_loading_timeout();
+    let unavailable = unavailable_reason(&path, template, &script, session);
+    session.exit_watchdog().finish();
     let files = files.into_iter().map(|(path, _)| path).collect();
-    print_created(
-        &CreatedSkill { name: args.name.clone(), path, files },
-        &run_hint(args, session, template),
-        session,
-    )?;
+    let created = CreatedSkill {
+        name: args.name.clone(),
+        path,
+        files,
+        runnable: unavailable.is_none(),
+        reason: unavailable.as_ref().map(ToString::to_string),
+    };
+    if session.json() {
+        let path = std::path::absolute(&created.path).unwrap_or(created.path);
+        output::print_json(&CreatedSkill { path, ..created })?;
+        return Ok(0);
+    }
+    let list: Vec<String> = created.files.iter().map(|file| format!("  {file}")).collect();
+    let path = escape_line(&created.path.display().to_string());
+    output::print(&format!("created {path}\n{}", list.join("\n")))?;
+    if let Some(reason) = &unavailable {
+        output::print_error_as_warning(reason, "the skill cannot run on this machine yet");
+    }
+    output::eprint(&escape_line(&run_hint(args, session, template)));
     Ok(0)
 }
 
@@ -80,41 +103,56 @@ fn target_folder(args: &Args, session: &Session) -> Result<(PathBuf, String)> {
     }
 }
 
-fn select_template(runtime: &str, script: Option<&str>) -> Result<&'static Template> {
-    let known: SkillRuntime = runtime.parse().map_err(|_| unknown_runtime(runtime))?;
-    let mut templates = TEMPLATES.iter().filter(|template| template.runtime == known).peekable();
-    let Some(&default) = templates.peek() else {
-        let message = format!("there is no template for {known} skills");
-        return Err(SkillError::new(ErrorKind::Unavailable, message).with_help(available_templates()));
-    };
-    metier::supports(known)?;
-    let Some(script) = script else { return Ok(default) };
-    let endings: Vec<&str> = templates.clone().map(|template| template.extension).collect();
-    let ending = script.rsplit_once('.').map(|(_, ending)| ending);
-    templates.find(|template| Some(template.extension) == ending).ok_or_else(|| {
-        let message = format!("there is no template for a script called {}", escape_line(script));
-        let help = format!("for {known}, the script's ending is one of: {}", endings.join(", "));
-        SkillError::new(ErrorKind::Usage, message).with_help(help)
-    })
+/// The template that a runtime, a script's name or both choose.
+fn select_template(runtime: Option<&str>, script: Option<&str>) -> Result<&'static Template> {
+    let mut templates: Vec<&Template> = TEMPLATES.iter().collect();
+    if let Some(runtime) = runtime {
+        templates.retain(|template| is_called(template, runtime));
+        if templates.is_empty() {
+            return Err(unknown_runtime(runtime));
+        }
+    }
+    let extension = script.map(|script| script.rsplit_once('.').map_or("", |(_, extension)| extension));
+    let fits = |template: &&Template| extension.is_none_or(|name| template.extensions.contains(&name));
+    let template = templates.iter().copied().find(fits).ok_or_else(|| {
+        let script = escape_line(script.unwrap_or_default());
+        let mut extensions: Vec<&str> =
+            templates.iter().flat_map(|template| template.extensions).copied().collect();
+        extensions.dedup();
+        let whose = runtime.map_or_else(String::new, |runtime| format!(" in {}", escape_line(runtime)));
+        let message = format!("there is no template for a script{whose} that is called {script}");
+        SkillError::new(ErrorKind::Usage, message)
+            .with_help(format!("use one of these extensions: {}", extensions.join(", ")))
+    })?;
+    metier::supports(template.runtime)?;
+    Ok(template)
+}
+
+/// Whether `--runtime` means this template. `external` is the name of the runtime of all scripts with an interpreter.
+fn is_called(template: &Template, runtime: &str) -> bool {
+    template.names.contains(&runtime) || template.runtime.name() == runtime
 }
 
 fn unknown_runtime(runtime: &str) -> SkillError {
-    let near = SkillRuntime::all().find(|known| strsim::osa_distance(known.name(), runtime) <= 2);
-    let help = near.map_or_else(available_templates, |known| format!("did you mean `{known}`?"));
-    SkillError::new(ErrorKind::Usage, format!("no runtime is called `{}`", escape_line(runtime)))
-        .with_help(help)
+    let known = || TEMPLATES.iter().flat_map(|template| template.names).copied();
+    let distance = |name: &&str| strsim::osa_distance(name, runtime);
+    // A short name is near to every other short one.
+    let near = known().filter(|name| name.len() > 2 && distance(name) <= 2).min_by_key(distance);
+    let help = near.map_or_else(
+        || {
+            let names: Vec<&str> = TEMPLATES.iter().map(Template::name).collect();
+            format!("the runtimes with a template are {}", names.join(", "))
+        },
+        |near| format!("did you mean `{near}`?"),
+    );
+    let message = format!("there is no template for the runtime `{}`", escape_line(runtime));
+    SkillError::new(ErrorKind::Usage, message).with_help(help)
 }
 
-fn available_templates() -> String {
-    let mut names: Vec<&str> = TEMPLATES.iter().map(|template| template.runtime.name()).collect();
-    names.dedup();
-    format!("there are templates for {}", names.join(", "))
-}
-
-fn script_name(given: Option<&str>, template: &Template) -> Result<String> {
-    let Some(script) = given else { return Ok(template.script_name.to_owned()) };
+fn script_name(name: Option<&str>, template: &Template) -> Result<String> {
+    let Some(script) = name else { return Ok(template.script_name.to_owned()) };
     if template.runtime == SkillRuntime::ToolSequence && script != template.script_name {
-        let message = format!("a sequence is found by its name, and `{}` is not it", escape_line(script));
+        let message = format!("`{}` cannot be the name of a tool sequence", escape_line(script));
         return Err(
             SkillError::new(ErrorKind::Usage, message).with_help(format!("call it {}", template.script_name))
         );
@@ -124,18 +162,55 @@ fn script_name(given: Option<&str>, template: &Template) -> Result<String> {
     if is_plain {
         return Ok(script.to_owned());
     }
-    let message = format!("`{}` is not a name for a script", escape_line(script));
-    Err(SkillError::new(ErrorKind::Usage, message).with_help("use letters, digits, `.`, `_` and `-`"))
+    let message = format!("`{}` cannot be the name of a script", escape_line(script));
+    Err(SkillError::new(ErrorKind::Usage, message)
+        .with_help("use letters, digits, `.`, `_` and `-`, and begin with a letter or digit"))
 }
 
-/// Says in its own words what would come out of [`check`] as a fault of the YAML.
+/// Why the new skill cannot run on this machine now; nothing where it can, and where that cannot be found out.
+fn unavailable_reason(
+    path: &Path,
+    template: &Template,
+    script: &str,
+    session: &Session,
+) -> Option<SkillError> {
+    let (folder, name) = (path.parent()?, path.file_name()?.to_str()?);
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let roots = Roots::empty().with(Root::new(Scope::Project, "new", folder));
+    let engine = Engine::builder(session.project().ok()?).roots(roots).build().ok()?;
+    let skill = engine.registry().find(name).ok()?;
+    if let Some(reason) = engine.availability(skill).reason {
+        return Some(reason);
+    }
+    let (major, minor) = template.min_version?;
+    let process = engine.explain(&Invocation::new(name)).ok()?.process?;
+    let found = process.interpreter_version?;
+    let is_old = version_number(&found)? < (major, minor);
+    let sentence = format!(
+        "scripts/{script} needs version {major}.{minor} of {} or later, and this machine has {}",
+        process.command.first().and_then(|program| program.rsplit('/').next()).unwrap_or_default(),
+        escape_line(&found)
+    );
+    is_old.then(|| {
+        SkillError::new(ErrorKind::Unavailable, sentence)
+            .with_help(format!("install version {major}.{minor} or later, and put its folder first on PATH"))
+    })
+}
+
+/// The first two numbers of `v22.18.0` or `Node 22.18`.
+fn version_number(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// Refuses by name what the YAML parser would report as an error at some column.
 fn refuse_control_characters(what: &str, text: &str) -> Result<()> {
     let Some(control) = text.chars().find(|c| c.is_control() && !c.is_whitespace()) else { return Ok(()) };
-    let message = format!("the {what} holds the control character U+{:04X}", u32::from(control));
+    let message = format!("the {what} contains the control character U+{:04X}", u32::from(control));
     Err(SkillError::new(ErrorKind::Usage, message).with_help("remove it"))
 }
 
-/// Holds what would be written against the rules `metier validate` has, in both profiles.
+/// Checks the files by the rules of `metier validate`, in both profiles, before anything is written.
 fn validate_files(name: &str, files: &[TemplateFile]) -> Result<()> {
     let text = files.first().map_or("", |(_, text)| text.as_str());
     let parsed = parse(text.as_bytes(), SkillLocation { directory: name, file_name: "SKILL.md" });
@@ -143,15 +218,15 @@ fn validate_files(name: &str, files: &[TemplateFile]) -> Result<()> {
     let mut found = profiles.into_iter().flat_map(|profile| parsed.diagnostics(profile));
     found
         .find(|diagnostic| diagnostic.severity == Severity::Error)
-        .map_or(Ok(()), |fault| Err(validation_error(name, fault)))
+        .map_or(Ok(()), |error| Err(validation_error(name, error)))
 }
 
-fn validation_error(name: &str, fault: &Diagnostic) -> SkillError {
+fn validation_error(name: &str, diagnostic: &Diagnostic) -> SkillError {
     let help = match suggested_name(name) {
-        Some(better) if fault.code.starts_with("name-") => Some(format!("call it `{better}`")),
-        Some(_) | None => fault.help.clone(),
+        Some(better) if diagnostic.code.starts_with("name-") => Some(format!("call it `{better}`")),
+        Some(_) | None => diagnostic.help.clone(),
     };
-    let error = SkillError::new(ErrorKind::Usage, escape_line(&fault.message));
+    let error = SkillError::new(ErrorKind::Usage, escape_line(&diagnostic.message));
     match help {
         Some(help) => error.with_help(escape_line(&help)),
         None => error,
@@ -161,17 +236,17 @@ fn validation_error(name: &str, fault: &Diagnostic) -> SkillError {
 fn creation_error(path: &Path, error: io::Error) -> SkillError {
     let shown = escape_line(&path.display().to_string());
     if error.kind() == io::ErrorKind::AlreadyExists {
-        let message = format!("{shown} exists already");
+        let message = format!("{shown} already exists");
         return SkillError::new(ErrorKind::Usage, message)
-            .with_help("choose another name, or remove it first");
+            .with_help("choose another name, or remove that folder first");
     }
-    SkillError::io(format_args!("failed to make {shown}"), error)
+    SkillError::io(format_args!("failed to create {shown}"), error)
 }
 
 /// The command that shows the new skill at work.
 fn run_hint(args: &Args, session: &Session, template: &Template) -> String {
     if args.here.is_some() {
-        return "put the folder among a project's skills to run it".to_owned();
+        return format!("to run it, move the folder into .{}/skills of a project", session.product());
     }
     let product = match session.product() {
         "metier" => String::new(),
@@ -181,7 +256,7 @@ fn run_hint(args: &Args, session: &Session, template: &Template) -> String {
         Some(folder) => format!(" --project {}", shell_quote(folder)),
         None => String::new(),
     };
-    format!("run it: metier run {}{product}{project} {}", args.name, template.example)
+    format!("run it: metier run {}{product}{project} {}", args.name, template.example())
 }
 
 /// The path as one word of a shell.
@@ -189,22 +264,46 @@ fn shell_quote(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
-fn print_created(made: &CreatedSkill, way_to_run: &str, session: &Session) -> Result<()> {
-    if session.json() {
-        let path = std::path::absolute(&made.path).unwrap_or_else(|_| made.path.clone());
-        return output::print_json(&CreatedSkill {
-            path,
-            name: made.name.clone(),
-            files: made.files.clone(),
-        });
-    }
-    let files: Vec<String> = made.files.iter().map(|file| format!("  {file}")).collect();
-    output::print(&format!("made {}\n{}", escape_line(&made.path.display().to_string()), files.join("\n")))?;
-    output::eprint(&escape_line(way_to_run));
-    Ok(())
-}
-
 /// The path without `.` in it.
 fn strip_current_dir(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != std::path::Component::CurDir).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_alone_or_a_runtime_alone_chooses_the_template() {
+        let chosen = |runtime: Option<&str>, script: Option<&str>| {
+            select_template(runtime, script).map_or("none", Template::name)
+        };
+        if metier::supports(SkillRuntime::Lua).is_ok() {
+            assert_eq!(chosen(None, None), "lua");
+        }
+        for (runtime, script, name) in [
+            (Some("python"), None, "python"),
+            (Some("external"), None, "python"),
+            (Some("js"), None, "node"),
+            (Some("sh"), None, "sh"),
+            (None, Some("run.js"), "node"),
+            (None, Some("run.mts"), "typescript"),
+            (None, Some("run.sh"), "bash"),
+            (Some("external"), Some("run.pl"), "perl"),
+            (Some("deno"), Some("run.ts"), "deno"),
+            (Some("python"), Some("run.js"), "none"),
+            (None, Some("run.cobol"), "none"),
+            (None, Some("run"), "none"),
+        ] {
+            assert_eq!(chosen(runtime, script), name, "{runtime:?} {script:?}");
+        }
+    }
+
+    #[test]
+    fn versions_are_compared_by_their_first_two_numbers() {
+        assert_eq!(version_number("v20.20.2"), Some((20, 20)));
+        assert_eq!(version_number("Python 3.11.7"), Some((3, 11)));
+        assert_eq!(version_number("no idea"), None);
+        assert!(version_number("v9.99.0") < Some((22, 18)));
+    }
 }

@@ -1,4 +1,4 @@
-//! Where commands write: data to standard output, talk to standard error.
+//! Where commands write: data to standard output, messages to standard error.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::terminal::{escape_line, escape_sentence, escape_text};
 
-/// Writes data to standard output. A closed pipe ends the command quietly.
+/// Writes data to standard output. A closed pipe is no error.
 pub fn print(text: &str) -> Result<()> {
     ignore_broken_pipe(writeln!(anstream::stdout(), "{text}"))
 }
@@ -23,46 +23,46 @@ pub fn print_json(answer: &impl Serialize) -> Result<()> {
     print(&escape_json(&text))
 }
 
-/// Writes talk to standard error: what a person wants to know and a program does not.
+/// Writes a message for a person to standard error.
 pub fn eprint(text: &str) {
-    // When standard error is gone there is nobody left to tell.
+    // If standard error is closed, there is no other place to report to.
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Tells a person what went wrong, where, and the way out.
+/// Prints an error with its location, traceback and help.
 pub fn print_error(error: &SkillError) {
     print_headline("error", AnsiColor::Red, error);
-    if let Some(place) = error.location() {
-        let line = place.line.map_or(String::new(), |line| format!(":{line}"));
-        eprint(&format!("  --> {}{line}", escape_line(&place.file)));
+    if let Some(location) = error.location() {
+        let line = location.line.map_or(String::new(), |line| format!(":{line}"));
+        eprint(&format!("  --> {}{line}", escape_line(&location.file)));
     }
-    // A single frame is the place again.
+    // A single frame is the same as the location.
     for frame in error.traceback().iter().filter(|_| error.traceback().len() > 1) {
         eprint(&format!("    at {}", escape_line(frame)));
     }
-    let is_said = |help: &str| {
+    let is_in_message = |help: &str| {
         let message = error.message();
         message.ends_with(help) || message.contains(&format!("; {help};"))
     };
-    if let Some(help) = error.help().filter(|help| !is_said(help)) {
+    if let Some(help) = error.help().filter(|help| !is_in_message(help)) {
         eprint(&format!("  help: {}", escape_sentence(help)));
     }
 }
 
-/// Tells a person what is off, and what comes of it.
+/// Prints an error that does not stop the command as a warning, with its consequence.
 pub fn print_error_as_warning(error: &SkillError, consequence: &str) {
     print_headline("warning", AnsiColor::Yellow, error);
     let help = error.help().map_or(String::new(), |help| format!("; {}", escape_sentence(help)));
     eprint(&format!("  {consequence}{help}"));
 }
 
-/// Tells a person in one line what they may not have meant.
+/// Prints a warning on one line.
 pub fn print_warning(sentence: &str) {
     let style = AnsiColor::Yellow.on_default().bold();
     eprint(&format!("{style}warning{style:#}: {}", escape_line(sentence)));
 }
 
-/// Tells which skills did not load and why. Shadowing is no news here: the answers themselves show it.
+/// Prints which skills did not load, and why. The commands themselves show which are shadowed.
 pub fn print_problems(registry: &Registry) {
     for problem in registry.problems().iter().filter(|problem| problem.severity > Severity::Info) {
         print_warning(&problem.to_string());
@@ -72,10 +72,10 @@ pub fn print_problems(registry: &Registry) {
     }
 }
 
-/// Passes on what a process said.
-pub fn print_process_output(said: &str) {
-    if !said.trim().is_empty() {
-        eprint(escape_text(said).trim_end());
+/// Prints the output of a process to standard error.
+pub fn print_process_output(text: &str) {
+    if !text.trim().is_empty() {
+        eprint(escape_text(text).trim_end());
     }
 }
 
@@ -84,8 +84,8 @@ fn print_headline(level: &str, color: AnsiColor, error: &SkillError) {
     eprint(&format!("{style}{level}{style:#}: {}", escape_sentence(&error.to_string())));
 }
 
-/// The same JSON, with escapes for what `serde_json` leaves as it is and a terminal obeys or does not show: DEL, C1 controls,
-/// directions, what nobody sees. Whoever reads the JSON gets every character.
+/// The same JSON, with escapes for the characters that `serde_json` leaves as they are and that a terminal obeys or does not show:
+/// DEL, C1 controls, direction marks, invisible characters. A JSON parser reads every character as it was.
 fn escape_json(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for (c, is_unseen) in mark_escapes(json) {

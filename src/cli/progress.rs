@@ -1,4 +1,4 @@
-//! A run as a person watches it: log lines, steps and a progress bar on standard error.
+//! The progress of a run on standard error: log lines, steps and a progress bar.
 
 pub(in crate::cli::progress) mod steps;
 
@@ -17,14 +17,14 @@ use steps::StepDisplay;
 /// Shows log lines and steps as they come, and a bar while a skill reports progress to a terminal.
 pub struct ProgressDisplay {
     screen: MultiProgress,
-    /// Of the skill itself, and of those that steps run.
+    /// The bar of the skill itself, and those of the skills that its steps run.
     bars: Mutex<HashMap<Option<usize>, ProgressBar>>,
     steps: StepDisplay,
 }
 
 impl Default for ProgressDisplay {
     fn default() -> Self {
-        // Nothing is drawn where standard error is no terminal.
+        // Nothing is drawn if standard error is not a terminal.
         let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         Self { bars: Mutex::default(), steps: StepDisplay::new(screen.clone()), screen }
     }
@@ -39,7 +39,7 @@ const LEVELS: [(LogLevel, &str, AnsiColor); 5] = [
 ];
 
 impl ProgressDisplay {
-    /// Takes what moves off the screen.
+    /// Removes bars and running steps from the screen.
     pub fn clear(&self) {
         self.steps.clear();
         self.bars().drain().for_each(|(_, bar)| bar.finish_and_clear());

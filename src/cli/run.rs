@@ -16,40 +16,41 @@ use super::terminal::escape_text;
 use super::{explain, input};
 use crate::cli::config_args::ConfigArgs;
 use crate::cli::exit_watchdog::WatchdogObserver;
+use crate::cli::interrupt::cancel_on_interrupt;
 use crate::cli::limit_args::LimitArgs;
 use crate::cli::progress::ProgressDisplay;
 
 /// The options of `metier run`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The skill, plain or qualified: NAME, SCOPE/ROOT:NAME@VERSION
+    /// The name of the skill: NAME or SCOPE/ROOT:NAME@VERSION
     name: String,
-    /// The script, by its path in the skill's folder or its name in skill.yaml, where there are several
+    /// The script to run if the skill has several: its path in the skill's folder or its name in skill.yaml
     #[arg(long, value_name = "PATH")]
     script: Option<String>,
     /// The input: JSON, @FILE, or - for standard input [default: {}]
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     input: Option<String>,
-    /// Grant a permission the skill asks for, such as write, write:out or net:example.com (may be repeated)
+    /// Grant a permission that the skill requests, such as write, write:out or net:example.com (may be repeated)
     #[arg(long, value_name = "PERM")]
     allow: Vec<String>,
-    /// Remember each finished step of a plan in this folder, and go on from there when run again
+    /// Save each finished step of a plan in this folder, and resume there on the next run
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
     #[command(flatten)]
     limits: LimitArgs,
-    /// Say what the run would reach, and run nothing
+    /// Show what the run could reach, and run nothing
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
     config: ConfigArgs,
     /// Arguments for the script, if it is an external one
     #[arg(last = true, value_name = "ARGS")]
-    passed_on: Vec<String>,
+    arguments: Vec<String>,
 }
 
 impl Args {
-    /// The skill's name, as it was written.
+    /// The skill's name, as the caller wrote it.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -64,7 +65,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         return explain::print(&explanation, session);
     }
     let token = CancelToken::new();
-    // The answer comes first: the engine is done when it has removed what the run left.
+    // The outcome is printed before the engine is dropped, which removes what the run left behind.
     let (outcome, _engine) = match invoke(args, session, &token) {
         Ok((outcome, engine)) => (outcome, Some(engine)),
         Err(error) => (Outcome::failed(args.name.clone(), error), None),
@@ -73,11 +74,11 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     if token.is_cancelled() {
         session.exit_watchdog().start_print_timeout();
     }
-    // What is left to stop is the writing of the answer, and for that one Ctrl-C is enough.
+    // Only printing is left, and from here on one Ctrl-C ends that.
     token.cancel();
-    if !args.passed_on.is_empty() && outcome.sandbox == Some(SandboxReport::IN_PROCESS) {
+    if !args.arguments.is_empty() && outcome.sandbox == Some(SandboxReport::IN_PROCESS) {
         output::print_warning(
-            "only processes are given the arguments after --; this script sees its --input alone",
+            "the arguments after -- are passed to external scripts only; this script sees only its --input",
         );
     }
     print_outcome(&outcome, session)?;
@@ -87,50 +88,50 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcome, Engine)> {
     let (builder, invocation) = prepare(args, session)?;
     let invocation = invocation.cancel(token.clone());
-    let last_resort = session.exit_watchdog();
-    let _following = last_resort.watch_token(token);
+    let watchdog = session.exit_watchdog();
+    let _guard = watchdog.watch_token(token);
     cancel_on_interrupt(token.clone());
-    last_resort.start_loading_timeout();
+    watchdog.start_loading_timeout();
     let engine = builder.build()?;
-    last_resort.disarm();
+    watchdog.disarm();
     let processes = engine.clone();
-    last_resort.wait_for_cleanup(move || processes.runs_processes());
+    watchdog.wait_for_cleanup(move || processes.runs_processes());
     if session.json() {
-        let heard = Arc::new(WatchdogObserver::with_log(last_resort.clone()));
-        last_resort.set_error_printer(abandoned_outcome_printer(args, heard.clone())?);
-        return Ok((engine.run(invocation.observer(heard)), engine));
+        let observer = Arc::new(WatchdogObserver::with_log(watchdog.clone()));
+        watchdog.set_error_printer(abandoned_outcome_printer(args, observer.clone())?);
+        return Ok((engine.run(invocation.observer(observer)), engine));
     }
-    let watch = Arc::new(ProgressDisplay::default());
-    let heard = WatchdogObserver::with_observer(last_resort.clone(), watch.clone());
-    let outcome = engine.run(invocation.observer(Arc::new(heard)));
-    watch.clear();
+    let display = Arc::new(ProgressDisplay::default());
+    let observer = WatchdogObserver::with_observer(watchdog.clone(), display.clone());
+    let outcome = engine.run(invocation.observer(Arc::new(observer)));
+    display.clear();
     Ok((outcome, engine))
 }
 
-/// Says the outcome of a run that does not end, with what it has logged so far.
+/// Prints the outcome of a run that does not end, with its log so far.
 fn abandoned_outcome_printer(
     args: &Args,
-    heard: Arc<WatchdogObserver>,
+    observer: Arc<WatchdogObserver>,
 ) -> Result<impl FnOnce(&SkillError) + Send + 'static> {
     let (name, limits, started) = (args.name.clone(), args.limits.limits()?, Instant::now());
     Ok(move |error: &SkillError| {
         let mut outcome = Outcome::abandoned(name, &limits, error.clone());
-        outcome.log = heard.log();
+        outcome.log = observer.log();
         outcome.duration = started.elapsed();
-        // When nobody reads it there is nobody left to tell.
+        // If standard output is closed, there is no other place to report to.
         output::print_json(&outcome).ok();
     })
 }
 
-/// The engine and what it is asked for, as the options have it.
+/// The engine and the invocation that the options describe.
 fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)> {
     let mut invocation = Invocation::new(&args.name)
-        .args(&args.passed_on)
+        .args(&args.arguments)
         .limits(args.limits.limits()?)
         .sandbox_mode(args.limits.sandbox_policy())
         .execution_mode(args.limits.execution_mode());
-    if let Some(given) = &args.input {
-        invocation = invocation.input(input::read(given)?);
+    if let Some(option) = &args.input {
+        invocation = invocation.input(input::read(option)?);
     }
     if let Some(script) = &args.script {
         invocation = invocation.script(script);
@@ -142,37 +143,28 @@ fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)
     for permission in parse_grants(&args.allow).into_iter().chain(secrets.grants()?) {
         invocation = invocation.grant(permission);
     }
-    // Who wants no sandbox gets modules compiled where there is none.
-    let is_free = args.limits.sandbox_policy() == SandboxMode::Off;
+    // Without a sandbox there is none for the compiler of WebAssembly modules either.
+    let is_unsandboxed = args.limits.sandbox_policy() == SandboxMode::Off;
     Ok((
-        session.builder()?.compile_in_process(is_free).config(args.config.settings()?).secrets(secrets),
+        session
+            .builder()?
+            .compile_in_process(is_unsandboxed)
+            .config(args.config.settings()?)
+            .secrets(secrets),
         invocation,
     ))
 }
 
-/// A name that is no permission warns and grants nothing.
+/// The permissions to grant; a name that is no permission is reported and grants nothing.
 fn parse_grants(names: &[String]) -> Vec<Permission> {
     let parsed = |name: &String| match name.parse() {
         Ok(permission) => Some(permission),
         Err(error) => {
-            output::print_error_as_warning(&error, "nothing is granted by it");
+            output::print_error_as_warning(&error, "this --allow grants nothing");
             None
         }
     };
     names.iter().filter_map(parsed).collect()
-}
-
-/// The first Ctrl-C stops the run, the second stops waiting for it.
-pub fn cancel_on_interrupt(token: CancelToken) {
-    let handler = move || {
-        if token.is_cancelled() {
-            std::process::exit(130);
-        }
-        token.cancel();
-    };
-    if let Err(error) = ctrlc::set_handler(handler) {
-        tracing::warn!(%error, "Ctrl-C will end metier at once");
-    }
 }
 
 fn print_outcome(outcome: &Outcome, session: &Session) -> Result<()> {
@@ -184,7 +176,7 @@ fn print_outcome(outcome: &Outcome, session: &Session) -> Result<()> {
     }
     if outcome.limits.truncated && outcome.result.is_ok() {
         output::print_warning(&format!(
-            "what it wrote was cut at {} bytes; --output sets another cap",
+            "the output was truncated at {} bytes; set another limit with --output",
             outcome.limits.output_bytes
         ));
     }
@@ -200,7 +192,7 @@ fn print_outcome(outcome: &Outcome, session: &Session) -> Result<()> {
     }
 }
 
-/// Text as it is, everything else as JSON. On a terminal, what a stranger wrote is shown and not obeyed.
+/// Prints a text as it is, and every other value as JSON. On a terminal control characters are escaped.
 fn print_value(value: &serde_json::Value) -> Result<()> {
     let mut text = match value {
         serde_json::Value::String(text) => text.clone(),

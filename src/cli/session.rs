@@ -1,10 +1,11 @@
-//! What every command shares: which project, which product, which form of answer.
+//! What every command shares: the project, the product, and the form of the output.
 
 use std::path::{Path, PathBuf};
 
+use super::exit_watchdog::ExitWatchdog;
+use super::global_args::GlobalArgs;
+use super::output;
 use super::terminal::escape_line;
-use super::{GlobalArgs, output};
-use crate::cli::exit_watchdog::ExitWatchdog;
 use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::registry::{Roots, contains_home_dir, project_root};
@@ -17,16 +18,16 @@ pub struct Session {
 }
 
 impl Session {
-    pub(super) fn new(global: GlobalArgs, last_resort: ExitWatchdog) -> Self {
-        Self { global, exit_watchdog: last_resort }
+    pub(super) fn new(global: GlobalArgs, watchdog: ExitWatchdog) -> Self {
+        Self { global, exit_watchdog: watchdog }
     }
 
-    /// What ends the command should it not end.
+    /// The watchdog that ends the command if it does not end by itself.
     pub(super) fn exit_watchdog(&self) -> &ExitWatchdog {
         &self.exit_watchdog
     }
 
-    /// Whether answers are JSON.
+    /// Whether the output is JSON.
     pub fn json(&self) -> bool {
         self.global.json
     }
@@ -44,8 +45,8 @@ impl Session {
         }
     }
 
-    /// The project for whatever lets scripts at it: a home, or what holds homes, is one only for who names it, and is told what
-    /// that means.
+    /// The project for commands that run scripts in it. A folder that contains a home directory is one only if the caller names
+    /// it, and then with a warning.
     pub fn project_for_scripts(&self) -> Result<PathBuf> {
         let project = self.project()?;
         if !contains_home_dir(&project) {
@@ -53,18 +54,19 @@ impl Session {
         }
         let shown = escape_line(&project.display().to_string());
         if self.explicit_project().is_none() {
-            let sentence =
-                format!("the working folder {shown} holds a user's home, and is no project by itself");
-            let help = "go to the folder of a project, or name one with --project";
+            let sentence = format!(
+                "{shown} contains a home directory, so it is not used as a project unless you name it"
+            );
+            let help = "go to the folder of a project, or name a project with --project";
             return Err(SkillError::new(ErrorKind::Usage, sentence).with_help(help));
         }
         output::print_warning(&format!(
-            "the project {shown} holds a user's home: scripts may read all of it but what is protected"
+            "the project {shown} contains a home directory: scripts may read everything in it except protected files"
         ));
         Ok(project)
     }
 
-    /// The folder that `--project` named.
+    /// The folder that the caller named with `--project`.
     pub fn explicit_project(&self) -> Option<&Path> {
         self.global.project.as_deref()
     }
@@ -74,7 +76,7 @@ impl Session {
         Engine::builder(self.project()?).roots(self.roots()?).build()
     }
 
-    /// An engine for the project that is still to be told what it offers to skills.
+    /// A builder of an engine for the project, without what it provides to skills.
     pub fn builder(&self) -> Result<EngineBuilder> {
         Ok(Engine::builder(self.project_for_scripts()?).roots(self.roots()?))
     }
@@ -86,14 +88,15 @@ impl Session {
     }
 }
 
-fn check_folder(named: &Path) -> Result<()> {
-    let found = std::fs::metadata(named);
+fn check_folder(folder: &Path) -> Result<()> {
+    let found = std::fs::metadata(folder);
     if found.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
         return Ok(());
     }
     let reason = found.err().unwrap_or_else(|| std::io::ErrorKind::NotADirectory.into());
-    let sentence = SkillError::io(format_args!("failed to open the project {}", named.display()), reason);
-    Err(SkillError::new(ErrorKind::Usage, sentence.message()).with_help("name a folder with --project"))
+    let sentence = SkillError::io(format_args!("failed to open the project {}", folder.display()), reason);
+    Err(SkillError::new(ErrorKind::Usage, sentence.message())
+        .with_help("name a folder that exists with --project"))
 }
 
 fn current_folder() -> Result<PathBuf> {

@@ -1,4 +1,4 @@
-//! `metier show`: one skill, with what it asks for and what it can do.
+//! `metier show`: one skill, with its signature, requested permissions and instructions.
 
 use metier::engine::{Engine, requested_permissions};
 use metier::error::Result;
@@ -9,9 +9,9 @@ use metier::registry::Skill;
 use metier::skill::Contract;
 use serde_json::{Value, json};
 
-use super::list::skill_record;
 use super::output;
 use super::session::Session;
+use super::skill_record::skill_record;
 use super::terminal::escape_text;
 
 mod signature;
@@ -19,12 +19,12 @@ mod signature;
 /// The options of `metier show`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The skill, plain or qualified
+    /// The name of the skill: NAME or SCOPE/ROOT:NAME@VERSION
     name: String,
 }
 
 impl Args {
-    /// The skill's name, as it was written.
+    /// The skill's name, as the caller wrote it.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -83,10 +83,10 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
         ("path", skill.path()),
         ("runs", runnable),
         ("scripts", if scripts.is_empty() { "none".into() } else { scripts.join(", ") }),
-        ("asks for", permission_names(skill).join(", ")),
+        ("requests", permission_names(skill).join(", ")),
         ("shadowed by", skill.shadowed_by().unwrap_or("nothing").to_owned()),
     ];
-    rows.extend(availability.warnings.into_iter().map(|warning| ("without", warning)));
+    rows.extend(availability.warnings.into_iter().map(|warning| ("missing", warning)));
     rows.extend(skill.contract().into_iter().flat_map(contract_rows));
     let facts: Vec<String> = rows.iter().map(|(name, fact)| format!("{name:12} {fact}")).collect();
     let signature = signature::section(skill);
@@ -94,28 +94,31 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
     Ok(format!("{}\n{signature}{plan}\n{}", facts.join("\n"), skill.body()?.trim_end()))
 }
 
-/// The steps, where the skill has any that can be read; what is wrong with others is why it does not run.
+/// The plan of a skill that has a valid one; an error in a plan is the reason why the skill cannot run.
 fn plan(engine: &Engine, skill: &Skill) -> Option<Plan> {
     engine.plan(skill).ok().flatten()
 }
 
-/// What the contract says besides what goes in and out.
+/// What the contract declares besides inputs and outputs.
 fn contract_rows(contract: &Contract) -> Vec<(&'static str, String)> {
     let named = |(name, entrypoint): &(String, metier::skill::contract::Entrypoint)| {
         let description = entrypoint.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
         ("entrypoint", format!("{name} ({}){description}", entrypoint.path))
     };
     let mut facts: Vec<_> = contract.entrypoints.iter().map(named).collect();
-    let words = contract.permissions.iter().flatten().filter(|ask| ask.permission.is_none());
-    facts.extend(words.map(|ask| ("asks, idly", format!("{} is no permission here", ask.text))));
+    let unknown = contract.permissions.iter().flatten().filter(|entry| entry.permission.is_none());
+    facts.extend(unknown.map(|entry| ("ignored", format!("{} is not a permission", entry.text))));
     let metadata = &contract.metadata;
-    let said =
-        [("takes", &metadata.estimated_duration), ("costs", &metadata.cost), ("risk", &metadata.risk_level)];
-    facts.extend(said.into_iter().filter_map(|(name, fact)| Some((name, fact.clone()?))));
+    let estimates = [
+        ("duration", &metadata.estimated_duration),
+        ("cost", &metadata.cost),
+        ("risk", &metadata.risk_level),
+    ];
+    facts.extend(estimates.into_iter().filter_map(|(name, fact)| Some((name, fact.clone()?))));
     facts
 }
 
-/// What the skill asks for, as permissions; `everything` for an external script that names none.
+/// The permissions that the skill requests; `everything` for an external script that lists none.
 fn permission_names(skill: &Skill) -> Vec<String> {
     match requested_permissions(skill, None) {
         RequestedPermissions::All => vec!["everything".into()],

@@ -1,4 +1,4 @@
-//! Facts in two columns: what it is, what is so.
+//! Facts in two columns: name and value.
 
 use super::terminal::escape_sentence;
 

@@ -2,25 +2,25 @@
 
 use metier::unicode::mark_escapes;
 
-/// The text with control characters and what nobody sees spelled out, newline and tab excepted: a skill must not move the cursor, set the
-/// title, or repaint what stands above.
+/// The text with control and invisible characters escaped, except newline and tab: a skill must not move the cursor, set the
+/// title, or overwrite other lines.
 pub fn escape_text(text: &str) -> String {
     escape_where(text, |c| !matches!(c, '\n' | '\t'))
 }
 
-/// The same for what is one sentence: lines after the first are indented, so that none can pass for a message of ours.
+/// The same for one message: lines after the first are indented, so that none looks like a message of metier.
 pub fn escape_sentence(text: &str) -> String {
     escape_text(text.trim_end()).replace('\n', "\n    ")
 }
 
-/// The same for what must stay on one line: a name, a path, a message.
+/// The same for text on one line, such as a name or a path: newline and tab are escaped, too.
 pub fn escape_line(text: &str) -> String {
     escape_where(text, |_| true)
 }
 
-fn escape_where(text: &str, concerns: impl Fn(char) -> bool) -> String {
+fn escape_where(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     mark_escapes(text).fold(String::with_capacity(text.len()), |mut shown, (c, is_unseen)| {
-        if is_unseen && concerns(c) {
+        if is_unseen && is_escaped(c) {
             shown.extend(c.escape_unicode());
         } else {
             shown.push(c);

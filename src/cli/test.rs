@@ -1,4 +1,4 @@
-//! `metier test`: the cases of skills, each in a project of its own.
+//! `metier test`: the cases of skills, each in a fresh project.
 
 mod report;
 
@@ -11,8 +11,8 @@ use metier::policy::{CancelToken, ExecutionMode};
 use metier::registry::{Registry, Scope, Skill};
 use serde_json::json;
 
+use super::interrupt::cancel_on_interrupt;
 use super::output;
-use super::run::cancel_on_interrupt;
 use super::session::Session;
 use crate::cli::exit_watchdog::WatchdogObserver;
 use crate::cli::limit_args::execution_mode_parser;
@@ -20,20 +20,20 @@ use crate::cli::limit_args::execution_mode_parser;
 /// The options of `metier test`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The skill, plain or qualified [default: every skill of the project that has cases]
+    /// The name of the skill [default: every skill of the project that has cases]
     name: Option<String>,
-    /// Only cases whose name contains this
+    /// Run only the cases whose name contains TEXT
     #[arg(long, value_name = "TEXT")]
     case: Option<String>,
-    /// Grant what leads out of a case's project, where a case needs it: net, shm or exec:unsandboxed (may be repeated)
+    /// Grant the cases what reaches outside of their project: net, shm or exec:unsandboxed (may be repeated)
     #[arg(long, value_name = "PERM")]
     allow: Vec<String>,
-    /// Where Lua and Rhai scripts run: in this process, or in a worker process that is killed at the deadline [default: in-process]
+    /// Run Lua and Rhai scripts in this process, or in a worker process that is killed at the deadline [default: in-process]
     #[arg(long, value_name = "MODE", value_parser = execution_mode_parser())]
     execution: Option<ExecutionMode>,
 }
 
-/// How many cases came out how.
+/// The number of cases for each result.
 #[derive(Default)]
 struct Tally {
     passed: usize,
@@ -42,7 +42,7 @@ struct Tally {
 }
 
 impl Args {
-    /// The skill's name, as it was written; empty where none was.
+    /// The skill's name, as the caller wrote it; empty if there is none.
     pub(super) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }
@@ -53,12 +53,12 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let registry = Registry::discover(&roots);
     let token = CancelToken::new();
     cancel_on_interrupt(token.clone());
-    let last_resort = session.exit_watchdog();
-    let _following = last_resort.watch_token(&token);
+    let watchdog = session.exit_watchdog();
+    let _guard = watchdog.watch_token(&token);
     let mut suite = Suite::new(roots)
         .cancel(token.clone())
         .execution_mode(args.execution.unwrap_or_default())
-        .observer(Arc::new(WatchdogObserver::new(last_resort.clone())));
+        .observer(Arc::new(WatchdogObserver::new(watchdog.clone())));
     for permission in &args.allow {
         suite = suite.grant(permission.parse()?);
     }
@@ -68,41 +68,41 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let suite = Arc::new(suite);
     clean_up_on_exit(&suite, args, session);
     let mut tally = Tally::default();
-    let mut verdicts = Vec::new();
-    for SkillCases { skill, discovery: collected } in select_cases(args, &registry)? {
-        let not_run = collected.not_run.into_iter();
-        let run = collected.cases.iter().map(|case| suite.run(skill, case));
-        for verdict in not_run.chain(run) {
-            last_resort.disarm();
-            // Its project is gone by now; what was stopped says nothing of the skill.
+    let mut results = Vec::new();
+    for SkillCases { skill, discovery } in select_cases(args, &registry)? {
+        let not_run = discovery.not_run.into_iter();
+        let run = discovery.cases.iter().map(|case| suite.run(skill, case));
+        for result in not_run.chain(run) {
+            watchdog.disarm();
+            // The result of a case that was stopped says nothing about the skill.
             token.check()?;
-            tally.count(&verdict.status);
+            tally.count(&result.status);
             if session.json() {
-                verdicts.push(verdict);
+                results.push(result);
             } else {
-                self::report::print_result(&verdict)?;
+                self::report::print_result(&result)?;
             }
         }
     }
-    last_resort.finish();
+    watchdog.finish();
     if session.json() {
-        output::print_json(&tally.to_json(&verdicts))?;
+        output::print_json(&tally.to_json(&results))?;
     } else {
         output::print(&tally.summary())?;
     }
     Ok(u8::from(!tally.is_ok()))
 }
 
-/// A case that does not end leaves no project either.
+/// Removes the project of a case that does not end, before the command ends.
 fn clean_up_on_exit(suite: &Arc<Suite>, args: &Args, session: &Session) {
     let (running, abandoned) = (suite.clone(), suite.clone());
     session.exit_watchdog().wait_for_cleanup(move || running.runs_processes());
-    let about = session.json().then(|| args.name().to_owned());
+    let skill = session.json().then(|| args.name().to_owned());
     session.exit_watchdog().set_error_printer(move |error| {
         let case = abandoned.remove_running_project();
         let error = SkillError::new(error.kind(), format!("{}{}", case.unwrap_or_default(), error.message()));
-        match about {
-            // When nobody reads it there is nobody left to tell.
+        match skill {
+            // If standard output is closed, there is no other place to report to.
             Some(skill) => drop(output::print_json(&Outcome::failed(skill, error))),
             None => output::print_error(&error),
         }
@@ -118,7 +118,7 @@ impl Tally {
         } += 1;
     }
 
-    /// What did not run was not shown to hold.
+    /// A case that did not run is no success.
     fn is_ok(&self) -> bool {
         self.failed + self.not_run == 0
     }
@@ -128,41 +128,41 @@ impl Tally {
         format!("{passed} passed, {failed} failed, {not_run} not run")
     }
 
-    fn to_json(&self, verdicts: &[CaseResult]) -> serde_json::Value {
+    fn to_json(&self, results: &[CaseResult]) -> serde_json::Value {
         let Self { passed, failed, not_run } = self;
         let ok = self.is_ok();
-        json!({"ok": ok, "passed": passed, "failed": failed, "not_run": not_run, "cases": verdicts})
+        json!({"ok": ok, "passed": passed, "failed": failed, "not_run": not_run, "cases": results})
     }
 }
 
-/// A skill to test, and what of it.
+/// A skill to test, and its cases.
 struct SkillCases<'a> {
     skill: &'a Skill,
     discovery: DiscoveredCases,
 }
 
-/// The skills to test and their cases. What is no case, or no contract, counts as one that was not run.
+/// The skills to test and their cases. An invalid case or contract counts as a case that was not run.
 fn select_cases<'a>(args: &Args, registry: &'a Registry) -> Result<Vec<SkillCases<'a>>> {
     let skills: Vec<&Skill> = match &args.name {
         Some(name) => vec![registry.find(name)?],
         None => registry.visible().filter(|skill| skill.scope() == Scope::Project).collect(),
     };
-    let mut chosen = Vec::new();
+    let mut selected = Vec::new();
     for skill in skills {
-        let mut collected = discover_cases(skill)?;
-        let is_meant = |name: &str| args.case.as_ref().is_none_or(|text| name.contains(text));
-        collected.cases.retain(|case| is_meant(case.name()));
-        // Nobody knows what examples a contract has that does not stand.
+        let mut discovery = discover_cases(skill)?;
+        let is_selected = |name: &str| args.case.as_ref().is_none_or(|text| name.contains(text));
+        discovery.cases.retain(|case| is_selected(case.name()));
+        // An invalid contract may have examples of any name.
         let is_contract = |name: &str| skill.contract_file() == Some(name);
-        collected.not_run.retain(|verdict| is_meant(&verdict.case) || is_contract(&verdict.case));
-        if !(collected.cases.is_empty() && collected.not_run.is_empty()) {
-            chosen.push(SkillCases { skill, discovery: collected });
+        discovery.not_run.retain(|result| is_selected(&result.case) || is_contract(&result.case));
+        if !(discovery.cases.is_empty() && discovery.not_run.is_empty()) {
+            selected.push(SkillCases { skill, discovery });
         }
     }
-    if chosen.is_empty() {
+    if selected.is_empty() {
         return Err(no_cases_error(args));
     }
-    Ok(chosen)
+    Ok(selected)
 }
 
 fn no_cases_error(args: &Args) -> SkillError {
@@ -173,5 +173,5 @@ fn no_cases_error(args: &Args) -> SkillError {
     let verb = if args.name.is_some() { "have" } else { "has" };
     let which = args.case.as_ref().map_or(String::new(), |text| format!(" whose name contains {text:?}"));
     SkillError::new(ErrorKind::Usage, format!("{whose} {verb} a case{which}"))
-        .with_help("a case is a file cases/NAME.json in the skill's folder; `metier new` makes one")
+        .with_help("a case is a file cases/NAME.json in the skill's folder; `metier new` creates one")
 }

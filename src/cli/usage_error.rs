@@ -1,4 +1,4 @@
-//! A command line that cannot be read: what is wrong with it, in JSON where an outcome was asked for.
+//! A command line that cannot be parsed: what is wrong with it, in JSON if the caller asked for JSON.
 
 use metier::engine::Outcome;
 use metier::error::{ErrorKind, Result, SkillError};
@@ -6,7 +6,7 @@ use metier::error::{ErrorKind, Result, SkillError};
 use super::output;
 use super::terminal::{escape_line, escape_text};
 
-/// Answers with help, with the version, or with what is wrong.
+/// Prints the help, the version, or what is wrong.
 pub(super) fn print(error: &clap::Error) -> Result<u8> {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
@@ -22,7 +22,7 @@ pub(super) fn print(error: &clap::Error) -> Result<u8> {
     Ok(ErrorKind::Usage.exit_code())
 }
 
-/// The sentences with their colours; without them where an argument they may quote could hide among colours.
+/// The text with its colown; without them if an argument that it may quote contains control characters.
 fn render(error: &clap::Error, words: &[String]) -> String {
     let rendered = error.render();
     let text = if words.iter().any(|word| escape_line(word) != *word) {
@@ -33,28 +33,28 @@ fn render(error: &clap::Error, words: &[String]) -> String {
     text.trim_end().to_owned()
 }
 
-/// Commands that answer in JSON about the skill that follows them, and about none.
+/// The commands that print JSON: about the skill whose name follows, and about none.
 const SKILL_COMMANDS: [&str; 4] = ["run", "show", "test", "new"];
 const OTHER_COMMANDS: [&str; 5] = ["list", "validate", "api", "catalog", "doctor"];
 
-/// The skill's name, as far as it can be told, of a command whose answer a program waits for.
+/// The name of the skill if the command prints JSON, as far as the arguments show it; empty if it is about none.
 fn json_skill_name(words: &[String]) -> Option<&str> {
-    let ours: Vec<&str> = words.iter().map(String::as_str).take_while(|word| *word != "--").collect();
+    let own: Vec<&str> = words.iter().map(String::as_str).take_while(|word| *word != "--").collect();
     let is_command = |word: &&str| SKILL_COMMANDS.contains(word) || OTHER_COMMANDS.contains(word);
-    let command = ours.iter().position(is_command)?;
-    let named = ours[command + 1..].iter().find(|word| !word.starts_with('-')).copied();
-    let skill = named.filter(|_| SKILL_COMMANDS.contains(&ours[command])).unwrap_or_default();
-    ours.contains(&"--json").then_some(skill)
+    let command = own.iter().position(is_command)?;
+    let name = own[command + 1..].iter().find(|word| !word.starts_with('-')).copied();
+    let skill = name.filter(|_| SKILL_COMMANDS.contains(&own[command])).unwrap_or_default();
+    own.contains(&"--json").then_some(skill)
 }
 
-/// The first paragraph as the sentence, the tips as the way out.
+/// The first paragraph as the message, the tips as the help.
 fn to_skill_error(error: &clap::Error) -> SkillError {
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or(&text);
     let sentence = first.strip_prefix("error: ").unwrap_or(first);
     let tips: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
     let help = if tips.is_empty() {
-        "`metier --help` lists the commands, and each of them its options".into()
+        "`metier --help` lists the commands, `metier COMMAND --help` the options of one".into()
     } else {
         tips.join("; ")
     };

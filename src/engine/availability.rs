@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{EngineInner, dependencies, worker};
 use crate::engine::pipeline::run_deadline;
 use crate::engine::script_selection::{SelectedScript, select_script};
-use crate::error::{Result, SkillError};
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillRuntime;
 use crate::policy::{CancelToken, Limits};
 use crate::registry::Skill;
@@ -26,6 +26,13 @@ impl Availability {
     /// Whether the skill could run now.
     pub fn is_runnable(&self) -> bool {
         self.reason.is_none()
+    }
+
+    /// Why it cannot run, unless it has no script, or several to choose from: then nothing is wrong with it.
+    pub fn cannot_run(&self) -> Option<&SkillError> {
+        let has_script =
+            |reason: &&SkillError| self.runtime.is_some() || reason.kind() == ErrorKind::InvalidSkill;
+        self.reason.as_ref().filter(has_script)
     }
 }
 

@@ -14,14 +14,32 @@ use crate::executor::{Script, SkillExecutor, SkillRuntime};
 use crate::host::files::SecretLinks;
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{
-    ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider,
-    WebClient, check_memory_reserve,
+    ConfigProvider, DEFAULT_HTTP_CLIENT, HttpClient, Providers, SamplingProvider, SecretProvider,
+    SkillProvider, ToolProvider, check_memory_reserve,
 };
 use crate::policy::{ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog};
 use crate::registry::{Registry, Roots};
 use crate::runtimes::RuntimeServices;
 
 /// Builds an [`Engine`]; see [`Engine::builder`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use metier::engine::Engine;
+/// use metier::policy::{Limits, SandboxMode};
+/// use metier::registry::Roots;
+///
+/// # fn main() -> metier::error::Result<()> {
+/// let engine = Engine::builder(".")
+///     .roots(Roots::standard("acme", ".".as_ref()))
+///     .limits(Limits::default().timeout(Duration::from_secs(5)))
+///     .sandbox_mode(SandboxMode::Required)
+///     .build()?;
+/// assert!(engine.registry().find("word-count").is_ok());
+/// # Ok(())
+/// # }
+/// ```
 pub struct EngineBuilder {
     project: PathBuf,
     roots: Option<Roots>,
@@ -49,7 +67,7 @@ impl EngineBuilder {
             helper: None,
             compile_in_process: false,
             loaders: Vec::new(),
-            providers: Providers { http: Some(Arc::new(WebClient::new())), ..Providers::default() },
+            providers: Providers { http: DEFAULT_HTTP_CLIENT.map(|client| client()), ..Providers::default() },
         }
     }
 
@@ -151,7 +169,8 @@ impl EngineBuilder {
         self
     }
 
-    /// The HTTP client of skills, each host with the permission `net:HOST`. Default: [`WebClient`].
+    /// The HTTP client of skills, each host with the permission `net:HOST`. Default: [`WebClient`](crate::host::WebClient), in
+    /// builds with the Cargo feature `http`.
     pub fn http(mut self, client: impl HttpClient + 'static) -> Self {
         self.providers.http = Some(Arc::new(client));
         self
@@ -204,7 +223,7 @@ impl EngineBuilder {
 
 /// Wraps the tools so that each is called only with arguments that match its schema.
 fn with_validated_tools(providers: Providers) -> Providers {
-    let tools = providers.tools.map(|tools| Arc::new(ValidatedTools::new(tools)) as Arc<dyn ToolProvider>);
+    let tools = providers.tools.map(ValidatedTools::wrap);
     Providers { tools, ..providers }
 }
 

@@ -17,7 +17,7 @@ impl UnpackedSkills {
     pub(super) fn disk_folder(&self, folder: &SkillFolder) -> Result<PathBuf> {
         match folder {
             SkillFolder::Disk(path) => Ok(path.clone()),
-            SkillFolder::Builtin(shipped) => self.get_or_unpack(shipped),
+            SkillFolder::Builtin(builtin) => self.get_or_unpack(builtin),
         }
     }
 
@@ -25,30 +25,30 @@ impl UnpackedSkills {
     pub(super) fn is_located_at(&self, folder: &SkillFolder, path: &Path) -> bool {
         match folder {
             SkillFolder::Disk(own) => own == path,
-            SkillFolder::Builtin(shipped) => {
+            SkillFolder::Builtin(builtin) => {
                 let folders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                folders.get(shipped.name).is_some_and(|folder| folder.path() == path)
+                folders.get(builtin.name).is_some_and(|folder| folder.path() == path)
             }
         }
     }
 
-    fn get_or_unpack(&self, shipped: &'static BuiltinSkill) -> Result<PathBuf> {
+    fn get_or_unpack(&self, builtin: &'static BuiltinSkill) -> Result<PathBuf> {
         let mut folders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(folder) = folders.get(shipped.name) {
+        if let Some(folder) = folders.get(builtin.name) {
             return Ok(folder.path().to_owned());
         }
-        let folder = unpack(shipped).map_err(|source| {
-            SkillError::io(format_args!("failed to unpack skill {}", shipped.name), source)
+        let folder = unpack(builtin).map_err(|source| {
+            SkillError::io(format_args!("failed to unpack skill {}", builtin.name), source)
         })?;
         let path = folder.path().to_owned();
-        folders.insert(shipped.name, folder);
+        folders.insert(builtin.name, folder);
         Ok(path)
     }
 }
 
-fn unpack(shipped: &BuiltinSkill) -> std::io::Result<PrivateTempDir> {
+fn unpack(builtin: &BuiltinSkill) -> std::io::Result<PrivateTempDir> {
     let folder = PrivateTempDir::outside(&[])?;
-    for (path, content) in shipped.files {
+    for (path, content) in builtin.files {
         let target = folder.path().join(path);
         if let Some(parent) = target.parent() {
             std::fs::create_dir_all(parent)?;

@@ -41,10 +41,7 @@ impl CalleeResolver {
     fn callee(&self, engine: &EngineInner, skill: &Skill) -> Result<Callee> {
         let selected = select_script(skill, None)?;
         let plan = load_plan(skill, &selected)?;
-        let asked = with_permissions(
-            declared_permissions(skill, selected.runtime),
-            plan.iter().flat_map(tool_permissions),
-        );
+        let requested = permissions_of_script(skill, &selected, plan.as_ref());
         let seer = engine.skill_by_qualified_name(self.calling_skill.as_deref());
         let mut known = HashSet::new();
         let named = plan.iter().flat_map(Plan::callee_names).filter(|name| known.insert(*name));
@@ -55,7 +52,7 @@ impl CalleeResolver {
             input_schema,
             output_schema,
             calls: calls.collect(),
-            asked,
+            requested,
             is_process: selected.runtime == SkillRuntime::External,
         })
     }
@@ -157,7 +154,7 @@ fn name_for_caller<'a>(
 fn skill_identity(folder: &SkillFolder) -> String {
     match folder {
         SkillFolder::Disk(path) => path.display().to_string(),
-        SkillFolder::Builtin(shipped) => format!("shipped:{}", shipped.name),
+        SkillFolder::Builtin(skill) => format!("builtin:{}", skill.name),
     }
 }
 
@@ -186,15 +183,31 @@ pub fn requested_permissions(skill: &Skill, script: Option<&str>) -> RequestedPe
         return declared_permissions(skill, SkillRuntime::ToolSequence);
     };
     let plan = load_plan(skill, &selected).ok().flatten();
-    with_permissions(declared_permissions(skill, selected.runtime), plan.iter().flat_map(tool_permissions))
+    permissions_of_script(skill, &selected, plan.as_ref())
+}
+
+/// What the script of a skill can request. The manifest of a plug-in names hosts besides, and is read when it runs: until then it
+/// counts as requesting everything, so that no plan takes a step for one that only reads.
+fn permissions_of_script(
+    skill: &Skill,
+    selected: &SelectedScript,
+    plan: Option<&Plan>,
+) -> RequestedPermissions {
+    if SkillRuntime::is_plugin_manifest(&selected.path) && selected.runtime == SkillRuntime::Wasm {
+        return RequestedPermissions::All;
+    }
+    with_permissions(
+        declared_permissions(skill, selected.runtime),
+        plan.into_iter().flat_map(tool_permissions),
+    )
 }
 
 /// The requested permissions, with these added.
 pub(super) fn with_permissions(
-    asked: RequestedPermissions,
+    requested: RequestedPermissions,
     more: impl IntoIterator<Item = Permission>,
 ) -> RequestedPermissions {
-    match asked {
+    match requested {
         RequestedPermissions::Listed(listed) => {
             RequestedPermissions::Listed(listed.into_iter().chain(more).collect())
         }

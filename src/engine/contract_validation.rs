@@ -7,6 +7,7 @@ use crate::executor::SkillRuntime;
 use crate::policy::Limits;
 use crate::registry::Skill;
 use crate::skill::contract::{ContractLimits, ValidationFailure};
+use crate::suggestion::did_you_mean;
 
 /// The limits narrowed by the contract: it may lower those of the caller or the engine, and never raises them.
 pub(super) fn narrow_limits(skill: &Skill, limits: Limits) -> Limits {
@@ -89,7 +90,7 @@ fn validation_error(kind: ErrorKind, what: &str, whose: &str, unfit: ValidationF
             let error = SkillError::new(kind, violation_message(what, whose, &violations, more));
             let error = error.with_violations(violations);
             match meant {
-                Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
+                Some(meant) => error.with_help(did_you_mean(&meant)),
                 None => error,
             }
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::EngineInner;
-use crate::host::{InterpreterReport, SandboxSupport};
+use crate::host::{EnforcedLevel, InterpreterReport, SandboxSupport, TreeKill};
 use crate::registry::{Problem, Scope};
 use crate::runtimes;
 use crate::skill::Severity;
@@ -68,7 +68,7 @@ pub struct Feature {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SandboxLevelReport {
     /// Its name in the outcome's `sandbox.level`.
-    pub name: &'static str,
+    pub name: EnforcedLevel,
     /// Whether scripts can run in it on this machine.
     pub available: bool,
     /// What it requires.
@@ -132,7 +132,8 @@ impl EngineInner {
         let interpreters = runtimes::interpreters(self.script_cache.services(), &self.project);
         let mut findings = sandbox_findings(&sandbox);
         findings.extend(interpreters.iter().filter_map(missing_interpreter_finding));
-        findings.extend(self.registry.problems().iter().filter_map(unloaded_skill_finding));
+        findings.extend(self.registry.problems().iter().filter_map(registry_finding));
+        findings.extend(self.unavailable_skill_findings());
         Diagnosis {
             ok: findings.iter().all(|finding| finding.severity != Severity::Error),
             version: env!("CARGO_PKG_VERSION"),
@@ -154,6 +155,21 @@ impl EngineInner {
         }
     }
 
+    /// The skills that load and cannot run, with the reason. One without a script holds instructions only, and one whose
+    /// contract does not load is already among the problems of discovery.
+    fn unavailable_skill_findings(&self) -> Vec<Finding> {
+        let finding = |skill: &crate::registry::Skill| {
+            let reason = self.availability(skill).cannot_run()?.clone();
+            let is_reported = skill.contract_diagnostics().iter().any(|diagnostic| diagnostic.blocks);
+            (!is_reported).then(|| Finding {
+                severity: Severity::Warning,
+                message: format!("{} cannot run: {reason}", skill.qualified_name()),
+                help: reason.help().unwrap_or("`metier validate` says what is wrong with it").to_owned(),
+            })
+        };
+        self.registry.visible().filter_map(finding).collect()
+    }
+
     fn root_reports(&self) -> Vec<RootReport> {
         let skills = |scope, label: &str| {
             let in_root =
@@ -173,7 +189,7 @@ impl EngineInner {
             skills: skills(root.scope, &root.label),
             problems: problems(&root.path),
         });
-        let shipped = self.roots.has_builtin().then(|| RootReport {
+        let builtin = self.roots.has_builtin().then(|| RootReport {
             scope: Scope::Builtin,
             label: "metier".into(),
             path: None,
@@ -181,7 +197,7 @@ impl EngineInner {
             skills: self.registry.skills().iter().filter(|skill| skill.scope() == Scope::Builtin).count(),
             problems: 0,
         });
-        on_disk.chain(shipped).collect()
+        on_disk.chain(builtin).collect()
     }
 
     fn shadowed_skills(&self) -> Vec<ShadowedSkill> {
@@ -202,18 +218,18 @@ fn sandbox_level_reports(sandbox: &SandboxSupport) -> Vec<SandboxLevelReport> {
     let is_scoped = sandbox.landlock_abi >= Some(LANDLOCK_SIGNAL_SCOPE_ABI);
     vec![
         SandboxLevelReport {
-            name: "none",
+            name: EnforcedLevel::None,
             available: cfg!(unix),
             needs: "the grant exec:unsandboxed, or --sandbox off",
         },
         SandboxLevelReport {
-            name: "landlock",
+            name: EnforcedLevel::Landlock,
             available: is_sandboxed && is_scoped,
             needs: "Linux 6.12 with Landlock, and the feature `sandboxed`",
         },
         SandboxLevelReport {
-            name: "namespaces",
-            available: is_sandboxed && sandbox.sandbox.level == "namespaces",
+            name: EnforcedLevel::Namespaces,
+            available: is_sandboxed && sandbox.strongest.level == EnforcedLevel::Namespaces,
             needs: "that or Linux 6.2, and user namespaces the system lets everybody make (or root with all its powers)",
         },
     ]
@@ -230,7 +246,7 @@ fn sandbox_findings(sandbox: &SandboxSupport) -> Vec<Finding> {
                 .into(),
         });
     }
-    if sandbox.landlock_abi.is_some() && sandbox.tree_kill == Some("walk") {
+    if sandbox.landlock_abi.is_some() && sandbox.tree_kill == Some(TreeKill::Walk) {
         findings.push(Finding {
             severity: Severity::Info,
             message: "the kernel does not keep signals inside a sandbox, so what a script leaves behind is killed one generation \
@@ -255,9 +271,10 @@ fn missing_interpreter_finding(interpreter: &InterpreterReport) -> Option<Findin
     }
 }
 
-fn unloaded_skill_finding(problem: &Problem) -> Option<Finding> {
-    (problem.severity == Severity::Error).then(|| Finding {
-        severity: Severity::Error,
+/// What discovery found wrong. Shadowed skills have a list of their own.
+fn registry_finding(problem: &Problem) -> Option<Finding> {
+    (problem.severity > Severity::Info).then(|| Finding {
+        severity: problem.severity,
         message: problem.to_string(),
         help: problem.help.clone().unwrap_or_else(|| "`metier validate` says what is wrong with it".into()),
     })

@@ -9,6 +9,27 @@ use crate::host::{Observer, SkillContext};
 use crate::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode};
 
 /// One call of a skill. Create it with [`Invocation::new`], refine it, and pass it to an engine.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use metier::engine::{Engine, Invocation};
+/// use metier::policy::Limits;
+/// use serde_json::json;
+///
+/// # fn main() -> metier::error::Result<()> {
+/// let engine = Engine::builder(".").build()?;
+/// let invocation = Invocation::new("word-count")
+///     .input(json!({"text": "one two"}))
+///     .grant("read:docs".parse()?)
+///     .limits(Limits::default().timeout(Duration::from_secs(2)));
+/// let outcome = engine.run(invocation);
+/// # if metier::supports(metier::executor::SkillRuntime::Lua).is_ok() {
+/// assert_eq!(outcome.limits.timeout_ms, 2_000);
+/// # }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Invocation {
     pub(super) skill: String,

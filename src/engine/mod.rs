@@ -33,8 +33,8 @@ use crate::registry::{Registry, Roots, Skill};
 use crate::runtimes;
 
 pub use self::callee_resolver::requested_permissions;
-pub use self::requested_permissions::{declared_permissions, permissions_from_allowed_tools};
 pub use self::run_future::RunFuture;
+pub use self::script_selection::main_script_runtime;
 pub use availability::Availability;
 pub use builder::EngineBuilder;
 pub use doctor::{

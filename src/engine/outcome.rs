@@ -14,6 +14,22 @@ use crate::policy::{Limits, StopCause};
 ///
 /// In JSON every key is always present, `null` when empty: `{ok, skill, version, value, error, log, duration_ms, limits,
 /// process, sandbox, steps}`.
+///
+/// ```
+/// use metier::engine::{Engine, Invocation};
+/// use metier::error::ErrorKind;
+///
+/// # fn main() -> metier::error::Result<()> {
+/// let outcome = Engine::builder(".").build()?.run(Invocation::new("no-such-skill"));
+/// match &outcome.result {
+///     Ok(value) => println!("{value}"),
+///     Err(error) if error.kind() == ErrorKind::UnknownSkill => println!("{error}"),
+///     Err(error) => println!("it failed: {error}"),
+/// }
+/// # assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::UnknownSkill);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The skill's name; the requested name when no skill was found.

@@ -24,6 +24,7 @@ use crate::host::{
 use crate::plan;
 use crate::policy::{CancelToken, Limits, PathProtection, Permissions, RequestedPermissions, ThreadBudget};
 use crate::registry::{Skill, SkillFolder};
+use crate::runtimes;
 
 /// The deadline of a run that began at `began`.
 pub(super) fn run_deadline(began: Instant, limits: &Limits) -> Instant {
@@ -124,10 +125,11 @@ impl EngineInner {
     fn open_script(&self, skill: &Skill, selected: &SelectedScript) -> Result<(Script, Files)> {
         let folder = self.builtin_folders.disk_folder(skill.folder())?;
         let files = Files::open(&folder)?;
-        let source = match skill.folder() {
-            SkillFolder::Disk(_) => SkillFolder::read_from(&files, &selected.path, Limits::MAX_READ_SIZE)?,
-            shipped @ SkillFolder::Builtin(_) => shipped.read(&selected.path, Limits::MAX_READ_SIZE)?,
+        let read = |path: &str| match skill.folder() {
+            SkillFolder::Disk(_) => SkillFolder::read_from(&files, path, Limits::MAX_READ_SIZE),
+            builtin @ SkillFolder::Builtin(_) => builtin.read(path, Limits::MAX_READ_SIZE),
         };
+        let source = runtimes::inline_files(selected.runtime, &selected.path, read(&selected.path)?, read)?;
         let script = Script {
             skill: skill.name().to_owned(),
             path: selected.path.clone(),

@@ -6,7 +6,7 @@ use crate::registry::Skill;
 use crate::skill::contract::PermissionRequest;
 
 /// The permissions that a script of this runtime requests in that skill.
-pub fn declared_permissions(skill: &Skill, runtime: SkillRuntime) -> RequestedPermissions {
+pub(super) fn declared_permissions(skill: &Skill, runtime: SkillRuntime) -> RequestedPermissions {
     let tools = &skill.manifest().allowed_tools;
     match skill.contract().and_then(|contract| contract.permissions.as_deref()) {
         Some(permissions) => permissions_from_contract(permissions),
@@ -32,7 +32,7 @@ fn permissions_from_contract(permissions: &[PermissionRequest]) -> RequestedPerm
 /// Permissions of metier are taken as they are; names of other clients where they clearly mean one (`Bash` is `exec`); the rest
 /// requests nothing. An external script in a skill that lists no permission of metier requests everything: it was written for a
 /// shell without permission checks, and the caller's grants decide.
-pub fn permissions_from_allowed_tools(
+pub(super) fn permissions_from_allowed_tools(
     allowed_tools: &[String],
     runtime: SkillRuntime,
 ) -> RequestedPermissions {

@@ -63,6 +63,12 @@ pub(super) fn select_script(skill: &Skill, named: Option<&str>) -> Result<Select
     Ok(SelectedScript { path, runtime, function: None })
 }
 
+/// The runtime in which a skill runs when nobody names a script, or why it does not run: `invalid-skill` with the location of
+/// what declares a wrong runtime or entrypoint, `unavailable` if it has no script, `usage` if it has several.
+pub fn main_script_runtime(skill: &Skill) -> Result<SkillRuntime> {
+    select_script(skill, None).map(|selected| selected.runtime)
+}
+
 /// A runtime, and the location that declares it.
 struct DeclaredRuntime {
     runtime: SkillRuntime,
@@ -227,10 +233,19 @@ fn infer_script(
     source: impl Fn(&str) -> Option<Vec<u8>>,
 ) -> Result<String> {
     let fits = |path: &&String| match declared {
-        Some(runtime) if runtime != SkillRuntime::External => SkillRuntime::from_path(path) == runtime,
+        Some(runtime) if runtime != SkillRuntime::External && SkillRuntime::from_path(path) != runtime => {
+            false
+        }
+        Some(runtime) if runtime != SkillRuntime::External && !SkillRuntime::is_plugin_manifest(path) => true,
         _ => runtimes::looks_like_script(path, || source(path)),
     };
-    let runnable: Vec<&String> = scripts.iter().filter(fits).collect();
+    let mut runnable: Vec<&String> = scripts.iter().filter(fits).collect();
+    // The modules beside a manifest are those that it names.
+    if runnable.iter().any(|path| SkillRuntime::is_plugin_manifest(path)) {
+        runnable.retain(|path| {
+            SkillRuntime::is_plugin_manifest(path) || SkillRuntime::from_path(path) != SkillRuntime::Wasm
+        });
+    }
     let stem =
         |path: &str| path.strip_prefix("scripts/").and_then(|name| name.split('.').next()).map(str::to_owned);
     let mains: Vec<&&String> = runnable.iter().filter(|path| stem(path).as_deref() == Some("main")).collect();
@@ -282,6 +297,20 @@ mod tests {
             chosen(&["scripts/a.py", "scripts/b.lua"], Some(SkillRuntime::Lua)).unwrap(),
             "scripts/b.lua"
         );
+    }
+
+    #[test]
+    fn a_manifest_of_a_plug_in_stands_for_the_modules_beside_it() {
+        let chosen = |declared, manifest: &'static [u8]| {
+            let scripts = ["scripts/main.wasm", "scripts/plugin.json"].map(str::to_owned);
+            infer_script("x", &scripts, declared, |_| Some(manifest.to_vec())).unwrap()
+        };
+        for declared in [None, Some(SkillRuntime::Wasm)] {
+            assert_eq!(chosen(declared, br#"{"wasm": []}"#), "scripts/plugin.json");
+            for other in [&b"{}"[..], br#"{"wasm": 1}"#, b"[]", b"{\"wasm\": [", b"\xff"] {
+                assert_eq!(chosen(declared, other), "scripts/main.wasm");
+            }
+        }
     }
 
     #[test]

@@ -87,17 +87,32 @@ fn call_depth_error(skill: &str, depth: usize) -> SkillError {
         .with_help("look for skills that call one another in a circle")
 }
 
-/// The callee's error as the caller sees it: the same kind and help, and the name of the callee. Its location is in another
+/// The callee's error as the caller sees it: the same kind and help, and the chain of skills that led to it, so that the cause
+/// is repeated once and not by each caller: `skill a > b > c failed at scripts/main.lua:3: …`. The location is in the last
 /// skill's file, so it becomes part of the message.
 fn wrap_callee_error(skill: &str, error: &SkillError) -> SkillError {
-    let place = error.location().map_or(String::new(), |at| {
-        let line = at.line.map_or(String::new(), |line| format!(":{line}"));
-        format!(" at {}{line}", at.file)
-    });
-    let told = SkillError::new(error.kind(), format!("skill {skill} failed{place}: {error}"))
+    let mut chain = vec![skill.to_owned()];
+    let message = if let Some(rest) = message_after_chain(error) {
+        chain.extend(error.callees().iter().cloned());
+        format!("skill {} failed{rest}", chain.join(" > "))
+    } else {
+        let place = error.location().map_or(String::new(), |at| {
+            let line = at.line.map_or(String::new(), |line| format!(":{line}"));
+            format!(" at {}{line}", at.file)
+        });
+        format!("skill {skill} failed{place}: {error}")
+    };
+    let wrapped = SkillError::new(error.kind(), message)
+        .with_callees(chain)
         .with_violations(error.violations().to_vec());
     match error.help() {
-        Some(help) => told.with_help(help),
-        None => told,
+        Some(help) => wrapped.with_help(help),
+        None => wrapped,
     }
+}
+
+/// What follows the chain of skills in the error of a callee that had called others.
+fn message_after_chain(error: &SkillError) -> Option<&str> {
+    let callees = Some(error.callees()).filter(|callees| !callees.is_empty())?;
+    error.message().strip_prefix(&format!("skill {} failed", callees.join(" > ")))
 }

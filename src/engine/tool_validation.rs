@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Map, Value};
 
 use crate::engine::contract_validation::tool_input_error;
-use crate::error::{ErrorKind, Result};
-use crate::host::{SkillContext, Tool, ToolProvider, catch_panic};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::{LayeredTools, Tool, ToolLayer, ToolProvider, catch_panic};
 use crate::skill::Schema;
 
 /// Maximum number of cached compiled schemas; beyond it, every schema is compiled again.
@@ -26,13 +26,18 @@ struct CachedSchema {
 }
 
 impl ValidatedTools {
-    pub(super) fn new(tools: Arc<dyn ToolProvider>) -> Self {
-        Self { tools, schemas: Mutex::default() }
+    pub(super) fn wrap(tools: Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> {
+        Arc::new(LayeredTools(Self { tools, schemas: Mutex::default() }))
     }
 
     fn validate_args(&self, tool: Tool, args: &Value) -> Result<()> {
         let (name, takes_object) = (tool.name.clone(), tool.input_schema["type"] == "object");
         let Some(schema) = self.schema(tool) else { return Ok(()) };
+        if let Some(feature) = schema.missing_feature() {
+            let sentence = format!("this build cannot validate the arguments of the tool `{name}`");
+            let help = format!("build metier with the Cargo feature `{feature}`");
+            return Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(help));
+        }
         let nothing = Value::Object(Map::new());
         let args = if takes_object && args.is_null() { &nothing } else { args };
         let refused = schema.validate(args).err().and_then(|unfit| tool_input_error(&name, unfit));
@@ -47,12 +52,12 @@ impl ValidatedTools {
             return known.schema.clone();
         }
         // The lock is released while the schema compiles, so nobody waits for another tool's schema.
-        let schema = Schema::parse(described.clone());
+        let schema = Schema::parse_tool_input(described.clone());
         if let Err(why) = &schema {
             tracing::debug!(
                 tool = name,
                 why,
-                "the schema of a tool cannot be held; the tool judges by itself"
+                "the schema of a tool cannot be used; the tool checks its arguments alone"
             );
         }
         let schema = schema.ok();
@@ -65,17 +70,9 @@ impl ValidatedTools {
     }
 }
 
-impl ToolProvider for ValidatedTools {
-    fn tools(&self) -> Vec<Tool> {
-        self.tools.tools()
-    }
-
-    fn tool(&self, name: &str) -> Option<Tool> {
-        self.tools.tool(name)
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.tools.has(name)
+impl ToolLayer for ValidatedTools {
+    fn inner(&self) -> &dyn ToolProvider {
+        self.tools.as_ref()
     }
 
     fn check(&self, name: &str, args: &Value) -> Result<()> {
@@ -83,9 +80,5 @@ impl ToolProvider for ValidatedTools {
             catch_panic("the schema of a tool", ErrorKind::Unavailable, || self.validate_args(tool, args))?;
         }
         self.tools.check(name, args)
-    }
-
-    fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value> {
-        self.tools.call(ctx, name, args)
     }
 }

@@ -8,8 +8,8 @@ use crate::error::{ErrorKind, Result, SkillError};
 /// of bounds`).
 pub(crate) fn catch_panic<T>(who: &str, kind: ErrorKind, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<String>().map(String::as_str);
-        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-        Err(SkillError::new(kind, format!("{who} panicked: {said}")))
+        let message = panic.downcast_ref::<String>().map(String::as_str);
+        let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+        Err(SkillError::new(kind, format!("{who} panicked: {message}")))
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::context::SkillContext;
-use super::providers::{Tool, ToolProvider};
+use super::context::{Tool, ToolProvider};
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// Tools implemented as closures, for [`EngineBuilder::tools`](crate::engine::EngineBuilder::tools).

@@ -1,5 +1,6 @@
 //! What the process of an external script would run and reach, shown before it runs.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -46,8 +47,59 @@ pub struct LaunchPreview {
 pub struct SandboxPath {
     /// Absolute.
     pub path: PathBuf,
-    /// `project`, `skill`, `temp-dir`, `granted`, `system`, `network`, `interpreter`, `client`, or `device`.
-    pub why: &'static str,
+    /// Why it is there.
+    pub why: AccessReason,
+}
+
+/// Why a file or folder is in a sandbox. In JSON its name: `temp-dir`, `project` and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum AccessReason {
+    /// The project.
+    Project,
+    /// The skill's folder.
+    Skill,
+    /// The temporary directory of the run.
+    TempDir,
+    /// A path in the project that a grant names.
+    Granted,
+    /// A program or library of the system.
+    System,
+    /// Configuration that programs need to reach the network.
+    Network,
+    /// The interpreter and its libraries.
+    Interpreter,
+    /// The client of the host API.
+    Client,
+    /// A device.
+    Device,
+    /// Everything that the user can reach: there is no sandbox.
+    User,
+}
+
+impl AccessReason {
+    /// The name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::Skill => "skill",
+            Self::TempDir => "temp-dir",
+            Self::Granted => "granted",
+            Self::System => "system",
+            Self::Network => "network",
+            Self::Interpreter => "interpreter",
+            Self::Client => "client",
+            Self::Device => "device",
+            Self::User => "user",
+        }
+    }
+}
+
+impl fmt::Display for AccessReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// What this machine supports for external scripts.
@@ -55,15 +107,25 @@ pub struct SandboxPath {
 pub struct SandboxSupport {
     /// The Landlock ABI that restricted a test program; `null` if Landlock did not work.
     pub landlock_abi: Option<u8>,
-    /// The sandbox that was in force around the test program; the report of a plain process if no sandbox is possible.
-    pub sandbox: SandboxReport,
-    /// How the process tree of a script is killed: `scoped`, all at once, or `walk`, generation by generation; `null` without a
-    /// sandbox.
-    pub tree_kill: Option<&'static str>,
+    /// The strongest sandbox that this machine supports, as it was in force around a test program; the report of a plain process
+    /// if no sandbox is possible.
+    pub strongest: SandboxReport,
+    /// How the process tree of a script is killed; `null` without a sandbox.
+    pub tree_kill: Option<TreeKill>,
     /// Why no sandbox is possible.
     pub reason: Option<String>,
     /// The program that starts sandboxed processes; `null` if a copy of this process does.
     pub helper: Option<PathBuf>,
+}
+
+/// How the process tree of a script is killed. In JSON its name in lower case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TreeKill {
+    /// All processes at once, by a signal that the kernel confines to the sandbox.
+    Scoped,
+    /// Generation by generation.
+    Walk,
 }
 
 /// An interpreter command that runs scripts.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::context::SkillContext;
-use super::providers::{
+use super::context::{
     ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,
     SecretProvider, SkillProvider, Tool, ToolProvider,
 };
@@ -68,9 +68,9 @@ impl Fixtures {
             return Ok(Self::default());
         }
         let object: serde_json::Result<Map<String, Value>> = serde_json::from_str(json);
-        object.and_then(|object| serde_json::from_value(Value::Object(object))).map_err(|error| {
-            SkillError::new(ErrorKind::Usage, format!("the canned answers cannot be read: {error}"))
-        })
+        object
+            .and_then(|object| serde_json::from_value(Value::Object(object)))
+            .map_err(|error| SkillError::new(ErrorKind::Usage, format!("invalid fixtures: {error}")))
     }
 
     /// A provider for each part that the object has.
@@ -91,7 +91,7 @@ impl ToolProvider for Fixtures {
     fn tools(&self) -> Vec<Tool> {
         let tool = |name: &String| Tool {
             name: name.clone(),
-            description: "answers what was canned".into(),
+            description: "returns its fixture".into(),
             input_schema: Value::Object(Map::new()),
         };
         self.tools.iter().flat_map(Map::keys).map(tool).collect()
@@ -110,7 +110,7 @@ impl SkillProvider for Fixtures {
 
 impl SamplingProvider for Fixtures {
     fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<String> {
-        fixture(self.model.as_ref(), "answer to", &request.prompt).cloned()
+        fixture(self.model.as_ref(), "response to the prompt", &request.prompt).cloned()
     }
 }
 
@@ -129,7 +129,8 @@ impl SecretProvider for Fixtures {
 impl HttpClient for Fixtures {
     fn send(&self, _: &SkillContext, request: HttpRequest) -> Result<HttpResponse> {
         let pages = self.http.as_ref();
-        let page = fixture(pages.and_then(|pages| pages.get(&request.url)), "answer from", &request.url)?;
+        let page =
+            fixture(pages.and_then(|pages| pages.get(&request.url)), "response for the URL", &request.url)?;
         let lower = |(name, value): (&String, &String)| (name.to_ascii_lowercase(), value.clone());
         Ok(HttpResponse {
             status: page.status,
@@ -141,7 +142,9 @@ impl HttpClient for Fixtures {
 }
 
 fn fixture<'a, T>(answer: Option<&'a T>, what: &str, name: &str) -> Result<&'a T> {
-    answer.ok_or_else(|| SkillError::new(ErrorKind::Unavailable, format!("no {what} `{name}` is canned")))
+    answer.ok_or_else(|| {
+        SkillError::new(ErrorKind::Unavailable, format!("the fixtures have no {what} `{name}`"))
+    })
 }
 
 #[cfg(test)]

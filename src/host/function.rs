@@ -5,13 +5,7 @@ use serde_json::{Value, json};
 
 use super::args::Args;
 use super::context::SkillContext;
-use super::functions::FUNCTIONS;
-use super::http::url_host;
-use super::memory::check_memory_reserve;
-use crate::alloc_counter::is_reserve_released;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::log::LogLevel;
-use crate::policy::{Access, runs_on_build};
+use crate::error::Result;
 
 /// One function of the host API, the same in every language.
 pub struct HostFunction {
@@ -151,75 +145,7 @@ pub struct Example {
     pub answer: &'static str,
 }
 
-/// Maximum characters in the name of a tool, a skill or a secret.
-const MAX_NAME_CHARS: usize = 200;
-
-/// Every function of the host API, in the order of the documentation.
-pub fn functions() -> &'static [&'static HostFunction] {
-    FUNCTIONS
-}
-
-/// The function of that name or alias.
-pub fn function(name: &str) -> Option<&'static HostFunction> {
-    FUNCTIONS.iter().copied().find(|function| function.name == name || function.aliases.contains(&name))
-}
-
-/// Logs a warning that a run changed a file that a build or a test will run. If the log is full, the run does not fail.
-fn warn_about_autorun(ctx: &SkillContext, path: &str) {
-    if runs_on_build(path) {
-        let sentence =
-            format!("{path} was changed, which runs at the next build, test or push; look at it before");
-        ctx.log(LogLevel::Warn, sentence).ok();
-    }
-}
-
 impl HostFunction {
-    /// Calls the function: checks arguments, checks permissions, runs the body. `null` stands for an omitted optional argument.
-    ///
-    /// Fails with `invalid-argument`, `denied`, or what the body fails with.
-    pub fn call(&self, ctx: &SkillContext, arguments: Vec<Value>) -> Result<Value> {
-        ctx.cancel().check()?;
-        if is_reserve_released() {
-            check_memory_reserve()?;
-        }
-        if let Some(host) = ctx.host_api_client() {
-            return host.call(self.name, arguments);
-        }
-        let args = Args::check(self, ctx, arguments)?;
-        self.check_permission(ctx, &args)?;
-        let answer = (self.body)(ctx, &args)?;
-        if let AccessRule::Write(at) = self.access {
-            warn_about_autorun(ctx, args.text(at));
-        }
-        Ok(answer)
-    }
-
-    /// The only place that checks permissions before a call. Files behind symbolic links are checked again when they are opened.
-    fn check_permission(&self, ctx: &SkillContext, args: &Args) -> Result<()> {
-        let text = |position| args.optional_text(position).unwrap_or_default();
-        let (need, verb, target) = match self.access {
-            AccessRule::Unrestricted => return Ok(()),
-            AccessRule::Read(at) => (Access::read(text(at)), "read", text(at)),
-            AccessRule::ReadRoot => (Access::read(""), "read", ""),
-            AccessRule::Write(at) => (Access::write(text(at)), "write", text(at)),
-            AccessRule::Tool(at) => (Access::tool(self.check_name(text(at))?), "call the tool", text(at)),
-            AccessRule::Skill(at) => (Access::skill(self.check_name(text(at))?), "run the skill", text(at)),
-            AccessRule::Secret(at) => {
-                (Access::secret(self.check_name(text(at))?), "read the secret", text(at))
-            }
-            AccessRule::Sample => (Access::sample(), "ask", "the model"),
-            AccessRule::Net(at) => {
-                // The rest of the URL may contain a secret.
-                let host = url_host(text(at))?;
-                return ctx
-                    .permissions()
-                    .require(&Access::net(host.as_str()), format_args!("failed to reach {host}"));
-            }
-        };
-        let target = if target.is_empty() { "." } else { target };
-        ctx.permissions().require(&need, format_args!("failed to {verb} {target}"))
-    }
-
     /// The arguments of the function, as a JSON Schema (2020-12) of their list.
     pub fn arguments_schema(&self) -> Value {
         let described = |param: &Param| {
@@ -236,19 +162,6 @@ impl HostFunction {
         })
     }
 
-    /// Checks a name that errors and permissions may repeat; `invalid-argument` if it is not valid.
-    fn check_name<'a>(&self, name: &'a str) -> Result<&'a str> {
-        let is_name =
-            !name.is_empty() && name.chars().count() <= MAX_NAME_CHARS && !name.contains(char::is_control);
-        is_name.then_some(name).ok_or_else(|| {
-            let sentence = format!(
-                "{}: a name has 1 to {MAX_NAME_CHARS} characters and no control characters",
-                self.signature()
-            );
-            SkillError::new(ErrorKind::InvalidArgument, sentence)
-        })
-    }
-
     /// The signature as shown in documentation: `head(path, lines?)`.
     pub fn signature(&self) -> String {
         let names: Vec<String> = self
@@ -258,10 +171,4 @@ impl HostFunction {
             .collect();
         format!("{}({})", self.name, names.join(", "))
     }
-}
-
-/// The error for a name that no host function has.
-pub(crate) fn unknown_function(name: &str) -> SkillError {
-    SkillError::new(ErrorKind::InvalidArgument, format!("ctx has no function `{name}`"))
-        .with_help("`metier api` lists them")
 }

@@ -27,7 +27,7 @@ pub enum LogLevel {
 
 impl LogLevel {
     /// The level of that name; every unknown name is `info`.
-    pub fn from_name(name: &str) -> Self {
+    pub(crate) fn from_name(name: &str) -> Self {
         match name {
             "error" => Self::Error,
             "warn" => Self::Warn,
@@ -67,6 +67,27 @@ pub struct Progress {
 
 /// Receives events of a run and of the skills it calls while they run. Called on the threads of these runs: return quickly and do
 /// not block.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use metier::engine::Invocation;
+/// use metier::host::{LogLine, Observer, Progress};
+///
+/// struct Terminal;
+///
+/// impl Observer for Terminal {
+///     fn on_log(&self, line: &LogLine) {
+///         eprintln!("{}", line.message);
+///     }
+///     fn on_progress(&self, progress: &Progress) {
+///         eprintln!("{progress:?}");
+///     }
+/// }
+///
+/// let invocation = Invocation::new("word-count").observer(Arc::new(Terminal));
+/// # let _ = invocation;
+/// ```
 pub trait Observer: Send + Sync {
     /// A log line was written.
     fn on_log(&self, _line: &LogLine) {}
@@ -108,7 +129,7 @@ impl RunLog {
         let (line, mut kept) = (line.into_inner(), self.lock());
         let cost = line.message.len() as u64 + LINE_OVERHEAD_BYTES;
         if kept.bytes + cost > self.max_bytes {
-            let sentence = format!("the log is full: a run may write {} bytes", self.max_bytes);
+            let sentence = format!("the log is full: a run may write at most {} bytes", self.max_bytes);
             return Err(
                 SkillError::new(ErrorKind::Output, sentence).with_help("log less, or raise the output limit")
             );
@@ -122,7 +143,7 @@ impl RunLog {
     pub fn check_line_fits(&self, bytes: usize) -> Result<()> {
         if bytes as u64 > self.max_bytes {
             let sentence =
-                format!("a line of {bytes} bytes is no line of a log, which may have {}", self.max_bytes);
+                format!("the log line has {bytes} bytes; the whole log may have at most {}", self.max_bytes);
             return Err(
                 SkillError::new(ErrorKind::Output, sentence).with_help("log less, or raise the output limit")
             );

@@ -4,18 +4,14 @@
 //! here, against a budget as large as that limit. Concurrent calls share it, and a called skill also uses the budget of its
 //! caller.
 
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use serde_json::Value;
 
 use crate::alloc_counter;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::{CancelToken, Limits, MemoryBudget};
 
 /// Allocations from this size in bytes are tried on the system before they are relied on; smaller ones are not checked.
-const LARGE_ALLOCATION: u64 = 256 << 10;
+pub(super) const LARGE_ALLOCATION: u64 = 256 << 10;
 /// Bytes that the system must have available besides those that are reserved.
 const SYSTEM_HEADROOM: u64 = 1 << 20;
 /// Bytes that are reserved at a time where something grows step by step.
@@ -165,173 +161,15 @@ impl Limits {
     }
 }
 
-/// Approximate bytes of memory that a value takes.
-pub(crate) fn memory_size(value: &Value) -> u64 {
-    const NODE: u64 = size_of::<Value>() as u64;
-    let inside: u64 = match value {
-        Value::String(text) => text.len() as u64,
-        Value::Array(items) => items.iter().map(memory_size).sum(),
-        Value::Object(entries) => {
-            entries.iter().map(|(key, item)| key.len() as u64 + memory_size(item)).sum::<u64>()
-                + memory_size_of_map(entries.len())
-        }
-        _ => 0,
-    };
-    NODE + inside
-}
-
-/// Approximate bytes that a map with this many entries takes besides the entries. It stores them in nodes of eleven, about half
-/// of them used.
-pub(crate) fn memory_size_of_map(entries: usize) -> u64 {
-    const NODE: u64 = 640;
-    const TAKEN: u64 = 6;
-    (entries as u64).div_ceil(TAKEN) * NODE
-}
-
-/// Approximate bytes that the value of a JSON text takes, estimated from its text: each value in it takes at least one character.
-pub(crate) fn memory_size_of_json(text: &[u8]) -> u64 {
-    /// A full list doubles its capacity.
-    const ITEM: u64 = 3 * size_of::<Value>() as u64;
-    if (text.len() as u64) < GROWTH_STEP {
-        return text.len() as u64;
-    }
-    let (mut bytes, mut is_text, mut is_escaped) = (text.len() as u64, false, false);
-    for byte in text {
-        match (is_text, byte) {
-            (true, _) if is_escaped => is_escaped = false,
-            (true, b'\\') => is_escaped = true,
-            (_, b'"') => is_text = !is_text,
-            (false, b',' | b'[') => bytes += ITEM,
-            (false, b'{') => bytes += ITEM + memory_size_of_map(1),
-            (false, b':') => bytes += memory_size_of_map(1) / 6,
-            _ => {}
-        }
-    }
-    bytes
-}
-
-/// Serializes a value as JSON after reserving the memory for the text.
-#[cfg_attr(not(unix), allow(dead_code, reason = "only processes are answered in text"))]
-pub(crate) fn to_json(value: &Value, held: &mut HostMemoryReservation) -> Result<Vec<u8>> {
-    let failed =
-        |error| SkillError::new(ErrorKind::InvalidOutput, format!("it has no form in JSON: {error}"));
-    if memory_size(value) < GROWTH_STEP {
-        return serde_json::to_vec(value).map_err(failed);
-    }
-    let mut length = ByteCounter(0);
-    serde_json::to_writer(&mut length, value).map_err(failed)?;
-    held.add(length.0)?;
-    let mut text = Vec::with_capacity(usize::try_from(length.0).unwrap_or_default());
-    serde_json::to_writer(&mut text, value).map_err(failed)?;
-    Ok(text)
-}
-
-/// Counts the bytes that are written and keeps none.
-struct ByteCounter(u64);
-
-impl io::Write for ByteCounter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Wraps an error so that it passes through a function that returns system errors.
-pub(crate) fn into_io_error(error: SkillError) -> io::Error {
-    io::Error::other(error)
-}
-
-/// Whether a system error wraps one of our errors.
-pub(crate) fn is_skill_error(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<SkillError>)
-}
-
 /// Checks that the system has this many bytes by allocating them. Where memory is limited (`ulimit -v`), an allocation that is
 /// not checked first could end the whole program.
 pub(crate) fn check_system_memory(bytes: u64) -> Result<()> {
     if usize::try_from(bytes).is_ok_and(alloc_counter::can_allocate) {
         return Ok(());
     }
-    let sentence = format!("the system has no {bytes} bytes of memory left for it");
+    let sentence = format!("the system cannot provide the {bytes} bytes of memory that it needs");
     Err(SkillError::new(ErrorKind::Memory, sentence)
         .with_help("ask for less at a time, or give the host more memory (ulimit -v)"))
-}
-
-/// Bytes of address space that a run may need, reserved until this is dropped.
-#[derive(Debug)]
-pub(crate) struct AddressSpaceReservation(u64);
-
-/// The sum of the reservations of all current runs.
-static RESERVED_ADDRESS_SPACE: AtomicU64 = AtomicU64::new(0);
-
-/// What a run takes besides what its limits count: threads, copies, spare capacity of buffers and allocators.
-const RUN_OVERHEAD: u64 = 64 << 20;
-
-impl AddressSpaceReservation {
-    /// Reserves this many bytes, as set by a run's limits, and the overhead. Where address space is limited (`ulimit -v`), a run
-    /// begins only if there is enough for all that it and the current runs may take: a language that is denied memory in the
-    /// middle of its work can only end the whole program.
-    pub(crate) fn for_run(bytes: u64) -> Result<Self> {
-        if !is_address_space_limited() {
-            return Ok(Self(0));
-        }
-        let bytes = bytes.saturating_add(RUN_OVERHEAD);
-        let before = RESERVED_ADDRESS_SPACE.fetch_add(bytes, Ordering::Relaxed);
-        let promised = Self(bytes);
-        if usize::try_from(before.saturating_add(bytes)).is_ok_and(alloc_counter::can_allocate) {
-            return Ok(promised);
-        }
-        let sentence = format!(
-            "this run may take {} MiB of memory together with the host, and the system has not that many addresses left",
-            bytes >> 20
-        );
-        Err(SkillError::new(ErrorKind::Memory, sentence)
-            .with_help("run it with a smaller --memory, or give the host more (ulimit -v)"))
-    }
-}
-
-impl Drop for AddressSpaceReservation {
-    fn drop(&mut self) {
-        if self.0 > 0 {
-            RESERVED_ADDRESS_SPACE.fetch_sub(self.0, Ordering::Relaxed);
-        }
-    }
-}
-
-#[cfg(unix)]
-fn is_address_space_limited() -> bool {
-    use rustix::process::{Resource, getrlimit};
-
-    getrlimit(Resource::As).current.is_some()
-}
-
-#[cfg(not(unix))]
-fn is_address_space_limited() -> bool {
-    false
-}
-
-/// The memory limit of a process value in the host, which is far more than its text takes.
-const VALUE_MEMORY_FACTOR: u64 = 4;
-
-/// Checks that a run with these limits may build the value of this text, the output of a process.
-#[cfg_attr(not(unix), allow(dead_code, reason = "only processes put out text"))]
-pub(crate) fn check_value_memory(text: &[u8], limits: &Limits) -> Result<()> {
-    let bytes = memory_size_of_json(text);
-    if bytes < LARGE_ALLOCATION {
-        return Ok(());
-    }
-    let most = limits.host_memory_for_process().saturating_mul(VALUE_MEMORY_FACTOR);
-    if bytes > most {
-        let sentence = format!("its value takes up to {bytes} bytes of memory, more than {most}");
-        return Err(SkillError::new(ErrorKind::Memory, sentence)
-            .with_help("put out less, or as one text; or raise --memory"));
-    }
-    // It is copied once, when it is redacted or shown.
-    check_system_memory(bytes.saturating_mul(2))
 }
 
 /// Checks that the reserve for the case that the system has no more memory exists, or exists again.
@@ -339,13 +177,13 @@ pub(crate) fn check_memory_reserve() -> Result<()> {
     if alloc_counter::ensure_reserve() {
         return Ok(());
     }
-    Err(SkillError::new(ErrorKind::Memory, "the system has no memory left for this run")
+    Err(SkillError::new(ErrorKind::Memory, "the system has not enough memory for this run")
         .with_help("make it do less, or give the host more memory (ulimit -v)"))
 }
 
 fn over_budget_error(bytes: u64, most: u64) -> SkillError {
     let sentence = format!(
-        "it takes {bytes} bytes of memory more, and all that the host does for this run at a time may take {most}"
+        "it needs another {bytes} bytes of memory; the host may use at most {most} bytes at a time for this run"
     );
     SkillError::new(ErrorKind::Memory, sentence).with_help(
         "ask for less at a time (a narrower search, fewer lines of context, a file in parts), or raise --memory",
@@ -388,29 +226,6 @@ mod tests {
     fn more_than_any_system_has_is_an_error() {
         let refused = HostMemory::new(u64::MAX).empty_reservation().add(1 << 60).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Memory);
-    }
-
-    #[test]
-    fn the_value_of_a_text_weighs_no_more_than_its_text_says() {
-        let many = |part: &str, end: &str| format!("[{}{end}]", part.repeat(40_000));
-        let fields = (0..20_000).map(|at| format!("\"{at}\":{{}}")).collect::<Vec<_>>().join(",");
-        for text in [
-            many("0,", "0"),
-            many("[],", "0"),
-            many("{},", "0"),
-            many(r#"{"a":0},"#, "0"),
-            many(r#""\\\",[[",{"a\"":"{,","b":[{}]},"#, "0"),
-            format!("{{{fields}}}"),
-        ] {
-            let value: Value = serde_json::from_str(&text).unwrap();
-            assert!(memory_size(&value) <= memory_size_of_json(text.as_bytes()), "{text:.40}");
-            let mut held = HostMemory::new(text.len() as u64).empty_reservation();
-            assert_eq!(to_json(&value, &mut held).unwrap().len(), value.to_string().len());
-        }
-        let text = format!("\"{}\"", ",[{".repeat(100_000));
-        assert_eq!(memory_size_of_json(text.as_bytes()), text.len() as u64);
-        let control = Value::from("\u{1}".repeat(100_000));
-        assert!(to_json(&control, &mut HostMemory::new(500_000).empty_reservation()).is_err());
     }
 
     #[test]

@@ -137,7 +137,7 @@ pub(crate) fn unsafe_reason(folder: &Path) -> Option<String> {
         let is_downloaded =
             || folder.file_name().is_some_and(|name| PACKAGE_DIRS.iter().any(|known| name == *known));
         let is_project = may_be_project && (has_sign() || is_downloaded());
-        is_project.then(|| format!("it lies in {shown}, which is a project or a skill"))
+        is_project.then(|| format!("it is in {shown}, which is a project or a skill"))
     })
 }
 

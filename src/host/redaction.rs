@@ -102,26 +102,26 @@ impl Redaction {
     pub(crate) fn lines(&self, lines: Vec<String>) -> Redacted<Vec<String>> {
         let Some(search) = self.search().filter(|_| !lines.is_empty()) else { return Redacted(lines) };
         let text = lines.join("\n");
-        let covers = search.find_matches(&text, false);
-        if covers.is_empty() {
+        let matches = search.find_matches(&text, false);
+        if matches.is_empty() {
             return Redacted(lines);
         }
-        let (mut start, mut covers) = (0, covers.into_iter().peekable());
+        let (mut start, mut matches) = (0, matches.into_iter().peekable());
         let clean = lines.iter().map(|line| {
             let end = start + line.len();
             let mut clean = String::new();
             let mut done = start;
-            while let Some(cover) = covers.peek().filter(|cover| cover.start < end) {
+            while let Some(found) = matches.peek().filter(|found| found.start < end) {
                 // The placeholder goes into the line in which the secret begins.
-                if cover.start >= start {
-                    clean.push_str(&text[done..cover.start]);
-                    clean.push_str(search.placeholder(cover));
+                if found.start >= start {
+                    clean.push_str(&text[done..found.start]);
+                    clean.push_str(search.placeholder(found));
                 }
-                done = cover.end.min(end);
-                if cover.end > end {
+                done = found.end.min(end);
+                if found.end > end {
                     break;
                 }
-                covers.next();
+                matches.next();
             }
             clean.push_str(&text[done..end]);
             start = end + 1;
@@ -157,6 +157,7 @@ impl Redaction {
         };
         let mut clean = SkillError::new(error.kind(), text(error.message()))
             .with_traceback(traceback)
+            .with_callees(error.callees().iter().map(|skill| text(skill)).collect())
             .with_violations(error.violations().iter().map(violation).collect());
         if let Some(help) = error.help() {
             clean = clean.with_help(text(help));
@@ -262,8 +263,8 @@ impl SecretSearch {
             forms.enumerate().flat_map(|(at, forms)| forms.into_iter().map(move |form| (form, at))).collect();
         let (long, short): (Vec<_>, Vec<_>) =
             forms.into_iter().partition(|(form, _)| significant_chars(form) >= MIN_SECRET_LINE_CHARS);
-        let finder = |forms: &[(String, usize)], blanks| {
-            SecretFinder::new(forms.iter().map(|(form, secret)| (form.as_str(), *secret)), blanks)
+        let finder = |forms: &[(String, usize)], whitespace| {
+            SecretFinder::new(forms.iter().map(|(form, secret)| (form.as_str(), *secret)), whitespace)
         };
         Self {
             short: finder(&short, WhitespaceMode::Significant),
@@ -273,49 +274,49 @@ impl SecretSearch {
     }
 
     fn find_matches(&self, text: &str, is_cut: bool) -> Vec<SecretMatch> {
-        let covers = |finder: &Option<SecretFinder>| {
+        let matches = |finder: &Option<SecretFinder>| {
             finder.as_ref().map_or_else(Vec::new, |finder| finder.find_matches(text, is_cut))
         };
-        let (short, long) = (covers(&self.short), covers(&self.long));
-        let mut covers = match (short.is_empty(), long.is_empty()) {
+        let (short, long) = (matches(&self.short), matches(&self.long));
+        let mut matches = match (short.is_empty(), long.is_empty()) {
             (true, _) => long,
             (_, true) => short,
             _ => merge_matches(short, long),
         };
-        if !covers.is_empty() {
-            let marks = self.placeholders_in(text);
+        if !matches.is_empty() {
+            let placeholders = self.placeholders_in(text);
             // Otherwise a secret that is part of a name would grow each time the same text is redacted.
-            let is_mark = |cover: &SecretMatch| {
-                marks.iter().any(|(start, end)| *start <= cover.start && cover.end <= *end)
+            let is_placeholder = |found: &SecretMatch| {
+                placeholders.iter().any(|(start, end)| *start <= found.start && found.end <= *end)
             };
-            covers.retain(|cover| !is_mark(cover));
+            matches.retain(|found| !is_placeholder(found));
         }
-        covers
+        matches
     }
 
     /// The ranges that placeholders already occupy.
     fn placeholders_in(&self, text: &str) -> Vec<(usize, usize)> {
         let is_one = |rest: &str| {
-            self.placeholders.iter().find(|mark| rest.starts_with(mark.as_str())).map(String::len)
+            self.placeholders.iter().find(|text| rest.starts_with(text.as_str())).map(String::len)
         };
         let starts = text.match_indices("[secret:");
         starts.filter_map(|(at, _)| Some((at, at + is_one(&text[at..])?))).collect()
     }
 
-    fn placeholder(&self, cover: &SecretMatch) -> &str {
-        cover.secret.map_or("", |secret| &self.placeholders[secret])
+    fn placeholder(&self, found: &SecretMatch) -> &str {
+        found.secret.map_or("", |secret| &self.placeholders[secret])
     }
 
     fn redact_text(&self, text: String, is_cut: bool) -> String {
-        let covers = self.find_matches(&text, is_cut);
-        if covers.is_empty() {
+        let matches = self.find_matches(&text, is_cut);
+        if matches.is_empty() {
             return text;
         }
         let (mut clean, mut done) = (String::with_capacity(text.len()), 0);
-        for cover in covers {
-            clean.push_str(&text[done..cover.start]);
-            clean.push_str(self.placeholder(&cover));
-            done = cover.end;
+        for found in matches {
+            clean.push_str(&text[done..found.start]);
+            clean.push_str(self.placeholder(&found));
+            done = found.end;
         }
         clean.push_str(&text[done..]);
         clean
@@ -327,7 +328,7 @@ impl SecretSearch {
             Value::Array(items) => items.into_iter().map(|item| self.redact_value(item)).collect(),
             Value::Object(entries) => Value::Object(self.redact_entries(entries)),
             Value::Number(number) => match self.placeholder_for(&number.to_string()) {
-                Some(mark) => Value::String(mark),
+                Some(placeholder) => Value::String(placeholder),
                 None => Value::Number(number),
             },
             other => other,
@@ -355,8 +356,8 @@ impl SecretSearch {
 
     fn placeholder_for(&self, text: &str) -> Option<String> {
         match self.find_matches(text, false)[..] {
-            [ref cover] if (cover.start, cover.end) == (0, text.len()) => {
-                Some(self.placeholder(cover).to_owned())
+            [ref found] if (found.start, found.end) == (0, text.len()) => {
+                Some(self.placeholder(found).to_owned())
             }
             _ => None,
         }
@@ -366,12 +367,12 @@ impl SecretSearch {
 /// Both lists, in the order of the text; overlapping matches become one.
 fn merge_matches(some: Vec<SecretMatch>, others: Vec<SecretMatch>) -> Vec<SecretMatch> {
     let mut all = [some, others].concat();
-    all.sort_by_key(|cover| (cover.end, cover.start));
-    let mut covers = Vec::with_capacity(all.len());
-    for cover in all {
-        push_merged(&mut covers, cover);
+    all.sort_by_key(|found| (found.end, found.start));
+    let mut matches = Vec::with_capacity(all.len());
+    for found in all {
+        push_merged(&mut matches, found);
     }
-    covers
+    matches
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What a run reports besides its value: the process it started and the sandbox that was in force.
 
+use std::fmt;
+
 use serde::Serialize;
 
 /// How a process ended and what it printed; part of the outcome of external scripts, failed ones included.
@@ -39,13 +41,48 @@ pub struct ProcessUsage {
     pub left_behind: Option<u32>,
 }
 
+/// Which kind of sandbox was in force during a run. In JSON its name: `none`, `landlock`, `namespaces`, `in-process`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum EnforcedLevel {
+    /// A process with the user's own rights.
+    None,
+    /// A process under Landlock and seccomp, on a machine without namespaces.
+    Landlock,
+    /// A process in namespaces of its own, under Landlock and seccomp.
+    Namespaces,
+    /// An embedded language, which reaches only the host API.
+    InProcess,
+}
+
+impl EnforcedLevel {
+    /// The name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Landlock => "landlock",
+            Self::Namespaces => "namespaces",
+            Self::InProcess => "in-process",
+        }
+    }
+}
+
+impl fmt::Display for EnforcedLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// The sandbox in force during a run: the restrictions that were enforced, not those that were requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[allow(clippy::struct_excessive_bools, reason = "each wall stands or does not, whatever the others do")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each restriction is enforced or not, whatever the others are"
+)]
 pub struct SandboxReport {
-    /// `in-process` for the embedded languages; for a sandboxed process `namespaces`, or `landlock` if the machine has no
-    /// namespaces; `none` for a process that runs with the user's own rights.
-    pub level: &'static str,
+    /// The kind of sandbox.
+    pub level: EnforcedLevel,
     /// Files outside the project were not accessible.
     pub files: bool,
     /// The network was not accessible.
@@ -70,13 +107,13 @@ pub struct SandboxReport {
 
 impl SandboxReport {
     /// The embedded languages: they reach only the host API.
-    pub const IN_PROCESS: Self = Self::all("in-process", true);
+    pub const IN_PROCESS: Self = Self::all(EnforcedLevel::InProcess, true);
     /// A plain process: no restriction is enforced.
-    pub const NONE: Self = Self::all("none", false);
+    pub const NONE: Self = Self::all(EnforcedLevel::None, false);
 
-    const fn all(tier: &'static str, holds: bool) -> Self {
+    const fn all(level: EnforcedLevel, holds: bool) -> Self {
         Self {
-            level: tier,
+            level,
             files: holds,
             network: holds,
             unix_sockets: holds,
@@ -100,12 +137,12 @@ impl SandboxReport {
             protected_paths,
             metadata_outside,
             process_count,
-        ] = std::array::from_fn(|wall| self.restrictions()[wall] && other.restrictions()[wall]);
+        ] = std::array::from_fn(|at| self.restrictions()[at] && other.restrictions()[at]);
         // If an embedded language and a sandboxed process are combined, the process is reported.
         let is_other = self == Self::IN_PROCESS || strength(&other) < strength(&self);
-        let tier = if is_other { other.level } else { self.level };
+        let level = if is_other { other.level } else { self.level };
         Self {
-            level: tier,
+            level,
             files,
             network,
             unix_sockets,

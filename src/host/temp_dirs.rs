@@ -30,6 +30,7 @@ use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::host::dir_cleaner::{DirCleaner, OPEN_BY_NAME};
+use crate::host::file_id::FileId;
 use crate::host::metier_dirs::{
     HOST_DIR_PREFIX, TEMP_DIR_PREFIX, metier_dirs, resolve_existing, state_dir, unsafe_reason,
 };
@@ -49,14 +50,14 @@ impl PrivateTempDir {
         loop {
             let place = process_dir_outside(avoided)?;
             let own = Permissions::from_mode(0o700);
-            let made = tempfile::Builder::new().prefix("metier-").permissions(own).tempdir_in(&place.path);
-            match made {
+            let created = tempfile::Builder::new().prefix("metier-").permissions(own).tempdir_in(&place.path);
+            match created {
                 // Another process removed the parent directory.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && tries < MAX_ATTEMPTS => {
                     lock_state().process_dirs.retain(|kept| !Arc::ptr_eq(kept, &place));
                     tries += 1;
                 }
-                made => return Ok(Self { dir: made?, parent: place }),
+                created => return Ok(Self { dir: created?, parent: place }),
             }
         }
     }
@@ -78,7 +79,7 @@ pub(crate) struct ProcessTempDir {
     /// A process that can take this lock knows that this process has ended. `None` if the file system has no locks.
     _lock: Option<OwnedFd>,
     /// Device and inode number of the recorded folders.
-    recorded_dirs: Mutex<BTreeSet<(u64, u64)>>,
+    recorded_dirs: Mutex<BTreeSet<FileId>>,
 }
 
 /// Keeps the directories of this process while at least one lease exists, and starts the removal of what killed hosts left
@@ -186,7 +187,7 @@ pub(crate) fn existing_metier_dirs_in(folder: &Path) -> Vec<PathBuf> {
 
 fn process_dir_outside(avoided: &[&Path]) -> io::Result<Arc<ProcessTempDir>> {
     let mut failed = io::Error::other(
-        "every folder for temporary files lies in a project or in what the script sees, or others can write to it; set TMPDIR \
+        "every folder for temporary files is in a project, visible to the script, or writable by other users; set TMPDIR \
          to a folder of your own",
     );
     for parent in
@@ -208,14 +209,15 @@ impl TempDirState {
         if let Some(place) = self.process_dirs.iter().find(|place| place.parent == parent) {
             return Ok(Arc::clone(place));
         }
-        let mut made = Err(Errno::NOENT.into());
+        let mut created = Err(Errno::NOENT.into());
         for _ in 0..MAX_ATTEMPTS {
-            made = ProcessTempDir::new(parent);
-            if made.is_ok() || made.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+            created = ProcessTempDir::new(parent);
+            if created.is_ok() || created.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
+            {
                 break;
             }
         }
-        let place = Arc::new(made?);
+        let place = Arc::new(created?);
         if self.holders > 0 {
             self.process_dirs.push(Arc::clone(&place));
         }
@@ -256,15 +258,9 @@ impl ProcessTempDir {
 
     /// Records on disk that this process is about to write a file in this folder.
     fn record_dir(&self, folder: impl AsFd) -> io::Result<()> {
-        let about = fstat(&folder)?;
-        #[allow(
-            clippy::unnecessary_cast,
-            clippy::cast_sign_loss,
-            reason = "they are of other types elsewhere"
-        )]
-        let identity = (about.st_dev as u64, about.st_ino as u64);
-        let mut noted = self.recorded_dirs.lock().unwrap_or_else(PoisonError::into_inner);
-        if noted.insert(identity) {
+        let identity = FileId::from_stat(&fstat(&folder)?);
+        let mut recorded = self.recorded_dirs.lock().unwrap_or_else(PoisonError::into_inner);
+        if recorded.insert(identity) {
             let mut line = fd_path(&folder)?.into_os_string().into_encoded_bytes();
             line.push(0);
             let mut options = File::options();
@@ -282,7 +278,7 @@ impl ProcessTempDir {
 /// Fails if a running script can see this path.
 fn check_not_visible(path: &Path) -> io::Result<()> {
     if is_visible_to_scripts(path) {
-        return Err(io::Error::other("it lies in what a script sees that is running"));
+        return Err(io::Error::other("a running script can see it"));
     }
     Ok(())
 }
@@ -377,7 +373,7 @@ fn clean_up_abandoned(parent: &Path) -> Option<JoinHandle<()>> {
         }
         fs::remove_dir(&parent).ok();
     };
-    std::thread::Builder::new().name("metier-clearing".into()).spawn(work).ok()
+    std::thread::Builder::new().name("metier-cleanup".into()).spawn(work).ok()
 }
 
 /// The directory of an ended process, locked so that no other process cleans it up at the same time.

@@ -23,8 +23,8 @@ impl UntrustedDirs {
     /// The same for canonical paths.
     pub(crate) fn from_canonical(folders: impl IntoIterator<Item = PathBuf>) -> Self {
         let all: Vec<PathBuf> = folders.into_iter().collect();
-        let is_strange = |folder: &&PathBuf| home_dir().is_none_or(|home| !home.starts_with(folder));
-        Self { folders: all.iter().filter(is_strange).cloned().collect(), with_home_dirs: all }
+        let is_untrusted = |folder: &&PathBuf| home_dir().is_none_or(|home| !home.starts_with(folder));
+        Self { folders: all.iter().filter(is_untrusted).cloned().collect(), with_home_dirs: all }
     }
 
     pub(crate) fn folders(&self) -> &[PathBuf] {
@@ -152,14 +152,14 @@ mod tests {
         symlink("../project/away/bin", at("mine/bin")).unwrap();
         symlink(at("away/bin/x"), at("mine/own")).unwrap();
         symlink("loop", at("mine/loop")).unwrap();
-        let strangers = UntrustedDirs::new([at("project").as_path(), Path::new("/nowhere/at/all")]);
+        let untrusted = UntrustedDirs::new([at("project").as_path(), Path::new("/nowhere/at/all")]);
         for path in
             ["project/x", "project/away/bin/x", "mine/x", "mine/bin/x", "mine/../project/sub", "mine/loop"]
         {
-            assert!(strangers.may_control(&at(path)), "{path}");
+            assert!(untrusted.may_control(&at(path)), "{path}");
         }
         for path in ["away/bin/x", "mine/own", "mine/nothing", "mine/../away/bin", "project-not", ""] {
-            assert!(!strangers.may_control(&at(path)), "{path}");
+            assert!(!untrusted.may_control(&at(path)), "{path}");
         }
     }
 

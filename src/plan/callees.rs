@@ -83,7 +83,7 @@ pub struct Callee {
     /// The skills that its own plan calls by fixed text, by names that the caller resolves to them.
     pub calls: Vec<String>,
     /// Its requested permissions.
-    pub asked: RequestedPermissions,
+    pub requested: RequestedPermissions,
     /// Whether it runs as a process of its own.
     pub is_process: bool,
 }

@@ -13,13 +13,12 @@ use self::call_graph::CallGraph;
 use self::callee_cache::{CallInputSchema, CalleeCache};
 use super::callees::{CalleeLookup, Callees};
 use crate::host::function;
-use crate::plan::diagnostic_sink::{
-    PlanDiagnosticSink, closest_name, list_names, quoted_excerpt, suggest_name,
-};
+use crate::plan::diagnostic_sink::{PlanDiagnosticSink, list_names, quoted_excerpt, suggest_name};
 use crate::plan::model::argument::SourceSpan;
 use crate::plan::model::reference::{PathSegment, Reference, ReferenceRoot};
 use crate::plan::{Argument, CallTarget, ForEach, Plan, Step, Template, lint};
 use crate::skill::Diagnostic;
+use crate::suggestion::{closest, did_you_mean};
 
 /// The errors and advice for a plan of the skill with the identity `own`; `inputs` is the JSON Schema of its input, if one is
 /// declared. A blocking diagnostic keeps the plan from loading.
@@ -244,8 +243,8 @@ impl<'a> Checker<'a> {
             "no function is called {}, so it is a tool that the host must offer",
             quoted_excerpt(name)
         );
-        if let Some(function) = closest_name(without_ctx_prefix(name), functions) {
-            let help = format!("did you mean {function}?");
+        if let Some(function) = closest(without_ctx_prefix(name), functions) {
+            let help = did_you_mean(function);
             self.diagnostics.add(&lint::TOOL_SLIP, &step.places.call, message, help);
             return;
         }

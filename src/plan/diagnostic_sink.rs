@@ -1,9 +1,11 @@
 //! Collects the diagnostics of a plan, at most fifty: a hostile file must not produce a list as long as itself.
 
+use crate::excerpt::shorten;
 use crate::plan::model::argument::SourceSpan;
 use crate::plan::model::reference::ExpressionError;
 use crate::skill::yaml::{Node, Value};
 use crate::skill::{Diagnostic, Rule};
+use crate::suggestion::{closest, did_you_mean};
 
 /// The maximum number of diagnostics; later ones are likely to repeat them.
 const MAX_DIAGNOSTICS: usize = 50;
@@ -64,13 +66,10 @@ const MAX_EXCERPT_CHARS: usize = 60;
 
 /// An untrusted value as JSON, cut to fit in a message.
 pub(super) fn value_excerpt(value: &serde_json::Value) -> String {
-    if let serde_json::Value::String(text) = value {
-        return quoted_excerpt(text);
+    match value {
+        serde_json::Value::String(text) => quoted_excerpt(text),
+        other => shorten(&other.to_string(), MAX_EXCERPT_CHARS),
     }
-    let text = value.to_string();
-    let shown: String = text.chars().take(MAX_EXCERPT_CHARS).collect();
-    let more = if shown.len() < text.len() { "…" } else { "" };
-    format!("{shown}{more}")
 }
 
 /// Describes a node of the file: texts are quoted, everything else is named by its kind.
@@ -84,26 +83,15 @@ pub(super) fn describe_node(node: &Node) -> String {
 
 /// Untrusted text, quoted and cut to fit in a message.
 pub(super) fn quoted_excerpt(text: &str) -> String {
-    let quoted: String = text.chars().take(MAX_EXCERPT_CHARS).collect();
-    let more = if quoted.len() < text.len() { "…" } else { "" };
-    format!("{}{more}", serde_json::Value::from(quoted))
+    serde_json::Value::from(shorten(text, MAX_EXCERPT_CHARS)).to_string()
 }
 
 /// A hint for an unknown word: the known word that is closest to it; otherwise all of them.
 pub(super) fn suggest_name<'w>(word: &str, known: impl Iterator<Item = &'w str> + Clone) -> String {
-    if let Some(near) = closest_name(word, known.clone()) {
-        return format!("did you mean {near}?");
+    if let Some(near) = closest(word, known.clone()) {
+        return did_you_mean(near);
     }
     list_names(known)
-}
-
-/// The known word that was probably meant.
-pub(super) fn closest_name<'w>(word: &str, known: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    let distance = |known: &&str| strsim::osa_distance(known, word);
-    let slips = (word.chars().count() / 3).min(2);
-    // The time of a comparison grows with the length of both words.
-    let near = known.filter(|known| word.len() <= 100 && known.len() <= 100 && distance(known) <= slips);
-    near.min_by_key(distance)
 }
 
 /// The first few known words, as a list.

@@ -1,7 +1,7 @@
 //! Plans: the declarative steps of a skill, parsed and checked before the first step runs.
 //!
 //! A plan comes from `scripts/sequence.json`, or from `steps` or `composed_of` in `skill.yaml`. [`from_sequence`] and
-//! [`from_contract`] parse it, [`check`] validates it against the skills and tools that its steps call, [`Schedule`] decides
+//! [`from_contract`] parse it, `check` validates it against the skills and tools that its steps call, [`Schedule`] decides
 //! which steps may run next, and [`PlanRunner`] runs the plan to its end. A [`StepBackend`] runs each step, and a [`Journal`]
 //! records the results so that a run can be resumed.
 
@@ -26,20 +26,33 @@ use crate::skill::contract::CONTRACT_FILES;
 
 pub(crate) use self::journal::digest::to_hex;
 pub use self::lint::RULES;
+// What the checks in `fuzz/` and `metier validate` look at from inside: no part of the interface.
+#[doc(hidden)]
 pub use self::model::argument::{Argument, NamedArgument, SourceSpan};
+#[doc(hidden)]
 pub use self::model::condition::{Condition, Operand};
+#[doc(hidden)]
 pub use self::model::reference::{ExpressionError, PathSegment, Reference, ReferenceRoot};
+#[doc(hidden)]
 pub use self::model::step::{CallTarget, ForEach, OnFailure, Step, StepSpans};
+#[doc(hidden)]
 pub use self::model::template::{Template, TemplatePiece};
+#[doc(hidden)]
 pub use self::parse::plan::{from_contract, from_sequence};
+#[doc(hidden)]
 pub use self::run::backend::StepBackend;
+#[doc(hidden)]
 pub use self::run::runner::PlanRunner;
+#[doc(hidden)]
 pub use self::run::schedule::Schedule;
+#[doc(hidden)]
 pub use self::run::step_failure::StepFailure;
+#[doc(hidden)]
 pub use callees::{Callee, CalleeLookup, Callees, Caller, NoCallees};
+#[doc(hidden)]
 pub use check::check;
+#[doc(hidden)]
 pub use journal::{Journal, JournaledRun, journal_path};
-
 /// A parsed plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -77,6 +90,7 @@ impl Plan {
     pub const MAX_CONCURRENCY: usize = 16;
 
     /// The steps, in written order.
+    #[doc(hidden)]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
@@ -92,28 +106,36 @@ impl Plan {
     }
 
     /// The file's text.
+    #[doc(hidden)]
     pub fn text(&self) -> &str {
         &self.text
     }
 
     /// The declared output of the plan, if any; otherwise the output is the value of the last step, and `null` if there are
     /// no steps.
+    #[doc(hidden)]
     pub fn outputs(&self) -> Option<&Argument> {
         self.outputs.as_ref()
     }
 
+    /// Where the declared output stands in the file's text.
+    fn outputs_span(&self) -> &SourceSpan {
+        &self.outputs_span
+    }
+
     /// The maximum number of steps of this plan that run in parallel.
+    #[doc(hidden)]
     pub fn concurrency(&self) -> usize {
         self.concurrency
     }
 
     /// The index, from 0, of the step with this id.
-    pub fn step_index(&self, id: &str) -> Option<usize> {
+    pub(crate) fn step_index(&self, id: &str) -> Option<usize> {
         self.index_by_id.get(id).copied()
     }
 
     /// The index, from 0, of the step whose outputs a reference names, if it names an existing one.
-    pub fn referenced_step(&self, root: &ReferenceRoot) -> Option<usize> {
+    pub(crate) fn referenced_step(&self, root: &ReferenceRoot) -> Option<usize> {
         match root {
             ReferenceRoot::Step(id) => self.step_index(id),
             ReferenceRoot::Result(at) => (*at < self.steps.len()).then_some(*at),
@@ -140,7 +162,7 @@ impl Plan {
 
     /// The names of [`Plan::skills`], and those that the steps pass as fixed text to the function that calls skills by
     /// permission.
-    pub fn callee_names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn callee_names(&self) -> impl Iterator<Item = &str> {
         self.distinct_names(Step::skill)
     }
 
@@ -171,6 +193,7 @@ pub fn diagnostics(source: &[u8], file: &str, inputs: Option<&serde_json::Value>
 }
 
 /// Like [`diagnostics`], but also checks the plan against its callees. `own` is the identity of the skill.
+#[doc(hidden)]
 pub fn diagnostics_with_callees(
     source: &[u8],
     file: &str,
@@ -197,7 +220,7 @@ fn is_contract_file(file: &str) -> bool {
 }
 
 /// The error of a plan that does not load: its first diagnostic, the location of that, and the number of further ones.
-pub fn load_error(file: &str, found: &[Diagnostic]) -> SkillError {
+pub(crate) fn load_error(file: &str, found: &[Diagnostic]) -> SkillError {
     let Some(first) = found.first() else {
         return SkillError::new(ErrorKind::InvalidSkill, format!("{file} holds no plan"));
     };

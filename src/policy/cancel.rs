@@ -17,6 +17,22 @@ pub enum StopCause {
 }
 
 /// Stops the work that was started with it. Clones share one signal; a cancelled token stays cancelled.
+///
+/// ```
+/// use metier::engine::{Engine, Invocation};
+/// use metier::error::ErrorKind;
+/// use metier::policy::CancelToken;
+///
+/// # fn main() -> metier::error::Result<()> {
+/// let token = CancelToken::new();
+/// token.cancel(); // or from another thread, while the run goes on
+/// let outcome = Engine::builder(".").build()?.run(Invocation::new("word-count").cancel(token));
+/// # if metier::supports(metier::executor::SkillRuntime::Lua).is_ok() {
+/// assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::Cancelled);
+/// # }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub struct CancelToken(Arc<CancelState>);
 
@@ -94,9 +110,9 @@ impl CancelToken {
         {
             return;
         }
-        let told = std::mem::take(&mut *listeners);
+        let notified = std::mem::take(&mut *listeners);
         drop(listeners);
-        for (_, listener) in told {
+        for (_, listener) in notified {
             if catch_unwind(AssertUnwindSafe(|| listener(cause))).is_err() {
                 tracing::error!("a listener panicked when its run was stopped");
             }

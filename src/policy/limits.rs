@@ -6,6 +6,16 @@ use std::time::Duration;
 use crate::policy::output_policy::OutputPolicy;
 
 /// The limits of one run. Every runtime enforces the deadline and the output cap; each field says which runtimes enforce it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use metier::policy::Limits;
+///
+/// let limits = Limits::default().timeout(Duration::from_secs(2)).memory(16 << 20);
+/// assert_eq!(limits.memory, Some(16 << 20));
+/// assert_eq!(limits.output, 8 << 20);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {

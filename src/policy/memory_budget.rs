@@ -17,7 +17,7 @@ impl MemoryBudget {
     }
 
     /// Reserves this many bytes, if they are available.
-    pub fn try_reserve(&self, bytes: u64) -> bool {
+    pub(crate) fn try_reserve(&self, bytes: u64) -> bool {
         let take = |left: u64| left.checked_sub(bytes);
         self.available.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
@@ -28,7 +28,7 @@ impl MemoryBudget {
     }
 
     /// The total bytes of the budget.
-    pub fn capacity(&self) -> u64 {
+    pub(crate) fn capacity(&self) -> u64 {
         self.capacity
     }
 

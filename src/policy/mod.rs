@@ -17,15 +17,20 @@ mod worker_options;
 
 pub use self::cancel::{CancelToken, StopCause, StopGuard};
 pub use self::execution_mode::ExecutionMode;
+#[doc(hidden)]
 pub use self::memory_budget::MemoryBudget;
 pub use self::output_policy::OutputPolicy;
+#[doc(hidden)]
 pub use self::path_protection::PathProtection;
 pub(crate) use self::path_protection::is_within;
 pub use self::sandbox_mode::{SandboxLevel, SandboxMode};
+#[doc(hidden)]
 pub use self::thread_budget::{ThreadBudget, ThreadPermit};
 pub use self::worker_options::WorkerOptions;
 pub(crate) use autorun::{run_on_open_paths, runs_on_build};
 pub use limits::Limits;
-pub use permission::{Access, Permission};
+#[doc(hidden)]
+pub use permission::Access;
+pub use permission::Permission;
 pub use permissions::{Permissions, RequestedPermissions};
 pub use watchdog::{DeadlineGuard, Watchdog};

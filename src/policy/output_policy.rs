@@ -39,8 +39,9 @@ impl FromStr for OutputPolicy {
     fn from_str(text: &str) -> Result<Self, SkillError> {
         let named = NAMES.into_iter().find(|(_, name)| *name == text);
         named.map(|(policy, _)| policy).ok_or_else(|| {
-            SkillError::new(ErrorKind::Usage, format!("{text:?} says nothing about too much output"))
-                .with_help("say kill or truncate")
+            let known = NAMES.map(|(_, name)| name).join(" or ");
+            let sentence = format!("invalid value {text:?} for too much output; expected {known}");
+            SkillError::new(ErrorKind::Usage, sentence)
         })
     }
 }

@@ -140,57 +140,45 @@ impl PathProtection {
     }
 
     /// The same protection with another path, which is protected because of what it is, whatever its name.
-    pub(crate) fn with_discovered(mut self, path: &str, guards_read: bool) -> Self {
-        self.discovered.push((path.to_owned(), guards_read));
+    pub(crate) fn with_discovered(mut self, path: &str, protects_read: bool) -> Self {
+        self.discovered.push((path.to_owned(), protects_read));
         self
     }
 
     /// Whether reading `path` (relative, `/`-separated) needs `read:PATH`: `.git` internals and secrets.
-    pub fn protects_read(&self, path: &str) -> bool {
-        let mut start = 0;
-        let is_secret_part = |part: &str| {
-            let above = path.get(..start).unwrap_or_default();
-            start += part.len() + 1;
-            is_git_dir(part) || is_secret(above, part)
-        };
-        path.split('/').any(is_secret_part)
-            || self.discovered.iter().any(|(found, reading)| *reading && is_discovered_path(path, found))
+    pub(crate) fn protects_read(&self, path: &str) -> bool {
+        parts(path).any(|(above, name)| is_secret(above, name)) || self.is_discovered_secret(path)
     }
 
     /// The same, if reading the folder that contains `path` was permitted already.
-    pub fn protects_read_of_last(&self, path: &str) -> bool {
-        let (above, name) = path
-            .rsplit_once('/')
-            .map_or(("", path), |(_, name)| (path.get(..path.len() - name.len()).unwrap_or_default(), name));
-        is_git_dir(name)
-            || is_secret(above, name)
-            || self.discovered.iter().any(|(found, reading)| *reading && is_discovered_path(path, found))
+    pub(crate) fn protects_read_of_last(&self, path: &str) -> bool {
+        let (above, name) = split_last(path);
+        is_secret(above, name) || self.is_discovered_secret(path)
     }
 
     /// Whether changing `path` needs `write:PATH`: paths whose reading is protected, skill folders, and files that other programs
     /// run as soon as a folder is opened.
-    pub fn protects_write(&self, path: &str) -> bool {
+    pub(crate) fn protects_write(&self, path: &str) -> bool {
         self.protects_read(path) || self.protects_change(path)
-    }
-
-    /// As [`protects_read_of_last`](Self::protects_read_of_last), for changing it.
-    pub(crate) fn protects_change_of_last(&self, path: &str) -> bool {
-        let (above, name) = path.rfind('/').map_or(("", path), |at| path.split_at(at + 1));
-        runs_on_open(above, name)
-            || self.skill_folders.iter().any(|folder| is_within(path, folder))
-            || self.discovered.iter().any(|(found, _)| is_discovered_path(path, found))
     }
 
     /// Whether changing `path` needs a permission that reading it does not.
     pub(crate) fn protects_change(&self, path: &str) -> bool {
-        let mut start = 0;
-        let runs_part = |part: &str| {
-            let above = path.get(..start).unwrap_or_default();
-            start += part.len() + 1;
-            runs_on_open(above, part)
-        };
-        path.split('/').any(runs_part)
-            || self.skill_folders.iter().any(|folder| is_within(path, folder))
+        parts(path).any(|(above, name)| runs_on_open(above, name)) || self.is_in_protected_folder(path)
+    }
+
+    /// As [`protects_read_of_last`](Self::protects_read_of_last), for changing it.
+    pub(crate) fn protects_change_of_last(&self, path: &str) -> bool {
+        let (above, name) = split_last(path);
+        runs_on_open(above, name) || self.is_in_protected_folder(path)
+    }
+
+    fn is_discovered_secret(&self, path: &str) -> bool {
+        self.discovered.iter().any(|(found, reading)| *reading && is_discovered_path(path, found))
+    }
+
+    fn is_in_protected_folder(&self, path: &str) -> bool {
+        self.skill_folders.iter().any(|folder| is_within(path, folder))
             || self.discovered.iter().any(|(found, _)| is_discovered_path(path, found))
     }
 
@@ -201,9 +189,24 @@ impl PathProtection {
 
     /// The skill folder below `path` that is protected against change, so that removing `path` whole would remove it too. Only
     /// what this value knows by name is found; the caller walks the disk for the rest.
-    pub fn skill_folder_below(&self, path: &str) -> Option<&str> {
+    pub(crate) fn skill_folder_below(&self, path: &str) -> Option<&str> {
         self.skill_folders.iter().map(String::as_str).find(|folder| is_within(folder, path))
     }
+}
+
+/// Each name in a path, after the folder above it, which is empty or ends with `/`.
+fn parts(path: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut start = 0;
+    path.split('/').map(move |name| {
+        let above = path.get(..start).unwrap_or_default();
+        start += name.len() + 1;
+        (above, name)
+    })
+}
+
+/// The last name in a path, after the folder above it, which is empty or ends with `/`.
+fn split_last(path: &str) -> (&str, &str) {
+    path.rfind('/').map_or(("", path), |at| path.split_at(at + 1))
 }
 
 /// Whether `path` is a discovered path or below it. If that is the project itself, a permission for the whole project does not
@@ -223,9 +226,12 @@ fn is_git_dir(name: &str) -> bool {
     name.eq_ignore_ascii_case(".git")
 }
 
-/// Whether a name holds secrets in the folder `above`, which is empty or ends with `/`. Compared without case: some file systems
-/// do, and an unnecessary refusal names the permission that allows the access.
+/// Whether a name is `.git` or holds secrets in the folder `above`, which is empty or ends with `/`. Compared without case: some
+/// file systems do, and an unnecessary refusal names the permission that allows the access.
 fn is_secret(above: &str, name: &str) -> bool {
+    if is_git_dir(name) {
+        return true;
+    }
     let is_among = |names: &[&str]| names.iter().any(|secret| secret.eq_ignore_ascii_case(name));
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let ends_with = |endings: &[&str]| endings.iter().any(|known| known.eq_ignore_ascii_case(ending));

@@ -9,6 +9,17 @@ use crate::policy::path_protection::{PathProtection, is_within};
 /// A permission that a skill requests or a caller grants, such as `read`, `write:out` or `tool:search`.
 ///
 /// Names are compared whole; `rewrite` is not `write`. Path scopes are relative to the project and cover everything below.
+///
+/// ```
+/// use metier::policy::Permission;
+///
+/// # fn main() -> metier::error::Result<()> {
+/// let granted: Permission = "write:out".parse()?;
+/// assert_eq!(granted.to_string(), "write:out");
+/// assert!("rewrite".parse::<Permission>().is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Permission {
     kind: PermissionKind,
@@ -97,7 +108,7 @@ impl Permission {
     }
 
     /// Whether the permission names its target, as `net:example.com` does and `net` does not.
-    pub fn is_scoped(&self) -> bool {
+    pub(crate) fn is_scoped(&self) -> bool {
         self.scope.is_some()
     }
 
@@ -123,7 +134,7 @@ impl Permission {
     }
 
     /// Whether it has this name, whatever its scope: `write:out` is a `write`.
-    pub fn has_name(&self, name: &str) -> bool {
+    pub(crate) fn has_name(&self, name: &str) -> bool {
         self.kind.name() == name
     }
 

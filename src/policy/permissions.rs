@@ -39,32 +39,28 @@ const ALLOWED_TOOLS: (&str, &str) = ("SKILL.md", "allowed-tools");
 impl Permissions {
     /// Combines requested permissions and grants; reading the project is in both.
     pub fn new(
-        asked: RequestedPermissions,
-        granted: impl IntoIterator<Item = Permission>,
+        requested: RequestedPermissions,
+        grants: impl IntoIterator<Item = Permission>,
         protection: PathProtection,
     ) -> Self {
-        let only = Requester { skill: String::new(), requested: asked, declaration: ALLOWED_TOOLS };
-        Self { requesters: vec![only], grants: granted.into_iter().collect(), protection }
+        let only = Requester { skill: String::new(), requested, declaration: ALLOWED_TOOLS };
+        Self { requesters: vec![only], grants: grants.into_iter().collect(), protection }
     }
 
     /// The permissions of a skill that `caller`, the holder of these permissions, runs: those that it requests, and no more than
     /// its caller has.
-    pub fn for_callee(&self, caller: &str, to: &str, asked: RequestedPermissions) -> Self {
+    pub(crate) fn for_callee(&self, caller: &str, to: &str, requested: RequestedPermissions) -> Self {
         let mut narrowed = self.clone();
         if let Some(last) = narrowed.requesters.last_mut() {
             caller.clone_into(&mut last.skill);
         }
-        narrowed.requesters.push(Requester {
-            skill: to.to_owned(),
-            requested: asked,
-            declaration: ALLOWED_TOOLS,
-        });
+        narrowed.requesters.push(Requester { skill: to.to_owned(), requested, declaration: ALLOWED_TOOLS });
         narrowed
     }
 
     /// The same for a skill that lists its requested permissions under `permissions` in this file, so that refusals name the
     /// file.
-    pub fn declared_in(mut self, contract: &'static str) -> Self {
+    pub(crate) fn declared_in(mut self, contract: &'static str) -> Self {
         if let Some(last) = self.requesters.last_mut() {
             last.declaration = (contract, "permissions");
         }
@@ -83,15 +79,16 @@ impl Permissions {
     }
 
     /// These permissions with another protected path: protected for reading and changing, or for changing only.
-    pub(crate) fn with_protected_path(&self, path: &str, guards_read: bool) -> Self {
+    pub(crate) fn with_protected_path(&self, path: &str, protects_read: bool) -> Self {
         let mut narrowed = self.clone();
-        narrowed.protection = narrowed.protection.with_discovered(path, guards_read);
+        narrowed.protection = narrowed.protection.with_discovered(path, protects_read);
         narrowed
     }
 
     /// Whether the run has this access.
     pub fn allows(&self, need: &Access) -> bool {
-        self.requesters.iter().all(|asker| self.request_covers(asker, need)) && self.grants_cover(need)
+        self.requesters.iter().all(|requester| self.request_covers(requester, need))
+            && self.grants_cover(need)
     }
 
     /// Refuses with a sentence that starts with `attempt` (`failed to write out/a.txt`) and ends with a hint.
@@ -99,16 +96,16 @@ impl Permissions {
         if self.allows(need) {
             return Ok(());
         }
-        let way_out = self.hint(need);
-        Err(SkillError::new(ErrorKind::Denied, format!("{attempt}: not permitted; {way_out}"))
-            .with_help(way_out))
+        let help = self.hint(need);
+        Err(SkillError::new(ErrorKind::Denied, format!("{attempt}: not permitted; {help}")).with_help(help))
     }
 
     /// A hint that says who must add the missing permission, and where.
     fn hint(&self, need: &Access) -> String {
         let permission = need.narrowest_permission(&self.protection);
-        let silent = self.requesters.iter().filter(|asker| !self.request_covers(asker, need));
-        let lists = self.declarations_text(silent);
+        let without_request =
+            self.requesters.iter().filter(|requester| !self.request_covers(requester, need));
+        let lists = self.declarations_text(without_request);
         let list = format!("list {permission} {lists}");
         let run = format!("run with --allow {permission}");
         match (lists.is_empty(), self.grants_cover(need)) {
@@ -119,64 +116,64 @@ impl Permissions {
     }
 
     /// `under allowed-tools in the SKILL.md of x and the SKILL.md of y`
-    fn declarations_text<'a>(&self, askers: impl Iterator<Item = &'a Requester>) -> String {
+    fn declarations_text<'a>(&self, requesters: impl Iterator<Item = &'a Requester>) -> String {
         let mut last = None;
-        let place = |asker: &Requester| {
-            let (file, key) = asker.declaration;
+        let place = |requester: &Requester| {
+            let (file, key) = requester.declaration;
             let under =
                 if last.replace(key) == Some(key) { String::new() } else { format!("under {key} in ") };
             match self.requesters.len() {
                 1 => format!("{under}{file}"),
-                _ => format!("{under}the {file} of {}", asker.skill),
+                _ => format!("{under}the {file} of {}", requester.skill),
             }
         };
-        askers.map(place).collect::<Vec<_>>().join(" and ")
+        requesters.map(place).collect::<Vec<_>>().join(" and ")
     }
 
     /// Whether the caller granted this, whether the skill requests it or not.
-    pub fn is_granted(&self, need: &Access) -> bool {
+    pub(crate) fn is_granted(&self, need: &Access) -> bool {
         self.grants_cover(need)
     }
 
     /// Whether the run can only read: no permission for more is both granted and requested, whatever its scope, and no granted
     /// permission applies without a request.
     pub fn only_reads(&self) -> bool {
-        let may_be_asked = |granted: &Permission| {
-            self.requesters.iter().all(|asker| match &asker.requested {
+        let may_be_requested = |granted: &Permission| {
+            self.requesters.iter().all(|requester| match &requester.requested {
                 RequestedPermissions::All => true,
-                RequestedPermissions::Listed(asked) => {
-                    asked.iter().any(|permission| permission.is_same_kind(granted))
+                RequestedPermissions::Listed(requested) => {
+                    requested.iter().any(|permission| permission.is_same_kind(granted))
                 }
             })
         };
         !self.grants.iter().any(|permission| {
             permission.applies_without_request()
-                || permission.does_more_than_read() && may_be_asked(permission)
+                || permission.does_more_than_read() && may_be_requested(permission)
         })
     }
 
     /// The effective permissions, sorted: grants that every skill requested, or requests that the grants cover.
     pub fn effective(&self) -> Vec<Permission> {
-        let asked = self.requesters.iter().flat_map(|asker| match &asker.requested {
+        let requested = self.requesters.iter().flat_map(|requester| match &requester.requested {
             RequestedPermissions::All => &[],
-            RequestedPermissions::Listed(asked) => asked.as_slice(),
+            RequestedPermissions::Listed(requested) => requested.as_slice(),
         });
-        let mut held: Vec<Permission> =
-            [Permission::READ].iter().chain(&self.grants).chain(asked).cloned().collect();
-        held.retain(|permission| self.allows(&permission.as_access()));
-        held.sort_unstable();
-        held.dedup();
-        held
+        let mut permissions: Vec<Permission> =
+            [Permission::READ].iter().chain(&self.grants).chain(requested).cloned().collect();
+        permissions.retain(|permission| self.allows(&permission.as_access()));
+        permissions.sort_unstable();
+        permissions.dedup();
+        permissions
     }
 
     /// The paths below which the run may write, relative to the project; the project itself is empty. Some of them may still
     /// contain protected paths.
-    pub fn writable_paths(&self) -> Vec<String> {
+    pub(crate) fn writable_paths(&self) -> Vec<String> {
         let granted = self.grants.iter().filter_map(Permission::writable_path).map(str::to_owned).collect();
         let mut paths: Vec<String> =
-            self.requesters.iter().fold(granted, |paths, asker| match &asker.requested {
+            self.requesters.iter().fold(granted, |paths, requester| match &requester.requested {
                 RequestedPermissions::All => paths,
-                RequestedPermissions::Listed(asked) => intersect_paths(&paths, asked),
+                RequestedPermissions::Listed(requested) => intersect_paths(&paths, requested),
             });
         paths.sort_unstable();
         paths.dedup();
@@ -188,8 +185,8 @@ impl Permissions {
         &self.protection
     }
 
-    fn request_covers(&self, asker: &Requester, need: &Access) -> bool {
-        match &asker.requested {
+    fn request_covers(&self, requester: &Requester, need: &Access) -> bool {
+        match &requester.requested {
             RequestedPermissions::All => true,
             RequestedPermissions::Listed(permissions) => self.any_covers(permissions, need),
         }
@@ -206,15 +203,15 @@ impl Permissions {
 }
 
 /// The paths that both lists cover: of a folder and one inside it, the inner one.
-fn intersect_paths(paths: &[String], asked: &[Permission]) -> Vec<String> {
-    let both = |path: &String, asked: &str| {
-        let inner = if is_within(path, asked) { path.as_str() } else { asked };
-        (is_within(inner, path) && is_within(inner, asked)).then(|| inner.to_owned())
+fn intersect_paths(paths: &[String], requested: &[Permission]) -> Vec<String> {
+    let both = |path: &String, requested: &str| {
+        let inner = if is_within(path, requested) { path.as_str() } else { requested };
+        (is_within(inner, path) && is_within(inner, requested)).then(|| inner.to_owned())
     };
-    let asked: Vec<&str> = asked.iter().filter_map(Permission::writable_path).collect();
+    let requested: Vec<&str> = requested.iter().filter_map(Permission::writable_path).collect();
     paths
         .iter()
-        .flat_map(|path| asked.iter().filter_map(|asked| both(path, asked)).collect::<Vec<_>>())
+        .flat_map(|path| requested.iter().filter_map(|requested| both(path, requested)).collect::<Vec<_>>())
         .collect()
 }
 

@@ -31,7 +31,7 @@ const NAMES: [(SandboxMode, &str); 3] = [
 impl SandboxMode {
     /// All modes.
     pub fn all() -> impl Iterator<Item = Self> {
-        NAMES.into_iter().map(|(isolation, _)| isolation)
+        NAMES.into_iter().map(|(mode, _)| mode)
     }
 
     /// The name, as in `--sandbox best-effort`.
@@ -47,10 +47,10 @@ impl FromStr for SandboxMode {
     fn from_str(text: &str) -> Result<Self, SkillError> {
         let plain = text.replace('_', "-");
         let named = NAMES.into_iter().find(|(_, name)| *name == plain);
-        named.map(|(isolation, _)| isolation).ok_or_else(|| {
-            let known = NAMES.map(|(_, name)| name).join(", ");
-            SkillError::new(ErrorKind::Usage, format!("{text:?} says nothing about the sandbox"))
-                .with_help(format!("say one of {known}"))
+        named.map(|(mode, _)| mode).ok_or_else(|| {
+            let sentence =
+                format!("invalid value {text:?} for the sandbox; expected required, best-effort or off");
+            SkillError::new(ErrorKind::Usage, sentence)
         })
     }
 }
@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn a_word_is_read_as_it_is_written() {
-        for isolation in SandboxMode::all() {
-            assert_eq!(isolation.name().parse::<SandboxMode>().unwrap(), isolation);
+        for mode in SandboxMode::all() {
+            assert_eq!(mode.name().parse::<SandboxMode>().unwrap(), mode);
         }
         assert_eq!("best_effort".parse::<SandboxMode>().unwrap(), SandboxMode::BestEffort);
         assert_eq!("none".parse::<SandboxMode>().unwrap_err().kind(), ErrorKind::Usage);

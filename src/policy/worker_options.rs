@@ -34,7 +34,7 @@ impl WorkerOptions {
             Some("false" | "") => Ok(false),
             _ => {
                 let word: String = word.to_string().chars().take(MAX_SHOWN_CHARS).collect();
-                let sentence = format!("metadata.worker is {word}, and no worker speaks that");
+                let sentence = format!("invalid metadata.worker {word}; expected {PROTOCOL}");
                 Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
                     .with_help(format!("write `worker: {PROTOCOL}`, or leave it out")))
             }

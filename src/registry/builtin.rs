@@ -20,7 +20,7 @@ impl BuiltinSkill {
 macro_rules! builtin_skills {
     ($($name:literal: $($file:literal),+;)*) => {
         /// Every skill inside the binary, by name.
-        pub const SHIPPED: &[BuiltinSkill] = &[$(BuiltinSkill {
+        pub const BUILTIN_SKILLS: &[BuiltinSkill] = &[$(BuiltinSkill {
             name: $name,
             files: &[$(($file, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/skills/", $name, "/", $file)))),+],
         }),*];
@@ -60,20 +60,24 @@ mod tests {
     fn the_rows_are_the_folder_file_by_file() {
         let mut expected = BTreeSet::new();
         on_disk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("skills"), "", &mut expected);
-        let paths = |shipped: &'static BuiltinSkill| {
-            shipped.files.iter().map(move |(path, _)| format!("{}/{path}", shipped.name))
+        let paths = |builtin: &'static BuiltinSkill| {
+            builtin.files.iter().map(move |(path, _)| format!("{}/{path}", builtin.name))
         };
-        let rows: Vec<String> = SHIPPED.iter().flat_map(paths).collect();
-        assert_eq!(rows, expected.into_iter().collect::<Vec<_>>(), "add or remove a row of `shipped!`");
+        let rows: Vec<String> = BUILTIN_SKILLS.iter().flat_map(paths).collect();
+        assert_eq!(
+            rows,
+            expected.into_iter().collect::<Vec<_>>(),
+            "add or remove a row of `builtin_skills!`"
+        );
     }
 
     #[test]
-    fn every_shipped_skill_is_valid() {
+    fn every_builtin_skill_is_valid() {
         use crate::skill::{Profile, SkillLocation, parse};
-        for shipped in SHIPPED {
-            let source = shipped.file("SKILL.md").unwrap();
-            let parsed = parse(source, SkillLocation { directory: shipped.name, file_name: "SKILL.md" });
-            assert!(parsed.is_loadable() && parsed.is_valid(Profile::Spec), "{}", shipped.name);
+        for builtin in BUILTIN_SKILLS {
+            let source = builtin.file("SKILL.md").unwrap();
+            let parsed = parse(source, SkillLocation { directory: builtin.name, file_name: "SKILL.md" });
+            assert!(parsed.is_loadable() && parsed.is_valid(Profile::Spec), "{}", builtin.name);
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::Registry;
 use super::skill::Skill;
 use crate::unicode::mark_escapes;
 
@@ -13,13 +12,19 @@ pub struct Catalog<'a> {
 }
 
 impl<'a> Catalog<'a> {
-    pub(super) fn new(registry: &'a Registry) -> Self {
-        Self { skills: registry.visible().filter(|skill| !skill.is_hidden_from_models()).collect() }
+    /// A catalog of these skills, without those that only people may call.
+    pub(super) fn new(skills: impl Iterator<Item = &'a Skill>) -> Self {
+        Self { skills: skills.filter(|skill| !skill.is_hidden_from_models()).collect() }
     }
 
     /// The skills in it.
     pub fn skills(&self) -> &[&'a Skill] {
         &self.skills
+    }
+
+    /// Keeps only the skills for which this is true, such as those that can run on this machine.
+    pub fn retain(&mut self, is_offered: impl Fn(&Skill) -> bool) {
+        self.skills.retain(|skill| is_offered(skill));
     }
 
     /// One line for each skill, `- name: description`; empty when there are none.
@@ -30,7 +35,7 @@ impl<'a> Catalog<'a> {
         self.skills.iter().map(line).collect()
     }
 
-    /// `[{name, description, location, input_schema}]`: the location is the path of the `SKILL.md` or `shipped:NAME`, the
+    /// `[{name, description, location, input_schema}]`: the location is the path of the `SKILL.md` or `builtin:NAME`, the
     /// schema that of the contract's inputs, `null` where it declares none.
     pub fn json(&self) -> Value {
         let schema = |skill: &Skill| skill.contract()?.inputs.as_ref().map(|inputs| inputs.json().clone());

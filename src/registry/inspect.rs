@@ -1,16 +1,17 @@
 //! Inspects one folder: its skill, and its subfolders.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use super::problem::Problem;
 use crate::error::{Result, SkillError};
+use crate::host::files::EntryKind;
 use crate::registry::contract_file;
 use crate::registry::contract_file::ContractFile;
 use crate::registry::frontmatter_reader;
-use crate::registry::skill_dir::{DirEntryKind, SkillDir};
+use crate::registry::skill_dir::SkillDir;
 use crate::skill::contract::CONTRACT_FILES;
 use crate::skill::{LoadedSkill, Severity, SkillLocation, load};
 
@@ -18,7 +19,14 @@ use crate::skill::{LoadedSkill, Severity, SkillLocation, load};
 const MAX_ENTRIES: usize = 100_000;
 
 /// The accepted file names; the first that exists counts.
-const SKILL_FILE_NAMES: [&str; 3] = ["SKILL.md", "skill.md", "Skill.md"];
+pub(super) const SKILL_FILE_NAMES: [&str; 3] = ["SKILL.md", "skill.md", "Skill.md"];
+/// The manifest of other clients, which is not read.
+const JSON_MANIFEST: &str = "skill.json";
+/// The folder of a skill's scripts.
+const SCRIPTS_FOLDER: &str = "scripts";
+/// Extensions by which a file beside a missing `SKILL.md` is taken for a skill's script.
+const SCRIPT_EXTENSIONS: [&str; 12] =
+    ["lua", "luau", "rhai", "wasm", "wat", "py", "sh", "bash", "js", "mjs", "ts", "rb"];
 /// Folders that hold third-party files; folders that begin with a dot are skipped as well.
 const SKIPPED_FOLDERS: [&str; 2] = ["node_modules", "target"];
 
@@ -36,6 +44,8 @@ pub(super) struct FolderCandidate {
 #[derive(Default)]
 pub(super) struct Inspection {
     pub(super) skill_file: Option<SkillFile>,
+    /// Without a `SKILL.md`: the name of a file or folder by which this was probably meant to be a skill.
+    pub(super) skill_sign: Option<String>,
     pub(super) subfolders: Vec<FolderCandidate>,
     pub(super) entry_count: usize,
     pub(super) problems: Vec<Problem>,
@@ -49,25 +59,31 @@ pub(super) struct SkillFile {
 }
 
 /// Inspects a folder. Nothing that is wrong with it or below it makes this fail.
-pub(super) fn inspect_folder(spot: &FolderCandidate) -> Inspection {
-    let mut looked = Inspection::default();
-    let opened = SkillDir::open(&spot.path);
-    if let Err(error) = opened.and_then(|folder| looked.read_entries(folder, spot)) {
-        looked.problems.extend(unreadable_folder_problem(spot, error));
+pub(super) fn inspect_folder(candidate: &FolderCandidate) -> Inspection {
+    let mut inspection = Inspection::default();
+    let opened = SkillDir::open(&candidate.path);
+    if let Err(error) = opened.and_then(|folder| inspection.read_entries(folder, candidate)) {
+        inspection.problems.extend(unreadable_folder_problem(candidate, error));
     }
-    looked
+    inspection
 }
 
 impl Inspection {
-    fn read_entries(&mut self, mut folder: SkillDir, spot: &FolderCandidate) -> io::Result<()> {
+    fn read_entries(&mut self, mut folder: SkillDir, candidate: &FolderCandidate) -> io::Result<()> {
         let (mut file, mut contracts) = (None, [false; CONTRACT_FILES.len()]);
         let mut misnamed = None;
+        let mut sign: Option<(u8, OsString)> = None;
         folder.for_each_entry(&mut |name, kind| {
             self.entry_count += 1;
             if self.entry_count > MAX_ENTRIES {
                 let message = format!("it holds more than {MAX_ENTRIES} names; the rest was not looked at");
-                self.problems.push(Problem::skipped_entry(&spot.path, Severity::Warning, message));
+                self.problems.push(Problem::skipped_entry(&candidate.path, Severity::Warning, message));
                 return ControlFlow::Break(());
+            }
+            if let Some(clarity) = sign_of_skill(name, kind)
+                && sign.as_ref().is_none_or(|(best, known)| (*best, known.as_os_str()) < (clarity, name))
+            {
+                sign = Some((clarity, name.to_owned()));
             }
             let spelling = SKILL_FILE_NAMES.iter().position(|known| name == *known);
             if spelling.is_some() {
@@ -75,40 +91,57 @@ impl Inspection {
             } else if let Some(at) = CONTRACT_FILES.iter().position(|known| name == *known) {
                 contracts[at] = true;
             } else if CONTRACT_FILES.iter().any(|known| name.eq_ignore_ascii_case(known)) {
-                misnamed = misnamed.take().or_else(|| Some(spot.path.join(name)));
-            } else if kind != DirEntryKind::Other && !is_skipped(name) {
-                let (path, real) = (spot.path.join(name), spot.real_path.join(name));
+                misnamed = misnamed.take().or_else(|| Some(candidate.path.join(name)));
+            } else if matches!(kind, EntryKind::Dir | EntryKind::Symlink) && !is_skipped(name) {
+                let (path, real) = (candidate.path.join(name), candidate.real_path.join(name));
                 self.subfolders.push(FolderCandidate {
                     path,
                     real_path: real,
-                    is_link: kind == DirEntryKind::Symlink,
+                    is_link: kind == EntryKind::Symlink,
                 });
             }
             ControlFlow::Continue(())
         })?;
         self.subfolders.sort_unstable_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
         self.problems.extend(misnamed.filter(|_| file.is_some()).map(misnamed_contract_problem));
+        self.skill_sign =
+            sign.filter(|_| file.is_none()).map(|(_, name)| name.to_string_lossy().into_owned());
         self.skill_file =
-            file.map(|spelling| read_skill_file(&folder, spot, SKILL_FILE_NAMES[spelling], contracts));
+            file.map(|spelling| read_skill_file(&folder, candidate, SKILL_FILE_NAMES[spelling], contracts));
         Ok(())
+    }
+}
+
+/// How clearly an entry shows that its folder was meant to be a skill; `None` if it does not.
+fn sign_of_skill(name: &OsStr, kind: EntryKind) -> Option<u8> {
+    let name = name.to_str()?;
+    let is_file = kind != EntryKind::Dir;
+    let has_script_extension =
+        || name.rsplit_once('.').is_some_and(|(_, extension)| SCRIPT_EXTENSIONS.contains(&extension));
+    match name {
+        name if CONTRACT_FILES.contains(&name) && is_file => Some(3),
+        JSON_MANIFEST if is_file => Some(2),
+        SCRIPTS_FOLDER if matches!(kind, EntryKind::Dir | EntryKind::Symlink) => Some(1),
+        _ => (is_file && has_script_extension()).then_some(0),
     }
 }
 
 fn read_skill_file(
     folder: &SkillDir,
-    spot: &FolderCandidate,
+    candidate: &FolderCandidate,
     file: &'static str,
     contracts: [bool; CONTRACT_FILES.len()],
 ) -> SkillFile {
-    let directory = spot.path.file_name().unwrap_or_default().to_string_lossy();
+    let directory = candidate.path.file_name().unwrap_or_default().to_string_lossy();
     let head = folder.open_file(file).and_then(frontmatter_reader::read_frontmatter);
     let parsed = head.map(|head| load(&head, SkillLocation { directory: &directory, file_name: file }));
     let manifest = parsed.as_ref().ok().and_then(|loaded| loaded.manifest.as_ref());
-    let beside = manifest.and_then(|manifest| contract_file::read_contract(folder, contracts, manifest));
+    let contract_file =
+        manifest.and_then(|manifest| contract_file::read_contract(folder, contracts, manifest));
     SkillFile {
         file_name: file,
         parsed: parsed.map_err(|error| SkillError::io("it cannot be read", error)),
-        contract_file: beside,
+        contract_file,
     }
 }
 
@@ -123,11 +156,11 @@ fn is_skipped(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".") || SKIPPED_FOLDERS.iter().any(|passed| name == *passed)
 }
 
-fn unreadable_folder_problem(spot: &FolderCandidate, error: io::Error) -> Option<Problem> {
+fn unreadable_folder_problem(candidate: &FolderCandidate, error: io::Error) -> Option<Problem> {
     // A link to a file contains no skills, which is not a problem.
-    if spot.is_link && error.kind() == io::ErrorKind::NotADirectory {
+    if candidate.is_link && error.kind() == io::ErrorKind::NotADirectory {
         return None;
     }
     let message = SkillError::io("failed to look for skills", error).to_string();
-    Some(Problem::skipped_entry(&spot.path, Severity::Warning, message))
+    Some(Problem::skipped_entry(&candidate.path, Severity::Warning, message))
 }

@@ -1,15 +1,19 @@
 //! Finds the skill that a name refers to.
 
+use semver::{Version, VersionReq};
 use unicode_normalization::UnicodeNormalization;
 
-use super::Registry;
+use super::broken::BrokenSkill;
 use super::root::Scope;
 use super::skill::Skill;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::excerpt::shorten;
+use crate::skill::parse_version_range;
+use crate::suggestion::closest_few;
 
 /// Maximum number of names that an error lists.
 const MAX_LISTED_NAMES: usize = 8;
-/// Characters of a name that are compared for typos, and repeated in an error.
+/// Characters of a name that an error repeats.
 const MAX_NAME_CHARS: usize = 100;
 
 /// Which skills a lookup may find by a plain name.
@@ -34,71 +38,169 @@ impl LookupScope<'_> {
     /// Whether this lookup may find that skill by the name. A name that spells out the scope may refer to a skill in that
     /// scope.
     fn matches(self, skill: &Skill, name: &str) -> bool {
-        let named =
+        let is_scope_named =
             || name.strip_prefix(skill.scope().name()).is_some_and(|rest| rest.starts_with(['/', ':']));
-        self.includes(skill.scope()) || named()
+        self.includes(skill.scope()) || is_scope_named()
     }
 }
 
-/// The skill that the name refers to.
-///
-/// What parses as a qualified name is first looked up as one, so that no skill can replace another by calling itself
-/// `user/metier:deploy`.
-pub(super) fn find_skill<'a>(
-    registry: &'a Registry,
-    name: &str,
-    sight: LookupScope<'_>,
-) -> Result<&'a Skill> {
-    let name = &name.trim().nfkc().collect::<String>();
-    if name.contains([':', '@'])
-        && let Some(skill) = find_qualified(registry, name, sight)?
-    {
-        return Ok(skill);
-    }
-    if let Some(skill) = find_plain(registry, name, sight) {
-        return Ok(skill);
-    }
-    let broken = registry.broken.iter().filter(|broken| sight.includes(broken.address.origin.scope));
-    let broken = broken.into_iter().find(|broken| {
-        let directory = broken.address.folder_name().nfkc().collect::<String>();
-        qualifier(name, &directory, "")
-            .is_some_and(|at| at.is_empty() || broken.address.matches_qualifier(at))
-    });
-    Err(broken.map_or_else(
-        || unknown_skill_error(registry, name, sight),
-        |broken| broken.error(&printable_name(name)),
-    ))
+/// What a lookup searches.
+#[derive(Clone, Copy)]
+pub(super) struct Lookup<'a, 's> {
+    /// The skills that load, sorted by name and precedence.
+    pub(super) skills: &'a [Skill],
+    pub(super) broken: &'a [BrokenSkill],
+    pub(super) scope: LookupScope<'s>,
 }
 
-/// The nearest skill of that name within the lookup's scope; the skills are sorted by name and precedence.
-fn find_plain<'a>(registry: &'a Registry, name: &str, sight: LookupScope<'_>) -> Option<&'a Skill> {
-    let first = registry.skills.partition_point(|skill| skill.name() < name);
-    let named = registry.skills[first..].iter().take_while(|skill| skill.name() == name);
-    named.into_iter().find(|skill| sight.includes(skill.scope()))
-}
-
-fn find_qualified<'a>(
-    registry: &'a Registry,
-    name: &str,
-    sight: LookupScope<'_>,
-) -> Result<Option<&'a Skill>> {
-    let fitting = registry
-        .skills
-        .iter()
-        .filter(|skill| matches_qualified_name(skill, name) && sight.matches(skill, name));
-    let fitting: Vec<&Skill> = fitting.collect();
-    if let Some(exact) = fitting.iter().find(|skill| skill.qualified_name() == name) {
-        return Ok(Some(exact));
-    }
-    match fitting[..] {
-        [] => Ok(None),
-        [skill] => Ok(Some(skill)),
-        _ => {
-            let candidates = join_names(fitting.iter().map(|skill| skill.qualified_name()));
-            let message = format!("`{}` may be any of {candidates}", printable_name(name));
-            Err(SkillError::new(ErrorKind::UnknownSkill, message)
-                .with_help("write more of the qualified name"))
+impl<'a> Lookup<'a, '_> {
+    /// The skill that the name refers to.
+    ///
+    /// What parses as a qualified name or names a range of versions is first looked up as such, so that no skill can replace
+    /// another by calling itself `user/metier:deploy` or `deploy@^1`.
+    pub(super) fn find(self, name: &str) -> Result<&'a Skill> {
+        let name = &name.trim().nfkc().collect::<String>();
+        if name.contains([':', '@'])
+            && let Some(skill) = self.find_qualified(name)?
+        {
+            return Ok(skill);
         }
+        let versioned = VersionedName::parse(name);
+        if let Some(skill) = versioned.as_ref().and_then(|versioned| self.find_in_range(versioned)) {
+            return Ok(skill);
+        }
+        if let Some(skill) = self.find_plain(name) {
+            return Ok(skill);
+        }
+        let mut broken = self.broken.iter().filter(|broken| self.scope.includes(broken.address.origin.scope));
+        let broken = broken.find(|broken| {
+            let directory = broken.address.folder_name().nfkc().collect::<String>();
+            qualifier(name, &directory, "")
+                .is_some_and(|at| at.is_empty() || broken.address.matches_qualifier(at))
+        });
+        if let Some(broken) = broken {
+            return Err(broken.error(&printable_name(name)));
+        }
+        Err(versioned
+            .and_then(|name| self.no_such_version_error(&name))
+            .unwrap_or_else(|| self.unknown_skill_error(name)))
+    }
+
+    /// The nearest skill of that name.
+    fn find_plain(self, name: &str) -> Option<&'a Skill> {
+        let first = self.skills.partition_point(|skill| skill.name() < name);
+        let named = self.skills[first..].iter().take_while(|skill| skill.name() == name);
+        named.into_iter().find(|skill| self.scope.includes(skill.scope()))
+    }
+
+    fn find_qualified(self, name: &str) -> Result<Option<&'a Skill>> {
+        let fitting: Vec<&Skill> = self
+            .skills
+            .iter()
+            .filter(|skill| matches_qualified_name(skill, name) && self.scope.matches(skill, name))
+            .collect();
+        if let Some(exact) = fitting.iter().find(|skill| skill.qualified_name() == name) {
+            return Ok(Some(exact));
+        }
+        match fitting[..] {
+            [] => Ok(None),
+            [skill] => Ok(Some(skill)),
+            _ => {
+                let candidates = join_names(fitting.iter().map(|skill| skill.qualified_name()));
+                let message = format!("`{}` may be any of {candidates}", printable_name(name));
+                Err(SkillError::new(ErrorKind::UnknownSkill, message)
+                    .with_help("write more of the qualified name"))
+            }
+        }
+    }
+
+    /// The nearest skill of that name whose version is in the range.
+    fn find_in_range(self, name: &VersionedName<'_>) -> Option<&'a Skill> {
+        self.named(name).find(|skill| name.accepts(skill.version()))
+    }
+
+    /// The skills of that name in any version, nearest first.
+    fn named(self, name: &VersionedName<'_>) -> impl Iterator<Item = &'a Skill> {
+        self.skills
+            .iter()
+            .filter(move |skill| name.names(skill) && self.scope.matches(skill, name.unversioned))
+    }
+
+    fn no_such_version_error(self, name: &VersionedName<'_>) -> Option<SkillError> {
+        let existing: Vec<String> = self.named(name).map(Skill::qualified_name).collect();
+        (!existing.is_empty()).then(|| {
+            let (skill, version) = (printable_name(name.unversioned), printable_name(name.version));
+            let message = format!("no skill `{skill}` has a version that fits `{version}`");
+            let help = format!("there are {}", join_names(existing.into_iter()));
+            SkillError::new(ErrorKind::UnknownSkill, message).with_help(help)
+        })
+    }
+
+    fn unknown_skill_error(self, name: &str) -> SkillError {
+        if let LookupScope::VisibleTo(caller) = self.scope
+            && let Ok(nearer) = (Lookup { scope: LookupScope::All, ..self }).find(name)
+        {
+            let message = format!(
+                "no skill is called `{}` where {} may look for one by a plain name; {} lies nearer to the project",
+                printable_name(name),
+                printable_name(&caller.qualified_name()),
+                printable_name(&nearer.qualified_name())
+            );
+            let full = nearer.qualified_name();
+            let full = full.rsplit_once('@').map_or(full.as_str(), |(full, _)| full);
+            return SkillError::new(ErrorKind::UnknownSkill, message)
+                .with_help(format!("write {} to mean that one", printable_name(full)));
+        }
+        let message = format!("no skill is called `{}`", printable_name(name));
+        let error = SkillError::new(ErrorKind::UnknownSkill, message);
+        let near = self.similar_names(name);
+        if !near.is_empty() {
+            return error.with_help(format!("did you mean {}?", near.join(" or ")));
+        }
+        if self.skills.is_empty() {
+            return error.with_help("there are no skills here; a skill is a folder with a SKILL.md");
+        }
+        let visible = self.visible().map(|skill| skill.name().to_owned());
+        error.with_help(format!("the skills are {}", join_names(visible)))
+    }
+
+    fn visible(self) -> impl Iterator<Item = &'a Skill> {
+        self.skills.iter().filter(|skill| skill.shadowed_by().is_none())
+    }
+
+    /// Up to three names within a few typing errors, nearest first.
+    fn similar_names(self, name: &str) -> Vec<String> {
+        let plain = name.rsplit(':').next().unwrap_or(name);
+        let plain = plain.split('@').next().unwrap_or(plain);
+        let near = closest_few(plain, self.visible().map(Skill::name), 3);
+        near.into_iter().map(|name| format!("`{name}`")).collect()
+    }
+}
+
+/// `[qualifier:]name@version`, where the version is a range or one that no skill of that name may have.
+struct VersionedName<'n> {
+    /// What stands before the `@`.
+    unversioned: &'n str,
+    version: &'n str,
+    /// `None` for a full version such as `1.2.0`, which means exactly that one.
+    range: Option<VersionReq>,
+}
+
+impl<'n> VersionedName<'n> {
+    fn parse(name: &'n str) -> Option<Self> {
+        let (unversioned, version) = name.rsplit_once('@')?;
+        let is_exact = Version::parse(version).is_ok();
+        let range = if is_exact { None } else { Some(parse_version_range(version)?) };
+        Some(Self { unversioned, version, range })
+    }
+
+    fn names(&self, skill: &Skill) -> bool {
+        qualifier(self.unversioned, skill.name(), "")
+            .is_some_and(|at| at.is_empty() || skill.address().matches_qualifier(at))
+    }
+
+    fn accepts(&self, version: &Version) -> bool {
+        self.range.as_ref().is_some_and(|range| range.matches(version))
     }
 }
 
@@ -113,58 +215,11 @@ fn matches_qualified_name(skill: &Skill, name: &str) -> bool {
 /// The part before the colon in `[qualifier:]plain[@version]`; empty when there is none, `None` when the name is another.
 fn qualifier<'a>(name: &'a str, plain: &str, version: &str) -> Option<&'a str> {
     let unversioned = name.strip_suffix(version).and_then(|rest| rest.strip_suffix('@'));
-    let of = |name: &'a str| match name.strip_suffix(plain)? {
+    let before_plain = |name: &'a str| match name.strip_suffix(plain)? {
         "" => Some(""),
         rest => rest.strip_suffix(':').filter(|qualifier| !qualifier.is_empty()),
     };
-    unversioned.and_then(of).or_else(|| of(name))
-}
-
-fn unknown_skill_error(registry: &Registry, name: &str, sight: LookupScope<'_>) -> SkillError {
-    if let LookupScope::VisibleTo(caller) = sight
-        && let Ok(nearer) = find_skill(registry, name, LookupScope::All)
-    {
-        let message = format!(
-            "no skill is called `{}` where {} may look for one by a plain name; {} lies nearer to the project",
-            printable_name(name),
-            printable_name(&caller.qualified_name()),
-            printable_name(&nearer.qualified_name())
-        );
-        let full = nearer.qualified_name();
-        let full = full.rsplit_once('@').map_or(full.as_str(), |(full, _)| full);
-        return SkillError::new(ErrorKind::UnknownSkill, message)
-            .with_help(format!("write {} to mean that one", printable_name(full)));
-    }
-    let error =
-        SkillError::new(ErrorKind::UnknownSkill, format!("no skill is called `{}`", printable_name(name)));
-    let near = similar_names(registry, name);
-    if !near.is_empty() {
-        return error.with_help(format!("did you mean {}?", near.join(" or ")));
-    }
-    if registry.skills.is_empty() {
-        return error.with_help("there are no skills here; a skill is a folder with a SKILL.md");
-    }
-    error.with_help(format!(
-        "the skills are {}",
-        join_names(registry.visible().map(|skill| skill.name().to_owned()))
-    ))
-}
-
-/// Up to three names within one or two typos, nearest first.
-fn similar_names(registry: &Registry, name: &str) -> Vec<String> {
-    let plain = name.rsplit(':').next().unwrap_or(name);
-    let plain = plain.split('@').next().unwrap_or(plain).to_lowercase();
-    if plain.chars().count() > MAX_NAME_CHARS {
-        return Vec::new();
-    }
-    let slips = (plain.chars().count() / 3).clamp(1, 3);
-    let mut near: Vec<(usize, &str)> = registry
-        .visible()
-        .map(|skill| (strsim::osa_distance(&skill.name().to_lowercase(), &plain), skill.name()))
-        .filter(|(distance, _)| *distance <= slips)
-        .collect();
-    near.sort_unstable();
-    near.into_iter().take(3).map(|(_, name)| format!("`{name}`")).collect()
+    unversioned.and_then(before_plain).or_else(|| before_plain(name))
 }
 
 fn join_names(names: impl Iterator<Item = String>) -> String {
@@ -179,10 +234,5 @@ fn join_names(names: impl Iterator<Item = String>) -> String {
 
 /// A name as an error repeats it: on one line, and shortened.
 fn printable_name(name: &str) -> String {
-    let letter = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
-    let mut text: String = name.chars().take(MAX_NAME_CHARS).map(letter).collect();
-    if name.chars().nth(MAX_NAME_CHARS).is_some() {
-        text.push('…');
-    }
-    text
+    shorten(name, MAX_NAME_CHARS).replace(char::is_control, "\u{fffd}")
 }

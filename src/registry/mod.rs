@@ -39,10 +39,23 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use self::broken::BrokenSkill;
+use self::lookup::{Lookup, LookupScope};
 use self::scan::Scan;
 use crate::error::Result;
 
 /// The skills of a list of roots, and the problems of those that do not load.
+///
+/// ```
+/// use metier::registry::{Registry, Roots};
+///
+/// # fn main() -> metier::error::Result<()> {
+/// let registry = Registry::discover(&Roots::standard("acme", ".".as_ref()));
+/// let skill = registry.find("word-count")?;
+/// assert_eq!(skill.name(), "word-count");
+/// println!("{}", skill.qualified_name());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     skills: Vec<Skill>,
@@ -69,6 +82,14 @@ impl Registry {
         Self { skills, broken, problems, linked_folders: linked }
     }
 
+    /// The skill in this folder, without its subfolders and whatever roots there are; `None` where there is none that loads.
+    pub fn skill_in(folder: &Path) -> Option<Skill> {
+        let root = Root::new(Scope::Explicit, "folder", project::absolute_path(folder));
+        let mut scan = Scan::default();
+        scan.scan_folder(&root);
+        scan.skills.pop()
+    }
+
     /// Every skill that loads, including shadowed ones, sorted by name; for equal names the nearest comes first.
     pub fn skills(&self) -> &[Skill] {
         &self.skills
@@ -79,12 +100,13 @@ impl Registry {
         self.skills.iter().filter(|skill| skill.shadowed_by().is_none())
     }
 
-    /// The skill of that name: its plain name, or any unambiguous part of `scope/root:name@version`.
+    /// The skill of that name: its plain name, any unambiguous part of `scope/root:name@version`, or a name with a range of
+    /// versions such as `name@^1` or `user:name@>=1.2`, which finds the nearest skill of that name whose version is in the range.
     ///
     /// `unknown-skill` when there is none, or several that the name fits equally; `invalid-skill` when there is one that
     /// does not load.
     pub fn find(&self, name: &str) -> Result<&Skill> {
-        self::lookup::find_skill(self, name, self::lookup::LookupScope::All)
+        self.lookup(LookupScope::All).find(name)
     }
 
     /// The skill that another skill means by that name. By a plain name, a skill of the user finds no skill of a project, and a
@@ -93,7 +115,7 @@ impl Registry {
     ///
     /// Fails as [`Registry::find`] does, with a hint where only a nearer skill has the name.
     pub fn find_for_caller(&self, caller: &Skill, name: &str) -> Result<&Skill> {
-        self::lookup::find_skill(self, name, self::lookup::LookupScope::VisibleTo(caller))
+        self.lookup(LookupScope::VisibleTo(caller)).find(name)
     }
 
     /// What was not loaded, not searched, or ambiguous, in the order of the roots; shadowing comes last.
@@ -103,13 +125,17 @@ impl Registry {
 
     /// The folders inside a project that hold skills because a link in a root leads there: relative to it, `/`-separated.
     /// Together with [`Roots::protected_folders`] they are the folders that scripts may not change.
-    pub fn linked_folders(&self, project: &Path) -> Vec<String> {
+    pub(crate) fn linked_folders(&self, project: &Path) -> Vec<String> {
         let project = project::real_path(project);
         self.linked_folders.iter().filter_map(|folder| project::path_in_project(&project, folder)).collect()
     }
 
     /// The skills a model is shown: the visible skills, without those that only people may call.
     pub fn catalog(&self) -> Catalog<'_> {
-        Catalog::new(self)
+        Catalog::new(self.visible())
+    }
+
+    fn lookup<'s>(&self, scope: LookupScope<'s>) -> Lookup<'_, 's> {
+        Lookup { skills: &self.skills, broken: &self.broken, scope }
     }
 }

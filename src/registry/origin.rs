@@ -35,11 +35,11 @@ pub(super) struct SkillAddress {
 }
 
 impl SkillAddress {
-    /// The file, or `shipped:NAME`.
+    /// The file, or `builtin:NAME`.
     pub(super) fn path(&self) -> PathBuf {
         match &self.folder {
             SkillFolder::Disk(folder) => folder.join(self.file_name),
-            SkillFolder::Builtin(shipped) => format!("shipped:{}", shipped.name).into(),
+            SkillFolder::Builtin(skill) => format!("builtin:{}", skill.name).into(),
         }
     }
 
@@ -54,7 +54,7 @@ impl SkillAddress {
             SkillFolder::Disk(folder) => {
                 slash_separated(folder.strip_prefix(&self.origin.path).unwrap_or(folder))
             }
-            SkillFolder::Builtin(shipped) => shipped.name.to_owned(),
+            SkillFolder::Builtin(builtin) => builtin.name.to_owned(),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::skill::{Diagnostic, Severity};
 /// Serialises as `{path, severity, message, help, skipped, diagnostics}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The file or folder concerned; `shipped:NAME` for a builtin skill.
+    /// The file or folder concerned; `builtin:NAME` for a builtin skill.
     pub path: PathBuf,
     /// How severe it is: an error hides a skill, a warning may, the rest is worth knowing.
     pub severity: Severity,

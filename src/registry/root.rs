@@ -25,7 +25,7 @@ impl Scope {
             Self::Explicit => "explicit",
             Self::Project => "project",
             Self::User => "user",
-            Self::Builtin => "shipped",
+            Self::Builtin => "builtin",
         }
     }
 }

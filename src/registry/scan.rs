@@ -12,9 +12,9 @@ use super::problem::Problem;
 use super::root::Root;
 use super::skill::Skill;
 use crate::error::SkillError;
-use crate::registry::builtin::SHIPPED;
+use crate::registry::builtin::BUILTIN_SKILLS;
 use crate::registry::contract_file;
-use crate::registry::inspect::{FolderCandidate, SkillFile, inspect_folder};
+use crate::registry::inspect::{FolderCandidate, SKILL_FILE_NAMES, SkillFile, inspect_folder};
 use crate::registry::parallel;
 use crate::registry::skill_folder::SkillFolder;
 use crate::skill::{Severity, SkillLocation, load};
@@ -49,24 +49,38 @@ impl Scan {
         };
         let origin = Arc::new(RootOrigin::from_root(root, rank));
         let (mut level, mut folders, mut names) = (vec![start], 0, 0);
-        for _ in 0..=MAX_DEPTH {
+        let (mut skill_folders, mut unfinished) = (BTreeSet::new(), Vec::new());
+        for depth in 0..=MAX_DEPTH {
             level = self.skip_visited(level);
             let space = if names > MAX_ENTRIES { 0 } else { MAX_FOLDERS - folders };
             self.cap_level(&mut level, space, root);
             folders += level.len();
-            let looked = parallel::parallel_map(&level, inspect_folder);
+            let inspections = parallel::parallel_map(&level, inspect_folder);
             let mut below = Vec::new();
-            for (spot, looked) in level.into_iter().zip(looked) {
-                names += looked.entry_count;
-                self.problems.extend(looked.problems);
-                below.extend(looked.subfolders);
-                if let Some(text) = looked.skill_file {
-                    let target = spot.real_path.ancestors().find(|above| self.link_targets.contains(*above));
+            for (candidate, inspection) in level.into_iter().zip(inspections) {
+                names += inspection.entry_count;
+                self.problems.extend(inspection.problems);
+                below.extend(inspection.subfolders);
+                if inspection.skill_file.is_some() {
+                    skill_folders.insert(candidate.path.clone());
+                }
+                if let Some(sign) = inspection.skill_sign.filter(|_| depth > 0) {
+                    unfinished.push((candidate.path.clone(), sign));
+                }
+                if let Some(text) = inspection.skill_file {
+                    let target =
+                        candidate.real_path.ancestors().find(|above| self.link_targets.contains(*above));
                     self.linked_folders.extend(target.map(Path::to_owned));
-                    self.add_skill(&origin, SkillFolder::Disk(spot.path), text);
+                    self.add_skill(&origin, SkillFolder::Disk(candidate.path), text);
                 }
             }
             level = below;
+        }
+        for (folder, sign) in unfinished {
+            if !has_skill_around_or_below(&folder, &skill_folders) {
+                skill_folders.insert(folder.clone());
+                self.add_unfinished(&origin, folder, &sign);
+            }
         }
         if let Some(first) = level.first() {
             let message =
@@ -75,29 +89,40 @@ impl Scan {
         }
     }
 
+    /// Adds the skill in the folder of a root, and looks no further.
+    pub(super) fn scan_folder(&mut self, root: &Root) {
+        let path = root.path.clone();
+        let inspection = inspect_folder(&FolderCandidate { real_path: path.clone(), path, is_link: false });
+        if let Some(file) = inspection.skill_file {
+            let origin = Arc::new(RootOrigin::from_root(root, 0));
+            self.add_skill(&origin, SkillFolder::Disk(root.path.clone()), file);
+        }
+    }
+
     /// Adds the builtin skills.
     pub(super) fn add_builtin(&mut self, rank: usize) {
         let origin = Arc::new(RootOrigin::builtin(rank));
-        for shipped in SHIPPED {
+        for builtin in BUILTIN_SKILLS {
             let file = "SKILL.md";
-            let place = SkillLocation { directory: shipped.name, file_name: file };
-            let parsed = load(shipped.file(file).unwrap_or_default(), place);
-            let beside = parsed
+            let location = SkillLocation { directory: builtin.name, file_name: file };
+            let parsed = load(builtin.file(file).unwrap_or_default(), location);
+            let contract_file = parsed
                 .manifest
                 .as_ref()
-                .and_then(|manifest| contract_file::builtin_contract(shipped, manifest));
+                .and_then(|manifest| contract_file::builtin_contract(builtin, manifest));
             self.add_skill(
                 &origin,
-                SkillFolder::Builtin(shipped),
-                SkillFile { file_name: file, parsed: Ok(parsed), contract_file: beside },
+                SkillFolder::Builtin(builtin),
+                SkillFile { file_name: file, parsed: Ok(parsed), contract_file },
             );
         }
     }
 
     /// The folders not visited yet; those that are not links come first, so that they keep their own path.
     fn skip_visited(&mut self, level: Vec<FolderCandidate>) -> Vec<FolderCandidate> {
-        let (links, mut unseen): (Vec<_>, Vec<_>) = level.into_iter().partition(|spot| spot.is_link);
-        unseen.retain(|spot| self.visited_folders.insert(spot.real_path.clone()));
+        let (links, mut unseen): (Vec<_>, Vec<_>) =
+            level.into_iter().partition(|candidate| candidate.is_link);
+        unseen.retain(|candidate| self.visited_folders.insert(candidate.real_path.clone()));
         let targets = parallel::parallel_map(&links, |link| std::fs::canonicalize(&link.path));
         for (link, target) in links.into_iter().zip(targets) {
             match target {
@@ -136,13 +161,13 @@ impl Scan {
         &mut self,
         origin: &Arc<RootOrigin>,
         folder: SkillFolder,
-        SkillFile { file_name: file, parsed, contract_file: beside }: SkillFile,
+        SkillFile { file_name: file, parsed, contract_file }: SkillFile,
     ) {
         let address = SkillAddress { origin: origin.clone(), folder, file_name: file };
         let broken = match parsed {
             Ok(parsed) => match parsed.manifest {
                 Some(manifest) => {
-                    let skill = Skill::new(address, manifest, parsed.diagnostics, beside);
+                    let skill = Skill::new(address, manifest, parsed.diagnostics, contract_file);
                     self.problems.extend(skill.contract_problem());
                     return self.skills.push(skill);
                 }
@@ -154,6 +179,17 @@ impl Scan {
         self.broken.push(broken);
     }
 
+    /// A folder that looks like a skill and has no `SKILL.md`.
+    fn add_unfinished(&mut self, origin: &Arc<RootOrigin>, folder: PathBuf, sign: &str) {
+        let [file_name, ..] = SKILL_FILE_NAMES;
+        let message = format!("it has {sign}, but no {file_name}, so it is no skill");
+        let help = format!("add {} with a name and a description", folder.join(file_name).display());
+        let problem = Problem::skipped_entry(&folder, Severity::Warning, message).with_help(help);
+        let address = SkillAddress { origin: origin.clone(), folder: SkillFolder::Disk(folder), file_name };
+        self.problems.push(problem.clone());
+        self.broken.push(BrokenSkill { address, problem });
+    }
+
     /// A root that does not exist is no problem; one that is a dangling link or cannot be accessed is.
     fn report_unreachable(&mut self, root: &Path, error: io::Error) {
         if error.kind() == io::ErrorKind::NotFound && std::fs::symlink_metadata(root).is_err() {
@@ -162,4 +198,10 @@ impl Scan {
         let message = SkillError::io("failed to look for skills", error).to_string();
         self.problems.push(Problem::skipped_entry(root, Severity::Warning, message));
     }
+}
+
+/// Whether a folder is part of a skill, or only groups skills.
+fn has_skill_around_or_below(folder: &Path, skills: &BTreeSet<PathBuf>) -> bool {
+    let is_below = skills.range(folder.to_owned()..).next().is_some_and(|skill| skill.starts_with(folder));
+    is_below || folder.ancestors().any(|above| skills.contains(above))
 }

@@ -29,21 +29,14 @@ impl Skill {
         address: SkillAddress,
         mut manifest: Manifest,
         diagnostics: Vec<Diagnostic>,
-        beside: Option<ContractFile>,
+        contract_file: Option<ContractFile>,
     ) -> Self {
-        let contract = beside.as_ref().and_then(|beside| beside.contract.as_ref());
+        let contract = contract_file.as_ref().and_then(|contract_file| contract_file.contract.as_ref());
         if let Some(version) = contract.and_then(|contract| contract.version.clone()) {
             // If both declare a version they agree; otherwise there is no contract.
             manifest.version = version;
         }
-        Self {
-            address,
-            manifest,
-            diagnostics,
-            contract_file: beside,
-            has_duplicate: false,
-            shadowed_by: None,
-        }
+        Self { address, manifest, diagnostics, contract_file, has_duplicate: false, shadowed_by: None }
     }
 
     /// Its name, in Unicode NFKC.
@@ -78,23 +71,26 @@ impl Skill {
 
     /// The file name of the contract in the skill's folder, even if the contract is invalid.
     pub fn contract_file(&self) -> Option<&'static str> {
-        self.contract_file.as_ref().map(|beside| beside.file_name)
+        self.contract_file.as_ref().map(|contract_file| contract_file.file_name)
     }
 
     /// What is wrong with its contract, or worth knowing. A blocking diagnostic prevents the skill from running.
     pub fn contract_diagnostics(&self) -> &[Diagnostic] {
-        self.contract_file.as_ref().map_or(&[], |beside| &beside.diagnostics)
+        self.contract_file.as_ref().map_or(&[], |contract_file| &contract_file.diagnostics)
     }
 
-    /// Why its contract prevents it from running: `invalid-skill`, with the line. Compiles the schemas at the first call.
+    /// Why its contract prevents it from running: `invalid-skill`, with the line, or `unavailable` where this build lacks the
+    /// Cargo feature to check it. Compiles the schemas at the first call.
     pub fn contract_error(&self) -> Option<SkillError> {
-        let beside = self.contract_file.as_ref()?;
-        let Some(cause) = beside.blocking_diagnostic() else { return self.schema_error(beside) };
+        let contract_file = self.contract_file.as_ref()?;
+        let Some(cause) = contract_file.blocking_diagnostic() else {
+            return self.schema_error(contract_file);
+        };
         let Diagnostic { line, column, message, help, .. } = cause;
-        let place = format!("{}:{line}:{column}", self.contract_path(beside).display());
+        let place = format!("{}:{line}:{column}", self.contract_path(contract_file).display());
         let sentence = format!("the skill `{}` does not run: {place}: {message}", self.name());
         let location =
-            Location { file: beside.file_name.to_owned(), line: Some(*line), column: Some(*column) };
+            Location { file: contract_file.file_name.to_owned(), line: Some(*line), column: Some(*column) };
         let error = SkillError::new(ErrorKind::InvalidSkill, sentence).with_location(location);
         Some(match help {
             Some(help) => error.with_help(help),
@@ -103,32 +99,38 @@ impl Skill {
     }
 
     /// Why nothing can be validated against its input or output schema.
-    fn schema_error(&self, beside: &ContractFile) -> Option<SkillError> {
-        let contract = beside.contract.as_ref()?;
+    fn schema_error(&self, contract_file: &ContractFile) -> Option<SkillError> {
+        let contract = contract_file.contract.as_ref()?;
         let mut sections = [("inputs", &contract.inputs), ("outputs", &contract.outputs)].into_iter();
         sections.find_map(|(section, schema)| {
             let (schema, name) = (schema.as_ref()?, self.name());
             let (why, line) = (schema.fault()?, schema.line());
-            let place = format!("{}:{line}", self.contract_path(beside).display());
+            let place = format!("{}:{line}", self.contract_path(contract_file).display());
             let sentence =
                 format!("the skill `{name}` does not run: {place}: the {section} do not stand: {why}");
-            let location = Location { file: beside.file_name.to_owned(), line: Some(line), column: None };
-            let error = SkillError::new(ErrorKind::InvalidSkill, sentence).with_location(location);
-            Some(error.with_help("`metier validate` shows the place"))
+            let location =
+                Location { file: contract_file.file_name.to_owned(), line: Some(line), column: None };
+            let (kind, help) = match schema.missing_feature() {
+                Some(feature) => {
+                    (ErrorKind::Unavailable, format!("build metier with the Cargo feature `{feature}`"))
+                }
+                None => (ErrorKind::InvalidSkill, "`metier validate` shows the place".to_owned()),
+            };
+            Some(SkillError::new(kind, sentence).with_location(location).with_help(help))
         })
     }
 
     /// The same error as a problem, for listings.
     pub(super) fn contract_problem(&self) -> Option<Problem> {
-        let beside = self.contract_file.as_ref()?;
-        beside.blocking_diagnostic()?;
-        Some(Problem::invalid_contract(self.contract_path(beside), beside.diagnostics.clone()))
+        let contract_file = self.contract_file.as_ref()?;
+        contract_file.blocking_diagnostic()?;
+        Some(Problem::invalid_contract(self.contract_path(contract_file), contract_file.diagnostics.clone()))
     }
 
-    fn contract_path(&self, beside: &ContractFile) -> PathBuf {
+    fn contract_path(&self, contract_file: &ContractFile) -> PathBuf {
         match self.folder() {
-            SkillFolder::Disk(folder) => folder.join(beside.file_name),
-            SkillFolder::Builtin(_) => PathBuf::from(format!("{}/{}", self.path(), beside.file_name)),
+            SkillFolder::Disk(folder) => folder.join(contract_file.file_name),
+            SkillFolder::Builtin(_) => PathBuf::from(format!("{}/{}", self.path(), contract_file.file_name)),
         }
     }
 
@@ -142,7 +144,7 @@ impl Skill {
         &self.address.origin.label
     }
 
-    /// The path of its `SKILL.md`, to display; `shipped:NAME` for a builtin skill.
+    /// The path of its `SKILL.md`, to display; `builtin:NAME` for a builtin skill.
     pub fn path(&self) -> String {
         self.file_path().display().to_string()
     }

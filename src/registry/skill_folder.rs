@@ -30,9 +30,9 @@ impl SkillFolder {
     pub fn read(&self, path: &str, cap: u64) -> Result<Vec<u8>> {
         match self {
             Self::Disk(folder) => Self::read_from(&Files::open(folder)?, path, cap),
-            Self::Builtin(shipped) => {
+            Self::Builtin(builtin) => {
                 let path = path_below(path, None, "the skill")?;
-                let bytes = shipped.file(&path).ok_or_else(|| not_found_error(&path))?.to_vec();
+                let bytes = builtin.file(&path).ok_or_else(|| not_found_error(&path))?.to_vec();
                 check_size(&path, bytes.len() as u64, cap)?;
                 Ok(bytes)
             }
@@ -59,7 +59,7 @@ impl SkillFolder {
     pub fn files(&self) -> Result<Vec<String>> {
         match self {
             Self::Disk(folder) => regular_files(folder, "", MAX_LISTED_DEPTH),
-            Self::Builtin(shipped) => Ok(shipped.files.iter().map(|(path, _)| (*path).to_owned()).collect()),
+            Self::Builtin(builtin) => Ok(builtin.files.iter().map(|(path, _)| (*path).to_owned()).collect()),
         }
     }
 
@@ -90,10 +90,10 @@ impl SkillFolder {
                 Ok(Vec::new())
             }
             Self::Disk(folder) => regular_files(folder, subfolder, depth),
-            Self::Builtin(shipped) => {
+            Self::Builtin(builtin) => {
                 let is_below =
                     |path: &&str| path.strip_prefix(subfolder).is_some_and(|rest| rest.starts_with('/'));
-                let paths = shipped.files.iter().map(|(path, _)| *path);
+                let paths = builtin.files.iter().map(|(path, _)| *path);
                 Ok(paths.filter(is_below).map(str::to_owned).collect())
             }
         }

@@ -1,4 +1,4 @@
-//! `allowed-tools`: the space string of the specification, and the comma string and list that clients take.
+//! `allowed-tools`: a line separated by spaces, as specified, or the line with commas and the list that clients also accept.
 
 use super::yaml::{Entry, Node, Value};
 use crate::skill::diagnostic_sink::DiagnosticSink;
@@ -6,7 +6,7 @@ use crate::skill::lint;
 
 const HELP: &str = "write one line with spaces: `allowed-tools: Read Bash(git add:*)`";
 
-/// The tools in the order given, each once as written.
+/// The tools, as written and in written order.
 pub(super) fn read(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Vec<String> {
     let Some(Entry { node, .. }) = entry else { return Vec::new() };
     match &node.value {

@@ -1,42 +1,53 @@
-//! One thing to say about a `SKILL.md`: where it is, what is wrong, and the way out.
+//! A diagnostic about a `SKILL.md`, a contract or a plan: what is wrong, where, and how to fix it.
 
 use std::fmt;
 use std::ops::Range;
 
 use serde::Serialize;
 
-/// A finding in a `SKILL.md`.
+/// A diagnostic.
 ///
 /// Serialises as `{code, severity, line, column, message, help}`.
+///
+/// ```
+/// use metier::skill::{Profile, SkillLocation, parse};
+///
+/// let location = SkillLocation { directory: "greeting", file_name: "SKILL.md" };
+/// let parsed = parse(b"---\nname: Greeting\n---\n", location);
+/// assert!(!parsed.is_valid(Profile::Spec));
+/// for diagnostic in parsed.diagnostics(Profile::Spec) {
+///     println!("{}: {}", diagnostic.code, diagnostic.message);
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
     /// The stable code, one of [`RULES`](super::RULES).
     pub code: &'static str,
-    /// How much it matters under the profile it was asked for.
+    /// The severity under the profile that was used.
     pub severity: Severity,
     /// The line in the file, from 1.
     pub line: u32,
-    /// The column in characters, from 1; a byte order mark counts nothing.
+    /// The column in characters, from 1; a byte order mark is not counted.
     pub column: u32,
     /// One sentence: what is wrong.
     pub message: String,
-    /// The way out, where there is one to name.
+    /// How to fix it, where that is known.
     pub help: Option<String>,
-    /// The bytes of the file it is about, to point at; may be empty, never leaves the file.
+    /// The bytes of the file that it is about; may be empty, and always lies inside the file.
     #[serde(skip)]
     pub span: Range<usize>,
-    /// The skill does not load because of it.
+    /// Whether the skill does not load, or does not run, because of it.
     #[serde(skip)]
     pub blocks: bool,
 }
 
-/// How much a diagnostic matters.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information; nothing is wrong.
     Info,
-    /// Works here; other clients may differ.
+    /// It works here, but maybe not in other clients.
     Warning,
     /// The skill is not valid.
     Error,

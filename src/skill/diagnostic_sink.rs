@@ -1,4 +1,4 @@
-//! Diagnostics as they are gathered: byte spans in, lines and columns out.
+//! Collects diagnostics: takes byte spans and turns them into lines and columns.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -6,40 +6,39 @@ use std::ops::Range;
 use super::diagnostic::Diagnostic;
 use crate::skill::lint::{FINDINGS_LEFT_OUT, Rule};
 
-/// The findings about one text.
+/// The diagnostics of one text.
 pub(super) struct DiagnosticSink<'a> {
     text: &'a str,
     opening: Range<usize>,
     diagnostics: Vec<Diagnostic>,
-    /// Findings that are kept.
+    /// The maximum number of diagnostics that are kept.
     max: usize,
-    /// The last that was not, and how many were not.
+    /// The last diagnostic that was left out, and how many were.
     last_omitted: Option<Diagnostic>,
     omitted_count: usize,
-    /// Where lines begin, looked up when the first is asked for.
+    /// The offsets at which lines begin, computed at the first use.
     lines: OnceCell<Vec<usize>>,
 }
 
 impl<'a> DiagnosticSink<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        let (found, lines) = (Vec::new(), OnceCell::new());
         Self {
             text,
             opening: 0..0,
-            diagnostics: found,
+            diagnostics: Vec::new(),
             max: usize::MAX,
             last_omitted: None,
             omitted_count: 0,
-            lines,
+            lines: OnceCell::new(),
         }
     }
 
-    /// The same, of which so many findings are kept; the first that blocks, and the first error, are always among them.
-    pub(super) fn with_max(self, most: usize) -> Self {
-        Self { max: most, ..self }
+    /// Keeps at most `max` diagnostics. The first error and the first diagnostic that blocks are always kept.
+    pub(super) fn with_max(self, max: usize) -> Self {
+        Self { max, ..self }
     }
 
-    /// From here on, what is missing from the frontmatter is shown at its opening line.
+    /// Sets the span at which missing keys are reported: the opening line of the frontmatter.
     pub(super) fn set_opening(&mut self, opening: Range<usize>) {
         self.opening = opening;
     }
@@ -59,17 +58,17 @@ impl<'a> DiagnosticSink<'a> {
         &mut self.diagnostics[last]
     }
 
-    /// Whether nothing that was found matters as much.
+    /// Whether a diagnostic of this rule would be worse than all others so far.
     fn is_worse(&self, rule: &Rule) -> bool {
         !self.diagnostics.iter().any(|found| found.severity >= rule.severity && found.blocks >= rule.blocks)
     }
 
-    /// For what is not there at all.
+    /// Adds a diagnostic about something that is missing.
     pub(super) fn add_missing(&mut self, rule: &Rule, message: impl Into<String>) -> &mut Diagnostic {
         self.add(rule, &self.opening.clone(), message)
     }
 
-    /// The line a place is on, from 1.
+    /// The line of an offset, from 1.
     pub(super) fn line(&self, offset: usize) -> u32 {
         let begin = |text: &str| text.match_indices('\n').map(|(at, _)| at + 1).collect();
         let lines: &Vec<usize> = self.lines.get_or_init(|| begin(self.text));
@@ -87,7 +86,7 @@ impl<'a> DiagnosticSink<'a> {
 }
 
 impl Diagnostic {
-    /// A finding about these bytes of a file's text; what lies outside the text is cut off.
+    /// A diagnostic about these bytes of a file's text. The span is cut to the text.
     pub fn new(rule: &Rule, text: &str, span: &Range<usize>, message: impl Into<String>) -> Self {
         let span = clamp_span(text, span);
         let (line, column) = position(text, span.start);
@@ -95,7 +94,7 @@ impl Diagnostic {
         Self { code, severity, line, column, message: message.into(), help: None, span, blocks }
     }
 
-    /// Adds the way out.
+    /// Adds how to fix it.
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help(help);
         self
@@ -106,7 +105,7 @@ impl Diagnostic {
     }
 }
 
-/// The span cut to the text, on character boundaries.
+/// The span, cut to the text and to character boundaries.
 fn clamp_span(text: &str, span: &Range<usize>) -> Range<usize> {
     let start = text.floor_char_boundary(span.start);
     let end = text.ceil_char_boundary(span.end.clamp(start, text.len()));
@@ -122,7 +121,7 @@ fn position(text: &str, offset: usize) -> (u32, u32) {
     (saturating_u32(line), saturating_u32(column))
 }
 
-/// NUL, the other C0 controls but tab and line ends, DEL, and C1.
+/// The offset of the first control character (C0, DEL or C1) other than a tab or a line end.
 pub(super) fn find_control_character(text: &str) -> Option<usize> {
     text.find(|c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
 }

@@ -1,7 +1,7 @@
 //! Where the frontmatter of a `SKILL.md` begins and ends.
 //!
-//! A delimiter is a line that is exactly `---`, trailing whitespace aside, so neither a `---` inside a value nor a
-//! rule in the body can cut a description short.
+//! A delimiter is a line that is exactly `---`, apart from trailing whitespace. So neither a `---` inside a value nor a
+//! horizontal rule in the body ends the frontmatter.
 
 use std::ops::Range;
 
@@ -10,26 +10,26 @@ pub const MAX_FRONTMATTER: usize = 64 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// How much of a file its head takes, as far as the bytes read so far can tell.
+/// The length of a file's frontmatter, as far as the bytes read so far show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrontmatterLen {
-    /// The head is the first so many bytes, closing line included.
+    /// The frontmatter is this many bytes long, including its closing line.
     Complete(usize),
-    /// The closing line has not come yet. At the end of the file, [`parse`](super::parse) what there is.
+    /// The closing line has not been read yet. At the end of the file, [`parse`](super::parse) what was read.
     NeedMore,
-    /// The file does not start with frontmatter; [`parse`](super::parse) says so.
+    /// The file does not start with frontmatter; [`parse`](super::parse) reports it.
     NoFrontmatter,
-    /// The closing line is not within [`MAX_FRONTMATTER`] bytes; [`parse`](super::parse) says so.
+    /// The closing line is not within [`MAX_FRONTMATTER`] bytes; [`parse`](super::parse) reports it.
     TooLarge,
 }
 
-/// How many bytes of a file are byte order mark, blank lines and frontmatter, for those who read it in steps.
+/// The number of bytes that byte order mark, blank lines and frontmatter take, for callers that read a file in steps.
 pub fn frontmatter_len(partial: &[u8]) -> FrontmatterLen {
     match find_frontmatter(partial) {
         FrontmatterMatch::Found(found) if partial[..found.body_start].ends_with(b"\n") => {
             FrontmatterLen::Complete(found.body_start)
         }
-        // `---` may still go on to be `---x`.
+        // The line may continue as `---x`.
         FrontmatterMatch::Found(_) | FrontmatterMatch::Unclosed(_) => FrontmatterLen::NeedMore,
         FrontmatterMatch::Missing(line) if may_become_delimiter(&partial[line.clone()]) => {
             FrontmatterLen::NeedMore
@@ -53,13 +53,13 @@ pub(super) struct Frontmatter {
     pub(super) body_start: usize,
 }
 
-/// What looking for the delimiters found; ranges show where to point.
+/// The result of the search for the delimiters; the ranges are the spans of diagnostics.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FrontmatterMatch {
     Found(Frontmatter),
     /// The first line that is not blank is not a delimiter.
     Missing(Range<usize>),
-    /// An opening line and no closing one.
+    /// There is an opening line and no closing one.
     Unclosed(Range<usize>),
     TooLarge(Range<usize>),
 }
@@ -93,7 +93,7 @@ pub(super) fn find_frontmatter(source: &[u8]) -> FrontmatterMatch {
     }
 }
 
-/// The lines within the cap, each with its end.
+/// The lines within the first [`MAX_FRONTMATTER`] bytes, each with its line end.
 fn lines(source: &[u8], start: usize) -> impl Iterator<Item = Range<usize>> {
     let capped = &source[..source.len().min(MAX_FRONTMATTER)];
     capped[start..].split_inclusive(|&byte| byte == b'\n').scan(start, |offset, line| {
@@ -111,7 +111,7 @@ fn is_delimiter(line: &[u8]) -> bool {
     line.trim_ascii_end() == b"---"
 }
 
-/// A line without its end yet, that may grow into a delimiter.
+/// Whether an incomplete line may still become a delimiter.
 fn may_become_delimiter(line: &[u8]) -> bool {
     b"---".starts_with(line) || BYTE_ORDER_MARK.starts_with(line)
 }

@@ -1,16 +1,15 @@
-//! Every fault the parser can find: one row each, with its stable code.
+//! The rules that the parser checks: one row each, with a stable code.
 
 use super::diagnostic::Severity::{self, Error, Info, Warning};
 
-/// What a diagnostic of one code means, and what it costs the skill.
+/// What a diagnostic with this code means, and what follows from it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The stable name, such as `name-too-long`.
     pub code: &'static str,
-    /// How the specification's own profile judges it.
+    /// Its severity under the profile `spec`.
     pub severity: Severity,
-    /// A skill with this fault in its `SKILL.md` does not load, however lenient the client; with this fault in its contract it
-    /// does not run.
+    /// Whether a skill does not load if this is found in its `SKILL.md`, and does not run if it is found in its contract.
     pub blocks: bool,
     /// One sentence for the list of codes.
     pub meaning: &'static str,
@@ -98,6 +97,7 @@ rules! {
     SCHEMA_INVALID = "schema-invalid", Error, BLOCKS, "The inputs or outputs are no JSON Schema.";
     SCHEMA_REFERENCE = "schema-reference", Error, BLOCKS, "A reference leaves the schema, leads nowhere or in a circle.";
     SCHEMA_TOO_LARGE = "schema-too-large", Error, BLOCKS, "A schema is too large or too deep to check values with.";
+    SCHEMA_UNCHECKED = "schema-unchecked", Error, BLOCKS, "A schema needs the feature json-schema, which this build lacks.";
     DEFAULT_INVALID = "default-invalid", Error, BLOCKS, "A default breaks the contract it belongs to.";
     EXAMPLE_INVALID = "example-invalid", Error, LOADS, "An example breaks the contract it belongs to.";
     ENTRYPOINT_OUTSIDE = "entrypoint-outside", Error, BLOCKS, "An entrypoint is no path in the skill's folder.";

@@ -1,4 +1,4 @@
-//! What a skill says about itself, once its frontmatter is a map.
+//! The frontmatter of a skill as typed fields.
 
 use serde_json::{Map, Value as Json};
 
@@ -11,17 +11,17 @@ use crate::skill::{allowed_tools, metadata, name, runtime, text_fields, version}
 /// The frontmatter of a skill that loads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// The name in Unicode NFKC; the directory's when the frontmatter has none.
+    /// The name in Unicode NFKC; the directory's name if the frontmatter has none.
     pub name: String,
     /// What the skill does and when to use it; trimmed, never empty.
     pub description: String,
     /// The licence's name or file.
     pub license: Option<String>,
-    /// What the skill needs around it, as free text.
+    /// What the skill requires of its environment, as free text.
     pub compatibility: Option<String>,
-    /// Clients' own data: a string of the source text for each scalar, lists and maps of such strings otherwise.
+    /// Data of clients. Each scalar is a string with its source text, inside lists and maps as well.
     pub metadata: Map<String, Json>,
-    /// The tools the skill asks for, one entry each, as written.
+    /// The tools that the skill requests, one entry each, as written.
     pub allowed_tools: Vec<String>,
     /// `runtime`, at top level or under `metadata`, as written.
     pub runtime: Option<String>,
@@ -31,11 +31,11 @@ pub struct Manifest {
     pub unknown: Vec<UnknownKey>,
     /// Where the body starts, in bytes of the file.
     pub body_offset: usize,
-    /// The lines of what a contract may name as well.
+    /// The lines of the values that a contract may also name.
     pub(crate) lines: ManifestLines,
 }
 
-/// The lines of a file that some of its values stand on, from 1; nothing for what is not there.
+/// The lines of some values of a file, from 1; `None` for a value that is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ManifestLines {
     pub(crate) name: Option<u32>,
@@ -52,13 +52,13 @@ impl Manifest {
         self.lines.runtime
     }
 
-    /// `metadata.entrypoint`: the script that runs when nobody names one.
+    /// `metadata.entrypoint`: the script that runs when the caller names none.
     pub fn entrypoint(&self) -> Option<&str> {
         self.metadata.get("entrypoint").and_then(Json::as_str).map(str::trim).filter(|path| !path.is_empty())
     }
 }
 
-/// The manifest, or nothing when there is no description to offer the skill with.
+/// The manifest; `None` without a description, since no model could choose the skill then.
 pub(super) fn read(
     entries: &[Entry],
     directory: &str,

@@ -1,4 +1,4 @@
-//! `metadata`: the map the specification leaves to clients.
+//! `metadata`: a map whose keys the specification leaves to clients.
 
 use serde_json::{Map, Value as Json};
 
@@ -6,7 +6,7 @@ use super::yaml::{Entry, Node, Value};
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
 
-/// The entries of the metadata map; none when it is absent or something else.
+/// The entries of the metadata map; empty if it is absent or no map.
 pub(super) fn entries<'a>(entry: Option<&'a Entry>, report: &mut DiagnosticSink<'_>) -> &'a [Entry] {
     let Some(Entry { node, .. }) = entry else { return &[] };
     match &node.value {
@@ -20,7 +20,7 @@ pub(super) fn entries<'a>(entry: Option<&'a Entry>, report: &mut DiagnosticSink<
     }
 }
 
-/// Scalars as the text they were written with, lists and maps as they are.
+/// The metadata as JSON, each scalar as a string with its source text.
 pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Map<String, Json> {
     let nested: Vec<_> = entries.iter().filter(|entry| entry.node.text().is_none()).collect();
     if let Some(first) = nested.first() {
@@ -33,7 +33,7 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Map<St
     entries.iter().map(|entry| (entry.key.clone(), string_json(&entry.node))).collect()
 }
 
-/// A node as JSON, every scalar a string of its source text.
+/// A node as JSON, each scalar as a string with its source text.
 pub(super) fn string_json(node: &Node) -> Json {
     match &node.value {
         Value::Scalar(text) => Json::String(text.clone()),

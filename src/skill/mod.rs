@@ -1,9 +1,8 @@
-//! A skill as text: `SKILL.md` in, manifest and diagnostics out; `skill.yaml` in, [`contract`] and diagnostics out. Nothing
-//! here touches the disk.
+//! Parses the text of a `SKILL.md` to a [`Manifest`] and the text of a `skill.yaml` to a [`Contract`], each with
+//! [`Diagnostic`]s. Nothing here accesses the disk.
 //!
-//! One parse gives everything: what the skill says about itself ([`Manifest`]), what is wrong with it
-//! ([`Diagnostic`]), and two verdicts. [`ParsedSkill::is_valid`] is the specification's, as a [`Profile`] reads it;
-//! [`ParsedSkill::is_loadable`] is the lenient one clients are advised to use, so that a cosmetic fault never hides a skill.
+//! A skill gets two verdicts. [`ParsedSkill::is_valid`] applies the specification, as a [`Profile`] reads it.
+//! [`ParsedSkill::is_loadable`] is lenient, as clients are advised to be, so that a cosmetic error never hides a skill.
 
 mod allowed_tools;
 pub mod contract;
@@ -11,6 +10,7 @@ mod diagnostic;
 mod diagnostic_sink;
 mod frontmatter;
 pub(crate) mod lint;
+mod location;
 mod manifest;
 mod metadata;
 mod name;
@@ -28,11 +28,16 @@ pub(crate) mod yaml;
 mod tests;
 
 pub use self::lint::{RULES, Rule};
-pub use self::parse::{LoadedSkill, ParsedSkill, SkillLocation, load, parse};
+pub use self::location::SkillLocation;
+#[doc(hidden)]
+pub use self::parse::{LoadedSkill, load};
+pub use self::parse::{ParsedSkill, parse};
 pub use self::unknown_keys::{KeyClass, UnknownKey};
 pub use contract::{Contract, ParsedContract, Schema};
 pub use diagnostic::{Diagnostic, Severity};
+#[doc(hidden)]
 pub use frontmatter::{FrontmatterLen, MAX_FRONTMATTER, frontmatter_len};
 pub use manifest::Manifest;
 pub use name::suggested_name;
 pub use profile::{Profile, UnknownProfile};
+pub(crate) use version::parse_version_range;

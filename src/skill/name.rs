@@ -1,4 +1,4 @@
-//! A skill's name: 1 to 64 lowercase letters, digits and hyphens, the directory's own.
+//! A skill's name: 1 to 64 lowercase letters, digits and hyphens, equal to the directory's name.
 //!
 //! Names are compared and kept in Unicode NFKC, so `café` is one name however it was typed.
 
@@ -11,10 +11,10 @@ use crate::skill::lint::Rule;
 
 const MAX_CHARS: usize = 64;
 
-/// A fault of a name and the sentence for it.
+/// The rule that a name breaks, and the message.
 pub(super) type NameProblem = (&'static Rule, String);
 
-/// The skill's name; the directory's stands in where there is none to read.
+/// The skill's name; the directory's name if there is no readable one.
 pub(super) fn read(entry: Option<&Entry>, directory: &str, report: &mut DiagnosticSink<'_>) -> String {
     let Some(Entry { node, .. }) = entry else {
         let message = "Missing required field in frontmatter: name";
@@ -27,7 +27,7 @@ pub(super) fn read(entry: Option<&Entry>, directory: &str, report: &mut Diagnost
     }
 }
 
-/// The name as identity: trimmed, NFKC.
+/// The name in the form in which names are compared: trimmed, in NFKC.
 pub(super) fn normalise(name: &str) -> String {
     name.trim().nfkc().collect()
 }
@@ -62,7 +62,7 @@ pub(super) fn name_problems(name: &str, is_allowed: fn(char) -> bool) -> Vec<Nam
     checks.into_iter().filter_map(|(wrong, fault)| wrong.then_some(fault)).collect()
 }
 
-/// Whether a normalised name is another than the directory's.
+/// The problem of a normalised name that differs from the directory's.
 pub(super) fn directory_mismatch(name: &str, directory: &str) -> Option<NameProblem> {
     let expected: String = directory.nfkc().collect();
     let message = || format!("directory name `{directory}` must match skill name `{name}`");
@@ -104,12 +104,12 @@ fn check_name(raw: &str, node: &Node, directory: &str, report: &mut DiagnosticSi
     name
 }
 
-/// "Unicode lowercase alphanumeric", with the vowel signs that Indic and Thai words cannot be spelt without.
+/// "Unicode lowercase alphanumeric", and the vowel signs that words in Indic scripts and Thai need.
 fn is_letter_or_digit(c: char) -> bool {
     c.is_alphanumeric() || unicode_normalization::char::is_combining_mark(c)
 }
 
-/// The nearest name that is allowed; nothing when the name is fine, or holds no letter or digit.
+/// The nearest allowed name; `None` if the name is allowed already, or has no letter or digit.
 pub fn suggested_name(name: &str) -> Option<String> {
     let lowered = name.to_lowercase();
     let words = lowered.split(|c: char| !is_letter_or_digit(c)).filter(|word| !word.is_empty());

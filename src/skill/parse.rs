@@ -1,9 +1,10 @@
-//! A `SKILL.md` read once: its manifest, its diagnostics, and the verdicts.
+//! Parses a `SKILL.md` to its manifest, its diagnostics and the verdicts.
 
 use std::ops::Range;
 
 use super::diagnostic::{Diagnostic, Severity};
 use super::frontmatter::{self, Frontmatter, FrontmatterMatch, MAX_FRONTMATTER};
+use super::location::SkillLocation;
 use super::manifest::{self, Manifest};
 use super::profile::Profile;
 use super::yaml::{self, Tree, Value, YamlError};
@@ -11,21 +12,12 @@ use super::{repair, skills_ref};
 use crate::skill::diagnostic_sink::{DiagnosticSink, find_control_character};
 use crate::skill::lint;
 
-/// Where a `SKILL.md` lies, as far as the rules look at it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SkillLocation<'a> {
-    /// The name of the skill's folder; a caller given `.` finds out the real one first.
-    pub directory: &'a str,
-    /// The name of the file, `SKILL.md` as a rule.
-    pub file_name: &'a str,
-}
-
-/// What a `SKILL.md` says and what is wrong with it.
+/// A parsed `SKILL.md`.
 #[derive(Debug, Clone)]
 pub struct ParsedSkill {
-    /// What the skill says about itself; there exactly when the skill loads.
+    /// The frontmatter; present exactly when the skill loads.
     pub manifest: Option<Manifest>,
-    /// What the specification's profile finds, in the file's order as far as that is known.
+    /// The diagnostics under the profile `spec`, in the order of the file as far as that is known.
     pub diagnostics: Vec<Diagnostic>,
     skills_ref_diagnostics: Vec<Diagnostic>,
 }
@@ -36,13 +28,13 @@ impl ParsedSkill {
         self.diagnostics_of(profile).iter().all(|diagnostic| diagnostic.severity < Severity::Error)
     }
 
-    /// Whether a lenient client loads the skill: a description is there and the YAML can be read, if need be after
-    /// quoting values. Everything else only warns.
+    /// Whether a lenient client loads the skill: it has a description, and its YAML can be read, perhaps only after quotes
+    /// were added. Everything else is only a warning.
     pub fn is_loadable(&self) -> bool {
         self.manifest.is_some()
     }
 
-    /// What the profile has to say. An [error](Severity::Error) among it is what makes the skill invalid.
+    /// The diagnostics under a profile. An [error](Severity::Error) among them makes the skill invalid.
     pub fn diagnostics(&self, profile: Profile) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics_of(profile).iter()
     }
@@ -55,18 +47,18 @@ impl ParsedSkill {
     }
 }
 
-/// What loading a skill takes of its `SKILL.md`: no verdicts but this one.
+/// A `SKILL.md` parsed only to load the skill, without the verdict of other profiles.
 #[derive(Debug, Clone)]
 pub struct LoadedSkill {
-    /// What the skill says about itself; there exactly when the skill loads.
+    /// The frontmatter; present exactly when the skill loads.
     pub manifest: Option<Manifest>,
-    /// What the specification's profile finds.
+    /// The diagnostics under the profile `spec`.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Parses a `SKILL.md`: the whole file, or at least its head as [`frontmatter_len`](super::frontmatter_len) measures it.
+/// Parses a `SKILL.md`: the whole file, or at least as much as [`frontmatter_len`](super::frontmatter_len) asks for.
 ///
-/// Never fails and never reads more than [`MAX_FRONTMATTER`] bytes of frontmatter; hostile text ends in a diagnostic.
+/// Never fails and never reads more than [`MAX_FRONTMATTER`] bytes of frontmatter; hostile text results in a diagnostic.
 pub fn parse(source: &[u8], place: SkillLocation<'_>) -> ParsedSkill {
     let Examination { text, reading, diagnostics } = examine(source, place);
     let (manifest, reference) = match reading {
@@ -81,14 +73,14 @@ pub fn parse(source: &[u8], place: SkillLocation<'_>) -> ParsedSkill {
     ParsedSkill { manifest, diagnostics, skills_ref_diagnostics: reference }
 }
 
-/// As [`parse`], for those who load a skill and hold it against no other profile.
+/// Like [`parse`], without the verdict of other profiles.
 pub fn load(source: &[u8], place: SkillLocation<'_>) -> LoadedSkill {
     let Examination { reading, diagnostics, .. } = examine(source, place);
     let manifest = if let ParseProgress::Yaml(yaml) = reading { yaml.manifest } else { None };
     LoadedSkill { manifest, diagnostics }
 }
 
-/// A `SKILL.md` with everything said that the specification has to say.
+/// A `SKILL.md` checked under the profile `spec`.
 struct Examination<'a> {
     text: &'a str,
     reading: ParseProgress,
@@ -128,17 +120,17 @@ fn examine<'a>(source: &'a [u8], place: SkillLocation<'_>) -> Examination<'a> {
     Examination { text, reading, diagnostics: report.finish() }
 }
 
-/// How far reading went.
+/// How far parsing went.
 enum ParseProgress {
-    /// No validator can say more.
+    /// The file cannot be read as text, so no other profile can check it either.
     Rejected,
-    /// No YAML between delimiters; the reference may look for it elsewhere.
+    /// There is no YAML between delimiters; the reference validator may find some elsewhere.
     NoYaml,
-    /// To the end.
+    /// There is YAML.
     Yaml(Box<ParsedYaml>),
 }
 
-/// The YAML between the delimiters as it stands, and the manifest it gave, perhaps after repair.
+/// The YAML between the delimiters as written, and the manifest, perhaps of the repaired text.
 struct ParsedYaml {
     range: Range<usize>,
     tree: Result<Tree, YamlError>,
@@ -189,10 +181,10 @@ fn read_tree(
     }
 }
 
-/// The faults that quotes may mend: plain text is often taken for flow style.
+/// The errors that quotes may fix: plain text is often read as flow style.
 const REPAIRABLE: [lint::Rule; 2] = [lint::YAML_INVALID, lint::YAML_KEY_NOT_TEXT];
 
-/// A second try with quotes around the values that are not YAML; says what became of it.
+/// Tries again with quotes around the values that are not YAML, and reports the result.
 fn repair_yaml(
     text: &str,
     yaml: &Range<usize>,
@@ -227,7 +219,7 @@ fn check_file_name(file: &str, report: &mut DiagnosticSink<'_>) {
     report.add(rule, &(0..0), format!("the file is called `{file}`")).help("rename it to `SKILL.md`");
 }
 
-/// What is odd around the frontmatter, and costs nothing here.
+/// Warns about what stands around the frontmatter.
 fn lint_surroundings(text: &str, found: &Frontmatter, report: &mut DiagnosticSink<'_>) {
     if found.has_byte_order_mark {
         let message = "the file starts with a byte order mark";
@@ -253,7 +245,7 @@ fn report_encoding(source: &[u8], at: usize, report: &mut DiagnosticSink<'_>) {
     report.add(&lint::NOT_UTF8, &(at..at), message).help("save it as UTF-8");
 }
 
-/// The text up to the first byte that is not UTF-8, and no further than a head may reach.
+/// The text up to the first byte that is not UTF-8, and at most [`MAX_FRONTMATTER`] bytes if the frontmatter is too large.
 fn utf8_prefix<'a>(source: &'a [u8], cut: &FrontmatterMatch) -> &'a str {
     let reach = if matches!(cut, FrontmatterMatch::TooLarge(_)) { MAX_FRONTMATTER } else { source.len() };
     let within = &source[..source.len().min(reach)];

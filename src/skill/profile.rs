@@ -1,4 +1,4 @@
-//! Whose verdict is asked for.
+//! The readings of the specification that a skill can be checked under.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,13 +9,13 @@ pub enum Profile {
     /// The specification's text: ordinary YAML 1.2, unknown keys only warn.
     #[default]
     Spec,
-    /// The reference validator, `skills-ref`, with its strict YAML subset and its quirks.
+    /// The reference validator, `skills-ref`, with its strict subset of YAML and its own rules.
     SkillsRef,
 }
 
 const NAMES: [(&str, Profile); 2] = [("spec", Profile::Spec), ("skills-ref", Profile::SkillsRef)];
 
-/// A profile nobody knows.
+/// The error for a name that is no profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownProfile(String);
 

@@ -1,13 +1,13 @@
-//! The one repair the client guidance asks for: quotes around values YAML cannot take as they stand.
+//! The only repair that the guide for clients asks for: quotes around values that are not YAML without them.
 //!
-//! `description: Use when: a PDF …` is not YAML, and common. Only quotes are inserted, so every place in the repaired
-//! text has a place in the original.
+//! `description: Use when: a PDF …` is common and not YAML. Only quotes are inserted, so every position in the
+//! repaired text has one in the original.
 
 use std::ops::Range;
 
 use super::yaml::{self, Style, Value};
 
-/// A text with quotes put in.
+/// A text with quotes inserted.
 pub(super) struct RepairedYaml {
     pub(super) text: String,
     /// Where a quote was inserted, in bytes of the repaired text, ascending.
@@ -15,13 +15,13 @@ pub(super) struct RepairedYaml {
 }
 
 impl RepairedYaml {
-    /// The place in the original text of a place in the repaired one.
+    /// The offset in the original text for an offset in the repaired one.
     pub(super) fn original_offset(&self, offset: usize) -> usize {
         offset - self.inserted_quotes.partition_point(|&quote| quote < offset)
     }
 }
 
-/// The text with single quotes around each `key: value` whose value is no YAML by itself; nothing when there is none.
+/// The text with single quotes around each `key: value` whose value is no YAML by itself; `None` if there is no such value.
 pub(super) fn quote_values(text: &str) -> Option<RepairedYaml> {
     let mut repaired =
         RepairedYaml { text: String::with_capacity(text.len() + 16), inserted_quotes: Vec::new() };

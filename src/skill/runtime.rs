@@ -1,10 +1,10 @@
-//! `runtime`: which language the skill's script is in, at top level or under `metadata`.
+//! `runtime`: the language of the skill's script, at top level or under `metadata`.
 
 use super::yaml::Entry;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
 
-/// The runtime named; where the two places differ, the top level counts and the difference is an error.
+/// The declared runtime. If both keys are there and differ, that is an error, and the one at top level counts.
 pub(super) fn read(
     top: Option<&Entry>,
     nested: Option<&Entry>,

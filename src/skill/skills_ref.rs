@@ -1,7 +1,7 @@
-//! The verdict of the reference validator, quirks included.
+//! The verdict of the reference validator, bugs included.
 //!
-//! It cuts at the first `---` after the opening one, wherever that stands; reads the strict subset of YAML that
-//! `strictyaml` takes; and refuses every key outside the specification.
+//! It ends the frontmatter at the first `---` after the opening one, wherever that is; it accepts only the subset of YAML that
+//! `strictyaml` accepts; and it refuses every key outside the specification.
 
 mod strict;
 
@@ -13,18 +13,18 @@ use super::name::{self, normalise};
 use super::yaml::{self, Entry, Node, Tree, Value, YamlError};
 use crate::skill::diagnostic_sink::{DiagnosticSink, find_control_character};
 use crate::skill::lint;
-use crate::skill::parse::SkillLocation;
+use crate::skill::location::SkillLocation;
 use crate::skill::text_fields::{MAX_COMPATIBILITY, MAX_DESCRIPTION};
 
 const FILES: [&str; 2] = ["SKILL.md", "skill.md"];
 const KEYS: [&str; 6] = ["allowed-tools", "compatibility", "description", "license", "metadata", "name"];
 
-/// YAML already parsed, and where it stood.
+/// YAML that is already parsed, and its span.
 type KnownYaml<'a> = (&'a Range<usize>, Result<&'a Tree, &'a YamlError>);
 
-/// The reference's errors; and, as warnings, what keeps the skill from loading here.
+/// The errors of the reference validator and, as warnings, what prevents the skill from loading here.
 ///
-/// `known` serves the usual case that the reference cuts at the same place.
+/// `known` is used if the reference finds the frontmatter at the same place, as it usually does.
 pub(super) fn check(
     text: &str,
     place: SkillLocation<'_>,
@@ -40,10 +40,12 @@ pub(super) fn check(
     }
     let mut found = report.finish();
     let blocking = spec.iter().filter(|diagnostic| diagnostic.blocks);
-    let unsaid: Vec<_> =
-        blocking.filter(|blocking| found.iter().all(|said| said.code != blocking.code)).collect();
+    let unreported: Vec<_> =
+        blocking.filter(|blocking| found.iter().all(|known| known.code != blocking.code)).collect();
     found.extend(
-        unsaid.into_iter().map(|diagnostic| Diagnostic { severity: Severity::Warning, ..diagnostic.clone() }),
+        unreported
+            .into_iter()
+            .map(|diagnostic| Diagnostic { severity: Severity::Warning, ..diagnostic.clone() }),
     );
     found
 }

@@ -8,7 +8,7 @@ use crate::skill::lint::Rule;
 pub(super) const MAX_DESCRIPTION: usize = 1024;
 pub(super) const MAX_COMPATIBILITY: usize = 500;
 
-/// The description, trimmed; nothing when the skill cannot be offered without one.
+/// The description, trimmed; `None` if it is missing, empty or no text.
 pub(super) fn description(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Option<String> {
     const HELP: &str = "say in a sentence what the skill does and when to use it";
     let Some(Entry { node, .. }) = entry else {

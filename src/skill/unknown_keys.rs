@@ -1,4 +1,4 @@
-//! Top-level keys outside the specification: whose they are, or what they were meant to be.
+//! Top-level keys outside the specification: extensions of clients, metadata at the wrong place, or typos.
 
 use serde_json::Value as Json;
 
@@ -7,12 +7,13 @@ use super::yaml::Entry;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
 use crate::skill::lint::Rule;
+use crate::suggestion::{closest, did_you_mean};
 
-/// The keys the specification has, and metier's `runtime`.
+/// The keys of the specification, and metier's `runtime`.
 pub(super) const KNOWN_KEYS: [&str; 7] =
     ["name", "description", "license", "compatibility", "metadata", "allowed-tools", "runtime"];
 
-/// How many unknown keys get a diagnostic of their own.
+/// The number of unknown keys that get a diagnostic each.
 const MAX_REPORTED: usize = 32;
 
 /// A top-level key outside the specification, kept as it was.
@@ -31,7 +32,7 @@ pub struct UnknownKey {
 pub enum KeyClass {
     /// An extension that these clients read.
     Extension(&'static str),
-    /// Something about the skill that `metadata` is for.
+    /// A property of the skill that belongs under `metadata`.
     BelongsInMetadata,
     /// A misspelt form of this key.
     Typo(&'static str),
@@ -39,7 +40,7 @@ pub enum KeyClass {
     Unknown,
 }
 
-/// Extensions and who reads them, from their documentation and sources.
+/// Extensions and the clients that read them, according to their documentation and sources.
 const EXTENSIONS: &[(&str, &str)] = &[
     ("advertise", "mux"),
     ("agent", "Claude Code"),
@@ -159,11 +160,9 @@ fn warn(entry: &Entry, report: &mut DiagnosticSink<'_>) {
             format!("`{key}` is not a key of the specification"),
             format!("move it under `metadata:` as `{key}`"),
         ),
-        KeyClass::Typo(meant) => (
-            &lint::KEY_TYPO,
-            format!("`{key}` is not a key of the specification"),
-            format!("did you mean `{meant}`?"),
-        ),
+        KeyClass::Typo(meant) => {
+            (&lint::KEY_TYPO, format!("`{key}` is not a key of the specification"), did_you_mean(meant))
+        }
         KeyClass::Unknown => (
             &lint::KEY_UNKNOWN,
             format!("`{key}` is not a key of the specification"),
@@ -177,7 +176,7 @@ fn classify(key: &str) -> KeyClass {
     if let Some(&(_, clients)) = EXTENSIONS.iter().find(|(extension, _)| *extension == key) {
         return KeyClass::Extension(clients);
     }
-    // Nothing longer is in the tables, or a typing slip away from what is.
+    // Longer keys are not in the tables, and are no typos of keys that are.
     if key.len() > 20 {
         return KeyClass::Unknown;
     }
@@ -185,43 +184,5 @@ fn classify(key: &str) -> KeyClass {
     if METADATA_KEYS.contains(&spelt.as_str()) {
         return KeyClass::BelongsInMetadata;
     }
-    closest_key(&spelt, &KNOWN_KEYS).map_or(KeyClass::Unknown, KeyClass::Typo)
-}
-
-/// The known key a typing slip away, if any.
-pub(super) fn closest_key<'a>(spelt: &str, known: &[&'a str]) -> Option<&'a str> {
-    let near = |known: &&&str| strsim::osa_distance(spelt, known) <= max_distance(known);
-    known.iter().filter(near).min_by_key(|known| strsim::osa_distance(spelt, known)).copied()
-}
-
-/// How many letters may be wrong: one in short keys, two in long ones.
-fn max_distance(known: &str) -> usize {
-    if known.len() < 6 { 1 } else { 2 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_told_apart() {
-        assert_eq!(classify("argument-hint"), KeyClass::Extension("Claude Code, VS Code and mux"));
-        assert_eq!(classify("version"), KeyClass::BelongsInMetadata);
-        assert_eq!(classify("frobnicate"), KeyClass::Unknown);
-    }
-
-    #[test]
-    fn typing_slips_are_recognised() {
-        for (typed, meant) in [
-            ("allowed_tools", "allowed-tools"),
-            ("allowedTools", "allowed-tools"),
-            ("Name", "name"),
-            ("descripton", "description"),
-            ("licence", "license"),
-            ("meta-data", "metadata"),
-        ] {
-            assert_eq!(classify(typed), KeyClass::Typo(meant), "{typed}");
-        }
-        assert_eq!(classify(&"n".repeat(60_000)), KeyClass::Unknown);
-    }
+    closest(key, KNOWN_KEYS).map_or(KeyClass::Unknown, KeyClass::Typo)
 }

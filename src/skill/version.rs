@@ -1,6 +1,6 @@
-//! `metadata.version` as a semantic version.
+//! Semantic versions: that of a skill, and ranges of them.
 
-use semver::Version;
+use semver::{Version, VersionReq};
 
 use super::yaml::Entry;
 use crate::skill::diagnostic_sink::DiagnosticSink;
@@ -8,7 +8,7 @@ use crate::skill::lint;
 
 const DEFAULT_VERSION: Version = Version::new(0, 0, 0);
 
-/// The version in the metadata; 0.0.0 when there is none or it cannot be read as one.
+/// The version in the metadata; 0.0.0 if it is absent or not a version.
 pub(super) fn read(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Version {
     let Some(Entry { node, .. }) = entry else { return DEFAULT_VERSION };
     let text = node.text().unwrap_or_default().trim();
@@ -33,6 +33,15 @@ fn complete_version(text: &str) -> Option<Version> {
         .find_map(|rest| Version::parse(&format!("{number}{rest}")).ok())
 }
 
+/// Parses a range of versions as in Cargo, such as `^1.2` or `>=1.2, <2`; spaces may stand for commas.
+pub(crate) fn parse_version_range(text: &str) -> Option<VersionReq> {
+    let with_commas = || {
+        let parts: Vec<&str> = text.split([' ', ',']).filter(|part| !part.is_empty()).collect();
+        VersionReq::parse(&parts.join(", "))
+    };
+    VersionReq::parse(text).or_else(|_| with_commas()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +53,15 @@ mod tests {
         assert_eq!(complete_version("v1.2.3"), Some(Version::new(1, 2, 3)));
         assert_eq!(complete_version("latest"), None);
         assert_eq!(complete_version(""), None);
+    }
+
+    #[test]
+    fn ranges_are_read_with_commas_or_blanks() {
+        let fits = |range: &str, version: &str| {
+            parse_version_range(range).unwrap().matches(&version.parse().unwrap())
+        };
+        assert!(fits(">=3.12.0", "3.12.0") && !fits(">=3.12.0", "3.11.9"));
+        assert!(fits(">=1.2 <2", "1.9.0") && !fits(">=1.2 <2", "2.0.0"));
+        assert!(parse_version_range("latest").is_none() && parse_version_range(">= x").is_none());
     }
 }

@@ -1,9 +1,9 @@
-//! YAML as a small tree that remembers where everything stood.
+//! YAML as a tree of nodes with their spans.
 //!
-//! Built over the events of `granit-parser`, because the tree has to keep what deserialising forgets: spans for
-//! diagnostics, the source text of scalars (`1.10`, `yes`, dates), and whether flow style, anchors or tags were used.
-//! Budgets apply while the tree grows: nesting is capped in the scanner, nodes and text on every node placed, and an
-//! alias is paid for in full before it is copied.
+//! It is built from the events of `granit-parser`, because deserializing would lose what diagnostics and verdicts need: spans,
+//! the source text of scalars (`1.10`, `yes`, dates), and whether flow style, anchors or tags were used. Limits apply while the
+//! tree is built: the scanner limits nesting, every added node counts against the limits of nodes and text, and an alias counts
+//! in full before it is copied.
 
 mod builder;
 mod core_schema;
@@ -16,14 +16,14 @@ use crate::skill::lint;
 use crate::skill::lint::Rule;
 use builder::Builder;
 
-/// How deeply lists and maps may be nested.
+/// The maximum depth of nested lists and maps.
 pub(super) const MAX_DEPTH: usize = 32;
-/// How many scalars, lists and maps there may be once aliases are copied out.
+/// The maximum number of scalars, lists and maps, after aliases are expanded.
 pub(super) const MAX_NODES: usize = 10_000;
-/// How many bytes of text there may be once aliases are copied out.
+/// The maximum number of bytes of text, after aliases are expanded.
 pub(super) const MAX_TEXT: usize = 256 * 1024;
 
-/// A value and where it stood, in bytes of the text it was parsed from.
+/// A value and its span, in bytes of the text it was parsed from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) span: Range<usize>,
@@ -63,13 +63,13 @@ pub(crate) struct Entry {
 /// One YAML document.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    /// Nothing when there were only comments and blanks.
+    /// `None` if there are only comments and blanks.
     pub(crate) root: Option<Node>,
-    /// The first anchor, alias or tag: legal, and refused by stricter parsers.
+    /// The first anchor, alias or tag, which stricter parsers refuse.
     pub(super) first_property: Option<Range<usize>>,
 }
 
-/// Why there is no tree.
+/// The error of a text that is no accepted YAML.
 #[derive(Debug)]
 pub(crate) struct YamlError {
     pub(crate) rule: &'static Rule,
@@ -91,7 +91,7 @@ pub(crate) fn parse(text: &str) -> Result<Tree, YamlError> {
     Ok(builder.finish())
 }
 
-/// The tree of a part of a larger text, its spans counted in the larger one.
+/// Parses a part of a larger text; the spans are those in the larger text.
 pub(super) fn parse_within(text: &str, part: &Range<usize>) -> Result<Tree, YamlError> {
     let place = |offset| part.start + offset;
     match parse(&text[part.clone()]) {
@@ -108,7 +108,7 @@ fn map_span(span: &Range<usize>, place: &impl Fn(usize) -> usize) -> Range<usize
 }
 
 impl Tree {
-    /// Every span moved by one rule.
+    /// Maps every span with this function.
     pub(super) fn relocate(&mut self, place: &impl Fn(usize) -> usize) {
         self.first_property = self.first_property.as_ref().map(|span| map_span(span, place));
         if let Some(root) = &mut self.root {
@@ -126,7 +126,7 @@ impl Node {
         }
     }
 
-    /// What YAML 1.2 reads as null: nothing, `~` or `null`, unquoted.
+    /// Whether YAML 1.2 reads it as null: it is empty, `~` or `null`, without quotes.
     pub(crate) fn is_null(&self) -> bool {
         self.style == Style::Plain && matches!(self.text(), Some("" | "~" | "null" | "Null" | "NULL"))
     }
@@ -140,7 +140,7 @@ impl Node {
         }
     }
 
-    /// How many values it holds, itself included, how many bytes of text, and how deep it goes.
+    /// The number of its values including itself, their bytes of text, and its depth.
     fn weight(&self) -> NodeWeight {
         match &self.value {
             Value::Scalar(text) => NodeWeight { nodes: 1, text: text.len(), depth: 0 },

@@ -1,4 +1,4 @@
-//! `api`: one table, shown as a list, as JSON, as a page and as definitions for editors.
+//! `api`: one table, printed as a list, as JSON, as a page and as definitions for editors.
 
 use metier::executor::{Script, SkillInput, SkillRuntime};
 use metier::host::{SkillContext, functions};
@@ -31,18 +31,18 @@ fn the_api_is_the_table_of_host_functions() {
 }
 
 #[test]
-fn the_reference_page_is_in_step_with_the_table() {
+fn the_reference_page_is_the_one_that_the_command_prints() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/host-api.md")).unwrap();
     assert!(page == api(&["--markdown"]), "write it again: cargo run -- api --markdown > docs/host-api.md");
 }
 
 #[test]
-fn the_definitions_for_luau_are_types_that_luau_reads_and_names_that_a_script_finds() {
-    let stub = api(&["--stub", "lua"]);
-    let declared: Vec<&str> = stub.lines().filter_map(|line| line.strip_prefix("declare ")).collect();
+fn the_definitions_for_luau_are_valid_types_and_names_that_exist() {
+    let definitions = api(&["--definitions", "lua"]);
+    let declared: Vec<&str> = definitions.lines().filter_map(|line| line.strip_prefix("declare ")).collect();
     let globals: Vec<String> =
         declared.iter().map(|line| line.split(':').next().unwrap().to_owned()).collect();
-    let members: Vec<String> = stub
+    let members: Vec<String> = definitions
         .lines()
         .filter_map(|line| line.strip_prefix("    ").filter(|line| !line.starts_with("---")))
         .map(|line| line.split(':').next().unwrap().to_owned())
@@ -55,29 +55,29 @@ fn the_definitions_for_luau_are_types_that_luau_reads_and_names_that_a_script_fi
         .map(|name| format!("assert({name} ~= nil, '{name}')\n"))
         .chain(members.iter().map(|name| format!("assert(type(ctx.{name}) == 'function', '{name}')\n")))
         .collect();
-    let types = stub.replace("declare ", "local ");
+    let types = definitions.replace("declare ", "local ");
     let script = Script {
-        skill: "stub".into(),
-        path: "stub.luau".into(),
+        skill: "definitions".into(),
+        path: "definitions.luau".into(),
         folder: None,
         source: format!("{checks}{types}\nreturn true").into_bytes().into(),
         function: None,
     };
-    let executor = metier::load(SkillRuntime::Lua, &script).unwrap();
-    let context = SkillContext::builder("stub").build();
+    let executor = metier::ScriptLoader::new().load(SkillRuntime::Lua, &script).unwrap();
+    let context = SkillContext::builder("definitions").build();
     let answer = executor.execute_with_context(SkillInput::default(), Some(&context)).unwrap();
     assert_eq!(answer.value, json!(true));
 }
 
 #[test]
-fn the_definitions_for_rhai_have_an_overload_for_every_call_that_will_do() {
-    let stub = api(&["--stub", "rhai"]);
-    assert!(stub.contains("\nmodule static;\n"));
+fn the_definitions_for_rhai_have_an_overload_for_every_number_of_arguments() {
+    let definitions = api(&["--definitions", "rhai"]);
+    assert!(definitions.contains("\nmodule static;\n"));
     for function in functions() {
         let least = function.params.iter().rposition(|param| param.required).map_or(0, |last| last + 1);
         for name in [function.name].iter().chain(function.aliases) {
             let start = format!("fn {name}(_: ctx");
-            let overloads = stub
+            let overloads = definitions
                 .lines()
                 .filter(|line| line.strip_prefix(&start).is_some_and(|rest| rest.starts_with([',', ')'])));
             assert_eq!(overloads.count(), function.params.len() - least + 1, "{name}");

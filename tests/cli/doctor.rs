@@ -1,4 +1,4 @@
-//! `metier doctor`: what there is, what is amiss, and the way out.
+//! `metier doctor`: what is supported, what is wrong, and the help.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -15,7 +15,7 @@ fn row<'a>(rows: &'a Value, key: &str, name: &str) -> &'a Value {
 }
 
 #[test]
-fn every_part_is_always_there() {
+fn every_key_is_always_present() {
     let diagnosis = diagnosis(&Project::new());
     let mut keys: Vec<&str> = diagnosis.as_object().unwrap().keys().map(String::as_str).collect();
     keys.sort_unstable();
@@ -43,15 +43,15 @@ fn every_part_is_always_there() {
 }
 
 #[test]
-fn the_sandbox_is_the_one_that_scripts_get() {
+fn the_sandbox_is_the_one_that_scripts_run_in() {
     let project = Project::new().shell("x", "true");
     let (diagnosis, outcome) = (diagnosis(&project), project.metier(&["run", "x", "--json"]).json());
     if cfg!(feature = "sandboxed") && cfg!(target_os = "linux") {
-        assert_eq!(diagnosis["sandbox"]["sandbox"], outcome["sandbox"]);
+        assert_eq!(diagnosis["sandbox"]["strongest"], outcome["sandbox"]);
         assert!(diagnosis["sandbox"]["landlock_abi"].as_u64().unwrap() >= 3, "{diagnosis}");
         assert_eq!((&diagnosis["ok"], &diagnosis["sandbox"]["reason"]), (&json!(true), &Value::Null));
-        let tier = outcome["sandbox"]["level"].as_str().unwrap();
-        assert_eq!(row(&diagnosis["sandbox_levels"], "name", tier)["available"], json!(true));
+        let level = outcome["sandbox"]["level"].as_str().unwrap();
+        assert_eq!(row(&diagnosis["sandbox_levels"], "name", level)["available"], json!(true));
     } else {
         assert_eq!((&diagnosis["ok"], &diagnosis["sandbox"]["landlock_abi"]), (&json!(false), &Value::Null));
         assert_eq!(project.metier(&["doctor"]).code, 1);
@@ -71,7 +71,7 @@ fn roots_are_counted_and_shadowed_and_broken_skills_are_named() {
     let root = |label: &str| row(&diagnosis["roots"], "label", label).clone();
     assert_eq!((&root(".metier")["skills"], &root(".metier")["problems"]), (&json!(1), &json!(1)));
     assert_eq!((&root(".agents")["skills"], &root(".agents")["exists"]), (&json!(2), &json!(true)));
-    assert!(row(&diagnosis["roots"], "scope", "shipped")["skills"].as_u64().unwrap() >= 3);
+    assert!(row(&diagnosis["roots"], "scope", "builtin")["skills"].as_u64().unwrap() >= 3);
     assert_eq!(
         diagnosis["shadowed"],
         json!([{"skill": "project/.agents:twice@0.0.0", "by": "project/.metier:twice@0.0.0"}])
@@ -81,21 +81,15 @@ fn roots_are_counted_and_shadowed_and_broken_skills_are_named() {
         findings.iter().find(|row| row["message"].as_str().unwrap().contains("broken/SKILL.md:1")).unwrap();
     assert_eq!(finding["severity"], "error");
     assert!(!finding["help"].as_str().unwrap().is_empty());
-    assert_eq!(
-        (answer.code, &diagnosis["ok"]),
-        (1, &json!(false)),
-        "what keeps a skill from running is an error"
-    );
+    assert_eq!((answer.code, &diagnosis["ok"]), (1, &json!(false)), "a skill that does not load is an error");
     let page = project.metier(&["doctor"]);
-    for words in
-        ["landlock", "python3", "(project/.agents): 2 skills", "twice@0.0.0 by", "inside the program"]
-    {
+    for words in ["landlock", "python3", "(project/.agents): 2 skills", "twice@0.0.0 by", "inside metier"] {
         assert!(page.stdout.contains(words), "{words}: {}", page.stdout);
     }
     assert!(page.code == 1 && page.stderr.contains("error: ") && page.stderr.contains("help: "), "{page:?}");
 }
 
-/// The answer of a doctor whose `PATH` is a folder with these programs, which no stranger put there.
+/// The answer of `doctor` if `PATH` is a folder outside of the project with these programs.
 fn with_programs(programs: &[(&str, &str)]) -> Answer {
     let (project, folder) = (Project::new(), tempfile::tempdir().unwrap());
     for (name, script) in programs {
@@ -108,7 +102,7 @@ fn with_programs(programs: &[(&str, &str)]) -> Answer {
 }
 
 #[test]
-fn interpreters_are_asked_their_version_and_believed_no_further() {
+fn the_version_that_an_interpreter_reports_is_not_trusted() {
     let answer = with_programs(&[
         ("python3", "echo 'Python 9.9'; /usr/bin/yes"),
         ("node", "printf '\\033[31mv1\\n'"),
@@ -120,14 +114,14 @@ fn interpreters_are_asked_their_version_and_believed_no_further() {
     assert_eq!(version("node"), json!("[31mv1"));
     assert_eq!(version("bash"), Value::Null);
     assert_eq!(version("ruby"), json!("/"), "neither variables of the user's nor the project");
-    // One that says it for ever is given up on.
+    // One whose output does not end is given up.
     assert_eq!(version("python3"), Value::Null);
     assert_eq!(row(&diagnosis["interpreters"], "command", "perl")["path"], Value::Null);
     assert_eq!(row(&diagnosis["interpreters"], "command", "ruby")["extensions"], json!(["rb"]));
 }
 
 #[test]
-fn what_most_scripts_need_and_is_missing_is_worth_a_word_and_no_more() {
+fn a_missing_common_interpreter_is_a_note() {
     let answer = with_programs(&[("bash", "echo bash 5")]);
     let diagnosis = answer.json();
     let notes: Vec<&str> =
@@ -137,6 +131,22 @@ fn what_most_scripts_need_and_is_missing_is_worth_a_word_and_no_more() {
     if cfg!(feature = "sandboxed") {
         assert_eq!(answer.code, 0, "{diagnosis}");
     }
+}
+
+#[test]
+fn skills_that_cannot_run_are_listed_with_the_reason() {
+    let project = Project::new()
+        .lua("fine", "return 1")
+        .skill(".metier/skills/instructions")
+        .file(".metier/skills/odd/SKILL.md", "---\nname: odd\ndescription: d\nruntime: cobol\n---\n")
+        .file(".metier/skills/odd/scripts/main.lua", "return 1");
+    let findings = diagnosis(&project)["findings"].take();
+    let messages = findings.as_array().unwrap().iter().map(|finding| finding["message"].as_str().unwrap());
+    let of_project: Vec<&str> = messages.filter(|message| message.starts_with("project/")).collect();
+    let [message] = of_project[..] else { panic!("{findings}") };
+    assert!(message.starts_with("project/.metier:odd@0.0.0 cannot run: "), "{message}");
+    let page = project.metier(&["doctor"]);
+    assert!(format!("{}{}", page.stdout, page.stderr).contains(message), "{page:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `metier run --explain`: what a run would reach is what it reaches.
+//! `metier run --explain`: what it shows is what a run reaches.
 
 use serde_json::{Value, json};
 
@@ -61,13 +61,13 @@ fn what_is_explained_is_what_a_script_finds() {
         let mut expected: Vec<String> = Vec::new();
         let is_there = |path: &&String| std::path::Path::new(path).exists();
         expected.extend(outside.iter().map(|path| format!("read {path}")));
-        let guarded =
+        let protected =
             plan["process"]["protected"].as_array().unwrap().iter().map(|path| path.as_str().unwrap());
-        let guarded: Vec<&str> =
-            guarded.filter(|_| plan["sandbox"]["protected_paths"] == json!(true)).collect();
+        let protected: Vec<&str> =
+            protected.filter(|_| plan["sandbox"]["protected_paths"] == json!(true)).collect();
         let is_written = |path: &String| {
             writes.iter().any(|write| path.starts_with(write.as_str()))
-                && !guarded.iter().any(|guarded| path.starts_with(guarded))
+                && !protected.iter().any(|protected| path.starts_with(protected))
         };
         let kept = reads.iter().chain(outside.iter().filter(is_there));
         let kept = kept.filter(|path| std::path::Path::new(path).is_dir() && !is_written(path));
@@ -118,7 +118,7 @@ fn nothing_of_the_skill_runs_and_nothing_is_left() {
 }
 
 #[test]
-fn functions_are_open_shut_or_open_in_part() {
+fn functions_are_allowed_denied_or_allowed_in_part() {
     let plan = explain(&project(), &["--allow", "write:out", "--allow", "tool:search"]);
     let function = |name: &str| {
         let of = plan["functions"].as_array().unwrap();
@@ -142,7 +142,7 @@ fn functions_are_open_shut_or_open_in_part() {
 }
 
 #[test]
-fn a_grant_for_what_is_not_there_opens_nothing_and_is_named() {
+fn a_grant_for_a_missing_path_is_reported() {
     let project = project();
     let plan = explain(&project, &["--allow", "write:new", "--allow", "write:out"]);
     assert_eq!(plan["process"]["missing"], json!(["new"]));
@@ -151,7 +151,7 @@ fn a_grant_for_what_is_not_there_opens_nothing_and_is_named() {
 }
 
 #[test]
-fn a_skill_with_a_worker_is_explained_as_that() {
+fn a_worker_is_explained() {
     let skill = "---\nname: x\ndescription: d\nmetadata:\n  worker: json-lines\n---\n";
     let project = project().file(".metier/skills/x/SKILL.md", skill);
     let plan = explain(&project, &[]);
@@ -167,7 +167,7 @@ fn a_skill_with_a_worker_is_explained_as_that() {
 }
 
 #[test]
-fn a_language_inside_is_explained_without_a_process() {
+fn an_in_process_language_is_explained_without_a_process() {
     let project = Project::new().lua("x", "return 1");
     let plan = explain(&project, &["--allow", "write"]);
     assert_eq!((&plan["runtime"], &plan["process"]), (&json!("lua"), &Value::Null));
@@ -178,7 +178,7 @@ fn a_language_inside_is_explained_without_a_process() {
 }
 
 #[test]
-fn without_a_sandbox_everything_is_within_reach_and_that_is_said() {
+fn a_process_without_a_sandbox_is_explained_as_unrestricted() {
     let project = project();
     let plan = explain(&project, &["--sandbox", "off"]);
     assert_eq!(plan["process"]["writes"], json!([{"path": "/", "why": "user"}]));
@@ -188,7 +188,7 @@ fn without_a_sandbox_everything_is_within_reach_and_that_is_said() {
 }
 
 #[test]
-fn a_run_that_would_not_start_is_told_with_its_reason_and_its_exit_code() {
+fn a_run_that_would_not_start_is_explained_with_its_reason_and_exit_code() {
     let project = Project::new()
         .skill(".metier/skills/x")
         .file(".metier/skills/x/scripts/main", "#!/usr/bin/env no-such-interpreter\n");
@@ -215,7 +215,7 @@ fn untrusted_names_are_shown_and_not_obeyed() {
 }
 
 #[test]
-fn the_limits_of_a_contract_are_explained_as_they_hold() {
+fn the_limits_of_a_contract_are_explained() {
     let limits = "limits: {timeout: 1s, memory: 8MB, output: 1KB}\n";
     let project = Project::new().lua("x", "return 1").file(".metier/skills/x/skill.yaml", limits);
     let (plan, outcome) = (explain(&project, &[]), project.metier(&["run", "x", "--json"]).json());
@@ -226,7 +226,7 @@ fn the_limits_of_a_contract_are_explained_as_they_hold() {
 }
 
 #[test]
-fn what_a_plan_calls_is_explained_with_it() {
+fn the_callees_of_a_plan_are_explained() {
     let plan = json!({"steps": [{"skill": "y"}, {"skill": "z"}]}).to_string();
     let head = |asks: &str| format!("---\nname: x\ndescription: d\nallowed-tools: {asks}\n---\n");
     let project = Project::new()
@@ -245,7 +245,7 @@ fn what_a_plan_calls_is_explained_with_it() {
         (&Value::Null, &json!("in-process"))
     );
     let page = project.metier(&["run", "x", "--explain", "--allow", "exec:unsandboxed"]).stdout;
-    assert!(!page.contains("none is needed") && page.contains("with all the rights of the user"), "{page}");
+    assert!(!page.contains("not needed") && page.contains("with all the rights of the user"), "{page}");
     let sandboxed = explain(&project, &[]);
     assert_eq!(
         sandboxed["sandbox"], sandboxed["callees"][0]["sandbox"],
@@ -260,7 +260,7 @@ fn what_a_plan_calls_is_explained_with_it() {
 }
 
 #[test]
-fn a_callee_that_would_not_start_is_told_with_its_reason() {
+fn a_callee_that_would_not_start_is_explained_with_its_reason() {
     let head = |name: &str, more: &str| format!("---\nname: {name}\ndescription: d\n{more}---\n");
     let steps = json!({"steps": [{"skill": "broken"}, {"skill": "kept"}, {"skill": "fine"}]}).to_string();
     let project = Project::new()
@@ -274,7 +274,7 @@ fn a_callee_that_would_not_start_is_told_with_its_reason() {
         .file(".metier/skills/contract/skill.yaml", "inputs: [");
     let grants = ["--allow", "skill:nobody", "--allow", "skill:contract"];
     let plan = explain(&project, &grants);
-    let told: Vec<(&str, &Value, bool)> = plan["callees"]
+    let explained: Vec<(&str, &Value, bool)> = plan["callees"]
         .as_array()
         .unwrap()
         .iter()
@@ -282,7 +282,7 @@ fn a_callee_that_would_not_start_is_told_with_its_reason() {
         .collect();
     let (skill, unknown) = (json!("invalid-skill"), json!("unknown-skill"));
     assert_eq!(
-        told,
+        explained,
         [
             ("project/.metier:broken@0.0.0", &skill, true),
             ("project/.metier:kept@0.0.0", &skill, true),
@@ -297,7 +297,7 @@ fn a_callee_that_would_not_start_is_told_with_its_reason() {
         "nobody can say what they reach"
     );
     let page = project.metier(&[&["run", "x", "--explain"], &grants[..]].concat()).stdout;
-    assert!(page.contains("cannot be told: not all that it calls would start"), "{page}");
+    assert!(page.contains("unknown: not every skill that it calls would start"), "{page}");
     assert!(page.contains("nobody: would not start: no skill"), "{page}");
-    assert!(!page.contains("none is needed"), "{page}");
+    assert!(!page.contains("not needed"), "{page}");
 }

@@ -28,7 +28,7 @@ fn failing_project() -> Project {
 
 #[test]
 fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_output() {
-    let house = failing_project();
+    let project = failing_project();
     for (args, code, kind) in [
         (&["raises"][..], 1, "script"),
         (&["reads"], 1, "io"),
@@ -61,7 +61,7 @@ fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_ou
         (&["long", "--output", "1KB"], 5, "output"),
         (&["floods", "--output", "1KB"], 5, "output"),
     ] {
-        let answer = house.metier(&[&["run", "--json", "--sandbox", "best-effort"], args].concat());
+        let answer = project.metier(&[&["run", "--json", "--sandbox", "best-effort"], args].concat());
         let outcome = answer.json();
         assert_shape(&outcome);
         assert_eq!((answer.code, &outcome["error"]["kind"]), (code, &json!(kind)), "{args:?}: {answer:?}");
@@ -70,7 +70,7 @@ fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_ou
         let message = outcome["error"]["message"].as_str().unwrap();
         assert!(!message.is_empty() && !message.contains("os error"), "{args:?}: {message}");
 
-        let plain = house.metier(&[&["run", "--sandbox", "best-effort"], args].concat());
+        let plain = project.metier(&[&["run", "--sandbox", "best-effort"], args].concat());
         assert_eq!((plain.code, plain.stdout.as_str()), (code, ""), "{args:?}: {plain:?}");
         assert!(plain.stderr.contains("error: "), "{args:?}: {plain:?}");
     }
@@ -78,70 +78,70 @@ fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_ou
 
 #[test]
 fn an_error_names_the_file_and_the_line() {
-    let house = failing_project();
+    let project = failing_project();
     for (skill, line) in [("raises", 2), ("syntax", 2), ("reads", 1)] {
-        let outcome = house.metier(&["run", skill, "--json"]).json();
+        let outcome = project.metier(&["run", skill, "--json"]).json();
         let expected = json!({"file": "scripts/main.lua", "line": line, "column": null});
         assert_eq!(outcome["error"]["location"], expected, "{skill}");
-        let said = house.metier(&["run", skill]).stderr;
+        let said = project.metier(&["run", skill]).stderr;
         assert!(said.contains(&format!("\n  --> scripts/main.lua:{line}\n")), "{said}");
     }
-    let outcome = house.metier(&["run", "broken", "--json"]).json();
+    let outcome = project.metier(&["run", "broken", "--json"]).json();
     assert_eq!(outcome["error"]["location"], json!({"file": "SKILL.md", "line": 1, "column": 1}));
 }
 
 #[test]
-fn what_a_process_wrote_survives_its_failure() {
-    let house = failing_project();
+fn the_output_of_a_process_that_fails_is_kept() {
+    let project = failing_project();
     for (skill, more, stdout) in [
         ("fails", &[][..], "out\n"),
         ("killed", &[], "out\n"),
         ("sleeps", &["--timeout", "400ms"], "begun\n"),
     ] {
         let args = [&["run", skill, "--sandbox", "best-effort"], more].concat();
-        let outcome = house.metier(&[&args[..], &["--json"]].concat()).json();
+        let outcome = project.metier(&[&args[..], &["--json"]].concat()).json();
         assert_eq!(outcome["process"]["stdout"], json!(stdout), "{skill}");
-        let plain = house.metier(&args);
+        let plain = project.metier(&args);
         assert!(plain.stdout.is_empty() && plain.stderr.contains(stdout), "{plain:?}");
     }
-    let outcome = house.metier(&["run", "fails", "--json", "--sandbox", "best-effort"]).json();
+    let outcome = project.metier(&["run", "fails", "--json", "--sandbox", "best-effort"]).json();
     assert_eq!(
         (&outcome["process"]["exit_code"], &outcome["process"]["stderr"]),
         (&json!(7), &json!("err\n"))
     );
     assert!(outcome["error"]["message"].as_str().unwrap().contains("exited with code 7: err"));
     let outcome =
-        house.metier(&["run", "floods", "--output", "10", "--json", "--sandbox", "best-effort"]).json();
+        project.metier(&["run", "floods", "--output", "10", "--json", "--sandbox", "best-effort"]).json();
     assert_eq!(outcome["process"]["stdout_truncated"], json!(true));
     assert_eq!(outcome["process"]["stdout"].as_str().unwrap().len(), 10);
 }
 
 #[test]
-fn a_misspelt_name_is_met_with_the_right_one() {
-    let house = failing_project();
+fn for_a_misspelled_name_the_right_one_is_suggested() {
+    let project = failing_project();
     for (args, help) in [
         (&["run", "riases"][..], "did you mean `raises`?"),
         (&["show", "Syntax"], "did you mean `syntax`?"),
         (&["run", "ok", "--tiemout", "5s"], "'--timeout'"),
         (&["lst"], "'list'"),
     ] {
-        let answer = house.metier(args);
+        let answer = project.metier(args);
         assert!(answer.stderr.contains(help), "{args:?}: {answer:?}");
     }
-    let outcome = house.metier(&["run", "riases", "--json"]).json();
+    let outcome = project.metier(&["run", "riases", "--json"]).json();
     assert_eq!(outcome["error"]["help"], json!("did you mean `raises`?"));
 }
 
 #[test]
-fn the_next_run_is_unharmed_by_a_failed_one() {
-    let house = failing_project();
-    house.metier(&["run", "eats", "--memory", "8MB"]);
-    assert_eq!(house.metier(&["run", "ok", "--input", "[1]", "--json"]).json()["value"], json!([1]));
+fn a_failed_run_does_not_affect_the_next() {
+    let project = failing_project();
+    project.metier(&["run", "eats", "--memory", "8MB"]);
+    assert_eq!(project.metier(&["run", "ok", "--input", "[1]", "--json"]).json()["value"], json!([1]));
 }
 
 #[test]
 fn every_command_that_answers_in_json_fails_in_the_shape_of_an_outcome() {
-    let house = failing_project();
+    let project = failing_project();
     for (args, code, kind, skill) in [
         (&["show", "nobody"][..], 3, "unknown-skill", "nobody"),
         (&["show", "broken"], 3, "invalid-skill", "broken"),
@@ -160,14 +160,14 @@ fn every_command_that_answers_in_json_fails_in_the_shape_of_an_outcome() {
         (&["doctor", "--project", "nowhere"], 2, "usage", ""),
         (&["run", "nobody", "--explain"], 3, "unknown-skill", "nobody"),
     ] {
-        let answer = house.metier(&[args, &["--json"]].concat());
+        let answer = project.metier(&[args, &["--json"]].concat());
         let outcome = answer.json();
         assert_shape(&outcome);
         assert_eq!((answer.code, &outcome["error"]["kind"]), (code, &json!(kind)), "{args:?}: {answer:?}");
         assert_eq!(outcome["skill"], skill, "{args:?}");
         assert!(!answer.stderr.contains("error"), "{args:?}: {answer:?}");
 
-        let plain = house.metier(args);
+        let plain = project.metier(args);
         assert_eq!((plain.code, plain.stdout.as_str()), (code, ""), "{args:?}: {plain:?}");
         assert!(plain.stderr.contains("error: "), "{args:?}: {plain:?}");
     }

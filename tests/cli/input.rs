@@ -46,7 +46,7 @@ fn input_comes_from_the_line_from_a_file_and_from_standard_input() {
 }
 
 #[test]
-fn standard_input_is_left_alone_unless_it_is_asked_for() {
+fn standard_input_is_not_read_unless_the_caller_says_so() {
     let project = echo();
     let mut command = project.command(&["run", "echo"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -56,35 +56,35 @@ fn standard_input_is_left_alone_unless_it_is_asked_for() {
 }
 
 #[test]
-fn large_inputs_arrive_whole() {
+fn large_inputs_arrive_complete() {
     let project = echo().file("in.json", format!("\"{}\"", "x".repeat(4 << 20)));
     let answer = project.metier(&["run", "echo", "--input", "@in.json"]);
     assert_eq!(answer.stdout.len(), (4 << 20) + 1);
 }
 
 #[test]
-fn what_is_no_json_is_refused_with_the_way_out() {
+fn invalid_json_is_refused_with_help() {
     let project = echo().file("bytes", b"\"\xff\"").file("empty", "").file("text", "hello");
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-    for (given, words) in [
-        ("hello", "text goes in quotes of its own"),
-        ("", "it is empty; give JSON such as {}"),
-        ("-", "standard input cannot be read as JSON"),
+    for (input, words) in [
+        ("hello", "a text needs JSON quotes"),
+        ("", "it is empty; pass JSON such as {}"),
+        ("-", "standard input is not valid JSON"),
         ("{} {}", "trailing characters"),
-        ("{\"a\": 1, \"a\": 2}", "the key \"a\" stands twice"),
+        ("{\"a\": 1, \"a\": 2}", "the key \"a\" occurs twice"),
         ("[99999999999999999999]", "the integer 99999999999999999999 does not fit"),
-        ("NaN", "--input cannot be read as JSON"),
-        (&deep, "may stand 127 deep"),
-        ("@text", "text cannot be read as JSON"),
+        ("NaN", "--input is not valid JSON"),
+        (&deep, "at most 127 levels deep"),
+        ("@text", "text is not valid JSON"),
         ("@empty", "it is empty"),
         ("@bytes", "failed to read bytes"),
         ("@nowhere", "failed to read nowhere: No such file or directory\n"),
         ("@.", "failed to read .: Is a directory\n"),
         ("@", "failed to read the file after @"),
-        ("@/dev/zero", "/dev/zero has more than the 268435456 bytes an input may have"),
+        ("@/dev/zero", "/dev/zero is larger than 268435456 bytes, the limit of an input"),
     ] {
-        let answer = project.metier(&["run", "echo", "--input", given]);
-        assert!(answer.code == 2 && answer.stderr.contains(words), "{given:.20}: {answer:?}");
+        let answer = project.metier(&["run", "echo", "--input", input]);
+        assert!(answer.code == 2 && answer.stderr.contains(words), "{input:.20}: {answer:?}");
         assert!(answer.stdout.is_empty() && answer.stderr.len() < 400);
     }
 }

@@ -1,4 +1,4 @@
-//! `list`, `show`, `catalog`, `api` and `completions`: what there is to know, as data.
+//! `list`, `show`, `catalog` and `completions`: information as data.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ pub fn keys(row: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn the_list_is_whole_with_a_broken_skill_in_it() {
+fn the_list_is_complete_with_a_broken_skill_in_it() {
     let answer = listed_project().metier(&["list", "--json"]);
     let rows = answer.json();
     assert_eq!(answer.code, 0);
@@ -62,7 +62,7 @@ fn the_list_is_whole_with_a_broken_skill_in_it() {
     let instructions = row(&rows, "project/.metier:instructions@0.0.0");
     assert_eq!((&instructions["runnable"], &instructions["runtime"]), (&json!(false), &json!(null)));
     assert!(instructions["reason"].as_str().unwrap().contains("no script to run"));
-    assert!(rows.as_array().unwrap().iter().any(|row| row["scope"] == json!("shipped")));
+    assert!(rows.as_array().unwrap().iter().any(|row| row["scope"] == json!("builtin")));
     assert!(
         !answer.stdout.contains("broken") && answer.stderr.contains("broken/SKILL.md:1:1: "),
         "{answer:?}"
@@ -70,7 +70,7 @@ fn the_list_is_whole_with_a_broken_skill_in_it() {
 }
 
 #[test]
-fn the_list_for_people_has_a_line_a_skill_and_no_colours_in_a_pipe() {
+fn the_list_has_a_line_for_each_skill_and_no_colours_in_a_pipe() {
     let answer = listed_project().metier(&["list"]);
     assert_eq!(answer.code, 0);
     assert!(
@@ -83,26 +83,26 @@ fn the_list_for_people_has_a_line_a_skill_and_no_colours_in_a_pipe() {
 
 #[test]
 fn other_clients_folders_are_read_on_request() {
-    let house = listed_project();
-    assert_eq!(house.metier(&["show", "extra"]).code, 3);
-    assert_eq!(house.metier(&["show", "extra", "--compat"]).code, 0);
+    let project = listed_project();
+    assert_eq!(project.metier(&["show", "extra"]).code, 3);
+    assert_eq!(project.metier(&["show", "extra", "--compat"]).code, 0);
 }
 
 #[test]
 fn a_skill_is_shown_by_its_plain_and_by_its_qualified_name() {
-    let house = listed_project();
+    let project = listed_project();
     for (name, qualified) in [
         ("counts", "project/.metier:counts@0.0.0"),
         ("project/.agents:counts@9.0.0", "project/.agents:counts@9.0.0"),
         ("counts@9.0.0", "project/.agents:counts@9.0.0"),
         (".agents:counts", "project/.agents:counts@9.0.0"),
-        ("shipped:word-count", "shipped/metier:word-count@1.0.0"),
+        ("builtin:word-count", "builtin/metier:word-count@1.0.0"),
     ] {
-        let shown = house.metier(&["show", name, "--json"]).json();
+        let shown = project.metier(&["show", name, "--json"]).json();
         assert!(ROW.iter().all(|key| shown.get(key).is_some()), "{shown}");
         assert_eq!(shown["qualified"], json!(qualified), "{name}");
     }
-    let page = house.metier(&["show", "counts@9.0.0"]).stdout;
+    let page = project.metier(&["show", "counts@9.0.0"]).stdout;
     assert!(page.contains("<b> & \"q\"") && page.ends_with("body\n"), "{page}");
 }
 
@@ -131,6 +131,37 @@ fn the_catalog_comes_as_a_list_as_json_and_as_xml_with_everything_escaped() {
 }
 
 #[test]
+fn the_catalog_leaves_out_what_cannot_run_unless_all_is_asked_for() {
+    let project = Project::new()
+        .lua("fine", "return 1")
+        .skill(".metier/skills/instructions")
+        .file(".metier/skills/odd/SKILL.md", "---\nname: odd\ndescription: d\nruntime: cobol\n---\n")
+        .file(".metier/skills/odd/scripts/main.lua", "return 1");
+    let names = |catalog: &Value| -> Vec<String> {
+        catalog.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let offered = project.metier(&["catalog", "--json"]).json();
+    assert!(names(&offered).contains(&"fine".into()), "{offered}");
+    assert!(names(&offered).contains(&"instructions".into()), "instructions need nothing to run: {offered}");
+    assert!(!names(&offered).contains(&"odd".into()), "{offered}");
+    for form in [&["catalog"][..], &["catalog", "--xml"]] {
+        assert!(!project.metier(form).stdout.contains("odd"), "{form:?}");
+    }
+
+    let all = project.metier(&["catalog", "--all", "--json"]).json();
+    let row = |name: &str| all.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+    assert_eq!(keys(row("odd")), ["description", "input_schema", "location", "name", "reason"]);
+    let reason = row("odd")["reason"].as_str().unwrap();
+    assert!(row("fine")["reason"].is_null() && row("instructions")["reason"].is_null(), "{all}");
+    let page = project.metier(&["catalog", "--all"]).stdout;
+    assert!(page.contains(&format!("- odd: d (cannot run: {reason})\n")), "{page}");
+    assert!(page.contains("- fine: d\n"), "{page}");
+    let listed = project.metier(&["list"]).stdout;
+    assert!(listed.lines().any(|line| line.starts_with("odd ") && line.contains("cannot run: ")), "{listed}");
+    assert_eq!(project.metier(&["catalog", "--all", "--xml"]).code, 2);
+}
+
+#[test]
 fn every_shell_has_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let answer = Project::new().metier(&["completions", shell]);
@@ -140,7 +171,7 @@ fn every_shell_has_completions() {
 }
 
 #[test]
-fn what_a_skill_asks_for_is_told_once() {
+fn each_requested_permission_is_shown_once() {
     let project = Project::new().lua("x", "return 1").file(
         ".metier/skills/x/SKILL.md",
         "---\nname: x\ndescription: d\nallowed-tools: write read write:out Read write\n---\n",
@@ -152,10 +183,10 @@ fn what_a_skill_asks_for_is_told_once() {
 }
 
 #[test]
-fn a_worker_nobody_speaks_to_is_told_before_a_run() {
+fn an_unknown_worker_protocol_is_reported_before_a_run() {
     let head = "---\nname: x\ndescription: d\nmetadata:\n  version: 1.0.0\n  worker: telepathy\n---\n";
     let project = Project::new().shell("x", "echo 1").file(".metier/skills/x/SKILL.md", head);
-    let sentence = "metadata.worker is \"telepathy\", and no worker speaks that";
+    let sentence = "invalid metadata.worker \"telepathy\"; expected json-lines";
     let listed = project.metier(&["list", "--json"]).json();
     let row = listed.as_array().unwrap().iter().find(|row| row["name"] == "x").unwrap();
     assert_eq!((&row["runnable"], &row["reason"]), (&false.into(), &sentence.into()));
@@ -168,4 +199,35 @@ fn a_worker_nobody_speaks_to_is_told_before_a_run() {
     let run = project.metier(&["run", "x"]);
     assert_eq!(run.code, 3, "{run:?}");
     assert!(run.stderr.contains("--> SKILL.md:6") && run.stderr.contains("json-lines"), "{run:?}");
+}
+
+#[test]
+fn a_folder_without_a_skill_md_is_named_with_what_it_lacks() {
+    let project =
+        Project::new().lua("x", "return 1").file(".metier/skills/half/skill.yaml", "description: d\n");
+    for args in [&["list"][..], &["list", "--json"], &["doctor"]] {
+        let answer = project.metier(args);
+        assert!(answer.stderr.contains("half: it has skill.yaml, but no SKILL.md"), "{args:?}: {answer:?}");
+        assert!(
+            answer.stderr.contains("help: add ") && answer.stderr.contains("half/SKILL.md"),
+            "{answer:?}"
+        );
+    }
+    let diagnosis = project.metier(&["doctor", "--json"]).json();
+    let problem = &diagnosis["problems"][0];
+    assert_eq!(problem["message"], "it has skill.yaml, but no SKILL.md, so it is no skill");
+    assert_eq!((&problem["severity"], &problem["skipped"]), (&json!("warning"), &json!(true)));
+    let answer = project.metier(&["run", "half"]);
+    assert!(answer.code == 3 && answer.stderr.contains("no SKILL.md"), "{answer:?}");
+}
+
+#[test]
+fn a_skill_is_run_by_a_range_of_versions() {
+    let version = "---\nname: x\ndescription: d\nmetadata: {version: 1.4.0}\n---\n";
+    let project = Project::new().lua("x", "return 1").file(".metier/skills/x/SKILL.md", version);
+    assert_eq!(project.metier(&["run", "x@^1"]).stdout.trim(), "1");
+    let answer = project.metier(&["run", "x@^2"]);
+    assert_eq!(answer.code, 3);
+    assert!(answer.stderr.contains("no skill `x` has a version that fits `^2`"), "{answer:?}");
+    assert!(answer.stderr.contains("there are project/.metier:x@1.4.0"), "{answer:?}");
 }

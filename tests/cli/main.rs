@@ -7,8 +7,10 @@ mod cli;
 #[path = "../support/not_run.rs"]
 mod not_run;
 
-mod addresses;
+mod address_space;
 mod api;
+mod builtin_plans;
+mod config_args;
 mod doctor;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod explain;
@@ -19,13 +21,11 @@ mod options;
 mod outcome;
 mod path;
 mod plans;
-mod providing;
 mod running;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod sandbox;
-mod shipped;
 mod stopping;
-mod strangers;
 mod streams;
 mod terminal;
 mod testing;
+mod untrusted;

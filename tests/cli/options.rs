@@ -32,7 +32,7 @@ fn a_product_has_folders_of_its_own() {
 }
 
 #[test]
-fn a_name_that_leads_out_is_no_product() {
+fn a_path_is_not_a_product() {
     for name in ["", "..", "../..", "a/b", "a\u{1b}[31m", "a b", "."] {
         let answer = Project::new().metier(&["list", "--product", name]);
         assert!(answer.code == 2 && answer.stdout.is_empty(), "{name:?}: {answer:?}");
@@ -41,7 +41,7 @@ fn a_name_that_leads_out_is_no_product() {
 }
 
 #[test]
-fn a_project_that_is_no_folder_is_the_callers_mistake() {
+fn a_project_that_is_not_a_folder_is_a_usage_error() {
     let project = Project::new().file("a", "");
     for command in [&["list"][..], &["catalog"], &["show", "x"], &["run", "x"], &["new", "x"]] {
         for (named, words) in [("nowhere", "No such file or directory"), ("a", "not a directory")] {
@@ -52,7 +52,7 @@ fn a_project_that_is_no_folder_is_the_callers_mistake() {
 }
 
 #[test]
-fn a_current_folder_that_is_gone_is_told() {
+fn a_removed_current_folder_is_reported() {
     let project = Project::new().file("gone/a", "");
     let script = "cd gone && rm -r ../gone && exec \"$0\" \"$@\"";
     for args in [&["list"][..], &["run", "word-count"], &["new", "x"]] {
@@ -60,13 +60,13 @@ fn a_current_folder_that_is_gone_is_told() {
         let mut command = std::process::Command::new("sh");
         command.args(["-c", script, env!("CARGO_BIN_EXE_metier")]).args(args).current_dir(project.path("."));
         let answer = super::cli::Answer::from(command.output().unwrap());
-        let told = answer.stderr.starts_with("error: failed to find the current folder");
-        assert!(answer.code == 1 && told, "{args:?}: {answer:?}");
+        let is_reported = answer.stderr.starts_with("error: failed to find the current folder");
+        assert!(answer.code == 1 && is_reported, "{args:?}: {answer:?}");
     }
 }
 
 #[test]
-fn a_user_without_a_home_is_served() {
+fn a_user_without_a_home_can_use_every_command() {
     let project = Project::new().lua("x", "return 1");
     for args in [&["list"][..], &["run", "x"], &["catalog"]] {
         let mut command = project.command(args);
@@ -76,7 +76,7 @@ fn a_user_without_a_home_is_served() {
 
 /// What lies there is all that a user has.
 #[test]
-fn a_home_is_no_project_but_for_who_names_it() {
+fn a_home_is_a_project_only_if_the_caller_names_it() {
     let project = Project::new()
         .file("home/.metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: write\n---\n")
         .file("home/.metier/skills/x/scripts/main.lua", "return ctx.list_dir('.')")
@@ -112,7 +112,7 @@ fn a_home_is_no_project_but_for_who_names_it() {
             }
         }
         let named = run("home/work", &["run", "x", "--project", ".."]);
-        assert!(named.code == 0 && named.stderr.contains("holds a user's home"), "{named:?}");
+        assert!(named.code == 0 && named.stderr.contains("contains a home directory"), "{named:?}");
         assert_eq!(run("home", &["list"]).code, 0, "nothing runs");
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::cli::Project;
 
-/// Holds the outcome against the promised shape: every key always, and no others.
+/// Checks the shape of an outcome: every key is present, and no others.
 pub(super) fn assert_shape(outcome: &Value) {
     let keys = [
         "duration_ms",
@@ -80,7 +80,7 @@ fn keys_of(object: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_success_is_the_whole_outcome_and_nothing_is_said_beside_it() {
+fn a_success_is_the_whole_outcome_and_nothing_else_is_printed() {
     let project = Project::new()
         .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\nmetadata:\n  version: 1.2.0\n---\n")
         .file(".metier/skills/x/scripts/main.lua", "ctx.log('warn', 'careful') return {n = 1}");
@@ -95,7 +95,7 @@ fn a_success_is_the_whole_outcome_and_nothing_is_said_beside_it() {
 
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
-fn the_limits_are_those_that_held() {
+fn the_limits_are_those_that_applied() {
     let project =
         Project::new().lua("in", "return 1").shell("out", "ulimit -f; ulimit -n; ulimit -t; ulimit -d");
     let outcome = |args: &[&str]| project.metier(&[&["run", "--json"], args].concat()).json();
@@ -114,11 +114,11 @@ fn the_limits_are_those_that_held() {
         )
     );
     // Where nothing is said, what processors can give in that time.
-    let told = outcome(&["out"]);
-    let cpu = told["limits"]["cpu_ms"].as_u64().unwrap();
-    assert!(cpu >= 32_000, "{told}");
+    let limited = outcome(&["out"]);
+    let cpu = limited["limits"]["cpu_ms"].as_u64().unwrap();
+    assert!(cpu >= 32_000, "{limited}");
     assert_eq!(
-        told["limits"],
+        limited["limits"],
         of(json!({"memory_bytes": 2_u64 << 30, "file_bytes": 256 << 20, "open_files": 512, "cpu_ms": cpu}))
     );
     let named = [
@@ -133,19 +133,19 @@ fn the_limits_are_those_that_held() {
         "--on-output",
         "truncate",
     ];
-    let told = outcome(&[&["out"], &named[..]].concat());
+    let limited = outcome(&[&["out"], &named[..]].concat());
     assert_eq!(
-        told["limits"],
+        limited["limits"],
         of(
             json!({"memory_bytes": 1 << 30, "file_bytes": 1 << 20, "open_files": 50, "cpu_ms": 2000, "on_output": "truncate"})
         )
     );
     // What the script is told by the system: kibibytes of a file and of memory, descriptors, seconds.
-    assert_eq!(told["value"], json!("1024\n50\n2\n1048576\n"));
+    assert_eq!(limited["value"], json!("1024\n50\n2\n1048576\n"));
 }
 
 #[test]
-fn rhai_counts_operations_and_says_how_many_it_may() {
+fn rhai_reports_its_limit_of_operations() {
     let project = Project::new().skill(".metier/skills/x").file(".metier/skills/x/scripts/main.rhai", "1");
     if metier::supports(metier::executor::SkillRuntime::Rhai).is_ok() {
         let outcome = project.metier(&["run", "x", "--json"]).json();
@@ -177,8 +177,8 @@ fn a_process_is_reported_and_its_value_is_what_it_wrote() {
             "stdout_truncated": false, "stderr_truncated": false})
     );
     assert_eq!(outcome["log"], json!([]));
-    let tier = outcome["sandbox"]["level"].as_str().unwrap();
-    assert!(["namespaces", "landlock"].contains(&tier), "{tier}");
+    let level = outcome["sandbox"]["level"].as_str().unwrap();
+    assert!(["namespaces", "landlock"].contains(&level), "{level}");
     let outcome = project.metier(&["run", "text", "--json", "--allow", "exec:unsandboxed"]).json();
     assert!(outcome["log"][0]["message"].as_str().unwrap().contains("without a sandbox"));
     assert_eq!(

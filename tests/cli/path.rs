@@ -1,5 +1,5 @@
-//! A folder of the project's on `PATH`, as npm, direnv and active environments have it: what a stranger put there opens nothing
-//! and runs nowhere but in a sandbox.
+//! A folder of the project on `PATH`, as npm, direnv and active environments have it: untrusted programs in it open nothing and
+//! run only in a sandbox.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -20,14 +20,14 @@ struct PathFixture {
 impl PathFixture {
     fn new() -> Self {
         let shows = "for file; do cat \"$file\" 2> /dev/null || echo refused; done";
-        let stage =
+        let fixture =
             Self { project: Project::new().shell("shows", shows), beside: tempfile::tempdir().unwrap() };
         for (path, text) in [("key", "KEY\n"), ("private/share/db", "DB\n"), ("private/lib/notes", "NOTES\n")]
         {
-            stage.beside(path, text);
+            fixture.beside(path, text);
         }
-        stage.beside("private/bin/x", "#!/bin/sh\necho x\n");
-        stage
+        fixture.beside("private/bin/x", "#!/bin/sh\necho x\n");
+        fixture
     }
 
     /// A file beside the project, executable.
@@ -71,64 +71,64 @@ fn executable(path: PathBuf, text: &str) -> PathBuf {
 }
 
 #[test]
-fn a_link_from_the_project_opens_nothing_of_what_it_leads_to() {
+fn a_link_from_the_project_does_not_open_its_target() {
     if !IS_SANDBOXED {
         return not_run("links on PATH", "this build has no sandbox");
     }
     let secrets = ["key", "private/share/db", "private/lib/notes", "private/bin/x"];
     let refused = "refused\n".repeat(secrets.len());
     // A file, a program, what lies beside one, and the parts of an environment.
-    let stage = PathFixture::new();
-    stage.link("key", "bin/node");
-    stage.link("private/bin/x", "bin/python3");
-    stage.link("private/bin/x", "env/bin/python");
-    stage.link("private/lib", "env/lib");
-    stage.link("private/share", "env/share");
-    assert_eq!(stage.shows(&secrets, &["bin", "env/bin"]), refused);
+    let fixture = PathFixture::new();
+    fixture.link("key", "bin/node");
+    fixture.link("private/bin/x", "bin/python3");
+    fixture.link("private/bin/x", "env/bin/python");
+    fixture.link("private/lib", "env/lib");
+    fixture.link("private/share", "env/share");
+    assert_eq!(fixture.shows(&secrets, &["bin", "env/bin"]), refused);
     // What would run the script itself is not opened either.
-    stage.link("private/bin/x", "bin/bash");
-    let ran = stage.metier(&["run", "shows"], &["bin"]);
+    fixture.link("private/bin/x", "bin/bash");
+    let ran = fixture.metier(&["run", "shows"], &["bin"]);
     assert!(ran.code != 0 && !ran.stdout.contains('x'), "{ran:?}");
     // The folder itself is a link, or lies behind one.
-    let stage = PathFixture::new();
-    stage.link("private/bin", "bin");
-    stage.link("private", "linked");
-    stage.link("", "away");
-    stage.beside("private/bin/python3", "#!/bin/sh\n");
-    stage.beside("private/bin/node", "#!/bin/sh\n");
-    assert_eq!(stage.shows(&secrets, &["bin", "linked/bin", "away/private/bin"]), refused);
+    let fixture = PathFixture::new();
+    fixture.link("private/bin", "bin");
+    fixture.link("private", "linked");
+    fixture.link("", "away");
+    fixture.beside("private/bin/python3", "#!/bin/sh\n");
+    fixture.beside("private/bin/node", "#!/bin/sh\n");
+    assert_eq!(fixture.shows(&secrets, &["bin", "linked/bin", "away/private/bin"]), refused);
     // A link of the user's leads to one in the project.
-    let stage = PathFixture::new();
-    stage.link("private/bin/x", "tools/python3");
-    fs::create_dir_all(stage.beside.path().join("mine/bin")).unwrap();
-    symlink(stage.project.path("tools/python3"), stage.beside.path().join("mine/bin/python3")).unwrap();
-    symlink(stage.beside.path().join("mine/bin"), stage.project.path("here")).unwrap();
-    assert_eq!(stage.shows(&secrets, &["here"]), refused);
+    let fixture = PathFixture::new();
+    fixture.link("private/bin/x", "tools/python3");
+    fs::create_dir_all(fixture.beside.path().join("mine/bin")).unwrap();
+    symlink(fixture.project.path("tools/python3"), fixture.beside.path().join("mine/bin/python3")).unwrap();
+    symlink(fixture.beside.path().join("mine/bin"), fixture.project.path("here")).unwrap();
+    assert_eq!(fixture.shows(&secrets, &["here"]), refused);
     // A version manager's root is its own as a whole, but not where a stranger says that there is one.
-    let stage = PathFixture::new();
-    stage.beside("private/shims/python3", "#!/bin/sh\n");
-    fs::create_dir_all(stage.beside.path().join("private/versions")).unwrap();
-    stage.link("private/shims/python3", "bin/python3");
-    assert_eq!(stage.shows(&secrets, &["bin"]), refused);
+    let fixture = PathFixture::new();
+    fixture.beside("private/shims/python3", "#!/bin/sh\n");
+    fs::create_dir_all(fixture.beside.path().join("private/versions")).unwrap();
+    fixture.link("private/shims/python3", "bin/python3");
+    assert_eq!(fixture.shows(&secrets, &["bin"]), refused);
 }
 
 /// An environment somebody made in the project leads to an interpreter with all its parts, and to no environment of another's.
 #[test]
-fn a_link_from_the_project_opens_an_interpreter_and_nothing_that_only_looks_like_one() {
+fn a_link_from_the_project_opens_only_a_real_interpreter() {
     if !IS_SANDBOXED {
         return not_run("links on PATH", "this build has no sandbox");
     }
-    let stage = PathFixture::new();
-    stage.beside("python/bin/python3.9", "#!/bin/sh\ncat \"${0%/bin/*}/lib/python3.9/os.py\"\n");
-    stage.beside("python/lib/python3.9/os.py", "OS\n");
-    stage.beside("python/notes", "NOTES\n");
-    stage.link("python/bin/python3.9", "env/bin/python3");
-    assert_eq!(stage.shows(&["python/lib/python3.9/os.py", "python/notes"], &["env/bin"]), "OS\nrefused\n");
-    let stage = PathFixture::new();
-    stage.beside("other/bin/python3", "#!/bin/sh\n");
-    stage.beside("other/lib/python3.9/site-packages/own.py", "OWN\n");
-    stage.link("other/bin/python3", "env/bin/python3");
-    assert_eq!(stage.shows(&["other/lib/python3.9/site-packages/own.py"], &["env/bin"]), "refused\n");
+    let fixture = PathFixture::new();
+    fixture.beside("python/bin/python3.9", "#!/bin/sh\ncat \"${0%/bin/*}/lib/python3.9/os.py\"\n");
+    fixture.beside("python/lib/python3.9/os.py", "OS\n");
+    fixture.beside("python/notes", "NOTES\n");
+    fixture.link("python/bin/python3.9", "env/bin/python3");
+    assert_eq!(fixture.shows(&["python/lib/python3.9/os.py", "python/notes"], &["env/bin"]), "OS\nrefused\n");
+    let fixture = PathFixture::new();
+    fixture.beside("other/bin/python3", "#!/bin/sh\n");
+    fixture.beside("other/lib/python3.9/site-packages/own.py", "OWN\n");
+    fixture.link("other/bin/python3", "env/bin/python3");
+    assert_eq!(fixture.shows(&["other/lib/python3.9/site-packages/own.py"], &["env/bin"]), "refused\n");
 }
 
 #[test]
@@ -139,59 +139,59 @@ fn an_active_environment_in_the_project_runs() {
     if !IS_SANDBOXED {
         return not_run("an environment", "this build has no sandbox");
     }
-    let stage = PathFixture::new();
+    let fixture = PathFixture::new();
     let made = Command::new(python)
         .args(["-m", "venv", "--without-pip"])
-        .arg(stage.project.path(".venv"))
+        .arg(fixture.project.path(".venv"))
         .output()
         .unwrap();
     if !made.status.success() {
         return not_run("an environment", &String::from_utf8_lossy(&made.stderr));
     }
-    let packages = fs::read_dir(stage.project.path(".venv/lib")).unwrap().next().unwrap().unwrap().path();
+    let packages = fs::read_dir(fixture.project.path(".venv/lib")).unwrap().next().unwrap().unwrap().path();
     fs::write(packages.join("site-packages/own.py"), "word = 'mine'\n").unwrap();
-    let says = "import own, ssl, sqlite3, sys; print(own.word, sys.prefix != sys.base_prefix)";
+    let script = "import own, ssl, sqlite3, sys; print(own.word, sys.prefix != sys.base_prefix)";
     let skill = ".metier/skills/says";
-    let stage = PathFixture {
-        project: stage.project.skill(skill).file(&format!("{skill}/scripts/run.py"), says),
-        ..stage
+    let fixture = PathFixture {
+        project: fixture.project.skill(skill).file(&format!("{skill}/scripts/run.py"), script),
+        ..fixture
     };
-    let ran = stage.metier(&["run", "says"], &[".venv/bin"]);
+    let ran = fixture.metier(&["run", "says"], &[".venv/bin"]);
     assert_eq!((ran.stdout.as_str(), ran.code), ("mine True\n", 0), "{ran:?}");
     // What it says of its version, it says in a sandbox.
-    let explained = stage.metier(&["run", "says", "--explain", "--json"], &[".venv/bin"]).json();
+    let explained = fixture.metier(&["run", "says", "--explain", "--json"], &[".venv/bin"]).json();
     let version = explained["process"]["interpreter_version"].as_str().unwrap_or_default().to_owned();
     assert!(version.starts_with("Python 3"), "{explained}");
 }
 
 /// A program of the project's that leaves a trace wherever it may.
-fn plant_program(stage: &PathFixture) -> PathBuf {
-    let trace = stage.beside.path().join("trace");
+fn plant_program(fixture: &PathFixture) -> PathBuf {
+    let trace = fixture.beside.path().join("trace");
     let text = format!(
         "#!/bin/sh\nid > {0}\nid > {1}/trace\necho Planted 1\n",
         trace.display(),
-        stage.project.path("").display()
+        fixture.project.path("").display()
     );
     for name in ["python3", "node", "git", "ruby"] {
-        executable(stage.project.path("bin").join(name), &text);
+        executable(fixture.project.path("bin").join(name), &text);
     }
     trace
 }
 
-fn left_traces(stage: &PathFixture, trace: &Path) -> bool {
-    trace.exists() || stage.project.path("trace").exists()
+fn left_traces(fixture: &PathFixture, trace: &Path) -> bool {
+    trace.exists() || fixture.project.path("trace").exists()
 }
 
 #[test]
-fn a_program_of_the_project_never_runs_outside_of_a_sandbox_to_be_asked_something() {
-    let stage = PathFixture::new();
-    let trace = plant_program(&stage);
+fn a_program_of_the_project_is_asked_its_version_only_in_a_sandbox() {
+    let fixture = PathFixture::new();
+    let trace = plant_program(&fixture);
     let skill = ".metier/skills/says";
-    let stage = PathFixture {
-        project: stage.project.skill(skill).file(&format!("{skill}/scripts/run.py"), "print('ran')"),
-        ..stage
+    let fixture = PathFixture {
+        project: fixture.project.skill(skill).file(&format!("{skill}/scripts/run.py"), "print('ran')"),
+        ..fixture
     };
-    let doctor = stage.metier(&["doctor", "--json"], &["bin"]).json();
+    let doctor = fixture.metier(&["doctor", "--json"], &["bin"]).json();
     let rows = doctor["interpreters"].as_array().unwrap();
     let version = &rows.iter().find(|row| row["command"] == "ruby").unwrap()["version"];
     assert_eq!(version.as_str(), IS_SANDBOXED.then_some("Planted 1"), "{doctor}");
@@ -201,23 +201,23 @@ fn a_program_of_the_project_never_runs_outside_of_a_sandbox_to_be_asked_somethin
         &["run", "says", "--explain", "--sandbox", "off"],
         &["run", "says", "--explain", "--allow", "exec:unsandboxed"],
     ] {
-        stage.metier(args, &["bin"]);
-        assert!(!left_traces(&stage, &trace), "{args:?}");
+        fixture.metier(args, &["bin"]);
+        assert!(!left_traces(&fixture, &trace), "{args:?}");
     }
 }
 
 #[test]
-fn a_script_outside_of_a_sandbox_is_run_by_no_program_of_the_project() {
+fn a_script_outside_of_a_sandbox_is_not_run_by_a_program_of_the_project() {
     let Some(_) = find_program("python3") else { return not_run("a plain run", "python3 is not installed") };
-    let stage = PathFixture::new();
-    let trace = plant_program(&stage);
+    let fixture = PathFixture::new();
+    let trace = plant_program(&fixture);
     let skill = ".metier/skills/says";
-    let stage = PathFixture {
-        project: stage.project.skill(skill).file(&format!("{skill}/scripts/run.py"), "print('ran')"),
-        ..stage
+    let fixture = PathFixture {
+        project: fixture.project.skill(skill).file(&format!("{skill}/scripts/run.py"), "print('ran')"),
+        ..fixture
     };
-    let ran = stage.metier(&["run", "says", "--sandbox", "off"], &["bin"]);
-    assert!(!left_traces(&stage, &trace), "{ran:?}");
+    let ran = fixture.metier(&["run", "says", "--sandbox", "off"], &["bin"]);
+    assert!(!left_traces(&fixture, &trace), "{ran:?}");
     if ran.code == 0 {
         assert_eq!(ran.stdout, "ran\n");
     } else {
@@ -227,18 +227,18 @@ fn a_script_outside_of_a_sandbox_is_run_by_no_program_of_the_project() {
 }
 
 #[test]
-fn the_history_of_a_case_is_made_by_no_program_of_the_project() {
+fn the_history_of_a_case_is_not_created_by_a_program_of_the_project() {
     if find_program("git").is_none() {
         return not_run("a history", "git is not installed");
     }
-    let stage = PathFixture::new();
-    let trace = plant_program(&stage);
+    let fixture = PathFixture::new();
+    let trace = plant_program(&fixture);
     let case = r#"{"git": [{"message": "m", "files": {"a": "a"}}], "expect": {"value": "refused\n"}, "args": ["/etc/shadow"]}"#;
-    let stage =
-        PathFixture { project: stage.project.file(".metier/skills/shows/cases/a.json", case), ..stage };
+    let fixture =
+        PathFixture { project: fixture.project.file(".metier/skills/shows/cases/a.json", case), ..fixture };
     for folders in [&["bin"][..], &["bin", "."]] {
-        let tested = stage.metier(&["test", "shows"], folders);
-        assert!(!left_traces(&stage, &trace), "{tested:?}");
+        let tested = fixture.metier(&["test", "shows"], folders);
+        assert!(!left_traces(&fixture, &trace), "{tested:?}");
         assert!(tested.code == 0 || !IS_SANDBOXED, "{tested:?}");
     }
 }

@@ -30,7 +30,7 @@ fn each_step_has_a_line_on_standard_error_and_the_value_is_alone_on_standard_out
 }
 
 #[test]
-fn a_failed_step_is_told_with_its_place() {
+fn a_failed_step_is_reported_with_its_location() {
     let answer = sequence(&json!([{"tool": "read_file", "args": {"path": "gone"}}])).metier(&["run", "x"]);
     assert_eq!(answer.code, 1);
     assert!(answer.stderr.contains("step 1/1 read_file: failed"), "{answer:?}");
@@ -54,7 +54,7 @@ fn the_outcome_in_json_lists_the_steps() {
 }
 
 #[test]
-fn a_journal_lets_a_run_go_on() {
+fn a_journal_lets_a_run_resume() {
     let steps = json!([
         {"tool": "append", "args": {"path": "trace", "content": "a"}},
         {"tool": "read_file", "args": {"path": "later"}},
@@ -76,7 +76,7 @@ fn a_journal_lets_a_run_go_on() {
 }
 
 #[test]
-fn show_prints_the_plan_as_a_tree_and_says_why_one_does_not_run() {
+fn show_prints_the_plan_as_a_tree_and_why_one_cannot_run() {
     let steps = json!({"steps": [
         {"id": "hits", "tool": "grep", "args": {"pattern": "TODO", "path": "$inputs.path"}, "on_failure": "retry(2, 1s)"},
         {"id": "first", "tool": "read_file", "args": {"path": "$steps.hits.outputs[0].file"}, "when": "$steps.hits.outputs"},
@@ -126,7 +126,7 @@ fn validate_checks_plans_in_both_files() {
     assert_eq!(checked[1]["contract"]["diagnostics"][0]["line"], 4);
     let shown = project.metier(&["validate", ".metier"]).stdout;
     assert!(shown.contains("scripts/sequence.json:1:"), "{shown}");
-    assert!(shown.contains("did you mean pattern?"), "{shown}");
+    assert!(shown.contains("did you mean `pattern`?"), "{shown}");
 }
 
 /// A project in which `x` has this contract, and a checked skill beside it.
@@ -160,7 +160,7 @@ fn diagnostics(project: &Project) -> (bool, Vec<String>) {
 }
 
 #[test]
-fn validate_holds_a_plan_against_the_skills_of_its_project() {
+fn validate_checks_a_plan_against_the_skills_of_its_project() {
     for (steps, found) in [
         ("- {skill: y, args: {a: x}}", None),
         ("- {skill: nobody}", Some("skill-unknown error 2")),
@@ -190,7 +190,7 @@ fn validate_holds_a_plan_against_the_skills_of_its_project() {
 }
 
 #[test]
-fn validate_says_what_can_be_told_of_a_plan_outside_of_any_project() {
+fn validate_checks_what_it_can_of_a_plan_outside_of_a_project() {
     let project = Project::new()
         .skill("lib/x")
         .file("lib/x/skill.yaml", "inputs:\n  a: {type: string, required: true}\nsteps:\n- {skill: nobody}\n- {tool: tree, args: {path: $inputs.b}}\n");
@@ -212,7 +212,7 @@ fn validate_reads_every_sequence_and_knows_the_inputs_of_its_contract() {
 }
 
 #[test]
-fn validate_tells_of_plans_that_something_else_keeps_from_running() {
+fn validate_reports_plans_that_do_not_run() {
     let steps = "steps:\n- {tool: tree}\n";
     let sequence = |project: Project| project.file(".metier/skills/x/scripts/sequence.json", "[]");
     let script = |project: Project| project.file(".metier/skills/x/scripts/main.lua", "return 1");
@@ -238,7 +238,7 @@ fn validate_tells_of_plans_that_something_else_keeps_from_running() {
 }
 
 #[test]
-fn a_refused_step_says_once_how_to_lift_the_refusal() {
+fn a_denied_step_says_once_which_grant_is_missing() {
     let answer =
         sequence(&json!([{"tool": "write", "args": {"path": "a", "content": "b"}}])).metier(&["run", "x"]);
     assert_eq!(answer.code, 4, "{answer:?}");

@@ -1,4 +1,4 @@
-//! `metier run`: the value on standard output, everything else beside it.
+//! `metier run`: the value on standard output, everything else on standard error.
 
 use super::cli::Project;
 
@@ -21,7 +21,7 @@ fn the_value_is_printed_text_as_it_is_and_the_rest_as_json() {
 }
 
 #[test]
-fn what_a_skill_says_while_it_runs_never_mixes_with_its_value() {
+fn the_log_of_a_run_never_mixes_with_its_value() {
     let script = "print('a') ctx.log('warn', 'b') ctx.progress('c', 1, 2) return 'value'";
     let answer = Project::new().lua("x", script).metier(&["run", "x"]);
     assert_eq!(answer.stdout, "value\n");
@@ -29,7 +29,7 @@ fn what_a_skill_says_while_it_runs_never_mixes_with_its_value() {
 }
 
 #[test]
-fn a_process_is_given_its_arguments_its_input_and_the_project() {
+fn a_process_receives_its_arguments_its_input_and_the_project() {
     let script = "cat; printf '[%s]' \"$@\"; echo \" $PWD\" >&2";
     let project = Project::new().shell("x", script).file("sub/a", "");
     let args = ["run", "x", "--sandbox", "best-effort", "--input", "[1]", "--", "--json", "two words", ""];
@@ -40,10 +40,13 @@ fn a_process_is_given_its_arguments_its_input_and_the_project() {
 }
 
 #[test]
-fn arguments_nobody_is_given_are_not_passed_over_in_silence() {
+fn arguments_that_no_script_receives_are_reported() {
     let answer = Project::new().lua("x", "return 1").metier(&["run", "x", "--", "a"]);
     assert_eq!((answer.code, answer.stdout.as_str()), (0, "1\n"));
-    assert!(answer.stderr.starts_with("warning: only processes are given the arguments"), "{answer:?}");
+    assert!(
+        answer.stderr.starts_with("warning: the arguments after -- are passed to external scripts only"),
+        "{answer:?}"
+    );
 }
 
 #[test]
@@ -67,7 +70,7 @@ fn one_of_several_scripts_is_named() {
 }
 
 #[test]
-fn a_grant_opens_what_the_skill_asks_for_and_nothing_else() {
+fn a_grant_allows_what_the_skill_requests_and_nothing_else() {
     let project = Project::new()
         .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: write:out\n---\n")
         .file(".metier/skills/x/scripts/main.lua", "ctx.write(input.to, 'text') return true");
@@ -80,18 +83,20 @@ fn a_grant_opens_what_the_skill_asks_for_and_nothing_else() {
 }
 
 #[test]
-fn a_permission_nobody_knows_warns_and_grants_nothing() {
+fn an_unknown_permission_is_reported_and_grants_nothing() {
     let project = writer();
     for unknown in ["exce", "EXEC", "exec ", "", "*", "exec:all"] {
         let answer = project.metier(&["run", "x", "--allow", unknown]);
         assert_eq!(answer.code, 4, "{unknown}");
-        assert!(answer.stderr.starts_with("warning: ") && answer.stderr.contains("nothing is granted by it"));
+        assert!(
+            answer.stderr.starts_with("warning: ") && answer.stderr.contains("this --allow grants nothing")
+        );
     }
     assert!(project.metier(&["run", "x", "--allow", "exce"]).stderr.contains("did you mean `exec`?"));
 }
 
 #[test]
-fn a_refusal_says_once_how_to_lift_it() {
+fn an_error_says_once_which_grant_is_missing() {
     let answer = writer().metier(&["run", "x"]);
     let expected =
         "error: failed to write a: not permitted; run with --allow write\n  --> scripts/main.lua:1\n";
@@ -99,32 +104,19 @@ fn a_refusal_says_once_how_to_lift_it() {
 }
 
 #[test]
-fn a_refusal_the_script_handles_is_no_failure() {
+fn a_script_may_handle_a_missing_permission() {
     let project = Project::new().lua("x", "pcall(ctx.write, 'a', 'b') return 'went on'");
     let answer = project.metier(&["run", "x"]);
     assert_eq!((answer.code, answer.stdout.as_str()), (0, "went on\n"));
 }
 
 #[test]
-fn a_new_skill_of_each_kind_runs_from_a_folder_below() {
-    for kind in [
-        &["--runtime", "lua"][..],
-        &["--runtime", "external", "--script", "run.sh"],
-        &["--runtime", "external"],
-    ] {
-        if kind.len() == 2 && kind[1] == "external" && super::not_run::find_program("python3").is_none() {
-            super::not_run::not_run("the new Python skill", "python3 is missing");
-            continue;
-        }
-        let project = Project::new().file("sub/deep/a.txt", "").file(".git/HEAD", "");
-        assert_eq!(project.metier_in("sub/deep", &[&["new", "mine"], kind].concat()).code, 0);
-        let case = std::fs::read_to_string(project.path(".metier/skills/mine/cases/basic.json")).unwrap();
-        let input = serde_json::from_str::<serde_json::Value>(&case).unwrap()["input"].to_string();
-        let run = ["run", "mine", "--json", "--sandbox", "best-effort", "--input", &input];
-        let answer = project.metier_in("sub/deep", &run);
-        assert_eq!(answer.code, 0, "{kind:?}: {answer:?}");
-        assert!(!answer.json()["value"].is_null(), "{kind:?}");
-    }
+fn a_new_skill_runs_from_a_folder_below() {
+    let project = Project::new().file("sub/deep/a.txt", "").file(".git/HEAD", "");
+    assert_eq!(project.metier_in("sub/deep", &["new", "mine"]).code, 0);
+    let answer =
+        project.metier_in("sub/deep", &["run", "mine", "--json", "--input", r#"{"pattern": "**/*.txt"}"#]);
+    assert_eq!(answer.json()["value"]["files"], serde_json::json!(["sub/deep/a.txt"]), "{answer:?}");
 }
 
 fn writer() -> Project {

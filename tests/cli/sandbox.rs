@@ -1,4 +1,4 @@
-//! `--sandbox` and `--on-output`: how firmly a process is held, and what comes of one that says too much.
+//! `--sandbox` and `--on-output`: how strictly a process is sandboxed, and what happens to one that writes too much.
 
 use serde_json::{Value, json};
 
@@ -29,14 +29,14 @@ fn a_process_is_in_a_sandbox_unless_the_caller_says_otherwise() {
 }
 
 #[test]
-fn whoever_leaves_the_sandbox_out_is_told_so() {
+fn a_run_without_a_sandbox_is_logged() {
     let outcome = run(&tries(), &["tries", "--sandbox", "off"]);
     let line = outcome["log"][0]["message"].as_str().unwrap();
     assert!(line.contains("runs without a sandbox, with all the rights of the user"), "{line}");
 }
 
 #[test]
-fn a_word_that_says_nothing_is_misuse_and_lists_those_that_do() {
+fn an_unknown_value_is_a_usage_error_that_lists_the_known_ones() {
     for (option, word, known) in [("--sandbox", "loose", "best-effort"), ("--on-output", "drop", "truncate")]
     {
         let answer = tries().metier(&["run", "tries", option, word]);
@@ -45,7 +45,7 @@ fn a_word_that_says_nothing_is_misuse_and_lists_those_that_do() {
 }
 
 #[test]
-fn nothing_in_the_project_leaves_the_sandbox_out() {
+fn nothing_in_the_project_turns_the_sandbox_off() {
     let skill =
         "---\nname: x\ndescription: d\nallowed-tools: exec:unsandboxed\nmetadata:\n  sandbox: \"off\"\n---\n";
     let project = Project::new().shell("x", "true").file(".metier/skills/x/SKILL.md", skill);
@@ -53,7 +53,7 @@ fn nothing_in_the_project_leaves_the_sandbox_out() {
 }
 
 #[test]
-fn output_that_is_cut_is_told_in_the_outcome_and_the_run_goes_on() {
+fn truncated_output_is_reported_and_the_run_continues() {
     let project = Project::new().shell("says", "yes é | head -c 30000; echo done >&2");
     let outcome = run(&project, &["says", "--output", "1000", "--on-output", "truncate"]);
     assert_eq!((&outcome["ok"], &outcome["limits"]["truncated"]), (&json!(true), &json!(true)), "{outcome}");
@@ -70,11 +70,11 @@ fn output_that_is_cut_is_told_in_the_outcome_and_the_run_goes_on() {
     assert!(process["stdout"].as_str().unwrap().starts_with(value));
     let plain = project.metier(&["run", "says", "--output", "1000", "--on-output", "truncate"]);
     assert!(plain.code == 0 && plain.stdout.starts_with("é\n"), "{plain:?}");
-    assert!(plain.stderr.contains("was cut"), "{plain:?}");
+    assert!(plain.stderr.contains("was truncated"), "{plain:?}");
 }
 
 #[test]
-fn output_beyond_the_cap_ends_the_run_where_nothing_else_is_said() {
+fn output_beyond_the_limit_ends_the_run_by_default() {
     let project = Project::new().shell("says", "yes");
     let outcome = run(&project, &["says", "--output", "1000"]);
     assert_eq!((&outcome["error"]["kind"], &outcome["limits"]["hit"]), (&json!("output"), &json!("output")));
@@ -84,7 +84,7 @@ fn output_beyond_the_cap_ends_the_run_where_nothing_else_is_said() {
 }
 
 #[test]
-fn no_line_of_a_key_leaves_as_the_reason_of_an_end() {
+fn no_line_of_a_secret_is_in_the_error_of_a_process() {
     let says = "metier ctx secret KEY > $HOME/k; printf '%s' \"$(cat $HOME/k)\" >&2; exit 3";
     let project = Project::new().shell("says", says);
     for args in [&["run", "says", "--json", "--secret", "KEY"][..], &["run", "says", "--secret", "KEY"]] {
@@ -101,7 +101,7 @@ fn no_line_of_a_key_leaves_as_the_reason_of_an_end() {
 }
 
 #[test]
-fn a_secret_that_the_cap_cuts_through_does_not_leave_in_part() {
+fn a_secret_that_the_limit_truncates_is_redacted_as_well() {
     let project = Project::new().shell("says", "printf 'it is '; metier ctx secret KEY; yes");
     let mut command = project.command(&[
         "run",

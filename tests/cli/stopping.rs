@@ -1,4 +1,4 @@
-//! Ctrl-C: the run stops, nothing of it goes on, and the answer still comes.
+//! Ctrl-C: the run stops, nothing of it continues, and the outcome is still printed.
 
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -61,7 +61,7 @@ fn an_interrupt_ends_a_process_and_all_that_it_started() {
     assert_eq!((answer.code, answer.stdout.as_str()), (130, ""));
     assert!(answer.stderr.contains("out\n") && answer.stderr.contains("cancelled"), "{answer:?}");
     let script = project.path(".metier/skills/x").display().to_string();
-    wait_until("nothing of it goes on", || !is_running(&sleep) && !is_running(&script));
+    wait_until("nothing of it continues", || !is_running(&sleep) && !is_running(&script));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn is_running(part: &str) -> bool {
 }
 
 #[test]
-fn one_interrupt_is_enough_when_nobody_reads_the_answer() {
+fn one_interrupt_is_enough_if_nobody_reads_the_output() {
     let project = Project::new().lua("x", "ctx.log('info', 'done') return string.rep('x', 1000000)");
     let mut child = start(&project, &["run", "x"]);
     // The pipe fills, and stays full.
@@ -116,7 +116,7 @@ fn a_deadline_leaves_no_process_behind() {
     let answer =
         project.metier(&["run", "x", "--allow", "write", "--sandbox", "best-effort", "--timeout", "300ms"]);
     assert!(answer.code == 5 && project.path("begun").exists());
-    wait_until("nothing of it goes on", || !is_running(&sleep));
+    wait_until("nothing of it continues", || !is_running(&sleep));
 }
 
 /// Longer than any of these may take, and far less than what they ask for.
@@ -168,7 +168,7 @@ fn a_case_that_hangs_is_ended_and_leaves_no_project() {
 }
 
 #[test]
-fn no_script_goes_on_after_its_deadline_whatever_it_calls() {
+fn no_script_continues_after_its_deadline_whatever_it_calls() {
     let texts = "local a, b = ('a'):rep(6e6), ('a'):rep(6e6) .. 'b'\n";
     for (at, script) in [
         "string.find(a, b)",
@@ -213,7 +213,7 @@ fn no_script_goes_on_after_its_deadline_whatever_it_calls() {
 
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
-fn a_run_in_a_worker_comes_to_the_same_as_one_in_process() {
+fn a_run_in_a_worker_has_the_same_outcome_as_one_in_process() {
     let project = Project::new()
         .file(
             ".metier/skills/x/SKILL.md",

@@ -1,4 +1,4 @@
-//! Data goes to standard output, talk to standard error, and either may be closed.
+//! Data goes to standard output, messages to standard error, and either may be closed.
 
 use std::fs::OpenOptions;
 use std::process::Stdio;
@@ -23,9 +23,9 @@ fn answering_project() -> Project {
 
 #[test]
 fn a_reader_that_leaves_early_is_no_error() {
-    let house = answering_project();
+    let project = answering_project();
     for args in ANSWERS {
-        let mut child = house.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = project.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let answer = Answer::from(child.wait_with_output().unwrap());
         assert_eq!(answer.code, 0, "{args:?}: {answer:?}");
@@ -41,9 +41,9 @@ fn a_full_disk_is_an_error_in_words() {
     let Ok(full) = OpenOptions::new().write(true).open("/dev/full") else {
         return super::not_run::not_run("a full disk", "/dev/full is missing");
     };
-    let house = answering_project();
+    let project = answering_project();
     for args in ANSWERS {
-        let answer: Answer = house.command(args).stdout(full.try_clone().unwrap()).output().unwrap().into();
+        let answer: Answer = project.command(args).stdout(full.try_clone().unwrap()).output().unwrap().into();
         assert_eq!(answer.code, 1, "{args:?}: {answer:?}");
         let told = "failed to write to standard output: No space left on device\n";
         assert!(answer.stderr.ends_with(told), "{args:?}: {answer:?}");
@@ -52,9 +52,9 @@ fn a_full_disk_is_an_error_in_words() {
 
 #[test]
 fn closed_standard_error_changes_no_answer() {
-    let house = answering_project().lua("fails", "error('x')");
+    let project = answering_project().lua("fails", "error('x')");
     for (args, code) in [(&["run", "x"][..], 0), (&["run", "fails"], 1), (&["bogus"], 2)] {
-        let mut child = house.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = project.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stderr.take());
         assert_eq!(Answer::from(child.wait_with_output().unwrap()).code, code, "{args:?}");
     }
@@ -62,7 +62,7 @@ fn closed_standard_error_changes_no_answer() {
 
 #[test]
 fn json_answers_are_one_json_text_and_nothing_else() {
-    let house = answering_project().file(".metier/skills/broken/SKILL.md", "---\n");
+    let project = answering_project().file(".metier/skills/broken/SKILL.md", "---\n");
     for args in [
         &["list"][..],
         &["catalog"],
@@ -73,6 +73,6 @@ fn json_answers_are_one_json_text_and_nothing_else() {
         &["new", "y"],
         &["validate", ".metier/skills"],
     ] {
-        house.metier(&[args, &["--json"]].concat()).json();
+        project.metier(&[args, &["--json"]].concat()).json();
     }
 }

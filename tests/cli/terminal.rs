@@ -1,4 +1,4 @@
-//! On a terminal there are colours, and strangers' text is still only text.
+//! On a terminal there are colours, and untrusted text is escaped.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::cli::Project;
 use super::not_run::{find_program, not_run};
 
-/// What a terminal is sent when `metier` runs on one; nothing where no terminal can be had.
+/// What `metier` writes to a terminal; nothing if there is no terminal to run it on.
 fn terminal_output(project: &Project, args: &[&str], variable: &str) -> Option<String> {
     let output = on_terminal(project, args, variable)?.output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -38,7 +38,7 @@ fn colours_are_for_terminals_that_want_them() {
     assert!(!plain.contains('\u{1b}'), "{plain:?}");
 }
 
-/// One of each kind of what nobody sees.
+/// One of each kind of invisible character.
 const UNSEEN: &str = "\u{ad}\u{34f}\u{61c}\u{115f}\u{17b4}\u{180e}\u{200b}\u{200d}\u{2028}\u{2062}\u{2066}\u{2800}\u{3164}\u{fe0f}\u{feff}\u{ffa0}\u{fff9}\u{fffb}\u{fffc}\u{1d173}\u{e0041}\u{e0101}\u{100000}";
 
 #[test]
@@ -56,7 +56,10 @@ fn untrusted_text_cannot_command_the_terminal() {
         )
         .lua("bar", "for i = 1, 3 do ctx.progress('p\\27[2J\\u{202e}', i, 3) end")
         .shell("process", "printf 'o\\033[2J' >&2; printf 'o\\033[2J'; exit 1")
-        .file(".metier/skills/told/SKILL.md", "---\nname: told\ndescription: \"d\\u202E\"\n---\n\u{1b}[2J\n");
+        .file(
+            ".metier/skills/escaped/SKILL.md",
+            "---\nname: escaped\ndescription: \"d\\u202E\"\n---\n\u{1b}[2J\n",
+        );
     let steps = json!([{"skill": "log"}, {"skill": "bar"}, {"skill": "fails", "on_failure": "continue"}, {"skill": "fails"}]);
     let project = project
         .skill(".metier/skills/plan")
@@ -90,11 +93,11 @@ fn untrusted_text_cannot_command_the_terminal() {
         &["list", "--json"],
         &["catalog"],
         &["catalog", "--xml"],
-        &["show", "told"],
-        &["show", "told", "--json"],
+        &["show", "escaped"],
+        &["show", "escaped", "--json"],
     ] {
         let Some(screen) = terminal_output(&project, args, "NO_COLOR") else {
-            return not_run("strangers on a terminal", "script (util-linux) is missing");
+            return not_run("untrusted text on a terminal", "script (util-linux) is missing");
         };
         if let Some(c) = UNSEEN.chars().find(|c| screen.contains(*c)) {
             panic!("{args:?} shows {}: {screen:?}", c.escape_unicode());
@@ -106,7 +109,7 @@ fn untrusted_text_cannot_command_the_terminal() {
 }
 
 #[test]
-fn nothing_moves_where_nobody_watches() {
+fn progress_is_drawn_on_a_terminal_only() {
     let project = Project::new().lua("bar", "for i = 1, 3 do ctx.progress('step', i, 3) end return 1");
     let answer = project.metier(&["run", "bar"]);
     assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("1\n", ""));

@@ -1,4 +1,4 @@
-//! `metier test`: what it runs, what it says of a case that fails, and what a case cannot do.
+//! `metier test`: what it runs, what it reports for a case that fails, and what a case cannot do.
 
 use std::fs;
 use std::path::Path;
@@ -14,12 +14,12 @@ fn case(project: Project, skill: &str, name: &str, case: &Value) -> Project {
 }
 
 /// A skill of one Lua script that asks for these permissions, and its one case.
-fn one_case_project(permissions: &str, script: &str, told: &Value) -> Project {
+fn one_case_project(permissions: &str, script: &str, content: &Value) -> Project {
     let head = format!("---\nname: x\ndescription: d\nallowed-tools: {permissions}\n---\n");
     let project = Project::new()
         .file(".metier/skills/x/SKILL.md", head)
         .file(".metier/skills/x/scripts/main.lua", script);
-    case(project, "x", "one", told)
+    case(project, "x", "one", content)
 }
 
 fn test_results(project: &Project) -> Value {
@@ -32,7 +32,7 @@ fn assert_passes(project: &Project) {
 }
 
 #[test]
-fn the_skills_that_ship_hold_what_their_cases_say() {
+fn the_builtin_skills_pass_their_cases() {
     let project = Project::new();
     let skills = Path::new(env!("CARGO_MANIFEST_DIR")).join("skills");
     copy(&skills, &project.path(".metier/skills"));
@@ -46,7 +46,7 @@ fn the_skills_that_ship_hold_what_their_cases_say() {
 /// What a worker process answers is what the script would say here, and where there is none the case is one that failed.
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
-fn cases_run_in_worker_processes_where_they_are_asked_to() {
+fn cases_run_in_worker_processes_on_request() {
     let case = json!({"input": {"x": 1}, "expect": {"value": {"got": 1, "more": true}}});
     let project = one_case_project("", ECHO, &case);
     for mode in ["worker", "in-process"] {
@@ -62,7 +62,7 @@ fn cases_run_in_worker_processes_where_they_are_asked_to() {
 }
 
 #[test]
-fn a_difference_is_told_by_place_with_both_sides_and_the_log() {
+fn a_difference_is_shown_with_its_location_both_values_and_the_log() {
     let project = Project::new().lua("x", ECHO);
     let project =
         case(project, "x", "off", &json!({"input": {"x": 1}, "expect": {"value": {"got": 2, "more": true}}}));
@@ -85,35 +85,35 @@ fn texts_of_several_lines_are_compared_line_by_line() {
 
 #[test]
 fn each_case_has_a_project_of_its_own() {
-    let told = json!({
+    let content = json!({
         "files": {"a/in.txt": "one"},
         "allow": ["write"],
         "expect": {"value": 3, "files": {"out.txt": "one!", "a/in.txt": null}}
     });
     let script = "ctx.write('out.txt', ctx.read_file('a/in.txt') .. '!') ctx.remove('a/in.txt') return #ctx.read_file('out.txt') - 1";
-    let project = one_case_project("write", script, &told);
+    let project = one_case_project("write", script, &content);
     assert_passes(&project);
     assert_passes(&project);
     assert!(!project.path("out.txt").exists(), "the caller's project is not the case's");
 }
 
 #[test]
-fn tools_answer_what_the_case_gives_and_their_calls_are_held_against_it() {
+fn tools_answer_from_the_case_and_their_calls_are_compared_with_it() {
     let script = "ctx.tool('add', {a = 1}) return ctx.tool('add', {a = input.n})";
-    let told = |calls: &Value| {
+    let content = |calls: &Value| {
         json!({
             "input": {"n": 2}, "given": {"tools": {"add": 7}}, "allow": ["tool:add"],
             "expect": {"value": 7, "calls": calls}
         })
     };
     let both = json!([{"tool": "add", "args": {"a": 1}}, {"tool": "add", "args": {"a": 2}}]);
-    assert_passes(&one_case_project("tool:add", script, &told(&both)));
+    assert_passes(&one_case_project("tool:add", script, &content(&both)));
     let answer = test_results(&one_case_project(
         "tool:add",
         script,
-        &told(&json!([{"tool": "add", "args": {"a": 1}}])),
+        &content(&json!([{"tool": "add", "args": {"a": 1}}])),
     ));
-    assert_eq!(answer["cases"][0]["differences"][0]["place"], "calls[1]");
+    assert_eq!(answer["cases"][0]["differences"][0]["path"], "calls[1]");
     assert_eq!(answer["failed"], 1);
 }
 
@@ -131,11 +131,11 @@ fn the_web_of_a_case_is_never_the_real_one() {
 }
 
 #[test]
-fn a_case_cannot_grant_what_leads_out_of_its_project() {
+fn a_case_cannot_grant_what_reaches_outside_of_its_project() {
     for permission in ["net", "shm", "exec:unsandboxed"] {
-        let told = json!({"allow": [permission], "expect": {"value": "ran"}});
+        let content = json!({"allow": [permission], "expect": {"value": "ran"}});
         let project = Project::new().shell("x", "printf ran");
-        let project = case(project, "x", "one", &told);
+        let project = case(project, "x", "one", &content);
         let answer = project.metier(&["test", "x"]);
         let reason = format!("not run  x one: it needs {permission}, which leads out of its project");
         assert!(answer.code == 1 && answer.stdout.starts_with(&reason), "{answer:?}");
@@ -143,16 +143,16 @@ fn a_case_cannot_grant_what_leads_out_of_its_project() {
 }
 
 #[test]
-fn a_case_lays_nothing_out_and_reads_nothing_outside_its_project() {
-    let told = json!({"files": {"../stolen": "x"}, "expect": {"value": 1}});
-    let answer = test_results(&one_case_project("read", "return 1", &told));
+fn a_case_writes_and_reads_nothing_outside_of_its_project() {
+    let content = json!({"files": {"../stolen": "x"}, "expect": {"value": 1}});
+    let answer = test_results(&one_case_project("read", "return 1", &content));
     assert_eq!((&answer["not_run"], &answer["ok"]), (&json!(1), &json!(false)), "{answer}");
     let link = "#!/bin/bash\nln -s /etc/passwd out\n";
-    let told = json!({"allow": ["write"], "expect": {"files": {"out": "mine"}}});
-    let project = case(Project::new().shell("x", link), "x", "one", &told);
+    let content = json!({"allow": ["write"], "expect": {"files": {"out": "mine"}}});
+    let project = case(Project::new().shell("x", link), "x", "one", &content);
     assert_eq!(
         test_results(&project)["cases"][0]["differences"],
-        json!([{"place": "out", "expected": "mine", "got": null}])
+        json!([{"path": "out", "expected": "mine", "actual": null}])
     );
 }
 
@@ -181,13 +181,13 @@ fn examples_of_a_contract_are_tests_ar_18() {
     let wrong = Project::new().lua("x", "return {valid = false}").file(".metier/skills/x/skill.yaml", HELM);
     let answer = test_results(&wrong);
     let places: Vec<_> =
-        answer["cases"][0]["differences"].as_array().unwrap().iter().map(|one| &one["place"]).collect();
+        answer["cases"][0]["differences"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
     assert_eq!(places, [".chart", ".valid"], "{answer:#}");
     assert_eq!((&answer["passed"], &answer["failed"]), (&json!(1), &json!(1)));
 }
 
 #[test]
-fn a_case_that_grants_nothing_by_name_has_what_the_skill_asks_for() {
+fn a_case_without_grants_has_what_the_skill_requests() {
     let script = "ctx.write('out.txt', 'x') return 1";
     assert_passes(&one_case_project("write", script, &json!({"expect": {"value": 1}})));
     let refused = json!({"allow": [], "expect": {"error": {"kind": "denied"}}});
@@ -212,24 +212,24 @@ fn files_of_the_folder_project_are_there_in_every_case() {
 }
 
 #[test]
-fn a_failure_is_expected_by_its_kind_and_a_part_of_its_sentence() {
+fn a_failure_is_expected_by_its_kind_and_a_part_of_its_message() {
     let script = "ctx.write('a', 'b')";
-    let told = json!({"allow": [], "expect": {"error": {"kind": "denied", "message": "write a"}}});
-    assert_passes(&one_case_project("write", script, &told));
+    let content = json!({"allow": [], "expect": {"error": {"kind": "denied", "message": "write a"}}});
+    assert_passes(&one_case_project("write", script, &content));
     let other = one_case_project("write", script, &json!({"allow": [], "expect": {"error": {"kind": "io"}}}));
-    assert_eq!(test_results(&other)["cases"][0]["differences"][0]["got"]["kind"], "denied");
+    assert_eq!(test_results(&other)["cases"][0]["differences"][0]["actual"]["kind"], "denied");
 }
 
 #[test]
-fn what_needs_a_command_that_is_missing_was_not_shown_to_hold() {
-    let told = json!({"needs": ["no-such-command"], "expect": {"value": 1}});
-    let answer = one_case_project("read", "return 1", &told).metier(&["test", "x"]);
+fn a_case_that_needs_a_missing_command_is_not_run() {
+    let content = json!({"needs": ["no-such-command"], "expect": {"value": 1}});
+    let answer = one_case_project("read", "return 1", &content).metier(&["test", "x"]);
     assert!(answer.stdout.contains("not run  x one: no-such-command is not on PATH\n"), "{answer:?}");
     assert_eq!(answer.code, 1);
 }
 
 #[test]
-fn a_file_that_is_no_case_is_told_under_its_skill_and_stops_no_other() {
+fn an_invalid_case_is_reported_under_its_skill_and_stops_no_other() {
     let project = Project::new()
         .lua("x", ECHO)
         .lua("y", "return 1")
@@ -246,13 +246,16 @@ fn a_file_that_is_no_case_is_told_under_its_skill_and_stops_no_other() {
     assert!(answer.stdout.contains("ok       y good "), "{answer:?}");
     assert!(answer.stdout.ends_with("1 passed, 0 failed, 2 not run\n") && answer.code == 1, "{answer:?}");
     assert!(!answer.stdout.contains("struct"), "{answer:?}");
-    let told = test_results(&project);
-    assert_eq!((&told["cases"][0]["skill"], &told["cases"][0]["status"]), (&json!("x"), &json!("not-run")));
+    let report = test_results(&project);
+    assert_eq!(
+        (&report["cases"][0]["skill"], &report["cases"][0]["status"]),
+        (&json!("x"), &json!("not-run"))
+    );
     assert_eq!(project.metier(&["test", "--case", "good"]).code, 0, "only what was asked for");
 }
 
 #[test]
-fn a_skill_whose_contract_does_not_stand_is_not_passed_over() {
+fn a_skill_with_an_invalid_contract_is_reported() {
     let examples = "examples: [{inputs: {}}]";
     let project = Project::new()
         .lua("good", "return 1")
@@ -263,18 +266,18 @@ fn a_skill_whose_contract_does_not_stand_is_not_passed_over() {
             format!("inputs: {{a: {{type: strng, required: true}}}}\n{examples}"),
         );
     let answer = project.metier(&["test", "--json"]);
-    let told = answer.json();
+    let report = answer.json();
     assert_eq!(
-        (answer.code, &told["ok"], &told["passed"], &told["not_run"]),
+        (answer.code, &report["ok"], &report["passed"], &report["not_run"]),
         (1, &json!(false), &json!(1), &json!(1))
     );
     assert_eq!(
-        (&told["cases"][0]["skill"], &told["cases"][0]["case"]),
+        (&report["cases"][0]["skill"], &report["cases"][0]["case"]),
         (&json!("broken"), &json!("skill.yaml"))
     );
     assert!(
-        told["cases"][0]["reason"].as_str().unwrap().contains("skill.yaml:1:20: `strng` is not a type"),
-        "{told}"
+        report["cases"][0]["reason"].as_str().unwrap().contains("skill.yaml:1:20: `strng` is not a type"),
+        "{report}"
     );
     let named = project.metier(&["test", "broken"]);
     assert_eq!(named.code, 1);
@@ -291,7 +294,7 @@ fn a_skill_whose_contract_does_not_stand_is_not_passed_over() {
 }
 
 #[test]
-fn a_skill_that_does_not_load_is_told() {
+fn a_skill_that_does_not_load_is_reported() {
     let project =
         Project::new().lua("good", "return 1").file(".metier/skills/bad/SKILL.md", "---\nname: bad\n");
     let project = case(project, "good", "one", &json!({"expect": {"value": 1}}));
@@ -299,7 +302,7 @@ fn a_skill_that_does_not_load_is_told() {
 }
 
 #[test]
-fn testing_nothing_is_a_mistake() {
+fn testing_nothing_is_an_error() {
     let project = Project::new().lua("x", ECHO);
     for args in [&["test"][..], &["test", "x"], &["test", "nobody"]] {
         assert!(project.metier(args).code >= 2, "{args:?}");
@@ -315,7 +318,7 @@ fn a_new_skill_passes_its_own_case() {
 }
 
 #[test]
-fn what_a_script_said_is_shown_and_not_obeyed() {
+fn the_log_of_a_script_is_escaped() {
     let project = Project::new().lua("x", "ctx.log('info', '\\27[2J') return '\\27]0;owned\\7'");
     let project = case(project, "x", "one", &json!({"expect": {"value": 1}}));
     let stdout = project.metier(&["test", "x"]).stdout;
@@ -341,15 +344,15 @@ fn a_plan_is_granted_the_tools_that_its_steps_name() {
     let head = "---\nname: x\ndescription: d\nallowed-tools: write\n---\n";
     let project =
         Project::new().file(".metier/skills/x/SKILL.md", head).file(".metier/skills/x/skill.yaml", plan);
-    let told = json!({"given": {"tools": {"add": 3}}, "expect": {"value": 3, "files": {"o": "x"}}});
-    let project = case(project, "x", "one", &told);
+    let content = json!({"given": {"tools": {"add": 3}}, "expect": {"value": 3, "files": {"o": "x"}}});
+    let project = case(project, "x", "one", &content);
     assert_passes(&project);
     let shown = project.metier(&["show", "x", "--json"]).json();
     assert_eq!(shown["requested_permissions"], json!(["read", "write", "tool:add"]));
 }
 
 #[test]
-fn an_example_with_a_key_nobody_reads_proves_nothing_and_is_not_run() {
+fn an_example_with_an_unknown_key_is_not_run() {
     let project = Project::new().lua("x", "return {b = 2}").file(
         ".metier/skills/x/skill.yaml",
         "examples:\n- {inputs: {}, expected: {b: 1}}\n- {inputs: {}, expected_output: {b: 2}}\n",
@@ -364,8 +367,8 @@ fn an_example_with_a_key_nobody_reads_proves_nothing_and_is_not_run() {
 }
 
 #[test]
-fn nothing_means_that_nothing_is_there() {
-    let told = json!({"allow": ["write"], "expect": {"files": {"gone": null}}});
+fn null_means_that_the_file_does_not_exist() {
+    let content = json!({"allow": ["write"], "expect": {"files": {"gone": null}}});
     for (script, is_gone) in [
         ("return 1", true),
         ("ctx.mkdir('gone') return 1", false),
@@ -373,25 +376,25 @@ fn nothing_means_that_nothing_is_there() {
         ("ctx.write('gone', '') return 1", false),
         ("ctx.write('other', '') return 1", true),
     ] {
-        let answer = test_results(&one_case_project("write", script, &told));
+        let answer = test_results(&one_case_project("write", script, &content));
         assert_eq!(answer["ok"], is_gone, "{script}: {answer:#}");
     }
-    let answer = test_results(&one_case_project("write", "ctx.mkdir('gone') return 1", &told));
-    assert_eq!(answer["cases"][0]["differences"][0]["got"], "a folder", "{answer:#}");
+    let answer = test_results(&one_case_project("write", "ctx.mkdir('gone') return 1", &content));
+    assert_eq!(answer["cases"][0]["differences"][0]["actual"], "a folder", "{answer:#}");
 }
 
 #[test]
-fn what_lies_where_cases_do_and_is_not_taken_for_one_is_told() {
+fn a_file_among_the_cases_that_is_not_read_is_reported() {
     let project = Project::new().lua("x", "return 1");
-    let told = json!({"expect": {"value": 1}});
-    let project = case(case(project, "x", "one", &told), "x", "sub/deep/q", &told)
-        .file(".metier/skills/x/cases/cased.JSON", told.to_string())
+    let content = json!({"expect": {"value": 1}});
+    let project = case(case(project, "x", "one", &content), "x", "sub/deep/q", &content)
+        .file(".metier/skills/x/cases/cased.JSON", content.to_string())
         .file(".metier/skills/x/cases/notes.md", "read me")
         .file(".metier/skills/x/cases/project/data/some.json", "{}");
     let answer = project.metier(&["test", "x"]);
     assert_eq!(answer.code, 1, "{answer:?}");
     assert!(answer.stdout.ends_with("1 passed, 0 failed, 2 not run\n"), "{}", answer.stdout);
-    for told in ["cases/sub/deep/q.json is not read", "cases/cased.JSON is not read"] {
-        assert!(answer.stdout.contains(told), "{}", answer.stdout);
+    for message in ["cases/sub/deep/q.json is not read", "cases/cased.JSON is not read"] {
+        assert!(answer.stdout.contains(message), "{}", answer.stdout);
     }
 }

@@ -177,6 +177,6 @@ fn list_warns_of_what_is_missing_and_not_required() {
         (&json!(true), &json!(["no-such-tool is not on PATH (colours)"]))
     );
     assert!(
-        project.metier(&["show", "x"]).stdout.contains("without      no-such-tool is not on PATH (colours)")
+        project.metier(&["show", "x"]).stdout.contains("missing      no-such-tool is not on PATH (colours)")
     );
 }

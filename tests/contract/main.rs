@@ -1,5 +1,5 @@
 //! What a contract promises: inputs and outputs held before and after a run, limits, permissions, what a skill needs.
-#![cfg(all(unix, feature = "lua-runtime"))]
+#![cfg(all(unix, feature = "json-schema", feature = "lua-runtime"))]
 #![allow(missing_docs)]
 
 mod agreement;

@@ -225,7 +225,7 @@ fn a_script_is_compiled_once_and_again_when_it_changes() {
     let project = Project::lua("return 1");
     let load = move |script: &_| {
         counter.fetch_add(1, Ordering::SeqCst);
-        metier::load(SkillRuntime::Lua, script)
+        metier::ScriptLoader::new().load(SkillRuntime::Lua, script)
     };
     let engine = project.builder().runtime(SkillRuntime::Lua, load).build().unwrap();
     let script = project.path(".metier/skills/x/scripts/main.lua");
@@ -290,11 +290,11 @@ fn of_several_scripts_one_is_named() {
 }
 
 #[test]
-fn shipped_skills_run_from_an_empty_project() {
+fn builtin_skills_run_from_an_empty_project() {
     let folder = tempfile::tempdir().unwrap();
     let roots = metier::registry::Roots::standard("metier-test-of-the-engine", folder.path());
     let engine = Engine::builder(folder.path()).roots(roots).build().unwrap();
-    let counted = engine.run(Invocation::new("shipped:word-count").input(json!({"text": "one two"})));
+    let counted = engine.run(Invocation::new("builtin:word-count").input(json!({"text": "one two"})));
     assert_eq!(value(counted)["total"]["words"], json!(2));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "and leave nothing there");
 }

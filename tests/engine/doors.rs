@@ -244,7 +244,7 @@ fn a_loader_is_asked_once_however_many_runs_start_together() {
     let builder = project.builder().runtime(SkillRuntime::Lua, move |script| {
         counter.fetch_add(1, Ordering::SeqCst);
         std::thread::sleep(Duration::from_millis(20));
-        metier::load(SkillRuntime::Lua, script)
+        metier::ScriptLoader::new().load(SkillRuntime::Lua, script)
     });
     let engine = builder.build().unwrap();
     let runs: Vec<_> = (0..50).map(|_| start_run(engine.run_async(Invocation::new("x")))).collect();

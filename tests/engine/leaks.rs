@@ -13,7 +13,7 @@ use crate::project::{Project, granted};
 
 /// One secret, whatever it is called.
 #[derive(Clone)]
-struct FixedSecret(String);
+pub struct FixedSecret(pub String);
 
 impl SecretProvider for FixedSecret {
     fn secret(&self, _: &str, _: &str) -> Result<Option<String>> {

@@ -127,12 +127,12 @@ fn what_ships_means_what_ships() {
     all.extend(roots.iter().cloned());
     let engine = project.builder().roots(all).build().unwrap();
     let registry = engine.registry();
-    let shipped = registry.find("shipped:release-notes").unwrap();
+    let builtin = registry.find("builtin:release-notes").unwrap();
     assert_eq!(registry.find("changelog").unwrap().scope(), Scope::Project);
-    assert_eq!(registry.find_for_caller(shipped, "changelog").unwrap().scope(), Scope::Builtin);
-    let plan = engine.plan(shipped).unwrap().unwrap();
+    assert_eq!(registry.find_for_caller(builtin, "changelog").unwrap().scope(), Scope::Builtin);
+    let plan = engine.plan(builtin).unwrap().unwrap();
     assert!(
-        plan.skills().all(|name| registry.find_for_caller(shipped, name).unwrap().scope() == Scope::Builtin)
+        plan.skills().all(|name| registry.find_for_caller(builtin, name).unwrap().scope() == Scope::Builtin)
     );
 }
 
@@ -149,6 +149,7 @@ fn a_process_leaves_its_sandbox_only_where_every_caller_asks_for_it() {
     let asked = run("allowed-tools: exec:unsandboxed\n");
     assert_eq!(asked.sandbox, Some(SandboxReport::NONE), "{asked:?}");
     let unasked = run("");
-    let is_free = unasked.sandbox.is_some_and(|held| !is_sandbox_level(held.level)) && unasked.log.is_empty();
+    let is_free =
+        unasked.sandbox.is_some_and(|held| !is_sandbox_level(held.level.name())) && unasked.log.is_empty();
     assert!(!is_free, "{unasked:?}");
 }

@@ -110,7 +110,7 @@ fn a_script_that_asks_for_everything_gets_no_more_than_its_caller() {
     assert!(
         sandboxed
             .sandbox
-            .is_some_and(|report| crate::project::is_sandbox_level(report.level) && report.files),
+            .is_some_and(|report| crate::project::is_sandbox_level(report.level.name()) && report.files),
         "{:?}",
         sandboxed.sandbox
     );
@@ -252,6 +252,52 @@ fn a_callees_error_keeps_its_kind_and_says_whose_it_is() {
         assert!(sentence(&outcome).starts_with(words), "{name}: {}", sentence(&outcome));
         let place = outcome.result.unwrap_err().location().cloned().unwrap();
         assert_eq!((place.file.as_str(), place.line), ("scripts/main.lua", Some(1)), "the caller's own line");
+    }
+}
+
+#[test]
+fn a_failure_deep_down_is_told_once_with_the_chain_of_skills() {
+    let project = Project::lua_with_tools("skill:y skill:z", CALLS_Y)
+        .callee("y", "skill:z", "\nreturn ctx.skill('z')")
+        .callee("z", "", "\n\nerror('no luck')");
+    assert_eq!(
+        sentence(&project.run(&["skill:y", "skill:z"])),
+        "skill y > z failed at scripts/main.lua:3: no luck"
+    );
+    let endless = Project::lua_with_tools("skill:x", "return ctx.skill('x')").run(&["skill:x"]);
+    let sentence = sentence(&endless);
+    assert_eq!(sentence.matches("failed").count(), 2, "{sentence}");
+    assert!(
+        sentence.starts_with("skill x > x > x > x > x > x > x > x failed at scripts/main.lua:1: "),
+        "{sentence}"
+    );
+    assert!(sentence.contains("8 deep"), "{sentence}");
+}
+
+#[test]
+fn a_chain_with_a_secret_in_it_names_the_skills_all_the_same() {
+    let project =
+        Project::lua_with_tools("skill:y skill:z secret:KEY", "ctx.secret('KEY') return ctx.skill('y')")
+            .callee("y", "skill:z", "return ctx.skill('z')")
+            .callee("z", "", "error('no luck with s3cret')");
+    let engine = project.builder().secrets(crate::leaks::FixedSecret("s3cret".into())).build().unwrap();
+    let outcome = engine.run(granted(Invocation::new("x"), &["skill:y", "skill:z", "secret:KEY"]));
+    assert_eq!(sentence(&outcome), "skill y > z failed at scripts/main.lua:1: no luck with [secret:KEY]");
+}
+
+#[test]
+#[cfg(feature = "rhai-runtime")]
+fn vfs_is_an_object_in_lua_and_in_rhai() {
+    for (file, script) in [
+        ("main.lua", "return vfs.read('a.txt') .. ctx.vfs_read('a.txt') .. vfs.list('.')[1]"),
+        ("main.rhai", "vfs.read(\"a.txt\") + ctx.vfs_read(\"a.txt\") + vfs.list(\".\")[0]"),
+    ] {
+        let project = Project::new()
+            .skill("x", "")
+            .file(&format!(".metier/skills/x/scripts/{file}"), script)
+            .file("a.txt", "a");
+        let answer = value(project.run(&[]));
+        assert_eq!(answer, json!("aa.metier"), "{file}");
     }
 }
 

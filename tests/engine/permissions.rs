@@ -180,7 +180,7 @@ fn an_external_script_in_a_skill_that_names_no_permission_has_the_callers() {
         let outcome = Project::shell(asks, "echo 1 > made && echo 1\n").run(&[grants]);
         assert_eq!(outcome.result.is_ok(), may, "{asks:?} {grants}: {:?}", outcome.result);
         assert!(
-            outcome.sandbox.is_some_and(|report| crate::project::is_sandbox_level(report.level)),
+            outcome.sandbox.is_some_and(|report| crate::project::is_sandbox_level(report.level.name())),
             "{:?}",
             outcome.sandbox
         );
@@ -196,7 +196,7 @@ fn unsandboxed_execution_is_the_callers_to_grant_and_is_named_in_the_outcome() {
             project
                 .run(&["exec"])
                 .sandbox
-                .is_some_and(|report| crate::project::is_sandbox_level(report.level))
+                .is_some_and(|report| crate::project::is_sandbox_level(report.level.name()))
         );
         let outcome = project.run(&["exec:unsandboxed"]);
         assert_eq!(outcome.sandbox, Some(metier::host::SandboxReport::NONE));

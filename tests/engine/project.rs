@@ -1,7 +1,5 @@
 //! A project with skills, and an engine for it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
@@ -9,19 +7,19 @@ use metier::error::ErrorKind;
 use metier::policy::{Limits, Permission, SandboxMode};
 use metier::registry::{Root, Roots, Scope};
 use serde_json::Value;
-use tempfile::TempDir;
+
+#[path = "../support/project.rs"]
+#[allow(clippy::duplicate_mod, reason = "tests/contract has both fixtures, which share this file")]
+mod base;
+
+pub use base::Project;
+#[allow(unused_imports, reason = "the contract's tests write nothing later")]
+pub use base::write;
 
 /// A script that never ends.
 pub const ENDLESS: &str = "while true do end";
 
-/// A project that is gone after the test.
-pub struct Project(TempDir);
-
 impl Project {
-    pub fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
     /// A project with one skill called `x`, whose only script is this Lua.
     pub fn lua(script: &str) -> Self {
         Self::new().skill("x", "").file(".metier/skills/x/scripts/main.lua", script)
@@ -38,29 +36,9 @@ impl Project {
         Self::new().skill("x", frontmatter).file(".metier/skills/x/scripts/main.sh", script)
     }
 
-    pub fn root(&self) -> &Path {
-        self.0.path()
-    }
-
-    pub fn path(&self, path: &str) -> PathBuf {
-        self.0.path().join(path)
-    }
-
-    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
-        write(&self.path(path), text);
-        self
-    }
-
     pub fn skill(self, name: &str, frontmatter: &str) -> Self {
         let text = format!("---\nname: {name}\ndescription: d\n{frontmatter}---\n");
         self.file(&format!(".metier/skills/{name}/SKILL.md"), text)
-    }
-
-    pub fn link(self, target: impl AsRef<Path>, path: &str) -> Self {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::os::unix::fs::symlink(target, path).unwrap();
-        self
     }
 
     /// The roots inside this project alone, whatever the user of this machine has.
@@ -86,11 +64,6 @@ impl Project {
     pub fn wait_for_file(&self, path: &str) {
         wait_until(Duration::from_secs(10), || self.path(path).exists());
     }
-}
-
-pub fn write(path: &Path, text: impl AsRef<[u8]>) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
 }
 
 pub fn granted(invocation: Invocation, grants: &[&str]) -> Invocation {
@@ -128,8 +101,8 @@ pub fn sentence(outcome: &Outcome) -> String {
     outcome.result.as_ref().unwrap_err().to_string()
 }
 
-/// Whether a process that reports this tier was in a sandbox; which one it is depends on the machine.
+/// Whether a process that reports this level was in a sandbox; which one it is depends on the machine.
 #[allow(dead_code, reason = "not every build has one")]
-pub fn is_sandbox_level(tier: &str) -> bool {
-    matches!(tier, "namespaces" | "landlock")
+pub fn is_sandbox_level(level: &str) -> bool {
+    matches!(level, "namespaces" | "landlock")
 }

@@ -241,7 +241,7 @@ fn what_a_host_does_not_offer_is_unavailable() {
     {
         let outcome = run(asks, &format!("return ctx.{call}"), |engine| engine);
         assert_eq!(kind(&outcome), ErrorKind::Unavailable, "{call}");
-        assert!(sentence(&outcome).starts_with("this host provides no "), "{}", sentence(&outcome));
+        assert!(sentence(&outcome).starts_with("this host does not provide "), "{}", sentence(&outcome));
     }
 }
 

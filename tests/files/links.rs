@@ -28,8 +28,18 @@ fn f3_f5_f34_links_that_leave_are_denied_whatever_is_done() {
         ] {
             project.denies_everything(path);
         }
-        project.refuses(Denied, "read_file", json!(["absolute"]), "a link leads outside the project");
-        project.refuses(Denied, "asset", json!(["absolute"]), "a link leads outside the skill's folder");
+        project.refuses(
+            Denied,
+            "read_file",
+            json!(["absolute"]),
+            "a symbolic link leads outside the project",
+        );
+        project.refuses(
+            Denied,
+            "asset",
+            json!(["absolute"]),
+            "a symbolic link leads outside the skill's folder",
+        );
     });
 }
 
@@ -121,7 +131,7 @@ fn f9_loops_end() {
         project.link("a", "b").link("b", "a").link("self", "self/x");
         for path in ["a", "self", "a/x"] {
             for (name, args) in every_use(path) {
-                project.refuses(Io, name, args, "too many links");
+                project.refuses(Io, name, args, "too many symbolic links");
             }
         }
     });
@@ -145,7 +155,7 @@ fn f10_f11_writing_through_dangling_links_makes_nothing() {
             ("write", json!(["insidedir/a/b", "x"])),
             ("mkdir", json!(["insidedir/a"])),
         ] {
-            project.refuses(Io, name, args, "a link on the way leads to nothing");
+            project.refuses(Io, name, args, "a symbolic link in the path leads to nothing");
         }
         assert!(!project.path("nothing.txt").exists() && !project.path("nothing").exists());
     });

@@ -52,7 +52,7 @@ fn f23_what_is_not_a_file_says_what_it_is() {
         project.refuses(Io, "write", json!(["dir", "x"]), "is a directory");
         project.refuses(Io, "write", json!([".", "x"]), "is a directory");
         project.refuses(Io, "write", json!(["dir/f.txt/x", "x"]), "Not a directory");
-        project.refuses(InvalidArgument, "read_file", json!([""]), "not a path");
+        project.refuses(InvalidArgument, "read_file", json!([""]), "invalid path");
     });
 }
 
@@ -61,7 +61,7 @@ fn f24_nul_is_refused_and_never_truncates() {
     both_ways(|project| {
         project.file("in.txt", "in");
         for (name, args) in every_use("in.txt\0.png") {
-            project.refuses(InvalidArgument, name, args, "not a path");
+            project.refuses(InvalidArgument, name, args, "invalid path");
         }
     });
 }
@@ -82,7 +82,7 @@ fn f27_names_and_paths_no_system_takes_are_refused() {
     both_ways(|project| {
         for path in ["n".repeat(256), "a/".repeat(2049)] {
             for (name, args) in every_use(&path) {
-                project.refuses(InvalidArgument, name, args, "at most");
+                project.refuses(InvalidArgument, name, args, "the maximum is");
             }
         }
         project.answers("write", json!(["n".repeat(255), "x"]), json!(null));

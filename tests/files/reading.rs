@@ -63,7 +63,7 @@ fn f22_files_beyond_the_cap_are_refused_and_their_ends_can_be_read() {
         let mut sparse = File::options().append(true).open(project.path("sparse")).unwrap();
         sparse.set_len(1 << 40).unwrap();
         sparse.write_all(b"\nlast\n").unwrap();
-        project.refuses(Io, "read_file", json!(["sparse"]), "take a part of it with head, tail or grep");
+        project.refuses(Io, "read_file", json!(["sparse"]), "read a part of it with head, tail or grep");
         project.answers("head", json!(["sparse", 2]), json!("first\nsecond"));
         project.answers("tail", json!(["sparse", 1]), json!("last"));
         project.refuses(Io, "head", json!(["sparse", 3]), "ask for fewer");
@@ -72,7 +72,7 @@ fn f22_files_beyond_the_cap_are_refused_and_their_ends_can_be_read() {
 
         project.file("exact", "a".repeat(16 << 20)).file("over", "a".repeat((16 << 20) + 1));
         assert!(project.call("read_file", json!(["exact"])).is_ok());
-        project.refuses(Io, "read_file", json!(["over"]), "more than the 16777216 that are read");
+        project.refuses(Io, "read_file", json!(["over"]), "more than the 16777216 that can be read");
     });
 }
 

@@ -1,4 +1,4 @@
-//! Searching: what is passed over, what is answered, and that it ends.
+//! Searching: what is skipped, what is found, and that it ends.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -88,18 +88,13 @@ fn grep_is_literal_until_asked_and_says_where() {
         assert_eq!(lines(json!(["a.b", "sub"])), ["sub/b.txt:1"]);
         assert_eq!(lines(json!(["a.b", ".", {"max": 0}])), Vec::<String>::new());
         project.answers("grep", json!(["aXb"]), json!([{"file": "a.txt", "line": 2, "content": "two aXb"}]));
-        project.refuses(
-            InvalidArgument,
-            "grep",
-            json!(["(", ".", {"regex": true}]),
-            "cannot be searched for",
-        );
-        project.refuses(InvalidArgument, "grep", json!(["a\nb"]), "cannot be searched for");
+        project.refuses(InvalidArgument, "grep", json!(["(", ".", {"regex": true}]), "invalid pattern");
+        project.refuses(InvalidArgument, "grep", json!(["a\nb"]), "invalid pattern");
         project.refuses(
             InvalidArgument,
             "grep",
             json!(["(a{1000}){1000}", ".", {"regex": true}]),
-            "searched",
+            "exceeds size limit",
         );
         project.refuses(InvalidArgument, "grep", json!(["a", ".", {"max": -1}]), "whole number");
         project.refuses(Io, "grep", json!(["a", "none"]), "failed to search none: No such file");
@@ -178,7 +173,7 @@ fn glob_stays_within_names_and_within_the_project() {
         for pattern in ["../*", "/etc/*", "src/../../*"] {
             project.refuses(Denied, "glob", json!([pattern]), "outside the project");
         }
-        project.refuses(InvalidArgument, "glob", json!(["a{"]), "not a pattern");
+        project.refuses(InvalidArgument, "glob", json!(["a{"]), "invalid pattern");
     });
 }
 

@@ -95,7 +95,7 @@ fn a_body_without_end_is_cut_off_by_its_bytes() {
             drop((0..10_000).try_for_each(|_| stream.write_all(block.as_bytes())));
         });
         let request = HttpRequest { max_bytes: 100_000, ..get(server.url("127.0.0.1", "/")) };
-        refused(send(request), Output, &["more than the 100000 bytes"]);
+        refused(send(request), Output, &["more than 100000 bytes"]);
     }
     let server = Server::with_answer(answer("200 OK", &[], "12345"));
     let exact = |max_bytes| send(HttpRequest { max_bytes, ..get(server.url("127.0.0.1", "/")) });

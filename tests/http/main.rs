@@ -1,4 +1,5 @@
 //! The web as a skill reaches it: every promise of the client as an attack on it, over loopback and without the internet.
+#![cfg(feature = "http")]
 #![allow(missing_docs)]
 
 mod addresses;

@@ -57,7 +57,7 @@ fn a_redirect_never_gives_up_encryption() {
     let server = secure(redirect(302, &plain.url("secure.test", "/")));
     let trusting = web(NAMES).root_certificates(AUTHORITY).unwrap();
     let result = trusting.send(&run(GRANTS), get(url(&server, "secure.test")));
-    refused(result, Denied, &["redirect of secure.test to secure.test", "encryption"]);
+    refused(result, Denied, &["redirect of secure.test to secure.test", "from https to http"]);
     assert!(plain.requests().is_empty());
 }
 

@@ -38,7 +38,10 @@ fn call_example(function: &HostFunction, name: &str, allow: &[&str]) -> Result<V
         .providers(Fixtures::new(function.example.fixtures).unwrap().providers())
         .build();
     let input = SkillInput::from(json!({"args": given}));
-    Ok(metier::load(SkillRuntime::ToolSequence, &script)?.execute_with_context(input, Some(&context))?.value)
+    Ok(metier::ScriptLoader::new()
+        .load(SkillRuntime::ToolSequence, &script)?
+        .execute_with_context(input, Some(&context))?
+        .value)
 }
 
 #[test]

@@ -64,7 +64,8 @@ fn a_process_leaves_its_sandbox_by_the_callers_grant_and_by_nothing_that_skills_
             .contract("y", asks[1], "steps:\n- {skill: z}\n")
             .shell("z", asks[2], "echo free");
         let outcome = project.run(grants);
-        let ran_free = outcome.result.is_ok() && outcome.sandbox.is_some_and(|held| held.level == "none");
+        let ran_free =
+            outcome.result.is_ok() && outcome.sandbox.is_some_and(|held| held.level.name() == "none");
         assert_eq!(ran_free, is_free, "{asks:?} {grants:?}: {outcome:?}");
     }
 }

@@ -1,38 +1,18 @@
 //! A project with plans, and what it takes to run them.
 
-use std::path::PathBuf;
-
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::ClosureTools;
 use metier::policy::Permission;
 use metier::registry::{Root, Roots, Scope};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-/// A project that is gone after the test.
-pub struct Project(TempDir);
+#[path = "../support/project.rs"]
+mod base;
+
+pub use base::Project;
 
 impl Project {
-    pub fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    pub fn path(&self, path: &str) -> PathBuf {
-        self.0.path().join(path)
-    }
-
-    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
-        let path = self.path(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-        self
-    }
-
-    pub fn read(&self, path: &str) -> String {
-        std::fs::read_to_string(self.path(path)).unwrap_or_default()
-    }
-
     fn skill(self, name: &str, asks: &str) -> Self {
         let asks = if asks.is_empty() { String::new() } else { format!("allowed-tools: {asks}\n") };
         self.file(
@@ -64,7 +44,7 @@ impl Project {
 
     pub fn builder(&self) -> EngineBuilder {
         let roots = Roots::empty().with(Root::new(Scope::Project, ".metier", self.path(".metier/skills")));
-        Engine::builder(self.0.path()).roots(roots).tools(tools()).compile_in_process(true)
+        Engine::builder(self.root()).roots(roots).tools(tools()).compile_in_process(true)
     }
 
     pub fn engine(&self) -> Engine {

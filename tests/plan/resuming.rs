@@ -300,7 +300,7 @@ fn a_skill_that_nobody_may_call_or_that_takes_another_grant_makes_no_other_run()
     let steps = json!([trace("a"), {"skill": "y"}, {"tool": "skill", "args": {"name": "w"}}]);
     let project = Project::new()
         .sequence("x", "write skill:w", &steps)
-        .lua("y", "skill:z", "return pcall(ctx.skill, 'z')")
+        .lua("y", "skill:z", "return (pcall(ctx.skill, 'z'))")
         .lua("z", "", "return 'v1'")
         .lua("w", "", "return 'w'");
     assert_eq!(failure(&run(&project, &["write", "skill:z"], json!({}))).0, ErrorKind::Denied);

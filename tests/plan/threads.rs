@@ -233,7 +233,7 @@ fn threads_left_after(
     let threads = ThreadBudget::new(9);
     let context =
         SkillContext::builder("x").thread_budget(threads.clone()).providers(providers).cancel(token).build();
-    let executor = metier::load(SkillRuntime::ToolSequence, &script).unwrap();
+    let executor = metier::ScriptLoader::new().load(SkillRuntime::ToolSequence, &script).unwrap();
     let result = executor.execute_with_context(json!({}).into(), Some(&context));
     let left: Vec<_> = std::iter::from_fn(|| threads.try_acquire()).collect();
     (left.len(), result.map(|output| output.value))

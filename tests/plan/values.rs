@@ -190,16 +190,21 @@ fn a_plan_without_an_engine_runs_functions_and_says_what_is_not_there() {
         source: steps.to_string().into_bytes().into(),
         function: None,
     };
-    let loaded = metier::load(
-        SkillRuntime::ToolSequence,
-        &script(json!([{"tool": "log", "args": {"level": "info", "message": "$inputs.m"}}])),
-    )
-    .unwrap();
+    let loaded = metier::ScriptLoader::new()
+        .load(
+            SkillRuntime::ToolSequence,
+            &script(json!([{"tool": "log", "args": {"level": "info", "message": "$inputs.m"}}])),
+        )
+        .unwrap();
     assert_eq!(loaded.execute(SkillInput::from(json!({"m": "hello"}))).unwrap().value, Value::Null);
-    let loaded = metier::load(SkillRuntime::ToolSequence, &script(json!([{"skill": "a"}]))).unwrap();
+    let loaded = metier::ScriptLoader::new()
+        .load(SkillRuntime::ToolSequence, &script(json!([{"skill": "a"}])))
+        .unwrap();
     assert_eq!(loaded.execute(SkillInput::default()).unwrap_err().kind(), ErrorKind::Unavailable);
-    let refused =
-        metier::load(SkillRuntime::ToolSequence, &script(json!([{"skill": "a", "args": []}]))).err().unwrap();
+    let refused = metier::ScriptLoader::new()
+        .load(SkillRuntime::ToolSequence, &script(json!([{"skill": "a", "args": []}])))
+        .err()
+        .unwrap();
     assert_eq!(refused.kind(), ErrorKind::InvalidSkill);
     assert_eq!(refused.location().unwrap().file, "scripts/sequence.json");
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use metier::error::ErrorKind;
+use metier::skill::Severity;
 
 use crate::project::{Project, folder_of_name, names, problems, refused, skipped};
 
@@ -48,6 +49,43 @@ fn whoever_asks_for_a_broken_skill_hears_why_and_where() {
     let error = refused(&registry, "none", ErrorKind::InvalidSkill);
     assert_eq!(error.location().unwrap().line, Some(1));
     refused(&registry, "user:half", ErrorKind::UnknownSkill);
+}
+
+#[test]
+fn a_folder_that_lacks_only_its_skill_md_is_reported_with_what_it_has() {
+    for (file, sign) in [
+        ("skill.yaml", "skill.yaml"),
+        ("skill.yml", "skill.yml"),
+        ("skill.json", "skill.json"),
+        ("scripts/main.py", "scripts"),
+        ("main.lua", "main.lua"),
+    ] {
+        let project =
+            Project::new().file(&format!(".metier/skills/half/{file}"), "").skill(".metier/skills/x");
+        let registry = project.registry();
+        let [problem] = registry.problems() else { panic!("{file}: {}", problems(&registry)) };
+        assert_eq!((problem.severity, problem.skipped), (Severity::Warning, true), "{file}");
+        assert_eq!(problem.path, project.path(".metier/skills/half"), "{file}");
+        assert_eq!(problem.message, format!("it has {sign}, but no SKILL.md, so it is no skill"));
+        assert!(problem.help.as_ref().unwrap().contains("half/SKILL.md"), "{file}");
+        let error = refused(&registry, "half", ErrorKind::InvalidSkill);
+        assert!(error.message().contains("no SKILL.md") && error.help().is_some(), "{error}");
+    }
+}
+
+#[test]
+fn folders_of_a_skill_and_around_skills_are_not_taken_for_unfinished_ones() {
+    let registry = Project::new()
+        .skill(".metier/skills/group/x")
+        .file(".metier/skills/group/scripts/shared.py", "")
+        .file(".metier/skills/group/lint.py", "")
+        .file(".metier/skills/group/x/scripts/main.lua", "")
+        .file(".metier/skills/group/x/assets/template/skill.yaml", "")
+        .file(".metier/skills/install.sh", "")
+        .file(".metier/skills/notes/readme.txt", "")
+        .registry();
+    let reported: Vec<_> = registry.problems().iter().map(|problem| problem.path.clone()).collect();
+    assert!(reported.iter().all(|path| path.ends_with("group/scripts")), "{}", problems(&registry));
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn a_name_that_fits_none_is_unknown_however_it_is_put_together() {
         "proj:x",
         "project.metier:x",
         ".metier/x",
-        "project/.metier/x:x@1",
+        "project/.metier/y:x@1",
         "x@",
         ":x",
     ] {
@@ -206,6 +206,59 @@ fn a_skill_cannot_call_itself_by_the_qualified_name_of_another() {
     ] {
         assert_eq!(folder_of_name(&registry, name), "home/data/skills/deploy", "{name}");
     }
+}
+
+#[test]
+fn a_range_of_versions_finds_the_nearest_skill_whose_version_is_in_it() {
+    let registry = Project::new()
+        .versioned(".metier/skills/x", "1.2.0")
+        .versioned(".agents/skills/x", "2.1.0")
+        .versioned("home/.agents/skills/x", "1.9.0")
+        .versioned("home/data/skills/x", "2.0.0-rc.1")
+        .registry();
+    for (name, folder) in [
+        ("x@^1", ".metier/skills/x"),
+        ("x@1", ".metier/skills/x"),
+        ("x@*", ".metier/skills/x"),
+        ("x@~1.9", "home/.agents/skills/x"),
+        ("x@>=1.5, <2", "home/.agents/skills/x"),
+        ("x@>=1.5 <2", "home/.agents/skills/x"),
+        ("x@>=2", ".agents/skills/x"),
+        ("user:x@^1", "home/.agents/skills/x"),
+        ("project/.agents:x@^2", ".agents/skills/x"),
+        ("x@2.0.0-rc.1", "home/data/skills/x"),
+    ] {
+        assert_eq!(folder_of_name(&registry, name), folder, "{name}");
+    }
+}
+
+#[test]
+fn a_version_that_no_skill_has_is_refused_with_those_there_are() {
+    let registry = Project::new()
+        .versioned(".metier/skills/x", "1.2.0")
+        .versioned(".agents/skills/x", "1.0.0")
+        .registry();
+    for name in ["x@^2", "x@9.9.9", "x@1.2.1", "project:x@<1"] {
+        let error = refused(&registry, name, ErrorKind::UnknownSkill);
+        let version = name.rsplit('@').next().unwrap();
+        assert!(error.message().ends_with(&format!("has a version that fits `{version}`")), "{error}");
+        assert_eq!(
+            error.help(),
+            Some("there are project/.metier:x@1.2.0, project/.agents:x@1.0.0"),
+            "{name}"
+        );
+    }
+    let error = refused(&registry, "y@^1", ErrorKind::UnknownSkill);
+    assert_eq!(error.message(), "no skill is called `y@^1`");
+}
+
+#[test]
+fn a_skill_cannot_call_itself_by_a_range_of_another() {
+    let registry = Project::new()
+        .versioned("home/data/skills/deploy", "1.0.0")
+        .skill_named(".metier/skills/fake", "deploy@^1", "")
+        .registry();
+    assert_eq!(folder_of_name(&registry, "deploy@^1"), "home/data/skills/deploy");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! A folder with skills below several roots.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use metier::error::{ErrorKind, SkillError};
 use metier::registry::{Problem, Registry, Root, Roots, Scope, Skill};
-use tempfile::TempDir;
+
+#[path = "../support/project.rs"]
+mod base;
+
+pub use base::Project;
 
 /// Scope, label and folder of the roots these tests have, nearest first.
 const ROOTS: [(Scope, &str, &str); 4] = [
@@ -15,29 +16,7 @@ const ROOTS: [(Scope, &str, &str); 4] = [
     (Scope::User, ".agents", "home/.agents/skills"),
 ];
 
-/// A project that is gone after the test, with a home beside it that is nobody's.
-pub struct Project(TempDir);
-
 impl Project {
-    pub fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    pub fn root(&self) -> &Path {
-        self.0.path()
-    }
-
-    pub fn path(&self, path: &str) -> PathBuf {
-        self.0.path().join(path)
-    }
-
-    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-        self
-    }
-
     /// A skill in that folder, called as the folder is.
     pub fn skill(self, folder: &str) -> Self {
         let name = folder.rsplit('/').next().unwrap().to_owned();
@@ -57,13 +36,6 @@ impl Project {
     pub fn skill_named(self, folder: &str, name: &str, more: &str) -> Self {
         let text = format!("---\nname: {name:?}\ndescription: {folder:?}\n{more}---\nbody of {folder}\n");
         self.file(&format!("{folder}/SKILL.md"), text)
-    }
-
-    pub fn link(self, target: impl AsRef<Path>, path: &str) -> Self {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::os::unix::fs::symlink(target, path).unwrap();
-        self
     }
 
     pub fn roots(&self) -> Roots {

@@ -78,12 +78,12 @@ fn what_ships_is_found_everywhere_and_comes_last() {
     let project = Project::new().skill(".metier/skills/word-count");
     let nowhere = Roots::standard("metier-test-of-roots", &project.path("empty"));
     let registry = Registry::discover(&nowhere);
-    let shipped = registry.find("shipped:word-count").unwrap();
-    assert_eq!((shipped.path().as_str(), shipped.root_label()), ("shipped:word-count", "metier"));
+    let builtin = registry.find("builtin:word-count").unwrap();
+    assert_eq!((builtin.path().as_str(), builtin.root_label()), ("builtin:word-count", "metier"));
     let mine = nowhere.with(Root::new(Scope::Project, ".metier", project.path(".metier/skills")));
     let registry = Registry::discover(&mine);
     assert_eq!(registry.find("word-count").unwrap().scope(), Scope::Project);
-    assert_eq!(registry.find("shipped:word-count").unwrap().scope(), Scope::Builtin);
+    assert_eq!(registry.find("builtin:word-count").unwrap().scope(), Scope::Builtin);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn a_machine_without_namespaces_has_a_sandbox_all_the_same() {
     };
     let outcome = engine.run(stage.invocation());
     let (held, process) = (outcome.sandbox.unwrap(), outcome.process.unwrap());
-    assert_eq!((held.level, process.stdout.as_str()), ("landlock", "ran\nrefused\n"), "{process:?}");
+    assert_eq!((held.level.name(), process.stdout.as_str()), ("landlock", "ran\nrefused\n"), "{process:?}");
     assert!(held.files && held.network && held.signals && held.tree_kill, "{held:?}");
     assert!(!held.protected_paths && !held.metadata_outside && !held.process_count, "{held:?}");
 }

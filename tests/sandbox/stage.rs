@@ -45,7 +45,7 @@ pub fn level() -> SandboxLevel {
 /// Whether this machine has what a tier takes, and if not, what it has.
 pub fn check_level(tier: SandboxLevel) -> Result<(), String> {
     set_level(tier);
-    let got = Fixture::bash("true").run().sandbox().level;
+    let got = Fixture::bash("true").run().sandbox().level.name();
     if got == reported_level(tier) { Ok(()) } else { Err(format!("this machine gives {got} only")) }
 }
 
@@ -236,7 +236,7 @@ impl RunResult {
         assert!(self.0.result.is_ok(), "{:?}\n{:?}", self.0.result, self.0.process);
         let held = self.sandbox();
         assert!(held.files && held.tree_kill && held.unix_sockets, "{held:?}");
-        assert_eq!(held.level, reported_level(self.1), "{held:?}");
+        assert_eq!(held.level.name(), reported_level(self.1), "{held:?}");
         self
     }
 

@@ -1,14 +1,15 @@
 //! A folder to try the `metier` command in.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// A project that is gone after the test.
-pub struct Project(TempDir);
+#[path = "project.rs"]
+#[allow(clippy::duplicate_mod, reason = "tests/contract has both fixtures, which share this file")]
+mod base;
+
+pub use base::Project;
 
 /// What a call of the command answered.
 #[derive(Debug)]
@@ -21,22 +22,6 @@ pub struct Answer {
 
 #[allow(dead_code, reason = "not every test needs everything")]
 impl Project {
-    pub fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    pub fn path(&self, path: &str) -> PathBuf {
-        self.0.path().join(path)
-    }
-
-    /// Writes a file, with the folders it needs.
-    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-        self
-    }
-
     /// Writes a skill that is valid under every profile.
     pub fn skill(self, folder: &str) -> Self {
         let name = Path::new(folder).file_name().unwrap().to_str().unwrap();
@@ -75,8 +60,8 @@ impl Project {
 
     /// Everything below the project, files and folders, sorted.
     pub fn tree(&self) -> Vec<String> {
-        let below = walkdir::WalkDir::new(self.0.path()).min_depth(1).sort_by_file_name();
-        let relative = |path: &Path| path.strip_prefix(self.0.path()).unwrap().to_str().unwrap().to_owned();
+        let below = walkdir::WalkDir::new(self.root()).min_depth(1).sort_by_file_name();
+        let relative = |path: &Path| path.strip_prefix(self.root()).unwrap().to_str().unwrap().to_owned();
         below.into_iter().map(|entry| relative(entry.unwrap().path())).collect()
     }
 }

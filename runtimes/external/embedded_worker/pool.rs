@@ -1,24 +1,40 @@
-//! Worker processes that wait for their next run.
+//! The idle worker processes of one engine.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
-use super::super::process::WorkerSession;
-use super::EmbeddedWorkerKey;
+use crate::executor::SkillRuntime;
 use crate::host::{Redaction, SandboxReport};
+use crate::policy::SandboxMode;
+use crate::runtimes::external::worker::session::WorkerSession;
+use crate::runtimes::idle_pool::IdlePool;
 
-/// How many wait in one engine; the one that has waited longest makes room.
+/// Maximum number of idle processes. The one that has been idle longest is removed first.
 const MAX_IDLE: usize = 8;
 
-/// How many runs one process answers.
+/// Maximum number of runs of one process.
 const MAX_RUNS: u64 = 1000;
+
+/// What all runs of one process have in common. The permissions are not part of it, because the host checks them at every call.
+#[derive(PartialEq, Eq)]
+pub(super) struct EmbeddedWorkerKey {
+    pub(super) runtime: SkillRuntime,
+    pub(super) skill: String,
+    pub(super) path: String,
+    pub(super) folder: Option<PathBuf>,
+    pub(super) function: Option<String>,
+    pub(super) digest: [u8; 32],
+    pub(super) memory: Option<u64>,
+    pub(super) sandbox_mode: SandboxMode,
+}
 
 /// A worker process. Dropping it kills the process and waits until it is gone.
 pub(super) struct EmbeddedWorker {
     pub(super) session: WorkerSession,
-    /// What holds of its sandbox.
+    /// What its sandbox enforces.
     pub(super) sandbox: SandboxReport,
-    /// What its runs were handed.
+    /// The secrets that its runs received.
     pub(super) secrets: Redaction,
     runs: u64,
 }
@@ -39,21 +55,23 @@ impl EmbeddedWorker {
     }
 }
 
-/// The workers of one engine that wait, each for a run of the same script under the same limits.
-#[derive(Default)]
-pub(in super::super::super) struct EmbeddedWorkerPool {
-    idle: Mutex<Vec<(EmbeddedWorkerKey, EmbeddedWorker)>>,
+/// The idle workers of one engine.
+pub(crate) struct EmbeddedWorkerPool {
+    idle: IdlePool<(EmbeddedWorkerKey, EmbeddedWorker)>,
     sandbox_report: Mutex<Option<SandboxReport>>,
 }
 
+impl Default for EmbeddedWorkerPool {
+    fn default() -> Self {
+        Self { idle: IdlePool::new(MAX_IDLE), sandbox_report: Mutex::default() }
+    }
+}
+
 impl EmbeddedWorkerPool {
-    /// A worker that waits for such a run. One that has ended or spoken meanwhile is not asked again.
+    /// An idle worker for this key. A worker that has exited or written something in the meantime is dropped.
     pub(super) fn checkout(&self, key: &EmbeddedWorkerKey) -> Option<EmbeddedWorker> {
         loop {
-            let mut idle = self.idle();
-            let at = idle.iter().rposition(|(known, _)| known == key)?;
-            let (_, mut worker) = idle.remove(at);
-            drop(idle);
+            let (_, mut worker) = self.idle.checkout(|(known, _)| known == key)?;
             if worker.session.is_idle() {
                 return Some(worker);
             }
@@ -61,29 +79,20 @@ impl EmbeddedWorkerPool {
     }
 
     pub(super) fn checkin(&self, key: EmbeddedWorkerKey, worker: EmbeddedWorker) {
-        if worker.runs >= MAX_RUNS {
-            return;
+        if worker.runs < MAX_RUNS {
+            self.idle.checkin((key, worker));
         }
-        let mut idle = self.idle();
-        let outworn = (idle.len() == MAX_IDLE).then(|| idle.remove(0));
-        idle.push((key, worker));
-        drop(idle);
-        drop(outworn);
     }
 
-    /// What holds of the sandbox, asked once.
+    /// What the sandbox enforces, probed once.
     pub(super) fn sandbox_report(
         &self,
         probe: impl FnOnce() -> io::Result<SandboxReport>,
     ) -> io::Result<SandboxReport> {
-        let mut held = self.sandbox_report.lock().unwrap_or_else(PoisonError::into_inner);
-        match *held {
+        let mut cached = self.sandbox_report.lock().unwrap_or_else(PoisonError::into_inner);
+        match *cached {
             Some(report) => Ok(report),
-            None => probe().map(|report| *held.insert(report)),
+            None => probe().map(|report| *cached.insert(report)),
         }
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<(EmbeddedWorkerKey, EmbeddedWorker)>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

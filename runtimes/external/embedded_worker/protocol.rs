@@ -1,5 +1,7 @@
-//! The requests to a worker process and its responses. A message is a line: a header in JSON, and after a record separator,
-//! which no JSON text contains, a value of its own, so that a value may nest as deep here as in process.
+//! The requests to a worker process and its responses.
+//!
+//! A message is a line: a header in JSON and, if it has a value, a record separator and the value in JSON. No JSON text contains
+//! a record separator. The value is apart from the header so that it may nest as deeply as a value may.
 
 use serde_json::{Map, Value, json};
 
@@ -8,24 +10,24 @@ use crate::executor::{Script, SkillRuntime};
 use crate::policy::{Limits, OutputPolicy};
 use crate::strict_json;
 
-/// The argument that makes a program the worker.
+/// The first argument of a worker process.
 pub(super) const WORKER_ARG: &str = "__metier-worker";
 
 const SEPARATOR: char = '\x1e';
 
-/// One run, as the worker is asked.
+/// One run.
 pub(super) struct RunRequest {
     pub(super) id: u64,
-    /// With the first run alone.
+    /// Only in the first request to a process.
     pub(super) script: Option<(SkillRuntime, Script)>,
     pub(super) limits: Limits,
     pub(super) input: Option<Value>,
 }
 
-/// What came of a run, as the worker says it.
+/// The result of one run.
 pub(super) type RunResult = Result<Value, SkillError>;
 
-/// The request, with the end of its line.
+/// The request, with its newline.
 pub(super) fn encode_request(
     id: u64,
     script: Option<(SkillRuntime, &Script)>,
@@ -52,7 +54,7 @@ pub(super) fn encode_request(
     encode_line(&header, input)
 }
 
-/// Reads a request; nothing where it is none, which the host never sends.
+/// Reads a request; `None` if it is invalid, which no request of the host is.
 pub(super) fn decode_request(line: &[u8]) -> Option<RunRequest> {
     let (mut header, input) = decode_line(line).ok()?;
     let text = |script: &Map<String, Value>, key: &str| Some(script.get(key)?.as_str()?.to_owned());
@@ -74,29 +76,29 @@ pub(super) fn decode_request(line: &[u8]) -> Option<RunRequest> {
     Some(RunRequest { id: number("id")?, script, limits, input })
 }
 
-/// The answer to a request, with the end of its line.
-pub(super) fn encode_response(id: u64, answer: &RunResult) -> Vec<u8> {
-    match answer {
+/// The response to a request, with its newline.
+pub(super) fn encode_response(id: u64, result: &RunResult) -> Vec<u8> {
+    match result {
         Ok(value) => encode_line(&json!({"id": id}), Some(value)),
         Err(error) => encode_line(&json!({"id": id, "error": error}), None),
     }
 }
 
-/// Reads the answer to the request of that number, or says why it is none.
+/// Reads the response to the request with that id. The error is why it is invalid.
 pub(super) fn decode_response(id: u64, line: &[u8]) -> Result<RunResult, String> {
     let (mut header, value) = decode_line(line)?;
     if header.remove("id") != Some(id.into()) {
         return Err("the answer to another request".into());
     }
-    let answer = match (header.remove("error"), value) {
+    let result = match (header.remove("error"), value) {
         (None, Some(value)) => Ok(value),
         (Some(error), None) => Err(decode_error(error).ok_or("an error in no known form")?),
         _ => return Err("neither a value nor an error".into()),
     };
-    if header.is_empty() { Ok(answer) } else { Err("an answer with further keys".into()) }
+    if header.is_empty() { Ok(result) } else { Err("an answer with further keys".into()) }
 }
 
-/// An error as [`SkillError`] is written.
+/// Reads an error from the JSON of a [`SkillError`].
 pub(super) fn decode_error(error: Value) -> Option<SkillError> {
     let Value::Object(mut parts) = error else { return None };
     let text = |value: Value| match value {
@@ -134,7 +136,7 @@ pub(super) fn decode_error(error: Value) -> Option<SkillError> {
 
 fn encode_line(header: &Value, value: Option<&Value>) -> Vec<u8> {
     match value {
-        // Put together by hand: a value may be large, and is not copied into another.
+        // The value may be large, so it is not copied into another one.
         Some(value) => format!("{header}{SEPARATOR}{value}\n"),
         None => format!("{header}\n"),
     }

@@ -1,6 +1,6 @@
-//! The worker process: runs one script of an embedded language, run after run, and asks the host for everything else.
+//! The worker process: executes the runs of one script, and sends the calls on `ctx` to the host.
 //!
-//! Nothing is decided here: no files, no grants, no secrets but those that the host hands out.
+//! It has no access to files, permissions or secrets. The host decides on each call.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -8,29 +8,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::super::super::sandbox::{HOST_API_FD, inherited_fd};
-use super::super::super::{RuntimeServices, loader};
 use super::protocol::{self, RunRequest, RunResult, WORKER_ARG};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{SkillExecutor, SkillInput};
+use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{HostApiClient, SkillContext, catch_panic};
-use crate::policy::CancelToken;
+use crate::runtimes::sandbox::{HOST_API_FD, inherited_fd};
 
-/// Serves as a worker where this program was started for that, and ends; else goes on.
-pub(in super::super::super) fn worker_main() {
+/// Loads a script in this process.
+type LoadFn = fn(SkillRuntime, &Script) -> Result<Box<dyn SkillExecutor>>;
+
+/// If this program was started as a worker, serves requests and exits.
+pub(crate) fn worker_main(load: LoadFn) {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == WORKER_ARG) && arguments.next().is_none() {
-        std::process::exit(i32::from(serve_requests().is_err()));
+        std::process::exit(i32::from(serve_requests(load).is_err()));
     }
 }
 
-/// A script, compiled, or why it could not be.
+/// A script that was compiled, or could not be.
 struct LoadedScript {
     skill: String,
     executor: Result<Box<dyn SkillExecutor>>,
 }
 
-fn serve_requests() -> io::Result<()> {
+fn serve_requests(load: LoadFn) -> io::Result<()> {
     let host: Arc<dyn HostApiClient> = Arc::new(HostConnection::new(inherited_fd(HOST_API_FD)?)?);
     let (mut stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
     let mut loaded = None;
@@ -42,14 +43,13 @@ fn serve_requests() -> io::Result<()> {
         let mut run = protocol::decode_request(&line).ok_or(io::ErrorKind::InvalidData)?;
         drop(line);
         if let Some((runtime, script)) = run.script.take() {
-            let load = || loader(runtime)?(&script, &RuntimeServices::default(), &CancelToken::new());
-            let executor = catch_panic("the runtime", ErrorKind::Script, load);
+            let executor = catch_panic("the runtime", ErrorKind::Script, || load(runtime, &script));
             loaded = Some(LoadedScript { skill: script.skill.clone(), executor });
         }
         let loaded = loaded.as_ref().ok_or(io::ErrorKind::InvalidData)?;
         let id = run.id;
-        let answer = protocol::encode_response(id, &run_script(loaded, run, &host));
-        stdout.write_all(&answer).and_then(|()| stdout.flush())?;
+        let response = protocol::encode_response(id, &run_script(loaded, run, &host));
+        stdout.write_all(&response).and_then(|()| stdout.flush())?;
     }
 }
 
@@ -64,29 +64,37 @@ fn run_script(loaded: &LoadedScript, run: RunRequest, host: &Arc<dyn HostApiClie
     output.map(|output| output.value)
 }
 
-/// The way to the host.
-struct HostConnection(Mutex<(File, BufReader<File>, u64)>);
+/// The connection to the host, which serves one call at a time.
+struct HostConnection(Mutex<HostSocket>);
+
+struct HostSocket {
+    writer: File,
+    reader: BufReader<File>,
+    last_id: u64,
+}
 
 impl HostConnection {
     fn new(socket: std::os::fd::OwnedFd) -> io::Result<Self> {
-        let ours = File::from(socket);
-        let theirs = BufReader::new(ours.try_clone()?);
-        Ok(Self(Mutex::new((ours, theirs, 0))))
+        let writer = File::from(socket);
+        let reader = BufReader::new(writer.try_clone()?);
+        Ok(Self(Mutex::new(HostSocket { writer, reader, last_id: 0 })))
     }
 }
 
 impl HostApiClient for HostConnection {
     fn call(&self, function: &str, arguments: Vec<Value>) -> Result<Value> {
         let mut socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (ours, theirs, id) = &mut *socket;
-        *id += 1;
+        socket.last_id += 1;
+        let id = socket.last_id;
         let request = format!("{}\n", json!({"id": id, "call": function, "args": arguments}));
         let mut text = String::new();
-        ours.write_all(request.as_bytes())
-            .and_then(|()| theirs.read_line(&mut text))
+        socket
+            .writer
+            .write_all(request.as_bytes())
+            .and_then(|()| socket.reader.read_line(&mut text))
             .map_err(|error| SkillError::io("the host does not answer", error))?;
         let hung_up = || SkillError::new(ErrorKind::Unavailable, "the host has hung up");
-        // Read without what stands around it, so that it may nest as deep as any value.
+        // The value is parsed on its own, so that it may nest as deeply as a value may.
         let value =
             text.strip_prefix(&format!("{{\"id\":{id},\"ok\":")).and_then(|text| text.strip_suffix("}\n"));
         if let Some(value) = value {

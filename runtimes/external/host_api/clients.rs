@@ -1,10 +1,10 @@
-//! The clients scripts are given, in a folder of the engine's: a Python module, a Node module, a command.
+//! Writes the clients of the host API to a temporary folder of the engine: a Python module, a Node module, a command.
 //!
 //! ```text
 //! metier-y8Fd2q/python/metier.py            found by PYTHONPATH, after the script's own folder
 //!               node/metier/index.js        found by NODE_PATH, after every node_modules
-//!               node/register.mjs           loaded first for ES modules that import it, which NODE_PATH does not help
-//!               bin/metier -> the helper    found by PATH, before another metier
+//!               node/register.mjs           preloaded for ES modules, which do not use NODE_PATH
+//!               bin/metier -> the program   found by PATH, before another metier
 //! ```
 
 use std::ffi::{OsStr, OsString};
@@ -15,12 +15,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use super::super::super::sandbox::{HOST_API_FD, LaunchRequest};
 use super::request;
+use crate::host::FileId;
 use crate::host::temp_dirs::PrivateTempDir;
+use crate::runtimes::sandbox::{HOST_API_FD, LaunchRequest};
 use serde_json::Value;
 
-/// Path in the folder, text. `{{functions}}` stands for the table of functions: JSON, quoted as a string that every language reads.
+/// Path in the folder, and text. `{{functions}}` is replaced by the table of functions: JSON in a string literal that is valid in
+/// every language.
 const CLIENT_FILES: [(&str, &str); 6] = [
     ("python/metier.py", include_str!("metier.py")),
     ("node/metier/index.js", include_str!("metier.js")),
@@ -33,60 +35,57 @@ const CLIENT_FILES: [(&str, &str); 6] = [
     ("node/hooks.mjs", include_str!("hooks.mjs")),
 ];
 
-/// The folders in it, outer ones first.
+/// The folders, outer ones first.
 const CLIENT_DIRS: [&str; 4] = ["python", "node", "node/metier", "bin"];
 
-/// The clients of one engine, written when the first script is about to start, removed with the engine.
+/// The clients of one engine. They are written when the first script starts, and removed with the engine.
 #[derive(Default)]
-pub(in super::super::super) struct ApiClients(Mutex<Option<ClientDir>>);
+pub(crate) struct ApiClients(Mutex<Option<ClientDir>>);
 
 struct ClientDir {
     temp_dir: PrivateTempDir,
     program: Option<PathBuf>,
-    /// In the order of their names.
+    /// The stamps of all folders and files when they were written.
     stamps: Vec<FileStamp>,
 }
 
-/// What nobody can put back who has changed anything: device and number, mode, owner, and when any of that was changed last.
-type FileStamp = ((u64, u64), (u32, u32), (i64, i64));
+/// What a change cannot leave as it was: device and inode number, mode, owner, and the time of the last change of any of them.
+type FileStamp = (FileId, (u32, u32), (i64, i64));
 
 impl ApiClients {
-    /// Lets the script of an order find the API: by its number, and by a client for its language. `program` tells, when
-    /// they are to be written, of one whose `main` begins with [`helper_main`](crate::helper_main); without it there is no command.
-    pub(in super::super) fn add_to_request(
+    /// Gives a sandboxed script access to the clients and the number of the host API descriptor. `program` is called when the
+    /// clients are written. It returns a program whose `main` begins with [`helper_main`](crate::helper_main); without one there is
+    /// no `metier` command. The clients are not inside the `avoided` folders.
+    pub(crate) fn add_to_request(
         &self,
-        order: &mut LaunchRequest,
+        request: &mut LaunchRequest,
         program: impl FnOnce() -> Option<PathBuf>,
         avoided: &[&Path],
     ) -> io::Result<()> {
-        self.with_dir(program, avoided, |written| written.add_to_request(order))
+        self.with_dir(program, avoided, |clients| clients.add_to_request(request))
     }
 
-    /// What Node is to be told before a script that is an ES module and imports the client.
-    pub(in super::super) fn node_import_arg(
+    /// The argument that Node needs to run an ES module that imports the client.
+    pub(crate) fn node_import_arg(
         &self,
         program: impl FnOnce() -> Option<PathBuf>,
         avoided: &[&Path],
     ) -> io::Result<OsString> {
         let mut argument = OsString::new();
-        let say = |written: &ClientDir| {
-            argument = format!("--import={}", file_url(&written.path("node/register.mjs"))).into();
+        let use_clients = |clients: &ClientDir| {
+            argument = format!("--import={}", file_url(&clients.path("node/register.mjs"))).into();
         };
-        self.with_dir(program, avoided, say)?;
+        self.with_dir(program, avoided, use_clients)?;
         Ok(argument)
     }
 
-    /// Lets a plain process find the modules, which tell it that it cannot call the host.
-    pub(in super::super) fn add_modules_to(
-        &self,
-        command: &mut Command,
-        program: impl FnOnce() -> Option<PathBuf>,
-    ) {
-        // Without them it is told by its interpreter, in other words.
-        let say = |written: &ClientDir| {
-            command.envs(written.module_variables());
+    /// Lets an unsandboxed script import the modules, whose functions fail with the reason that it cannot call the host.
+    pub(crate) fn add_modules_to(&self, command: &mut Command, program: impl FnOnce() -> Option<PathBuf>) {
+        // If the modules cannot be written, the import fails.
+        let use_clients = |clients: &ClientDir| {
+            command.envs(clients.module_variables());
         };
-        self.with_dir(program, &[], say).ok();
+        self.with_dir(program, &[], use_clients).ok();
     }
 
     fn with_dir(
@@ -95,10 +94,10 @@ impl ApiClients {
         avoided: &[&Path],
         work: impl FnOnce(&ClientDir),
     ) -> io::Result<()> {
-        let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        work(match &mut *written {
-            Some(written) if written.is_intact() && written.is_outside(avoided) => written,
-            // There is none yet, or somebody tidied up.
+        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        work(match &mut *clients {
+            Some(clients) if clients.is_intact() && clients.is_outside(avoided) => clients,
+            // There are none yet, or another program changed or removed them.
             gone => gone.insert(ClientDir::new(program(), avoided)?),
         });
         Ok(())
@@ -119,14 +118,14 @@ impl ClientDir {
         if let Some(program) = &program {
             symlink(program, folder.path().join("bin/metier"))?;
         }
-        let marks = file_stamps(folder.path())?;
-        Ok(Self { temp_dir: folder, program, stamps: marks })
+        let stamps = file_stamps(folder.path())?;
+        Ok(Self { temp_dir: folder, program, stamps })
     }
 
-    /// Whether everything is as it was written. A sandbox keeps a script from changing the text, and may not keep it from changing
-    /// the mode, by which it would let others in.
+    /// Whether everything is as it was written. In a sandbox a script cannot change the files, but it may be able to change their
+    /// modes and give other users access.
     fn is_intact(&self) -> bool {
-        file_stamps(self.temp_dir.path()).is_ok_and(|marks| marks == self.stamps)
+        file_stamps(self.temp_dir.path()).is_ok_and(|stamps| stamps == self.stamps)
     }
 
     fn is_outside(&self, avoided: &[&Path]) -> bool {
@@ -137,27 +136,26 @@ impl ClientDir {
         self.temp_dir.path().join(name)
     }
 
-    /// The variables by which interpreters find their module.
+    /// The variables by which interpreters find the modules.
     fn module_variables(&self) -> [(&'static str, PathBuf); 2] {
         [("PYTHONPATH", self.path("python")), ("NODE_PATH", self.path("node"))]
     }
 
-    fn add_to_request(&self, order: &mut LaunchRequest) {
-        if let Some(files) = &mut order.sandbox.files {
-            files.read.push(self.temp_dir.path().into());
-            files.read.extend(self.program.iter().map(Into::into));
-        }
-        order.cleanup_dirs.push(self.temp_dir.path().into());
+    fn add_to_request(&self, request: &mut LaunchRequest) {
+        let files = &mut request.sandbox.files;
+        files.read.push(self.temp_dir.path().into());
+        files.read.extend(self.program.iter().map(Into::into));
+        request.cleanup_dirs.push(self.temp_dir.path().into());
         let mut set = |name: &str, value: OsString| {
-            order.environment.retain(|(known, _)| known != name);
-            order.environment.push((name.into(), value));
+            request.environment.retain(|(known, _)| known != name);
+            request.environment.push((name.into(), value));
         };
         set("METIER_API_FD", HOST_API_FD.to_string().into());
         for (name, folder) in self.module_variables() {
             set(name, folder.into());
         }
         if self.program.is_some()
-            && let Some((_, path)) = order.environment.iter_mut().find(|(name, _)| name == "PATH")
+            && let Some((_, path)) = request.environment.iter_mut().find(|(name, _)| name == "PATH")
         {
             *path = prepend_to_path(&self.path("bin"), path);
         }
@@ -165,7 +163,7 @@ impl ClientDir {
 }
 
 impl Drop for ClientDir {
-    /// A script may have taken away the modes that removing them needs.
+    /// A script may have changed the modes so that the folders cannot be removed.
     fn drop(&mut self) {
         for name in [""].iter().chain(&CLIENT_DIRS) {
             fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o700)).ok();
@@ -173,19 +171,19 @@ impl Drop for ClientDir {
     }
 }
 
-/// The marks of all folders and files. That of a folder tells of everything that came into it or left it.
+/// The stamps of all folders and files. That of a folder changes with every entry that is added or removed.
 fn file_stamps(folder: &Path) -> io::Result<Vec<FileStamp>> {
     let names = [""].into_iter().chain(CLIENT_DIRS).chain(CLIENT_FILES.map(|(name, _)| name));
-    let marked = |name: &str| {
+    let stamp = |name: &str| {
         let found = fs::symlink_metadata(folder.join(name))?;
         let changed = (found.ctime(), found.ctime_nsec());
-        Ok(((found.dev(), found.ino()), (found.mode(), found.uid()), changed))
+        Ok((FileId::from_metadata(&found), (found.mode(), found.uid()), changed))
     };
-    names.map(marked).collect()
+    names.map(stamp).collect()
 }
 
-/// Whether this is a script of Node's that imports the client as ES modules do.
-pub(in super::super) fn imports_client(program: &Path, source: &[u8]) -> bool {
+/// Whether Node runs this source and it imports the client as an ES module does.
+pub(crate) fn imports_client(program: &Path, source: &[u8]) -> bool {
     const WORDS: [&str; 4] = ["from", "import", "from ", "import "];
     let is_node = program.file_name().is_some_and(|name| name == "node" || name == "nodejs");
     let has = |text: &str| source.windows(text.len()).any(|part| part == text.as_bytes());
@@ -193,7 +191,7 @@ pub(in super::super) fn imports_client(program: &Path, source: &[u8]) -> bool {
     is_node && (written('\'') || written('"') || has("import('metier')") || has("import(\"metier\")"))
 }
 
-/// A path as a URL of a file.
+/// The `file:` URL of a path.
 fn file_url(path: &Path) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
     let part = |byte: &u8| if plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };

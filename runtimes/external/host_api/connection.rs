@@ -1,4 +1,4 @@
-//! One connection to a process: incoming requests, a line each, and the answer that is not sent yet.
+//! One connection to a process: the requests that arrive, a line each, and the answer that is being sent.
 
 use std::io::IoSliceMut;
 use std::mem::{self, MaybeUninit};
@@ -12,51 +12,51 @@ use rustix::net::{
     recv, recvmsg, send,
 };
 
-use crate::runtimes::external::host_api::request_handler::AnsweredError;
+use crate::runtimes::external::host_api::request::AnsweredError;
 use crate::runtimes::sandbox::compat::{CMSG_CLOEXEC, MSG_NOSIGNAL};
 
-/// Bytes that are read in one turn.
+/// Maximum number of bytes that are read in one turn.
 const READ_QUOTA: usize = 16 << 10;
 
-/// Descriptors that are taken with one message; the system closes further ones.
+/// Maximum number of descriptors that are received with one message. The system closes further ones.
 const MAX_DESCRIPTORS: usize = 4;
 
-/// No time at all.
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// A line to a process. Whoever has the other end may do with it what they like: nothing here waits for them, and the
-/// descriptor's own flags, which they share, do not matter.
+/// A connection to a process. The other end is untrusted: nothing here blocks on it, and the flags of the socket, which the other
+/// end can change, do not matter.
 pub(super) struct Connection {
     socket: OwnedFd,
-    /// Whether descriptors are taken that come by it.
+    /// Whether all processes share it and may send descriptors over it.
     is_shared: bool,
     received_fds: Vec<OwnedFd>,
     received: Vec<u8>,
-    /// How much of `came` is known to hold no end of a line.
+    /// The length of the prefix of `received` that contains no newline.
     searched: usize,
-    /// Whether the rest of a line that was too long is thrown away.
+    /// Whether the rest of a line that was too long is discarded.
     discards_line: bool,
     outgoing: Vec<u8>,
     written: usize,
     last_error: Option<AnsweredError>,
 }
 
-/// A line that nobody attends.
+/// The state of a connection that no thread serves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionState {
-    /// Nobody has the other end.
+    /// The other end is closed.
     Closed,
-    /// Nothing was said that is not answered, and nothing is still to be read.
+    /// No request is unanswered, and no answer unread.
     Idle,
     Active,
 }
 
-/// What came of a turn.
+/// The result of one turn.
 pub(super) enum TurnOutcome {
-    /// Nobody has the other end.
+    /// The other end is closed.
     Closed,
     Nothing,
     Request(Vec<u8>),
+    /// The request is longer than allowed.
     TooLong,
 }
 
@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// The line that all processes share, by which they send others.
+    /// The connection that all processes share, over which they send others.
     pub(super) fn shared(socket: OwnedFd) -> Self {
         Self { is_shared: true, ..Self::new(socket) }
     }
@@ -84,33 +84,33 @@ impl Connection {
         self.is_shared
     }
 
-    /// What to wait for: room for the answer, or else the next request.
+    /// The descriptor to poll: for room to write the rest of an answer, or else for the next request.
     pub(super) fn poll_fd(&self) -> PollFd<'_> {
         let event = if self.outgoing.is_empty() { PollFlags::IN } else { PollFlags::OUT };
         PollFd::new(&self.socket, event)
     }
 
-    /// Whether a request has come that had no turn yet.
+    /// Whether a whole request was received and waits for its turn.
     pub(super) fn has_request(&self) -> bool {
         self.outgoing.is_empty() && self.received[self.searched..].contains(&b'\n')
     }
 
-    /// Bytes of requests that had no turn yet.
+    /// The number of received bytes that wait for a turn.
     pub(super) fn request_bytes(&self) -> usize {
         self.received.len()
     }
 
-    /// Bytes of an answer that is to go.
+    /// The number of bytes of the answer that is being sent.
     pub(super) fn answer_bytes(&self) -> usize {
         self.outgoing.len()
     }
 
-    /// How it is with a line that nobody attends.
+    /// The state of the connection while no thread serves it.
     pub(super) fn state(&self) -> ConnectionState {
         if !self.received.is_empty() || !self.outgoing.is_empty() {
             return ConnectionState::Active;
         }
-        // Who shares the socket can have a look at it find nothing (`SO_PEEK_OFF`), but not keep it from being ready.
+        // The other end can make a peek find nothing (`SO_PEEK_OFF`), but it cannot keep the socket from being ready.
         match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&NO_WAIT)) {
             Ok(0) => return ConnectionState::Idle,
             Ok(_) | Err(Errno::INTR) => {}
@@ -122,18 +122,18 @@ impl Connection {
         }
     }
 
-    /// The descriptors that came, if they are lines.
+    /// The sockets that were received.
     pub(super) fn take_received_fds(&mut self) -> Vec<OwnedFd> {
         mem::take(&mut self.received_fds)
     }
 
-    /// The error that was last answered here.
+    /// The last error that was sent over this connection.
     pub(super) fn last_error(&mut self) -> &mut Option<AnsweredError> {
         &mut self.last_error
     }
 
-    /// Sends what is to go, or else takes one request of at most `longest` bytes. One turn is one request, so that nobody
-    /// keeps the others from theirs.
+    /// Sends the rest of an answer, or else takes one request of at most `longest` bytes. A turn has one request, so that no
+    /// connection keeps the others from theirs.
     pub(super) fn take_turn(&mut self, longest: usize) -> TurnOutcome {
         if !self.flush() {
             return TurnOutcome::Closed;
@@ -163,19 +163,19 @@ impl Connection {
         }
     }
 
-    /// Puts an answer on its way.
+    /// Starts to send an answer.
     pub(super) fn send_answer(&mut self, answer: Vec<u8>) {
         self.outgoing = answer;
-        // An error is found again, and told, in the next turn.
+        // The next turn finds the same error and reports it.
         self.flush();
     }
 
-    /// Whether somebody may still read the rest.
+    /// Sends as much as the socket takes. Returns whether the other end may still be open.
     fn flush(&mut self) -> bool {
         while self.written < self.outgoing.len() {
             let rest = &self.outgoing[self.written..];
             match send(&self.socket, rest, SendFlags::DONTWAIT | MSG_NOSIGNAL) {
-                Ok(given) => self.written += given,
+                Ok(count) => self.written += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return true,
                 Err(_) => return false,
@@ -186,7 +186,7 @@ impl Connection {
         true
     }
 
-    /// The next whole line.
+    /// The next whole line that was received.
     fn next_request(&mut self) -> Option<TurnOutcome> {
         let end = self.received[self.searched..].iter().position(|byte| *byte == b'\n');
         let Some(end) = end.map(|end| self.searched + end) else {
@@ -195,17 +195,17 @@ impl Connection {
         };
         let text: Vec<u8> = self.received.drain(..=end).collect();
         self.searched = 0;
-        let is_nothing = mem::take(&mut self.discards_line) || text.trim_ascii().is_empty();
-        Some(if is_nothing { TurnOutcome::Nothing } else { TurnOutcome::Request(text) })
+        let is_discarded = mem::take(&mut self.discards_line) || text.trim_ascii().is_empty();
+        Some(if is_discarded { TurnOutcome::Nothing } else { TurnOutcome::Request(text) })
     }
 
-    /// Takes what is there; false when nobody has the other end.
+    /// Receives what the socket holds. Returns false if the other end is closed.
     fn receive(&mut self) -> bool {
         let mut bytes = [0; READ_QUOTA];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | CMSG_CLOEXEC;
-        let taken = match recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags) {
+        let count = match recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags) {
             Ok(received) => received.bytes,
             Err(error) => return matches!(error, Errno::AGAIN | Errno::INTR),
         };
@@ -214,15 +214,16 @@ impl Connection {
                 self.received_fds.extend(rights.filter(|right| self.is_shared && is_unix_stream(right)));
             }
         }
-        // The byte that goes with a descriptor may fall in the midst of another process's request.
-        for part in bytes[..taken].split(|byte| *byte == 0) {
+        // The NUL byte of a descriptor may be in the middle of a request of another process.
+        for part in bytes[..count].split(|byte| *byte == 0) {
             self.received.extend_from_slice(part);
         }
-        taken > 0
+        count > 0
     }
 }
 
-/// Whether a stranger's descriptor can be a line. Another kind of file could hold up whoever reads or closes it.
+/// Whether a received descriptor is a socket of the kind that can be a connection. Reading or closing another kind of file could
+/// block the host.
 fn is_unix_stream(descriptor: &impl AsFd) -> bool {
     let is_local = getsockname(descriptor).is_ok_and(|name| name.address_family() == AddressFamily::UNIX);
     is_local && socket_type(descriptor).is_ok_and(|kind| kind == SocketType::STREAM)

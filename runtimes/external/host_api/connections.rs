@@ -1,4 +1,4 @@
-//! All lines to the processes of one tree: the one they share, and those they sent over it.
+//! All connections to the processes of one run: the one that they share, and those that they sent over it.
 
 use std::os::fd::OwnedFd;
 
@@ -7,28 +7,27 @@ use rustix::event::PollFd;
 use crate::runtimes::external::host_api::connection::{Connection, ConnectionState};
 
 /// The host's ends.
-pub(in super::super) struct Connections(pub(super) Vec<Connection>);
+pub(crate) struct Connections(pub(super) Vec<Connection>);
 
 impl Connections {
-    /// The line that all processes share; none where there is none.
-    pub(in super::super) fn new(door: Option<OwnedFd>) -> Self {
-        Self(door.map(Connection::shared).into_iter().collect())
+    /// The connection that all processes share, if there is a socket for it.
+    pub(crate) fn new(socket: Option<OwnedFd>) -> Self {
+        Self(socket.map(Connection::shared).into_iter().collect())
     }
 
-    /// What to wait for.
-    pub(in super::super) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+    /// The descriptors to poll for the next request.
+    pub(crate) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.0.iter().map(Connection::poll_fd)
     }
 
-    /// Whether nobody has said anything that is not answered, or has an answer still to read. Lines whose other end is gone are
-    /// dropped.
-    pub(in super::super) fn are_idle(&mut self) -> bool {
-        let mut are_quiet = true;
-        self.0.retain(|line| {
-            let state = line.state();
-            are_quiet &= state != ConnectionState::Active;
+    /// Whether no request is unanswered and no answer unread. Drops the connections whose other end is closed.
+    pub(crate) fn are_idle(&mut self) -> bool {
+        let mut are_idle = true;
+        self.0.retain(|connection| {
+            let state = connection.state();
+            are_idle &= state != ConnectionState::Active;
             state != ConnectionState::Closed
         });
-        are_quiet
+        are_idle
     }
 }

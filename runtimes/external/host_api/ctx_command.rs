@@ -1,4 +1,4 @@
-//! The client of shell scripts: `metier ctx read_file README.md`, found on `PATH` and started as a program of its own.
+//! The client for shell scripts: the command `metier ctx read_file README.md`.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
@@ -9,10 +9,10 @@ use std::os::unix::net::UnixStream;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
 use serde_json::{Value, json};
 
-use super::super::super::sandbox::inherited_fd;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{Param, ValueType, function, functions};
 use crate::runtimes::sandbox::compat::MSG_NOSIGNAL;
+use crate::runtimes::sandbox::inherited_fd;
 use crate::strict_json;
 
 const USAGE: &str = "usage: metier ctx [--json] FUNCTION [ARGUMENT]...
@@ -25,8 +25,8 @@ arguments as one JSON list. The exit code is that of the error's kind, as for `m
 
 ";
 
-/// Serves as the client where this program was started as `metier ctx` by a script that has the API, and ends; else goes on.
-pub(in super::super::super) fn client_main() {
+/// If this program was started as `metier ctx` by a script that can call the host, calls it and exits.
+pub(crate) fn client_main() {
     let mut arguments = std::env::args_os();
     let is_metier = arguments.next().is_some_and(|program| program.as_encoded_bytes().ends_with(b"metier"));
     let is_client = is_metier && arguments.next().as_deref() == Some(OsStr::new("ctx"));
@@ -35,9 +35,9 @@ pub(in super::super::super) fn client_main() {
     }
 }
 
-/// Answers on the standard streams; the exit code.
+/// Prints the answer or the error. Returns the exit code.
 fn run_command(number: &OsStr, arguments: Vec<OsString>) -> i32 {
-    let printed = CtxArgs::parse(arguments).and_then(|wish| match wish {
+    let printed = CtxArgs::parse(arguments).and_then(|args| match args {
         CtxArgs::Usage => print(&usage()),
         CtxArgs::Call { function, args, json } => {
             let value = HostClient::connect(number)?.call(&function, &args)?;
@@ -58,9 +58,9 @@ fn run_command(number: &OsStr, arguments: Vec<OsString>) -> i32 {
 fn print(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        // Whoever reads has enough.
+        // The reader needs no more.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|error| SkillError::io("failed to write to standard output", error)),
+        result => result.map_err(|error| SkillError::io("failed to write to standard output", error)),
     }
 }
 
@@ -75,7 +75,7 @@ fn usage() -> String {
     USAGE.chars().chain(rows.collect::<String>().chars()).collect()
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 enum CtxArgs {
     Usage,
     Call { function: String, args: Value, json: bool },
@@ -109,7 +109,7 @@ impl CtxArgs {
     }
 }
 
-/// An argument as its parameter takes it.
+/// The value of an argument for its parameter.
 fn parse_argument(argument: &str, param: Option<&Param>) -> Result<Value> {
     match param.map(|param| param.value_type) {
         Some(ValueType::Text) if argument == "-" => {
@@ -121,7 +121,7 @@ fn parse_argument(argument: &str, param: Option<&Param>) -> Result<Value> {
             Ok(text.into())
         }
         Some(ValueType::Text | ValueType::Path) | None => Ok(argument.into()),
-        // What is no JSON is refused by the host, in the words it has for every language.
+        // The host refuses an argument that is not JSON, with the same error in every language.
         Some(_) => Ok(strict_json::parse(argument).unwrap_or_else(|_| argument.into())),
     }
 }
@@ -130,30 +130,30 @@ fn usage_error(sentence: impl Into<String>) -> SkillError {
     SkillError::new(ErrorKind::InvalidArgument, sentence.into())
 }
 
-/// A line to the host.
+/// A connection to the host.
 struct HostClient(BufReader<UnixStream>);
 
 impl HostClient {
     fn connect(number: &OsStr) -> Result<Self> {
-        let connected = || -> io::Result<UnixStream> {
+        let connect = || -> io::Result<UnixStream> {
             let number = number.to_str().and_then(|number| number.parse().ok());
-            let door = inherited_fd(number.ok_or(io::ErrorKind::InvalidInput)?)?;
-            let (ours, theirs) = UnixStream::pair()?;
-            let rights = [theirs.as_fd()];
+            let shared = inherited_fd(number.ok_or(io::ErrorKind::InvalidInput)?)?;
+            let (own_end, host_end) = UnixStream::pair()?;
+            let rights = [host_end.as_fd()];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
             ancillary.push(SendAncillaryMessage::ScmRights(&rights));
-            sendmsg(&door, &[IoSlice::new(b"\0")], &mut ancillary, MSG_NOSIGNAL)?;
-            Ok(ours)
+            sendmsg(&shared, &[IoSlice::new(b"\0")], &mut ancillary, MSG_NOSIGNAL)?;
+            Ok(own_end)
         };
-        let unreached = |error| {
+        let failed = |error| {
             let sentence = format!("descriptor {} does not lead to the host: {error}", number.display());
             SkillError::new(ErrorKind::Unavailable, sentence)
         };
-        connected().map(|socket| Self(BufReader::new(socket))).map_err(unreached)
+        connect().map(|socket| Self(BufReader::new(socket))).map_err(failed)
     }
 
-    /// The answer to a call; when it is an error, the host is told that this process ends for it.
+    /// The answer to a call. If it is an error, reports to the host that this process exits because of it.
     fn call(&mut self, function: &str, args: &Value) -> Result<Value> {
         let answered = self.request(1, function, args)?;
         if let Err(error) = &answered {

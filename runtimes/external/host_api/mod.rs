@@ -1,22 +1,22 @@
-//! The host API in scripts: lines of JSON over a descriptor that a process inherits, and clients that speak them.
+//! The host API in scripts: lines of JSON over an inherited socket, and the clients that use it.
 //!
-//! A request is `{"id": 1, "call": "read_file", "args": ["a.txt"]}`, its answer `{"id": 1, "ok": ".."}` or
-//! `{"id": 1, "error": {"kind", "message", "help"}}`, a line each. Beside the functions of the host there are `input` and
-//! `api`, which answer with the run's input and with the table of functions, and `fail`, by which a process says that it ends
-//! for the last error it was answered.
+//! A request is `{"id": 1, "call": "read_file", "args": ["a.txt"]}`. Its answer is `{"id": 1, "ok": ".."}` or
+//! `{"id": 1, "error": {"kind", "message", "help"}}`. Besides the functions of the host there are `input`, which returns the
+//! input of the run, `api`, which returns the table of functions, and `fail`, by which a process reports that it exits because of
+//! the last error that it received.
 //!
-//! Processes of one tree share the descriptor, and whoever reads an answer there has it. So a process may send, with a NUL
-//! byte, one end of a socket pair: a line of its own. Calls are answered one at a time, whatever line they come by.
+//! The processes of one tree share the socket, and an answer there goes to whichever of them reads first. A process can therefore
+//! send one end of a socket pair over it, with a NUL byte, and get a connection of its own. The host answers one call at a time
+//! over all connections.
 
-pub(in crate::runtimes::external::host_api) mod clients;
-pub(in crate::runtimes::external::host_api) mod connection;
-pub(in crate::runtimes::external::host_api) mod connections;
-pub(in crate::runtimes::external::host_api) mod ctx_command;
-pub(in crate::runtimes::external::host_api) mod request;
-pub(in crate::runtimes::external::host_api) mod request_handler;
+mod clients;
+mod connection;
+mod connections;
+mod ctx_command;
+mod request;
+mod request_handler;
 
-pub(in super::super) use self::clients::ApiClients;
-pub(super) use self::clients::imports_client;
-pub(super) use self::connections::Connections;
-pub(in super::super) use self::ctx_command::client_main;
-pub(super) use self::request_handler::RequestHandler;
+pub(crate) use self::clients::{ApiClients, imports_client};
+pub(crate) use self::connections::Connections;
+pub(crate) use self::ctx_command::client_main;
+pub(crate) use self::request_handler::RequestHandler;

@@ -1,4 +1,4 @@
-//! A request as it is written, and its answer.
+//! The format of requests and answers.
 
 use serde_json::{Map, Value, json};
 
@@ -6,22 +6,28 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, HostMemory, functions, to_json};
 use crate::strict_json;
 
-/// The longest text that may be an id, in bytes.
+/// Maximum length of an id that is a string, in bytes.
 const MAX_ID_BYTES: usize = 200;
 
-/// One call.
+/// One call of a host function.
 #[derive(Debug)]
 pub(super) struct ApiRequest {
-    /// A number or a text, which the answer repeats; `null` where there is none.
+    /// A number or a string that the answer repeats; `null` if the request has none.
     pub(super) id: Value,
     pub(super) function: String,
     pub(super) args: Vec<Value>,
-    /// Whether the caller holds every number as a double.
+    /// Whether the caller stores every number as a double.
     pub(super) doubles: bool,
 }
 
+/// The last error that was sent to a connection, and the request that it answered.
+pub(super) struct AnsweredError {
+    pub(super) id: Value,
+    pub(super) error: SkillError,
+}
+
 impl ApiRequest {
-    /// Reads a line, nothing where it is an answer; the error comes with the id, as far as it can be told.
+    /// Parses a line; `None` if it is an answer. The error comes with the id if it was read.
     pub(super) fn parse(line: &[u8]) -> Result<Option<Self>, (Value, SkillError)> {
         let text = std::str::from_utf8(line).map_err(|_| (Value::Null, invalid_request("is not UTF-8")))?;
         let value = strict_json::parse(text)
@@ -73,10 +79,10 @@ fn invalid_request(what: &str) -> SkillError {
         .with_help(r#"write a line like {"id": 1, "call": "read_file", "args": ["a.txt"]}"#)
 }
 
-/// The answer to a request, with the end of its line; an error where the run has no memory for it.
+/// The answer to a request, with its newline; an error if the run has no memory for it.
 pub(super) fn encode_answer(id: &Value, value: &Value, memory: &HostMemory) -> Result<Vec<u8>> {
     let mut held = memory.empty_reservation();
-    // Put together by hand: a value may be large, and is not copied into another.
+    // The value may be large, so it is not copied into another one.
     let value = to_json(value, &mut held)?;
     held.add(value.len() as u64)?;
     Ok([format!("{{\"id\":{id},\"ok\":").as_bytes(), &value, b"}\n"].concat())
@@ -85,8 +91,8 @@ pub(super) fn encode_answer(id: &Value, value: &Value, memory: &HostMemory) -> R
 /// The answer to a request that failed.
 pub(super) fn encode_error(id: &Value, error: &SkillError) -> Vec<u8> {
     let (kind, message) = (error.kind().name(), error.message());
-    let told = json!({"id": id, "error": {"kind": kind, "message": message, "help": error.help()}});
-    format!("{told}\n").into_bytes()
+    let answer = json!({"id": id, "error": {"kind": kind, "message": message, "help": error.help()}});
+    format!("{answer}\n").into_bytes()
 }
 
 /// The answer to a request that failed, with all parts of its error.
@@ -94,7 +100,7 @@ pub(super) fn encode_full_error(id: &Value, error: &SkillError) -> Vec<u8> {
     format!("{}\n", json!({"id": id, "error": error})).into_bytes()
 }
 
-/// The table of functions, as clients need it.
+/// The table of host functions that clients use.
 pub(super) fn function_table() -> Value {
     let row = |function: &&HostFunction| {
         let param = |param: &crate::host::Param| json!({"name": param.name, "required": param.required, "doc": param.doc});
@@ -109,7 +115,7 @@ pub(super) fn function_table() -> Value {
     functions().iter().map(row).collect()
 }
 
-/// Refuses integers that a double would round, as languages do that hold every number so.
+/// Fails for an integer that a double would round.
 pub(super) fn check_doubles(value: &Value, kind: ErrorKind, name: &str) -> Result<()> {
     let mut path = Vec::new();
     let Some(number) = first_inexact_integer(value, &mut path) else { return Ok(()) };
@@ -118,7 +124,7 @@ pub(super) fn check_doubles(value: &Value, kind: ErrorKind, name: &str) -> Resul
     Err(SkillError::new(kind, sentence).with_help("pass it as a string, or keep integers within ±2^53"))
 }
 
-/// The first integer beyond ±2^53, and the way to it, innermost part first.
+/// The first integer beyond ±2^53. `path` receives its path, innermost part first.
 fn first_inexact_integer<'a>(value: &'a Value, path: &mut Vec<String>) -> Option<&'a Value> {
     const MAX_SAFE_INTEGER: u64 = 1 << 53;
     match value {

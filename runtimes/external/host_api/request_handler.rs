@@ -7,52 +7,47 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
-use super::request::{self, ApiRequest};
+use super::request::{self, AnsweredError, ApiRequest};
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::host::{SkillContext, catch_panic, memory_size_of_json};
 use crate::runtimes::external::host_api::connection::{Connection, TurnOutcome};
 use crate::runtimes::external::host_api::connections::Connections;
 
-/// Lines that are open at a time; a process that sends one more waits.
+/// Maximum number of open connections. A process that sends another one waits.
 const MAX_CONNECTIONS: usize = 32;
 
-/// Bytes of unfinished requests, and of unread answers, for all lines of a run, where its output may not be larger.
+/// Maximum number of bytes of incomplete requests, and of unread answers, over all connections of a run, unless its output limit
+/// is larger.
 const MAX_BUFFERED_BYTES: usize = 64 << 20;
 
-/// Bytes of a request beside its arguments.
+/// Bytes that a request may have besides its arguments.
 const REQUEST_OVERHEAD: usize = 4 << 10;
 
 /// The input of a run that has none.
 static NULL_VALUE: Value = Value::Null;
 
-/// The host's side of one run.
-pub(in super::super) struct RequestHandler<'a> {
-    /// Stops with the run's processes, which may be before its deadline.
+/// Answers the requests of one run.
+pub(crate) struct RequestHandler<'a> {
+    /// Its token is cancelled when the processes of the run end, which may be before the run itself ends.
     ctx: SkillContext,
     script: &'a str,
     input: &'a Value,
     exit_cause: Mutex<Option<ExitCause>>,
-    /// Whether errors are answered with all their parts.
+    /// Whether answers contain errors with all of their parts.
     sends_full_errors: bool,
-    /// The kinds of errors that were answered.
+    /// The kinds of the errors that were sent.
     answered_kinds: Mutex<Vec<ErrorKind>>,
 }
 
-/// An error that a process ends for, and the exit code it ends with.
+/// The error because of which a process exits, and its exit code.
 struct ExitCause {
     code: i32,
     error: SkillError,
 }
 
-/// The error a line was last answered, and the request it was for.
-pub(super) struct AnsweredError {
-    id: Value,
-    error: SkillError,
-}
-
 impl<'a> RequestHandler<'a> {
-    /// `script` is the name that errors carry.
-    pub(in super::super) fn new(ctx: &SkillContext, script: &'a str, input: Option<&'a Value>) -> Self {
+    /// `script` is the name of the script in errors.
+    pub(crate) fn new(ctx: &SkillContext, script: &'a str, input: Option<&'a Value>) -> Self {
         let ctx = ctx.with_cancel(ctx.cancel().child());
         Self {
             ctx,
@@ -64,63 +59,65 @@ impl<'a> RequestHandler<'a> {
         }
     }
 
-    /// The same for a process that passes errors on as they are, with their places and violations.
-    pub(in super::super) fn with_full_errors(self) -> Self {
+    /// The same for a process that passes on errors with their locations and violations.
+    pub(crate) fn with_full_errors(self) -> Self {
         Self { sends_full_errors: true, ..self }
     }
 
-    /// Whether a call was answered with an error of that kind.
-    pub(in super::super) fn has_answered_error(&self, kind: ErrorKind) -> bool {
+    /// Whether an error of this kind was sent.
+    pub(crate) fn has_answered_error(&self, kind: ErrorKind) -> bool {
         self.answered_kinds.lock().unwrap_or_else(PoisonError::into_inner).contains(&kind)
     }
 
-    /// Answers what comes by these lines, and by those that are sent over them, until `over` hangs up or nobody is left.
-    pub(in super::super) fn serve(&self, Connections(lines): &mut Connections, over: &PipeReader) {
-        while !lines.is_empty() && wait_for_turn(lines, over) {
-            let (mut open, mut sent) = (Vec::with_capacity(lines.len()), Vec::new());
-            for at in 0..lines.len() {
-                if is_over(over) {
+    /// Answers the requests of these connections, and of those that are sent over them, until `stopped` hangs up or all of them are
+    /// closed.
+    pub(crate) fn serve(&self, Connections(connections): &mut Connections, stopped: &PipeReader) {
+        while !connections.is_empty() && wait_for_turn(connections, stopped) {
+            let (mut open, mut received) = (Vec::with_capacity(connections.len()), Vec::new());
+            for at in 0..connections.len() {
+                if is_stopped(stopped) {
                     return;
                 }
-                let load = ConnectionLoad::measure(lines);
-                let line = &mut lines[at];
-                open.push(load.must_wait(line) || self.take_turn(line, &load));
-                sent.append(&mut line.take_received_fds());
+                let load = ConnectionLoad::measure(connections);
+                let connection = &mut connections[at];
+                open.push(load.must_wait(connection) || self.take_turn(connection, &load));
+                received.append(&mut connection.take_received_fds());
             }
             let mut open = open.into_iter();
-            lines.retain(|_| open.next().unwrap_or_default());
-            lines.extend(sent.into_iter().map(Connection::new));
+            connections.retain(|_| open.next().unwrap_or_default());
+            connections.extend(received.into_iter().map(Connection::new));
         }
     }
 
-    /// Stops a call that is under way, and refuses further ones: nobody is left to hear the answer.
-    pub(in super::super) fn stop(&self) {
+    /// Stops the call that is being answered, and refuses further ones.
+    pub(crate) fn stop(&self) {
         self.ctx.cancel().cancel();
     }
 
-    /// The error of a script that ended with this exit code: the host's own, where the script says that it ended for one.
-    pub(in super::super) fn error_for_exit(&self, error: SkillError, code: Option<i32>) -> SkillError {
-        let fault = self.exit_cause().take().filter(|fault| Some(fault.code) == code);
-        match fault {
-            Some(fault) if error.kind() == ErrorKind::Script => fault.error,
+    /// The error of a script that exited with this code: an error of the host, if the script reported that it exits because of it.
+    pub(crate) fn error_for_exit(&self, error: SkillError, code: Option<i32>) -> SkillError {
+        let cause = self.exit_cause().take().filter(|cause| Some(cause.code) == code);
+        match cause {
+            Some(cause) if error.kind() == ErrorKind::Script => cause.error,
             _ => error,
         }
     }
 
-    /// One turn of one line; whether it stays open.
-    fn take_turn(&self, line: &mut Connection, load: &ConnectionLoad) -> bool {
-        let most = MAX_BUFFERED_BYTES.max(2 * self.max_request_bytes());
-        let longest =
-            self.max_request_bytes().min(most.saturating_sub(load.request_bytes) + line.request_bytes());
-        match line.take_turn(longest) {
+    /// Serves one turn of one connection. Returns whether it is still open.
+    fn take_turn(&self, connection: &mut Connection, load: &ConnectionLoad) -> bool {
+        let max_buffered = MAX_BUFFERED_BYTES.max(2 * self.max_request_bytes());
+        let longest = self
+            .max_request_bytes()
+            .min(max_buffered.saturating_sub(load.request_bytes) + connection.request_bytes());
+        match connection.take_turn(longest) {
             TurnOutcome::Closed => return false,
             TurnOutcome::Nothing => {}
             TurnOutcome::TooLong => {
-                line.send_answer(request::encode_error(&Value::Null, &request_too_large(longest)));
+                connection.send_answer(request::encode_error(&Value::Null, &request_too_large(longest)));
             }
             TurnOutcome::Request(text) => {
-                if let Some(answer) = self.answer(&text, line.last_error()) {
-                    line.send_answer(answer);
+                if let Some(answer) = self.answer(&text, connection.last_error()) {
+                    connection.send_answer(answer);
                 }
             }
         }
@@ -131,19 +128,19 @@ impl<'a> RequestHandler<'a> {
         usize::try_from(self.ctx.limits().output).unwrap_or(usize::MAX / 4).saturating_add(REQUEST_OVERHEAD)
     }
 
-    fn answer(&self, text: &[u8], refused: &mut Option<AnsweredError>) -> Option<Vec<u8>> {
-        let mut held = self.ctx.host_memory().empty_reservation();
-        let read = held.add(memory_size_of_json(text)).map_err(|error| (Value::Null, error));
-        let (id, answer) = match read.and_then(|()| ApiRequest::parse(text)) {
-            // Somebody sent both ends of a line: answered, it would go round for ever.
+    fn answer(&self, text: &[u8], last_error: &mut Option<AnsweredError>) -> Option<Vec<u8>> {
+        let mut reservation = self.ctx.host_memory().empty_reservation();
+        let reserved = reservation.add(memory_size_of_json(text)).map_err(|error| (Value::Null, error));
+        let (id, answer) = match reserved.and_then(|()| ApiRequest::parse(text)) {
+            // The host has both ends of this connection. An answer would be read as the next request, forever.
             Ok(None) => return None,
             Ok(Some(request)) => {
                 let id = request.id.clone();
-                (id, catch_panic("the host", ErrorKind::Script, || self.call(request, refused.as_ref())))
+                (id, catch_panic("the host", ErrorKind::Script, || self.call(request, last_error.as_ref())))
             }
             Err((id, error)) => (id, Err(error)),
         };
-        drop(held);
+        drop(reservation);
         let answer = answer.and_then(|value| request::encode_answer(&id, &value, self.ctx.host_memory()));
         Some(answer.unwrap_or_else(|error| {
             let mut kinds = self.answered_kinds.lock().unwrap_or_else(PoisonError::into_inner);
@@ -151,22 +148,22 @@ impl<'a> RequestHandler<'a> {
                 kinds.push(error.kind());
             }
             drop(kinds);
-            let written =
+            let encode =
                 if self.sends_full_errors { request::encode_full_error } else { request::encode_error };
-            let answer = written(&id, &error);
-            *refused = Some(AnsweredError { id, error });
+            let answer = encode(&id, &error);
+            *last_error = Some(AnsweredError { id, error });
             answer
         }))
     }
 
-    fn call(&self, request: ApiRequest, refused: Option<&AnsweredError>) -> Result<Cow<'_, Value>> {
+    fn call(&self, request: ApiRequest, last_error: Option<&AnsweredError>) -> Result<Cow<'_, Value>> {
         let (answer, kind, name) = match request.function.as_str() {
             "input" => (Cow::Borrowed(self.input), ErrorKind::InvalidInput, "input"),
             "api" => (Cow::Owned(request::function_table()), ErrorKind::InvalidOutput, "api"),
-            "fail" => return self.fail(&request.args, refused),
+            "fail" => return self.fail(&request.args, last_error),
             function => {
                 let answer = self.ctx.call(function, request.args)?;
-                // Whatever failed before, the script goes on.
+                // The script continues, whatever failed before.
                 *self.exit_cause() = None;
                 (Cow::Owned(answer), ErrorKind::InvalidOutput, "the answer")
             }
@@ -177,17 +174,17 @@ impl<'a> RequestHandler<'a> {
         Ok(answer)
     }
 
-    /// `fail(id, code, line?)`: the process ends for the error that request was answered.
-    fn fail(&self, args: &[Value], refused: Option<&AnsweredError>) -> Result<Cow<'_, Value>> {
-        let refused = refused.filter(|refused| Some(&refused.id) == args.first());
+    /// `fail(id, code, line?)`: the process exits because of the error of that request.
+    fn fail(&self, args: &[Value], last_error: Option<&AnsweredError>) -> Result<Cow<'_, Value>> {
+        let last_error = last_error.filter(|last| Some(&last.id) == args.first());
         let code = args.get(1).and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
-        let (Some(refused), Some(code)) = (refused, code) else {
+        let (Some(last), Some(code)) = (last_error, code) else {
             let sentence = "fail(id, code, line?): id must be that of the request that failed last";
             return Err(SkillError::new(ErrorKind::InvalidArgument, sentence));
         };
         let line = args.get(2).and_then(Value::as_u64).and_then(|line| u32::try_from(line).ok());
-        let place = Location { file: self.script.to_owned(), line, column: None };
-        *self.exit_cause() = Some(ExitCause { code, error: refused.error.clone().with_location(place) });
+        let location = Location { file: self.script.to_owned(), line, column: None };
+        *self.exit_cause() = Some(ExitCause { code, error: last.error.clone().with_location(location) });
         Ok(Cow::Borrowed(&NULL_VALUE))
     }
 
@@ -196,7 +193,7 @@ impl<'a> RequestHandler<'a> {
     }
 }
 
-/// How much is under way on all lines.
+/// How much data is buffered for all connections.
 struct ConnectionLoad {
     is_full: bool,
     request_bytes: usize,
@@ -204,18 +201,18 @@ struct ConnectionLoad {
 }
 
 impl ConnectionLoad {
-    fn measure(lines: &[Connection]) -> Self {
+    fn measure(connections: &[Connection]) -> Self {
         Self {
-            is_full: lines.len() > MAX_CONNECTIONS,
-            request_bytes: lines.iter().map(Connection::request_bytes).sum(),
-            answer_bytes: lines.iter().map(Connection::answer_bytes).sum(),
+            is_full: connections.len() > MAX_CONNECTIONS,
+            request_bytes: connections.iter().map(Connection::request_bytes).sum(),
+            answer_bytes: connections.iter().map(Connection::answer_bytes).sum(),
         }
     }
 
-    /// Whether a line waits until others are done: for a place, or for answers to be read.
-    fn must_wait(&self, line: &Connection) -> bool {
-        (self.is_full && line.is_shared())
-            || (self.answer_bytes > MAX_BUFFERED_BYTES && line.answer_bytes() == 0)
+    /// Whether a connection waits until another one is closed, or until other answers were read.
+    fn must_wait(&self, connection: &Connection) -> bool {
+        (self.is_full && connection.is_shared())
+            || (self.answer_bytes > MAX_BUFFERED_BYTES && connection.answer_bytes() == 0)
     }
 }
 
@@ -225,21 +222,21 @@ fn request_too_large(most: usize) -> SkillError {
         .with_help("read the answers, write in parts, or raise the output limit")
 }
 
-/// Waits until some line has its turn; false when the run is over.
-fn wait_for_turn(lines: &[Connection], over: &PipeReader) -> bool {
+/// Waits until a connection can have a turn. Returns false if `stopped` hung up.
+fn wait_for_turn(connections: &[Connection], stopped: &PipeReader) -> bool {
     const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let load = ConnectionLoad::measure(lines);
-    let turns = || lines.iter().filter(|line| !load.must_wait(line));
-    let mut waiting = vec![PollFd::new(over, PollFlags::IN)];
-    waiting.extend(turns().map(Connection::poll_fd));
-    let is_ready = lines.is_empty() || turns().any(Connection::has_request);
+    let load = ConnectionLoad::measure(connections);
+    let turns = || connections.iter().filter(|connection| !load.must_wait(connection));
+    let mut fds = vec![PollFd::new(stopped, PollFlags::IN)];
+    fds.extend(turns().map(Connection::poll_fd));
+    let is_ready = connections.is_empty() || turns().any(Connection::has_request);
     let timeout = is_ready.then_some(&NO_WAIT);
-    match poll(&mut waiting, timeout) {
-        Ok(_) => waiting.first().is_some_and(|over| over.revents().is_empty()),
+    match poll(&mut fds, timeout) {
+        Ok(_) => fds.first().is_some_and(|stopped| stopped.revents().is_empty()),
         Err(error) => error == rustix::io::Errno::INTR,
     }
 }
 
-fn is_over(over: &PipeReader) -> bool {
-    !wait_for_turn(&[], over)
+fn is_stopped(stopped: &PipeReader) -> bool {
+    !wait_for_turn(&[], stopped)
 }

@@ -1,8 +1,8 @@
-//! What the user has installed: an interpreter, what it reads, the folders of programs. Looked up once, and kept for a moment.
+//! Caches for a moment which interpreter is installed, what it reads, and which folders have programs.
 //!
-//! It changes when the user installs something, and runs may follow each other in milliseconds. What a script may change by itself
-//! is not kept: an answer that depends on anything in the project or the skill, be it a link that leads through one of them or a
-//! name that is still free there, is looked up every time.
+//! This changes when the user installs something, and runs may follow each other within milliseconds. An answer that a script can
+//! change is not cached: one that depends on anything in the project or the skill, such as a symlink through one of them or a file
+//! that does not exist there yet.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -13,114 +13,92 @@ use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::host::untrusted::UntrustedDirs;
-use crate::runtimes::external::interpreter::detect::{
-    Interpreter, InterpreterCommand, is_executable_file, search_path,
-};
+use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
+use crate::runtimes::external::interpreter::path::{is_executable_file, search_path};
+use crate::runtimes::external::interpreter::path_dir::PathDir;
 use crate::runtimes::external::interpreter::prefix::{
     COMMON_INTERPRETERS, VERSION_MANAGER_DIRS, readable_paths,
 };
-use crate::runtimes::external::policy;
+use crate::runtimes::external::system_paths::{is_outside_system, readable_system_paths, real_path};
 
-/// As long as nobody notices who has just installed something, and hundreds of runs in a row.
+/// Short enough for a user who has just installed something, and long enough for hundreds of runs.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// Answers that are kept: one for each language and skill that a project is at work with.
+/// Maximum number of cached answers: one for each language and skill that a project uses at a time.
 const MAX_ENTRIES: usize = 8;
 
-/// The answers of one engine, the newest last.
+/// The cached answers of one engine, the newest last.
 #[derive(Default)]
-pub(in crate::runtimes) struct InterpreterCache(Mutex<VecDeque<CacheEntry>>);
+pub(crate) struct InterpreterCache(Mutex<VecDeque<CacheEntry>>);
 
 struct CacheEntry {
     query: InterpreterQuery,
     installation: Arc<Installation>,
-    /// When the disk was looked at.
+    /// When the disk was read.
     looked_up_at: Instant,
 }
 
-/// All that an answer depends on but the disk.
+/// Everything that an answer depends on besides the disk.
 #[derive(PartialEq)]
-pub(in crate::runtimes::external) struct InterpreterQuery {
+pub(crate) struct InterpreterQuery {
     interpreter: Interpreter,
     path_dirs: Vec<PathBuf>,
     home_dir: Option<OsString>,
     untrusted_dirs: UntrustedDirs,
 }
 
-/// What a script is run by.
-pub(in crate::runtimes::external) struct Installation {
-    pub(in crate::runtimes::external) command: InterpreterCommand,
-    /// What is to be read for it, beyond the system.
-    pub(in crate::runtimes::external) prefix_paths: Vec<PathBuf>,
-    /// What is to be read of the system, for it and for whatever it calls.
-    pub(in crate::runtimes::external) system_paths: Vec<PathBuf>,
-    pub(in crate::runtimes::external) path_dirs: Vec<PathDir>,
-}
-
-/// A folder of `PATH`.
-pub(in crate::runtimes::external) struct PathDir {
-    pub(in crate::runtimes::external) path: PathBuf,
-    /// Without links, where there is one.
-    pub(in crate::runtimes::external) real_path: Option<PathBuf>,
-    /// Whether every script that is run by this finds programs in it.
-    pub(in crate::runtimes::external) is_readable: bool,
+/// An installed interpreter and what a script needs to run with it.
+pub(crate) struct Installation {
+    pub(crate) command: InterpreterCommand,
+    /// What the interpreter reads outside of the system.
+    pub(crate) prefix_paths: Vec<PathBuf>,
+    /// The paths of the system that every script may read.
+    pub(crate) system_paths: Vec<PathBuf>,
+    pub(crate) path_dirs: Vec<PathDir>,
 }
 
 impl InterpreterQuery {
-    /// What runs scripts of this kind, for a run with these strangers.
-    pub(in crate::runtimes::external) fn new(interpreter: &Interpreter, strangers: UntrustedDirs) -> Self {
-        let home = std::env::var_os("HOME");
-        Self {
-            interpreter: interpreter.clone(),
-            path_dirs: search_path(),
-            home_dir: home,
-            untrusted_dirs: strangers,
-        }
+    pub(crate) fn new(interpreter: &Interpreter, untrusted_dirs: UntrustedDirs) -> Self {
+        let home_dir = std::env::var_os("HOME");
+        Self { interpreter: interpreter.clone(), path_dirs: search_path(), home_dir, untrusted_dirs }
     }
 }
 
 impl InterpreterCache {
-    /// What is installed, by what is known of it or by looking; `unavailable`, with the name of the script, when nothing is.
-    pub(in crate::runtimes::external) fn installation(
-        &self,
-        question: InterpreterQuery,
-        script: &str,
-    ) -> Result<Arc<Installation>> {
-        self.installation_at(Instant::now(), question, script)
+    /// What is installed, from the cache or from the disk; `unavailable`, with the name of the script, if nothing is.
+    pub(crate) fn installation(&self, query: InterpreterQuery, script: &str) -> Result<Arc<Installation>> {
+        self.installation_at(Instant::now(), query, script)
     }
 
     fn installation_at(
         &self,
         now: Instant,
-        question: InterpreterQuery,
+        query: InterpreterQuery,
         script: &str,
     ) -> Result<Arc<Installation>> {
-        let known = self.cached(now, &question);
-        // It may be gone since, and then another one may be next.
-        if let Some(known) = known.filter(|known| is_executable_file(&known.command.program)) {
-            return Ok(known);
+        let cached = self.cached(now, &query);
+        // The program may have been removed since.
+        if let Some(cached) = cached.filter(|cached| is_executable_file(&cached.command.program)) {
+            return Ok(cached);
         }
-        let (answer, is_theirs) = question.look_up(script)?;
-        let answer = Arc::new(answer);
-        let mut all = self.entries();
-        all.retain(|kept| kept.query != question);
-        if !is_theirs {
-            all.push_back(CacheEntry {
-                query: question,
-                installation: Arc::clone(&answer),
-                looked_up_at: now,
-            });
+        let (installation, is_cacheable) = query.look_up(script)?;
+        let installation = Arc::new(installation);
+        let mut entries = self.entries();
+        entries.retain(|entry| entry.query != query);
+        if is_cacheable {
+            let installation = Arc::clone(&installation);
+            entries.push_back(CacheEntry { query, installation, looked_up_at: now });
         }
-        if all.len() > MAX_ENTRIES {
-            all.pop_front();
+        if entries.len() > MAX_ENTRIES {
+            entries.pop_front();
         }
-        Ok(answer)
+        Ok(installation)
     }
 
-    fn cached(&self, now: Instant, question: &InterpreterQuery) -> Option<Arc<Installation>> {
-        let all = self.entries();
-        let kept = all.iter().find(|kept| kept.query == *question)?;
-        (now.saturating_duration_since(kept.looked_up_at) < MAX_AGE).then(|| Arc::clone(&kept.installation))
+    fn cached(&self, now: Instant, query: &InterpreterQuery) -> Option<Arc<Installation>> {
+        let entries = self.entries();
+        let entry = entries.iter().find(|entry| entry.query == *query)?;
+        (now.saturating_duration_since(entry.looked_up_at) < MAX_AGE).then(|| Arc::clone(&entry.installation))
     }
 
     fn entries(&self) -> MutexGuard<'_, VecDeque<CacheEntry>> {
@@ -129,48 +107,47 @@ impl InterpreterCache {
 }
 
 impl InterpreterQuery {
-    /// What the disk says, and whether a stranger may have had a say in it, or may have one in a moment.
+    /// Reads the disk. Returns the answer, and whether it may be cached.
     fn look_up(&self, script: &str) -> Result<(Installation, bool)> {
-        let interpreter = self.interpreter.locate(script, &self.path_dirs)?;
-        let mut homes = readable_paths(&interpreter.program, &self.path_dirs, &self.untrusted_dirs);
-        let is_theirs = self.depends_on_untrusted(&interpreter.program, &homes);
-        if is_theirs {
-            homes.retain(|home| !self.untrusted_dirs.may_control(home));
-        }
-        let homes: Vec<PathBuf> = homes.into_iter().filter(|home| policy::is_outside_system(home)).collect();
-        let folders = policy::path_dirs(&self.path_dirs, &homes);
-        Ok((
-            Installation {
-                command: interpreter,
-                prefix_paths: homes,
-                system_paths: policy::system_paths(),
-                path_dirs: folders,
-            },
-            is_theirs,
-        ))
+        let command = self.interpreter.locate(script, &self.path_dirs)?;
+        let mut prefix_paths = readable_paths(&command.program, &self.path_dirs, &self.untrusted_dirs);
+        let is_cacheable = !self.depends_on_untrusted(&command.program, &prefix_paths);
+        prefix_paths.retain(|path| {
+            (is_cacheable || !self.untrusted_dirs.may_control(path)) && is_outside_system(path)
+        });
+        let prefixes: Vec<(&Path, Option<PathBuf>)> =
+            prefix_paths.iter().map(|path| (path.as_path(), real_path(path))).collect();
+        let path_dirs = self.path_dirs.iter().map(|folder| PathDir::new(folder, &prefixes)).collect();
+        let installation = Installation {
+            command,
+            prefix_paths: prefix_paths.into_iter().collect(),
+            system_paths: readable_system_paths(),
+            path_dirs,
+        };
+        Ok((installation, is_cacheable))
     }
 
-    /// Whether anything that was looked at is a stranger's: what is there, and what is not.
-    fn depends_on_untrusted(&self, program: &Path, homes: &BTreeSet<PathBuf>) -> bool {
+    /// Whether an untrusted party may change a path that was read, or create one that did not exist.
+    fn depends_on_untrusted(&self, program: &Path, prefix_paths: &BTreeSet<PathBuf>) -> bool {
         let may_change = |path: &Path| self.untrusted_dirs.may_change(path);
-        // Of a folder that is nobody else's, only links can be.
-        let is_theirs_in = |folder: &Path, name: &str| {
+        // In a folder that only the user can change, an untrusted party can only be behind a symlink.
+        let is_untrusted_link = |folder: &Path, name: &str| {
             let path = folder.join(name);
             fs::read_link(&path).is_ok() && may_change(&path)
         };
         let names: BTreeSet<&str> = self.interpreter.program_names().chain(COMMON_INTERPRETERS).collect();
-        let is_path =
-            |folder: &PathBuf| may_change(folder) || names.iter().any(|name| is_theirs_in(folder, name));
-        let is_home = |home: &PathBuf| {
-            // The folder of a version manager, or a program in one whose other parts are not there.
-            let mut roots = [Some(home.as_path()), home.ancestors().nth(2)].into_iter().flatten();
-            may_change(home)
-                || roots.any(|root| VERSION_MANAGER_DIRS.iter().any(|part| is_theirs_in(root, part)))
+        let may_change_dir =
+            |folder: &PathBuf| may_change(folder) || names.iter().any(|name| is_untrusted_link(folder, name));
+        let may_change_prefix = |path: &PathBuf| {
+            // The folder of a version manager, or that of a program in it.
+            let mut roots = [Some(path.as_path()), path.ancestors().nth(2)].into_iter().flatten();
+            may_change(path)
+                || roots.any(|root| VERSION_MANAGER_DIRS.iter().any(|part| is_untrusted_link(root, part)))
         };
         self.home_dir.as_deref().is_some_and(|home| may_change(Path::new(home)))
-            || self.path_dirs.iter().any(is_path)
+            || self.path_dirs.iter().any(may_change_dir)
             || may_change(program)
-            || homes.iter().any(is_home)
+            || prefix_paths.iter().any(may_change_prefix)
     }
 }
 

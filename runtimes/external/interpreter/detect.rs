@@ -1,35 +1,34 @@
-//! Which program runs a script: by its shebang, or else by its ending, never by a mode bit.
+//! Detects which program runs a script: by its shebang, or else by its file extension, never by a mode bit.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::runtimes::external::executor;
+use crate::runtimes::external::interpreter::path::{find_all_on_path, search_path};
 use crate::runtimes::external::interpreter::shebang;
 
-/// The commands that can run a script, best first. What is installed is asked when it runs.
+/// The commands that can run a script, best first. Which of them is installed is looked up when it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::runtimes::external) struct Interpreter {
+pub(crate) struct Interpreter {
     candidates: Vec<Vec<String>>,
 }
 
-/// An installed interpreter: its absolute path and what comes before the script.
+/// An installed interpreter: its absolute path, and the arguments before the script.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(unix), allow(dead_code, reason = "none of them would be started"))]
-pub(in crate::runtimes::external) struct InterpreterCommand {
-    pub(in crate::runtimes::external) program: PathBuf,
-    pub(in crate::runtimes::external) args: Vec<String>,
+#[cfg_attr(not(unix), allow(dead_code, reason = "no interpreter is started there"))]
+pub(crate) struct InterpreterCommand {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<String>,
 }
 
-/// One language: programs its shebangs name, file endings, commands that run it, best first.
+/// One language: the programs that its shebangs name, its file extensions, and the commands that run it, best first.
 struct Language {
     shebang_names: &'static [&'static str],
     extensions: &'static [&'static str],
     commands: &'static [&'static str],
 }
 
-/// `uv`, `npx` and their like are not here: they install packages, which nobody asked for. Their scripts run by ending.
+/// Without `uv`, `npx` and the like, which install packages that nobody requested. Their scripts run by file extension.
 const LANGUAGES: [Language; 17] = [
     language(&["python", "python3"], &["py"], &["python3", "python"]),
     language(&["python2"], &[], &["python2"]),
@@ -39,7 +38,7 @@ const LANGUAGES: [Language; 17] = [
     language(&["ksh"], &["ksh"], &["ksh"]),
     language(&["fish"], &["fish"], &["fish"]),
     language(&["node", "nodejs"], &["js", "mjs", "cjs"], &["node", "nodejs"]),
-    // Deno asks for each right unless it is given all; every other interpreter here has them.
+    // Deno asks for each permission unless it has all of them, as every other interpreter here has.
     language(&[], &["ts", "mts", "cts", "tsx"], &["deno run --allow-all", "bun", "tsx"]),
     language(&["deno"], &[], &["deno run --allow-all"]),
     language(&["bun"], &[], &["bun"]),
@@ -53,21 +52,21 @@ const LANGUAGES: [Language; 17] = [
 
 const fn language(
     programs: &'static [&'static str],
-    endings: &'static [&'static str],
+    extensions: &'static [&'static str],
     commands: &'static [&'static str],
 ) -> Language {
-    Language { shebang_names: programs, extensions: endings, commands }
+    Language { shebang_names: programs, extensions, commands }
 }
 
 impl Interpreter {
-    /// The interpreter of the script at `path`; `invalid-skill` when nothing tells it.
-    pub(in crate::runtimes::external) fn detect(path: &str, source: &[u8]) -> Result<Self> {
+    /// The interpreter of the script at `path`; `invalid-skill` if neither the shebang nor the file extension names one.
+    pub(crate) fn detect(path: &str, source: &[u8]) -> Result<Self> {
         Self::from_shebang(source)
             .or_else(|| Self::from_extension(path))
             .ok_or_else(|| unknown_interpreter_error(path))
     }
 
-    /// The program as written comes first (`python3.11` before `python3`), and the line's arguments go to whichever runs.
+    /// The program that is written comes first (`python3.11` before `python3`). Every candidate gets the arguments of the line.
     fn from_shebang(source: &[u8]) -> Option<Self> {
         let shebang = shebang::parse(source)?;
         let plain = shebang.program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -84,53 +83,50 @@ impl Interpreter {
     }
 
     fn from_extension(path: &str) -> Option<Self> {
-        let (_, ending) = path.rsplit('/').next()?.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())?;
-        let ending = ending.to_ascii_lowercase();
-        let language = LANGUAGES.iter().find(|language| language.extensions.contains(&ending.as_str()))?;
+        let (_, extension) =
+            path.rsplit('/').next()?.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())?;
+        let extension = extension.to_ascii_lowercase();
+        let language = LANGUAGES.iter().find(|language| language.extensions.contains(&extension.as_str()))?;
         Some(Self { candidates: language.commands.iter().map(|command| split_words(command)).collect() })
     }
 
-    /// The first candidate that lies in one of `folders`; `unavailable` when none does.
-    pub(in crate::runtimes::external) fn locate(
-        &self,
-        script: &str,
-        folders: &[PathBuf],
-    ) -> Result<InterpreterCommand> {
+    /// The first candidate that is in one of `folders`; `unavailable` if none is.
+    pub(crate) fn locate(&self, script: &str, folders: &[PathBuf]) -> Result<InterpreterCommand> {
         self.first_on_path(folders, |_| true).ok_or_else(|| self.not_installed_error(script))
     }
 
-    /// The same, passing over programs that are not to be run; `unavailable` with that reason where there is no other.
-    #[cfg_attr(not(unix), allow(dead_code, reason = "none of them would be started"))]
-    pub(in crate::runtimes::external) fn locate_allowed(
+    /// The same without refused programs; `unavailable` with that reason if there is no other program.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "no interpreter is started there"))]
+    pub(crate) fn locate_allowed(
         &self,
         script: &str,
         folders: &[PathBuf],
-        is_shunned: impl Fn(&Path) -> bool,
+        is_refused: impl Fn(&Path) -> bool,
         reason: &str,
     ) -> Result<InterpreterCommand> {
-        let shunned = |found: InterpreterCommand| {
+        let refused_error = |found: InterpreterCommand| {
             let sentence = format!("{script} needs {}, which {reason}", found.program.display());
             SkillError::new(ErrorKind::Unavailable, sentence)
                 .with_help("run it in a sandbox, or put the folder of another one on PATH")
         };
-        let found = self.first_on_path(folders, |program| !is_shunned(program));
-        found.ok_or_else(|| self.locate(script, folders).map_or_else(|missing| missing, shunned))
+        let found = self.first_on_path(folders, |program| !is_refused(program));
+        found.ok_or_else(|| self.locate(script, folders).map_or_else(|missing| missing, refused_error))
     }
 
     fn first_on_path(
         &self,
         folders: &[PathBuf],
-        is_fit: impl Fn(&Path) -> bool,
+        is_allowed: impl Fn(&Path) -> bool,
     ) -> Option<InterpreterCommand> {
         self.candidates.iter().find_map(|command| {
             let (name, args) = command.split_first()?;
-            let program = find_all_on_path(name, folders).find(|program| is_fit(program))?;
+            let program = find_all_on_path(name, folders).find(|program| is_allowed(program))?;
             Some(InterpreterCommand { program, args: args.to_vec() })
         })
     }
 
-    /// What the programs are called that can run it, best first.
-    pub(in crate::runtimes::external) fn program_names(&self) -> impl Iterator<Item = &str> {
+    /// The names of the programs that can run it, best first.
+    pub(crate) fn program_names(&self) -> impl Iterator<Item = &str> {
         self.candidates.iter().filter_map(|command| Some(command.first()?.as_str()))
     }
 
@@ -150,36 +146,26 @@ impl fmt::Display for Interpreter {
     }
 }
 
-pub(in crate::runtimes::external) fn is_on_path(name: &str, folders: &[PathBuf]) -> bool {
-    !name.contains('/') && find_on_path(name, folders).is_some()
+/// Whether a file looks like a script of a known interpreter: by its file extension, or without one by its shebang.
+pub(crate) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
+    let has_extension = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
+    let source = if has_extension { None } else { source() };
+    Interpreter::detect(path, &source.unwrap_or_default()).is_ok()
 }
 
-/// Where programs lie when the host has no `PATH`.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
-/// The folders of `PATH`, absolute ones only: a relative one would find its programs in the project.
-pub(in crate::runtimes::external) fn search_path() -> Vec<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from(DEFAULT_PATH));
-    std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
+/// Fails as a run would if no interpreter is detected, or none is installed.
+pub(crate) fn check_interpreter(path: &str, source: &[u8]) -> Result<()> {
+    Interpreter::detect(path, source)?.locate(path, &search_path()).map(drop)
 }
 
-/// The first program of that name.
-pub(in crate::runtimes::external) fn find_on_path(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
-    find_all_on_path(name, folders).next()
-}
-
-fn find_all_on_path(name: &str, folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
-    folders.iter().map(move |folder| folder.join(name)).filter(|path| is_executable_file(path))
-}
-
-/// Every command that runs scripts, with the endings of scripts it runs, in the order of the languages.
-#[cfg_attr(not(unix), allow(dead_code, reason = "none of them would be started"))]
-pub(in crate::runtimes::external) fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
+/// Every command that runs scripts with the file extensions of its scripts, in the order of the languages.
+#[cfg_attr(not(unix), allow(dead_code, reason = "no interpreter is started there"))]
+pub(crate) fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
     let mut commands: Vec<(&str, Vec<&str>)> = Vec::new();
     for language in &LANGUAGES {
         for name in language.commands.iter().filter_map(|command| command.split(' ').next()) {
             match commands.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, endings)) => endings.extend(language.extensions),
+                Some((_, extensions)) => extensions.extend(language.extensions),
                 None => commands.push((name, language.extensions.to_vec())),
             }
         }
@@ -187,22 +173,18 @@ pub(in crate::runtimes::external) fn commands() -> Vec<(&'static str, Vec<&'stat
     commands
 }
 
-pub(in crate::runtimes::external) fn is_executable_file(path: &Path) -> bool {
-    path.is_file() && executor::is_executable(path)
-}
-
 fn split_words(command: &str) -> Vec<String> {
     command.split(' ').map(str::to_owned).collect()
 }
 
 fn unknown_interpreter_error(path: &str) -> SkillError {
-    let endings: Vec<&str> = LANGUAGES.iter().flat_map(|language| language.extensions).copied().collect();
+    let extensions: Vec<&str> = LANGUAGES.iter().flat_map(|language| language.extensions).copied().collect();
     SkillError::new(
         ErrorKind::InvalidSkill,
         format!("nothing tells which interpreter runs {}", path.escape_debug()),
     )
     .with_help(format!(
         "begin it with a line such as #!/usr/bin/env python3, or give it an ending: {}",
-        endings.join(", ")
+        extensions.join(", ")
     ))
 }

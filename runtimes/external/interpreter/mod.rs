@@ -1,8 +1,11 @@
-//! Interpreters: which one runs a script, where it is installed, and what it reads.
+//! Interpreters: which one runs a script, where it is installed, and what it must be able to read.
 
 #[cfg(unix)]
 pub(super) mod cache;
 pub(super) mod detect;
+pub(super) mod path;
+#[cfg(unix)]
+pub(super) mod path_dir;
 #[cfg(unix)]
 pub(super) mod prefix;
 pub(super) mod shebang;

@@ -1,61 +1,63 @@
-//! Where interpreters outside of the system keep what they read.
+//! The folders that an interpreter outside of the system reads.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use crate::host::untrusted;
 use crate::host::untrusted::{MAX_SYMLINKS, UntrustedDirs};
-use crate::runtimes::external::interpreter::detect::is_executable_file;
-use crate::runtimes::external::policy::is_system_path;
+use crate::runtimes::external::interpreter::path::is_executable_file;
+use crate::runtimes::external::system_paths::is_system_path;
 
-/// Interpreters that scripts of other languages call.
-pub(in crate::runtimes::external) const COMMON_INTERPRETERS: [&str; 3] = ["python3", "python", "node"];
+/// Interpreters that scripts of other languages often start.
+pub(crate) const COMMON_INTERPRETERS: [&str; 3] = ["python3", "python", "node"];
 
-/// What is to be read for this program, for whatever else in the folders of `PATH` has its name, and for the interpreters that
-/// scripts call. Of what a stranger's links lead to, nothing but whole interpreters is among it; what itself is a stranger's, or
-/// is reached through them, is still to be left out.
-pub(in crate::runtimes::external) fn readable_paths(
+/// The paths that this program reads, that other programs of its name in `path_dirs` read, and that common interpreters read.
+///
+/// A symlink that an untrusted party may control adds a path only if it leads to a complete installation of an interpreter. The
+/// result may still contain paths that an untrusted party controls; the caller removes them.
+pub(crate) fn readable_paths(
     program: &Path,
-    folders: &[PathBuf],
-    strangers: &UntrustedDirs,
+    path_dirs: &[PathBuf],
+    untrusted: &UntrustedDirs,
 ) -> BTreeSet<PathBuf> {
     let names = COMMON_INTERPRETERS.map(Path::new).into_iter().chain(program.file_name().map(Path::new));
     let names: BTreeSet<&Path> = names.collect();
-    let folders = folders.iter().filter(|folder| !is_system_path(folder));
-    let called = folders.flat_map(|folder| names.iter().map(|name| folder.join(name)).collect::<Vec<_>>());
-    let programs = called.filter(|program| is_executable_file(program)).chain([program.to_owned()]);
-    // Most programs have the same.
-    programs.flat_map(|program| readable_paths_of(&program, strangers)).collect()
+    let folders = path_dirs.iter().filter(|folder| !is_system_path(folder));
+    let candidates =
+        folders.flat_map(|folder| names.iter().map(|name| folder.join(name)).collect::<Vec<_>>());
+    let programs = candidates.filter(|program| is_executable_file(program)).chain([program.to_owned()]);
+    programs.flat_map(|program| program_paths(&program, untrusted)).collect()
 }
 
-/// Beside the file, and beside each link to it. From the first one on that is a stranger's, what lies beside proves nothing.
-fn readable_paths_of(program: &Path, strangers: &UntrustedDirs) -> Vec<PathBuf> {
+/// The paths beside the program and beside each symlink on the way to it. After the first symlink that an untrusted party may
+/// control, only a complete installation counts.
+fn program_paths(program: &Path, untrusted: &UntrustedDirs) -> Vec<PathBuf> {
     let real = std::fs::canonicalize(program).ok();
-    let mut homes = Vec::new();
+    let mut paths = Vec::new();
     let mut next = Some(program.to_owned());
     for _ in 0..MAX_SYMLINKS {
         let Some(path) = next.take() else { break };
-        if path.parent().is_none_or(|folder| strangers.may_control(folder)) {
-            homes.extend(real.as_deref().and_then(complete_install_paths).into_iter().flatten());
-            return homes;
+        if path.parent().is_none_or(|folder| untrusted.may_control(folder)) {
+            paths.extend(real.as_deref().and_then(complete_install_paths).into_iter().flatten());
+            return paths;
         }
-        homes.extend(paths_beside_program(&path));
+        paths.extend(paths_beside_program(&path));
         next = std::fs::read_link(&path).ok().map(|target| path.with_file_name(target));
     }
-    homes.extend(real.into_iter().flat_map(|real| paths_beside_program(&real)));
-    homes
+    paths.extend(real.into_iter().flat_map(|real| paths_beside_program(&real)));
+    paths
 }
 
-/// What lies beside `bin` in the folder of an interpreter or of an environment of one. Whatever else is in that folder is not
-/// theirs: `bin/python3` may stand in anything.
+/// The entries beside `bin` that belong to an interpreter or a virtual environment. The folder may contain anything else, since
+/// a `bin/python3` may be anywhere.
 const PREFIX_ENTRIES: [&str; 8] =
     ["bin", "lib", "lib32", "lib64", "libexec", "include", "share", "pyvenv.cfg"];
 
-/// What lies beside `shims` in the folder of a version manager, which is its own as a whole.
-pub(in crate::runtimes::external) const VERSION_MANAGER_DIRS: [&str; 2] = ["versions", "installs"];
+/// The entries beside `shims` by which the folder of a version manager is known. The whole folder belongs to it.
+pub(crate) const VERSION_MANAGER_DIRS: [&str; 2] = ["versions", "installs"];
 
-/// The parts of `PREFIX/bin/python3`, the root of the version manager of `ROOT/shims/python3`, and the file alone where the
-/// folder above holds more than an interpreter.
+/// The prefix entries for `PREFIX/bin/python3`, the root of the version manager for `ROOT/shims/python3`, and otherwise the file
+/// alone.
 fn paths_beside_program(program: &Path) -> Vec<PathBuf> {
     let folder = program.parent().and_then(Path::file_name);
     let above = || prefix_dir(program).filter(|above| !is_shared_dir(above));
@@ -69,8 +71,8 @@ fn paths_beside_program(program: &Path) -> Vec<PathBuf> {
     found.unwrap_or_else(|| vec![program.to_owned()])
 }
 
-/// The parts of a whole interpreter at this path, which has no links: the program and its own library, as nobody keeps it but
-/// who installs an interpreter. An environment has none, and neither has a program of somebody's own.
+/// The prefix entries of a complete installation: a program, at its real path, with the standard library beside it. Neither a
+/// virtual environment nor an ordinary program has one.
 fn complete_install_paths(program: &Path) -> Option<Vec<PathBuf>> {
     let is_in_bin = program.parent().and_then(Path::file_name).is_some_and(|name| name == "bin");
     let prefix = prefix_dir(program).filter(|prefix| is_in_bin && !is_shared_dir(prefix))?;
@@ -85,12 +87,12 @@ fn complete_install_paths(program: &Path) -> Option<Vec<PathBuf>> {
     (has_library && is_executable_file(program)).then(|| prefix_entries(&prefix))
 }
 
-/// Whether there is a `lib/python3.13/os.py`: no environment has one.
+/// Whether there is a file like `lib/python3.13/os.py`. Virtual environments have none.
 fn has_python_stdlib(prefix: &Path) -> bool {
     let folders = std::fs::read_dir(prefix.join("lib")).into_iter().flatten().filter_map(Result::ok);
-    let own = |name: &str| name.starts_with("python") || name.starts_with("pypy");
+    let is_library = |name: &str| name.starts_with("python") || name.starts_with("pypy");
     folders
-        .filter(|folder| folder.file_name().to_str().is_some_and(own))
+        .filter(|folder| folder.file_name().to_str().is_some_and(is_library))
         .any(|folder| folder.path().join("os.py").is_file())
 }
 
@@ -98,20 +100,21 @@ fn prefix_entries(prefix: &Path) -> Vec<PathBuf> {
     PREFIX_ENTRIES.map(|part| prefix.join(part)).to_vec()
 }
 
-/// The folder above the one in which the program lies.
+/// The real path of the folder above that of the program.
 fn prefix_dir(program: &Path) -> Option<PathBuf> {
     std::fs::canonicalize(program.parent()?.parent()?).ok()
 }
 
-/// Everything, all homes, somebody's home, or what all of somebody's programs keep: key rings are in `~/.local/share`.
+/// Whether this is the root, a folder with home directories, a home directory, or a `.local`, which has the data of all programs
+/// of a user: key rings are in `~/.local/share`.
 fn is_shared_dir(prefix: &Path) -> bool {
     let mut parts = prefix.components().filter(|part| matches!(part, Component::Normal(_)));
     let is_home = match parts.next() {
         None => true,
         Some(first) => first.as_os_str() == "home" && parts.nth(1).is_none(),
     };
-    let is_of_all = prefix.file_name().is_some_and(|name| name == ".local");
-    is_home || is_of_all || untrusted::home_dirs().iter().any(|home| home.starts_with(prefix))
+    let is_dot_local = prefix.file_name().is_some_and(|name| name == ".local");
+    is_home || is_dot_local || untrusted::home_dirs().iter().any(|home| home.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -1,26 +1,26 @@
-//! The first line of a script, where it names a program: `#!/usr/bin/env -S python3 -u`.
+//! Parses the shebang of a script: `#!/usr/bin/env -S python3 -u`.
 
-/// The program a shebang names, and the arguments it gives it.
+/// The program that a shebang names, and its arguments.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::runtimes::external) struct Shebang<'a> {
-    /// The last part of the program's path: where it lies on the author's machine says nothing about this one.
-    pub(in crate::runtimes::external) program: &'a str,
-    /// What stands between program and script.
-    pub(in crate::runtimes::external) args: Vec<&'a str>,
+pub(crate) struct Shebang<'a> {
+    /// The file name of the program. Its folder on the author's machine says nothing about this machine.
+    pub(crate) program: &'a str,
+    /// The arguments before the script.
+    pub(crate) args: Vec<&'a str>,
 }
 
-/// Longer lines are not shebangs; Linux itself stops at 256 bytes.
+/// A longer line is not a shebang. Linux itself reads 256 bytes.
 const MAX_LINE_BYTES: usize = 4096;
 
-/// The shebang of a script, or nothing. `env` is looked through: its options and assignments are dropped.
-pub(in crate::runtimes::external) fn parse(source: &[u8]) -> Option<Shebang<'_>> {
+/// The shebang of a script. For `env` it is the program that `env` starts, without the options and assignments of `env`.
+pub(crate) fn parse(source: &[u8]) -> Option<Shebang<'_>> {
     let rest = source.strip_prefix(b"#!")?;
     let line = rest.split(|byte| *byte == b'\n').next().filter(|line| line.len() <= MAX_LINE_BYTES)?;
     let mut words = std::str::from_utf8(line).ok()?.split_whitespace().peekable();
     let mut program = base_name(words.next()?);
     if program == "env" {
         while let Some(option) = words.next_if(|word| word.starts_with('-') || word.contains('=')) {
-            // These two take the next word with them.
+            // The next word is the value of these options.
             if matches!(option, "-u" | "-C") {
                 words.next();
             }

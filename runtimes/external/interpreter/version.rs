@@ -1,80 +1,76 @@
-//! Queries the version of an interpreter: with a timeout, a limit of output, and outside of any project. If an untrusted party
-//! may have installed it, it is queried in a sandbox or not at all.
+//! Queries the version of an interpreter: with a timeout, an output limit, and outside of any project.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::host::SkillContext;
-use crate::host::untrusted::UntrustedDirs;
 use crate::policy::{Limits, Watchdog};
+use crate::runtimes::external::environment::inherited_variables;
 use crate::runtimes::external::host_api::RequestHandler;
-use crate::runtimes::external::process;
-use crate::runtimes::external::process::Launch;
-use crate::runtimes::external::{command, policy};
-use crate::runtimes::sandbox::{LaunchRequest, Launcher};
+use crate::runtimes::external::interpreter::path::search_path;
+use crate::runtimes::external::process::launch::Launch;
+use crate::runtimes::external::process::run::{self, ProcessOptions};
+use crate::runtimes::sandbox::{LaunchRequest, Launcher, SandboxPolicy};
 
 /// Long enough for a version manager on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// More than a line that anybody wants to read.
+/// Maximum number of characters of a version.
 const MAX_LINE_CHARS: usize = 120;
 
-/// Bytes a program may say; one that says more has other things in mind.
+/// Maximum number of bytes of output. A program that writes more is stopped.
 const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 
-/// The first line of `PROGRAM_STEP --version`; nothing where it fails, says nothing or takes too long.
-pub(in crate::runtimes::external) fn query_version(
-    program: &Path,
-    strangers: &UntrustedDirs,
-    launcher: &Launcher,
-) -> Option<String> {
-    run_query(if strangers.may_control(program) {
-        Launch::Sandboxed(launcher, Box::new(sandboxed_request(program, strangers)))
-    } else {
-        Launch::Unsandboxed(Box::new(unsandboxed_command(program)))
+/// Not the project, because some programs take files there for settings, or even run them.
+const WORKING_DIR: &str = "/";
+
+/// The first line of `program --version`, run in this sandbox if one is given; `None` if the program fails, writes nothing or
+/// takes too long.
+pub(crate) fn query_version(program: &Path, sandbox: Option<(&Launcher, SandboxPolicy)>) -> Option<String> {
+    run_query(match sandbox {
+        Some((launcher, policy)) => Launch::Sandboxed(launcher, Box::new(sandboxed_request(program, policy))),
+        None => Launch::Unsandboxed(Box::new(unsandboxed_command(program))),
     })
 }
 
-/// Not in the project: some take what lies around them for settings, or even for what they are to run.
-const WORKING_DIR: &str = "/";
-
 fn unsandboxed_command(program: &Path) -> Command {
-    let mut asks = Command::new(program);
-    asks.arg("--version").current_dir(WORKING_DIR).env_clear().envs(command::inherited_variables());
-    asks
+    let mut command = Command::new(program);
+    command.arg("--version").current_dir(WORKING_DIR);
+    command.env_clear().envs(inherited_variables(&search_path()));
+    command
 }
 
-fn sandboxed_request(program: &Path, strangers: &UntrustedDirs) -> LaunchRequest {
+fn sandboxed_request(program: &Path, sandbox: SandboxPolicy) -> LaunchRequest {
     LaunchRequest {
         program: program.into(),
         args: vec!["--version".into()],
-        environment: command::inherited_variables().collect(),
+        environment: inherited_variables(&search_path()).collect(),
         folder: WORKING_DIR.into(),
-        sandbox: policy::strictest_policy_for(program, strangers),
+        sandbox,
         cleanup_dirs: Vec::new(),
         timeout_ms: u64::try_from(TIMEOUT.as_millis()).unwrap_or(u64::MAX),
     }
 }
 
-fn run_query(start: Launch<'_>) -> Option<String> {
+fn run_query(launch: Launch<'_>) -> Option<String> {
     let limits = Limits::default().timeout(TIMEOUT).output(MAX_OUTPUT_BYTES);
     let (watchdog, ctx) = (Watchdog::new(), SkillContext::builder("version").build());
     let _armed = watchdog.arm(Instant::now() + TIMEOUT, ctx.cancel());
-    let request = process::ProcessOptions {
-        launch: start,
+    let options = ProcessOptions {
+        launch,
         stdin: None,
         limits: &limits,
         cancel: ctx.cancel(),
         handler: &RequestHandler::new(&ctx, "--version", None),
     };
-    let ended = process::run(request).ok().filter(|ended| ended.status.success())?;
-    // Some of them have always said it on standard error.
-    [ended.stdout.bytes, ended.stderr.bytes].iter().find_map(|said| first_line(said))
+    let exit = run::run(options).ok().filter(|exit| exit.status.success())?;
+    // Some programs write their version to standard error.
+    [exit.stdout.bytes, exit.stderr.bytes].iter().find_map(|output| first_line(output))
 }
 
-fn first_line(said: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(said);
+fn first_line(output: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(output);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.chars().filter(|c| !c.is_control()).take(MAX_LINE_CHARS).collect())
 }
@@ -82,16 +78,12 @@ fn first_line(said: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::SandboxLevel;
-    use crate::runtimes::sandbox::ForkServerSource;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_version_is_the_first_line_that_says_something_and_never_more() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
-        let launcher = Launcher::new(ForkServerSource::default(), SandboxLevel::default());
-        let nobody = UntrustedDirs::new([]);
         for (script, version) in [
             ("echo; echo '  Thing 1.2  '; echo more", Some("Thing 1.2".to_owned())),
             ("echo Thing 1.2 >&2", Some("Thing 1.2".into())),
@@ -105,8 +97,8 @@ mod tests {
         ] {
             std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
             std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-            assert_eq!(query_version(&program, &nobody, &launcher), version, "{script}");
+            assert_eq!(query_version(&program, None), version, "{script}");
         }
-        assert_eq!(query_version(&folder.path().join("nothing"), &nobody, &launcher), None);
+        assert_eq!(query_version(&folder.path().join("nothing"), None), None);
     }
 }

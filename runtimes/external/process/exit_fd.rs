@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-/// Readable, or hung up, from the moment the child `pid` has exited. The child is left for its parent to reap.
+/// A descriptor that is readable or hangs up when the child `pid` exits. The child is not reaped.
 pub(super) fn exit_fd(pid: Pid) -> io::Result<OwnedFd> {
     #[cfg(target_os = "linux")]
     if let Ok(pidfd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
@@ -14,7 +14,7 @@ pub(super) fn exit_fd(pid: Pid) -> io::Result<OwnedFd> {
     exit_fd_by_thread(pid)
 }
 
-/// The same by a thread, for systems without such descriptors.
+/// The same with a thread that waits, for systems without pidfds.
 fn exit_fd_by_thread(pid: Pid) -> io::Result<OwnedFd> {
     let (reader, writer) = io::pipe()?;
     let watch = move || {

@@ -1,4 +1,4 @@
-//! The connections by which processes call their host: a thread of its own answers them, from the first request on.
+//! The thread that answers the host API calls of a process. It is started by the first call.
 
 use std::io::PipeWriter;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -7,13 +7,12 @@ use rustix::event::PollFd;
 
 use crate::runtimes::external::host_api::{Connections, RequestHandler};
 
-/// The host's ends. The thread ends, and with it the scope, when this is dropped.
-pub(in crate::runtimes::external) struct HostApiThread<'scope, 'env> {
+/// The host's ends of the connections, and the thread that serves them. Dropping this ends the thread.
+pub(crate) struct HostApiThread<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     handler: &'env RequestHandler<'env>,
-    /// Until the first word.
+    /// The connections until the thread takes them.
     idle_connections: Connections,
-    /// From then on.
     running: Option<RunningThread<'scope>>,
 }
 
@@ -24,47 +23,47 @@ struct RunningThread<'scope> {
 }
 
 impl<'scope, 'env> HostApiThread<'scope, 'env> {
-    pub(in crate::runtimes::external) fn new(
-        lines: Connections,
+    pub(crate) fn new(
+        connections: Connections,
         scope: &'scope Scope<'scope, 'env>,
-        service: &'env RequestHandler<'env>,
+        handler: &'env RequestHandler<'env>,
     ) -> Self {
-        Self { scope, handler: service, idle_connections: lines, running: None }
+        Self { scope, handler, idle_connections: connections, running: None }
     }
 
-    /// What to wait for, until somebody calls.
-    pub(in crate::runtimes::external) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+    /// The descriptors that become readable at the first call; none once the thread runs.
+    pub(crate) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.idle_connections.poll_fds()
     }
 
-    /// Opens to a process that calls. Most never do, and cost no thread.
-    pub(in crate::runtimes::external) fn start_when_called(&mut self) {
+    /// Starts the thread if the process has made a call. Most processes never do.
+    pub(crate) fn start_when_called(&mut self) {
         if !self.idle_connections.are_idle() {
-            let lines = std::mem::replace(&mut self.idle_connections, Connections::new(None));
-            self.start_thread(lines);
+            let connections = std::mem::replace(&mut self.idle_connections, Connections::new(None));
+            self.start_thread(connections);
         }
     }
 
-    /// Ends the run: a call under way is stopped and waited for. The lines, as they are then.
-    pub(in crate::runtimes::external) fn stop(self) -> Connections {
+    /// Stops the call that is being answered and waits for it. Returns the connections that are still open.
+    pub(crate) fn stop(self) -> Connections {
         self.handler.stop();
-        let Some(RunningThread { stop_pipe: over, thread }) = self.running else {
+        let Some(RunningThread { stop_pipe, thread }) = self.running else {
             return self.idle_connections;
         };
-        drop(over);
+        drop(stop_pipe);
         thread.join().unwrap_or_else(|_| Connections::new(None))
     }
 
-    /// Where no thread can be had, the process finds that its host has hung up.
-    fn start_thread(&mut self, mut lines: Connections) {
-        let Ok((is_over, over)) = std::io::pipe() else { return };
-        let service = self.handler;
+    /// If no thread can be started, the connections are closed, and the process finds that its host has hung up.
+    fn start_thread(&mut self, mut connections: Connections) {
+        let Ok((stopped, stop_pipe)) = std::io::pipe() else { return };
+        let handler = self.handler;
         let serve = move || {
-            service.serve(&mut lines, &is_over);
-            lines
+            handler.serve(&mut connections, &stopped);
+            connections
         };
         if let Ok(thread) = Builder::new().name("metier-api".into()).spawn_scoped(self.scope, serve) {
-            self.running = Some(RunningThread { stop_pipe: over, thread });
+            self.running = Some(RunningThread { stop_pipe, thread });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The ends of a process's pipes: what is still to be written, what was read and kept.
+//! The host's ends of a process's pipes: buffered input and captured output.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -6,144 +6,149 @@ use std::io::{self, ErrorKind, Read, Write};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
 
-use super::CapturedOutput;
 use crate::policy::{Limits, OutputPolicy};
 
-/// How much is read of one stream before the others have their turn.
+/// Bytes that are read from one stream before the others have their turn.
 const READ_QUOTA: u64 = 256 << 10;
 
-/// Standard input: bytes on their way into a pipe. Hosts ignore `SIGPIPE`, as Rust programs do unless told otherwise.
-pub(in crate::runtimes::external) struct StdinWriter {
+/// Writes to standard input without blocking. The host must ignore `SIGPIPE`, as Rust programs do by default.
+pub(crate) struct StdinWriter {
     pipe: Option<File>,
     bytes: Vec<u8>,
     written: usize,
-    /// Whether nothing comes after these bytes.
+    /// Whether the pipe is closed after the last byte.
     closes_when_done: bool,
 }
 
 impl StdinWriter {
-    /// Gives these bytes, and no others.
-    pub(in crate::runtimes::external) fn with_input(pipe: Option<File>, bytes: Vec<u8>) -> io::Result<Self> {
-        let mut feed = Self { pipe: set_nonblocking(pipe)?, bytes, written: 0, closes_when_done: true };
-        feed.write_available();
-        Ok(feed)
+    /// Writes these bytes, then closes the pipe.
+    pub(crate) fn with_input(pipe: Option<File>, bytes: Vec<u8>) -> io::Result<Self> {
+        let mut writer = Self { pipe: set_nonblocking(pipe)?, bytes, written: 0, closes_when_done: true };
+        writer.write_available();
+        Ok(writer)
     }
 
-    /// Gives lines, when there are some.
-    pub(in crate::runtimes::external) fn for_lines(pipe: Option<File>) -> io::Result<Self> {
+    /// Writes the lines of [`StdinWriter::write_line`]. The pipe stays open.
+    pub(crate) fn for_lines(pipe: Option<File>) -> io::Result<Self> {
         Ok(Self { pipe: set_nonblocking(pipe)?, bytes: Vec::new(), written: 0, closes_when_done: false })
     }
 
-    /// Puts a line on its way.
-    pub(in crate::runtimes::external) fn write_line(&mut self, line: Vec<u8>) {
+    /// Starts to write a line. The line before must have been written.
+    pub(crate) fn write_line(&mut self, line: Vec<u8>) {
         self.bytes = line;
         self.written = 0;
         self.write_available();
     }
 
-    /// Whether everything was given.
-    pub(in crate::runtimes::external) fn is_done(&self) -> bool {
+    /// Whether all bytes were written.
+    pub(crate) fn is_done(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Whether somebody may still read what is given.
-    pub(in crate::runtimes::external) fn is_open(&self) -> bool {
+    /// Whether the other end may still be open.
+    pub(crate) fn is_open(&self) -> bool {
         self.pipe.is_some()
     }
 
-    /// What to wait for, while there is something to give.
-    pub(in crate::runtimes::external) fn poll_fd(&self) -> Option<PollFd<'_>> {
+    /// The descriptor to poll while there are bytes to write.
+    pub(crate) fn poll_fd(&self) -> Option<PollFd<'_>> {
         let pipe = self.pipe.as_ref().filter(|_| !self.is_done());
         pipe.map(|pipe| PollFd::new(pipe, PollFlags::OUT))
     }
 
-    /// Gives what the pipe takes; closes it when nobody reads, or after the last byte where nothing comes after it.
-    pub(in crate::runtimes::external) fn write_available(&mut self) {
+    /// Writes as many bytes as the pipe takes. Closes the pipe if its reader is gone.
+    pub(crate) fn write_available(&mut self) {
         let Some(pipe) = &mut self.pipe else { return };
-        let mut is_read = true;
+        let mut has_reader = true;
         if self.written < self.bytes.len() {
             match pipe.write(&self.bytes[self.written..]) {
-                Ok(taken) => self.written += taken,
+                Ok(count) => self.written += count,
                 Err(error) if is_transient(&error) => return,
-                // A script that does not want its input is not at fault.
-                Err(_) => is_read = false,
+                // A script need not read its input.
+                Err(_) => has_reader = false,
             }
         }
-        if !is_read || self.written == self.bytes.len() {
+        if !has_reader || self.written == self.bytes.len() {
             self.bytes = Vec::new();
             self.written = 0;
-            if !is_read || self.closes_when_done {
+            if !has_reader || self.closes_when_done {
                 self.pipe = None;
             }
         }
     }
 }
 
-/// Standard output or error: a pipe and what came out of it, kept up to a cap in bytes.
-pub(in crate::runtimes::external) struct OutputReader {
+/// What was captured of a stream. The cut never splits a character.
+#[derive(Clone, Default)]
+pub(crate) struct CapturedOutput {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) truncated: bool,
+    /// The number of bytes that were read, including those that were not kept.
+    pub(crate) total_bytes: u64,
+}
+
+/// Reads standard output or error without blocking, and keeps up to `cap` bytes.
+pub(crate) struct OutputReader {
     pipe: Option<File>,
     bytes: Vec<u8>,
     cap: u64,
     policy: OutputPolicy,
-    /// Bytes that came beyond those that are kept.
+    /// The number of bytes that were read and not kept.
     discarded: u64,
 }
 
 impl OutputReader {
-    pub(in crate::runtimes::external) fn new(pipe: Option<File>, limits: &Limits) -> io::Result<Self> {
+    pub(crate) fn new(pipe: Option<File>, limits: &Limits) -> io::Result<Self> {
         let (cap, policy) = (limits.output, limits.on_output);
         Ok(Self { pipe: set_nonblocking(pipe)?, bytes: Vec::new(), cap, policy, discarded: 0 })
     }
 
-    /// What to wait for, until the other side closes.
-    pub(in crate::runtimes::external) fn poll_fd(&self) -> Option<PollFd<'_>> {
+    /// The descriptor to poll until the other end is closed.
+    pub(crate) fn poll_fd(&self) -> Option<PollFd<'_>> {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN))
     }
 
-    /// Whether more came than may be kept, where that is the end of the run.
-    pub(in crate::runtimes::external) fn exceeds_limit(&self) -> bool {
+    /// Whether the stream exceeded its limit, and the output policy ends the run for it.
+    pub(crate) fn exceeds_limit(&self) -> bool {
         self.is_full() && self.policy == OutputPolicy::Kill
     }
 
-    /// Takes what is there, for one turn.
-    pub(in crate::runtimes::external) fn read_available(&mut self) {
+    /// Reads what the pipe holds, up to a quota.
+    pub(crate) fn read_available(&mut self) {
         self.read_up_to(READ_QUOTA);
     }
 
-    /// Takes what the pipe holds now and closes it, whoever may still hold the other side.
-    pub(in crate::runtimes::external) fn drain_and_close(&mut self) {
+    /// Reads what the pipe holds now, and closes it even if the other end is still open.
+    pub(crate) fn into_last_captured(mut self) -> CapturedOutput {
         self.drain();
-        self.pipe = None;
+        self.into_captured()
     }
 
-    /// Takes what the pipe holds now.
-    pub(in crate::runtimes::external) fn drain(&mut self) {
+    /// Reads what the pipe holds now.
+    pub(crate) fn drain(&mut self) {
         let held = self.pipe.as_ref().and_then(|pipe| ioctl_fionread(pipe).ok());
         self.read_up_to(held.unwrap_or_default());
     }
 
-    /// What came so far.
-    pub(in crate::runtimes::external) fn bytes(&self) -> &[u8] {
+    /// The bytes that were kept so far.
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What was kept, and an intake of the same pipe for what comes from now on.
-    pub(in crate::runtimes::external) fn take_captured(
-        &mut self,
-        limits: &Limits,
-    ) -> io::Result<CapturedOutput> {
+    /// What was captured so far. The reader starts anew with the same pipe.
+    pub(crate) fn take_captured(&mut self, limits: &Limits) -> io::Result<CapturedOutput> {
         let next = Self::new(self.pipe.take(), limits)?;
         Ok(std::mem::replace(self, next).into_captured())
     }
 
-    /// What was kept, cut at the cap or up to three bytes before it.
-    pub(in crate::runtimes::external) fn into_captured(mut self) -> CapturedOutput {
-        let (truncated, came) = (self.is_full(), self.bytes.len() as u64 + self.discarded);
+    /// What was captured, cut at the cap or up to three bytes before it.
+    fn into_captured(mut self) -> CapturedOutput {
+        let (truncated, total_bytes) = (self.is_full(), self.bytes.len() as u64 + self.discarded);
         if truncated {
             self.bytes.truncate(usize::try_from(self.cap).unwrap_or(usize::MAX));
             self.bytes.truncate(complete_utf8_len(&self.bytes));
         }
-        CapturedOutput { bytes: self.bytes, truncated, total_bytes: came }
+        CapturedOutput { bytes: self.bytes, truncated, total_bytes }
     }
 
     fn is_full(&self) -> bool {
@@ -151,13 +156,13 @@ impl OutputReader {
     }
 
     fn read_up_to(&mut self, most: u64) {
-        // One byte beyond the cap is kept: that is how the cap is known to be exceeded.
+        // One byte beyond the cap is kept, which shows that the stream exceeded it.
         let room = self.cap.saturating_add(1) - self.bytes.len() as u64;
         let Some(pipe) = &mut self.pipe else { return };
         let kept = most.min(room);
         let mut is_open = true;
         if kept > 0 {
-            // What was read before an error is kept.
+            // The bytes that were read before an error are kept.
             is_open = is_still_open(&pipe.take(kept).read_to_end(&mut self.bytes));
         }
         let beyond = most - kept;
@@ -166,9 +171,9 @@ impl OutputReader {
             && self.bytes.len() as u64 > self.cap
             && self.policy == OutputPolicy::Truncate
         {
-            let thrown_away = discard(pipe, beyond);
-            is_open = is_still_open(&thrown_away);
-            self.discarded += thrown_away.unwrap_or_default() as u64;
+            let discarded = discard(pipe, beyond);
+            is_open = is_still_open(&discarded);
+            self.discarded += discarded.unwrap_or_default() as u64;
         }
         if !is_open {
             self.pipe = None;
@@ -178,19 +183,19 @@ impl OutputReader {
 
 fn is_still_open(read: &io::Result<usize>) -> bool {
     match read {
-        Ok(taken) => *taken > 0,
+        Ok(count) => *count > 0,
         Err(error) => is_transient(error),
     }
 }
 
-/// Reads what is there and forgets it: how much that was.
+/// Reads up to `most` bytes and drops them. Returns their number.
 fn discard(pipe: &mut File, most: u64) -> io::Result<usize> {
-    let mut place = [0; 16 << 10];
+    let mut buffer = [0; 16 << 10];
     let mut count = 0;
     while (count as u64) < most {
-        match pipe.read(&mut place) {
+        match pipe.read(&mut buffer) {
             Ok(0) => break,
-            Ok(taken) => count += taken,
+            Ok(read) => count += read,
             Err(_) if count > 0 => break,
             Err(error) => return Err(error),
         }
@@ -198,7 +203,7 @@ fn discard(pipe: &mut File, most: u64) -> io::Result<usize> {
     Ok(count)
 }
 
-/// How many of these bytes end with a whole letter, should they be UTF-8.
+/// The length without an incomplete UTF-8 character at the end. Bytes that are not UTF-8 are kept.
 fn complete_utf8_len(bytes: &[u8]) -> usize {
     const MAX_UTF8_BYTES: usize = 4;
     let begins = |byte: &u8| byte & 0b1100_0000 != 0b1000_0000;

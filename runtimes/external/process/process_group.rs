@@ -1,4 +1,4 @@
-//! A process and the group it leads: killed as a whole, reaped once, never left behind.
+//! A plain process with a process group of its own.
 
 use std::fs::File;
 use std::io;
@@ -8,21 +8,22 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::super::super::sandbox::SupervisorReport;
+use super::exit_fd;
+use super::process_tree::ProcessTree;
 use crate::policy::Limits;
-use crate::runtimes::external::process::{ProcessTree, exit_fd};
+use crate::runtimes::sandbox::SupervisorReport;
 
-/// A running group. Dropping it kills and reaps what [`ProcessGroup::reap`] has not.
+/// A running process group. Dropping it kills the group, and reaps the process if [`ProcessGroup::reap`] has not.
 pub(super) struct ProcessGroup {
     child: Child,
     reaped: bool,
 }
 
 impl ProcessGroup {
-    /// Starts a command as the leader of a group of its own.
+    /// Starts a command in a process group of its own.
     pub(super) fn start(command: &mut Command, has_input: bool, limits: &Limits) -> io::Result<Self> {
-        // Neither a new group nor anything else here takes a closure in the child: that would fork, which costs a host of
-        // 1 GiB 300 times as much as posix_spawn.
+        // No option set here needs a closure in the child. A closure would make the standard library fork instead of calling
+        // posix_spawn, which takes 300 times as long in a host of 1 GiB.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.stdin(if has_input { Stdio::piped() } else { Stdio::null() });
         let group = Self { child: command.spawn()?, reaped: false };
@@ -30,53 +31,54 @@ impl ProcessGroup {
         Ok(group)
     }
 
-    /// The leader's id, which is the group's.
+    /// The process id, which is also the id of the group.
     fn child_pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
-    /// Holds the leader, and what it starts from here on, to its limits.
+    /// Sets the limits of the process and of what it starts from here on.
     ///
-    /// The process already runs: what it allocates or starts before this call is not covered. Interpreters take
-    /// milliseconds to get to the script, this takes microseconds, and the limits guard against accidents, not attacks.
+    /// The process already runs, so the limits do not cover what it allocated or started before this call. Interpreters take
+    /// milliseconds to reach the script, and this call takes microseconds. Without a sandbox the limits are for accidents, not
+    /// for attacks.
     #[cfg(target_os = "linux")]
     fn apply_limits(&self, limits: &Limits) {
         use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
         let limits = limits.clone().for_process();
         let seconds = limits.cpu.map(|time| time.as_secs());
-        // A second of grace, so that the signal that says so comes first.
+        // The hard limit is a second later, so that the process first receives the signal that names the limit.
         let all = [
             (Resource::Data, limits.memory, 0),
             (Resource::Cpu, seconds, 1),
             (Resource::Fsize, limits.file_size, 0),
             (Resource::Nofile, limits.open_files, 0),
         ];
-        for (resource, most, grace) in all {
-            let Some(most) = most else { continue };
-            let last = most.saturating_add(grace);
-            let highest = getrlimit(resource).maximum.map_or(last, |maximum| maximum.min(last));
-            let limit = Rlimit { current: Some(highest.min(most)), maximum: Some(highest) };
-            // A process that has exited needs no limit.
+        for (resource, soft, grace) in all {
+            let Some(soft) = soft else { continue };
+            let hard = soft.saturating_add(grace);
+            let hard = getrlimit(resource).maximum.map_or(hard, |maximum| maximum.min(hard));
+            let limit = Rlimit { current: Some(hard.min(soft)), maximum: Some(hard) };
+            // This fails if the process has exited.
             prlimit(Some(self.child_pid()), resource, limit).ok();
         }
     }
 
-    /// Nothing limits a running process here.
+    /// This system cannot limit a running process.
     #[cfg(not(target_os = "linux"))]
     fn apply_limits(&self, _limits: &Limits) {}
 }
 
 impl ProcessTree for ProcessGroup {
     fn take_stdio(&mut self) -> [Option<File>; 3] {
-        let leader = &mut self.child;
+        let child = &mut self.child;
         [
-            leader.stdin.take().map(|pipe| OwnedFd::from(pipe).into()),
-            leader.stdout.take().map(|pipe| OwnedFd::from(pipe).into()),
-            leader.stderr.take().map(|pipe| OwnedFd::from(pipe).into()),
+            child.stdin.take().map(|pipe| OwnedFd::from(pipe).into()),
+            child.stdout.take().map(|pipe| OwnedFd::from(pipe).into()),
+            child.stderr.take().map(|pipe| OwnedFd::from(pipe).into()),
         ]
     }
 
-    /// A descriptor beyond the standard streams takes a fork of the host to hand down.
+    /// The standard library cannot hand down a fourth descriptor without forking the host.
     fn take_api_socket(&mut self) -> Option<OwnedFd> {
         None
     }
@@ -86,12 +88,12 @@ impl ProcessTree for ProcessGroup {
     }
 
     fn kill(&mut self) {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        // As long as the leader is not reaped, its id belongs to nobody else. A host that reaps every child itself makes
-        // this fail, and then there is nobody who may safely be signalled.
-        if !self.reaped && waitid(WaitId::Pid(self.child_pid()), look).is_ok() {
+        let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        // Until the process is reaped, no other process can get its id. If the host reaps all children by itself, this call
+        // fails, and then no process can be signalled safely.
+        if !self.reaped && waitid(WaitId::Pid(self.child_pid()), peek).is_ok() {
             kill_process_group(self.child_pid(), Signal::KILL).ok();
-            // It may have joined another group.
+            // The process may have moved to another group.
             self.child.kill().ok();
         }
     }

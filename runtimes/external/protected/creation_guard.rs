@@ -14,123 +14,111 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{SkillContext, git};
 use crate::policy::{Access, run_on_open_paths};
-use crate::runtimes::external::executor::log_warning;
-use crate::runtimes::external::policy;
 use crate::runtimes::external::protected::path_trace::{PathTrace, TraceStep};
 use crate::runtimes::external::protected::quarantine::quarantine;
 use crate::runtimes::external::protected::scan::{is_git_dir_name, scan_protected};
 use crate::runtimes::sandbox::{ProtectedPaths, Version};
 
 /// What existed when a process with write access began. Dropping it quarantines what has appeared since the last check.
-pub(in crate::runtimes::external) struct CreationGuard {
+pub(crate) struct CreationGuard {
     absent_paths: Arc<AbsentPaths>,
     /// Protected paths that existed, if all of them are known.
     known_protected: Option<BTreeSet<OsString>>,
-    /// What builds and tests run, as it was.
+    /// The files that builds and tests run, as they were.
     build_files: BTreeMap<OsString, Version>,
-    /// Below these the script may write, from the project. What appears elsewhere is not its doing.
+    /// The granted paths below which the script may write, relative to the project. What appears elsewhere is not created by it.
     granted_paths: Vec<String>,
-    /// The same, without links.
+    /// The same as real paths.
     writable_dirs: Vec<PathBuf>,
-    /// Whether the project itself is what git takes for a repository.
+    /// Whether git took the project itself for a repository.
     was_repository: bool,
 }
 
-/// Places at the top of a project where nothing was.
+/// Protected paths at the top of a project that did not exist.
 struct AbsentPaths {
     project: PathBuf,
     traces: Mutex<BTreeMap<String, PathTrace>>,
-    /// Places that the run may fill, of those where nothing was.
+    /// The paths that did not exist and that the run may create.
     granted: Vec<String>,
 }
 
-/// Those of all runs that are not over. What was not there when the first of them began may be its doing when the next one
-/// does.
+/// The absent paths of all runs that are not over. What did not exist when the first run began, and exists when the second one
+/// begins, may be created by the first.
 static ACTIVE_GUARDS: Mutex<Vec<Weak<AbsentPaths>>> = Mutex::new(Vec::new());
 
-/// What has come to be where nothing was.
+/// Something that exists where nothing was.
 struct CreatedPath {
-    /// The path that is guarded, from the project.
+    /// The protected path, relative to the project.
     protected_path: String,
     path: PathBuf,
     quarantined: io::Result<PathBuf>,
 }
 
 impl CreationGuard {
-    /// `None` if the script may not write; `found` are the protected paths, if they were scanned already.
-    pub(in crate::runtimes::external) fn new(
+    /// `None` if there is nothing that the script may write to. `writable_dirs` are real paths; `found` are the protected paths
+    /// that exist.
+    pub(crate) fn new(
         ctx: &SkillContext,
         project: &Path,
-        found: Option<&ProtectedPaths>,
+        writable_dirs: Vec<PathBuf>,
+        found: &ProtectedPaths,
     ) -> Option<Self> {
-        let permissions = ctx.permissions();
-        let writable = permissions.writable_paths();
-        let open = policy::writable_paths(ctx.project().ok()?, &writable);
-        let open: Vec<PathBuf> = open.into_iter().map(|place| place.path.into()).collect();
-        if open.is_empty() {
+        if writable_dirs.is_empty() {
             return None;
         }
-        let own = found.is_none().then(|| scan_protected(ctx, project));
-        let found = found.or(own.as_ref());
-        let known = found
-            .filter(|found| found.incomplete_reason.is_none())
-            .map(|found| found.read_only.iter().cloned().collect());
-        let built = found.map(|found| found.build_files.iter().cloned().collect()).unwrap_or_default();
+        let permissions = ctx.permissions();
+        let known_protected =
+            found.incomplete_reason.is_none().then(|| found.read_only.iter().cloned().collect());
         let opened: Vec<String> = run_on_open_paths().collect();
         let top = [".git"].into_iter().chain(opened.iter().map(String::as_str));
         let top: Vec<&str> = top.chain(permissions.protection().skill_folders()).collect();
         let (granted, watched): (Vec<&str>, Vec<&str>) =
             top.into_iter().partition(|path| permissions.allows(&Access::write(*path)));
-        // What is there already was not made by it.
-        let is_free = |path: &&str| !PathTrace::follow(project, Path::new(path)).target_exists();
-        let granted = granted.into_iter().filter(is_free).map(str::to_owned).collect();
-        let is_repository = is_repository(project);
+        // The script does not create what exists already.
+        let is_absent = |path: &&str| !PathTrace::follow(project, Path::new(path)).target_exists();
+        let granted = granted.into_iter().filter(is_absent).map(str::to_owned).collect();
         Some(Self {
             absent_paths: AbsentPaths::register(project, &watched, granted),
-            known_protected: known,
-            build_files: built,
-            granted_paths: writable,
-            writable_dirs: open,
-            was_repository: is_repository,
+            known_protected,
+            build_files: found.build_files.iter().cloned().collect(),
+            granted_paths: permissions.writable_paths(),
+            writable_dirs,
+            was_repository: is_repository(project),
         })
     }
 
     /// Quarantines what has appeared since, or warns about it in the log of the run. Returns whether there was any; the error is
     /// that it is still there.
-    pub(in crate::runtimes::external) fn enforce(
-        &mut self,
-        ctx: &SkillContext,
-        script: &str,
-    ) -> Result<bool> {
-        let (mut wait_for_turn, mut failure) = (false, None);
-        for made in self.quarantine_created() {
-            wait_for_turn = true;
-            let (path, guarded) = (self.display_path(&made.path), &made.protected_path);
-            let sentence = format!("{script} made {path}, which takes the permission write:{guarded}");
-            let sentence = match made.quarantined {
-                Ok(aside) => format!("{sentence}; it was moved to {}", self.display_path(&aside)),
+    pub(crate) fn enforce(&mut self, ctx: &SkillContext, script: &str) -> Result<bool> {
+        let (mut has_created, mut failure) = (false, None);
+        for created in self.quarantine_created() {
+            has_created = true;
+            let (path, protected) = (self.display_path(&created.path), &created.protected_path);
+            let sentence = format!("{script} made {path}, which takes the permission write:{protected}");
+            let sentence = match created.quarantined {
+                Ok(new_path) => format!("{sentence}; it was moved to {}", self.display_path(&new_path)),
                 Err(error) => {
-                    let sentence = format!("{sentence}; it could not be moved aside ({error})");
-                    let way_out = "look at it, and remove it, before you run git or skills in the project";
-                    failure = Some(SkillError::new(ErrorKind::Denied, &sentence).with_help(way_out));
+                    let sentence = format!("{sentence}; it could not be quarantined ({error})");
+                    let help = "look at it, and remove it, before you run git or skills in the project";
+                    failure = Some(SkillError::new(ErrorKind::Denied, &sentence).with_help(help));
                     sentence
                 }
             };
-            log_warning(ctx, sentence);
+            ctx.warn(sentence);
         }
         self.warn_of_nested_creations(ctx, script);
-        failure.map_or(Ok(wait_for_turn), Err)
+        failure.map_or(Ok(has_created), Err)
     }
 
-    /// The outcome of a run, which is none where something is left of it that must not be.
-    pub(in crate::runtimes::external) fn enforce_on<T>(
+    /// The outcome of a run, or the error that something could not be quarantined.
+    pub(crate) fn enforce_on<T>(
         &mut self,
         ctx: &SkillContext,
         script: &str,
         outcome: Result<T>,
     ) -> Result<T> {
-        let settled = self.enforce(ctx, script);
-        outcome.and_then(|outcome| settled.map(|_| outcome))
+        let enforced = self.enforce(ctx, script);
+        outcome.and_then(|outcome| enforced.map(|_| outcome))
     }
 
     fn display_path(&self, path: &Path) -> String {
@@ -140,21 +128,20 @@ impl CreationGuard {
 
     fn quarantine_created(&self) -> Vec<CreatedPath> {
         self.absent_paths.accept_granted();
-        let places = self.absent_paths.traces().clone();
-        let places =
-            places.into_iter().filter(|(guarded, _)| !self.absent_paths.is_granted_to_another(guarded));
+        let traces = self.absent_paths.traces().clone();
+        let traces = traces.into_iter().filter(|(path, _)| !self.absent_paths.is_granted_to_another(path));
         let mut all: Vec<CreatedPath> =
-            places.flat_map(|(guarded, before)| self.quarantine_at(&guarded, &before)).collect();
+            traces.flat_map(|(path, before)| self.quarantine_at(&path, &before)).collect();
         all.extend(self.quarantine_new_repository());
         all
     }
 
-    /// Takes from the project what makes a repository of it that it was not, should the script have been able to.
+    /// Quarantines the file that turned the project into a git repository, if the script could have created it.
     fn quarantine_new_repository(&self) -> Option<CreatedPath> {
         const REPOSITORY_MARKER: &str = "HEAD";
         let project = &self.absent_paths.project;
-        let is_its_doing = self.writable_dirs.iter().any(|open| open == project);
-        if self.was_repository || !is_its_doing || !is_repository(project) {
+        let is_writable = self.writable_dirs.iter().any(|folder| folder == project);
+        if self.was_repository || !is_writable || !is_repository(project) {
             return None;
         }
         let moved = quarantine(project, project, OsStr::new(REPOSITORY_MARKER));
@@ -166,29 +153,29 @@ impl CreationGuard {
         })
     }
 
-    /// What was at one place. Other runs may be under way, and make it again.
-    fn quarantine_at(&self, guarded: &str, before: &PathTrace) -> Vec<CreatedPath> {
+    /// Quarantines what was created at one path. Another run may create it again at the same time.
+    fn quarantine_at(&self, protected_path: &str, before: &PathTrace) -> Vec<CreatedPath> {
         let project = &self.absent_paths.project;
         let mut all = Vec::new();
         for tries in 1.. {
-            let now = PathTrace::follow(project, Path::new(guarded));
-            let is_its_doing =
-                |step: &&TraceStep| self.writable_dirs.iter().any(|open| step.folder.starts_with(open));
-            let Some(step) = now.first_new_step(before).filter(is_its_doing) else { break };
+            let now = PathTrace::follow(project, Path::new(protected_path));
+            let is_writable =
+                |step: &&TraceStep| self.writable_dirs.iter().any(|folder| step.folder.starts_with(folder));
+            let Some(step) = now.first_new_step(before).filter(is_writable) else { break };
             let moved = match tries {
                 ..=MAX_TRIES => quarantine(project, &step.folder, &step.name),
                 _ => Err(io::Error::other("it is made again and again")),
             };
             match &moved {
-                // Another run was quicker.
+                // Another run was faster.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && step.is_accessible() => continue,
-                // Nobody could see that there is nothing.
+                // The folder cannot be read, and there is nothing in it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,
                 _ => {}
             }
             let has_failed = moved.is_err();
             let path = step.folder.join(&step.name);
-            all.push(CreatedPath { protected_path: guarded.to_owned(), path, quarantined: moved });
+            all.push(CreatedPath { protected_path: protected_path.to_owned(), path, quarantined: moved });
             if has_failed {
                 break;
             }
@@ -196,7 +183,7 @@ impl CreationGuard {
         all
     }
 
-    /// Warns about repositories deeper down.
+    /// Warns about protected paths that appeared below the top of the project.
     fn warn_of_nested_creations(&mut self, ctx: &SkillContext, script: &str) {
         let Some(known) = &mut self.known_protected else { return };
         let project = &self.absent_paths.project;
@@ -214,7 +201,7 @@ impl CreationGuard {
             let came = if is_named || runs { "came" } else { "became a repository of git's" };
             let sentence = format!("{path} {came} while {script} ran, which may not have made it");
             let before = if runs { "before you open the folder" } else { "before you let git" };
-            log_warning(ctx, format!("{sentence}; look at it {before}"));
+            ctx.warn(format!("{sentence}; look at it {before}"));
         }
         self.warn_of_changed_build_files(ctx, script, now.build_files.into_iter().collect());
     }
@@ -236,7 +223,7 @@ impl CreationGuard {
             let named = changed.get(..MAX_LISTED).unwrap_or(&changed).join(", ");
             let sentence =
                 format!("{named}{more} changed while {script} ran, and runs at the next build, test or push");
-            log_warning(ctx, format!("{sentence}; look at it before"));
+            ctx.warn(format!("{sentence}; look at it before"));
         }
         self.build_files = now;
     }
@@ -250,42 +237,42 @@ impl Drop for CreationGuard {
 
 impl AbsentPaths {
     fn register(project: &Path, watched: &[&str], granted: Vec<String>) -> Arc<Self> {
-        let mut living = active_guards();
-        living.retain(|free| free.strong_count() > 0);
-        let others: Vec<Arc<Self>> = living.iter().filter_map(Weak::upgrade).collect();
+        let mut guards = active_guards();
+        guards.retain(|guard| guard.strong_count() > 0);
+        let others: Vec<Arc<Self>> = guards.iter().filter_map(Weak::upgrade).collect();
         let others: Vec<_> = others.iter().filter(|other| other.project == project).collect();
-        let trail = |path: &str| {
+        let trace = |path: &str| {
             let known = others.iter().find_map(|other| other.traces().get(path).cloned());
             known.unwrap_or_else(|| PathTrace::follow(project, Path::new(path)))
         };
-        let places = watched.iter().map(|path| ((*path).to_owned(), trail(path)));
-        let places = places.filter(|(_, trail)| !trail.target_exists()).collect();
-        let free = Arc::new(Self { project: project.to_owned(), traces: Mutex::new(places), granted });
-        living.push(Arc::downgrade(&free));
-        free
+        let traces = watched.iter().map(|path| ((*path).to_owned(), trace(path)));
+        let traces = traces.filter(|(_, trace)| !trace.target_exists()).collect();
+        let paths = Arc::new(Self { project: project.to_owned(), traces: Mutex::new(traces), granted });
+        guards.push(Arc::downgrade(&paths));
+        paths
     }
 
-    /// What has come to be at these places was permitted, whoever else is under way.
+    /// Makes other runs accept what exists at the paths that this run may create.
     fn accept_granted(&self) {
         if self.granted.is_empty() {
             return;
         }
-        let living: Vec<Arc<Self>> = active_guards().iter().filter_map(Weak::upgrade).collect();
-        for other in living.iter().filter(|other| other.project == self.project) {
+        let guards: Vec<Arc<Self>> = active_guards().iter().filter_map(Weak::upgrade).collect();
+        for other in guards.iter().filter(|other| other.project == self.project) {
             for path in &self.granted {
-                if let Some(trail) = other.traces().get_mut(path) {
-                    *trail = PathTrace::follow(&self.project, Path::new(path));
+                if let Some(trace) = other.traces().get_mut(path) {
+                    *trace = PathTrace::follow(&self.project, Path::new(path));
                 }
             }
         }
     }
 
-    /// Whether a run that is under way may fill this place. What it does there it says when it is over.
-    fn is_granted_to_another(&self, guarded: &str) -> bool {
-        let living: Vec<Arc<Self>> = active_guards().iter().filter_map(Weak::upgrade).collect();
-        let mut others = living.iter().filter(|other| other.project == self.project);
+    /// Whether another active run may create this path. That run accepts it when it ends.
+    fn is_granted_to_another(&self, protected_path: &str) -> bool {
+        let guards: Vec<Arc<Self>> = active_guards().iter().filter_map(Weak::upgrade).collect();
+        let mut others = guards.iter().filter(|other| other.project == self.project);
         others.any(|other| {
-            !std::ptr::eq(&raw const **other, self) && other.granted.iter().any(|path| path == guarded)
+            !std::ptr::eq(&raw const **other, self) && other.granted.iter().any(|path| path == protected_path)
         })
     }
 
@@ -303,10 +290,10 @@ fn is_repository(folder: &Path) -> bool {
     git::is_repository(|name| folder.join(name).symlink_metadata().is_ok())
 }
 
-/// How often one place is cleared at a time.
+/// How often one path is quarantined after one run.
 const MAX_TRIES: u32 = 8;
 
-/// Whether a path lies in one of these folders; the empty one is the project.
+/// Whether a path is below one of these folders. The empty path is the project.
 fn is_below(folders: &[String], path: &Path) -> bool {
     folders.iter().any(|folder| path.starts_with(folder))
 }

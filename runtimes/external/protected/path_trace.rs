@@ -2,25 +2,25 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
+use crate::host::FileId;
 use crate::host::untrusted::MAX_SYMLINKS;
 
 /// A path at a moment.
 #[derive(Clone)]
-pub(in crate::runtimes::external) struct PathTrace {
+pub(crate) struct PathTrace {
     steps: Vec<TraceStep>,
-    /// Whether something is at its end, as far as can be told.
+    /// Whether something exists at its end, or may exist in a folder that cannot be read.
     target_exists: bool,
 }
 
-/// A name on the way.
+/// A component of a path.
 #[derive(Clone, PartialEq)]
-pub(in crate::runtimes::external) struct TraceStep {
-    /// Without links.
-    pub(in crate::runtimes::external) folder: PathBuf,
-    pub(in crate::runtimes::external) name: OsString,
+pub(crate) struct TraceStep {
+    /// Without symlinks.
+    pub(crate) folder: PathBuf,
+    pub(crate) name: OsString,
     entry: TraceEntry,
 }
 
@@ -28,18 +28,18 @@ pub(in crate::runtimes::external) struct TraceStep {
 enum TraceEntry {
     Missing,
     Link(PathBuf),
-    Existing((u64, u64)),
-    /// Nobody lets us look.
+    Existing(FileId),
+    /// The folder above cannot be searched.
     Inaccessible,
 }
 
 impl PathTrace {
-    /// From a folder without links.
-    pub(in crate::runtimes::external) fn follow(from: &Path, path: &Path) -> Self {
-        let mut trail = Self { steps: Vec::new(), target_exists: false };
+    /// Follows a path from a folder whose own path has no symlinks.
+    pub(crate) fn follow(from: &Path, path: &Path) -> Self {
+        let mut trace = Self { steps: Vec::new(), target_exists: false };
         let (mut folder, mut links) = (from.to_owned(), 0);
-        let mut left = reversed_components(path);
-        while let Some(name) = left.pop() {
+        let mut remaining = reversed_components(path);
+        while let Some(name) = remaining.pop() {
             if name == "/" {
                 folder = PathBuf::from(name);
                 continue;
@@ -50,32 +50,29 @@ impl PathTrace {
             }
             let place = folder.join(&name);
             let found = inspect_entry(&place);
-            trail.steps.push(TraceStep { folder: folder.clone(), name, entry: found.clone() });
+            trace.steps.push(TraceStep { folder: folder.clone(), name, entry: found.clone() });
             match found {
-                TraceEntry::Missing => return trail,
+                TraceEntry::Missing => return trace,
                 TraceEntry::Inaccessible => break,
                 TraceEntry::Existing(_) => folder = place,
-                TraceEntry::Link(_) if links == MAX_SYMLINKS => return trail,
+                TraceEntry::Link(_) if links == MAX_SYMLINKS => return trace,
                 TraceEntry::Link(target) => {
                     links += 1;
-                    left.extend(reversed_components(&target));
+                    remaining.extend(reversed_components(&target));
                 }
             }
         }
-        trail.target_exists = true;
-        trail
+        trace.target_exists = true;
+        trace
     }
 
-    pub(in crate::runtimes::external) fn target_exists(&self) -> bool {
+    pub(crate) fn target_exists(&self) -> bool {
         self.target_exists
     }
 
-    /// The first thing on the way that was not there before, should there be anything at the end by now. A link counts as soon
-    /// as it is there, whatever comes to be where it leads.
-    pub(in crate::runtimes::external) fn first_new_step<'a>(
-        &'a self,
-        before: &Self,
-    ) -> Option<&'a TraceStep> {
+    /// The first component that was different before, if something exists at the end now. A symlink counts even if nothing
+    /// exists where it leads.
+    pub(crate) fn first_new_step<'a>(&'a self, before: &Self) -> Option<&'a TraceStep> {
         let mut known = before.steps.iter();
         let step = self.steps.iter().find(|step| known.next() != Some(step))?;
         match step.entry {
@@ -87,13 +84,13 @@ impl PathTrace {
 }
 
 impl TraceStep {
-    /// Whether we were let look.
-    pub(in crate::runtimes::external) fn is_accessible(&self) -> bool {
+    /// Whether the folder above could be searched.
+    pub(crate) fn is_accessible(&self) -> bool {
         self.entry != TraceEntry::Inaccessible
     }
 }
 
-/// The last one first.
+/// The last component first, so that `pop` returns the next one.
 fn reversed_components(path: &Path) -> Vec<OsString> {
     let names = path.components().rev().filter(|part| *part != Component::CurDir);
     names.map(|part| part.as_os_str().to_owned()).collect()
@@ -105,7 +102,7 @@ fn inspect_entry(place: &Path) -> TraceEntry {
         if is_link {
             std::fs::read_link(place).map(TraceEntry::Link)
         } else {
-            Ok(TraceEntry::Existing((about.dev(), about.ino())))
+            Ok(TraceEntry::Existing(FileId::from_metadata(&about)))
         }
     });
     looked.unwrap_or_else(|error| match error.kind() {
@@ -124,12 +121,12 @@ mod tests {
     fn new(before: fn(&Path), after: fn(&Path)) -> Option<OsString> {
         let folder = tempfile::tempdir().unwrap();
         let project = fs::canonicalize(folder.path()).unwrap();
-        let trail = || PathTrace::follow(&project, Path::new(".metier/skills"));
+        let trace = || PathTrace::follow(&project, Path::new(".metier/skills"));
         before(&project);
-        let known = trail();
+        let known = trace();
         assert!(!known.target_exists());
         after(&project);
-        trail().first_new_step(&known).map(|step| step.name.clone())
+        trace().first_new_step(&known).map(|step| step.name.clone())
     }
 
     fn folder(path: &Path) {

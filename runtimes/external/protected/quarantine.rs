@@ -1,4 +1,4 @@
-//! Moves something in a project to quarantine, whatever the modes of the folders above it, and without touching anything else.
+//! Quarantines a file or folder of a project: gives it another name, whatever the modes of the folders above it.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -12,65 +12,61 @@ use rustix::io::{Errno, Result};
 
 use crate::runtimes::sandbox::compat::OPEN_BY_NAME;
 
-/// Gives what is in a folder of the project, under this name, another name beside it that means nothing to anybody.
-pub(in crate::runtimes::external) fn quarantine(
-    project: &Path,
-    folder: &Path,
-    name: &OsStr,
-) -> io::Result<PathBuf> {
+/// Renames the entry `name` of a folder in the project to a name beside it that no program looks for. Returns the new path.
+pub(crate) fn quarantine(project: &Path, folder: &Path, name: &OsStr) -> io::Result<PathBuf> {
     let inner = folder.strip_prefix(project).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // All of them stay lifted until it is done.
-    let mut way = vec![WritableDir::open(CWD, project.as_os_str())?];
+    // All folders on the way stay writable until the entry is renamed.
+    let mut folders = vec![WritableDir::open(CWD, project.as_os_str())?];
     for part in inner {
-        let above = way.last().ok_or(io::ErrorKind::InvalidInput)?;
-        way.push(WritableDir::open(&above.folder, part)?);
+        let above = folders.last().ok_or(io::ErrorKind::InvalidInput)?;
+        folders.push(WritableDir::open(&above.folder, part)?);
     }
-    let last = &way.last().ok_or(io::ErrorKind::InvalidInput)?.folder;
+    let last = &folders.last().ok_or(io::ErrorKind::InvalidInput)?.folder;
     loop {
-        let aside = quarantine_name(name);
-        match rename_no_replace(last, name, &aside) {
+        let new_name = quarantine_name(name);
+        match rename_no_replace(last, name, &new_name) {
             Err(Errno::EXIST) => {}
-            moved => return moved.map(|()| folder.join(aside)).map_err(io::Error::from),
+            renamed => return renamed.map(|()| folder.join(new_name)).map_err(io::Error::from),
         }
     }
 }
 
 fn rename_no_replace(folder: &OwnedFd, from: &OsStr, to: &OsStr) -> Result<()> {
     match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
-        // File systems without this flag. Nobody knows the name beforehand, so that nothing has it.
+        // The file system does not support the flag. The new name is random, so nothing has it.
         Err(Errno::INVAL | Errno::NOSYS) => renameat(folder, from, folder, to),
         renamed => renamed,
     }
 }
 
-/// A name that nobody can have taken beforehand.
+/// A random name, which nobody can have taken before.
 fn quarantine_name(name: &OsStr) -> OsString {
-    /// Bytes of a name that leave room for the rest.
+    /// Bytes of the old name that leave enough of the 255 bytes of a name for the suffix.
     const MAX_STEM_BYTES: usize = 200;
     let bytes = name.as_bytes();
-    let mut aside = OsStr::from_bytes(bytes.get(..MAX_STEM_BYTES).unwrap_or(bytes)).to_owned();
-    aside.push(format!(".aside-{:016x}", RandomState::new().build_hasher().finish()));
-    aside
+    let mut new_name = OsStr::from_bytes(bytes.get(..MAX_STEM_BYTES).unwrap_or(bytes)).to_owned();
+    new_name.push(format!(".quarantine-{:016x}", RandomState::new().build_hasher().finish()));
+    new_name
 }
 
-/// A folder that its owner may change for now. What its mode was is its mode again in the end.
+/// A folder that its owner may change. Dropping this restores its mode.
 struct WritableDir {
     folder: OwnedFd,
     original_mode: Option<Mode>,
 }
 
 impl WritableDir {
-    /// No link is followed.
+    /// Follows no symlink.
     fn open(above: impl AsFd, name: &OsStr) -> Result<Self> {
         let flags = OPEN_BY_NAME | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = openat(above, name, flags, Mode::empty())?;
         let mode = Mode::from_raw_mode(fstat(&folder)?.st_mode);
-        let mut lifted = Self { folder, original_mode: None };
-        // Where that is refused, others may have let us all the same.
-        if !mode.contains(Mode::RWXU) && lifted.set_mode(mode | Mode::RWXU).is_ok() {
-            lifted.original_mode = Some(mode);
+        let mut dir = Self { folder, original_mode: None };
+        // If the folder belongs to another user, the mode cannot be changed, and others may be allowed to write.
+        if !mode.contains(Mode::RWXU) && dir.set_mode(mode | Mode::RWXU).is_ok() {
+            dir.original_mode = Some(mode);
         }
-        Ok(lifted)
+        Ok(dir)
     }
 
     fn set_mode(&self, mode: Mode) -> Result<()> {

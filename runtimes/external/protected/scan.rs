@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use crate::host::metier_dirs::{PACKAGE_DIRS, is_metier_dir};
 use crate::host::temp_dirs::metier_dirs_in;
-use crate::host::{SkillContext, git};
+use crate::host::{FileId, SkillContext, git};
 use crate::policy::{Access, runs_on_build};
 use crate::runtimes::sandbox::{ProtectedPaths, Version};
 
@@ -27,36 +27,37 @@ const CANCEL_CHECK_INTERVAL: usize = 1 << 10;
 /// Mounts that a sandbox needs besides those over protected paths.
 const RESERVED_MOUNTS: usize = 1 << 10;
 
-/// What was guarded where, and that it is the same still: what takes the place of something is covered by nothing.
+/// The protected paths of a sandbox, and which file is at each. A mount protects the file that was at the path when the sandbox
+/// was set up, not one that replaces it.
 #[derive(Clone, Default, PartialEq)]
-pub(in crate::runtimes::external) struct Fingerprint {
+pub(crate) struct Fingerprint {
     read_only: BTreeMap<OsString, InodeStamp>,
     hidden: BTreeMap<OsString, InodeStamp>,
     is_incomplete: bool,
 }
 
-/// Device and number, which another file may have when this one is gone, and when it was made, where that is known.
-type InodeStamp = Option<(u64, u64, Option<SystemTime>)>;
+/// Device and inode number, which a later file may have again, and the creation time if it is known.
+type InodeStamp = Option<(FileId, Option<SystemTime>)>;
 
 impl Fingerprint {
-    pub(in crate::runtimes::external) fn new(guarded: &ProtectedPaths) -> Self {
-        let marked = |path: &OsString| (path.clone(), inode_stamp(Path::new(path)));
-        let all = |paths: &[OsString]| paths.iter().map(marked).collect();
+    pub(crate) fn new(protected: &ProtectedPaths) -> Self {
+        let stamp = |path: &OsString| (path.clone(), inode_stamp(Path::new(path)));
+        let all = |paths: &[OsString]| paths.iter().map(stamp).collect();
         Self {
-            read_only: all(&guarded.read_only),
-            hidden: all(&guarded.hidden),
-            is_incomplete: guarded.incomplete_reason.is_some(),
+            read_only: all(&protected.read_only),
+            hidden: all(&protected.hidden),
+            is_incomplete: protected.incomplete_reason.is_some(),
         }
     }
 }
 
 fn inode_stamp(path: &Path) -> InodeStamp {
     let found = path.symlink_metadata().ok()?;
-    Some((found.dev(), found.ino(), found.created().ok()))
+    Some((FileId::from_metadata(&found), found.created().ok()))
 }
 
 /// The protected paths that exist in the project when the run begins.
-pub(in crate::runtimes::external) fn scan_protected(ctx: &SkillContext, project: &Path) -> ProtectedPaths {
+pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ProtectedPaths {
     let mut walk = ProtectedScan {
         ctx,
         project,
@@ -74,7 +75,7 @@ pub(in crate::runtimes::external) fn scan_protected(ctx: &SkillContext, project:
     let top = ScanDir { is_protected: true, ..ScanDir::top(project) };
     match walk.script_access("") {
         ScriptAccess::ReadWrite => {
-            // Skills come first, whatever else there is.
+            // The skills come first, so that they are found even if the scan ends early.
             walk.protect_skill_dirs();
             walk.queue.push_back(ScanDir::top(project));
         }
@@ -92,28 +93,29 @@ struct ProtectedScan<'a> {
     entry_count: usize,
     read_only: BTreeSet<PathBuf>,
     hidden: BTreeSet<PathBuf>,
-    /// Files among them that have several names.
-    hard_linked_files: HashSet<(u64, u64)>,
+    /// Protected files that have other hard links.
+    hard_linked_files: HashSet<FileId>,
     build_files: Vec<(OsString, Version)>,
-    /// Why not all of it was found.
+    /// Why not all protected paths were found.
     incomplete_reason: Option<String>,
-    /// Outer folders come first: what matters most lies at the top.
+    /// Outer folders first, because what matters most is at the top.
     queue: VecDeque<ScanDir>,
-    /// metier's own folders, which are covered whole, and those of them that were found here, of other hosts.
+    /// metier's own folders, which are covered as a whole.
     covered_dirs: Vec<PathBuf>,
+    /// Those of them that this scan found; they belong to other hosts.
     metier_dirs: Vec<PathBuf>,
 }
 
 #[derive(Default)]
 struct ScanDir {
     full_path: PathBuf,
-    /// From the project, `/`-separated. Names that are not text hold no name that is guarded.
+    /// Relative to the project, separated by `/`. No protected name is outside of UTF-8.
     relative_path: String,
-    /// Whether it is kept whole already.
+    /// Whether the whole folder is read-only already.
     is_read_only: bool,
-    /// Whether the folders in it are a package manager's.
+    /// Whether the folders in it belong to a package manager.
     is_package_dir: bool,
-    /// Whether something on the way to it is guarded, so that the names below say too little.
+    /// Whether a folder above it is protected, so that the names below it do not decide.
     is_protected: bool,
 }
 
@@ -132,7 +134,7 @@ enum ScriptAccess {
 }
 
 impl ProtectedScan<'_> {
-    /// Looks into the folders that wait, and those found on the way.
+    /// Scans the folders of the queue, and those that are found in them.
     fn scan_queue(&mut self) {
         while let Some(folder) = self.queue.pop_front() {
             if let Err(why) = self.scan_dir(&folder) {
@@ -147,7 +149,7 @@ impl ProtectedScan<'_> {
         let unread = |error: std::io::Error| format!("could not be read ({error})");
         let entries = match fs::read_dir(&folder.full_path) {
             Ok(entries) => entries,
-            // Who cannot look into it has no secrets there that the script could read.
+            // The script cannot read the folder either.
             Err(error) if is_inaccessible(&folder.full_path, &error) => return Ok(()),
             Err(error) => return Err(unread(error)),
         };
@@ -169,7 +171,7 @@ impl ProtectedScan<'_> {
             && git::is_repository(has)
             && !self.is_write_granted(&folder.relative_path)
         {
-            // What lies in it waits already.
+            // The folders in it are in the queue already.
             self.read_only.insert(folder.full_path.clone());
         }
         Ok(())
@@ -187,7 +189,7 @@ impl ProtectedScan<'_> {
         if is_stopped { Err("was being looked at when the run was stopped".to_owned()) } else { Ok(()) }
     }
 
-    /// Passes by one name in a folder.
+    /// Handles one entry of a folder.
     fn visit_entry(&mut self, folder: &ScanDir, name: &str, place: PathBuf, kind: FileType) {
         if self.cover_metier_dir(&place, kind) {
             return;
@@ -199,8 +201,8 @@ impl ProtectedScan<'_> {
         };
         let is_folder = kind.is_dir();
         let is_plain = is_folder && !is_git_dir_name(name) && !folder.is_package_dir;
-        let is_guarded = folder.is_protected || self.is_protected_name(&path);
-        if !is_guarded {
+        let is_protected = folder.is_protected || self.is_protected_name(&path);
+        if !is_protected {
             if self.can_write && kind.is_file() && runs_on_build(&path) {
                 self.build_files.extend(file_version(&place).map(|version| (place.clone().into(), version)));
             }
@@ -214,7 +216,7 @@ impl ProtectedScan<'_> {
                     relative_path: path,
                     is_read_only: folder.is_read_only,
                     is_package_dir: is_downloaded,
-                    is_protected: is_guarded,
+                    is_protected,
                 });
             }
             return;
@@ -228,7 +230,7 @@ impl ProtectedScan<'_> {
             relative_path: path,
             is_read_only: folder.is_read_only,
             is_package_dir: false,
-            is_protected: is_guarded,
+            is_protected,
         };
         match may {
             ScriptAccess::Denied if is_folder && self.has_granted_entry(&inner) => {
@@ -247,7 +249,7 @@ impl ProtectedScan<'_> {
         }
     }
 
-    /// Whether this is one of metier's own folders.
+    /// Covers one of metier's own folders. Returns whether it is one.
     fn cover_metier_dir(&mut self, place: &Path, kind: FileType) -> bool {
         if self.covered_dirs.iter().any(|closed| closed == place) {
             return true;
@@ -260,7 +262,7 @@ impl ProtectedScan<'_> {
         is_found
     }
 
-    /// Hides a secret: where it is a link, what it leads to in the project as well.
+    /// Hides a secret, and its target in the project if it is a symlink.
     fn hide(&mut self, place: &Path, kind: FileType) {
         self.hidden.insert(place.to_owned());
         self.note_hard_links_below(place, kind);
@@ -271,7 +273,7 @@ impl ProtectedScan<'_> {
             Ok(real) => real,
             Err(error) if is_dangling(&error) => return,
             Err(error) => {
-                // What only leads to others' folders is out of a script's reach as well.
+                // A symlink to a folder outside that cannot be read leads a script nowhere either.
                 let leads_out =
                     fs::read_link(place).is_ok_and(|to| to.is_absolute() && !to.starts_with(self.project));
                 if !(leads_out && error.kind() == std::io::ErrorKind::PermissionDenied) {
@@ -295,15 +297,14 @@ impl ProtectedScan<'_> {
         real.starts_with(self.project).then(|| about.file_type())
     }
 
-    /// Keeps a folder whole; what is to be hidden in it is looked for.
+    /// Makes a whole folder read-only, and scans it for secrets.
     fn protect_dir(&mut self, folder: ScanDir) {
         if folder.is_read_only || self.read_only.insert(folder.full_path.clone()) {
             self.queue.push_back(ScanDir { is_read_only: true, ..folder });
         }
     }
 
-    /// Keeps what a `.git` leads to, and what its configuration makes git run, where it lies in the project and no grant names
-    /// it.
+    /// Protects what a `.git` links to and what its configuration makes git run, if it is in the project and no grant names it.
     fn protect_git_targets(&mut self, git: &Path, tree: &Path) {
         if !self.can_write {
             return;
@@ -312,7 +313,7 @@ impl ProtectedScan<'_> {
             let Ok(path) = place.strip_prefix(self.project) else { continue };
             let path = path.to_string_lossy().into_owned();
             if self.project.starts_with(&place) {
-                // Nothing could be written at all.
+                // Protecting it would make the whole project read-only.
                 self.incomplete_reason =
                     Some(format!("{} leads to the whole project", self.display_path(git)));
             } else if !self.is_write_granted(&path)
@@ -324,7 +325,7 @@ impl ProtectedScan<'_> {
         }
     }
 
-    /// Whether a grant names what lies at this path and may be changed for it.
+    /// Whether a grant names this path as one that may be written.
     fn is_write_granted(&self, path: &str) -> bool {
         self.ctx.permissions().with_protected_path(path, false).allows(&Access::write(path))
     }
@@ -353,7 +354,7 @@ impl ProtectedScan<'_> {
         }
     }
 
-    /// Whether the names in a path hint at something guarded; the folder it lies in does not.
+    /// Whether the path is protected because of its own name, not because of the folders above it.
     fn is_protected_name(&self, path: &str) -> bool {
         let protection = self.ctx.permissions().protection();
         protection.protects_read_of_last(path) || protection.protects_change_of_last(path)
@@ -365,7 +366,7 @@ impl ProtectedScan<'_> {
         if !protection.protects_write(path) || permissions.allows(&Access::write(path)) {
             return ScriptAccess::ReadWrite;
         }
-        // The history of a project is no secret in it: programs ask it all the time.
+        // Programs often read the history of their project, so it is not a secret.
         let is_secret = protection.protects_read(path) && !path.split('/').any(is_git_dir_name);
         if is_secret && !permissions.allows(&Access::read(path)) {
             ScriptAccess::Denied
@@ -374,7 +375,7 @@ impl ProtectedScan<'_> {
         }
     }
 
-    /// Whether a grant names something in a folder of secrets.
+    /// Whether a grant names an entry of a secret folder.
     fn has_granted_entry(&self, folder: &ScanDir) -> bool {
         let mut names = fs::read_dir(&folder.full_path).into_iter().flatten().filter_map(Result::ok);
         names.any(|entry| {
@@ -384,13 +385,13 @@ impl ProtectedScan<'_> {
         })
     }
 
-    /// Remembers a file that has other names.
+    /// Records a file that has other hard links.
     fn note_hard_links(&mut self, place: &Path) {
         let about = place.symlink_metadata().ok().filter(|about| about.is_file() && about.nlink() > 1);
-        self.hard_linked_files.extend(about.map(|about| (about.dev(), about.ino())));
+        self.hard_linked_files.extend(about.as_ref().map(FileId::from_metadata));
     }
 
-    /// The same for all files in a folder, but for what git only keeps there.
+    /// The same for all files in a folder, except the data that git stores.
     fn note_hard_links_below(&mut self, place: &Path, kind: FileType) {
         const GIT_STORAGE_DIRS: [&str; 4] = ["objects", "refs", "logs", "lfs"];
         let mut waiting = Vec::new();
@@ -418,13 +419,13 @@ impl ProtectedScan<'_> {
         }
     }
 
-    /// Guards the other names of files that are guarded by one, wherever they lie in what the script can read.
+    /// Protects the other hard links of protected files, wherever the script can read them.
     fn protect_hard_links(&mut self) {
         if self.hard_linked_files.is_empty() || self.incomplete_reason.is_some() {
             return;
         }
-        let numbers: HashSet<u64> = self.hard_linked_files.iter().map(|(_, number)| *number).collect();
-        let secret: HashSet<(u64, u64)> = self.hidden.iter().filter_map(|place| file_id(place)).collect();
+        let numbers: HashSet<u64> = self.hard_linked_files.iter().map(|file| file.ino).collect();
+        let secret: HashSet<FileId> = self.hidden.iter().filter_map(|place| file_id(place)).collect();
         let in_hidden = self.inodes_in_hidden();
         let skill = self.ctx.skill_files().ok().map(|files| files.root().to_owned());
         let mut waiting = vec![self.project.to_owned()];
@@ -442,7 +443,7 @@ impl ProtectedScan<'_> {
                 } else if kind.is_file() && numbers.contains(&entry.ino()) {
                     let found = file_id(&place).filter(|found| self.hard_linked_files.contains(found));
                     let Some(found) = found else { continue };
-                    if secret.contains(&found) || in_hidden.contains(&found.1) {
+                    if secret.contains(&found) || in_hidden.contains(&found.ino) {
                         self.hidden.insert(place);
                     } else {
                         self.read_only.insert(place);
@@ -452,7 +453,7 @@ impl ProtectedScan<'_> {
         }
     }
 
-    /// The numbers of the files in folders that are hidden whole.
+    /// The inode numbers of the files in hidden folders.
     fn inodes_in_hidden(&mut self) -> HashSet<u64> {
         let is_folder = |place: &&PathBuf| place.symlink_metadata().is_ok_and(|about| about.is_dir());
         let mut waiting: Vec<PathBuf> = self.hidden.iter().filter(is_folder).cloned().collect();
@@ -472,7 +473,7 @@ impl ProtectedScan<'_> {
         numbers
     }
 
-    /// What is in a folder. Where nobody could look, though the script can, not all is found.
+    /// The entries of a folder. If it cannot be read and the script may be able to, the result is incomplete.
     fn entries(&mut self, folder: &Path) -> impl Iterator<Item = DirEntry> + use<> {
         let entries = fs::read_dir(folder);
         if let Some(error) = entries.as_ref().err().filter(|error| !is_inaccessible(folder, error)) {
@@ -488,39 +489,26 @@ impl ProtectedScan<'_> {
     }
 
     fn into_protected_paths(self) -> ProtectedPaths {
-        let Self {
-            read_only: kept,
-            hidden,
-            hard_linked_files: linked,
-            build_files: built,
-            metier_dirs: own,
-            incomplete_reason: mut more,
-            ..
-        } = self;
-        if kept.len() + hidden.len() > RESERVED_MOUNTS && more.is_none() {
-            let room = remaining_mounts().saturating_sub(RESERVED_MOUNTS);
-            if kept.len() + hidden.len() > room {
-                more = Some(format!(
-                    "there are {} of them, and the kernel allows {room} more mounts",
-                    kept.len() + hidden.len()
-                ));
-            }
-        }
-        let all = |places: BTreeSet<PathBuf>| places.into_iter().map(OsString::from).collect();
-        let linked = linked.into_iter().collect();
-        let own = own.into_iter().map(OsString::from).collect();
+        let count = self.read_only.len() + self.hidden.len();
+        let too_many = || {
+            let max = remaining_mounts().saturating_sub(RESERVED_MOUNTS);
+            (count > max)
+                .then(|| format!("there are {count} of them, and the kernel allows {max} more mounts"))
+        };
+        let too_many = if count > RESERVED_MOUNTS { too_many() } else { None };
+        let names = |paths: BTreeSet<PathBuf>| paths.into_iter().map(OsString::from).collect();
         ProtectedPaths {
-            read_only: all(kept),
-            hidden: all(hidden),
-            own,
-            incomplete_reason: more,
-            hard_linked_files: linked,
-            build_files: built,
+            read_only: names(self.read_only),
+            hidden: names(self.hidden),
+            own: self.metier_dirs.into_iter().map(OsString::from).collect(),
+            incomplete_reason: self.incomplete_reason.or(too_many),
+            hard_linked_files: self.hard_linked_files.into_iter().collect(),
+            build_files: self.build_files,
         }
     }
 }
 
-/// Mounts that the kernel still allows.
+/// The number of mounts that the kernel still allows.
 fn remaining_mounts() -> usize {
     const DEFAULT_MOUNT_MAX: usize = 100_000;
     let most = fs::read_to_string("/proc/sys/fs/mount-max").ok();
@@ -529,8 +517,8 @@ fn remaining_mounts() -> usize {
     most.saturating_sub(used.split(|byte| *byte == b'\n').count())
 }
 
-/// Whether there is nothing by now, or it is somebody else's who lets the user in no more than the script. What is the user's own
-/// a script could open.
+/// Whether a folder that could not be read is gone, or belongs to another user who denies access to the script too. A script could
+/// change the mode of a folder that belongs to the user.
 fn is_inaccessible(folder: &Path, error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     let is_own =
@@ -542,7 +530,7 @@ fn is_inaccessible(folder: &Path, error: &std::io::Error) -> bool {
     }
 }
 
-/// Whether a link leads to nothing: there is none, or it goes in a circle.
+/// Whether a symlink leads to nothing or to itself.
 fn is_dangling(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     matches!(error.kind(), NotFound | NotADirectory)
@@ -554,12 +542,11 @@ fn file_version(place: &Path) -> Option<Version> {
     Some((about.dev(), about.ino(), about.size(), about.ctime(), about.ctime_nsec()))
 }
 
-fn file_id(place: &Path) -> Option<(u64, u64)> {
-    let about = place.symlink_metadata().ok()?;
-    Some((about.dev(), about.ino()))
+fn file_id(place: &Path) -> Option<FileId> {
+    place.symlink_metadata().ok().as_ref().map(FileId::from_metadata)
 }
 
-/// The links in a project that a path in it leads through, without links on the way to each.
+/// The symlinks in a project that a path leads through, as real paths.
 fn symlinks_along(project: &Path, path: &Path) -> Vec<PathBuf> {
     let mut links = Vec::new();
     let mut place = project.to_owned();
@@ -577,6 +564,6 @@ fn symlinks_along(project: &Path, path: &Path) -> Vec<PathBuf> {
     links
 }
 
-pub(in crate::runtimes::external) fn is_git_dir_name(name: &str) -> bool {
+pub(crate) fn is_git_dir_name(name: &str) -> bool {
     name.eq_ignore_ascii_case(".git")
 }

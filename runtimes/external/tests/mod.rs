@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::super::RuntimeServices;
+use super::ExternalServices;
 use super::load;
 use not_run::not_run;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -26,7 +26,7 @@ use crate::host::{ContextBuilder, Files, LogLine, ProcessReport, Providers, Sand
 use crate::policy::{RequestedPermissions, CancelToken, Limits, OutputPolicy, Permissions, PathProtection, Watchdog, WorkerOptions};
 
 /// One helper for all tests.
-static SHARED: LazyLock<RuntimeServices> = LazyLock::new(RuntimeServices::default);
+static SHARED: LazyLock<ExternalServices> = LazyLock::new(ExternalServices::default);
 
 /// A project and a skill with one script, on disk.
 struct Fixture {
@@ -107,7 +107,7 @@ impl Fixture {
     }
 
     fn load(&self) -> Result<Box<dyn SkillExecutor>> {
-        load(&self.script, &SHARED, &CancelToken::new())
+        load(&self.script, &SHARED)
     }
 
     fn context(&self, cancel: &CancelToken) -> SkillContext {
@@ -165,7 +165,7 @@ impl TestRun {
 
 /// Whether a command is installed; says so where it is not.
 fn has_command(command: &str) -> bool {
-    let found = crate::runtimes::external::interpreter::detect::search_path().iter().any(|folder| folder.join(command).is_file());
+    let found = crate::runtimes::external::interpreter::path::search_path().iter().any(|folder| folder.join(command).is_file());
     if !found {
         not_run("an external script", &format!("{command} is not installed"));
     }

@@ -1,7 +1,7 @@
 //! What is started: permissions, interpreters, arguments, environment, descriptors.
 
 use super::*;
-use crate::runtimes::external::command::is_inherited;
+use crate::runtimes::external::environment::is_inherited;
 use crate::runtimes::external::interpreter::detect::Interpreter;
 use serde_json::json;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -320,7 +320,7 @@ fn a_script_without_a_place_on_disk_cannot_be_loaded() {
     let kind = |path: &str, folder: Option<PathBuf>| {
         let stage = Fixture::bash("true");
         let script = Script { path: path.into(), folder, ..stage.script };
-        load(&script, &super::SHARED, &crate::policy::CancelToken::new()).map(drop).unwrap_err().kind()
+        load(&script, &super::SHARED).map(drop).unwrap_err().kind()
     };
     assert_eq!(kind("a.sh", None), ErrorKind::InvalidSkill);
     for path in ["../a.sh", "/bin/a.sh", "a/../../b.sh", "./a.sh"] {

@@ -1,4 +1,4 @@
-//! The requests to a worker and its responses: a line of JSON each.
+//! The requests to a worker and its responses, each a line of JSON.
 
 use serde_json::{Map, Value};
 
@@ -6,26 +6,26 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillInput;
 use crate::strict_json;
 
-/// The request of that number: `{"id": 1, "input": .., "args": [..]}`, with the end of its line.
-pub(in crate::runtimes::external) fn encode_request(id: u64, input: &SkillInput) -> Vec<u8> {
+/// The request with that id: `{"id": 1, "input": .., "args": [..]}`, with its newline.
+pub(crate) fn encode_request(id: u64, input: &SkillInput) -> Vec<u8> {
     let args = Value::from(input.args.clone());
-    // Put together by hand: the input may be large, and is not copied.
+    // The input may be large, so it is not copied into another value.
     let input = input.value.as_ref().unwrap_or(&Value::Null);
     format!("{{\"id\":{id},\"input\":{input},\"args\":{args}}}\n").into_bytes()
 }
 
-/// An answer: the value or the script's own error, or nothing that could be one.
-pub(in crate::runtimes::external) enum Response {
+/// A response of a worker.
+pub(crate) enum Response {
     Ok(Value),
-    /// Its message, and the hint if it has one.
+    /// The message of the script's own error, and its hint.
     Failed(String, Option<String>),
     /// Why the response is invalid.
     Invalid(String),
 }
 
-/// Reads the answer to the request of that number: `{"id": 1, "ok": ..}`, or `{"id": 1, "error": {"message": .., "help": ..}}`
-/// where the error may be its sentence alone.
-pub(in crate::runtimes::external) fn decode_response(id: u64, line: &[u8]) -> Response {
+/// Parses the response to the request with that id: `{"id": 1, "ok": ..}`, `{"id": 1, "error": {"message": .., "help": ..}}`, or
+/// `{"id": 1, "error": ".."}`.
+pub(crate) fn decode_response(id: u64, line: &[u8]) -> Response {
     parse_response(id, line).unwrap_or_else(Response::Invalid)
 }
 
@@ -57,8 +57,8 @@ fn parse_failure(mut error: Map<String, Value>) -> Result<Response, String> {
 }
 
 impl Response {
-    /// The value, or the run's error. Whether the process kept to the protocol.
-    pub(in crate::runtimes::external) fn into_result(self, script: &str) -> (Result<Value>, bool) {
+    /// The value or the error of the run, and whether the response was valid.
+    pub(crate) fn into_result(self, script: &str) -> (Result<Value>, bool) {
         let failure = |sentence| SkillError::new(ErrorKind::Script, sentence);
         match self {
             Self::Ok(value) => (Ok(value), true),

@@ -125,7 +125,7 @@ fn run_in(memory: u64, source: &str) -> crate::error::Result<Value> {
 
 /// What the host builds for a script is charged before it is built.
 #[test]
-fn what_is_made_of_values_counts_before_it_is_made() {
+fn values_that_the_host_creates_are_counted_before_they_exist() {
     const SHARED: &str = "local t = {1} for i = 1, 60 do t = {t, t} end ";
     for (source, kinds) in [
         // Arguments beyond those that any function takes are not even read.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use mlua::{Lua, LuaOptions, StdLib};
 
 use crate::host::SkillContext;
-use crate::runtimes::lua::globals::RunSlot;
 use crate::runtimes::lua::interruptible_std;
+use crate::runtimes::lua::run_slot::RunSlot;
 
 /// Calls each pair with many arguments, and compares the results.
 const COMPARE: &str = r#"
@@ -120,7 +120,7 @@ return count
 "#;
 
 #[test]
-fn what_stands_in_for_a_function_answers_what_it_answers() {
+fn a_replaced_function_returns_what_the_original_returns() {
     let lua = Lua::new_with(StdLib::ALL_SAFE, LuaOptions::default()).unwrap();
     let slot = Arc::new(RunSlot::new("test".into()));
     let context = SkillContext::builder("test").build();
@@ -134,7 +134,7 @@ fn what_stands_in_for_a_function_answers_what_it_answers() {
 
 /// The same through scripts: results for large arguments against those for small ones.
 #[test]
-fn large_arguments_are_answered_as_small_ones_are() {
+fn large_arguments_give_the_same_results_as_small_ones() {
     for source in [
         "local s = ('a'):rep(3e6) .. 'b' return s:find('b', 1, true) == 3000001 and s:find('ab', 1, true) == 3000000",
         "local s = ('a'):rep(3.5e6) .. 'bc' return s:find('[b-c]c') == 3500001 and s:match('(b)(c)$') == 'b'",

@@ -10,7 +10,7 @@ use crate::host::SkillContext;
 use crate::policy::Limits;
 
 /// The bytes that this thread leaks in a thousand runs, after a few to warm up; a run that fails ends the count.
-fn kept_of(source: &str, runs: usize) -> (i64, Option<ErrorKind>) {
+fn retained_by(source: &str, runs: usize) -> (i64, Option<ErrorKind>) {
     let executor = script(source);
     let context = || SkillContext::builder("test").limits(Limits::default().memory(1 << 20)).build();
     let run = || executor.execute_with_context(SkillInput::from(json!({"a": [1, "x"]})), Some(&context()));
@@ -44,7 +44,7 @@ fn a_thousand_runs_leave_nothing_behind() {
         "print(\"x\".to_upper()); exit([1, 2])",
         "|x| x",
     ] {
-        assert_eq!(kept_of(source, 1000), (0, None), "{source}");
+        assert_eq!(retained_by(source, 1000), (0, None), "{source}");
     }
 }
 
@@ -57,7 +57,7 @@ fn closures_that_hold_themselves_are_released_at_the_end_of_a_run() {
         "let a = #{}; let f = || a; a = #{f: f, data: blob(10000)}; 1",
         "let a = 0; let b = 0; a = || b; b = || a; throw 1",
     ] {
-        assert_eq!(kept_of(source, 1000), (0, None), "{source}");
+        assert_eq!(retained_by(source, 1000), (0, None), "{source}");
     }
 }
 
@@ -69,7 +69,7 @@ fn what_cannot_be_released_ends_at_the_limit_of_one_run() {
         "{ let data = blob(10000); let f = 0; f = || [f, data]; }",
         "{ let data = blob(10000); let f = 0; f = || [f, data]; } throw data",
     ] {
-        let (kept, ended) = kept_of(source, 1000);
+        let (kept, ended) = retained_by(source, 1000);
         assert_eq!(ended, Some(ErrorKind::Memory), "{source}: {kept}");
         assert!((0..2 << 20).contains(&kept), "{source}: {kept}");
     }

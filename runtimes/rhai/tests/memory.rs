@@ -174,7 +174,7 @@ fn the_input_counts() {
 
 /// A run that stays within its limit is never stopped, however much it allocates in all.
 #[test]
-fn what_is_given_back_is_free_again() {
+fn freed_memory_can_be_allocated_again() {
     let (ended, peak) = peak_of("for i in 0..1000 { let a = blob(1000000); a.push(1); }", Value::Null);
     assert_eq!(ended, None);
     assert!(peak < LIMIT, "{peak}");

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::super::engine::new_engine;
+use super::super::language::new_engine;
 use super::{invalid, loaded, loaded_under, run, script, stopped};
 use crate::error::ErrorKind;
 use crate::executor::SkillInput;
@@ -249,7 +249,7 @@ fn large_values_are_written_as_small_ones() {
 
 /// The arguments of a host function are counted before they are copied.
 #[test]
-fn arguments_and_answers_are_counted_before_they_are_built() {
+fn arguments_and_results_are_counted_before_they_are_built() {
     let lists = "let a = []; a.pad(40000, []); let b = []; b.pad(20, a);";
     let run = |source: &str, memory: u64| {
         let limits = Limits::default().memory(memory).operations(u64::MAX);

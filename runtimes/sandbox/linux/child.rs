@@ -16,17 +16,15 @@ use rustix::process::{
 use serde::{Deserialize, Serialize};
 
 use crate::policy::SandboxLevel;
-use crate::runtimes::sandbox::linux::fork_server::ipc;
-use crate::runtimes::sandbox::linux::fork_server::ipc::{
+use crate::runtimes::sandbox::linux::ipc::{
     EncodedRequest, LaunchFds, LaunchMessage, Message, SandboxProfile,
 };
-use crate::runtimes::sandbox::linux::layers::capabilities;
-use crate::runtimes::sandbox::linux::layers::landlock;
 use crate::runtimes::sandbox::linux::layers::landlock::PreparedRuleset;
 use crate::runtimes::sandbox::linux::layers::seccomp::SeccompFilter;
-use crate::runtimes::sandbox::linux::sys;
+use crate::runtimes::sandbox::linux::layers::{capabilities, landlock};
 use crate::runtimes::sandbox::linux::sys::{ExecProgram, ForkResult};
-use crate::runtimes::sandbox::{Enforcement, HOST_API_FD, LaunchRequest, ResourceLimits};
+use crate::runtimes::sandbox::linux::{ipc, sys};
+use crate::runtimes::sandbox::{Enforcement, HOST_API_FD, LaunchRequest, ResourceLimits, Restrictions};
 
 /// The messages that the child sends to its supervisor, in this order.
 #[derive(Serialize, Deserialize)]
@@ -53,29 +51,29 @@ pub(super) struct ChildHandle {
 }
 
 impl ChildHandle {
-    /// Forks it. It does everything that needs no request, and waits for one; `like`, if any, is a request that it will resemble.
-    pub(super) fn fork(kind: SandboxProfile, like: Option<&EncodedRequest>) -> io::Result<Self> {
-        let (socket, theirs) = ipc::socket_pair()?;
-        let (setup, says) = io::pipe()?;
+    /// Forks it. It does everything that needs no request, and waits for one, which probably resembles the previous one, if any.
+    pub(super) fn fork(profile: SandboxProfile, previous: Option<&EncodedRequest>) -> io::Result<Self> {
+        let (socket, child_socket) = ipc::socket_pair()?;
+        let (setup_read, setup_write) = io::pipe()?;
         match sys::fork()? {
             ForkResult::Child => {
-                drop((socket, setup));
-                become_program(kind, like, theirs, says.into())
+                drop((socket, setup_read));
+                become_program(profile, previous, child_socket, setup_write.into())
             }
             ForkResult::Parent(pid) => {
-                drop((theirs, says));
+                drop((child_socket, setup_write));
                 // As long as the child has a file open for writing, the mounts it sees cannot be made read-only.
                 if retry_on_intr(|| rustix::io::read(&socket, &mut [0; 1])) != Ok(1) {
                     return Err(io::ErrorKind::BrokenPipe.into());
                 }
-                Ok(Self { pid, socket, setup_pipe: File::from(OwnedFd::from(setup)) })
+                Ok(Self { pid, socket, setup_pipe: File::from(OwnedFd::from(setup_read)) })
             }
         }
     }
 
     /// Sends the request whose program the child executes. If it cannot, the child reports why.
-    pub(super) fn launch(&self, parcel: &LaunchMessage) {
-        ipc::send_launch(&self.socket, parcel).ok();
+    pub(super) fn launch(&self, message: &LaunchMessage) {
+        ipc::send_launch(&self.socket, message).ok();
     }
 
     pub(super) fn kill_and_reap(self) {
@@ -85,23 +83,30 @@ impl ChildHandle {
 }
 
 /// Receives the request and executes its program, sandboxed. The pipe to the supervisor closes when the program starts.
-fn become_program(kind: SandboxProfile, like: Option<&EncodedRequest>, socket: OwnedFd, stub: OwnedFd) -> ! {
+fn become_program(
+    profile: SandboxProfile,
+    previous: Option<&EncodedRequest>,
+    socket: OwnedFd,
+    setup_pipe: OwnedFd,
+) -> ! {
     // No descriptor that is still needed may have the number of the host API.
-    let (Ok(socket), Ok(stub)) = (dup_above_api_fd(socket), dup_above_api_fd(stub)) else { sys::exit(127) };
-    let mut stub = File::from(stub);
+    let (Ok(socket), Ok(setup_pipe)) = (dup_above_api_fd(socket), dup_above_api_fd(setup_pipe)) else {
+        sys::exit(127)
+    };
+    let mut setup_pipe = File::from(setup_pipe);
     // If the supervisor is killed for lack of memory, this process is killed too.
     set_parent_process_death_signal(Some(Signal::KILL)).ok();
     raise_oom_score();
     if rustix::io::write(&socket, b"x").is_err() {
         sys::exit(127)
     }
-    let (step, error) = match apply_fixed_restrictions(kind) {
-        Ok(held) => {
-            let ahead = like.and_then(warm_up);
+    let (step, error) = match apply_fixed_restrictions(profile) {
+        Ok(enforcement) => {
+            let prepared = previous.and_then(warm_up);
             match ipc::receive(&socket) {
-                Ok(Message::Launch(parcel)) => {
+                Ok(Message::Launch(message)) => {
                     drop(socket);
-                    exec_program(*parcel, held, ahead, &mut stub)
+                    exec_program(*message, enforcement, prepared, &mut setup_pipe)
                 }
                 // The supervisor has no request for it.
                 _ => sys::exit(0),
@@ -109,94 +114,84 @@ fn become_program(kind: SandboxProfile, like: Option<&EncodedRequest>, socket: O
         }
         Err(failed) => failed,
     };
-    send_setup(&mut stub, &SetupMessage::Failed { step: step.to_owned(), errno: errno(&error) });
+    send_setup(&mut setup_pipe, &SetupMessage::Failed { step: step.to_owned(), errno: sys::errno(&error) });
     sys::exit(127)
 }
 
 /// Applies the restrictions that do not depend on the request. Returns those that are in force.
-fn apply_fixed_restrictions(kind: SandboxProfile) -> Result<Enforcement, SetupError> {
+fn apply_fixed_restrictions(profile: SandboxProfile) -> Result<Enforcement, SetupError> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
     setsid().map_err(at("session"))?;
     rustix::thread::set_no_new_privs(true).map_err(at("privileges"))?;
     capabilities::drop_own().map_err(at("capabilities"))?;
     // Their handlers were reset by the fork server for all its children.
     sys::unblock_signals();
-    let mut held =
-        Enforcement { namespaces: kind.level == SandboxLevel::Namespaces, ..Enforcement::default() };
-    if kind.filter_syscalls {
-        // The remaining steps need none of the calls it refuses.
-        match SeccompFilter::cached(kind.seccomp).and_then(SeccompFilter::apply) {
-            Ok(()) => (held.seccomp, held.network_blocked) = (true, kind.seccomp.block_network),
-            Err(error) if kind.required => return Err(("system calls", error)),
-            Err(_) => {}
+    let mut restrictions = Restrictions::empty();
+    restrictions.set(Restrictions::NAMESPACES, profile.level == SandboxLevel::Namespaces);
+    // The remaining steps need none of the calls it refuses.
+    match SeccompFilter::cached(profile.seccomp).and_then(SeccompFilter::apply) {
+        Ok(()) => {
+            restrictions.insert(Restrictions::SECCOMP);
+            restrictions.set(Restrictions::NETWORK, profile.seccomp.block_network);
         }
+        Err(error) if profile.required => return Err(("system calls", error)),
+        Err(_) => {}
     }
-    Ok(held)
+    Ok(Enforcement { restrictions, ..Enforcement::default() })
 }
 
 /// Makes the OOM killer choose this process first. `/proc/self/oom_score_adj` belongs to root while the process is not dumpable.
 /// A copy of the host must not become dumpable: its memory may hold secrets. Any other process has at most the previous request
 /// in memory, and a sandboxed script cannot see processes outside of its sandbox.
 fn raise_oom_score() {
-    let may_be_seen = !IS_HOST_COPY.load(Ordering::Relaxed);
-    if may_be_seen {
+    let may_be_dumpable = !IS_HOST_COPY.load(Ordering::Relaxed);
+    if may_be_dumpable {
         set_dumpable_behavior(DumpableBehavior::Dumpable).ok();
     }
     std::fs::write("/proc/self/oom_score_adj", "500").ok();
-    if may_be_seen {
+    if may_be_dumpable {
         set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     }
 }
 
 /// Prepares for a request like this one: reads from the system what such a request needs, and allocates once, so that the kernel
 /// need not load pages one by one while somebody waits.
-fn warm_up(like: &EncodedRequest) -> Option<PreparedRuleset> {
-    let order = like.decode().ok()?;
-    let ahead = order
-        .sandbox
-        .files
-        .as_ref()
-        .and_then(|rules| PreparedRuleset::build(rules, order.sandbox.block_network).ok());
-    drop(build_program(order));
-    ahead
+fn warm_up(previous: &EncodedRequest) -> Option<PreparedRuleset> {
+    let request = previous.decode().ok()?;
+    let prepared = PreparedRuleset::build(&request.sandbox.files, request.sandbox.block_network).ok();
+    drop(build_program(request));
+    prepared
 }
 
 /// Executes the program. Returns only if that fails, with the reason.
 fn exec_program(
-    parcel: LaunchMessage,
-    held: Enforcement,
-    ahead: Option<PreparedRuleset>,
-    stub: &mut File,
+    message: LaunchMessage,
+    enforcement: Enforcement,
+    prepared: Option<PreparedRuleset>,
+    setup_pipe: &mut File,
 ) -> SetupError {
-    let LaunchMessage { request: text, fds: ends, nproc_rlimit: process_limit, .. } = parcel;
-    let prepared = text.decode().map_err(|error| ("order", error)).and_then(|order| {
-        let ceilings = order.sandbox.limits;
-        Ok((ceilings, prepare_program(order, ends, held, ahead)?))
-    });
-    let (ceilings, (held, program)) = match prepared {
+    let LaunchMessage { request, fds, nproc_rlimit, .. } = message;
+    let request = match request.decode() {
+        Ok(request) => request,
+        Err(error) => return ("request", error),
+    };
+    let limits = request.sandbox.limits;
+    let (enforcement, program) = match prepare_program(request, fds, enforcement, prepared) {
         Ok(prepared) => prepared,
         Err(failed) => return failed,
     };
     // Limits come last, so that a low one cannot make a restriction fail.
-    if let Err(error) = apply_rlimits(ceilings, process_limit) {
+    if let Err(error) = apply_rlimits(limits, nproc_rlimit) {
         return ("limits", error.into());
     }
-    send_setup(stub, &SetupMessage::Ready(held));
+    send_setup(setup_pipe, &SetupMessage::Ready(enforcement));
     ("program", program.exec())
 }
 
-/// The system's error number, however deeply it is nested.
-pub(super) fn errno(error: &io::Error) -> i32 {
-    let first = error.get_ref().map(|inner| -> &(dyn std::error::Error + 'static) { inner });
-    let mut causes = std::iter::successors(first, |cause| cause.source());
-    let deeper = || causes.find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
-    error.raw_os_error().or_else(deeper).unwrap_or(0)
-}
-
-fn send_setup(stub: &mut File, what: &SetupMessage) {
-    if let Ok(text) = ipc::encode(what) {
+fn send_setup(setup_pipe: &mut File, message: &SetupMessage) {
+    if let Ok(bytes) = ipc::encode(message) {
         // A supervisor that is gone has taken this process with it.
-        stub.write_all(&text).ok();
+        setup_pipe.write_all(&bytes).ok();
     }
 }
 
@@ -208,39 +203,37 @@ fn dup_above_api_fd(descriptor: OwnedFd) -> io::Result<OwnedFd> {
 
 /// Everything but the limits: the working directory, the file rules, the program and its descriptors.
 fn prepare_program(
-    order: LaunchRequest,
-    ends: LaunchFds,
-    mut held: Enforcement,
-    ahead: Option<PreparedRuleset>,
+    request: LaunchRequest,
+    fds: LaunchFds,
+    mut enforcement: Enforcement,
+    prepared: Option<PreparedRuleset>,
 ) -> Result<(Enforcement, ExecProgram), SetupError> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
-    rustix::process::chdir(order.folder.as_os_str()).map_err(at("folder"))?;
-    let sandbox = &order.sandbox;
-    if let Some(rules) = &sandbox.files {
-        match landlock::confine(rules, sandbox.block_network, ahead) {
-            Ok(confined) => (held.landlock_abi, held.scope) = (confined.landlock_abi, confined.scope),
-            Err(error) if sandbox.required => return Err(("files", error)),
-            Err(_) => {}
-        }
+    rustix::process::chdir(request.folder.as_os_str()).map_err(at("folder"))?;
+    let sandbox = &request.sandbox;
+    match landlock::restrict(&sandbox.files, sandbox.block_network, prepared) {
+        Ok(abi) => enforcement.landlock_abi = abi,
+        Err(error) if sandbox.required => return Err(("files", error)),
+        Err(_) => {}
     }
-    if let Some(wall) = held.missing(sandbox).next().filter(|_| sandbox.required) {
-        return Err((wall, io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
+    if let Some(restriction) = enforcement.missing(sandbox).next().filter(|_| sandbox.required) {
+        return Err((restriction, io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
     }
-    let program = build_program(order).map_err(|error| ("program", error))?;
-    install_fds(ends).map_err(|error| ("descriptors", error))?;
-    Ok((held, program))
+    let program = build_program(request).map_err(|error| ("program", error))?;
+    install_fds(fds).map_err(|error| ("descriptors", error))?;
+    Ok((enforcement, program))
 }
 
-fn build_program(order: LaunchRequest) -> io::Result<ExecProgram> {
-    let text = |text: OsString| CString::new(text.into_vec()).map_err(io::Error::from);
+fn build_program(request: LaunchRequest) -> io::Result<ExecProgram> {
+    let c_string = |string: OsString| CString::new(string.into_vec()).map_err(io::Error::from);
     let pair = |(mut name, value): (OsString, OsString)| {
         name.push("=");
         name.push(value);
-        text(name)
+        c_string(name)
     };
-    let path = text(order.program)?;
-    let arguments = std::iter::once(Ok(path.clone())).chain(order.args.into_iter().map(text));
-    let environment = order.environment.into_iter().map(pair);
+    let path = c_string(request.program)?;
+    let arguments = std::iter::once(Ok(path.clone())).chain(request.args.into_iter().map(c_string));
+    let environment = request.environment.into_iter().map(pair);
     Ok(ExecProgram::new(path, arguments.collect::<io::Result<_>>()?, environment.collect::<io::Result<_>>()?))
 }
 
@@ -248,8 +241,8 @@ fn build_program(order: LaunchRequest) -> io::Result<ExecProgram> {
 const MAX_CORE_BYTES: u64 = 1;
 
 /// Leaves the program its standard streams and, at its fixed number, its end of the host API.
-fn install_fds(ends: LaunchFds) -> io::Result<()> {
-    let LaunchFds { stdin, stdout, stderr, api, control, report } = ends;
+fn install_fds(fds: LaunchFds) -> io::Result<()> {
+    let LaunchFds { stdin, stdout, stderr, api, control, report } = fds;
     // Closed first, because their numbers may be the ones to assign.
     drop((control, report));
     let streams = [stdin, stdout, stderr].map(dup_above_api_fd);
@@ -268,13 +261,13 @@ const MAX_PENDING_SIGNALS: u64 = 1024;
 /// Bytes locked in memory.
 const MAX_LOCKED_BYTES: u64 = 1 << 20;
 
-fn apply_rlimits(ceilings: ResourceLimits, processes: Option<u64>) -> rustix::io::Result<()> {
+fn apply_rlimits(limits: ResourceLimits, nproc: Option<u64>) -> rustix::io::Result<()> {
     let all = [
         (Resource::Core, Some(MAX_CORE_BYTES)),
-        (Resource::Data, ceilings.memory),
-        (Resource::Cpu, ceilings.cpu_seconds),
-        (Resource::Fsize, ceilings.file_size),
-        (Resource::Nofile, ceilings.open_files),
+        (Resource::Data, limits.memory),
+        (Resource::Cpu, limits.cpu_seconds),
+        (Resource::Fsize, limits.file_size),
+        (Resource::Nofile, limits.open_files),
         // The user has one budget of these for all processes. Most of it is left to the others.
         (Resource::Sigpending, Some(MAX_PENDING_SIGNALS)),
         (Resource::Memlock, Some(MAX_LOCKED_BYTES)),
@@ -283,14 +276,14 @@ fn apply_rlimits(ceilings: ResourceLimits, processes: Option<u64>) -> rustix::io
         (Resource::Nice, Some(0)),
         (Resource::Rtprio, Some(0)),
         // Counted for each user of each namespace; outside of one, all processes of the user would count.
-        (Resource::Nproc, processes),
+        (Resource::Nproc, nproc),
     ];
-    for (resource, most) in all {
-        let Some(most) = most else { continue };
+    for (resource, max) in all {
+        let Some(max) = max else { continue };
         // The hard limit is a second higher, so that a process that is out of time is ended by the signal that says so (SIGXCPU).
-        let last = if resource == Resource::Cpu { most.saturating_add(1) } else { most };
-        let highest = rustix::process::getrlimit(resource).maximum.map_or(last, |maximum| maximum.min(last));
-        setrlimit(resource, Rlimit { current: Some(highest.min(most)), maximum: Some(highest) })?;
+        let hard = if resource == Resource::Cpu { max.saturating_add(1) } else { max };
+        let hard = rustix::process::getrlimit(resource).maximum.map_or(hard, |maximum| maximum.min(hard));
+        setrlimit(resource, Rlimit { current: Some(hard.min(max)), maximum: Some(hard) })?;
     }
     Ok(())
 }

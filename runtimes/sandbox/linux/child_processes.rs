@@ -25,8 +25,8 @@ pub(super) fn read_list(list: impl AsRef<Path>) -> Vec<Pid> {
 }
 
 /// Kills the children of this process except these. Their process ids are not reused until they are reaped.
-pub(super) fn kill_all_except(spared: &[Pid]) {
-    for child in list().into_iter().filter(|child| !spared.contains(child)) {
+pub(super) fn kill_all_except(excluded: &[Pid]) {
+    for child in list().into_iter().filter(|child| !excluded.contains(child)) {
         kill_process(child, Signal::KILL).ok();
     }
 }

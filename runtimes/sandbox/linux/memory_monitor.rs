@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::linux::fs::MetadataExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::runtimes::sandbox::linux::child_processes;
 use crate::runtimes::sandbox::linux::layers::mounts::{DEV_SHM, has_private_shm};
+use crate::runtimes::sandbox::linux::procfs::{read_lossy, read_proc_file, sum_kb_lines};
 
 /// A process id.
 type RawPid = i32;
@@ -47,24 +47,24 @@ struct Process {
 
 impl Process {
     fn read(pid: RawPid) -> Self {
-        let at = format!("/proc/{pid}");
-        let status = read_proc_file(&at, "status");
+        let proc_dir = format!("/proc/{pid}");
+        let status = read_proc_file(&proc_dir, "status");
         if has_memory(&status) {
-            return Self::from_status(at, &status);
+            return Self::from_status(proc_dir, &status);
         }
-        let threads = fs::read_dir(format!("{at}/task")).into_iter().flatten();
+        let threads = fs::read_dir(format!("{proc_dir}/task")).into_iter().flatten();
         let threads = threads.filter_map(|thread| Some(thread.ok()?.path().to_str()?.to_owned()));
         let others = threads.map(|thread| (read_proc_file(&thread, "status"), thread));
         let living = others.into_iter().find(|(status, _)| has_memory(status));
         living.map_or_else(
-            || Self::from_status(at, &status),
+            || Self::from_status(proc_dir, &status),
             |(status, thread)| Self::from_status(thread, &status),
         )
     }
 
-    fn from_status(at: String, status: &str) -> Self {
+    fn from_status(proc_dir: String, status: &str) -> Self {
         let resident = sum_kb_lines(status, &["RssAnon:", "RssShmem:"]) + kernel_bytes(status);
-        Self { proc_dir: at, resident }
+        Self { proc_dir, resident }
     }
 
     /// Whether it runs under a seccomp filter and has memory: a process that is ending has none any more, and only root can read
@@ -79,16 +79,6 @@ fn has_memory(status: &str) -> bool {
     status.lines().any(|line| line.starts_with("VmSize:"))
 }
 
-/// Reads the file of this name in a process's directory.
-fn read_proc_file(at: &str, name: &str) -> String {
-    read_lossy(format!("{at}/{name}")).unwrap_or_default()
-}
-
-/// Reads a file of the kernel. Process and file names in it need not be UTF-8.
-pub(super) fn read_lossy(path: impl AsRef<Path>) -> std::io::Result<String> {
-    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
-
 /// The minimum pause between measurements, the pause as a multiple of the last one's duration, and the maximum pause: a tree can
 /// make a measurement long.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
@@ -100,18 +90,17 @@ const MAX_INTERVAL: Duration = Duration::from_secs(4);
 const MAX_UNREADABLE: Duration = Duration::from_millis(500);
 
 impl MemoryMonitor {
-    pub(super) fn new(most: u64, own_proc: bool) -> Self {
-        let next = Instant::now() + MIN_INTERVAL;
+    pub(super) fn new(limit: u64, private_proc: bool) -> Self {
         Self {
-            limit: most,
+            limit,
             peak: 0,
-            private_proc: own_proc,
+            private_proc,
             private_shm: None,
             mapping_counts: BTreeMap::new(),
             last_counted: 0,
             unreadable_since: None,
             min_system_shmem: u64::MAX,
-            next_check: next,
+            next_check: Instant::now() + MIN_INTERVAL,
         }
     }
 
@@ -141,33 +130,34 @@ impl MemoryMonitor {
     fn measure(&mut self, has_begun: bool, is_stopped: &dyn Fn() -> bool) -> Option<bool> {
         let processes = if self.private_proc { namespace_processes() } else { descendants() };
         let processes: Processes = processes.into_iter().map(|pid| (pid, Process::read(pid))).collect();
-        let own_memory = *self.private_shm.get_or_insert_with(has_private_shm);
-        let files = MemoryFiles::scan(&processes, own_memory, is_stopped)?;
+        let has_private_shm = *self.private_shm.get_or_insert_with(has_private_shm);
+        let files = MemoryFiles::scan(&processes, has_private_shm, is_stopped)?;
         let kernel =
             files.bytes() + files.buffer_bytes() + self.count_mappings(&processes) * BYTES_PER_MAPPING;
         let first: u64 = kernel + processes.values().map(|process| process.resident).sum::<u64>();
-        let grown = self.system_shmem_growth();
-        let held = if grown > self.limit && files.has_uncounted_mapping(&processes, is_stopped)? {
-            kernel + grown
+        let shmem_growth = self.system_shmem_growth();
+        let bytes = if shmem_growth > self.limit && files.has_uncounted_mapping(&processes, is_stopped)? {
+            kernel + shmem_growth
         } else if first > self.limit {
-            let mut held = kernel;
+            let mut bytes = kernel;
             for process in processes.values() {
-                if held > self.limit {
+                if bytes > self.limit {
                     break;
                 }
-                held += if is_stopped() { return None } else { pss_bytes(process, &files) };
+                bytes += if is_stopped() { return None } else { pss_bytes(process, &files) };
             }
-            held
+            bytes
         } else {
             first
         };
-        self.peak = self.peak.max(held);
-        let closed_since = self.unreadable_since.take().filter(|_| files.has_unreadable);
+        self.peak = self.peak.max(bytes);
+        let unreadable_since = self.unreadable_since.take().filter(|_| files.has_unreadable);
         // While the child is about to execute the program it is unreadable itself, however long that takes.
-        let are_closed = has_begun && files.has_unreadable;
-        self.unreadable_since = closed_since.or_else(|| are_closed.then(Instant::now));
+        let is_unreadable = has_begun && files.has_unreadable;
+        self.unreadable_since = unreadable_since.or_else(|| is_unreadable.then(Instant::now));
         Some(
-            held > self.limit || self.unreadable_since.is_some_and(|since| since.elapsed() >= MAX_UNREADABLE),
+            bytes > self.limit
+                || self.unreadable_since.is_some_and(|since| since.elapsed() >= MAX_UNREADABLE),
         )
     }
 }
@@ -189,21 +179,21 @@ impl MemoryMonitor {
     /// How many memory mappings the tree has. Each measurement counts some processes in turn; those that were never counted are
     /// assumed to have as many as the others.
     fn count_mappings(&mut self, processes: &Processes) -> u64 {
-        const ASKED: usize = 16;
-        const LONG: Duration = Duration::from_millis(5);
+        const MAX_PROCESSES: usize = 16;
+        const MAX_DURATION: Duration = Duration::from_millis(5);
         self.mapping_counts.retain(|pid, _| processes.contains_key(pid));
         let began = Instant::now();
         // Processes that were never counted come first, then those with the next process ids.
-        let unknown = processes.iter().filter(|(pid, _)| !self.mapping_counts.contains_key(*pid));
+        let uncounted = processes.iter().filter(|(pid, _)| !self.mapping_counts.contains_key(*pid));
         let again = processes.range(self.last_counted + 1..).chain(processes.range(..=self.last_counted));
-        let asked: Vec<_> = unknown.chain(again).take(ASKED).collect();
-        for (pid, process) in asked {
+        let counted: Vec<_> = uncounted.chain(again).take(MAX_PROCESSES).collect();
+        for (pid, process) in counted {
             self.last_counted = if self.mapping_counts.insert(*pid, mapping_count(process)).is_some() {
                 *pid
             } else {
                 self.last_counted
             };
-            if began.elapsed() > LONG {
+            if began.elapsed() > MAX_DURATION {
                 break;
             }
         }
@@ -299,8 +289,8 @@ struct MemoryFiles {
 
 impl MemoryFiles {
     /// `None` if it was stopped.
-    fn scan(processes: &Processes, are_own: bool, is_stopped: &dyn Fn() -> bool) -> Option<Self> {
-        let mut files = Self { named_bytes: are_own.then(shm_bytes), ..Self::default() };
+    fn scan(processes: &Processes, has_private_shm: bool, is_stopped: &dyn Fn() -> bool) -> Option<Self> {
+        let mut files = Self { named_bytes: has_private_shm.then(shm_bytes), ..Self::default() };
         for process in processes.values() {
             if is_stopped() {
                 return None;
@@ -389,25 +379,9 @@ fn is_in_memory(name: &str) -> bool {
     name.starts_with("/memfd:") || name.starts_with("/dev/shm/") || name.starts_with("/SYSV")
 }
 
-/// The sum of the lines with these names, in bytes.
-fn sum_kb_lines(text: &str, names: &[&str]) -> u64 {
-    let value = |line: &str| {
-        let (_, value) = names.iter().find_map(|name| Some((name, line.strip_prefix(name)?)))?;
-        value.trim().strip_suffix(" kB")?.parse::<u64>().ok()
-    };
-    text.lines().filter_map(value).sum::<u64>() * 1024
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sums_are_of_the_lines_that_are_named() {
-        let text = "Name:\tx\nRssAnon:\t     100 kB\nRssFile:\t      7 kB\nRssShmem:\t      20 kB\n";
-        assert_eq!(sum_kb_lines(text, &["RssAnon:", "RssShmem:"]), 120 << 10);
-        assert_eq!(sum_kb_lines("Pss_Anon: x\nPss_Anon: 3 kB\nPss: 5 kB", &["Pss_Anon:"]), 3 << 10);
-    }
 
     #[test]
     fn a_process_holds_something_of_its_own() {

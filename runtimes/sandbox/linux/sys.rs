@@ -231,19 +231,27 @@ pub(super) fn unblock_signals() {
 /// Keeps this descriptor, with another number, and closes every other; the standard streams are `/dev/null` afterwards.
 ///
 /// For a process that has just become the fork server: nothing in it uses what it inherited.
-pub(super) fn close_all_except(kept: &impl AsFd) -> io::Result<OwnedFd> {
+pub(super) fn close_all_except(socket: &impl AsFd) -> io::Result<OwnedFd> {
     const FIRST: RawFd = 3;
-    let kept = rustix::io::fcntl_dupfd_cloexec(kept, FIRST + 1)?;
+    let socket = rustix::io::fcntl_dupfd_cloexec(socket, FIRST + 1)?;
     let nowhere = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
     rustix::stdio::dup2_stdin(&nowhere)?;
     rustix::stdio::dup2_stdout(&nowhere)?;
     rustix::stdio::dup2_stderr(&nowhere)?;
     // Never closed twice: all but one are closed below.
     std::mem::forget(nowhere);
-    let number = kept.as_raw_fd();
+    let number = socket.as_raw_fd();
     for (first, last) in [(FIRST, number - 1), (number + 1, RawFd::MAX)] {
         // SAFETY: whoever owned these descriptors belongs to the host that this process no longer is.
         unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     }
-    Ok(kept)
+    Ok(socket)
+}
+
+/// The system's error number, however deeply it is nested.
+pub(super) fn errno(error: &io::Error) -> i32 {
+    let first = error.get_ref().map(|inner| -> &(dyn std::error::Error + 'static) { inner });
+    let mut causes = std::iter::successors(first, |cause| cause.source());
+    let deeper = || causes.find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
+    error.raw_os_error().or_else(deeper).unwrap_or(0)
 }

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use super::{LaunchHandle, Launcher};
+use crate::host::FileId;
 use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::*;
 
@@ -21,15 +21,14 @@ struct LaunchResult {
 fn sandbox_policy(project: &std::path::Path) -> SandboxPolicy {
     let read = ["/usr", "/bin", "/lib", "/lib64", "/etc/ssl", "/etc/passwd", "/dev/zero", "/dev/urandom"];
     SandboxPolicy {
-        files: Some(FileRules {
+        files: FileRules {
             read: read.map(Into::into).to_vec(),
             own: Vec::new(),
             write: vec![project.into(), "/dev/null".into()],
             protected_paths: ProtectedPaths::default(),
-        }),
+        },
         block_network: true,
         allow_flock: false,
-        filter_syscalls: true,
         required: true,
         limits: ResourceLimits::default(),
     }
@@ -47,7 +46,7 @@ fn launch_request(project: &std::path::Path, script: &str) -> LaunchRequest {
     }
 }
 
-fn run(launcher: &Launcher, order: &LaunchRequest) -> LaunchResult {
+fn run(launcher: &Launcher, request: &LaunchRequest) -> LaunchResult {
     let began = Instant::now();
     let (stdin, mut feed) = std::io::pipe().unwrap();
     let (mut stdout, out) = std::io::pipe().unwrap();
@@ -55,20 +54,18 @@ fn run(launcher: &Launcher, order: &LaunchRequest) -> LaunchResult {
     feed.write_all(b"input").unwrap();
     drop(feed);
     let streams: [OwnedFd; 3] = [stdin.into(), out.into(), err.into()];
-    let started = launcher.start(order, streams, None).unwrap();
-    let (mut said, mut complained) = (String::new(), String::new());
-    stdout.read_to_string(&mut said).unwrap();
-    stderr.read_to_string(&mut complained).unwrap();
+    let started = launcher.start(request, streams, None).unwrap();
+    let (mut output, mut errors) = (String::new(), String::new());
+    stdout.read_to_string(&mut output).unwrap();
+    stderr.read_to_string(&mut errors).unwrap();
     let mut report = Vec::new();
     let LaunchHandle { control, report: pipe } = started;
     File::from(pipe).read_to_end(&mut report).unwrap();
     drop(control);
     LaunchResult {
-        report: crate::runtimes::sandbox::linux::fork_server::ipc::decode(&report)
-            .ok()
-            .map(|(report, _)| report),
-        stdout: said,
-        stderr: complained,
+        report: crate::runtimes::sandbox::linux::ipc::decode(&report).ok().map(|(report, _)| report),
+        stdout: output,
+        stderr: errors,
         took: began.elapsed(),
     }
 }
@@ -79,40 +76,54 @@ fn bash(script: &str) -> LaunchResult {
 }
 
 #[test]
-fn a_script_runs_in_its_sandbox_and_the_report_says_what_held() {
+fn a_script_runs_in_its_sandbox_and_the_report_says_what_was_enforced() {
     let ran = bash("read line; echo \"$line\"; echo x > file; cat file; exit 3");
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("input\nx\n", ""));
     let report = ran.report.unwrap();
     assert_eq!(report.end, LaunchOutcome::Exited { status: 3 << 8 });
-    assert!(report.enforcement.seccomp && report.enforcement.landlock_abi > 0, "{report:?}");
+    assert!(
+        report.enforcement.has(Restrictions::SECCOMP) && report.enforcement.landlock_abi > 0,
+        "{report:?}"
+    );
     assert!(ran.took < Duration::from_secs(2), "{:?}", ran.took);
 }
 
 #[test]
-fn a_sandbox_whose_mounts_cannot_be_put_up_is_one_without_them_only_where_that_will_do_and_says_so() {
+fn a_sandbox_whose_mounts_fail_runs_without_them_only_if_not_required_and_reports_it() {
     let (project, secret) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let inside = secret.path().join("inside");
     std::fs::create_dir(&inside).unwrap();
-    let mut order = launch_request(project.path(), "cat; echo ran");
+    let mut request = launch_request(project.path(), "cat; echo ran");
     // When it is mounted back, nothing exists there: the folder around it is hidden.
-    let files = order.sandbox.files.as_mut().unwrap();
+    let files = &mut request.sandbox.files;
     files.write.push((&inside).into());
     files.protected_paths.hidden.push(secret.path().into());
-    let ran = run(&Launcher::default(), &order);
+    let ran = run(&Launcher::default(), &request);
     let report = ran.report.unwrap();
     let LaunchOutcome::SetupFailed { step, errno } = &report.end else { panic!("{report:?}") };
     assert_eq!((step.as_str(), *errno, ran.stdout.as_str()), ("namespaces", libc::ENOENT, ""), "{report:?}");
-    order.sandbox.required = false;
-    let ran = run(&Launcher::default(), &order);
+    request.sandbox.required = false;
+    let ran = run(&Launcher::default(), &request);
     assert_eq!(ran.stdout, "inputran\n", "{}", ran.stderr);
-    let held = ran.report.unwrap().enforcement;
-    assert!(held.is_downgraded && !held.namespaces && !held.read_only && !held.protected_paths, "{held:?}");
-    assert!(held.landlock_abi > 0 && held.seccomp && held.tree_gone, "{held:?}");
+    let enforcement = ran.report.unwrap().enforcement;
+    assert!(
+        enforcement.is_downgraded
+            && !enforcement.has(Restrictions::NAMESPACES)
+            && !enforcement.has(Restrictions::NAMESPACES)
+            && !enforcement.has(Restrictions::PROTECTED_PATHS),
+        "{enforcement:?}"
+    );
+    assert!(
+        enforcement.landlock_abi > 0
+            && enforcement.has(Restrictions::SECCOMP)
+            && enforcement.has(Restrictions::TREE_GONE),
+        "{enforcement:?}"
+    );
 }
 
 /// Between the host's check and the setup of the sandbox, another folder or a symlink may be put there.
 #[test]
-fn what_has_taken_the_place_of_a_folder_is_neither_read_nor_changed() {
+fn what_replaced_a_folder_is_neither_read_nor_changed() {
     let folder = tempfile::tempdir().unwrap();
     let at = |path: &str| folder.path().join(path);
     for name in ["project", "other", "skill"] {
@@ -121,7 +132,7 @@ fn what_has_taken_the_place_of_a_folder_is_neither_read_nor_changed() {
     }
     let now = |name: &str| {
         let about = std::fs::metadata(at(name)).unwrap();
-        PinnedPath { file_id: Some((about.dev(), about.ino())), ..PinnedPath::from(&at(name)) }
+        PinnedPath { file_id: Some(FileId::from_metadata(&about)), ..PinnedPath::from(&at(name)) }
     };
     let script = "cd \"$HOME\"; cat skill/file; for name in project other link; do cat $name/file; echo x > $name/new; done";
     let swap = |with: &str| {
@@ -129,27 +140,27 @@ fn what_has_taken_the_place_of_a_folder_is_neither_read_nor_changed() {
         rustix::fs::renameat_with(here, at("project"), here, at(with), flags).unwrap();
     };
     std::os::unix::fs::symlink(at("other"), at("link")).unwrap();
-    for (is_writable, tier) in [
+    for (is_writable, level) in [
         (false, SandboxLevel::Namespaces),
         (false, SandboxLevel::Landlock),
         (true, SandboxLevel::Namespaces),
         (true, SandboxLevel::Landlock),
     ] {
-        let mut order = launch_request(folder.path(), script);
-        order.folder = "/".into();
-        let files = order.sandbox.files.as_mut().unwrap();
+        let mut request = launch_request(folder.path(), script);
+        request.folder = "/".into();
+        let files = &mut request.sandbox.files;
         (files.write, files.own) = (vec!["/dev/null".into()], vec![now("skill")]);
         if is_writable { &mut files.write } else { &mut files.own }.push(now("project"));
         for with in ["link", "other"] {
             swap(with);
-            let ran = run(&Launcher::new(ForkServerSource::CurrentProgram, tier), &order);
+            let ran = run(&Launcher::new(ForkServerSource::CurrentProgram, level), &request);
             swap(with);
-            assert_eq!(ran.stdout, "theirs\n", "{with} {tier:?} {}", ran.stderr);
-            assert!(!at("other/new").exists() && !at("project/new").exists(), "{with} {tier:?}");
+            assert_eq!(ran.stdout, "theirs\n", "{with} {level:?} {}", ran.stderr);
+            assert!(!at("other/new").exists() && !at("project/new").exists(), "{with} {level:?}");
             assert!(ran.report.unwrap().enforcement.landlock_abi > 0);
         }
-        let ran = run(&Launcher::new(ForkServerSource::CurrentProgram, tier), &order);
-        assert_eq!(ran.stdout, "theirs\ntheirs\n", "{tier:?} {}", ran.stderr);
+        let ran = run(&Launcher::new(ForkServerSource::CurrentProgram, level), &request);
+        assert_eq!(ran.stdout, "theirs\ntheirs\n", "{level:?} {}", ran.stderr);
         assert_eq!(at("project/new").exists(), is_writable);
         std::fs::remove_file(at("project/new")).ok();
     }
@@ -159,26 +170,39 @@ fn what_has_taken_the_place_of_a_folder_is_neither_read_nor_changed() {
 fn who_may_write_everything_is_in_namespaces_all_the_same() {
     let project = tempfile::tempdir().unwrap();
     std::fs::write(project.path().join(".env"), "secret").unwrap();
-    let mut order = launch_request(project.path(), "cat .env; echo x > file; cat file");
-    let files = order.sandbox.files.as_mut().unwrap();
+    let mut request = launch_request(project.path(), "cat .env; echo x > file; cat file");
+    let files = &mut request.sandbox.files;
     files.write.push("/".into());
     files.protected_paths.hidden.push(project.path().join(".env").into());
-    let ran = run(&Launcher::default(), &order);
+    let ran = run(&Launcher::default(), &request);
     assert_eq!(ran.stdout, "x\n", "{}", ran.stderr);
-    let held = ran.report.unwrap().enforcement;
-    assert!(held.namespaces && held.protected_paths && !held.is_downgraded, "{held:?}");
+    let enforcement = ran.report.unwrap().enforcement;
+    assert!(
+        enforcement.has(Restrictions::NAMESPACES)
+            && enforcement.has(Restrictions::PROTECTED_PATHS)
+            && !enforcement.is_downgraded,
+        "{enforcement:?}"
+    );
 }
 
 #[test]
-fn the_lower_tiers_are_put_up_when_they_are_asked_for() {
+fn the_lower_levels_are_set_up_when_they_are_requested() {
     let project = tempfile::tempdir().unwrap();
-    for (tier, scoped) in [(SandboxLevel::Landlock, true), (SandboxLevel::LandlockUnscoped, false)] {
-        let launcher = Launcher::new(ForkServerSource::CurrentProgram, tier);
-        let held = run(&launcher, &launch_request(project.path(), "(setsid sleep 1000 &); exit 0"))
+    for (level, scoped) in [(SandboxLevel::Landlock, true), (SandboxLevel::LandlockUnscoped, false)] {
+        let launcher = Launcher::new(ForkServerSource::CurrentProgram, level);
+        let enforcement = run(&launcher, &launch_request(project.path(), "(setsid sleep 1000 &); exit 0"))
             .report
             .unwrap()
             .enforcement;
-        assert_eq!((held.namespaces, held.scoped_kill, held.tree_gone), (false, scoped, true), "{tier:?}");
+        assert_eq!(
+            (
+                enforcement.has(Restrictions::NAMESPACES),
+                enforcement.has(Restrictions::SCOPED_KILL),
+                enforcement.has(Restrictions::TREE_GONE)
+            ),
+            (false, scoped, true),
+            "{level:?}"
+        );
     }
 }
 
@@ -201,25 +225,25 @@ fn what_is_outside_stays_outside() {
 }
 
 #[test]
-fn nothing_of_the_tree_outlives_the_leader() {
+fn nothing_of_the_tree_outlives_the_child() {
     let ran = bash(
         "for i in 1 2 3; do setsid sleep 1000 & done; (setsid bash -c 'sleep 1000 & sleep 1000' &) ; exit 0",
     );
     let report = ran.report.unwrap();
     assert_eq!(report.end, LaunchOutcome::Exited { status: 0 });
-    assert!(report.usage.left_behind >= 3 && report.enforcement.tree_gone, "{report:?}");
+    assert!(report.usage.left_behind >= 3 && report.enforcement.has(Restrictions::TREE_GONE), "{report:?}");
     assert!(ran.took < Duration::from_secs(2), "{:?}", ran.took);
 }
 
 #[test]
 fn a_deadline_ends_a_tree_that_only_ever_forks() {
     let project = tempfile::tempdir().unwrap();
-    let mut order = launch_request(
+    let mut request = launch_request(
         project.path(),
         "f() { setsid bash -c 'trap \"\" TERM; eval \"$F\"; f' & }; export F=\"$(declare -f f)\"; for i in 1 2 3 4 5; do f; done; sleep 100",
     );
-    order.timeout_ms = 500;
-    let ran = run(&Launcher::default(), &order);
+    request.timeout_ms = 500;
+    let ran = run(&Launcher::default(), &request);
     assert!(ran.took < Duration::from_secs(4), "{:?} {:?}", ran.took, ran.report);
     assert_eq!(ran.report.unwrap().end, LaunchOutcome::Exited { status: libc::SIGKILL });
 }
@@ -227,25 +251,26 @@ fn a_deadline_ends_a_tree_that_only_ever_forks() {
 #[test]
 fn a_program_that_is_not_there_is_a_refusal_with_its_step() {
     let project = tempfile::tempdir().unwrap();
-    let order = LaunchRequest { program: "/usr/bin/not-there".into(), ..launch_request(project.path(), "") };
-    let report = run(&Launcher::default(), &order).report.unwrap();
+    let request =
+        LaunchRequest { program: "/usr/bin/not-there".into(), ..launch_request(project.path(), "") };
+    let report = run(&Launcher::default(), &request).report.unwrap();
     assert_eq!(report.end, LaunchOutcome::SetupFailed { step: "program".into(), errno: libc::ENOENT });
 }
 
 /// The processes that a fork server has forked.
 fn supervisors_of(launcher: &Launcher) -> Vec<i32> {
-    let helper = launcher.server_pid();
-    let children = std::fs::read_to_string(format!("/proc/{helper}/task/{helper}/children")).unwrap();
+    let server = launcher.server_pid();
+    let children = std::fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap();
     children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
 /// Waits until the supervisors of earlier requests are gone, and a standby waits with its child.
 fn standby_of(launcher: &Launcher) -> i32 {
     for _ in 0..1000 {
-        if let [spare] = supervisors_of(launcher)[..]
-            && child_of(spare).is_some()
+        if let [standby] = supervisors_of(launcher)[..]
+            && child_of(standby).is_some()
         {
-            return spare;
+            return standby;
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -257,24 +282,31 @@ fn is_there(pid: i32) -> bool {
 }
 
 #[test]
-fn who_is_asked_again_keeps_a_stub_ready_that_goes_with_the_helper() {
+fn a_second_request_leaves_a_standby_that_ends_with_its_fork_server() {
     let project = tempfile::tempdir().unwrap();
-    for tier in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
-        let launcher = Launcher::new(ForkServerSource::CurrentProgram, tier);
-        let mut order = launch_request(project.path(), "echo hi");
-        let mut says_hi = |shut_network| {
-            order.sandbox.block_network = shut_network;
-            let ran = run(&launcher, &order);
-            assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("hi\n", ""), "{tier:?}");
-            let held = ran.report.unwrap().enforcement;
-            assert_eq!((held.network_blocked, held.scoped_kill, held.tree_gone), (shut_network, true, true));
+    for level in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
+        let launcher = Launcher::new(ForkServerSource::CurrentProgram, level);
+        let mut request = launch_request(project.path(), "echo hi");
+        let mut says_hi = |block_network| {
+            request.sandbox.block_network = block_network;
+            let ran = run(&launcher, &request);
+            assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("hi\n", ""), "{level:?}");
+            let enforcement = ran.report.unwrap().enforcement;
+            assert_eq!(
+                (
+                    enforcement.has(Restrictions::NETWORK),
+                    enforcement.has(Restrictions::SCOPED_KILL),
+                    enforcement.has(Restrictions::TREE_GONE)
+                ),
+                (block_network, true, true)
+            );
         };
         says_hi(true);
         says_hi(true);
         let first = standby_of(&launcher);
         says_hi(true);
         let second = standby_of(&launcher);
-        assert_ne!(first, second, "it had the last order");
+        assert_ne!(first, second, "it had the last request");
         // It is prepared for a blocked network only.
         says_hi(false);
         assert!(!is_there(second));
@@ -288,21 +320,21 @@ fn who_is_asked_again_keeps_a_stub_ready_that_goes_with_the_helper() {
 }
 
 #[test]
-fn a_spare_goes_with_its_helper_however_that_ends() {
+fn a_standby_ends_with_its_fork_server_however_that_ends() {
     let project = tempfile::tempdir().unwrap();
     let launcher = Launcher::default();
     for _ in 0..2 {
         run(&launcher, &launch_request(project.path(), "true"));
     }
-    let spare = standby_of(&launcher);
+    let standby = standby_of(&launcher);
     launcher.signal_server(rustix::process::Signal::KILL);
     for _ in 0..1000 {
-        if !is_there(spare) {
+        if !is_there(standby) {
             return;
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    panic!("it waits for an order that cannot come");
+    panic!("it waits for an request that cannot come");
 }
 
 fn kill(pid: i32) {
@@ -311,51 +343,51 @@ fn kill(pid: i32) {
 }
 
 #[test]
-fn a_spare_that_has_not_seen_the_mounts_of_today_is_not_used() {
+fn a_standby_that_does_not_see_the_current_mounts_is_not_used() {
     const NAME: &str =
-        "runtimes::sandbox::linux::tests::a_spare_that_has_not_seen_the_mounts_of_today_is_not_used";
+        "runtimes::sandbox::linux::tests::a_standby_that_does_not_see_the_current_mounts_is_not_used";
     if !has_own_mounts(NAME) {
         return;
     }
     let project = tempfile::tempdir().unwrap();
     let launcher = Launcher::default();
-    let order = launch_request(project.path(), "cat file 2>/dev/null; echo there");
+    let request = launch_request(project.path(), "cat file 2>/dev/null; echo there");
     for _ in 0..2 {
-        let held = run(&launcher, &order).report.unwrap().enforcement;
-        assert!(held.namespaces, "{held:?}");
+        let enforcement = run(&launcher, &request).report.unwrap().enforcement;
+        assert!(enforcement.has(Restrictions::NAMESPACES), "{enforcement:?}");
     }
     standby_of(&launcher);
     let nothing = rustix::mount::MountFlags::empty();
     rustix::mount::mount(c"none", project.path(), c"tmpfs", nothing, None).unwrap();
     std::fs::write(project.path().join("file"), "new\n").unwrap();
-    assert_eq!(run(&launcher, &order).stdout, "new\nthere\n");
-    assert_eq!(run(&launcher, &order).stdout, "new\nthere\n");
+    assert_eq!(run(&launcher, &request).stdout, "new\nthere\n");
+    assert_eq!(run(&launcher, &request).stdout, "new\nthere\n");
 }
 
 /// Otherwise a disk unmounted while a standby waits would be in use for as long as the host lives.
 #[test]
-fn a_spare_keeps_nothing_mounted_that_is_not() {
-    const NAME: &str = "runtimes::sandbox::linux::tests::a_spare_keeps_nothing_mounted_that_is_not";
+fn a_standby_keeps_nothing_mounted_that_is_not() {
+    const NAME: &str = "runtimes::sandbox::linux::tests::a_standby_keeps_nothing_mounted_that_is_not";
     if !has_own_mounts(NAME) {
         return;
     }
     let project = tempfile::tempdir().unwrap();
-    let place = project.path().join("disk");
-    std::fs::create_dir(&place).unwrap();
+    let disk = project.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
     let nothing = rustix::mount::MountFlags::empty();
-    rustix::mount::mount(c"metier-disk", &place, c"tmpfs", nothing, None).unwrap();
+    rustix::mount::mount(c"metier-disk", &disk, c"tmpfs", nothing, None).unwrap();
     let launcher = Launcher::default();
     for _ in 0..2 {
         run(&launcher, &launch_request(project.path(), "true"));
     }
-    let spare = standby_of(&launcher);
+    let standby = standby_of(&launcher);
     // It has a child once it has done what does not depend on the request.
     let is_mounted = || {
-        let mounts = std::fs::read_to_string(format!("/proc/{spare}/mountinfo")).unwrap();
+        let mounts = std::fs::read_to_string(format!("/proc/{standby}/mountinfo")).unwrap();
         mounts.contains("metier-disk")
     };
     assert!(is_mounted());
-    rustix::mount::unmount(&place, rustix::mount::UnmountFlags::empty()).unwrap();
+    rustix::mount::unmount(&disk, rustix::mount::UnmountFlags::empty()).unwrap();
     assert!(!is_mounted());
 }
 
@@ -373,18 +405,18 @@ fn has_own_mounts(name: &str) -> bool {
         .env("METIER_OWN_MOUNTS", "1")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&again.stdout);
-    assert!(again.status.success() && said.contains("1 passed"), "{said}");
+    let output = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success() && output.contains("1 passed"), "{output}");
     false
 }
 
-fn child_of(spare: i32) -> Option<i32> {
-    let children = std::fs::read_to_string(format!("/proc/{spare}/task/{spare}/children"));
+fn child_of(standby: i32) -> Option<i32> {
+    let children = std::fs::read_to_string(format!("/proc/{standby}/task/{standby}/children"));
     children.ok()?.trim().parse().ok()
 }
 
 #[test]
-fn a_helper_serves_many_and_is_started_again_when_it_was_killed() {
+fn a_fork_server_serves_many_and_is_started_again_when_it_was_killed() {
     let project = tempfile::tempdir().unwrap();
     let launcher = Launcher::default();
     for _ in 0..20 {
@@ -395,21 +427,21 @@ fn a_helper_serves_many_and_is_started_again_when_it_was_killed() {
 }
 
 #[test]
-fn a_helper_that_somebody_has_stopped_is_replaced_and_does_nothing_late() {
+fn a_fork_server_that_was_stopped_is_replaced_and_does_nothing_late() {
     let project = tempfile::tempdir().unwrap();
     let launcher = Launcher::default();
-    let order = launch_request(project.path(), "echo hi; echo ran >> file");
-    assert_eq!(run(&launcher, &order).stdout, "hi\n");
+    let request = launch_request(project.path(), "echo hi; echo ran >> file");
+    assert_eq!(run(&launcher, &request).stdout, "hi\n");
     let first = launcher.server_pid();
     launcher.signal_server(rustix::process::Signal::STOP);
-    assert_eq!(run(&launcher, &order).stdout, "hi\n");
+    assert_eq!(run(&launcher, &request).stdout, "hi\n");
     assert!(!is_there(first));
     assert_eq!(std::fs::read_to_string(project.path().join("file")).unwrap(), "ran\nran\n");
 }
 
 /// The limits of a script do not affect its restrictions.
 #[test]
-fn a_script_that_is_given_next_to_nothing_has_every_wall_around_it() {
+fn a_script_with_hardly_any_resources_has_every_restriction() {
     let project = tempfile::tempdir().unwrap();
     for (memory, open_files, required) in [
         (Some(1 << 20), None, true),
@@ -417,15 +449,21 @@ fn a_script_that_is_given_next_to_nothing_has_every_wall_around_it() {
         (None, Some(4), true),
         (None, Some(4), false),
     ] {
-        let mut order = launch_request(project.path(), "cat /etc/shadow; echo ran");
-        order.args.extend((0..40).map(|_| "x".repeat(12_000).into()));
-        order.sandbox.required = required;
-        order.sandbox.limits = ResourceLimits { memory, open_files, ..ResourceLimits::default() };
-        let ran = run(&Launcher::default(), &order);
+        let mut request = launch_request(project.path(), "cat /etc/shadow; echo ran");
+        request.args.extend((0..40).map(|_| "x".repeat(12_000).into()));
+        request.sandbox.required = required;
+        request.sandbox.limits = ResourceLimits { memory, open_files, ..ResourceLimits::default() };
+        let ran = run(&Launcher::default(), &request);
         let report = ran.report.unwrap();
         assert!(matches!(report.end, LaunchOutcome::Exited { .. }), "{memory:?} {open_files:?} {report:?}");
-        let held = report.enforcement;
-        assert!(held.landlock_abi >= 3 && held.network_blocked && held.seccomp && held.tree_gone, "{held:?}");
+        let enforcement = report.enforcement;
+        assert!(
+            enforcement.landlock_abi >= 3
+                && enforcement.has(Restrictions::NETWORK)
+                && enforcement.has(Restrictions::SECCOMP)
+                && enforcement.has(Restrictions::TREE_GONE),
+            "{enforcement:?}"
+        );
         assert!(!ran.stdout.contains("root:"));
     }
 }
@@ -433,20 +471,23 @@ fn a_script_that_is_given_next_to_nothing_has_every_wall_around_it() {
 #[test]
 fn a_script_goes_before_its_host_when_memory_is_short() {
     let project = tempfile::tempdir().unwrap();
-    let mut order = launch_request(project.path(), "cat /proc/self/oom_score_adj");
-    order.sandbox.files.as_mut().unwrap().read.push("/proc".into());
-    assert_eq!(run(&Launcher::default(), &order).stdout, "500\n");
+    let mut request = launch_request(project.path(), "cat /proc/self/oom_score_adj");
+    request.sandbox.files.read.push("/proc".into());
+    assert_eq!(run(&Launcher::default(), &request).stdout, "500\n");
 }
 
 /// No sandbox level is lost because of what happens to the mounts while the sandbox is set up.
 #[test]
-fn no_start_is_lowered_for_what_its_own_processes_do() {
+fn no_start_is_downgraded_by_its_own_processes() {
     let project = tempfile::tempdir().unwrap();
-    let order = launch_request(project.path(), "echo hi");
+    let request = launch_request(project.path(), "echo hi");
     for round in 0..100 {
-        let ran = run(&Launcher::default(), &order);
+        let ran = run(&Launcher::default(), &request);
         let report = ran.report.unwrap();
-        assert!(report.enforcement.namespaces && ran.stdout == "hi\n", "{round}: {report:?}");
+        assert!(
+            report.enforcement.has(Restrictions::NAMESPACES) && ran.stdout == "hi\n",
+            "{round}: {report:?}"
+        );
     }
 }
 
@@ -457,12 +498,12 @@ fn what_a_script_closes_is_closed_while_it_still_runs() {
     let (stdin, _feed) = std::io::pipe().unwrap();
     let (mut stdout, out) = std::io::pipe().unwrap();
     let (_stderr, err) = std::io::pipe().unwrap();
-    let order = launch_request(project.path(), "echo hi; exec >&-; read never");
+    let request = launch_request(project.path(), "echo hi; exec >&-; read never");
     let LaunchHandle { control, report } =
-        launcher.start(&order, [stdin.into(), out.into(), err.into()], None).unwrap();
-    let mut said = String::new();
-    stdout.read_to_string(&mut said).unwrap();
-    assert_eq!(said, "hi\n");
+        launcher.start(&request, [stdin.into(), out.into(), err.into()], None).unwrap();
+    let mut output = String::new();
+    stdout.read_to_string(&mut output).unwrap();
+    assert_eq!(output, "hi\n");
     let mut end = [rustix::event::PollFd::new(&report, rustix::event::PollFlags::IN)];
     assert_eq!(
         rustix::event::poll(&mut end, Some(&rustix::event::Timespec::default())),
@@ -473,78 +514,86 @@ fn what_a_script_closes_is_closed_while_it_still_runs() {
 }
 
 #[test]
-fn a_spare_whose_leader_is_gone_takes_no_order() {
+fn a_standby_whose_child_is_gone_takes_no_request() {
     let project = tempfile::tempdir().unwrap();
-    for (tier, is_within) in [(SandboxLevel::Namespaces, true), (SandboxLevel::Landlock, false)] {
-        let launcher = Launcher::new(ForkServerSource::CurrentProgram, tier);
+    for (level, is_within) in [(SandboxLevel::Namespaces, true), (SandboxLevel::Landlock, false)] {
+        let launcher = Launcher::new(ForkServerSource::CurrentProgram, level);
         for _ in 0..2 {
             run(&launcher, &launch_request(project.path(), "true"));
         }
-        let spare = standby_of(&launcher);
-        let leader = child_of(spare).unwrap();
-        kill(leader);
-        while std::fs::read_to_string(format!("/proc/{leader}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+        let standby = standby_of(&launcher);
+        let child = child_of(standby).unwrap();
+        kill(child);
+        while std::fs::read_to_string(format!("/proc/{child}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
         {
             std::thread::sleep(Duration::from_millis(1));
         }
         let ran = run(&launcher, &launch_request(project.path(), "echo hi"));
         let report = ran.report.unwrap();
-        assert_eq!((ran.stdout.as_str(), report.enforcement.namespaces), ("hi\n", is_within), "{report:?}");
+        assert_eq!(
+            (ran.stdout.as_str(), report.enforcement.has(Restrictions::NAMESPACES)),
+            ("hi\n", is_within),
+            "{report:?}"
+        );
     }
 }
 
 #[test]
-fn rules_made_ahead_open_what_an_order_reads_today_and_nothing_else() {
-    let stage = tempfile::tempdir().unwrap();
-    let at = |name: &str| std::fs::canonicalize(stage.path()).unwrap().join(name);
+fn prepared_rules_open_what_a_request_reads_now_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| std::fs::canonicalize(folder.path()).unwrap().join(name);
     for folder in ["project", "tools"] {
         std::fs::create_dir(at(folder)).unwrap();
     }
-    for tier in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
+    for level in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
         for (name, text) in [("tools/one", "one"), ("tools/two", "two"), ("tools/new", "new")] {
             std::fs::write(at(name), format!("{text}\n")).unwrap();
         }
         std::fs::remove_file(at("tools/old")).ok();
-        let launcher = Launcher::new(ForkServerSource::CurrentProgram, tier);
-        let said = |read: &[&str]| {
+        let launcher = Launcher::new(ForkServerSource::CurrentProgram, level);
+        let output = |read: &[&str]| {
             let script = "cd ../tools; for name in one two old; do cat $name 2>/dev/null; done; true";
-            let mut order = launch_request(&at("project"), script);
-            order.sandbox.files.as_mut().unwrap().read.extend(read.iter().map(|name| at(name).into()));
-            run(&launcher, &order).stdout
+            let mut request = launch_request(&at("project"), script);
+            request.sandbox.files.read.extend(read.iter().map(|name| at(name).into()));
+            run(&launcher, &request).stdout
         };
-        assert_eq!(said(&["tools/one"]), "one\n");
-        assert_eq!(said(&["tools/one"]), "one\n");
+        assert_eq!(output(&["tools/one"]), "one\n");
+        assert_eq!(output(&["tools/one"]), "one\n");
         standby_of(&launcher);
-        assert_eq!(said(&["tools/two"]), "two\n", "another order");
+        assert_eq!(output(&["tools/two"]), "two\n", "another request");
         standby_of(&launcher);
-        assert_eq!(said(&[]), "", "less than before");
+        assert_eq!(output(&[]), "", "less than before");
         standby_of(&launcher);
-        assert_eq!(said(&["tools/two", "tools/one"]), "one\ntwo\n", "more than before");
-        assert_eq!(said(&["tools/one"]), "one\n");
+        assert_eq!(output(&["tools/two", "tools/one"]), "one\ntwo\n", "more than before");
+        assert_eq!(output(&["tools/one"]), "one\n");
         standby_of(&launcher);
         // The folder there was moved, and another one put in its place.
         std::fs::rename(at("tools/one"), at("tools/old")).unwrap();
         std::fs::rename(at("tools/new"), at("tools/one")).unwrap();
-        assert_eq!(said(&["tools/one"]), "new\n");
+        assert_eq!(output(&["tools/one"]), "new\n");
         standby_of(&launcher);
         std::fs::remove_file(at("tools/one")).unwrap();
-        assert_eq!(said(&["tools/one"]), "", "it is gone");
+        assert_eq!(output(&["tools/one"]), "", "it is gone");
         standby_of(&launcher);
         std::fs::write(at("tools/one"), "again\n").unwrap();
-        assert_eq!(said(&["tools/one"]), "again\n");
+        assert_eq!(output(&["tools/one"]), "again\n");
     }
 }
 
 #[test]
-fn only_scripts_that_are_given_the_network_are_in_that_of_the_machine() {
+fn only_scripts_with_the_network_are_in_the_network_namespace_of_the_machine() {
     let project = tempfile::tempdir().unwrap();
     let machine = std::fs::read_link("/proc/self/ns/net").unwrap().into_os_string().into_string().unwrap();
     let launcher = Launcher::default();
-    let mut order = launch_request(project.path(), "readlink /proc/self/ns/net");
-    for shut_network in [true, true, false, false, true, false, true] {
-        order.sandbox.block_network = shut_network;
-        let ran = run(&launcher, &order);
-        let held = ran.report.unwrap().enforcement;
-        assert_eq!(ran.stdout.trim() != machine, shut_network && held.namespaces, "{held:?}");
+    let mut request = launch_request(project.path(), "readlink /proc/self/ns/net");
+    for block_network in [true, true, false, false, true, false, true] {
+        request.sandbox.block_network = block_network;
+        let ran = run(&launcher, &request);
+        let enforcement = ran.report.unwrap().enforcement;
+        assert_eq!(
+            ran.stdout.trim() != machine,
+            block_network && enforcement.has(Restrictions::NAMESPACES),
+            "{enforcement:?}"
+        );
     }
 }

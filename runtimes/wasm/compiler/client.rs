@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::{self, ErrorKind as Io, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -12,9 +11,10 @@ use std::process::ExitStatus;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 
-use super::CompileError;
+use super::compile_error::CompileError;
 use crate::error::{ErrorKind, SkillError};
 use crate::executor::Script;
+use crate::host::FileId;
 use crate::policy::CancelToken;
 use crate::runtimes::RuntimeServices;
 use crate::runtimes::sandbox::{
@@ -82,10 +82,9 @@ fn launch_request(program: &Path, launcher: &Launcher) -> io::Result<LaunchReque
         ],
         folder: "/".into(),
         sandbox: SandboxPolicy {
-            files: Some(FileRules { read, own: vec![program], ..FileRules::default() }),
+            files: FileRules { read, own: vec![program], ..FileRules::default() },
             block_network: true,
             allow_flock: false,
-            filter_syscalls: true,
             // Whatever sandbox the run requires for its own processes, this one always requires it.
             required: true,
             limits: ResourceLimits {
@@ -109,7 +108,7 @@ fn pin_program(program: &Path, launcher: &Launcher) -> io::Result<PinnedPath> {
     // The symlink leads to the running program even if its file was replaced.
     let about = if launcher.uses_current_program() { Path::new("/proc/self/exe") } else { &path }.metadata();
     let about = about.map_err(named)?;
-    Ok(PinnedPath { path: path.into(), file_id: Some((about.dev(), about.ino())) })
+    Ok(PinnedPath { path: path.into(), file_id: Some(FileId::from_metadata(&about)) })
 }
 
 /// The result of a compiler process that has ended.

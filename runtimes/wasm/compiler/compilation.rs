@@ -2,11 +2,13 @@
 
 use super::super::engine::{invalid_module, on_demand_engine};
 use super::super::module::CheckedModule;
-use super::CompiledModule;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
 use crate::runtimes::wasm::metadata::ModuleMetadata;
 use crate::runtimes::wasm::{instrument, wat};
+
+/// The metadata of a module, and its machine code from `Engine::precompile_module`.
+pub(in super::super) type CompiledModule = (ModuleMetadata, Vec<u8>);
 
 /// Compiles a module.
 pub(super) fn compile(script: &Script, counts: bool) -> Result<CompiledModule> {

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::CompiledModule;
+use super::compilation::CompiledModule;
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::executor::Script;
 use crate::runtimes::wasm::cache_entry::compiler_fingerprint;

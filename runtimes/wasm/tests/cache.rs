@@ -3,6 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use sha2::Digest;
 use tempfile::TempDir;
 
 use super::super::cache::ModuleCache;
-use super::super::engine::LinkedPlugin;
+use super::super::linked_plugin::LinkedPlugin;
 use super::{module, shared, source};
 use crate::error::ErrorKind;
 use crate::executor::Script;
@@ -53,7 +54,7 @@ impl CacheFixture {
             CompiledPlugin::load_or_compile(script, false, Some(&self.cache), &shared(), &CancelToken::new())
                 .unwrap();
         let machine = LinkedPlugin::new(compiled, &script.path, false).unwrap();
-        machine.run(&Value::Null, &SkillContext::builder("test").build()).unwrap()
+        machine.run(&Value::Null, &SkillContext::builder("test").build(), &Arc::default()).unwrap()
     }
 
     fn entry_file(&self, script: &Script) -> PathBuf {
@@ -356,7 +357,7 @@ fn what_comes_from_the_disk_holds_the_same_limits() {
         let machine = LinkedPlugin::new(compiled, &script.path, true).unwrap();
         let run = |limits: Limits| {
             let context = SkillContext::builder("test").limits(limits).build();
-            machine.run(&Value::Null, &context).unwrap_err().kind()
+            machine.run(&Value::Null, &context, &Arc::default()).unwrap_err().kind()
         };
         assert_eq!(run(Limits::default().memory(1 << 20).operations(1 << 40)), ErrorKind::Memory);
         assert_eq!(run(Limits::default().operations(100)), ErrorKind::Operations);

@@ -54,7 +54,7 @@ fn it_has_no_folders_no_environment_no_output_and_no_sleep() {
     let body = "(i32.store (i32.const 16) (i32.const 1))
         (i64.store (i32.const 24) (i64.const 3600000000000))
         (if (i32.ne (call $poll (i32.const 0) (i32.const 100) (i32.const 1) (i32.const 200)) (i32.const 58)) (then unreachable))
-        (if (i32.ne (call $fd_write (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 300)) (i32.const 8)) (then unreachable))
+        (if (i32.ne (call $fd_write (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 300)) (i32.const 0)) (then unreachable))
         (if (i32.ne (call $prestat (i32.const 3) (i32.const 400)) (i32.const 8)) (then unreachable))
         (if (i32.ne (call $environ (i32.const 500) (i32.const 504)) (i32.const 0)) (then unreachable))
         (if (i32.load (i32.const 500)) (then unreachable))

@@ -4,12 +4,11 @@ use metier::host::{HostFunction, Param, functions};
 
 use super::types;
 
-/// What luau-lsp reads with `--definitions=metier.d.luau`.
+/// The file that luau-lsp reads with `--definitions=metier.d.luau`.
 pub(super) fn luau() -> String {
     let mut lines = vec![
-        "-- What a Lua skill of metier sees beside Luau itself. Written by `metier api --stub lua`."
-            .to_owned(),
-        "-- `ctx.f(x)` and `ctx:f(x)` mean the same; these definitions know the first.".to_owned(),
+        "-- The global names that metier adds to Luau. Written by `metier api --definitions lua`.".to_owned(),
+        "-- `ctx.f(x)` and `ctx:f(x)` are the same call; these definitions have the first form.".to_owned(),
         String::new(),
         "declare input: any".to_owned(),
         "declare null: any".to_owned(),
@@ -34,10 +33,10 @@ pub(super) fn luau() -> String {
     lines.join("\n")
 }
 
-/// What Rhai's language server reads beside a script.
+/// The file that Rhai's language server reads beside a script.
 pub(super) fn rhai() -> String {
     let mut blocks = vec![
-        "// What a Rhai skill of metier sees beside Rhai itself. Written by `metier api --stub rhai`.\nmodule static;"
+        "// The global names that metier adds to Rhai. Written by `metier api --definitions rhai`.\nmodule static;"
             .to_owned(),
         "let input: ?;".to_owned(),
         "const ctx: ctx;".to_owned(),
@@ -45,11 +44,11 @@ pub(super) fn rhai() -> String {
     for function in functions() {
         let doc: Vec<String> = documentation(function).map(|line| format!("/// {line}\n")).collect();
         for name in names(function) {
-            // Another name says no more than its overloads.
+            // Only the function's own name has the documentation.
             let doc = if name == function.name {
                 doc.concat()
             } else {
-                format!("/// {}, by another name.\n", function.name)
+                format!("/// Another name of `{}`.\n", function.name)
             };
             blocks.extend(overloads(function).map(|params| {
                 let typed =
@@ -72,9 +71,9 @@ fn documentation(function: &HostFunction) -> impl Iterator<Item = String> {
     std::iter::once(function.doc.to_owned()).chain(params)
 }
 
-/// Rhai picks by the number of arguments: one overload for each number that will do.
+/// Rhai chooses a function by the number of arguments, so each number that is allowed is one overload.
 fn overloads(function: &HostFunction) -> impl Iterator<Item = &'static [Param]> {
     let params = function.params;
-    let least = params.iter().rposition(|param| param.required).map_or(0, |last| last + 1);
-    (least..=params.len()).map(move |count| &params[..count])
+    let min = params.iter().rposition(|param| param.required).map_or(0, |last| last + 1);
+    (min..=params.len()).map(move |count| &params[..count])
 }

@@ -1,4 +1,4 @@
-//! `metier api`: the functions a script may call on `ctx`, from the one table of them.
+//! `metier api`: the functions that a script may call on `ctx`.
 
 mod definitions;
 mod reference_page;
@@ -14,10 +14,10 @@ use super::session::Session;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Write definitions for an editor: `metier.d.luau` or `metier.d.rhai`
+    /// Print type definitions for an editor, to save as metier.d.luau or metier.d.rhai
     #[arg(long, value_name = "LANGUAGE", conflicts_with_all = ["json", "markdown"])]
-    stub: Option<Language>,
-    /// Write the reference page, in Markdown
+    definitions: Option<Language>,
+    /// Print the reference page in Markdown
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
 }
@@ -36,10 +36,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         return Ok(0);
     }
     output::print(
-        match args.stub {
+        match args.definitions {
             Some(Language::Lua) => definitions::luau(),
             Some(Language::Rhai) => definitions::rhai(),
-            None if args.markdown => self::reference_page::markdown(),
+            None if args.markdown => reference_page::markdown(),
             None => listing(),
         }
         .trim_end(),

@@ -64,8 +64,8 @@ fn section(function: &HostFunction) -> String {
 }
 
 /// The keys of a record are listed below it.
-fn type_label(kind: &ValueType) -> String {
-    match kind {
+fn type_label(value_type: &ValueType) -> String {
+    match value_type {
         ValueType::Record(_) => "object".into(),
         other => types::json(other),
     }

@@ -1,10 +1,10 @@
-//! What values look like, in the words of each language.
+//! The types of values as each language writes them.
 
 use metier::host::{Param, ValueType};
 
 /// The type as Luau writes it.
-pub(super) fn luau(kind: &ValueType) -> String {
-    match kind {
+pub(super) fn luau(value_type: &ValueType) -> String {
+    match value_type {
         ValueType::Null => "nil".into(),
         ValueType::Text | ValueType::Path => "string".into(),
         ValueType::Count | ValueType::Number => "number".into(),
@@ -26,8 +26,8 @@ pub(super) fn luau_param(param: &Param) -> String {
 }
 
 /// The type as Rhai's definition files name it.
-pub(super) fn rhai(kind: &ValueType) -> &'static str {
-    match kind {
+pub(super) fn rhai(value_type: &ValueType) -> &'static str {
+    match value_type {
         ValueType::Null => "()",
         ValueType::Text | ValueType::Path => "String",
         ValueType::Count => "int",
@@ -39,9 +39,9 @@ pub(super) fn rhai(kind: &ValueType) -> &'static str {
     }
 }
 
-/// The type as JSON has it, for people.
-pub(super) fn json(kind: &ValueType) -> String {
-    match kind {
+/// The type as JSON, in words for people.
+pub(super) fn json(value_type: &ValueType) -> String {
+    match value_type {
         ValueType::Null => "null".into(),
         ValueType::Text => "text".into(),
         ValueType::Path => "path".into(),

@@ -1,4 +1,4 @@
-//! A new skill's folder, there as a whole or not at all, and always inside the project.
+//! Creates the folder of a new skill: as a whole or not at all, and always inside the project.
 
 use std::io;
 use std::path::Path;
@@ -8,9 +8,9 @@ use cap_std::fs::Dir;
 
 use crate::cli::templates::TemplateFile;
 
-/// Makes the folder `name` with these files in `parent`, a path below `base`, which is made if need be.
+/// Creates the folder `name` with these files in `parent`, a path below `base`, which is created if it does not exist.
 ///
-/// Links that lead out of `base` are refused, and so is a `name` that is taken.
+/// Links that lead out of `base` are refused, and so is a `name` that exists.
 pub fn create(base: &Path, parent: &str, name: &str, files: &[TemplateFile]) -> io::Result<()> {
     let base = Dir::open_ambient_dir(base, ambient_authority())?;
     base.create_dir_all(parent)?;
@@ -20,12 +20,12 @@ pub fn create(base: &Path, parent: &str, name: &str, files: &[TemplateFile]) -> 
     }
     let draft = format!(".new-{}", std::process::id());
     parent.create_dir(&draft)?;
-    let made = write_files(&parent, &draft, files).and_then(|()| parent.rename(&draft, &parent, name));
-    if made.is_err() {
-        // The first failure is the one to tell.
+    let created = write_files(&parent, &draft, files).and_then(|()| parent.rename(&draft, &parent, name));
+    if created.is_err() {
+        // The first failure is the one to report.
         let _ = parent.remove_dir_all(&draft);
     }
-    made
+    created
 }
 
 fn write_files(parent: &Dir, draft: &str, files: &[TemplateFile]) -> io::Result<()> {
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_leaves_nothing_behind() {
+    fn a_failure_leaves_nothing_behind() {
         let base = tempfile::tempdir().unwrap();
         let files = [file("a"), file("a/b")];
         assert!(create(base.path(), "skills", "x", &files).is_err());
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_left_alone() {
+    fn an_existing_folder_is_not_changed() {
         let base = tempfile::tempdir().unwrap();
         create(base.path(), ".", "x", &[file("a")]).unwrap();
         let again = create(base.path(), ".", "x", &[file("b")]).unwrap_err();

@@ -1,4 +1,4 @@
-//! The steps of a plan as they run: a live list on a terminal, a line for each that ended elsewhere.
+//! The steps of a plan as they run: a live list on a terminal; elsewhere a line for each step that has ended.
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -12,7 +12,7 @@ use metier::host::{StepEvent, StepStatus};
 use crate::cli::output;
 use crate::cli::terminal::shorten_line;
 
-/// Steps under way, each with its line.
+/// The running steps, each with its line.
 pub struct StepDisplay {
     screen: MultiProgress,
     running: Mutex<HashMap<usize, ProgressBar>>,
@@ -42,7 +42,7 @@ impl StepDisplay {
         }
     }
 
-    /// Takes what still runs off the screen.
+    /// Removes the running steps from the screen.
     pub fn clear(&self) {
         self.running().drain().for_each(|(_, line)| line.finish_and_clear());
     }

@@ -5,10 +5,10 @@ use metier::skill::Schema;
 
 use crate::cli::terminal::escape_line;
 
-/// Letters a column of names or types may take before what follows moves along.
+/// Maximum width of the columns of names and types; a longer one moves the rest of its line.
 const MAX_COLUMN_WIDTH: usize = 28;
 
-/// `word-count(path?: string) -> {total: object}`; nothing where no contract says.
+/// `word-count(path?: string) -> {total: object}`; nothing without a contract.
 pub fn function_signature(skill: &Skill) -> Option<String> {
     let contract = skill.contract()?;
     let (inputs, outputs) = (contract.inputs.as_ref(), contract.outputs.as_ref());
@@ -42,9 +42,13 @@ fn table(title: &str, rows: &[[String; 3]]) -> String {
             .unwrap_or(0)
     };
     let (names, types) = (width(0), width(1));
-    let line = |[name, kind, said]: &[String; 3]| {
-        let line =
-            format!("  {:names$}  {:types$}  {}", escape_line(name), escape_line(kind), escape_line(said));
+    let line = |[name, type_name, description]: &[String; 3]| {
+        let line = format!(
+            "  {:names$}  {:types$}  {}",
+            escape_line(name),
+            escape_line(type_name),
+            escape_line(description)
+        );
         format!("{}\n", line.trim_end())
     };
     format!("\n{title}\n{}", rows.iter().map(line).collect::<String>())

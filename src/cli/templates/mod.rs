@@ -1,118 +1,171 @@
-//! The skills `metier new` starts from: a folder beside this file and a row here for each.
+//! The skills that `metier new` starts from: a script for each language, and a form that scripts share.
 
 use metier::executor::SkillRuntime;
 use metier::skill::contract::CONTRACT_FILES;
 
 /// A skill to start from.
 pub struct Template {
-    /// The runtime it is for.
+    /// What `--runtime` calls it; the first name is the usual one.
+    pub names: &'static [&'static str],
+    /// The runtime that runs its script.
     pub runtime: SkillRuntime,
-    /// What its script is called when nobody says.
+    /// The name of its script if the caller gives none.
     pub script_name: &'static str,
-    /// The ending of its script; tells templates of one runtime apart.
-    pub extension: &'static str,
-    /// What it does, as a description.
-    pub description: &'static str,
+    /// The extensions that its script may have.
+    pub extensions: &'static [&'static str],
+    /// The oldest major and minor version of the interpreter that runs it, where not every version does.
+    pub min_version: Option<(u32, u32)>,
+    script: &'static str,
+    form: &'static Form,
+}
+
+/// What goes into a skill and what comes out of it.
+struct Form {
     /// What to write after `metier run NAME` to see it run.
-    pub example: &'static str,
+    example: &'static str,
     skill_md: &'static str,
     contract: Option<&'static str>,
-    script: &'static str,
     case: &'static str,
 }
 
-const LIST_DESCRIPTION: &str =
-    "Lists the files of the project that match a pattern. Use when asked which files of some kind there are.";
-const COUNT_DESCRIPTION: &str = "Counts the files of the project that match a pattern. Use when asked how many files of some kind there are.";
+/// An object with a pattern goes in, and one with paths comes out.
+static LIST: Form = Form {
+    example: r#"--input '{"pattern": "*"}'"#,
+    skill_md: include_str!("list/SKILL.md"),
+    contract: None,
+    case: include_str!("list/case.json"),
+};
 
-/// The templates; the first of a runtime is its default.
-pub static TEMPLATES: [Template; 6] = [
+/// A pattern goes in as an argument, for languages that do not read JSON; a list of paths comes out.
+static ARGUMENTS: Form = Form {
+    example: "-- '*'",
+    skill_md: include_str!("arguments/SKILL.md"),
+    contract: None,
+    case: include_str!("arguments/case.json"),
+};
+
+static WASM: Form = Form {
+    example: r#"--input '"*"'"#,
+    skill_md: include_str!("wasm/SKILL.md"),
+    contract: None,
+    case: include_str!("wasm/case.json"),
+};
+
+static SEQUENCE: Form = Form {
+    example: r#"--input '{"pattern": "*"}'"#,
+    skill_md: include_str!("sequence/SKILL.md"),
+    contract: Some(include_str!("sequence/skill.yaml")),
+    case: include_str!("sequence/case.json"),
+};
+
+/// What every template does.
+const DESCRIPTION: &str =
+    "Lists the files of the project that match a pattern. Use when asked which files of some kind there are.";
+
+/// The templates. The first is the default; the first with an extension is the one that a script's name chooses.
+pub static TEMPLATES: [Template; 16] = [
+    template(
+        SkillRuntime::Lua,
+        &["lua"],
+        "main.lua",
+        &["lua", "luau"],
+        include_str!("scripts/lua.lua"),
+        &LIST,
+    ),
+    template(SkillRuntime::Rhai, &["rhai"], "main.rhai", &["rhai"], include_str!("scripts/rhai.rhai"), &LIST),
+    template(SkillRuntime::Wasm, &["wasm"], "main.wat", &["wat"], include_str!("scripts/wasm.wat"), &WASM),
+    template(
+        SkillRuntime::ToolSequence,
+        &["tool-sequence"],
+        "sequence.json",
+        &["json"],
+        include_str!("scripts/sequence.json"),
+        &SEQUENCE,
+    ),
+    external(&["python", "python3"], "main.py", &["py"], include_str!("scripts/python.py"), &LIST),
+    external(&["bash", "shell"], "main.sh", &["sh", "bash"], include_str!("scripts/bash.sh"), &ARGUMENTS),
+    external(&["sh"], "main.sh", &["sh"], include_str!("scripts/sh.sh"), &ARGUMENTS),
+    external(
+        &["node", "javascript", "js"],
+        "main.js",
+        &["js", "mjs", "cjs"],
+        include_str!("scripts/node.js"),
+        &LIST,
+    ),
+    // Node runs TypeScript without a compiler from this version on.
     Template {
-        runtime: SkillRuntime::Lua,
-        script_name: "main.lua",
-        extension: "lua",
-        description: LIST_DESCRIPTION,
-        example: r#"--input '{"pattern": "*"}'"#,
-        skill_md: include_str!("lua/SKILL.md"),
-        contract: None,
-        script: include_str!("lua/scripts/main.lua"),
-        case: include_str!("lua/cases/basic.json"),
+        min_version: Some((22, 18)),
+        ..external(
+            &["typescript", "ts"],
+            "main.ts",
+            &["ts", "mts", "cts"],
+            include_str!("scripts/typescript.ts"),
+            &LIST,
+        )
     },
-    Template {
-        runtime: SkillRuntime::Rhai,
-        script_name: "main.rhai",
-        extension: "rhai",
-        description: LIST_DESCRIPTION,
-        example: r#"--input '{"pattern": "*"}'"#,
-        skill_md: include_str!("rhai/SKILL.md"),
-        contract: None,
-        script: include_str!("rhai/scripts/main.rhai"),
-        case: include_str!("rhai/cases/basic.json"),
-    },
-    Template {
-        runtime: SkillRuntime::Wasm,
-        script_name: "main.wat",
-        extension: "wat",
-        description: LIST_DESCRIPTION,
-        example: r#"--input '"*"'"#,
-        skill_md: include_str!("wasm/SKILL.md"),
-        contract: None,
-        script: include_str!("wasm/scripts/main.wat"),
-        case: include_str!("wasm/cases/basic.json"),
-    },
-    Template {
-        runtime: SkillRuntime::ToolSequence,
-        script_name: "sequence.json",
-        extension: "json",
-        description: LIST_DESCRIPTION,
-        example: r#"--input '{"pattern": "*"}'"#,
-        skill_md: include_str!("sequence/SKILL.md"),
-        contract: Some(include_str!("sequence/skill.yaml")),
-        script: include_str!("sequence/scripts/sequence.json"),
-        case: include_str!("sequence/cases/basic.json"),
-    },
-    Template {
-        runtime: SkillRuntime::External,
-        script_name: "main.py",
-        extension: "py",
-        description: LIST_DESCRIPTION,
-        example: r#"--input '{"pattern": "*"}'"#,
-        skill_md: include_str!("python/SKILL.md"),
-        contract: None,
-        script: include_str!("python/scripts/main.py"),
-        case: include_str!("python/cases/basic.json"),
-    },
-    Template {
-        runtime: SkillRuntime::External,
-        script_name: "main.sh",
-        extension: "sh",
-        description: COUNT_DESCRIPTION,
-        example: "-- '*'",
-        skill_md: include_str!("shell/SKILL.md"),
-        contract: None,
-        script: include_str!("shell/scripts/main.sh"),
-        case: include_str!("shell/cases/basic.json"),
-    },
+    external(&["deno"], "main.ts", &["ts"], include_str!("scripts/deno.ts"), &LIST),
+    external(&["perl"], "main.pl", &["pl"], include_str!("scripts/perl.pl"), &LIST),
+    external(&["ruby"], "main.rb", &["rb"], include_str!("scripts/ruby.rb"), &LIST),
+    external(&["php"], "main.php", &["php"], include_str!("scripts/php.php"), &LIST),
+    external(&["zsh"], "main.zsh", &["zsh"], include_str!("scripts/zsh.zsh"), &ARGUMENTS),
+    external(&["ksh"], "main.ksh", &["ksh"], include_str!("scripts/ksh.ksh"), &ARGUMENTS),
+    external(&["fish"], "main.fish", &["fish"], include_str!("scripts/fish.fish"), &ARGUMENTS),
 ];
+
+const fn external(
+    names: &'static [&'static str],
+    script_name: &'static str,
+    extensions: &'static [&'static str],
+    script: &'static str,
+    form: &'static Form,
+) -> Template {
+    template(SkillRuntime::External, names, script_name, extensions, script, form)
+}
+
+const fn template(
+    runtime: SkillRuntime,
+    names: &'static [&'static str],
+    script_name: &'static str,
+    extensions: &'static [&'static str],
+    script: &'static str,
+    form: &'static Form,
+) -> Template {
+    Template { names, runtime, script_name, extensions, min_version: None, script, form }
+}
 
 /// A file to write: its path in the skill's folder, its text. The SKILL.md comes first.
 pub type TemplateFile = (String, String);
 
 impl Template {
-    /// The files of a skill of this name.
-    pub fn files(&self, name: &str, description: &str, script: &str) -> Vec<TemplateFile> {
-        let (quoted, description) = (yaml_scalar(name), yaml_scalar(description));
-        let values =
-            [("name", quoted.as_str()), ("description", &description), ("title", name), ("script", script)];
-        let skill = ("SKILL.md".to_owned(), fill_placeholders(self.skill_md, &values));
-        let contract = self.contract.map(|text| (CONTRACT_FILES[0].to_owned(), text.to_owned()));
+    /// The name that `--runtime` usually calls it by.
+    pub fn name(&self) -> &'static str {
+        self.names[0]
+    }
+
+    /// What to write after `metier run NAME` to see it run.
+    pub fn example(&self) -> &'static str {
+        self.form.example
+    }
+
+    /// The files of a skill with this name, this script and this description, or the description of all templates.
+    pub fn files(&self, name: &str, description: Option<&str>, script: &str) -> Vec<TemplateFile> {
+        let quoted_name = yaml_scalar(name);
+        let values = [
+            ("name", quoted_name.as_str()),
+            ("description", &yaml_scalar(description.unwrap_or(DESCRIPTION))),
+            ("title", name),
+            ("runtime", self.runtime.name()),
+            ("script", script),
+        ];
+        let skill = ("SKILL.md".to_owned(), fill_placeholders(self.form.skill_md, &values));
+        let contract = self.form.contract.map(|text| (CONTRACT_FILES[0].to_owned(), text.to_owned()));
         let script = (format!("scripts/{script}"), self.script.to_owned());
-        let case = ("cases/basic.json".to_owned(), self.case.to_owned());
+        let case = ("cases/basic.json".to_owned(), self.form.case.to_owned());
         [skill].into_iter().chain(contract).chain([script, case]).collect()
     }
 }
 
-/// The text with `{{key}}` replaced by its value, in one pass, so values are not searched.
+/// The text with `{{key}}` replaced by its value, in one pass, so that a value that holds `{{key}}` stays as it is.
 fn fill_placeholders(template: &str, values: &[(&str, &str)]) -> String {
     let mut parts = template.split("{{");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -139,11 +192,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_template_fills_all_its_places() {
+    fn every_template_fills_all_its_placeholders() {
         for template in &TEMPLATES {
-            for (path, text) in template.files("my-skill", "does: {{script}} things", "main.x") {
-                assert!(!text.contains("{{n") && !path.contains('{'), "{path}: {text}");
+            for (path, text) in template.files("my-skill", Some("does: {{script}} things"), "main.x") {
+                let is_filled = ["{{n", "{{r", "{{t", "{{d"].iter().all(|start| !text.contains(start));
+                assert!(is_filled && !path.contains('{'), "{path}: {text}");
             }
+        }
+    }
+
+    #[test]
+    fn each_name_stands_for_one_template_and_each_script_has_an_extension_of_it() {
+        let mut names: Vec<&str> = TEMPLATES.iter().flat_map(|template| template.names).copied().collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        for template in &TEMPLATES {
+            let (_, extension) = template.script_name.rsplit_once('.').unwrap();
+            assert!(template.extensions.contains(&extension), "{}", template.name());
         }
     }
 
@@ -158,7 +223,7 @@ mod tests {
     #[test]
     fn each_case_is_json_of_the_form_that_runs() {
         for template in &TEMPLATES {
-            let case: serde_json::Value = serde_json::from_str(template.case).unwrap();
+            let case: serde_json::Value = serde_json::from_str(template.form.case).unwrap();
             for key in ["input", "args", "files", "allow", "expect"] {
                 assert!(case.get(key).is_some(), "{key}");
             }

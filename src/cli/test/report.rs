@@ -1,4 +1,4 @@
-//! A verdict for a person: a line, and below it what came out otherwise.
+//! The result of a case for a person: a line, and below it the differences from what was expected.
 
 use std::fmt::Write;
 
@@ -10,22 +10,20 @@ use similar::TextDiff;
 use crate::cli::output;
 use crate::cli::terminal::{escape_line, escape_text};
 
-/// Lines of one difference that are shown.
+/// Maximum number of lines of one difference.
 const MAX_DIFF_LINES: usize = 60;
 
-pub(super) fn print_result(verdict: &CaseResult) -> Result<()> {
-    let title = escape_line(&format!("{} {}", verdict.skill, verdict.case));
-    match &verdict.status {
-        CaseStatus::Passed => {
-            output::print(&format!("ok       {title}  {} ms", verdict.duration.as_millis()))
-        }
+pub(super) fn print_result(result: &CaseResult) -> Result<()> {
+    let title = escape_line(&format!("{} {}", result.skill, result.case));
+    match &result.status {
+        CaseStatus::Passed => output::print(&format!("ok       {title}  {} ms", result.duration.as_millis())),
         CaseStatus::NotRun(reason) => output::print(&format!("not run  {title}: {}", escape_line(reason))),
         CaseStatus::Failed(differences) => {
             output::print(&format!("FAILED   {title}"))?;
             for difference in differences {
                 output::print(&difference_text(difference))?;
             }
-            for line in verdict.outcome.iter().flat_map(|outcome| &outcome.log) {
+            for line in result.outcome.iter().flat_map(|outcome| &outcome.log) {
                 output::print(&format!("    log: {}", escape_line(&line.message)))?;
             }
             Ok(())
@@ -35,14 +33,19 @@ pub(super) fn print_result(verdict: &CaseResult) -> Result<()> {
 
 /// Texts of several lines side by side, everything else as JSON.
 fn difference_text(difference: &Difference) -> String {
-    let place = escape_line(&difference.place);
-    if let (Some(Value::String(expected)), Some(Value::String(got))) = (&difference.expected, &difference.got)
+    let location = escape_line(&difference.path);
+    if let (Some(Value::String(expected)), Some(Value::String(got))) =
+        (&difference.expected, &difference.actual)
         && (expected.contains('\n') || got.contains('\n'))
     {
-        return format!("  {place}:\n{}", text_diff(expected, got));
+        return format!("  {location}:\n{}", text_diff(expected, got));
     }
     let side = |value: &Option<Value>| value.as_ref().map_or("nothing".to_owned(), shorten_value);
-    format!("  {place}\n    expected {}\n    got      {}", side(&difference.expected), side(&difference.got))
+    format!(
+        "  {location}\n    expected {}\n    got      {}",
+        side(&difference.expected),
+        side(&difference.actual)
+    )
 }
 
 fn shorten_value(value: &Value) -> String {

@@ -1,4 +1,4 @@
-//! The contract beside a SKILL.md, checked whole: schemas compiled, defaults and examples held against them, steps read.
+//! Checks the contract beside a SKILL.md: its schemas, its defaults and examples, its entrypoints and its steps.
 
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::skill_file;
 use crate::cli::validate::lints;
 use crate::cli::validate::project_skills::{PlanContext, ProjectSkills};
+use crate::cli::validate::runtime_location::runtime_location;
 use crate::cli::validate::unused_steps::unused_steps;
 
 /// The answer for one contract, as it is in JSON.
@@ -21,24 +22,24 @@ pub struct ContractValidation {
     pub file: String,
     /// What is wrong or worth knowing.
     pub diagnostics: Vec<Diagnostic>,
-    /// Where it lies.
+    /// Its path.
     #[serde(skip)]
     pub path: String,
-    /// Its text; empty where there is none.
+    /// Its text; empty if it cannot be read.
     #[serde(skip)]
     pub text: String,
-    /// What it says, where it can be read.
+    /// The contract, if it can be parsed.
     #[serde(skip)]
     pub contract: Option<Contract>,
 }
 
 impl ContractValidation {
-    /// The contract in a folder, where there is one.
+    /// The contract in a folder, if there is one.
     pub fn from_folder(
         folder: &Path,
         dir: &Dir,
         manifest: Option<&Manifest>,
-        near: &ProjectSkills,
+        project: &ProjectSkills,
     ) -> Option<Self> {
         let mut present = CONTRACT_FILES.into_iter().filter(|name| dir.symlink_metadata(name).is_ok());
         let file = present.next()?;
@@ -55,7 +56,7 @@ impl ContractValidation {
             diagnostics.extend(entrypoint_diagnostics(contract, manifest, dir, &text));
             diagnostics.extend(unused_steps(contract, manifest, dir, &text));
             if contract.steps.is_some() {
-                let PlanContext { callees, identity } = near.plan_context(folder);
+                let PlanContext { callees, identity } = project.plan_context(folder);
                 let inputs = contract.inputs.as_ref().map(Schema::json);
                 let found = plan::diagnostics_with_callees(
                     text.as_bytes(),
@@ -85,18 +86,18 @@ fn valid_utf8(source: &[u8]) -> String {
     source.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned()
 }
 
-/// What the contract names and the folder should hold.
+/// Entrypoints that do not exist, that are in another language than the runtime, or that name an unknown runtime.
 fn entrypoint_diagnostics(
     contract: &Contract,
     manifest: Option<&Manifest>,
     dir: &Dir,
     text: &str,
 ) -> Vec<Diagnostic> {
-    let (named, place) = match &contract.runtime {
+    let (name, location) = match &contract.runtime {
         Some(runtime) => (Some(runtime), String::new()),
-        None => (manifest.and_then(|manifest| manifest.runtime.as_ref()), manifest_location(manifest)),
+        None => (manifest.and_then(|manifest| manifest.runtime.as_ref()), runtime_location(manifest)),
     };
-    let declared: Option<SkillRuntime> = named.and_then(|name| name.parse().ok());
+    let declared: Option<SkillRuntime> = name.and_then(|name| name.parse().ok());
     let entrypoints = contract.entrypoint.iter().chain(contract.entrypoints.iter().map(|(_, named)| named));
     let mut found = Vec::new();
     let mut runtimes: Vec<&str> = contract.runtime.as_deref().into_iter().collect();
@@ -106,12 +107,14 @@ fn entrypoint_diagnostics(
         }
         let is_main = contract.main_entrypoint() == Some(entrypoint);
         if let Some(declared) = declared.filter(|_| is_main && entrypoint.runtime.is_none())
-            && let Some(told) = declared.conflicting_runtime(&entrypoint.path)
+            && let Some(detected) = declared.conflicting_runtime(&entrypoint.path)
         {
             let path = &entrypoint.path;
-            let message = format!("the entrypoint `{path}` is {told}, and the runtime is {declared}{place}");
-            let unfit = Diagnostic::new(&lints::ENTRYPOINT_UNFIT, text, &first_span(text, path), message);
-            found.push(unfit.with_help("make them agree, or take out the runtime"));
+            let message = format!(
+                "the entrypoint `{path}` is a script in {detected}, but the runtime is {declared}{location}"
+            );
+            let mismatch = Diagnostic::new(&lints::ENTRYPOINT_UNFIT, text, &first_span(text, path), message);
+            found.push(mismatch.with_help("name the runtime of the script, or remove the runtime"));
         }
         let runtime = match &entrypoint.runtime {
             Some(name) => name.parse().ok(),
@@ -121,11 +124,11 @@ fn entrypoint_diagnostics(
             && runtime != SkillRuntime::Wasm
         {
             let message = format!(
-                "the function `{function}` cannot be called: {runtime} scripts run from their first line"
+                "the function `{function}` cannot be called: scripts in {runtime} run from the first line"
             );
-            let unfit =
+            let unused =
                 Diagnostic::new(&lints::ENTRYPOINT_FUNCTION, text, &first_span(text, function), message);
-            found.push(unfit.with_help("take `function` out"));
+            found.push(unused.with_help("remove `function`"));
         }
         runtimes.extend(entrypoint.runtime.as_deref());
     }
@@ -133,7 +136,7 @@ fn entrypoint_diagnostics(
         if let Err(error) = name.parse::<SkillRuntime>() {
             let mut unknown =
                 Diagnostic::new(&lints::RUNTIME_UNKNOWN, text, &first_span(text, name), error.message());
-            // A contract is nobody's but ours, and by this one nothing runs.
+            // Only metier reads contracts, and with this one nothing runs.
             unknown.severity = Severity::Error;
             found.push(unknown.with_help(error.help().unwrap_or("remove the line")));
         }
@@ -142,19 +145,13 @@ fn entrypoint_diagnostics(
 }
 
 fn missing_entrypoint(path: &str, dir: &Dir, text: &str) -> Diagnostic {
-    let message = format!("the entrypoint `{path}` is no file in the skill's folder");
+    let message = format!("the entrypoint `{path}` is not a file in the skill's folder");
     let found = Diagnostic::new(&lints::ENTRYPOINT_MISSING, text, &first_span(text, path), message);
     let in_scripts = format!("scripts/{path}");
     if dir.is_file(&in_scripts) { found.with_help(format!("write {in_scripts}")) } else { found }
 }
 
-/// ` in SKILL.md:4`
-pub(super) fn manifest_location(manifest: Option<&Manifest>) -> String {
-    let line = manifest.and_then(Manifest::runtime_line).map_or(String::new(), |line| format!(":{line}"));
-    format!(" in SKILL.md{line}")
-}
-
-/// The first place a value is written at; the first line stands in where escapes hide it.
+/// Where a value occurs first; the start of the file if it is written with escapes.
 fn first_span(text: &str, value: &str) -> std::ops::Range<usize> {
     text.find(value).map_or(0..0, |at| at..at + value.len())
 }

@@ -1,4 +1,4 @@
-//! What the folder around a SKILL.md should hold, and what of the SKILL.md means nothing here. Never an error.
+//! Checks the folder around a SKILL.md, and the parts of the SKILL.md that refer to it. It finds no errors, only warnings.
 
 use std::ops::Range;
 
@@ -12,26 +12,26 @@ use super::references::{Reference, references};
 use super::target::is_not_found;
 use crate::cli::validate::lints;
 
-/// How many findings of one kind are told one by one.
+/// Maximum number of diagnostics of one kind.
 const MAX_SHOWN: usize = 32;
-/// How many entries of a folder are looked at, and how deep scripts may lie.
+/// Maximum number of entries of a folder that are read, and maximum depth of scripts.
 const MAX_ENTRIES: usize = 4096;
 const MAX_DEPTH: usize = 4;
 
-/// A skill that loads, and its folder.
+/// A skill that loads, with its folder.
 pub struct FolderChecks<'a> {
     /// The folder, opened.
     pub dir: &'a Dir,
     /// The name of the skill's file.
     pub file: &'a str,
-    /// What it says.
+    /// Its text.
     pub text: &'a str,
-    /// What was read in it.
+    /// Its manifest.
     pub manifest: &'a Manifest,
 }
 
 impl FolderChecks<'_> {
-    /// Every finding, in the order of the file.
+    /// All diagnostics.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut found: Vec<Diagnostic> = self
             .duplicate_skill_files()
@@ -46,10 +46,11 @@ impl FolderChecks<'_> {
         found
     }
 
-    /// Files whose names differ from the skill file's in case only: other systems take them for it.
+    /// Files whose names differ from the skill file's in case only: on other systems they are the same file.
     fn duplicate_skill_files(&self) -> Option<Diagnostic> {
         let names = self.matching_names(|name| name.eq_ignore_ascii_case(self.file) && name != self.file);
-        let message = format!("`{}` lies beside `{}` and is not read", names.first()?, self.file);
+        let message =
+            format!("`{}` is not read, because `{}` is in the same folder", names.first()?, self.file);
         Some(self.diagnostic(&lints::SKILL_FILE_TWICE, &(0..0), message).with_help("keep one of them"))
     }
 
@@ -62,10 +63,10 @@ impl FolderChecks<'_> {
     }
 
     /// The names in the folder of that kind, sorted.
-    fn matching_names(&self, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
+    fn matching_names(&self, is_match: impl Fn(&str) -> bool) -> Vec<String> {
         let entries = self.dir.entries().into_iter().flatten().take(MAX_ENTRIES).flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut names: Vec<String> = names.filter(|name| is_meant(name)).collect();
+        let mut names: Vec<String> = names.filter(|name| is_match(name)).collect();
         names.sort();
         names
     }
@@ -79,8 +80,10 @@ impl FolderChecks<'_> {
                 Some(found.with_help(error.help().unwrap_or("remove the line")))
             }
             Ok(runtime) if self.conflicting_entrypoint(runtime).is_some() => {
-                let (path, told) = self.conflicting_entrypoint(runtime)?;
-                let message = format!("the runtime is {runtime}, and the entrypoint `{path}` is {told}");
+                let (path, detected) = self.conflicting_entrypoint(runtime)?;
+                let message = format!(
+                    "the runtime is {runtime}, but the entrypoint `{path}` is a script in {detected}"
+                );
                 Some(self.diagnostic(&lints::RUNTIME_UNFIT, &span, message))
             }
             Ok(runtime)
@@ -89,34 +92,34 @@ impl FolderChecks<'_> {
                 None
             }
             Ok(runtime) => {
-                let message = format!("the runtime is {runtime}, and no file under scripts/ is for it");
+                let message = format!("the runtime is {runtime}, but scripts/ has no file for it");
                 Some(self.diagnostic(&lints::RUNTIME_UNFIT, &span, message))
             }
         }
     }
 
-    /// The entrypoint that cannot be in that runtime, and the one it is in.
+    /// An entrypoint that this runtime cannot run, and the runtime of its language.
     fn conflicting_entrypoint(&self, runtime: SkillRuntime) -> Option<(&str, SkillRuntime)> {
         let path = self.manifest.entrypoint()?;
         Some((path, runtime.conflicting_runtime(path)?))
     }
 
-    /// A worker that an external script asks for and nobody knows.
+    /// A worker protocol that an external script requests and that does not exist.
     fn unknown_worker(&self) -> Option<Diagnostic> {
-        let word = self.manifest.metadata.get("worker")?;
+        let value = self.manifest.metadata.get("worker")?;
         let is_external = match self.manifest.runtime.as_deref() {
             Some(name) => name == SkillRuntime::External.name(),
             None => script_names(self.dir)
                 .iter()
                 .all(|path| SkillRuntime::from_path(path) == SkillRuntime::External),
         };
-        let error = WorkerOptions::is_requested(word).err().filter(|_| is_external)?;
-        let span = self.value_span("worker", word.as_str().unwrap_or_default());
+        let error = WorkerOptions::is_requested(value).err().filter(|_| is_external)?;
+        let span = self.value_span("worker", value.as_str().unwrap_or_default());
         let found = self.diagnostic(&lints::WORKER_UNKNOWN, &span, error.message());
         Some(found.with_help(error.help().unwrap_or("leave it out")))
     }
 
-    /// Modules whose source is neither beside them, under the same name, nor in a folder `src`.
+    /// WebAssembly modules without their source: neither beside them under the same name nor in a folder `src`.
     fn modules_without_source(&self) -> impl Iterator<Item = Diagnostic> {
         let names = if ["src", "scripts/src"].iter().any(|folder| self.dir.is_dir(folder)) {
             Vec::new()
@@ -131,11 +134,8 @@ impl FolderChecks<'_> {
         let modules: Vec<String> =
             names.iter().filter(is_module).filter(|name| !has_source(name)).cloned().collect();
         modules.into_iter().map(|module| {
-            let message = format!("`{module}` lies without its source, so nobody can read what it does");
-            let help = format!(
-                "keep what it is compiled from beside it, such as {}.c, or in a folder src",
-                stem(&module)
-            );
+            let message = format!("the source of `{module}` is missing, so nobody can read what it does");
+            let help = format!("put the source beside it, such as {}.c, or into a folder src", stem(&module));
             self.diagnostic(&lints::SOURCE_MISSING, &(0..0), message).with_help(help)
         })
     }
@@ -171,7 +171,7 @@ impl FolderChecks<'_> {
             }
             Err(_) => {
                 let message = format!("`{path}` cannot be reached from inside the skill's folder");
-                let help = "a skill is moved and installed as one folder; keep what it needs in it";
+                let help = "a skill is moved and installed as one folder; put what it needs into that folder";
                 Some(self.diagnostic(&lints::LINK_OUTSIDE, span, message).with_help(help))
             }
         }
@@ -181,8 +181,8 @@ impl FolderChecks<'_> {
         Diagnostic::new(rule, self.text, span, message)
     }
 
-    /// Where a value stands: after its key, whose line is the first in the frontmatter to begin with it. The parser keeps
-    /// no places of values that are fine as text; the file's first line stands in where escapes hide the value.
+    /// Where a value occurs: after its key, on the first line of the frontmatter that begins with the key. The parser keeps no
+    /// locations of valid values; the start of the file if the value is written with escapes.
     fn value_span(&self, key: &str, value: &str) -> Range<usize> {
         let head = self.text.get(..self.manifest.body_offset).unwrap_or_default();
         let starts =
@@ -201,11 +201,11 @@ impl FolderChecks<'_> {
     }
 }
 
-/// The first findings; the last one says that there are more.
+/// The first diagnostics; the last one says that there are more.
 fn truncate_diagnostics(found: impl Iterator<Item = Diagnostic>) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = found.take(MAX_SHOWN + 1).collect();
     if let Some(last) = found.get_mut(MAX_SHOWN) {
-        "there are more of this kind, from here on".clone_into(&mut last.message);
+        "there are more of this kind, beginning here".clone_into(&mut last.message);
         last.help = None;
     }
     found
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_that_climb_over_the_folder_are_known() {
+    fn paths_that_leave_the_folder_are_detected() {
         assert!(leaves_folder("../x") && leaves_folder("a/../../x"));
         assert!(!leaves_folder("a/../x") && !leaves_folder("./x"));
     }

@@ -1,4 +1,4 @@
-//! What can be wrong around a SKILL.md, one row each; the codes of its text are in [`metier::skill::RULES`].
+//! The rules for what is around a SKILL.md, one row each; those for its text are in [`metier::skill::RULES`].
 
 use metier::skill::Rule;
 use metier::skill::Severity::{self, Error, Info, Warning};
@@ -13,7 +13,7 @@ pub const NOT_A_DIRECTORY: Rule =
 pub const SKILL_FILE_MISSING: Rule = lint("skill-file-missing", Error, true, "The folder has no SKILL.md.");
 pub const UNREADABLE: Rule = lint("unreadable", Error, true, "A folder or SKILL.md cannot be read.");
 pub const TOO_MANY_FOLDERS: Rule =
-    lint("too-many-folders", Error, false, "The search for skills was cut short.");
+    lint("too-many-folders", Error, false, "The search for skills stopped before its end.");
 pub const SKILL_FILE_LARGE: Rule = lint("skill-file-large", Warning, false, "SKILL.md is larger than 1 MiB.");
 pub const PLAN_TOO_LARGE: Rule = lint("plan-too-large", Error, true, "A sequence is larger than 4 MiB.");
 pub const SKILL_FILE_TWICE: Rule =
@@ -24,11 +24,22 @@ pub const LINK_MISSING: Rule =
     lint("link-missing", Warning, false, "A file that SKILL.md names does not exist.");
 pub const LINK_OUTSIDE: Rule =
     lint("link-outside", Warning, false, "A file that SKILL.md names is outside the folder.");
-pub const RUNTIME_UNKNOWN: Rule =
-    lint("runtime-unknown", Warning, false, "No runtime has the name declared.");
+pub const RUNTIME_UNKNOWN: Rule = lint(
+    "runtime-unknown",
+    Warning,
+    false,
+    "The runtime that is declared does not exist. An error where the skill cannot run by it.",
+);
 pub const WORKER_UNKNOWN: Rule =
-    lint("worker-unknown", Warning, false, "No worker speaks the protocol that is named.");
-pub const RUNTIME_UNFIT: Rule = lint("runtime-unfit", Warning, false, "No script fits the runtime declared.");
+    lint("worker-unknown", Warning, false, "The worker protocol that is declared does not exist.");
+pub const RUNTIME_UNFIT: Rule = lint(
+    "runtime-unfit",
+    Warning,
+    false,
+    "No script can run in the runtime that is declared. An error where the skill cannot run by it.",
+);
+pub const SCRIPT_UNFIT: Rule =
+    lint("script-unfit", Error, false, "The skill's script cannot run as declared.");
 pub const ENTRYPOINT_MISSING: Rule =
     lint("entrypoint-missing", Error, false, "An entrypoint of the contract is no file in the folder.");
 pub const ENTRYPOINT_UNFIT: Rule =
@@ -37,23 +48,27 @@ pub const ENTRYPOINT_FUNCTION: Rule = lint(
     "entrypoint-function",
     Error,
     false,
-    "An entrypoint names a function, and its script is no WebAssembly plug-in.",
+    "An entrypoint names a function, but its script is not a WebAssembly plug-in.",
 );
-pub const STEPS_UNUSED: Rule =
-    lint("steps-unused", Warning, false, "Steps and something else that runs are written side by side.");
+pub const STEPS_UNUSED: Rule = lint(
+    "steps-unused",
+    Warning,
+    false,
+    "Steps or a sequence do not run, because something else of the skill runs.",
+);
 pub const STEPS_UNFIT: Rule =
-    lint("steps-unfit", Error, true, "Steps stand beside the name of another runtime.");
+    lint("steps-unfit", Error, true, "A contract with steps names another runtime.");
 pub const SOURCE_MISSING: Rule =
-    lint("source-missing", Warning, false, "A WebAssembly module lies without its source.");
+    lint("source-missing", Warning, false, "The source of a WebAssembly module is missing.");
 pub const TOOL_UNKNOWN: Rule =
-    lint("allowed-tool-unknown", Info, false, "An allowed tool grants nothing here.");
+    lint("allowed-tool-unknown", Info, false, "An entry of allowed-tools is not a permission of metier.");
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn no_code_means_two_things() {
+    fn codes_are_unique() {
         let here = [
             PATH_MISSING,
             NOT_A_DIRECTORY,
@@ -69,6 +84,7 @@ mod tests {
             RUNTIME_UNKNOWN,
             WORKER_UNKNOWN,
             RUNTIME_UNFIT,
+            SCRIPT_UNFIT,
             ENTRYPOINT_MISSING,
             ENTRYPOINT_UNFIT,
             ENTRYPOINT_FUNCTION,

@@ -1,10 +1,11 @@
-//! `metier validate`: skills held against the specification, contracts against themselves, and folders against what both say.
+//! `metier validate`: checks skills against the specification, contracts, plans, and the folders they are in.
 
 mod contract;
 mod folder_checks;
 mod lints;
 mod project_skills;
 mod references;
+mod runtime_location;
 mod sequence;
 mod skill;
 mod skill_file;
@@ -29,17 +30,17 @@ pub struct Args {
     /// Skill folders, their SKILL.md, folders with skills somewhere below, or names of skills
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Whose verdict: the specification's text, or the reference validator's
+    /// Whose rules decide: those of the specification's text, or those of the reference validator
     #[arg(long, value_name = "PROFILE", default_value = "spec", value_parser = profile_parser())]
     profile: Profile,
 }
 
 /// Exits with 0 when everything is valid, with 1 otherwise.
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    let around = ProjectSkills::new(session);
-    let targets = args.paths.iter().flat_map(|path| target::targets(path, &around));
+    let project = ProjectSkills::new(session);
+    let targets = args.paths.iter().flat_map(|path| target::targets(path, &project));
     let checked: Vec<SkillValidation> =
-        targets.map(|target| SkillValidation::from_target(target, args.profile, &around)).collect();
+        targets.map(|target| SkillValidation::from_target(target, args.profile, &project)).collect();
     session.exit_watchdog().finish();
     let checked = checked.into_iter();
     let invalid = if session.json() { print_json(checked)? } else { print_text(checked)? };
@@ -50,10 +51,10 @@ fn profile_parser() -> impl TypedValueParser<Value = Profile> {
     PossibleValuesParser::new(["spec", "skills-ref"]).try_map(|name| name.parse::<Profile>())
 }
 
-/// Both tellers answer how many were not valid.
+/// Prints all results; the number of invalid skills.
 fn print_json(checked: impl Iterator<Item = SkillValidation>) -> Result<usize> {
-    let forget_text = |checked| SkillValidation { text: String::new(), ..checked };
-    let checked: Vec<SkillValidation> = checked.map(forget_text).collect();
+    let without_text = |checked| SkillValidation { text: String::new(), ..checked };
+    let checked: Vec<SkillValidation> = checked.map(without_text).collect();
     output::print_json(&checked)?;
     Ok(checked.iter().filter(|checked| !checked.valid).count())
 }
@@ -61,14 +62,17 @@ fn print_json(checked: impl Iterator<Item = SkillValidation>) -> Result<usize> {
 fn print_text(checked: impl Iterator<Item = SkillValidation>) -> Result<usize> {
     let (mut valid, mut invalid) = (0, 0);
     for SkillValidation { diagnostics, file, text, contract, sequences, valid: is_valid, .. } in checked {
-        let beside = contract.iter().flat_map(|beside| {
-            beside.diagnostics.iter().map(|found| diagnostics::render(&beside.path, &beside.text, found))
+        let contract = contract.iter().flat_map(|contract| {
+            contract
+                .diagnostics
+                .iter()
+                .map(|found| diagnostics::render(&contract.path, &contract.text, found))
         });
         let steps = sequences.iter().flat_map(|steps| {
             steps.diagnostics.iter().map(|found| diagnostics::render(&steps.path, &steps.text, found))
         });
         let own = diagnostics.iter().map(|found| diagnostics::render(&file, &text, found));
-        for shown in own.chain(beside).chain(steps) {
+        for shown in own.chain(contract).chain(steps) {
             output::print(&format!("{shown}\n"))?;
         }
         *(if is_valid { &mut valid } else { &mut invalid }) += 1;
@@ -93,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_counts_in_words() {
+    fn the_summary_counts_valid_and_invalid_skills() {
         assert_eq!(summary(1, 0), "1 skill checked: 1 valid");
         assert_eq!(summary(2, 1), "3 skills checked: 2 valid, 1 invalid");
         assert_eq!(summary(0, 1), "1 skill checked: 0 valid, 1 invalid");

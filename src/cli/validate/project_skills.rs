@@ -1,4 +1,4 @@
-//! What is known around a skill that is checked: the project's skills, where it is one of them.
+//! The skills of the project in which `metier validate` runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -11,17 +11,17 @@ use serde_json::Value;
 
 use crate::cli::session::Session;
 
-/// The project that `metier validate` is called in, opened when the first plan asks for it.
+/// The project, opened when the first plan needs it.
 pub struct ProjectSkills {
     session: Session,
     engine: OnceLock<Option<Engine>>,
 }
 
-/// What a plan may call, and whose it is.
+/// What a plan may call, and the skill that it belongs to.
 pub struct PlanContext {
-    /// What there is.
+    /// The skills that it may call.
     pub callees: Arc<dyn Callees>,
-    /// What tells the skill from others.
+    /// The identity of its skill.
     pub identity: String,
 }
 
@@ -30,18 +30,18 @@ impl ProjectSkills {
         Self { session: session.clone(), engine: OnceLock::new() }
     }
 
-    /// What the plan of the skill in that folder may call: the project's skills, where it is one of them; otherwise nobody knows.
+    /// What the plan of the skill in that folder may call: the skills of the project if it is one of them; otherwise unknown.
     pub fn plan_context(&self, folder: &Path) -> PlanContext {
-        let known = self.skill_at(folder).and_then(|(engine, skill)| {
+        let context = self.skill_at(folder).and_then(|(engine, skill)| {
             let (callees, place) = (engine.callees()?, skill.folder().disk_path());
             let callees = callees.for_caller(skill.name(), place).unwrap_or(callees);
             let identity = callees.caller_of_skill(skill.name(), place).identity;
             Some(PlanContext { callees: Arc::new(WithoutTools(callees)), identity })
         });
-        known.unwrap_or_else(|| PlanContext { callees: Arc::new(NoCallees), identity: String::new() })
+        context.unwrap_or_else(|| PlanContext { callees: Arc::new(NoCallees), identity: String::new() })
     }
 
-    /// The folder of the skill of that name, or what to do where there is none.
+    /// The folder of the skill with that name, or the help if there is none.
     pub fn skill_folder(&self, name: &Path) -> Result<PathBuf, String> {
         let otherwise = || "name a folder, a SKILL.md, or a skill that `metier list` shows".to_owned();
         let (Some(engine), Some(name)) = (self.engine(), name.to_str()) else { return Err(otherwise()) };
@@ -50,8 +50,8 @@ impl ProjectSkills {
             (ErrorKind::InvalidSkill, _) => error.message().to_owned(),
             _ => otherwise(),
         })?;
-        let shipped = || "the skill of that name ships inside the program, and has no folder here".to_owned();
-        skill.folder().disk_path().map(Path::to_owned).ok_or_else(shipped)
+        let builtin = || format!("{} is a builtin skill, which has no folder to check", skill.name());
+        skill.folder().disk_path().map(Path::to_owned).ok_or_else(builtin)
     }
 
     fn engine(&self) -> Option<&Engine> {
@@ -61,18 +61,18 @@ impl ProjectSkills {
     fn skill_at(&self, folder: &Path) -> Option<(&Engine, &Skill)> {
         let engine = self.engine()?;
         let folder = folder.canonicalize().ok()?;
-        let is_it = |skill: &&Skill| {
+        let is_in_folder = |skill: &&Skill| {
             skill
                 .folder()
                 .disk_path()
                 .and_then(|path| path.canonicalize().ok())
                 .is_some_and(|path| path == folder)
         };
-        engine.registry().skills().iter().find(is_it).map(|skill| (engine, skill))
+        engine.registry().skills().iter().find(is_in_folder).map(|skill| (engine, skill))
     }
 }
 
-/// The skills of a project. Which tools a host offers is not known on the command line.
+/// The skills of a project. The command line does not know which tools a host provides.
 struct WithoutTools(Arc<dyn Callees>);
 
 impl Callees for WithoutTools {

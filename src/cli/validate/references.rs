@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// A file named in the text.
+/// A file that the text names.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reference {
     /// Relative to the skill's folder, as far as it can be: `../x` is kept.
     pub path: String,
-    /// Where it stands, in bytes of the text.
+    /// Its position, in bytes of the text.
     pub span: Range<usize>,
 }
 
@@ -79,7 +79,7 @@ fn scripts(line: &str, offset: usize) -> Vec<Reference> {
         let is_end = |c: char| c.is_whitespace() || "`'\"()[],;:|&".contains(c);
         let path = word(line, start, is_end)?.trim_end_matches(['.', '!', '?']);
         let name = path.rsplit('/').next()?;
-        // Without an ending, `scripts/tests` is as often a folder to be made or half a sentence.
+        // Without an extension, `scripts/tests` is often a folder or part of a sentence.
         let is_file = is_literal(path) && name.trim_start_matches('.').contains('.');
         is_file
             .then(|| Reference { path: path.to_owned(), span: offset + start..offset + start + path.len() })
@@ -90,9 +90,9 @@ fn scripts(line: &str, offset: usize) -> Vec<Reference> {
 /// The text from here to the first such character; nothing when it is longer than any path.
 fn word(line: &str, start: usize, is_end: impl Fn(char) -> bool) -> Option<&str> {
     const MAX_PATH: usize = 256;
-    let reach = line.floor_char_boundary(start + MAX_PATH);
+    let limit = line.floor_char_boundary(start + MAX_PATH);
     let length =
-        line[start..reach].find(is_end).or_else(|| (reach == line.len()).then_some(reach - start))?;
+        line[start..limit].find(is_end).or_else(|| (limit == line.len()).then_some(limit - start))?;
     Some(&line[start..start + length])
 }
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_point_at_the_path_and_each_path_is_told_once() {
+    fn spans_point_at_the_path_and_each_path_is_found_once() {
         let text = "---\nx\n[é](a.md) [again](a.md)\n";
         let found = references(text, 6);
         assert_eq!(found.len(), 1);

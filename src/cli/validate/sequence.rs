@@ -1,4 +1,4 @@
-//! The sequences of a skill, read and checked against what its project has.
+//! Checks the sequences of a skill against the skills of its project.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::skill_file;
 use crate::cli::validate::lints;
 use crate::cli::validate::project_skills::{PlanContext, ProjectSkills};
 
-/// Where a sequence lies when nobody says where.
+/// The path of a sequence that no entrypoint names.
 pub const DEFAULT_PATH: &str = "scripts/sequence.json";
 
 /// The answer for one sequence, as it is in JSON.
@@ -22,32 +22,29 @@ pub struct SequenceValidation {
     pub file: String,
     /// What is wrong or worth knowing.
     pub diagnostics: Vec<Diagnostic>,
-    /// Where it lies.
+    /// Its path.
     #[serde(skip)]
     pub path: String,
-    /// Its text; empty where there is none.
+    /// Its text; empty if it cannot be read.
     #[serde(skip)]
     pub text: String,
 }
 
-/// The sequences in a folder: the one that lies where sequences do, and every entrypoint that is one.
+/// The sequences in a folder: the one at the default path, and every entrypoint that is one.
 pub fn sequences(
     folder: &Path,
     dir: &Dir,
     manifest: Option<&Manifest>,
     contract: Option<&Contract>,
-    around: &ProjectSkills,
+    project: &ProjectSkills,
 ) -> Vec<SequenceValidation> {
     let files = sequence_files(dir, manifest, contract);
     if files.is_empty() {
         return Vec::new();
     }
-    let neighbours = around.plan_context(folder);
+    let context = project.plan_context(folder);
     let inputs = contract.and_then(|contract| contract.inputs.as_ref());
-    files
-        .into_iter()
-        .map(|file| SequenceValidation::from_file(folder, dir, file, inputs, &neighbours))
-        .collect()
+    files.into_iter().map(|file| SequenceValidation::from_file(folder, dir, file, inputs, &context)).collect()
 }
 
 fn sequence_files(dir: &Dir, manifest: Option<&Manifest>, contract: Option<&Contract>) -> Vec<String> {
@@ -78,10 +75,10 @@ fn sequence_files(dir: &Dir, manifest: Option<&Manifest>, contract: Option<&Cont
     files
 }
 
-/// The runtime a script is in; its own language's, where it is named to be in one it cannot be in.
+/// The runtime of a script: the one that is declared, or that of its language if the declared one cannot run it.
 fn script_runtime(path: &str, declared: Option<SkillRuntime>, is_main: bool) -> SkillRuntime {
-    let told = declared.and_then(|declared| declared.conflicting_runtime(path));
-    told.unwrap_or_else(|| SkillRuntime::for_script(path, declared, is_main))
+    let detected = declared.and_then(|declared| declared.conflicting_runtime(path));
+    detected.unwrap_or_else(|| SkillRuntime::for_script(path, declared, is_main))
 }
 
 impl SequenceValidation {
@@ -90,13 +87,13 @@ impl SequenceValidation {
         dir: &Dir,
         file: String,
         inputs: Option<&Schema>,
-        neighbours: &PlanContext,
+        context: &PlanContext,
     ) -> Self {
         let path = folder.join(&file).display().to_string();
         let (text, diagnostics) = match skill_file::read_up_to(dir, &file, plan::Plan::MAX_BYTES) {
             Ok(read) => {
                 let text = read.bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned();
-                (text, sequence_diagnostics(&file, &read, inputs, neighbours))
+                (text, sequence_diagnostics(&file, &read, inputs, context))
             }
             Err(error) => {
                 let message = format!("failed to read {file}: {error}");
@@ -116,12 +113,12 @@ fn sequence_diagnostics(
     file: &str,
     read: &skill_file::SkillFile,
     inputs: Option<&Schema>,
-    neighbours: &PlanContext,
+    context: &PlanContext,
 ) -> Vec<Diagnostic> {
     if read.is_truncated {
-        let message = format!("{file} is larger than {} MiB, and does not run", plan::Plan::MAX_BYTES >> 20);
+        let message = format!("{file} is larger than {} MiB, so it cannot run", plan::Plan::MAX_BYTES >> 20);
         return vec![Diagnostic::new(&lints::PLAN_TOO_LARGE, "", &(0..0), message)];
     }
-    let PlanContext { callees, identity } = neighbours;
+    let PlanContext { callees, identity } = context;
     plan::diagnostics_with_callees(&read.bytes, file, inputs.map(Schema::json), identity, callees.as_ref())
 }

@@ -1,11 +1,13 @@
-//! One target, checked: what is wrong with it, and the verdicts.
+//! Checks one target: its diagnostics, and whether it is valid.
 
 use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use metier::error::SkillError;
-use metier::skill::{Diagnostic, Profile, SkillLocation, parse};
+use metier::engine::main_script_runtime;
+use metier::error::{ErrorKind, SkillError};
+use metier::registry::Registry;
+use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse};
 use serde::Serialize;
 
 use super::contract::ContractValidation;
@@ -19,38 +21,38 @@ use crate::cli::validate::project_skills::ProjectSkills;
 /// The answer for one target, as it is in JSON.
 #[derive(Serialize)]
 pub struct SkillValidation {
-    /// The skill's folder, or the path with the fault.
+    /// The skill's folder, or the path with the error.
     pub path: String,
-    /// The skill's name, where it loads.
+    /// The skill's name, if it loads.
     pub name: Option<String>,
-    /// Whether it is valid under the profile asked for.
+    /// Whether it is valid under the profile.
     pub valid: bool,
-    /// Whether it loads all the same.
+    /// Whether metier loads it, valid or not.
     pub loads: bool,
     /// What is wrong or worth knowing.
     pub diagnostics: Vec<Diagnostic>,
-    /// The contract beside it, where there is one.
+    /// Its contract, if there is one.
     pub contract: Option<ContractValidation>,
-    /// Its sequences: `scripts/sequence.json`, and entrypoints that are some.
+    /// Its sequences: `scripts/sequence.json`, and entrypoints that are sequences.
     pub sequences: Vec<SequenceValidation>,
     /// The file the diagnostics point into.
     #[serde(skip)]
     pub file: String,
-    /// Its text; empty where there is none.
+    /// Its text; empty if it cannot be read.
     #[serde(skip)]
     pub text: String,
 }
 
 impl SkillValidation {
     /// Reads and checks a target.
-    pub fn from_target(target: Target, profile: Profile, around: &ProjectSkills) -> Self {
+    pub fn from_target(target: Target, profile: Profile, project: &ProjectSkills) -> Self {
         let Target { path, file } = target;
         let read = file.and_then(|file| {
             let (dir, bytes) = open_skill_file(&path, &file)?;
             Ok((dir, file, bytes))
         });
         match read {
-            Ok((dir, file, read)) => Self::from_skill(&path, &dir, (&file, &read), profile, around),
+            Ok((dir, file, read)) => Self::from_skill(&path, &dir, (&file, &read), profile, project),
             Err(diagnostic) => Self::from_diagnostic(&path, diagnostic),
         }
     }
@@ -76,7 +78,7 @@ impl SkillValidation {
         dir: &Dir,
         (file, read): (&str, &SkillFile),
         profile: Profile,
-        around: &ProjectSkills,
+        project: &ProjectSkills,
     ) -> Self {
         let parsed = parse(&read.bytes, SkillLocation { directory: &folder_name(path), file_name: file });
         let text = read.bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
@@ -90,10 +92,10 @@ impl SkillValidation {
             diagnostics.extend(FolderChecks { dir, file, text, manifest }.diagnostics());
         }
         let manifest = parsed.manifest.as_ref();
-        let contract = ContractValidation::from_folder(path, dir, manifest, around);
-        let said = contract.as_ref().and_then(|checked| checked.contract.as_ref());
-        let sequences = sequences(path, dir, manifest, said, around);
-        Self {
+        let contract = ContractValidation::from_folder(path, dir, manifest, project);
+        let parsed_contract = contract.as_ref().and_then(|checked| checked.contract.as_ref());
+        let sequences = sequences(path, dir, manifest, parsed_contract, project);
+        let mut checked = Self {
             path: path.display().to_string(),
             name: parsed.manifest.as_ref().map(|manifest| manifest.name.clone()),
             valid: parsed.is_valid(profile)
@@ -105,7 +107,28 @@ impl SkillValidation {
             sequences,
             file: path.join(file).display().to_string(),
             text: text.to_owned(),
+        };
+        if profile == Profile::Spec && checked.valid {
+            checked.check_main_script(path);
         }
+        checked
+    }
+
+    /// A skill whose main script `metier run` refuses is not valid, by the same rule.
+    fn check_main_script(&mut self, folder: &Path) {
+        let refused = Registry::skill_in(folder).and_then(|skill| main_script_runtime(&skill).err());
+        let Some(error) = refused.filter(|error| error.kind() == ErrorKind::InvalidSkill) else { return };
+        self.valid = false;
+        let about_runtime = [lints::RUNTIME_UNKNOWN.code, lints::RUNTIME_UNFIT.code];
+        if let Some(found) = self.diagnostics.iter_mut().find(|found| about_runtime.contains(&found.code)) {
+            found.severity = Severity::Error;
+            return;
+        }
+        let found = Diagnostic::new(&lints::SCRIPT_UNFIT, &self.text, &(0..0), error.message());
+        self.diagnostics.push(match error.help() {
+            Some(help) => found.with_help(help),
+            None => found,
+        });
     }
 }
 

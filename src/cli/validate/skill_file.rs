@@ -1,4 +1,4 @@
-//! A SKILL.md from the disk: inside its folder, a regular file, and never more of it than is needed.
+//! Reads a file of a skill: a regular file inside the skill's folder, up to a maximum size.
 
 use std::io::{self, Read};
 
@@ -10,21 +10,21 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 
 /// The bytes of a SKILL.md.
 pub struct SkillFile {
-    /// The file, or the first of its bytes without the character they cut in two.
+    /// The content, truncated at a whole character.
     pub bytes: Vec<u8>,
-    /// Whether there is more.
+    /// Whether the file is larger.
     pub is_truncated: bool,
 }
 
-/// Reads the file; links that leave the folder, FIFOs and devices are refused, and nothing blocks.
+/// Reads the file. Links that leave the folder, FIFOs and devices are refused, and reading never blocks.
 pub fn read(folder: &Dir, name: &str) -> io::Result<SkillFile> {
     read_up_to(folder, name, MAX_BYTES)
 }
 
-/// The same for another file of a skill, of which so many bytes are read.
-pub fn read_up_to(folder: &Dir, name: &str, most: usize) -> io::Result<SkillFile> {
+/// The same for another file of a skill and another maximum size.
+pub fn read_up_to(folder: &Dir, name: &str, max: usize) -> io::Result<SkillFile> {
     let refuse = || io::Error::other("it is not a regular file");
-    // Asked before it is opened, as opening a device can already do something.
+    // Checked before it is opened, because opening a device can have effects.
     if !folder.metadata(name)?.is_file() {
         return Err(refuse());
     }
@@ -33,13 +33,13 @@ pub fn read_up_to(folder: &Dir, name: &str, most: usize) -> io::Result<SkillFile
         return Err(refuse());
     }
     let mut bytes = Vec::new();
-    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(truncate_at_character(bytes, most))
+    file.take(max as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(truncate_at_character(bytes, max))
 }
 
-fn truncate_at_character(mut bytes: Vec<u8>, most: usize) -> SkillFile {
-    let is_cut = bytes.len() > most;
-    bytes.truncate(most);
+fn truncate_at_character(mut bytes: Vec<u8>, max: usize) -> SkillFile {
+    let is_cut = bytes.len() > max;
+    bytes.truncate(max);
     if is_cut
         && let Err(error) = std::str::from_utf8(&bytes)
         && error.error_len().is_none()

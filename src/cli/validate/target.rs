@@ -1,4 +1,4 @@
-//! What a path on the command line stands for: a skill, the skills below a folder, or a fault.
+//! What a path on the command line means: a skill, the skills below a folder, or an error.
 
 use std::fs;
 use std::io;
@@ -11,36 +11,36 @@ use walkdir::{DirEntry, WalkDir};
 use crate::cli::validate::lints;
 use crate::cli::validate::project_skills::ProjectSkills;
 
-/// The names a skill's file may have, the proper one first.
+/// The names that a skill's file may have, the one of the specification first.
 const SKILL_FILES: [&str; 2] = ["SKILL.md", "skill.md"];
-/// Folders that hold no skills of the person asking.
+/// Folders that are not searched for skills.
 const SKIPPED_FOLDERS: [&str; 3] = [".git", "node_modules", "target"];
 const MAX_DEPTH: usize = 16;
 const MAX_ENTRIES: usize = 200_000;
 
-/// One thing to report on.
+/// A path to check.
 pub struct Target {
-    /// The skill's folder, or the path with the fault; as the caller wrote it.
+    /// The skill's folder, or the path with the error; as the caller wrote it.
     pub path: PathBuf,
     /// The name of the skill's file, or why there is none to read.
     pub file: Result<String, Diagnostic>,
 }
 
-/// The targets of a path, sorted; never empty. Where there is no such path, it may be the name of a skill.
-pub fn targets(path: &Path, around: &ProjectSkills) -> Vec<Target> {
+/// The targets of a path, sorted; never empty. A path that does not exist may be the name of a skill.
+pub fn targets(path: &Path, project: &ProjectSkills) -> Vec<Target> {
     let found = fs::metadata(path).map(|metadata| metadata.is_dir());
     match found {
         Ok(true) => match skill_file_name(path) {
             Some(file) => vec![Target { path: path.to_owned(), file: Ok(file.to_owned()) }],
             None => skills_below(path),
         },
-        // Of a link to nowhere, a FIFO or a device called SKILL.md, reading it tells what is wrong.
+        // If SKILL.md is a broken link, a FIFO or a device, the attempt to read it reports that.
         _ if is_skill_file_name(path) && path.symlink_metadata().is_ok() => vec![file_target(path)],
         Ok(false) => vec![
             invalid_target(path, &lints::NOT_A_DIRECTORY, format!("Not a directory: {}", path.display()))
                 .with_help("name a skill's folder or its SKILL.md"),
         ],
-        Err(error) if is_not_found(&error) => match around.skill_folder(path) {
+        Err(error) if is_not_found(&error) => match project.skill_folder(path) {
             Ok(folder) => vec![file_target(&folder.join(skill_file_name(&folder).unwrap_or(SKILL_FILES[0])))],
             Err(help) => {
                 let message = format!("Path does not exist: {}", path.display());
@@ -70,13 +70,13 @@ fn skill_file_name(folder: &Path) -> Option<&'static str> {
     SKILL_FILES.into_iter().find(|name| folder.join(name).symlink_metadata().is_ok())
 }
 
-/// The skills below a folder that is none itself. Links are not searched further, so they neither loop nor lead away.
+/// The skills below a folder that is not a skill itself. Links to folders are not followed further.
 fn skills_below(folder: &Path) -> Vec<Target> {
     let mut found = Vec::new();
     let walk = WalkDir::new(folder).min_depth(1).max_depth(MAX_DEPTH).sort_by_file_name();
-    let mut is_cut = false;
+    let mut is_truncated = false;
     for (seen, entry) in walk.into_iter().filter_entry(is_searched).enumerate() {
-        is_cut |= seen == MAX_ENTRIES || entry.as_ref().is_ok_and(is_too_deep);
+        is_truncated |= seen == MAX_ENTRIES || entry.as_ref().is_ok_and(is_too_deep);
         if seen == MAX_ENTRIES {
             break;
         }
@@ -84,7 +84,7 @@ fn skills_below(folder: &Path) -> Vec<Target> {
             entry.map_or_else(|error| Some(unsearchable_target(folder, error)), |entry| target_at(&entry)),
         );
     }
-    if is_cut {
+    if is_truncated {
         found.push(search_truncated(folder));
     }
     if found.is_empty() {
@@ -108,12 +108,12 @@ fn target_at(entry: &DirEntry) -> Option<Target> {
 }
 
 fn no_skills_found(folder: &Path) -> Target {
-    let misspelt = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
-    let misspelt = misspelt.map(|entry| entry.path()).find(|path| is_skill_file_name(path));
-    let fault = invalid_target(folder, &lints::SKILL_FILE_MISSING, "Missing required file: SKILL.md");
-    match misspelt.as_deref().and_then(Path::file_name) {
-        Some(name) => fault.with_help(format!("rename {} to SKILL.md", name.display())),
-        None => fault.with_help("there is none in any folder below it either"),
+    let misspelled = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
+    let misspelled = misspelled.map(|entry| entry.path()).find(|path| is_skill_file_name(path));
+    let target = invalid_target(folder, &lints::SKILL_FILE_MISSING, "Missing required file: SKILL.md");
+    match misspelled.as_deref().and_then(Path::file_name) {
+        Some(name) => target.with_help(format!("rename {} to SKILL.md", name.display())),
+        None => target.with_help("no folder below it contains one either"),
     }
 }
 

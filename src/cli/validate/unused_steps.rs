@@ -1,14 +1,14 @@
-//! Of a skill's plans and scripts, those that something else beside them keeps from running.
+//! Finds steps and sequences that do not run, because something else of the skill runs.
 
 use cap_std::fs::Dir;
 use metier::executor::SkillRuntime;
 use metier::skill::{Contract, Diagnostic, Manifest, Rule};
 
-use super::contract::manifest_location;
+use super::runtime_location::runtime_location;
 use super::sequence::DEFAULT_PATH;
 use crate::cli::validate::lints;
 
-/// What is written in the contract's folder and does not run.
+/// Diagnostics for steps of the contract, or a sequence in its folder, that do not run.
 pub fn unused_steps(
     contract: &Contract,
     manifest: Option<&Manifest>,
@@ -18,30 +18,30 @@ pub fn unused_steps(
     if contract.steps.is_none() {
         return Vec::new();
     }
-    let told = |rule: &Rule, key: &str, message: String, help: &str| {
+    let diagnostic = |rule: &Rule, key: &str, message: String, help: &str| {
         Diagnostic::new(rule, text, &key_span(text, key), message).with_help(help)
     };
     let steps = if text.contains("composed_of:") { "composed_of:" } else { "steps:" };
     let mut found = Vec::new();
-    let own = contract.main_entrypoint().map(|entrypoint| entrypoint.path.as_str());
-    if let Some(path) = own.or_else(|| manifest?.entrypoint()) {
-        let message = format!("the entrypoint is {path}, so the steps do not run");
-        found.push(told(&lints::STEPS_UNUSED, steps, message, "take out the steps, or the entrypoint"));
+    let entrypoint = contract.main_entrypoint().map(|entrypoint| entrypoint.path.as_str());
+    if let Some(path) = entrypoint.or_else(|| manifest?.entrypoint()) {
+        let message = format!("the entrypoint {path} runs, so the steps do not run");
+        found.push(diagnostic(&lints::STEPS_UNUSED, steps, message, "remove the steps or the entrypoint"));
     } else if let Some(runtime) = contract.runtime.as_deref().or_else(|| manifest?.runtime.as_deref())
         && runtime != SkillRuntime::ToolSequence.name()
     {
-        let place = if contract.runtime.is_none() { manifest_location(manifest) } else { String::new() };
+        let location = if contract.runtime.is_none() { runtime_location(manifest) } else { String::new() };
         let message =
-            format!("the runtime is {runtime}{place}, and steps run in {}", SkillRuntime::ToolSequence);
-        found.push(told(&lints::STEPS_UNFIT, steps, message, "take out the steps, or the runtime"));
+            format!("the runtime is {runtime}{location}, but steps run in {}", SkillRuntime::ToolSequence);
+        found.push(diagnostic(&lints::STEPS_UNFIT, steps, message, "remove the steps or the runtime"));
     } else if dir.symlink_metadata(DEFAULT_PATH).is_ok() {
-        let message = format!("the steps run, so {DEFAULT_PATH} does not");
-        found.push(told(&lints::STEPS_UNUSED, steps, message, "keep one of them"));
+        let message = format!("the steps run, so {DEFAULT_PATH} does not run");
+        found.push(diagnostic(&lints::STEPS_UNUSED, steps, message, "keep one of them"));
     }
     found
 }
 
-/// Where a key stands that begins a line; the first line where none does.
+/// Where a line begins with this key; the start of the file if none does.
 fn key_span(text: &str, key: &str) -> std::ops::Range<usize> {
     let mut offset = 0;
     for line in text.split_inclusive('\n') {

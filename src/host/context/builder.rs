@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use super::providers::Providers;
 use super::{ContextInner, HostApiClient, SkillContext};
 use crate::host::files::Files;
 use crate::host::log::{Observer, RunLog};
 use crate::host::memory::HostMemory;
-use crate::host::providers::Providers;
 use crate::host::redaction::Redaction;
 use crate::policy::{
     CancelToken, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, ThreadBudget, WorkerOptions,
@@ -17,8 +17,8 @@ use crate::policy::{
 pub struct ContextBuilder {
     skill: String,
     qualified_name: Option<String>,
-    project: Option<Files>,
-    skill_files: Option<Files>,
+    project: Option<Box<Files>>,
+    skill_files: Option<Box<Files>>,
     permissions: Permissions,
     limits: Limits,
     sandbox_mode: SandboxMode,
@@ -30,7 +30,7 @@ pub struct ContextBuilder {
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
     caller: Option<SkillContext>,
-    callee_limits: Option<Limits>,
+    callee_limits: Option<Box<Limits>>,
     host_memory: Option<u64>,
     journal_file: Option<PathBuf>,
 }
@@ -68,13 +68,13 @@ impl ContextBuilder {
 
     /// The project whose files the run may see.
     pub fn project(mut self, files: Files) -> Self {
-        self.project = Some(files);
+        self.project = Some(Box::new(files));
         self
     }
 
     /// The skill's own folder, for `asset`.
     pub fn skill_files(mut self, files: Files) -> Self {
-        self.skill_files = Some(files);
+        self.skill_files = Some(Box::new(files));
         self
     }
 
@@ -109,8 +109,8 @@ impl ContextBuilder {
     }
 
     /// How strictly the sandbox of a process is required before the process may start; `required` by default.
-    pub fn sandbox_mode(mut self, isolation: SandboxMode) -> Self {
-        self.sandbox_mode = isolation;
+    pub fn sandbox_mode(mut self, mode: SandboxMode) -> Self {
+        self.sandbox_mode = mode;
         self
     }
 
@@ -134,13 +134,13 @@ impl ContextBuilder {
     }
 
     /// The limits for skills that this one calls; its own by default.
-    pub fn callee_limits(mut self, limits: Limits) -> Self {
-        self.callee_limits = Some(limits);
+    pub(crate) fn callee_limits(mut self, limits: Limits) -> Self {
+        self.callee_limits = Some(Box::new(limits));
         self
     }
 
     /// Bytes that host functions may hold for it at a time; its memory limit by default.
-    pub fn host_memory(mut self, bytes: u64) -> Self {
+    pub(crate) fn host_memory(mut self, bytes: u64) -> Self {
         self.host_memory = Some(bytes);
         self
     }
@@ -153,14 +153,14 @@ impl ContextBuilder {
 
     /// The run whose skill calls this one. The log and progress of this run go to its caller's log and observer, and it shares
     /// its caller's thread budget.
-    pub fn called_by(mut self, caller: SkillContext) -> Self {
+    pub(crate) fn called_by(mut self, caller: SkillContext) -> Self {
         self.thread_budget = caller.thread_budget().clone();
         self.caller = Some(caller);
         self
     }
 
     /// The journal of the plan, from which the plan can be resumed.
-    pub fn journal_file(mut self, file: impl Into<PathBuf>) -> Self {
+    pub(crate) fn journal_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.journal_file = Some(file.into());
         self
     }
@@ -200,6 +200,6 @@ impl ContextBuilder {
             journal_file: self.journal_file,
             steps: Mutex::default(),
         });
-        SkillContext(inner, self.cancel, None, None)
+        SkillContext { inner, cancel: self.cancel, callee_journal: None, step: None }
     }
 }

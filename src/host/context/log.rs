@@ -17,14 +17,19 @@ impl SkillContext {
             return host.call("log", vec![level, message.into().into()]).map(drop);
         }
         let message = self.redaction().text(message.into());
-        if let Some(caller) = &self.0.caller {
+        if let Some(caller) = &self.inner.caller {
             return caller.log(level, self.with_skill_prefix(message.as_inner()));
         }
         let line = LogLine::new(level, message);
-        let Some(observer) = &self.0.observer else { return self.0.log.log(line) };
-        self.0.log.log(line.clone())?;
+        let Some(observer) = &self.inner.observer else { return self.inner.log.log(line) };
+        self.inner.log.log(line.clone())?;
         observer.on_log(line.as_inner());
         Ok(())
+    }
+
+    /// Logs a warning. If the log is full, the run does not fail.
+    pub(crate) fn warn(&self, message: impl Into<String>) {
+        self.log(LogLevel::Warn, message).ok();
     }
 
     /// Writes a log line at most once for the run and all that it calls.
@@ -37,15 +42,15 @@ impl SkillContext {
     }
 
     fn is_first_time(&self, line: String) -> bool {
-        match &self.0.caller {
+        match &self.inner.caller {
             Some(caller) => caller.is_first_time(line),
-            None => self.0.logged_lines.lock().unwrap_or_else(PoisonError::into_inner).insert(line),
+            None => self.inner.logged_lines.lock().unwrap_or_else(PoisonError::into_inner).insert(line),
         }
     }
 
     /// Checks that a line of this many bytes could fit into the log; `output` if not.
     pub(in crate::host) fn check_line_fits(&self, bytes: usize) -> Result<()> {
-        self.0.log.check_line_fits(bytes)
+        self.inner.log.check_line_fits(bytes)
     }
 
     /// Reports progress to the observer, without secrets; prefixed like log lines.
@@ -56,12 +61,12 @@ impl SkillContext {
     /// Passes on progress of this run, or of a skill that a step of its plan runs.
     fn forward_progress(&self, progress: &Progress, step: Option<usize>) {
         let message = self.redaction().text(progress.message.clone());
-        if let Some(caller) = &self.0.caller {
+        if let Some(caller) = &self.inner.caller {
             caller.forward_progress(
                 &Progress { message: self.with_skill_prefix(message.as_inner()), ..*progress },
-                caller.3,
+                caller.step,
             );
-        } else if let Some(observer) = &self.0.observer {
+        } else if let Some(observer) = &self.inner.observer {
             let progress = Progress { message: message.into_inner(), ..*progress };
             match step {
                 Some(step) => observer.on_step_progress(step, &progress),
@@ -76,8 +81,8 @@ impl SkillContext {
 
     /// From now on, `[secret:NAME]` replaces this value in the output of the run and of those that called it.
     pub(crate) fn learn_secret(&self, name: &str, value: &str) {
-        self.0.redaction.learn(name, value);
-        if let Some(caller) = &self.0.caller {
+        self.inner.redaction.learn(name, value);
+        if let Some(caller) = &self.inner.caller {
             caller.learn_secret(name, value);
         }
     }
@@ -86,8 +91,8 @@ impl SkillContext {
     /// called it.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes know secrets of earlier runs"))]
     pub(crate) fn learn_secrets(&self, others: &Redaction) {
-        self.0.redaction.learn_from(others);
-        if let Some(caller) = &self.0.caller {
+        self.inner.redaction.learn_from(others);
+        if let Some(caller) = &self.inner.caller {
             caller.learn_secrets(others);
         }
     }
@@ -96,12 +101,12 @@ impl SkillContext {
     /// and kept where their origin is not known.
     pub(crate) fn redaction(&self) -> &Redaction {
         // A caller learns the secrets of the skills that it calls.
-        self.0.caller.as_ref().map_or(&self.0.redaction, |caller| caller.redaction())
+        self.inner.caller.as_ref().map_or(&self.inner.redaction, |caller| caller.redaction())
     }
 
     /// The secrets to remove from its value: its own. Its caller's secrets may be returned to the caller.
     pub(crate) fn value_redaction(&self) -> &Redaction {
-        &self.0.redaction
+        &self.inner.redaction
     }
 
     /// The log so far, without secrets that were added since (including those that span several lines); empty afterwards.
@@ -110,7 +115,7 @@ impl SkillContext {
     }
 
     pub(crate) fn take_redacted_log(&self) -> Redacted<Vec<LogLine>> {
-        let lines = self.0.log.take().into_iter().map(|line| (line.level, line.message));
+        let lines = self.inner.log.take().into_iter().map(|line| (line.level, line.message));
         let (levels, messages): (Vec<_>, Vec<_>) = lines.unzip();
         let of_level = |(level, message)| LogLine { level, message };
         self.redaction()

@@ -8,15 +8,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
-use super::read::not_regular_file;
-use super::walk::{EntryKind, Skipped, WalkFilter, WalkOptions};
+use super::entry::EntryKind;
+use super::walk::{Skipped, WalkFilter, WalkOptions};
 use crate::error::{ErrorKind, Result, SkillError};
 pub use crate::host::files::grep_sink::GrepMatch;
 use crate::host::files::grep_sink::MatchSink;
-use crate::host::files::operation::FileOperation;
+use crate::host::files::name_encoding;
+use crate::host::files::operation::{FileOperation, not_regular_file};
 use crate::host::files::symlinks::FinalSymlink;
-use crate::host::files::{FilesView, name_encoding};
-use crate::host::memory::{HostMemoryReservation, into_io_error};
+use crate::host::files::view::FilesView;
+use crate::host::io_error::into_io_error;
+use crate::host::memory::HostMemoryReservation;
 use crate::policy::{CancelToken, Limits, ThreadBudget, ThreadPermit};
 
 /// Maximum lines in one result.
@@ -67,10 +69,10 @@ impl Grep {
         let classes = count_classes(pattern);
         if classes > MAX_CLASSES {
             let sentence = format!(
-                "the pattern has {classes} classes such as [a-z] or \\w, and at most {MAX_CLASSES} can be searched for"
+                "the pattern has {classes} classes such as [a-z] or \\w; the maximum is {MAX_CLASSES}"
             );
             return Err(SkillError::new(ErrorKind::InvalidArgument, sentence)
-                .with_help("search for a part of it that is rare"));
+                .with_help("search for a rare part of it"));
         }
         Self::build(&mut RegexMatcherBuilder::new(), pattern, ignore_case, MAX_REGEX_BYTES)
     }
@@ -100,12 +102,9 @@ impl Grep {
         longest: usize,
     ) -> Result<Self> {
         if pattern.len() > longest {
-            let sentence = format!(
-                "the pattern has {} bytes, and at most {longest} can be searched for at a time",
-                pattern.len()
-            );
+            let sentence = format!("the pattern has {} bytes; the maximum is {longest}", pattern.len());
             return Err(SkillError::new(ErrorKind::InvalidArgument, sentence)
-                .with_help("search for a part of it that is rare"));
+                .with_help("search for a rare part of it"));
         }
         builder.case_insensitive(ignore_case).line_terminator(Some(b'\n'));
         let matcher = builder
@@ -116,7 +115,7 @@ impl Grep {
             SkillError::new(
                 ErrorKind::InvalidArgument,
                 format!(
-                    "pattern {:?} cannot be searched for: {:.MAX_SHOWN_CHARS$}",
+                    "invalid pattern {:?}: {:.MAX_SHOWN_CHARS$}",
                     shown_prefix(pattern),
                     error.to_string()
                 ),
@@ -148,14 +147,14 @@ impl FilesView<'_> {
         &self,
         path: &str,
         grep: &Grep,
-        tidy: WalkFilter,
+        filter: WalkFilter,
         cancel: &CancelToken,
     ) -> Result<GrepResults> {
-        let attempt = FileOperation::inspect("search", path);
-        let mut held = self.empty_reservation();
-        let (files, skipped) = match self.target(attempt)? {
+        let operation = FileOperation::inspect("search", path);
+        let mut reservation = self.empty_reservation();
+        let (files, skipped) = match self.target(operation)? {
             (file, EntryKind::File) => (vec![file], Vec::new()),
-            (folder, _) => self.files_below(&folder, tidy, cancel, &mut held)?,
+            (folder, _) => self.files_below(&folder, filter, cancel, &mut reservation)?,
         };
         let search = GrepRun {
             failed: OnceLock::new(),
@@ -166,19 +165,19 @@ impl FilesView<'_> {
             next: AtomicUsize::new(0),
             found: AtomicUsize::new(0),
         };
-        let mut found = search.run(attempt)?;
+        let mut found = search.run(operation)?;
         found.skipped.extend(skipped);
         found.rows.truncate(grep.max.unwrap_or(usize::MAX));
         let bytes: usize = found.rows.iter().map(GrepMatch::text_bytes).sum();
         if found.rows.len() > MAX_ROWS || bytes as u64 > Limits::MAX_READ_SIZE {
             let fault = format!("more than {MAX_ROWS} lines or {} bytes match", Limits::MAX_READ_SIZE);
-            return Err(attempt.refusal(fault, "narrow the search, or give {max: N} for the first N lines"));
+            return Err(operation.refusal(fault, "narrow the search, or give {max: N} for the first N lines"));
         }
         Ok(found)
     }
 
-    fn target(&self, attempt: FileOperation<'_>) -> Result<(String, EntryKind)> {
-        self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
+    fn target(&self, operation: FileOperation<'_>) -> Result<(String, EntryKind)> {
+        self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
             let (dir, name) = (&self.files.dir, name_encoding::decode(path));
             match (self.files.backend.open_dir)(dir, &name) {
                 Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
@@ -197,17 +196,17 @@ impl FilesView<'_> {
     fn files_below(
         &self,
         folder: &str,
-        tidy: WalkFilter,
+        filter: WalkFilter,
         cancel: &CancelToken,
-        held: &mut HostMemoryReservation,
+        reservation: &mut HostMemoryReservation,
     ) -> Result<(Vec<String>, Vec<Skipped>)> {
         let mut files = Vec::new();
-        let skipped = self.walk(folder, &WalkOptions { cancel, filter: tidy, depth: None }, |entry| {
+        let skipped = self.walk(folder, &WalkOptions { cancel, filter, depth: None }, |entry| {
             if entry.kind == EntryKind::File
                 && self.may_read_entry(&entry.path)
                 && self.may_search_file(&entry.path)?
             {
-                held.grow(entry.memory_size())?;
+                reservation.grow(entry.memory_size())?;
                 files.push(entry.path);
             }
             Ok(())
@@ -231,7 +230,7 @@ struct GrepRun<'a> {
 }
 
 impl GrepRun<'_> {
-    fn run(&self, attempt: FileOperation<'_>) -> Result<GrepResults> {
+    fn run(&self, operation: FileOperation<'_>) -> Result<GrepResults> {
         let most = MAX_THREADS.min(self.files.len() / (2 * BATCH_FILES));
         // Determining the number of processors takes longer than searching a few files.
         let threads = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -253,7 +252,7 @@ impl GrepRun<'_> {
         });
         self.cancel.check()?;
         if let Some(error) = self.failed.get() {
-            return Err(attempt.with_context(error.clone()));
+            return Err(operation.with_context(error.clone()));
         }
         let mut all =
             GrepResults { rows: Vec::new(), skipped: Vec::new(), reservation: self.view.empty_reservation() };
@@ -271,7 +270,7 @@ impl GrepRun<'_> {
         let mut part =
             GrepResults { rows: Vec::new(), skipped: Vec::new(), reservation: self.view.empty_reservation() };
         let (mut searcher, mut longest) =
-            (self.searcher(), LineBufferMemory { read: 0, held: self.view.empty_reservation() });
+            (self.searcher(), LineBufferMemory { read: 0, reservation: self.view.empty_reservation() });
         let goes_on = || self.failed.get().is_none() && self.cancel.check().is_ok();
         while self.found.load(Ordering::Relaxed) < self.grep.max_rows() && goes_on() {
             let start = self.next.fetch_add(BATCH_FILES, Ordering::Relaxed);
@@ -299,8 +298,9 @@ impl GrepRun<'_> {
                     Err(error) => match error.downcast::<SkillError>() {
                         Ok(error) => drop(self.failed.set(error)),
                         Err(error) => {
-                            let noted = part.reservation.grow(2 * path.len() as u64 + SKIPPED_OVERHEAD_BYTES);
-                            noted.unwrap_or_else(|error| drop(self.failed.set(error)));
+                            let counted =
+                                part.reservation.grow(2 * path.len() as u64 + SKIPPED_OVERHEAD_BYTES);
+                            counted.unwrap_or_else(|error| drop(self.failed.set(error)));
                             part.skipped.push(Skipped { path: path.clone(), error });
                         }
                     },
@@ -324,8 +324,8 @@ impl GrepRun<'_> {
             return Ok(());
         }
         // A file without a match discloses nothing, and checking every file would be slow.
-        let about = reader.file.metadata()?;
-        let permitted = self.view.check_opened_file(FileOperation::read(path), path, &about);
+        let metadata = reader.file.metadata()?;
+        let permitted = self.view.check_opened_file(FileOperation::read(path), path, &metadata);
         permitted.map_err(|refused| match refused.kind() {
             // An error of one file; the search continues.
             ErrorKind::Denied => {
@@ -356,7 +356,7 @@ struct CancellableReader<'a> {
 /// The size of the longest line that a thread found: its searcher keeps an enlarged buffer.
 struct LineBufferMemory {
     read: usize,
-    held: HostMemoryReservation,
+    reservation: HostMemoryReservation,
 }
 
 impl Read for CancellableReader<'_> {
@@ -366,7 +366,7 @@ impl Read for CancellableReader<'_> {
         // A line that fills the buffer triples its size.
         if came == buffer.len() && came > self.longest.read {
             self.longest.read = came;
-            self.longest.held.add(3 * came as u64).map_err(into_io_error)?;
+            self.longest.reservation.add(3 * came as u64).map_err(into_io_error)?;
         }
         Ok(came)
     }

@@ -6,7 +6,8 @@ use std::io;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use serde_json::{Map, Value};
 
-use crate::host::memory::{HostMemoryReservation, into_io_error};
+use crate::host::io_error::into_io_error;
+use crate::host::memory::HostMemoryReservation;
 
 /// Maximum bytes of a line that are shown.
 const MAX_LINE_BYTES: usize = 2000;
@@ -65,11 +66,11 @@ pub(super) struct MatchSink<'a> {
     first_incomplete: usize,
     is_binary: bool,
     /// The memory of all matches found.
-    held: &'a mut HostMemoryReservation,
+    reservation: &'a mut HostMemoryReservation,
 }
 
 impl<'a> MatchSink<'a> {
-    pub(super) fn new(file: &'a str, context: usize, held: &'a mut HostMemoryReservation) -> Self {
+    pub(super) fn new(file: &'a str, context: usize, reservation: &'a mut HostMemoryReservation) -> Self {
         Self {
             file,
             context,
@@ -77,7 +78,7 @@ impl<'a> MatchSink<'a> {
             before: VecDeque::new(),
             first_incomplete: 0,
             is_binary: false,
-            held,
+            reservation,
         }
     }
 
@@ -98,7 +99,7 @@ impl<'a> MatchSink<'a> {
         }
         // Counted once for each match that has it as context, and once for later ones.
         let copies = (self.rows.len() - self.first_incomplete + 1) as u64;
-        self.held.grow(copies * line_memory_size(line)).map_err(into_io_error)?;
+        self.reservation.grow(copies * line_memory_size(line)).map_err(into_io_error)?;
         for row in &mut self.rows[self.first_incomplete..] {
             row.after.get_or_insert_default().push(line.into());
         }
@@ -120,7 +121,7 @@ impl Sink for MatchSink<'_> {
         let content = display_line(found.bytes());
         let before_it = self.before.iter().map(|line| line_memory_size(line)).sum::<u64>();
         let row = ROW_OVERHEAD_BYTES + self.file.len() as u64 + content.len() as u64;
-        self.held.grow(row + before_it).map_err(into_io_error)?;
+        self.reservation.grow(row + before_it).map_err(into_io_error)?;
         let before =
             (self.context > 0).then(|| self.before.iter().map(|line| line.as_str().into()).collect());
         let after = (self.context > 0).then(Vec::new);

@@ -7,8 +7,11 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::error::{Result, SkillError};
-use crate::host::files::{Files, FilesView, name_encoding};
-use crate::host::memory::{HostMemoryReservation, into_io_error};
+use crate::host::files::operation::not_regular_file;
+use crate::host::files::view::FilesView;
+use crate::host::files::{Files, name_encoding};
+use crate::host::io_error::into_io_error;
+use crate::host::memory::HostMemoryReservation;
 
 /// The name of the rule files.
 pub(super) const FILE_NAME: &str = ".gitignore";
@@ -29,7 +32,7 @@ struct Layer {
     prefix: usize,
     parent: IgnoreRules,
     /// The memory of the rules, held as long as a folder below may still be searched.
-    _held: HostMemoryReservation,
+    _reservation: HostMemoryReservation,
 }
 
 impl IgnoreRules {
@@ -62,8 +65,8 @@ impl IgnoreRules {
     /// These rules and those in `folder`'s own file, which must be a regular file of limited size.
     pub(super) fn with_folder(self, view: &FilesView<'_>, folder: &str) -> io::Result<Self> {
         let text = read_rules(view.files, folder)?;
-        let mut held = view.empty_reservation();
-        held.grow(text.len() as u64 * MEMORY_PER_RULE_BYTE).map_err(into_io_error)?;
+        let mut reservation = view.empty_reservation();
+        reservation.grow(text.len() as u64 * MEMORY_PER_RULE_BYTE).map_err(into_io_error)?;
         let mut builder = GitignoreBuilder::new(".");
         for line in text.trim_start_matches('\u{feff}').lines() {
             // Git also skips a line that is not a valid pattern.
@@ -71,20 +74,20 @@ impl IgnoreRules {
         }
         let own = builder.build().map_err(io::Error::other)?;
         let prefix = if folder.is_empty() { 0 } else { folder.len() + 1 };
-        Ok(Self(Some(Arc::new(Layer { rules: own, prefix, parent: self, _held: held }))))
+        Ok(Self(Some(Arc::new(Layer { rules: own, prefix, parent: self, _reservation: reservation }))))
     }
 }
 
 fn read_rules(files: &Files, folder: &str) -> io::Result<String> {
     let file = (files.backend.open_file)(&files.dir, &name_encoding::decode(folder).join(FILE_NAME))?;
     if !file.metadata()?.is_file() {
-        return Err(super::read::not_regular_file());
+        return Err(not_regular_file());
     }
     let mut bytes = Vec::new();
     file.take(MAX_RULES_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_RULES_BYTES {
         return Err(io::Error::other(format!(
-            "it has more than {MAX_RULES_BYTES} bytes, so its rules do not hold"
+            "it has more than {MAX_RULES_BYTES} bytes, so its rules are not applied"
         )));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())

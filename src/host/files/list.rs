@@ -8,10 +8,11 @@ use serde::Serialize;
 
 use super::walk::MAX_RESULTS;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::files::name_encoding;
 use crate::host::files::operation::FileOperation;
 use crate::host::files::symlinks::FinalSymlink;
-use crate::host::files::{FilesView, name_encoding};
-use crate::host::memory::into_io_error;
+use crate::host::files::view::FilesView;
+use crate::host::io_error::into_io_error;
 
 /// Approximate bytes of a name in a list, and of the value it becomes, besides its text.
 const NAME_OVERHEAD_BYTES: u64 = 160;
@@ -38,21 +39,25 @@ pub struct Stat {
 impl FilesView<'_> {
     /// The names in a folder, sorted; names that are not UTF-8 in their escaped form, which is also accepted as a path.
     pub fn list(&self, path: &str) -> Result<Vec<String>> {
-        let attempt = FileOperation::inspect("list", path);
-        let mut held = self.empty_reservation();
-        let held = RefCell::new(&mut held);
-        let entries = self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
+        let operation = FileOperation::inspect("list", path);
+        let mut reservation = self.empty_reservation();
+        let reservation = RefCell::new(&mut reservation);
+        let entries = self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
             let mut seen = 0;
             let mut count = |length: usize| {
                 seen += 1;
                 if seen > MAX_RESULTS {
-                    let fault = format!("it holds more than {MAX_RESULTS} names; narrow it down with glob");
-                    let error = SkillError::new(ErrorKind::Io, fault).with_help("narrow it down with glob");
+                    let fault =
+                        format!("it has more than {MAX_RESULTS} entries; select some of them with glob");
+                    let error =
+                        SkillError::new(ErrorKind::Io, fault).with_help("select some of them with glob");
                     return Err(into_io_error(error));
                 }
                 // The name itself and its escaped form: at most four characters for each byte.
                 let bytes = 5 * length as u64 + NAME_OVERHEAD_BYTES;
-                self.check_cancelled().and_then(|()| held.borrow_mut().grow(bytes)).map_err(into_io_error)
+                self.check_cancelled()
+                    .and_then(|()| reservation.borrow_mut().grow(bytes))
+                    .map_err(into_io_error)
             };
             (self.files.backend.read_dir)(&self.files.dir, &name_encoding::decode(path), &mut count)
         })?;
@@ -64,11 +69,11 @@ impl FilesView<'_> {
 
     /// The metadata of a path.
     pub fn stat(&self, path: &str) -> Result<Stat> {
-        let attempt = FileOperation::inspect("look at", path);
-        let is_symlink = self.metadata(attempt, FinalSymlink::NoFollow)?.is_symlink();
-        let facts = self.metadata(attempt, FinalSymlink::Follow)?;
+        let operation = FileOperation::inspect("inspect", path);
+        let is_symlink = self.metadata(operation, FinalSymlink::NoFollow)?.is_symlink();
+        let facts = self.metadata(operation, FinalSymlink::Follow)?;
         if !facts.is_dir() {
-            self.check_opened_file(attempt, path, &facts)?;
+            self.check_opened_file(operation, path, &facts)?;
         }
         let modified = facts.modified().ok().and_then(|time| time.into_std().duration_since(UNIX_EPOCH).ok());
         Ok(Stat {
@@ -83,17 +88,17 @@ impl FilesView<'_> {
 
     pub(super) fn metadata(
         &self,
-        attempt: FileOperation<'_>,
+        operation: FileOperation<'_>,
         last: FinalSymlink,
     ) -> Result<cap_std::fs::Metadata> {
-        self.with_resolved_path(attempt, last, |path| {
+        self.with_resolved_path(operation, last, |path| {
             if path.is_empty() {
                 return self.files.dir.dir_metadata();
             }
-            let place = self.files.parent_dir(path)?;
-            let found = place.dir.symlink_metadata(&place.name)?;
+            let parent = self.files.parent_dir(path)?;
+            let found = parent.dir.symlink_metadata(&parent.name)?;
             if found.is_symlink() && last == FinalSymlink::Follow {
-                return Err(io::Error::other("it is a link"));
+                return Err(io::Error::other("it is a symbolic link"));
             }
             Ok(found)
         })

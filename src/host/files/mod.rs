@@ -5,9 +5,10 @@
 //! swapped in between makes the operation fail and never escape. Mounts below the root are part of it; so are hard links, which
 //! are only ever written by putting a new file in their place.
 
-mod file_id;
+mod entry;
 mod grep;
 mod grep_sink;
+mod hard_links;
 mod ignore_rules;
 mod list;
 mod name_encoding;
@@ -18,30 +19,40 @@ mod operation;
 mod parent_dir;
 mod path;
 mod protected;
+mod protected_cache;
 mod read;
+mod read_dir;
 mod remove;
 mod symlinks;
+mod view;
 mod walk;
 mod write;
 
+pub use entry::{Entry, EntryKind};
 pub use grep::{Grep, GrepMatch, GrepResults};
 pub use list::Stat;
+pub(crate) use operation::not_regular_file;
 pub(crate) use path::path_below;
-pub use path::relative_path;
-pub(crate) use protected::SecretLinks;
-pub use walk::{Entry, EntryKind, Skipped, WalkFilter, WalkOptions};
+pub(crate) use path::relative_path;
+pub(crate) use protected_cache::SecretLinks;
+#[cfg(unix)]
+pub(crate) use read_dir::for_each_entry;
+#[cfg(any(test, not(unix)))]
+pub(crate) use read_dir::for_each_entry_portable;
+pub use view::FilesView;
+pub use walk::{Skipped, WalkFilter, WalkOptions};
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, Metadata};
 
 use self::open::OpenBackend;
-use self::protected::ProtectedCache;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::memory::{HostMemoryReservation, OperationLimits};
+use self::protected_cache::ProtectedCache;
+use crate::error::{Result, SkillError};
+use crate::host::file_id::FileId;
 use crate::host::metier_dirs::leads_into_metier_dir;
-use crate::policy::Permissions;
 
 /// A directory tree, opened once. Every operation uses the handle, so replacing or renaming the root has no effect.
 pub struct Files {
@@ -79,30 +90,24 @@ impl Files {
         let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
         let root = std::fs::canonicalize(root).map_err(failed)?;
         let dir = Dir::open_ambient_dir(&root, ambient_authority()).map_err(failed)?;
-        let door = fastest_backend(&dir);
-        let closed = reserved_paths(&root);
-        Ok(Self {
-            dir,
-            root,
-            backend: door,
-            reserved_paths: closed,
-            protected_cache: ProtectedCache::default(),
-        })
+        Ok(Self::new(dir, root))
     }
 
     /// Opens the tree below a root that was opened before, by its path without symbolic links: a link that was put there since is
     /// not followed.
-    pub fn open_nofollow(root: &Path) -> Result<Self> {
+    pub(crate) fn open_nofollow(root: &Path) -> Result<Self> {
         let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
-        let dir = open_dir_nofollow(root).map_err(failed)?;
-        let door = fastest_backend(&dir);
-        Ok(Self {
-            dir,
-            root: root.to_owned(),
-            backend: door,
-            reserved_paths: reserved_paths(root),
+        Ok(Self::new(open_dir_nofollow(root).map_err(failed)?, root.to_owned()))
+    }
+
+    fn new(dir: Dir, root: PathBuf) -> Self {
+        Self {
+            backend: fastest_backend(&dir),
+            reserved_paths: reserved_paths(&root),
             protected_cache: ProtectedCache::default(),
-        })
+            dir,
+            root,
+        }
     }
 
     /// The same tree, opened component by component, as on systems without `openat2`.
@@ -111,74 +116,30 @@ impl Files {
         Self { backend: self::open::PORTABLE, ..self }
     }
 
+    /// The metadata of a path without symbolic links; the empty path is the root.
+    fn metadata_nofollow(&self, path: &Path) -> io::Result<Metadata> {
+        let Some(name) = path.file_name() else { return self.dir.dir_metadata() };
+        (self.backend.open_dir)(&self.dir, path.parent().unwrap_or(Path::new("")))?.symlink_metadata(name)
+    }
+
+    /// The identity of the file at this path, which must not contain symbolic links; the empty path is the root.
+    pub(crate) fn file_id(&self, path: &Path) -> io::Result<FileId> {
+        Ok(FileId::from_metadata(&self.metadata_nofollow(path)?))
+    }
+
     /// The canonical path of the root when it was opened.
     pub fn root(&self) -> &Path {
         &self.root
     }
-
-    /// The files that a run with these permissions may access.
-    pub fn with_permissions<'a>(&'a self, permissions: &'a Permissions) -> FilesView<'a> {
-        FilesView { files: self, permissions: Some(permissions), label: "the project", limits: None }
-    }
-
-    /// The files without permission checks, for code that works for the user and not for a script.
-    pub fn unrestricted(&self) -> FilesView<'_> {
-        FilesView { files: self, permissions: None, label: "the project", limits: None }
-    }
-}
-
-/// The files that one run may access. Paths are relative to the root, as [`relative_path`] returns them. The caller has checked the
-/// permission for the path itself; targets of symbolic links and paths below a folder are checked against the permissions here.
-#[derive(Clone, Copy)]
-pub struct FilesView<'a> {
-    files: &'a Files,
-    permissions: Option<&'a Permissions>,
-    label: &'static str,
-    limits: Option<OperationLimits<'a>>,
-}
-
-impl<'a> FilesView<'a> {
-    /// The same files for a run: operations respect its memory limit and stop when it is cancelled.
-    pub(crate) fn with_limits(self, bounds: OperationLimits<'a>) -> Self {
-        Self { limits: Some(bounds), ..self }
-    }
-
-    /// An empty memory reservation for one operation.
-    fn empty_reservation(&self) -> HostMemoryReservation {
-        self.limits.map_or_else(HostMemoryReservation::uncounted, |bounds| bounds.memory.empty_reservation())
-    }
-
-    /// Fails if the run was stopped.
-    fn check_cancelled(&self) -> Result<()> {
-        self.limits.map_or(Ok(()), |bounds| bounds.cancel.check())
-    }
-
-    /// Checks that a file may have this many bytes; `output` if not.
-    fn check_file_size(&self, bytes: u64) -> Result<()> {
-        match self.limits {
-            Some(OperationLimits { file_size, .. }) if bytes > file_size => {
-                let sentence =
-                    format!("it would have {bytes} bytes, and no file may have more than {file_size}");
-                Err(SkillError::new(ErrorKind::Output, sentence)
-                    .with_help("write less, or raise that with --file-size"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The same files, with this label in errors instead of `the project`.
-    pub fn with_label(self, place: &'static str) -> Self {
-        Self { label: place, ..self }
-    }
 }
 
 #[cfg(target_os = "linux")]
-fn open_dir_nofollow(root: &Path) -> std::io::Result<Dir> {
+fn open_dir_nofollow(root: &Path) -> io::Result<Dir> {
     self::openat2::open_dir_nofollow(root)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_dir_nofollow(root: &Path) -> std::io::Result<Dir> {
+fn open_dir_nofollow(root: &Path) -> io::Result<Dir> {
     Dir::open_ambient_dir(root, ambient_authority())
 }
 

@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
-use cap_std::fs::{Dir, DirEntry, FileType, OpenOptions};
+use cap_std::fs::{Dir, OpenOptions};
 
-use super::walk::EntryKind;
+use super::entry::EntryKind;
+use super::read_dir::for_each_entry_portable;
 
 /// The functions that open everything below a root. Each fails if the path contains a symbolic link, including the last
 /// component; none blocks. The empty path is the root.
@@ -46,24 +48,15 @@ fn open_dir(root: &Dir, path: &Path) -> io::Result<Dir> {
 }
 
 fn read_dir(root: &Dir, path: &Path, count: &mut NameCounter<'_>) -> io::Result<Vec<NamedEntry>> {
-    let listed = open_dir(root, path)?.entries()?;
-    let mut named = |entry: DirEntry| {
-        let name = entry.file_name();
+    let mut found = Vec::new();
+    for_each_entry_portable(&open_dir(root, path)?, &mut |name, kind| {
         count(name.len())?;
-        Ok((name, kind(entry.file_type()?)))
-    };
-    listed.map(|entry| entry.and_then(&mut named)).collect()
+        found.push((name.to_owned(), kind));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
 }
 
 fn exists(root: &Dir, path: &Path) -> bool {
     root.symlink_metadata(path).is_ok()
-}
-
-fn kind(file_type: FileType) -> EntryKind {
-    match file_type {
-        dir if dir.is_dir() => EntryKind::Dir,
-        file if file.is_file() => EntryKind::File,
-        link if link.is_symlink() => EntryKind::Symlink,
-        _ => EntryKind::Other,
-    }
 }

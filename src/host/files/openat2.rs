@@ -1,19 +1,18 @@
 //! The open backend for Linux: `openat2` opens a path without following symbolic links, in one system call.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::walk::EntryKind;
-use crate::host::files::open::{NameCounter, NamedEntry, OpenBackend};
+use super::open::{NameCounter, NamedEntry, OpenBackend};
+use super::read_dir::for_each_entry;
 
 /// Needs `openat2`: Linux 5.6 or newer, and no filter that blocks it.
 pub(super) const OPENAT2: OpenBackend = OpenBackend { open_file, open_dir, read_dir, exists };
@@ -46,25 +45,13 @@ fn open_dir(root: &Dir, path: &Path) -> io::Result<Dir> {
 }
 
 fn read_dir(root: &Dir, path: &Path, count: &mut NameCounter<'_>) -> io::Result<Vec<NamedEntry>> {
-    let mut listed = rustix::fs::Dir::new(open(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?)?;
+    let mut dir = rustix::fs::Dir::new(open(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?)?;
     let mut found = Vec::new();
-    while let Some(entry) = listed.read() {
-        let entry = entry?;
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        count(name.to_bytes().len())?;
-        let file_type = match entry.file_type() {
-            // Some file systems do not report the kind.
-            FileType::Unknown => {
-                let stat = rustix::fs::statat(listed.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                FileType::from_raw_mode(stat.st_mode)
-            }
-            known => known,
-        };
-        found.push((OsStr::from_bytes(name.to_bytes()).to_owned(), kind(file_type)));
-    }
+    for_each_entry(&mut dir, &mut |name, kind| {
+        count(name.len())?;
+        found.push((name.to_owned(), kind));
+        Ok(ControlFlow::Continue(()))
+    })?;
     Ok(found)
 }
 
@@ -80,14 +67,5 @@ fn open(root: &Dir, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
             Err(Errno::INTR) => {}
             opened => return Ok(opened?),
         }
-    }
-}
-
-fn kind(file_type: FileType) -> EntryKind {
-    match file_type {
-        FileType::Directory => EntryKind::Dir,
-        FileType::RegularFile => EntryKind::File,
-        FileType::Symlink => EntryKind::Symlink,
-        _ => EntryKind::Other,
     }
 }

@@ -52,10 +52,10 @@ impl<'a> FileOperation<'a> {
         if matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Timeout) {
             return error;
         }
-        let told = SkillError::new(error.kind(), format!("{self}: {error}"));
+        let failure = SkillError::new(error.kind(), format!("{self}: {error}"));
         match error.help() {
-            Some(help) => told.with_help(help),
-            None => told,
+            Some(help) => failure.with_help(help),
+            None => failure,
         }
     }
 
@@ -70,4 +70,9 @@ impl fmt::Display for FileOperation<'_> {
         let path = if self.path.is_empty() { "." } else { self.path };
         write!(f, "failed to {} {path}", self.verb)
     }
+}
+
+/// The error for FIFOs, sockets and devices.
+pub(crate) fn not_regular_file() -> io::Error {
+    io::Error::other("it is not a regular file")
 }

@@ -18,12 +18,12 @@ pub fn relative_path(path: &str, root: Option<&Path>) -> Result<String> {
     path_below(path, root, "the project")
 }
 
-/// As [`relative`], below any root; `place` is what errors call it.
-pub fn path_below(path: &str, root: Option<&Path>, place: &str) -> Result<String> {
+/// As [`relative_path`], below any root; `label` is what errors call it.
+pub fn path_below(path: &str, root: Option<&Path>, label: &str) -> Result<String> {
     if let Some(fault) = path_fault(path) {
         return Err(SkillError::new(ErrorKind::InvalidArgument, fault));
     }
-    let outside = || SkillError::new(ErrorKind::Denied, format!("{path} is outside {place}"));
+    let outside = || SkillError::new(ErrorKind::Denied, format!("{path} is outside {label}"));
     let below = if path.starts_with('/') { below_root(path, root).ok_or_else(outside)? } else { path };
     if is_normalized(below) {
         return Ok(below.to_owned());
@@ -35,7 +35,7 @@ pub fn path_below(path: &str, root: Option<&Path>, place: &str) -> Result<String
             ".." => drop(parts.pop().ok_or_else(outside)?),
             name if name.len() > MAX_NAME_BYTES => {
                 let fault =
-                    format!("a name in the path has {} bytes, at most {MAX_NAME_BYTES} fit", name.len());
+                    format!("a name in the path has {} bytes; the maximum is {MAX_NAME_BYTES}", name.len());
                 return Err(SkillError::new(ErrorKind::InvalidArgument, fault));
             }
             name if cfg!(windows) && is_reserved_on_windows(name) => return Err(outside()),
@@ -47,9 +47,10 @@ pub fn path_below(path: &str, root: Option<&Path>, place: &str) -> Result<String
 
 fn path_fault(path: &str) -> Option<String> {
     if path.len() > MAX_PATH_BYTES {
-        return Some(format!("the path has {} bytes, at most {MAX_PATH_BYTES} fit", path.len()));
+        return Some(format!("the path has {} bytes; the maximum is {MAX_PATH_BYTES}", path.len()));
     }
-    (path.is_empty() || path.contains('\0')).then(|| format!("{path:?} is not a path"))
+    (path.is_empty() || path.contains('\0'))
+        .then(|| format!("invalid path {path:?}: it is empty or has a NUL byte"))
 }
 
 /// Whether the path needs no resolution, as almost every path.
@@ -74,6 +75,18 @@ fn is_reserved_on_windows(name: &str) -> bool {
         || DEVICES.contains(&stem.as_str())
         || is_port("com")
         || is_port("lpt")
+}
+
+/// The path of a name in a folder.
+pub(super) fn join_path(folder: &str, name: &str) -> String {
+    if folder.is_empty() {
+        return name.to_owned();
+    }
+    let mut path = String::with_capacity(folder.len() + 1 + name.len());
+    path.push_str(folder);
+    path.push('/');
+    path.push_str(name);
+    path
 }
 
 #[cfg(test)]

@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::files::operation::FileOperation;
+use crate::host::files::name_encoding;
+use crate::host::files::operation::{FileOperation, not_regular_file};
 use crate::host::files::symlinks::FinalSymlink;
-use crate::host::files::{FilesView, name_encoding};
-use crate::host::memory::{HostMemoryReservation, into_io_error};
+use crate::host::files::view::FilesView;
+use crate::host::io_error::into_io_error;
+use crate::host::memory::HostMemoryReservation;
 use crate::policy::Limits;
 
 /// Bytes read at a time when only a part of a file is needed.
@@ -27,9 +29,9 @@ impl FilesView<'_> {
 
     /// The bytes of a file, converted by `encode`, which may need a third more.
     pub(crate) fn read_encoded(&self, path: &str, encode: impl Fn(&[u8]) -> String) -> Result<String> {
-        let (attempt, mut held) = (FileOperation::read(path), self.empty_reservation());
-        let bytes = self.contents(attempt, &mut held)?;
-        held.add(bytes.len() as u64 / 3 * 4 + 4).map_err(|error| attempt.with_context(error))?;
+        let (operation, mut reservation) = (FileOperation::read(path), self.empty_reservation());
+        let bytes = self.contents(operation, &mut reservation)?;
+        reservation.add(bytes.len() as u64 / 3 * 4 + 4).map_err(|error| operation.with_context(error))?;
         Ok(encode(&bytes))
     }
 
@@ -40,50 +42,57 @@ impl FilesView<'_> {
 
     /// The first lines of a text file, joined by `\n`.
     pub fn head(&self, path: &str, lines: u64) -> Result<String> {
-        let attempt = FileOperation::read(path);
-        let (mut file, mut held) = (self.open(attempt)?.file, self.empty_reservation());
-        let grow = |bytes| self.check_cancelled().and_then(|()| held.grow(bytes)).map_err(into_io_error);
-        let bytes = first_lines(&mut file, lines, grow).map_err(|error| attempt.io_error(error))?;
-        join_lines(bytes, attempt)
+        let operation = FileOperation::read(path);
+        let (mut file, mut reservation) = (self.open(operation)?.file, self.empty_reservation());
+        let grow =
+            |bytes| self.check_cancelled().and_then(|()| reservation.grow(bytes)).map_err(into_io_error);
+        let bytes = first_lines(&mut file, lines, grow).map_err(|error| operation.io_error(error))?;
+        join_lines(bytes, operation)
     }
 
     /// The last lines of a text file, joined by `\n`. Reads only the part of the file that contains them.
     pub fn tail(&self, path: &str, lines: u64) -> Result<String> {
-        let attempt = FileOperation::read(path);
-        let (mut opened, mut held) = (self.open(attempt)?, self.empty_reservation());
-        let grow = |bytes| self.check_cancelled().and_then(|()| held.grow(bytes)).map_err(into_io_error);
-        let bytes = last_lines(&mut opened, lines, grow).map_err(|error| attempt.io_error(error))?;
-        join_lines(bytes, attempt)
+        let operation = FileOperation::read(path);
+        let (mut opened, mut reservation) = (self.open(operation)?, self.empty_reservation());
+        let grow =
+            |bytes| self.check_cancelled().and_then(|()| reservation.grow(bytes)).map_err(into_io_error);
+        let bytes = last_lines(&mut opened, lines, grow).map_err(|error| operation.io_error(error))?;
+        join_lines(bytes, operation)
     }
 
     pub(super) fn contents_as_text(
         &self,
-        attempt: FileOperation<'_>,
-        held: &mut HostMemoryReservation,
+        operation: FileOperation<'_>,
+        reservation: &mut HostMemoryReservation,
     ) -> Result<String> {
-        utf8_text(self.contents(attempt, held)?, attempt)
+        utf8_text(self.contents(operation, reservation)?, operation)
     }
 
-    fn contents(&self, attempt: FileOperation<'_>, held: &mut HostMemoryReservation) -> Result<Vec<u8>> {
-        let OpenedFile { mut file, size } = self.open(attempt)?;
-        let mut grow = |bytes| held.add(bytes).map_err(into_io_error);
+    fn contents(
+        &self,
+        operation: FileOperation<'_>,
+        reservation: &mut HostMemoryReservation,
+    ) -> Result<Vec<u8>> {
+        let OpenedFile { mut file, size } = self.open(operation)?;
+        let mut grow = |bytes| reservation.add(bytes).map_err(into_io_error);
         let bytes = match size {
             // The files of the kernel report a size of zero.
             0 => read_to_limit(&mut file, &mut grow),
             1..=Limits::MAX_READ_SIZE => grow(size).and_then(|()| read_up_to(&mut file, size)),
             _ => Ok(Vec::new()),
         };
-        let bytes = bytes.map_err(|error| attempt.io_error(error))?;
+        let bytes = bytes.map_err(|error| operation.io_error(error))?;
         let size = size.max(bytes.len() as u64);
         if size > Limits::MAX_READ_SIZE {
-            let fault = format!("it has {size} bytes, more than the {} that are read", Limits::MAX_READ_SIZE);
-            return Err(attempt.refusal(fault, "take a part of it with head, tail or grep"));
+            let fault =
+                format!("it has {size} bytes, more than the {} that can be read", Limits::MAX_READ_SIZE);
+            return Err(operation.refusal(fault, "read a part of it with head, tail or grep"));
         }
         Ok(bytes)
     }
 
-    fn open(&self, attempt: FileOperation<'_>) -> Result<OpenedFile> {
-        let (opened, about, path) = self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
+    fn open(&self, operation: FileOperation<'_>) -> Result<OpenedFile> {
+        let (opened, metadata, path) = self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
             let file = (self.files.backend.open_file)(&self.files.dir, &name_encoding::decode(path))?;
             let metadata = file.metadata()?;
             match metadata.is_file() {
@@ -92,7 +101,7 @@ impl FilesView<'_> {
                 false => Err(not_regular_file()),
             }
         })?;
-        self.check_opened_file(attempt, &path, &about)?;
+        self.check_opened_file(operation, &path, &metadata)?;
         Ok(opened)
     }
 }
@@ -130,13 +139,8 @@ fn read_block(
     grow(2 * BLOCK_BYTES)?;
     bytes
         .try_reserve(usize::try_from(BLOCK_BYTES).unwrap_or_default() + 32)
-        .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "the system has no memory left for it"))?;
+        .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "the system has not enough memory for it"))?;
     file.take(BLOCK_BYTES).read_to_end(bytes)
-}
-
-/// The error for FIFOs, sockets and devices.
-pub(super) fn not_regular_file() -> io::Error {
-    io::Error::other("it is not a regular file")
 }
 
 fn first_lines(
@@ -217,8 +221,8 @@ fn check_size(bytes: u64) -> io::Result<()> {
     )))
 }
 
-fn join_lines(bytes: Vec<u8>, attempt: FileOperation<'_>) -> Result<String> {
-    let text = utf8_text(bytes, attempt)?;
+fn join_lines(bytes: Vec<u8>, operation: FileOperation<'_>) -> Result<String> {
+    let text = utf8_text(bytes, operation)?;
     let mut joined = String::with_capacity(text.len());
     for (at, line) in text.lines().enumerate() {
         joined.push_str(if at > 0 { "\n" } else { "" });
@@ -227,10 +231,10 @@ fn join_lines(bytes: Vec<u8>, attempt: FileOperation<'_>) -> Result<String> {
     Ok(joined)
 }
 
-fn utf8_text(bytes: Vec<u8>, attempt: FileOperation<'_>) -> Result<String> {
+fn utf8_text(bytes: Vec<u8>, operation: FileOperation<'_>) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
-        let way_out = r#"read its bytes with read_file(path, {encoding: "base64"})"#;
-        let fault = format!("it is not UTF-8 text (byte {}); {way_out}", error.utf8_error().valid_up_to());
-        SkillError::new(ErrorKind::Io, format!("{attempt}: {fault}")).with_help(way_out)
+        let help = r#"read its bytes with read_file(path, {encoding: "base64"})"#;
+        let fault = format!("it is not UTF-8 text (byte {}); {help}", error.utf8_error().valid_up_to());
+        SkillError::new(ErrorKind::Io, format!("{operation}: {fault}")).with_help(help)
     })
 }

@@ -4,8 +4,9 @@ use std::io;
 
 use cap_fs_ext::DirExt;
 
-use super::FilesView;
-use super::walk::{Entry, EntryKind, WalkFilter, WalkOptions};
+use super::entry::{Entry, EntryKind};
+use super::view::FilesView;
+use super::walk::{WalkFilter, WalkOptions};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::operation::FileOperation;
 use crate::host::files::parent_dir::ParentDir;
@@ -16,10 +17,10 @@ use crate::policy::{Access, CancelToken};
 impl FilesView<'_> {
     /// Removes a file, an empty folder, or a symbolic link itself, never its target. The root cannot be removed.
     pub fn remove(&self, path: &str) -> Result<()> {
-        let attempt = FileOperation::write("remove", path);
-        check_not_root(attempt)?;
-        self.check_link_removal(attempt)?;
-        self.with_resolved_path(attempt, FinalSymlink::NoFollow, |path| {
+        let operation = FileOperation::write("remove", path);
+        check_not_root(operation)?;
+        self.check_link_removal(operation)?;
+        self.with_resolved_path(operation, FinalSymlink::NoFollow, |path| {
             remove_one(&self.files.parent_dir(path)?)
         })
     }
@@ -27,35 +28,42 @@ impl FilesView<'_> {
     /// Removes a folder with everything below it, or what [`FilesView::remove`] removes. Symbolic links below are removed and not
     /// followed. If the run may not change something below, nothing is removed.
     pub fn remove_all(&self, path: &str, cancel: &CancelToken) -> Result<()> {
-        let attempt = FileOperation::write("remove", path);
-        check_not_root(attempt)?;
-        let folder = self.with_resolved_path(attempt, FinalSymlink::NoFollow, |path| {
-            let place = self.files.parent_dir(path)?;
-            let is_dir = place.dir.symlink_metadata(&place.name)?.is_dir();
+        let operation = FileOperation::write("remove", path);
+        check_not_root(operation)?;
+        let folder = self.with_resolved_path(operation, FinalSymlink::NoFollow, |path| {
+            let parent = self.files.parent_dir(path)?;
+            let is_dir = parent.dir.symlink_metadata(&parent.name)?.is_dir();
             Ok(is_dir.then(|| path.to_owned()))
         })?;
         if let Some(folder) = folder {
-            self.remove_contents(&folder, attempt, cancel)?;
+            self.remove_contents(&folder, operation, cancel)?;
         }
         self.remove(path)
     }
 
     /// Refuses to remove a symbolic link that makes its target protected by name: without the link, the protection would be lost.
-    fn check_link_removal(&self, attempt: FileOperation<'_>) -> Result<()> {
+    fn check_link_removal(&self, operation: FileOperation<'_>) -> Result<()> {
         let Some(permissions) = self.permissions else { return Ok(()) };
-        let Some(below) = permissions.protection().skill_folder_below(attempt.path) else { return Ok(()) };
-        if self.metadata(attempt, FinalSymlink::NoFollow)?.is_symlink() {
-            permissions.require(&Access::write(below), attempt)
+        let Some(below) = permissions.protection().skill_folder_below(operation.path) else { return Ok(()) };
+        if self.metadata(operation, FinalSymlink::NoFollow)?.is_symlink() {
+            permissions.require(&Access::write(below), operation)
         } else {
             Ok(())
         }
     }
 
-    fn remove_contents(&self, folder: &str, attempt: FileOperation<'_>, cancel: &CancelToken) -> Result<()> {
-        let mut held = self.empty_reservation();
-        for Entry { path, .. } in self.removable_entries(folder, attempt, cancel, &mut held)?.iter().rev() {
+    fn remove_contents(
+        &self,
+        folder: &str,
+        operation: FileOperation<'_>,
+        cancel: &CancelToken,
+    ) -> Result<()> {
+        let mut reservation = self.empty_reservation();
+        for Entry { path, .. } in
+            self.removable_entries(folder, operation, cancel, &mut reservation)?.iter().rev()
+        {
             cancel.check()?;
-            let removed = self.files.parent_dir(path).and_then(|place| remove_one(&place));
+            let removed = self.files.parent_dir(path).and_then(|parent| remove_one(&parent));
             removed.map_err(|error| FileOperation::write("remove", path).io_error(error))?;
         }
         Ok(())
@@ -65,9 +73,9 @@ impl FilesView<'_> {
     fn removable_entries(
         &self,
         folder: &str,
-        attempt: FileOperation<'_>,
+        operation: FileOperation<'_>,
         cancel: &CancelToken,
-        held: &mut HostMemoryReservation,
+        reservation: &mut HostMemoryReservation,
     ) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
         let walk = WalkOptions { cancel, filter: WalkFilter::SkipNothing, depth: None };
@@ -75,14 +83,15 @@ impl FilesView<'_> {
             if let Some(permissions) = self.permissions {
                 let need = Access::write(entry.path.as_str());
                 if need.is_protected(permissions.protection()) {
-                    permissions.require(&need, format_args!("{attempt}: failed to remove {}", entry.path))?;
+                    permissions
+                        .require(&need, format_args!("{operation}: failed to remove {}", entry.path))?;
                 }
             }
-            self.check_not_reserved(attempt, &entry.path)?;
+            self.check_not_reserved(operation, &entry.path)?;
             if entry.kind == EntryKind::Dir {
-                self.check_protected(attempt, &entry.path)?;
+                self.check_protected(operation, &entry.path)?;
             }
-            held.grow(entry.memory_size())?;
+            reservation.grow(entry.memory_size())?;
             entries.push(entry);
             Ok(())
         })?;
@@ -93,17 +102,17 @@ impl FilesView<'_> {
     }
 }
 
-fn check_not_root(attempt: FileOperation<'_>) -> Result<()> {
-    if !attempt.path.is_empty() {
+fn check_not_root(operation: FileOperation<'_>) -> Result<()> {
+    if !operation.path.is_empty() {
         return Ok(());
     }
-    let sentence = format!("{attempt}: the root cannot be removed");
+    let sentence = format!("{operation}: the root cannot be removed");
     Err(SkillError::new(ErrorKind::InvalidArgument, sentence))
 }
 
-fn remove_one(place: &ParentDir) -> io::Result<()> {
-    if place.dir.symlink_metadata(&place.name)?.is_dir() {
-        return place.dir.remove_dir(&place.name);
+fn remove_one(parent: &ParentDir) -> io::Result<()> {
+    if parent.dir.symlink_metadata(&parent.name)?.is_dir() {
+        return parent.dir.remove_dir(&parent.name);
     }
-    place.dir.remove_file_or_symlink(&place.name)
+    parent.dir.remove_file_or_symlink(&parent.name)
 }

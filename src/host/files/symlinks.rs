@@ -6,7 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::operation::FileOperation;
-use crate::host::files::{Files, FilesView, name_encoding};
+use crate::host::files::view::FilesView;
+use crate::host::files::{Files, name_encoding};
 
 /// Whether the last component of a path is followed if it is a symbolic link.
 #[derive(Clone, Copy, PartialEq)]
@@ -23,46 +24,46 @@ impl FilesView<'_> {
     /// once more on the resolved path, if the run has the permission for that path.
     pub(super) fn with_resolved_path<T>(
         &self,
-        attempt: FileOperation<'_>,
+        operation: FileOperation<'_>,
         last: FinalSymlink,
         act: impl Fn(&str) -> io::Result<T>,
     ) -> Result<T> {
-        self.check_not_reserved(attempt, attempt.path)?;
-        self.check_protected(attempt, attempt.path)?;
-        let refused = match act(attempt.path) {
+        self.check_not_reserved(operation, operation.path)?;
+        self.check_protected(operation, operation.path)?;
+        let refused = match act(operation.path) {
             Ok(done) => return Ok(done),
             Err(refused) => refused,
         };
-        let real = match self.files.resolve_symlinks(attempt.path, last) {
+        let real = match self.files.resolve_symlinks(operation.path, last) {
             Ok(real) => real,
-            Err(SymlinkError::Outside) => return Err(self.outside_error(attempt)),
-            Err(SymlinkError::Io(error)) => return Err(attempt.io_error(error)),
+            Err(SymlinkError::Outside) => return Err(self.outside_error(operation)),
+            Err(SymlinkError::Io(error)) => return Err(operation.io_error(error)),
         };
-        if real == attempt.path {
-            return Err(attempt.io_error(refused));
+        if real == operation.path {
+            return Err(operation.io_error(refused));
         }
-        self.check_not_reserved(attempt, &real)?;
+        self.check_not_reserved(operation, &real)?;
         if let Some(permissions) = self.permissions {
-            permissions.require(&attempt.required_access(&real), attempt)?;
+            permissions.require(&operation.required_access(&real), operation)?;
         }
-        self.check_protected(attempt, &real)?;
-        act(&real).map_err(|error| attempt.io_error(error))
+        self.check_protected(operation, &real)?;
+        act(&real).map_err(|error| operation.io_error(error))
     }
 
     /// Refuses metier's own files: other runs rely on them.
-    pub(super) fn check_not_reserved(&self, attempt: FileOperation<'_>, path: &str) -> Result<()> {
+    pub(super) fn check_not_reserved(&self, operation: FileOperation<'_>, path: &str) -> Result<()> {
         if self.files.is_reserved(path) {
             return Err(SkillError::new(
                 ErrorKind::Denied,
-                format!("{attempt}: it is metier's own, for other runs"),
+                format!("{operation}: it belongs to metier, which keeps files of other runs there"),
             ));
         }
         Ok(())
     }
 
-    fn outside_error(&self, attempt: FileOperation<'_>) -> SkillError {
-        let place = self.label;
-        SkillError::new(ErrorKind::Denied, format!("{attempt}: a link leads outside {place}"))
+    fn outside_error(&self, operation: FileOperation<'_>) -> SkillError {
+        let label = self.label;
+        SkillError::new(ErrorKind::Denied, format!("{operation}: a symbolic link leads outside {label}"))
     }
 }
 
@@ -97,7 +98,7 @@ impl Files {
             };
             links += 1;
             if links > MAX_SYMLINKS {
-                return Err(SymlinkError::Io(io::Error::other("too many links on the way")));
+                return Err(SymlinkError::Io(io::Error::other("the path has too many symbolic links")));
             }
             if target.has_root() {
                 ahead.add(target.strip_prefix(&self.root).map_err(|_| SymlinkError::Outside)?);
@@ -115,7 +116,7 @@ impl Files {
         match self.dir.symlink_metadata(path) {
             Ok(found) if found.is_symlink() => self.dir.read_link_contents(path).map(Some),
             Err(error) if from_link && error.kind() == io::ErrorKind::NotFound => {
-                Err(io::Error::new(error.kind(), "a link on the way leads to nothing"))
+                Err(io::Error::new(error.kind(), "a symbolic link in the path leads to nothing"))
             }
             // Other errors are reported when the path is opened.
             _ => Ok(None),

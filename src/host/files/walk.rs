@@ -2,13 +2,17 @@
 
 use std::io;
 
+use super::entry::{Entry, EntryKind};
 use super::ignore_rules::{self, IgnoreRules};
+use super::path::join_path;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::files::name_encoding;
 use crate::host::files::open::NamedEntry;
 use crate::host::files::operation::FileOperation;
 use crate::host::files::symlinks::FinalSymlink;
-use crate::host::files::{FilesView, name_encoding};
-use crate::host::memory::{HostMemoryReservation, into_io_error, is_skill_error};
+use crate::host::files::view::FilesView;
+use crate::host::io_error::{into_io_error, is_skill_error};
+use crate::host::memory::HostMemoryReservation;
 use crate::policy::{Access, CancelToken};
 
 /// Maximum results in one answer.
@@ -19,36 +23,6 @@ const MAX_ENTRIES: usize = 1_000_000;
 const MAX_DEPTH: usize = 256;
 /// Entries between two checks of the cancel token.
 const CANCEL_CHECK_ENTRIES: usize = 256;
-
-/// The kind of a directory entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryKind {
-    /// A regular file.
-    File,
-    /// A folder.
-    Dir,
-    /// A symbolic link, whatever its target.
-    Symlink,
-    /// A FIFO, a socket, a device.
-    Other,
-}
-
-/// An entry found by a walk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Its path, relative to the root.
-    pub path: String,
-    /// Its kind.
-    pub kind: EntryKind,
-}
-
-impl Entry {
-    /// Approximate bytes that it takes in a list.
-    pub(crate) fn memory_size(&self) -> u64 {
-        const BESIDE: u64 = 96;
-        self.path.len() as u64 + BESIDE
-    }
-}
 
 /// A folder or file that the walk could not read, and the error.
 #[derive(Debug)]
@@ -97,15 +71,15 @@ impl FilesView<'_> {
         walk: &WalkOptions<'_>,
         mut found: impl FnMut(Entry) -> Result<()>,
     ) -> Result<Vec<Skipped>> {
-        let attempt = FileOperation::inspect("search", start);
-        self.check_not_reserved(attempt, start)?;
+        let operation = FileOperation::inspect("search", start);
+        self.check_not_reserved(operation, start)?;
         let mut walker = Walker {
             view: self,
             options: walk,
-            operation: attempt,
+            operation,
             pending: Vec::new(),
             skipped: Vec::new(),
-            held: self.empty_reservation(),
+            reservation: self.empty_reservation(),
             entry_count: 0,
         };
         walker.start()?;
@@ -114,7 +88,7 @@ impl FilesView<'_> {
             let mut weight = folder.memory_size();
             let entries = walker.entries(&folder, &mut weight)?;
             if !walker.may_enter(&folder, &entries)? {
-                walker.held.shrink(weight);
+                walker.reservation.shrink(weight);
                 continue;
             }
             walker.add_rules(&mut folder, &entries)?;
@@ -123,7 +97,7 @@ impl FilesView<'_> {
                     found(entry).map_err(|error| walker.with_context(error))?;
                 }
             }
-            walker.held.shrink(weight);
+            walker.reservation.shrink(weight);
         }
         Ok(walker.skipped)
     }
@@ -144,7 +118,7 @@ struct Walker<'a> {
     pending: Vec<PendingFolder>,
     skipped: Vec<Skipped>,
     /// The memory of pending folders and skipped entries.
-    held: HostMemoryReservation,
+    reservation: HostMemoryReservation,
     entry_count: usize,
 }
 
@@ -175,14 +149,14 @@ impl Walker<'_> {
     }
 
     fn push_folder(&mut self, folder: PendingFolder) -> Result<()> {
-        self.held.grow(folder.memory_size()).map_err(|error| self.operation.with_context(error))?;
+        self.reservation.grow(folder.memory_size()).map_err(|error| self.operation.with_context(error))?;
         self.pending.push(folder);
         Ok(())
     }
 
     /// The entries of a folder. A folder that cannot be read is skipped, unless it is the start.
     fn entries(&mut self, folder: &PendingFolder, weight: &mut u64) -> Result<Vec<NamedEntry>> {
-        let (files, held, cancel) = (self.view.files, &mut self.held, self.options.cancel);
+        let (files, reservation, cancel) = (self.view.files, &mut self.reservation, self.options.cancel);
         let mut seen = self.entry_count;
         let mut count = |length: usize| {
             seen += 1;
@@ -190,11 +164,11 @@ impl Walker<'_> {
                 cancel.check().map_err(into_io_error)?;
             }
             if seen > MAX_ENTRIES {
-                return Err(io::Error::other("it holds too much"));
+                return Err(io::Error::other(format!("it has more than {MAX_ENTRIES} entries")));
             }
             let bytes = (length + size_of::<NamedEntry>()) as u64 + 32;
             *weight += bytes;
-            held.grow(bytes).map_err(into_io_error)
+            reservation.grow(bytes).map_err(into_io_error)
         };
         match (files.backend.read_dir)(&files.dir, &name_encoding::decode(&folder.path), &mut count) {
             Err(error) if folder.depth == 0 || is_skill_error(&error) => Err(self.operation.io_error(error)),
@@ -207,7 +181,7 @@ impl Walker<'_> {
     }
 
     fn skip(&mut self, path: String, error: io::Error) -> Result<()> {
-        self.held.grow(path.len() as u64 + 256).map_err(|error| self.operation.with_context(error))?;
+        self.reservation.grow(path.len() as u64 + 256).map_err(|error| self.operation.with_context(error))?;
         self.skipped.push(Skipped { path, error });
         Ok(())
     }
@@ -251,8 +225,8 @@ impl Walker<'_> {
         let depth = folder.depth + 1;
         if is_dir && self.options.depth.is_none_or(|most| depth < most) && self.may_descend(&path) {
             if depth >= MAX_DEPTH {
-                let fault = format!("folders lie more than {MAX_DEPTH} deep");
-                return Err(self.operation.refusal(fault, "search a folder below it"));
+                let fault = format!("folders are nested more than {MAX_DEPTH} deep");
+                return Err(self.operation.refusal(fault, "search one of its folders"));
             }
             self.push_folder(PendingFolder { path: path.clone(), depth, rules: folder.rules.clone() })?;
         }
@@ -273,7 +247,7 @@ impl Walker<'_> {
         self.entry_count += 1;
         if self.entry_count > MAX_ENTRIES {
             let fault = format!("there are more than {MAX_ENTRIES} files and folders");
-            return Err(self.operation.refusal(fault, "search a folder below it"));
+            return Err(self.operation.refusal(fault, "search one of its folders"));
         }
         if self.entry_count.is_multiple_of(CANCEL_CHECK_ENTRIES) {
             self.options.cancel.check()
@@ -281,16 +255,4 @@ impl Walker<'_> {
             Ok(())
         }
     }
-}
-
-/// The path of a name in a folder.
-pub(super) fn join_path(folder: &str, name: &str) -> String {
-    if folder.is_empty() {
-        return name.to_owned();
-    }
-    let mut path = String::with_capacity(folder.len() + 1 + name.len());
-    path.push_str(folder);
-    path.push('/');
-    path.push_str(name);
-    path
 }

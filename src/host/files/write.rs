@@ -6,13 +6,14 @@ use cap_fs_ext::{FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsS
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use memchr::memmem::Finder;
 
-use super::read::not_regular_file;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::files::operation::FileOperation;
+use crate::host::files::name_encoding;
+use crate::host::files::operation::{FileOperation, not_regular_file};
 use crate::host::files::parent_dir::ParentDir;
 use crate::host::files::symlinks::FinalSymlink;
-use crate::host::files::{FilesView, name_encoding};
-use crate::host::memory::{CANCEL_CHECK_BYTES, into_io_error};
+use crate::host::files::view::FilesView;
+use crate::host::io_error::into_io_error;
+use crate::host::memory::CANCEL_CHECK_BYTES;
 use crate::host::temp_dirs::{lock_temp_file, record_temp_file_dir, temp_file_name};
 
 /// Bytes written at a time when a file is assembled from many parts.
@@ -22,9 +23,9 @@ impl FilesView<'_> {
     /// Writes a whole file; missing folders are created. An existing file keeps its mode; a file that is read-only or not regular
     /// is refused; `output` if the content exceeds the file size limit.
     pub fn write(&self, path: &str, content: &[u8]) -> Result<()> {
-        let attempt = FileOperation::write("write", path);
-        self.check_file_size(content.len() as u64).map_err(|error| attempt.with_context(error))?;
-        self.replace(attempt, |file| self.write_chunks(file, content))
+        let operation = FileOperation::write("write", path);
+        self.check_file_size(content.len() as u64).map_err(|error| operation.with_context(error))?;
+        self.replace(operation, |file| self.write_chunks(file, content))
     }
 
     /// Appends to a file; a missing file is created with its folders.
@@ -48,24 +49,24 @@ impl FilesView<'_> {
 
     /// Creates a folder with its parents; an existing folder is no error.
     pub fn create_dir(&self, path: &str) -> Result<()> {
-        let attempt = FileOperation::write("make folder", path);
-        self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
+        let operation = FileOperation::write("create the folder", path);
+        self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
             self.files.create_dir_all(&name_encoding::decode(path)).map(drop)
         })
     }
 
     fn edit_checked(&self, path: &str, old: &str, new: &str, fits: impl Fn(usize) -> bool) -> Result<usize> {
-        let attempt = FileOperation::write("edit", path);
+        let operation = FileOperation::write("edit", path);
         let refused =
-            |fault: String| Err(SkillError::new(ErrorKind::InvalidArgument, format!("{attempt}: {fault}")));
+            |fault: String| Err(SkillError::new(ErrorKind::InvalidArgument, format!("{operation}: {fault}")));
         if old.is_empty() {
             return refused("the text to replace is empty".into());
         }
-        let mut held = self.empty_reservation();
-        let text = self.contents_as_text(attempt, &mut held)?;
-        let mut places = Occurrences::new(old, &text, self);
+        let mut reservation = self.empty_reservation();
+        let text = self.contents_as_text(operation, &mut reservation)?;
+        let mut occurrences = Occurrences::new(old, &text, self);
         let mut count = 0;
-        while places.next()?.is_some() {
+        while occurrences.next()?.is_some() {
             count += 1;
         }
         match count {
@@ -73,14 +74,14 @@ impl FilesView<'_> {
                 let bytes = |text: &str| text.len() as u64;
                 let [gone, added] = [old, new].map(|text| bytes(text).saturating_mul(count as u64));
                 self.check_file_size((bytes(&text) - gone).saturating_add(added))
-                    .map_err(|error| attempt.with_context(error))?;
+                    .map_err(|error| operation.with_context(error))?;
                 // The new text is never built in memory: it may be many times as large as its parts.
-                self.replace(attempt, |file| self.write_replaced(file, &text, old, new))?;
+                self.replace(operation, |file| self.write_replaced(file, &text, old, new))?;
                 Ok(count)
             }
             0 => refused("the text to replace does not occur in it".into()),
             count => refused(format!(
-                "the text to replace occurs {count} times; give more of what surrounds it, or {{all: true}}"
+                "the text to replace occurs {count} times; give more of the text around it, or {{all: true}}"
             )),
         }
     }
@@ -88,11 +89,11 @@ impl FilesView<'_> {
     /// Writes the text with every `old` in it replaced.
     fn write_replaced(&self, file: &mut File, text: &str, old: &str, new: &str) -> io::Result<()> {
         let mut file = BufWriter::with_capacity(BUFFER, file);
-        let (mut places, mut start) = (Occurrences::new(old, text, self), 0);
-        while let Some(place) = places.next().map_err(into_io_error)? {
-            self.write_chunks(&mut file, &text.as_bytes()[start..place])?;
+        let (mut occurrences, mut start) = (Occurrences::new(old, text, self), 0);
+        while let Some(found) = occurrences.next().map_err(into_io_error)? {
+            self.write_chunks(&mut file, &text.as_bytes()[start..found])?;
             self.write_chunks(&mut file, new.as_bytes())?;
-            start = place + old.len();
+            start = found + old.len();
         }
         self.write_chunks(&mut file, &text.as_bytes()[start..])?;
         file.flush()
@@ -107,16 +108,20 @@ impl FilesView<'_> {
     }
 
     /// Replaces a file by a new one, whose content `fill` writes.
-    fn replace(&self, attempt: FileOperation<'_>, fill: impl Fn(&mut File) -> io::Result<()>) -> Result<()> {
-        self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
-            let place = self.files.create_parent_dir(path)?;
-            let replaced = check_writable(&place)?;
-            let draft = AtomicFile::new(&place.dir)?;
+    fn replace(
+        &self,
+        operation: FileOperation<'_>,
+        fill: impl Fn(&mut File) -> io::Result<()>,
+    ) -> Result<()> {
+        self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
+            let parent = self.files.create_parent_dir(path)?;
+            let replaced = check_writable(&parent)?;
+            let draft = AtomicFile::new(&parent.dir)?;
             if let Some(replaced) = replaced {
                 // Set before the content is written, since the mode may hide the content from other users.
                 draft.file.set_permissions(replaced.permissions())?;
             }
-            draft.commit(&place, &fill)
+            draft.commit(&parent, &fill)
         })
     }
 }
@@ -156,8 +161,8 @@ impl<'a> Occurrences<'a> {
 
 /// The metadata of the existing file, if it may be changed. A symbolic link is refused: [`FilesView::with_resolved_path`]
 /// resolves it.
-fn check_writable(place: &ParentDir) -> io::Result<Option<Metadata>> {
-    match place.dir.symlink_metadata(&place.name) {
+fn check_writable(parent: &ParentDir) -> io::Result<Option<Metadata>> {
+    match parent.dir.symlink_metadata(&parent.name) {
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(found) if !found.is_file() => Err(not_regular_file()),
         Ok(found) if found.permissions().readonly() => {
@@ -170,16 +175,16 @@ fn check_writable(place: &ParentDir) -> io::Result<Option<Metadata>> {
 }
 
 /// The file to append to, and its size in bytes.
-fn open_for_append(place: &ParentDir) -> io::Result<(File, u64)> {
-    let existing = check_writable(place)?;
+fn open_for_append(parent: &ParentDir) -> io::Result<(File, u64)> {
+    let existing = check_writable(parent)?;
     let mut options = OpenOptions::new();
     options.append(true).create_new(existing.is_none()).nonblock(true).follow(FollowSymlinks::No);
-    let file = place.dir.open_with(&place.name, &options)?;
+    let file = parent.dir.open_with(&parent.name, &options)?;
     match file.metadata()? {
         opened if !opened.is_file() => Err(not_regular_file()),
         // The other hard links may be outside and would change as well; writing a whole file does not change them.
         opened if opened.nlink() > 1 => {
-            Err(io::Error::other("it has other names (hard links); write it whole"))
+            Err(io::Error::other("it has several hard links; write the whole file instead"))
         }
         opened => Ok((file, opened.len())),
     }
@@ -205,9 +210,9 @@ impl<'a> AtomicFile<'a> {
         Ok(Self { folder, name, file, is_committed: false })
     }
 
-    fn commit(mut self, place: &ParentDir, fill: impl Fn(&mut File) -> io::Result<()>) -> io::Result<()> {
+    fn commit(mut self, parent: &ParentDir, fill: impl Fn(&mut File) -> io::Result<()>) -> io::Result<()> {
         fill(&mut self.file)?;
-        self.folder.rename(&self.name, self.folder, &place.name)?;
+        self.folder.rename(&self.name, self.folder, &parent.name)?;
         self.is_committed = true;
         Ok(())
     }

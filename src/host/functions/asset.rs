@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::read::{ENCODING, content};
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::args::MAX_PATH_BYTES;
+use super::encoding::{ENCODING, content};
+use crate::error::Result;
 use crate::host::files::path_below;
 use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
@@ -45,10 +44,6 @@ const SKILL_FOLDER_LABEL: &str = "the skill's folder";
 
 fn asset(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let files = ctx.skill_files()?;
-    if args.text(0).len() > MAX_PATH_BYTES {
-        let sentence = format!("asset: path has more than {MAX_PATH_BYTES} bytes");
-        return Err(SkillError::new(ErrorKind::InvalidArgument, sentence));
-    }
     let path = path_below(args.text(0), Some(files.root()), SKILL_FOLDER_LABEL)?;
     // The folder may be a checkout, or the project itself.
     ctx.permissions().require(&Access::read(path.as_str()), format_args!("failed to read {path}"))?;

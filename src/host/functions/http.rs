@@ -8,11 +8,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::call_provider;
-use super::read::Encoding;
+use super::encoding::Encoding;
+use super::provider_call::call_provider;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
-use crate::host::http::{url_host, validate_headers};
+use crate::host::http::{missing_client_error, url_host, validate_headers};
 use crate::host::{Args, HttpRequest, HttpResponse, SkillContext, memory_size};
 
 pub(super) const HTTP: HostFunction = HostFunction {
@@ -52,6 +52,11 @@ const OPTIONS: &[Param] = &[
     option("method", ValueType::Text, "GET, the default, or HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
     option("headers", ValueType::Map(&ValueType::Text), "headers to send, by name"),
     option("body", ValueType::Text, "the body, as text"),
+    option(
+        "body_base64",
+        ValueType::Text,
+        "the body, as bytes in base64 (standard alphabet, padded); instead of `body`",
+    ),
     option(
         "json",
         ValueType::Any,
@@ -106,6 +111,7 @@ struct Options {
     method: Option<String>,
     headers: BTreeMap<String, String>,
     body: Option<String>,
+    body_base64: Option<String>,
     json: Option<Value>,
     timeout_ms: Option<u64>,
     max_bytes: Option<u64>,
@@ -113,23 +119,22 @@ struct Options {
 }
 
 fn http(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let (url, mut held) = (args.text(0), ctx.host_memory().empty_reservation());
+    let (url, mut reservation) = (args.text(0), ctx.host_memory().empty_reservation());
     if url.len() > MAX_URL_BYTES {
         let sentence = format!("http: url has more than {MAX_URL_BYTES} bytes");
         return Err(SkillError::new(ErrorKind::InvalidArgument, sentence));
     }
     // They are copied, and a body in JSON is made of them: six letters for one at the worst.
     let given = memory_size(args.value(1));
-    held.add(if args.value(1).get("json").is_some() { 8 * given } else { 2 * given })?;
+    reservation.add(if args.value(1).get("json").is_some() { 8 * given } else { 2 * given })?;
     let options = args.options::<Options>(1)?;
     let (host, encoding) = (url_host(url)?, options.encoding);
     let request = request(url, options, ctx.limits().output.min(MAX_BODY_BYTES))?;
     let Some(client) = &ctx.providers().http else {
-        let sentence = format!("failed to reach {host}: this run has no client for the web");
-        return Err(SkillError::new(ErrorKind::Unavailable, sentence));
+        return Err(missing_client_error(&host));
     };
     let response = call_provider("the web", || client.send(ctx, request))?;
-    held.add(answer_memory_size(&response, encoding))?;
+    reservation.add(answer_memory_size(&response, encoding))?;
     Ok(json!({
         "status": response.status,
         "headers": headers(&response),
@@ -152,8 +157,16 @@ fn request(url: &str, options: Options, ceiling: u64) -> Result<HttpRequest> {
         return refused(format!("options: method must be one of {}", METHODS.join(", ")));
     }
     let mut headers: Vec<_> = options.headers.into_iter().collect();
+    let bytes = match options.body_base64.map(|text| STANDARD.decode(text)).transpose() {
+        Ok(bytes) => bytes,
+        Err(error) => return refused(format!("options: body_base64 is not base64: {error}")),
+    };
+    if bytes.is_some() && (options.body.is_some() || options.json.is_some()) {
+        return refused("options: give `body_base64`, or `body` or `json`, not both".into());
+    }
     let body = match (options.body, options.json) {
         (Some(_), Some(_)) => return refused("options: give `body` or `json`, not both".into()),
+        (None, None) => bytes,
         (None, Some(value)) => {
             if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
                 headers.push(("content-type".into(), "application/json".into()));
@@ -196,11 +209,11 @@ fn body(bytes: Vec<u8>, encoding: Encoding, host: &str) -> Result<String> {
     match encoding {
         Encoding::Base64 => Ok(STANDARD.encode(bytes)),
         Encoding::Text => String::from_utf8(bytes).map_err(|error| {
-            let way_out = r#"take its bytes with http(url, {encoding: "base64"})"#;
+            let help = r#"take its bytes with http(url, {encoding: "base64"})"#;
             let at = error.utf8_error().valid_up_to();
             let sentence =
-                format!("failed to read the answer of {host}: it is not UTF-8 text (byte {at}); {way_out}");
-            SkillError::new(ErrorKind::Io, sentence).with_help(way_out)
+                format!("failed to read the answer of {host}: it is not UTF-8 text (byte {at}); {help}");
+            SkillError::new(ErrorKind::Io, sentence).with_help(help)
         }),
     }
 }
@@ -282,6 +295,8 @@ mod tests {
         assert_eq!(asked.timeout, Some(Duration::from_millis(250)));
         assert_eq!(asked.headers, [header("X-A", "b"), header("content-type", "application/json")]);
         assert_eq!(asked.body.unwrap(), br#"{"a":[1,null]}"#);
+        let bytes = json!({"method": "POST", "body_base64": "AP8="});
+        assert_eq!(call(b"", json!(["http://a.test", bytes])).1.unwrap().body.unwrap(), [0, 255]);
         let own =
             json!({"method": "POST", "json": 1, "headers": {"Content-Type": "x/y"}, "max_bytes": 1 << 20});
         let asked = call(b"", json!(["http://a.test", own])).1.unwrap();
@@ -295,8 +310,10 @@ mod tests {
             (json!({"method": "GET\r\nx: y"}), "GET, HEAD"),
             (json!({"body": "x"}), "a GET request has no body"),
             (json!({"method": "POST", "body": "x", "json": 1}), "not both"),
+            (json!({"method": "POST", "body": "x", "body_base64": "eA=="}), "not both"),
+            (json!({"method": "POST", "body_base64": "eA"}), "body_base64 is not base64"),
             (json!({"headers": {"x": "a\r\nb: c"}}), "in one line"),
-            (json!({"headers": {"host": "b.test"}}), "not a script's to set"),
+            (json!({"headers": {"host": "b.test"}}), "scripts may not set the header"),
             (
                 json!({"headers": {"x": 1}}),
                 "an object whose `headers` is an object, every value of it a string",

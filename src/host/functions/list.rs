@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::search::{SEARCH_OPTIONS, SearchOptions};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::EntryKind;
 use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::functions::walk_results::{AnswerOverhead, collect_entries};
@@ -148,21 +148,21 @@ struct StatOptions {
 }
 
 fn list_dir(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    Ok(super::project_files(ctx)?.list(args.text(0))?.into())
+    Ok(ctx.project_view()?.list(args.text(0))?.into())
 }
 
 fn stat(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let StatOptions { modified } = args.options(1)?;
-    let mut facts = super::project_files(ctx)?.stat(args.text(0))?;
+    let mut facts = ctx.project_view()?.stat(args.text(0))?;
     facts.modified = facts.modified.filter(|_| modified);
-    super::to_answer(&facts)
+    serde_json::to_value(&facts).map_err(|error| SkillError::new(ErrorKind::InvalidOutput, error.to_string()))
 }
 
 fn tree(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let options: SearchOptions = args.options(2)?;
     let depth = usize::try_from(args.count(1).unwrap_or(DEFAULT_DEPTH)).unwrap_or(usize::MAX);
-    let start = super::project_files(ctx)?.resolve_folder(args.text(0))?;
-    let (found, _held) = match depth {
+    let start = ctx.project_view()?.resolve_folder(args.text(0))?;
+    let (found, _reservation) = match depth {
         0 => (Vec::new(), HostMemoryReservation::uncounted()),
         depth => collect_entries(
             ctx,

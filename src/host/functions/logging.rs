@@ -57,9 +57,9 @@ fn log(ctx: &SkillContext, args: &Args) -> Result<Value> {
 fn progress(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let (bytes, most) = (args.text(0).len() as u64, ctx.limits().output);
     if bytes > most {
-        let sentence = format!("progress: a message of {bytes} bytes, more than the {most} it may have");
+        let sentence = format!("progress: the message has {bytes} bytes; the maximum is {most}");
         return Err(
-            SkillError::new(ErrorKind::Output, sentence).with_help("say less, or raise the output limit")
+            SkillError::new(ErrorKind::Output, sentence).with_help("shorten it, or raise the output limit")
         );
     }
     ctx.progress(&Progress { message: args.text(0).to_owned(), done: args.number(1), total: args.number(2) });

@@ -1,12 +1,9 @@
 //! Reading one file of the project: all of it, its beginning, its end.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
 use serde_json::Value;
 
+use super::encoding::{ENCODING, content};
 use crate::error::Result;
-use crate::host::files::FilesView;
 use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
 
@@ -78,46 +75,14 @@ const LINES: Param = Param {
 };
 const DEFAULT_LINES: u64 = 10;
 
-/// The options of functions that take or give a file's content.
-pub(super) const ENCODING: &[Param] = &[Param {
-    name: "encoding",
-    value_type: ValueType::Text,
-    required: false,
-    doc: "`utf-8`, the default, or `base64` for bytes (standard alphabet, padded)",
-}];
-
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct ContentOptions {
-    pub(super) encoding: Encoding,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-pub(super) enum Encoding {
-    #[default]
-    #[serde(rename = "utf-8", alias = "utf8")]
-    Text,
-    #[serde(rename = "base64")]
-    Base64,
-}
-
-/// The content of a file as the options want it.
-pub(super) fn content(files: FilesView<'_>, path: &str, options: &ContentOptions) -> Result<Value> {
-    let text = match options.encoding {
-        Encoding::Text => files.text(path)?,
-        Encoding::Base64 => files.read_encoded(path, |bytes| STANDARD.encode(bytes))?,
-    };
-    Ok(text.into())
-}
-
 fn read_file(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    content(super::project_files(ctx)?, args.text(0), &args.options(1)?)
+    content(ctx.project_view()?, args.text(0), &args.options(1)?)
 }
 
 fn head(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    Ok(super::project_files(ctx)?.head(args.text(0), args.count(1).unwrap_or(DEFAULT_LINES))?.into())
+    Ok(ctx.project_view()?.head(args.text(0), args.count(1).unwrap_or(DEFAULT_LINES))?.into())
 }
 
 fn tail(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    Ok(super::project_files(ctx)?.tail(args.text(0), args.count(1).unwrap_or(DEFAULT_LINES))?.into())
+    Ok(ctx.project_view()?.tail(args.text(0), args.count(1).unwrap_or(DEFAULT_LINES))?.into())
 }

@@ -215,8 +215,7 @@ fn grep(ctx: &SkillContext, args: &Args) -> Result<Value> {
         grep = grep.max(max);
     }
     grep = grep.thread_budget(ctx.thread_budget().clone());
-    let found =
-        super::project_files(ctx)?.grep(args.text(1), &grep, walk_filter(options.hidden), ctx.cancel())?;
+    let found = ctx.project_view()?.grep(args.text(1), &grep, walk_filter(options.hidden), ctx.cancel())?;
     log_skipped(ctx, &found.skipped)?;
     Ok(found.rows.into_iter().map(GrepMatch::into_value).collect())
 }
@@ -240,7 +239,7 @@ fn compile_glob(pattern: &str) -> Result<Regex> {
     let refused = |why: &str| Err(SkillError::new(ErrorKind::InvalidArgument, why));
     let shown: String = pattern.chars().take(MAX_SHOWN_CHARS).collect();
     if pattern.len() > MAX_GLOB_BYTES {
-        let sentence = format!("the pattern has {} bytes, more than {MAX_GLOB_BYTES}", pattern.len());
+        let sentence = format!("the pattern has {} bytes; the maximum is {MAX_GLOB_BYTES}", pattern.len());
         return refused(&sentence);
     }
     let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
@@ -251,14 +250,14 @@ fn compile_glob(pattern: &str) -> Result<Regex> {
             .size_limit(MAX_COMPILED_GLOB_BYTES)
             .dfa_size_limit(MAX_COMPILED_GLOB_BYTES)
             .build()
-            .or_else(|_| refused(&format!("{shown:?} is too large a pattern"))),
-        Err(error) => refused(&format!("{shown:?} is not a pattern: {}", error.kind())),
+            .or_else(|_| refused(&format!("the pattern {shown:?} is too large"))),
+        Err(error) => refused(&format!("invalid pattern {shown:?}: {}", error.kind())),
     }
 }
 
 fn find(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let SearchOptions { hidden } = args.options(2)?;
-    let (start, text) = (super::project_files(ctx)?.resolve_folder(args.text(0))?, args.text(1));
+    let (start, text) = (ctx.project_view()?.resolve_folder(args.text(0))?, args.text(1));
     let has_text = |entry: &Entry| entry.path.rsplit('/').next().is_some_and(|name| name.contains(text));
     Ok(paths(collect_entries(ctx, &start, walk_filter(hidden), None, has_text, AnswerOverhead::Text)?.0))
 }

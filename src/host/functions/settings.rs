@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::provider_call::{call_provider, unavailable};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
@@ -50,7 +51,7 @@ pub(super) const SECRET: HostFunction = HostFunction {
 
 fn config(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let mut settings = match &ctx.providers().config {
-        Some(provider) => super::call_provider("settings", || provider.config(ctx.skill()))?,
+        Some(provider) => call_provider("settings", || provider.config(ctx.skill()))?,
         None => serde_json::Map::new(),
     };
     Ok(match args.optional_text(0) {
@@ -61,13 +62,13 @@ fn config(ctx: &SkillContext, args: &Args) -> Result<Value> {
 
 fn secret(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let (provider, name) = (ctx.providers().secrets.as_ref(), args.text(0));
-    let provider = provider.ok_or_else(|| super::unavailable("secrets"))?;
+    let provider = provider.ok_or_else(|| unavailable("secrets"))?;
     let unavailable = |why: &str| {
         let sentence = format!("the secret {name} of skill {} {why}", ctx.skill());
         Err(SkillError::new(ErrorKind::Unavailable, sentence)
-            .with_help(format!("hand it in with --secret {name}")))
+            .with_help(format!("pass it with --secret {name}")))
     };
-    match super::call_provider("secrets", || provider.secret(ctx.skill(), name))? {
+    match call_provider("secrets", || provider.secret(ctx.skill(), name))? {
         None => unavailable("is not set"),
         // Otherwise every position between two characters would match.
         Some(value) if value.trim().is_empty() => unavailable("is blank"),

@@ -22,14 +22,14 @@ pub(super) enum AnswerOverhead {
 pub(super) fn collect_entries(
     ctx: &SkillContext,
     start: &str,
-    tidy: WalkFilter,
+    filter: WalkFilter,
     depth: Option<usize>,
     is_wanted: impl Fn(&Entry) -> bool,
-    becomes: AnswerOverhead,
+    overhead: AnswerOverhead,
 ) -> Result<(Vec<Entry>, HostMemoryReservation)> {
-    let (mut found, mut held) = (Vec::new(), ctx.host_memory().empty_reservation());
-    let walk = WalkOptions { cancel: ctx.cancel(), filter: tidy, depth };
-    let skipped = super::project_files(ctx)?.walk(start, &walk, |entry| {
+    let (mut found, mut reservation) = (Vec::new(), ctx.host_memory().empty_reservation());
+    let walk = WalkOptions { cancel: ctx.cancel(), filter, depth };
+    let skipped = ctx.project_view()?.walk(start, &walk, |entry| {
         if !is_wanted(&entry) {
             return Ok(());
         }
@@ -37,26 +37,26 @@ pub(super) fn collect_entries(
             let sentence = format!("more than {MAX_RESULTS} files and folders match; narrow the search");
             return Err(SkillError::new(ErrorKind::Io, sentence).with_help("narrow the search"));
         }
-        held.grow(entry.memory_size() + becomes as u64)?;
+        reservation.grow(entry.memory_size() + overhead as u64)?;
         found.push(entry);
         Ok(())
     })?;
     log_skipped(ctx, &skipped)?;
     found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-    Ok((found, held))
+    Ok((found, reservation))
 }
 
 /// Logs what was skipped because it could not be read.
 pub(super) fn log_skipped(ctx: &SkillContext, skipped: &[Skipped]) -> Result<()> {
     for Skipped { path, error } in skipped.iter().take(MAX_LOGGED_FAILURES) {
         let cause = SkillError::io(
-            format_args!("passed over {path}"),
+            format_args!("skipped {path}"),
             std::io::Error::new(error.kind(), error.to_string()),
         );
         ctx.log(LogLevel::Warn, cause.message())?;
     }
     match skipped.len().saturating_sub(MAX_LOGGED_FAILURES) {
         0 => Ok(()),
-        more => ctx.log(LogLevel::Warn, format!("passed over {more} more that could not be read")),
+        more => ctx.log(LogLevel::Warn, format!("skipped {more} more paths that could not be read")),
     }
 }

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::read::{ContentOptions, ENCODING, Encoding};
+use super::encoding::{ContentOptions, ENCODING, Encoding};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::memory::HostMemoryReservation;
@@ -159,24 +159,24 @@ struct RemoveOptions {
 }
 
 fn write(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let (_held, content) = decode_content(ctx, args)?;
-    super::project_files(ctx)?.write(args.text(0), &content)?;
+    let (_reservation, content) = decode_content(ctx, args)?;
+    ctx.project_view()?.write(args.text(0), &content)?;
     Ok(Value::Null)
 }
 
 fn append(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let (_held, content) = decode_content(ctx, args)?;
-    super::project_files(ctx)?.append(args.text(0), &content)?;
+    let (_reservation, content) = decode_content(ctx, args)?;
+    ctx.project_view()?.append(args.text(0), &content)?;
     Ok(Value::Null)
 }
 
 fn mkdir(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    super::project_files(ctx)?.create_dir(args.text(0))?;
+    ctx.project_view()?.create_dir(args.text(0))?;
     Ok(Value::Null)
 }
 
 fn edit(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let files = super::project_files(ctx)?;
+    let files = ctx.project_view()?;
     let (path, old, new) = (args.text(0), args.text(1), args.text(2));
     let EditOptions { all } = args.options(3)?;
     let places =
@@ -185,7 +185,7 @@ fn edit(ctx: &SkillContext, args: &Args) -> Result<Value> {
 }
 
 fn remove(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let files = super::project_files(ctx)?;
+    let files = ctx.project_view()?;
     let RemoveOptions { recursive } = args.options(1)?;
     if recursive {
         files.remove_all(args.text(0), ctx.cancel())?;
@@ -198,15 +198,15 @@ fn remove(ctx: &SkillContext, args: &Args) -> Result<Value> {
 /// The bytes that `content` (the second argument) stands for.
 fn decode_content<'a>(ctx: &SkillContext, args: &'a Args) -> Result<(HostMemoryReservation, Cow<'a, [u8]>)> {
     let ContentOptions { encoding } = args.options(2)?;
-    let (mut held, text) = (ctx.host_memory().empty_reservation(), args.text(1));
+    let (mut reservation, text) = (ctx.host_memory().empty_reservation(), args.text(1));
     let content = match encoding {
         Encoding::Text => Cow::Borrowed(text.as_bytes()),
         Encoding::Base64 => {
-            held.add(text.len() as u64 / 4 * 3 + 3)?;
+            reservation.add(text.len() as u64 / 4 * 3 + 3)?;
             Cow::Owned(STANDARD.decode(text).map_err(|error| {
                 SkillError::new(ErrorKind::InvalidArgument, format!("content is not base64: {error}"))
             })?)
         }
     };
-    Ok((held, content))
+    Ok((reservation, content))
 }

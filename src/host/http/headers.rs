@@ -1,6 +1,6 @@
-//! Headers of a request: which a script may set, and which of them go along to another origin.
+//! Headers of a request: which a script may set.
 
-use ureq::http::{HeaderMap, HeaderName, HeaderValue, Response};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::error::{ErrorKind, Result, SkillError};
 
@@ -17,10 +17,6 @@ const FORBIDDEN_HEADERS: [&str; 10] = [
     "transfer-encoding",
     "upgrade",
 ];
-
-/// What may follow a redirect to another origin. Everything else may be a credential, whatever it is called.
-const CROSS_ORIGIN_HEADERS: [&str; 5] =
-    ["accept", "accept-encoding", "accept-language", "content-type", "user-agent"];
 
 /// Maximum bytes of headers that a script may send.
 const MAX_HEADER_BYTES: usize = 32 << 10;
@@ -40,7 +36,7 @@ pub(in crate::host) fn validate_headers(headers: &[(String, String)]) -> Result<
             return refused(format!("the header {known} must have a value of printable ASCII, in one line"));
         };
         if FORBIDDEN_HEADERS.contains(&known.as_str()) || known.as_str().starts_with("proxy-") {
-            return refused(format!("the header {known} is not a script's to set"));
+            return refused(format!("scripts may not set the header {known}"));
         }
         bytes += name.len() + value.len() + ": \r\n".len();
         if bytes > MAX_HEADER_BYTES {
@@ -49,34 +45,6 @@ pub(in crate::host) fn validate_headers(headers: &[(String, String)]) -> Result<
         map.append(known, content);
     }
     Ok(map)
-}
-
-/// Keeps only headers that may be sent to another origin.
-pub(super) fn strip_credentials(headers: &mut HeaderMap) {
-    retain_headers(headers, |name| CROSS_ORIGIN_HEADERS.contains(&name));
-}
-
-/// Removes headers that describe a body which is no longer sent.
-pub(super) fn strip_content(headers: &mut HeaderMap) {
-    retain_headers(headers, |name| !name.starts_with("content-"));
-}
-
-fn retain_headers(headers: &mut HeaderMap, is_kept: impl Fn(&str) -> bool) {
-    let gone: Vec<HeaderName> = headers.keys().filter(|name| !is_kept(name.as_str())).cloned().collect();
-    for name in gone {
-        headers.remove(name);
-    }
-}
-
-/// The headers of an answer, names in lower case, in the order they came in.
-pub(super) fn response_headers<T>(response: &Response<T>) -> Vec<(String, String)> {
-    response.headers().iter().map(|(name, value)| (name.as_str().to_owned(), header_text(value))).collect()
-}
-
-/// UTF-8 where it is that, otherwise ISO-8859-1, which loses nothing (RFC 9110, 5.5).
-fn header_text(value: &HeaderValue) -> String {
-    let bytes = value.as_bytes();
-    std::str::from_utf8(bytes).map_or_else(|_| bytes.iter().copied().map(char::from).collect(), str::to_owned)
 }
 
 fn refused<T>(why: String) -> Result<T> {
@@ -119,7 +87,10 @@ mod tests {
             "Proxy-Authorization",
             "proxy-connection",
         ]) {
-            assert!(one(name, "x").unwrap_err().message().contains("not a script's to set"), "{name}");
+            assert!(
+                one(name, "x").unwrap_err().message().contains("scripts may not set the header"),
+                "{name}"
+            );
         }
     }
 
@@ -127,15 +98,5 @@ mod tests {
     fn no_error_repeats_a_value() {
         assert!(!one("authorization", "hunter2\n").unwrap_err().message().contains("hunter2"));
         assert!(!one("host", "hunter2").unwrap_err().message().contains("hunter2"));
-    }
-
-    #[test]
-    fn only_what_is_harmless_goes_along_to_another_origin() {
-        let names = ["authorization", "cookie", "x-api-key", "range", "accept", "user-agent", "content-type"];
-        let mut headers = validate_headers(&names.map(|name| (name.to_owned(), "x".to_owned()))).unwrap();
-        strip_credentials(&mut headers);
-        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
-        left.sort_unstable();
-        assert_eq!(left, ["accept", "content-type", "user-agent"]);
     }
 }

@@ -1,18 +1,14 @@
-//! HTTP for scripts: which host a URL names, which addresses are off limits, and the built-in client.
-//!
-//! The path of a request: `url` parses it, `connect` looks the host up, checks the addresses and connects, `send` sends and reads
-//! over that `transport`, `request` makes the next request of a redirect. `timeout` bounds every wait.
+//! HTTP for scripts: which host a URL names, which headers a script may set, and the built-in client.
 
-mod addresses;
+#[cfg_attr(not(feature = "http"), path = "client_unavailable.rs")]
 mod client;
-mod connect;
 mod headers;
-mod request;
-mod send;
-mod timeout;
-mod transport;
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only the client needs more than the host"))]
 mod url;
 
+pub(crate) use self::client::DEFAULT_CLIENT;
+#[cfg(feature = "http")]
 pub use self::client::WebClient;
+pub(super) use self::client::missing_client_error;
 pub(super) use headers::validate_headers;
 pub(super) use url::url_host;

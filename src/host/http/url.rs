@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use ureq::http::Uri;
+use http::Uri;
 
 use crate::error::{ErrorKind, Result, SkillError};
 
@@ -27,12 +27,12 @@ impl WebUrl {
                 "must be printable ASCII; write {odd:?} percent-encoded, a host as punycode"
             ));
         }
-        let Ok(uri) = text.parse::<Uri>() else { return refused("is none") };
+        let Ok(uri) = text.parse::<Uri>() else { return refused("is not valid") };
         let (Some(scheme @ ("http" | "https")), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
             return refused("must begin with http:// or https:// and a host");
         };
         if authority.as_str().contains('@') {
-            return refused("must not carry a name or password; send them in a header");
+            return refused("must not contain a user name or password; send them in a header");
         }
         let host = canonical_host(authority.host())?;
         let default = if scheme == "https" { 443 } else { 80 };
@@ -47,6 +47,10 @@ impl WebUrl {
     }
 
     /// Where a reference found at this URL leads (RFC 3986, 5.2); `invalid-argument` where that is no URL of the web.
+    ///
+    /// Joined here because the type that is sent, [`Uri`], cannot do it, and a second parser could read another host than the
+    /// first: what is checked, looked up and sent must be one text. The crate `url` rewrites it (backslashes, hosts), and
+    /// `fluent-uri` comes with JSON Schema only. The result is parsed like any other URL.
     pub(super) fn join(&self, reference: &str) -> Result<Self> {
         let reference = reference.split('#').next().unwrap_or_default();
         let (scheme, authority) = (self.scheme(), self.uri.authority().map_or("", |whole| whole.as_str()));
@@ -118,14 +122,14 @@ fn canonical_host(host: &str) -> Result<String> {
     if let Some(inner) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return match inner.parse::<Ipv6Addr>() {
             Ok(address) => Ok(address.to_string()),
-            Err(_) => refused("names no host: what stands in brackets is not an IPv6 address"),
+            Err(_) => refused("has no valid host: the text in brackets is not an IPv6 address"),
         };
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let is_label = |label: &str| !label.is_empty() && label.len() <= 63 && label.chars().all(is_plain);
     if host.len() > 253 || !host.split('.').all(is_label) {
         return refused(
-            "names no host: letters, digits, `-` and `_`, in parts with single dots between them",
+            "has no valid host: a host has letters, digits, `-` and `_`, in parts separated by single dots",
         );
     }
     Ok(host.to_ascii_lowercase())

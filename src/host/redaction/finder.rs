@@ -62,33 +62,33 @@ type HeadTails = (usize, Vec<Vec<u8>>);
 struct Key {
     length: usize,
     secret: usize,
-    /// What may come after the head.
+    /// The possible continuations after the head.
     tails: Vec<Vec<u8>>,
 }
 
 impl SecretFinder {
-    /// Of these texts, each with the number of its secret; nothing where there are none.
+    /// Searches for these texts, each with the number of its secret; `None` if there are none.
     pub(super) fn new<'a>(
         texts: impl Iterator<Item = (&'a str, usize)>,
-        blanks: WhitespaceMode,
+        whitespace: WhitespaceMode,
     ) -> Option<Self> {
         let mut heads: BTreeMap<Vec<u8>, HeadTails> = BTreeMap::new();
         for (text, secret) in texts {
-            let mut head = significant_bytes(text, blanks);
+            let mut head = significant_bytes(text, whitespace);
             let rest = head.split_off(head.len().min(MAX_HEAD_BYTES));
-            let (_, rests) = heads.entry(head).or_insert((secret, Vec::new()));
+            let (_, tails) = heads.entry(head).or_insert((secret, Vec::new()));
             if !rest.is_empty() {
-                rests.push(rest);
+                tails.push(rest);
             }
         }
         heads.remove(&Vec::new());
         let heads: Vec<_> = heads.into_iter().collect();
-        (!heads.is_empty()).then(|| Self::build(heads, blanks))
+        (!heads.is_empty()).then(|| Self::build(heads, whitespace))
     }
 
-    fn build(heads: Vec<(Vec<u8>, HeadTails)>, blanks: WhitespaceMode) -> Self {
+    fn build(heads: Vec<(Vec<u8>, HeadTails)>, whitespace: WhitespaceMode) -> Self {
         let mut built = Self {
-            whitespace: blanks,
+            whitespace,
             dense_transitions: vec![0; ALPHABET_SIZE],
             byte: vec![0],
             first_child: Vec::new(),
@@ -98,7 +98,7 @@ impl SecretFinder {
             longest: heads.iter().map(|(head, _)| head.len()).max().unwrap_or(0),
             keys: Vec::new(),
         };
-        // Sorted, those that begin alike stand together: a node is a range of them.
+        // They are sorted, so those with the same beginning are neighbours: a node is a range of them.
         let mut nodes = vec![(0, heads.len())];
         let mut node = 0;
         while let Some(&(from, to)) = nodes.get(node) {
@@ -123,7 +123,7 @@ impl SecretFinder {
         built.first_child.push(to_u32(nodes.len()));
         built.keys = heads
             .into_iter()
-            .map(|(head, (secret, rests))| Key { length: head.len(), secret, tails: rests })
+            .map(|(head, (secret, tails))| Key { length: head.len(), secret, tails })
             .collect();
         built.build_fail_links(nodes.len());
         built
@@ -164,10 +164,10 @@ impl SecretFinder {
         }
     }
 
-    /// What stands in the text, in its order and without overlaps; `is_cut` where the text goes on after its end.
+    /// The secrets in the text, in order and without overlaps; `is_cut` if the text was cut at its end.
     pub(super) fn find_matches(&self, text: &str, is_cut: bool) -> Vec<SecretMatch> {
         let bytes = text.as_bytes();
-        let (mut covers, mut places) = (Vec::new(), RecentPositions::new(self.longest));
+        let (mut matches, mut positions) = (Vec::new(), RecentPositions::new(self.longest));
         let (mut node, mut at, mut compared) = (0, 0, 0);
         while let Some(&byte) = bytes.get(at) {
             if node == 0 && self.dense_transitions[usize::from(byte)] == 0 {
@@ -179,15 +179,15 @@ impl SecretFinder {
                 continue;
             }
             if byte == ELLIPSIS[0] && bytes[at..].starts_with(ELLIPSIS) {
-                self.match_prefix(node, &places, at, MIN_PREFIX_BYTES, &mut covers);
+                self.match_prefix(node, &positions, at, MIN_PREFIX_BYTES, &mut matches);
             }
-            places.push_merged(at);
+            positions.push(at);
             node = self.next(node, byte);
             at += 1;
             let Some(key) = self.keys.get(self.key_of_node[node as usize] as usize) else { continue };
             let mut end = at;
             if !key.tails.is_empty() && at > compared {
-                // What lies in a stretch that was compared is covered.
+                // A match inside a part that was compared already adds nothing.
                 end = key
                     .tails
                     .iter()
@@ -196,37 +196,37 @@ impl SecretFinder {
                     .unwrap_or(at);
                 compared = end;
             }
-            let start = places.start_of_last(key.length);
+            let start = positions.start_of_last(key.length);
             push_merged(
-                &mut covers,
+                &mut matches,
                 SecretMatch { start, end, secret: Some(key.secret), length: key.length + end - at },
             );
         }
         if is_cut {
-            self.match_prefix(node, &places, at, 1, &mut covers);
+            self.match_prefix(node, &positions, at, 1, &mut matches);
         }
-        covers
+        matches
     }
 
-    /// Covers as much of a secret as has begun here, where it is so many bytes.
+    /// Adds a match for the beginning of a secret that ends here, if it has at least this many bytes.
     fn match_prefix(
         &self,
         node: u32,
-        places: &RecentPositions,
+        positions: &RecentPositions,
         at: usize,
         least: usize,
-        covers: &mut Vec<SecretMatch>,
+        matches: &mut Vec<SecretMatch>,
     ) {
         let depth = self.depth[node as usize] as usize;
         if depth >= least {
             push_merged(
-                covers,
-                SecretMatch { start: places.start_of_last(depth), end: at, secret: None, length: 0 },
+                matches,
+                SecretMatch { start: positions.start_of_last(depth), end: at, secret: None, length: 0 },
             );
         }
     }
 
-    /// How many bytes are passed over here; nothing where they count.
+    /// How many bytes are ignored here; `None` if they are significant.
     fn ignored_length(&self, text: &str, at: usize) -> Option<usize> {
         let byte = text.as_bytes()[at];
         if self.whitespace == WhitespaceMode::Significant
@@ -262,14 +262,14 @@ impl SecretFinder {
 }
 
 /// The significant bytes of a text.
-fn significant_bytes(text: &str, blanks: WhitespaceMode) -> Vec<u8> {
-    match blanks {
+fn significant_bytes(text: &str, whitespace: WhitespaceMode) -> Vec<u8> {
+    match whitespace {
         WhitespaceMode::Significant => text.as_bytes().to_vec(),
         WhitespaceMode::Ignored => text.chars().filter(|c| !is_blank(*c)).collect::<String>().into_bytes(),
     }
 }
 
-/// How many characters of a text count where blanks are passed over.
+/// How many characters of a text are significant where white space is ignored.
 pub(super) fn significant_chars(text: &str) -> usize {
     text.chars().filter(|c| !is_blank(*c)).count()
 }
@@ -279,14 +279,14 @@ fn is_blank(c: char) -> bool {
     c.is_control() || c.is_whitespace() || is_invisible(c)
 }
 
-/// Adds a stretch; it ends behind all that are there. Those that overlap become one, by the name of the longest.
-pub(super) fn push_merged(covers: &mut Vec<SecretMatch>, mut new: SecretMatch) {
-    while let Some(last) = covers.pop_if(|last| last.end > new.start) {
+/// Adds a match, which ends after all others. Matches that overlap become one, with the secret of the longest.
+pub(super) fn push_merged(matches: &mut Vec<SecretMatch>, mut new: SecretMatch) {
+    while let Some(last) = matches.pop_if(|last| last.end > new.start) {
         let is_longer = new.secret.is_some() && new.length > last.length;
         let named = if last.secret.is_none() || is_longer { new } else { last };
         new = SecretMatch { start: last.start.min(new.start), end: last.end.max(new.end), ..named };
     }
-    covers.push(new);
+    matches.push(new);
 }
 
 /// The positions of the last significant bytes.
@@ -301,13 +301,13 @@ impl RecentPositions {
         Self { ring: vec![0; most.next_power_of_two()], count: 0 }
     }
 
-    fn push_merged(&mut self, at: usize) {
+    fn push(&mut self, at: usize) {
         let slot = self.count & (self.ring.len() - 1);
         self.ring[slot] = at;
         self.count += 1;
     }
 
-    /// Where the last so many bytes begin.
+    /// The position of the first of the last `bytes` significant bytes.
     fn start_of_last(&self, bytes: usize) -> usize {
         self.ring[(self.count - bytes) & (self.ring.len() - 1)]
     }

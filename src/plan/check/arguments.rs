@@ -39,7 +39,7 @@ impl<'a> Checker<'a> {
                     let message =
                         format!("{} has no parameter {}", step.call, quoted_excerpt(&parameter.name));
                     let help = suggest_name(&parameter.name, known);
-                    self.diagnostics.add(&lint::PARAMETER_UNKNOWN, &parameter.place, message, help);
+                    self.diagnostics.add(&lint::PARAMETER_UNKNOWN, &parameter.span, message, help);
                 }
                 None => {}
             }
@@ -76,7 +76,7 @@ impl<'a> Checker<'a> {
                 if let Some(expected) = schema_query::value_mismatch(inner, value) {
                     let message = format!("{name} of {} cannot be {}", step.call, value_excerpt(value));
                     let help = format!("it is {expected}");
-                    self.diagnostics.add(&lint::PARAMETER_VALUE, &parameter.place, message, help);
+                    self.diagnostics.add(&lint::PARAMETER_VALUE, &parameter.span, message, help);
                 }
             }
             Argument::Text(Template::Reference(reference), place) => {
@@ -104,7 +104,7 @@ impl<'a> Checker<'a> {
     fn check_composed_type(&mut self, step: &Step, parameter: &NamedArgument, inner: &Value, kind: &str) {
         if let Some(expected) = schema_query::type_mismatch(inner, &[kind.to_owned()]) {
             let message = format!("{} of {} is {expected}, and this is {kind}", parameter.name, step.call);
-            self.diagnostics.add(&lint::PARAMETER_TYPE, &parameter.place, message, "give what fits");
+            self.diagnostics.add(&lint::PARAMETER_TYPE, &parameter.span, message, "give what fits");
         }
     }
 
@@ -200,7 +200,7 @@ impl<'a> Checker<'a> {
                 value_excerpt(&plain[&parameter.name])
             );
             let help = format!("{}: expected {}", violation.path, violation.expected);
-            self.diagnostics.add(&lint::PARAMETER_VALUE, &parameter.place, message, help);
+            self.diagnostics.add(&lint::PARAMETER_VALUE, &parameter.span, message, help);
         }
     }
 }

@@ -13,7 +13,7 @@ impl Checker<'_> {
         let message = format!("{{{{…}}}} in {} is only text", quoted_excerpt(&parameter.name));
         let help =
             format!("write {meant} for its value, or ${{{}}} beside other text", ReferenceBody(&meant));
-        self.diagnostics.add(&lint::BRACES, &parameter.place, message, help);
+        self.diagnostics.add(&lint::BRACES, &parameter.span, message, help);
     }
 }
 

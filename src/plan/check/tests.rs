@@ -38,13 +38,13 @@ impl TestCallees {
 }
 
 fn callee(input_schema: Option<Value>, output_schema: Option<Value>) -> Callee {
-    let asked = RequestedPermissions::Listed(Vec::new());
+    let requested = RequestedPermissions::Listed(Vec::new());
     Callee {
         identity: String::new(),
         input_schema,
         output_schema,
         calls: Vec::new(),
-        asked,
+        requested,
         is_process: false,
     }
 }
@@ -227,9 +227,9 @@ fn ar_t12_what_leads_nowhere_is_found_where_it_stands() {
 #[test]
 fn a_way_out_is_named() {
     let help = |from: &str, to: &str| found(&DEPLOY.replacen(from, to, 1)).remove(0).help.unwrap();
-    assert_eq!(help("outputs.kubeconfig", "outputs.kubeconfg"), "did you mean kubeconfig?");
-    assert_eq!(help("$inputs.cluster", "$inputs.clutser"), "did you mean cluster?");
-    assert_eq!(help("on_failure: abort", "on_failur: abort"), "did you mean on_failure?");
+    assert_eq!(help("outputs.kubeconfig", "outputs.kubeconfg"), "did you mean `kubeconfig`?");
+    assert_eq!(help("$inputs.cluster", "$inputs.clutser"), "did you mean `cluster`?");
+    assert_eq!(help("on_failure: abort", "on_failur: abort"), "did you mean `on_failure`?");
 }
 
 #[test]
@@ -468,7 +468,7 @@ fn a_tool_that_nobody_tells_of_is_a_warning_and_nearly_a_function_an_error() {
     };
     let help = "it runs only where that tool is offered; `metier api` lists the functions";
     assert_eq!(codes("search"), [("tool-untold", false, help.to_owned())]);
-    assert_eq!(codes("read_fiel"), [("tool-slip", false, "did you mean read_file?".to_owned())]);
+    assert_eq!(codes("read_fiel"), [("tool-slip", false, "did you mean `read_file`?".to_owned())]);
     assert_eq!(codes("tree"), []);
 }
 
@@ -477,7 +477,7 @@ fn sentences_say_what_stands_there_and_what_was_meant() {
     let first = |yaml: &str| found(yaml).remove(0);
     let steps = "steps:\n- {id: ab, tool: tree}\n- {id: fetch, tool: tree}\n";
     let slip = first(&format!("{steps}- {{tool: tree, args: {{path: $steps.fetchh.outputs}}}}"));
-    assert_eq!(slip.help.as_deref(), Some("did you mean fetch?"));
+    assert_eq!(slip.help.as_deref(), Some("did you mean `fetch`?"));
     let none = first(&format!("{steps}- {{tool: tree, args: {{path: '$result[7]'}}}}"));
     assert_eq!(none.help.as_deref(), Some("there are ab, fetch"));
     assert!(first("steps: [{tool: tree, id: 3}]").message.starts_with("\"3\" is no id"));
@@ -560,14 +560,14 @@ fn words_of_other_workflows_are_told_what_they_are_called_here() {
     for (word, meant) in [("depends_on", "after"), ("needs", "after"), ("arguments", "args"), ("if", "when")]
     {
         let told = first(&format!("steps: [{{tool: tree, {word}: a}}]"));
-        assert_eq!(told, ("step-key-unknown", true, format!("did you mean {meant}?")));
+        assert_eq!(told, ("step-key-unknown", true, format!("did you mean `{meant}`?")));
     }
     let told = first("steps: [{tool: tree, for_each: {in: $inputs.list, depends_on: a}}]");
     assert_eq!(told.2, "there are in, as, max", "a loop comes after nothing");
-    assert_eq!(first("steps: [{tool: ctx.tree}]"), ("tool-unknown", true, "did you mean tree?".to_owned()));
+    assert_eq!(first("steps: [{tool: ctx.tree}]"), ("tool-unknown", true, "did you mean `tree`?".to_owned()));
     let plan = from_sequence(br#"[{"tool": "ctx.tree"}]"#, "x").unwrap();
     let found = check(&plan, "x", None, &crate::plan::NoCallees);
-    assert_eq!((found[0].code, found[0].help.as_deref()), ("tool-slip", Some("did you mean tree?")));
+    assert_eq!((found[0].code, found[0].help.as_deref()), ("tool-slip", Some("did you mean `tree`?")));
 }
 
 #[test]

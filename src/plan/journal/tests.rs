@@ -16,7 +16,7 @@ impl Callees for Digests {
             input_schema: None,
             output_schema: None,
             calls: vec!["a".to_owned(), "b".to_owned()],
-            asked: RequestedPermissions::All,
+            requested: RequestedPermissions::All,
             is_process: false,
         })
     }

@@ -29,7 +29,7 @@ pub struct NamedArgument {
     /// The value.
     pub value: Argument,
     /// Where the name stands.
-    pub place: SourceSpan,
+    pub span: SourceSpan,
 }
 
 /// The position of something, as a range of bytes in the plan's file.
@@ -37,7 +37,7 @@ pub type SourceSpan = Range<usize>;
 
 impl Argument {
     /// Calls `found` with every reference and the position of the text that contains it.
-    pub fn visit_references<'a>(&'a self, found: &mut impl FnMut(&'a Reference, &'a SourceSpan)) {
+    pub(crate) fn visit_references<'a>(&'a self, found: &mut impl FnMut(&'a Reference, &'a SourceSpan)) {
         match self {
             Self::Constant(_) => {}
             Self::Text(template, place) => {

@@ -54,7 +54,7 @@ pub(in crate::plan) const RESERVED_NAMES: [&str; 3] = ["inputs", "steps", "resul
 
 impl Reference {
     /// Whether the reference names its whole root.
-    pub fn is_whole_root(&self) -> bool {
+    pub(crate) fn is_whole_root(&self) -> bool {
         self.path.is_empty()
     }
 

@@ -14,7 +14,7 @@ pub(in crate::plan) fn parse_named_argument(
     findings: &mut PlanDiagnosticSink<'_>,
 ) -> Option<NamedArgument> {
     let value = parse_argument(&entry.node, findings)?;
-    Some(NamedArgument { name: entry.key.clone(), value, place: entry.key_span.clone() })
+    Some(NamedArgument { name: entry.key.clone(), value, span: entry.key_span.clone() })
 }
 
 /// Parses a value with the references in its texts; a value without any is one constant.

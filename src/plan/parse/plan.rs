@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::plan::diagnostic_sink::{PlanDiagnosticSink, suggest_name};
+use crate::plan::diagnostic_sink::PlanDiagnosticSink;
 use crate::plan::model::argument::Argument;
 use crate::plan::model::reference::{Reference, ReferenceRoot};
 use crate::plan::model::template::Template;
 use crate::plan::parse::argument::parse_argument;
 use crate::plan::parse::json_tree;
+use crate::plan::parse::keys::{find_node, report_unknown_keys};
 use crate::plan::parse::step::StepParser;
 use crate::plan::{Plan, PlanForm, lint};
 use crate::skill::Diagnostic;
-use crate::skill::yaml::{self, Entry, Node, Value};
+use crate::skill::yaml::{self, Node, Value};
 use crate::strict_json;
 
 /// Parses the plan in a `sequence.json`: a list of `{tool, args}`, or an object with that list under `steps`.
@@ -74,20 +75,6 @@ pub fn from_contract(source: &[u8], file: &str) -> Result<Option<Plan>, Vec<Diag
     };
     build_plan(text, file, form, steps, &parts, findings).map(Some)
 }
-
-/// The names that other workflow engines use for the keys of a step.
-const OTHER_WORKFLOW_KEYS: [(&str, &str); 10] = [
-    ("depends_on", "after"),
-    ("needs", "after"),
-    ("arguments", "args"),
-    ("params", "args"),
-    ("parameters", "args"),
-    ("input", "args"),
-    ("inputs", "args"),
-    ("with", "args"),
-    ("if", "when"),
-    ("condition", "when"),
-];
 
 /// The nodes that make up a plan.
 struct PlanNodes<'a> {
@@ -214,28 +201,4 @@ fn decode_source(source: &[u8]) -> Result<&str, Vec<Diagnostic>> {
             "save it as UTF-8",
         )
     })
-}
-
-pub(in crate::plan) fn find_node<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
-    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
-}
-
-/// Reports every key that is not a known one.
-pub(in crate::plan) fn report_unknown_keys(
-    entries: &[Entry],
-    known: &[&str],
-    findings: &mut PlanDiagnosticSink<'_>,
-) {
-    for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
-        if findings.is_full() {
-            return;
-        }
-        let message =
-            format!("nothing is called {} here", crate::plan::diagnostic_sink::quoted_excerpt(&entry.key));
-        let elsewhere =
-            OTHER_WORKFLOW_KEYS.iter().find(|(word, own)| *word == entry.key && known.contains(own));
-        let help = elsewhere.map(|(_, own)| format!("did you mean {own}?"));
-        let help = help.unwrap_or_else(|| suggest_name(&entry.key, known.iter().copied()));
-        findings.add(&lint::KEY, &entry.key_span, message, help);
-    }
 }

@@ -14,7 +14,7 @@ use crate::plan::model::reference::{RESERVED_NAMES, is_name};
 use crate::plan::model::step::{CallTarget, ForEach, OnFailure, Step, StepSpans};
 use crate::plan::model::template::Template;
 use crate::plan::parse::argument::{parse_argument, parse_named_argument};
-use crate::plan::parse::plan::{find_node, report_unknown_keys};
+use crate::plan::parse::keys::{find_node, report_unknown_keys};
 use crate::plan::{PlanForm, lint};
 use crate::policy::units::parse_duration;
 use crate::skill::yaml::{Entry, Node, Style, Value};

@@ -67,7 +67,7 @@ impl Schedule {
     }
 
     /// The number of steps that may start now.
-    pub fn startable(&self) -> usize {
+    pub(crate) fn startable(&self) -> usize {
         match self.barriers.get(self.next_barrier) {
             Some(barrier) if self.ready.first() == Some(barrier) => usize::from(self.next_step().is_some()),
             barrier => {
@@ -82,7 +82,7 @@ impl Schedule {
     }
 
     /// Whether a started step has not ended.
-    pub fn has_running_steps(&self) -> bool {
+    pub(crate) fn has_running_steps(&self) -> bool {
         self.running > 0
     }
 

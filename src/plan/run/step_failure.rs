@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use serde_json::{Map, Value};
 
 use crate::error::{ErrorKind, Location, SkillError};
+use crate::excerpt::shorten;
 use crate::host::Redaction;
 use crate::plan::{Plan, SourceSpan};
 
@@ -69,7 +70,7 @@ fn input_excerpt(input: &Map<String, Value>) -> String {
             break;
         }
         let value = match value {
-            Value::String(text) => Value::from(text.chars().take(WIDTH).collect::<String>()).to_string(),
+            Value::String(text) => Value::from(shorten(text, WIDTH)).to_string(),
             Value::Array(items) if items.len() > WIDTH => format!("[{} items]", items.len()),
             Value::Object(entries) if entries.len() > WIDTH => format!("{{{} entries}}", entries.len()),
             value => value.to_string(),
@@ -77,10 +78,7 @@ fn input_excerpt(input: &Map<String, Value>) -> String {
         let _ = write!(text, "{}{}: {value}", if at > 0 { ", " } else { "" }, Value::from(key.as_str()));
     }
     text.push('}');
-    if text.chars().count() > WIDTH {
-        return text.chars().take(WIDTH).chain(['…']).collect();
-    }
-    text
+    shorten(&text, WIDTH)
 }
 
 /// A position in the plan's file.

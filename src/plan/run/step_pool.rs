@@ -9,16 +9,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
 
-use crate::plan::Schedule;
-use crate::plan::run::runner::{PlanRunState, PlanRunner, RunProgress};
-use crate::plan::run::step_runner::{ErrorWithInput, run_step};
+use super::progress::RunProgress;
+use super::schedule::Schedule;
+use super::state::PlanRunState;
+use super::step_result::ErrorWithInput;
+use super::step_runner::run_step;
 
 /// The maximum number of threads that are starting at a time. Short steps are done before more would have started.
 const MAX_STARTING_THREADS: usize = 4;
 
 /// The threads of the run and the state that they share.
 pub(in crate::plan) struct StepPool<'a> {
-    runner: &'a PlanRunner<'a>,
     run: &'a PlanRunState<'a>,
     state: Mutex<PoolState>,
     /// Notified when a step has ended.
@@ -35,14 +36,10 @@ struct PoolState {
 }
 
 impl<'a> StepPool<'a> {
-    pub(in crate::plan) fn new(
-        drive: &'a PlanRunner<'a>,
-        under: &'a PlanRunState<'a>,
-        schedule: Schedule,
-    ) -> Self {
+    pub(in crate::plan) fn new(run: &'a PlanRunState<'a>, schedule: Schedule) -> Self {
         let state =
             PoolState { schedule, progress: RunProgress::default(), starting_threads: 0, panic: None };
-        Self { runner: drive, run: under, state: Mutex::new(state), step_finished: Condvar::new() }
+        Self { run, state: Mutex::new(state), step_finished: Condvar::new() }
     }
 
     /// Executes steps until none are left. Returns the step that ended the run, if one did.
@@ -50,7 +47,7 @@ impl<'a> StepPool<'a> {
         std::thread::scope(|scope| {
             // Skills that steps call run on this thread's stack, nested plans included. The stack size of an embedder's
             // thread is unknown, so a new thread runs the plan in its place.
-            let is_apart = self.runner.ctx.depth() == 0 && self.runner.plan.calls_skills();
+            let is_apart = self.run.ctx.depth() == 0 && self.run.plan.calls_skills();
             let lead = || {
                 Builder::new().name("metier-plan".into()).spawn_scoped(scope, || self.run_main_thread(scope))
             };
@@ -100,16 +97,14 @@ impl<'a> StepPool<'a> {
     ) -> MutexGuard<'scope, PoolState> {
         self.spawn_extra_threads(&mut state, scope);
         // Whatever happens, the other threads must be notified that the step has ended.
-        let told = catch_unwind(AssertUnwindSafe(|| self.runner.notify_start(at)));
+        let notified = catch_unwind(AssertUnwindSafe(|| self.run.notify_start(at)));
         drop(state);
-        let done = told.map(|()| run_step(self.runner, self.run, at));
+        let result = notified.map(|()| run_step(self.run, at));
         let mut state = self.lock_state();
-        let ended = done.and_then(|tried| {
-            catch_unwind(AssertUnwindSafe(|| {
-                self.runner.finish_step(at, tried, self.run, &mut state.progress);
-            }))
+        let finished = result.and_then(|result| {
+            catch_unwind(AssertUnwindSafe(|| state.progress.finish_step(self.run, at, result)))
         });
-        if let Err(panic) = ended {
+        if let Err(panic) = finished {
             state.progress.is_over = true;
             state.panic.get_or_insert(panic);
             self.run.token.cancel();
@@ -122,7 +117,7 @@ impl<'a> StepPool<'a> {
     /// Starts extra threads if more steps may start at once and the thread budget allows it.
     fn spawn_extra_threads<'scope>(&'scope self, state: &mut PoolState, scope: &'scope Scope<'scope, '_>) {
         while state.starting_threads < state.startable_count().min(MAX_STARTING_THREADS) {
-            let Some(thread) = self.runner.ctx.thread_budget().try_acquire() else { return };
+            let Some(thread) = self.run.ctx.thread_budget().try_acquire() else { return };
             let help = move || {
                 let _thread = thread;
                 self.run_extra_thread(scope);

@@ -6,38 +6,16 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use super::scope::{StepOutcome, StepScope, is_too_deep};
+use super::state::PlanRunState;
+use super::step_result::{ErrorWithInput, StepResult};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{LogLevel, StepStatus, catch_panic, memory_size};
 use crate::plan::journal::{RecordedOutcome, StepKey, nested_journal_path};
-use crate::plan::run::runner::{PlanRunState, PlanRunner};
 use crate::plan::{ForEach, OnFailure, Step};
 use crate::policy::CancelToken;
 
-/// The result of a step.
-pub(in crate::plan) struct StepResult {
-    pub(in crate::plan) outcome: Result<StepOutcome, ErrorWithInput>,
-    pub(in crate::plan) status: StepStatus,
-    pub(in crate::plan) attempts: u32,
-    pub(in crate::plan) duration: Duration,
-}
-
-/// An error, and the input of the step.
-pub(in crate::plan) struct ErrorWithInput {
-    pub(in crate::plan) error: SkillError,
-    pub(in crate::plan) input: Option<Map<String, Value>>,
-    /// Whether the error is the result of an earlier run, from the journal.
-    pub(in crate::plan) is_from_journal: bool,
-}
-
-impl From<SkillError> for ErrorWithInput {
-    fn from(error: SkillError) -> Self {
-        Self { error, input: None, is_from_journal: false }
-    }
-}
-
 /// A running step.
 struct StepRunner<'a> {
-    runner: &'a PlanRunner<'a>,
     run: &'a PlanRunState<'a>,
     index: usize,
     step: &'a Step,
@@ -48,26 +26,25 @@ struct StepRunner<'a> {
 }
 
 /// Runs the step at this index to its end.
-pub(in crate::plan) fn run_step(drive: &PlanRunner<'_>, under: &PlanRunState<'_>, at: usize) -> StepResult {
+pub(in crate::plan) fn run_step(run: &PlanRunState<'_>, at: usize) -> StepResult {
     let started = Instant::now();
-    let step = &drive.plan.steps()[at];
-    let mut attempt = StepRunner {
-        runner: drive,
-        run: under,
+    let step = &run.plan.steps()[at];
+    let mut runner = StepRunner {
+        run,
         index: at,
         step,
-        is_repeatable: under.is_repeatable[at],
+        is_repeatable: run.is_repeatable[at],
         attempts: 0,
         has_executed: false,
     };
-    let result = catch_step_panic(|| attempt.run_step_or_skip());
+    let result = catch_step_panic(|| runner.run_step_or_skip());
     let status = match &result {
         Ok(StepOutcome::Skipped) => StepStatus::Skipped,
-        Ok(_) if attempt.has_executed || drive.journal.is_none() => StepStatus::Ok,
+        Ok(_) if runner.has_executed || run.journal.is_none() => StepStatus::Ok,
         Ok(_) => StepStatus::Resumed,
         Err(_) => StepStatus::Failed,
     };
-    StepResult { outcome: result, status, attempts: attempt.attempts, duration: started.elapsed() }
+    StepResult { outcome: result, status, attempts: runner.attempts, duration: started.elapsed() }
 }
 
 /// Catches the panic of a step, which must not leave other threads waiting for the end of the step.
@@ -118,11 +95,11 @@ impl StepRunner<'_> {
                     Value::Null
                 }
                 Err(ErrorWithInput { error, input, is_from_journal: is_known }) => {
-                    let told = SkillError::new(error.kind(), format!("item {number}: {error}"))
+                    let item_error = SkillError::new(error.kind(), format!("item {number}: {error}"))
                         .with_violations(error.violations().to_vec());
                     let error = match error.help() {
-                        Some(help) => told.with_help(help),
-                        None => told,
+                        Some(help) => item_error.with_help(help),
+                        None => item_error,
                     };
                     return Err(ErrorWithInput { error, input, is_from_journal: is_known });
                 }
@@ -157,7 +134,7 @@ impl StepRunner<'_> {
         &self,
         part: StepKey,
     ) -> Result<Option<Result<Value, ErrorWithInput>>, ErrorWithInput> {
-        let Some(journal) = self.runner.journal else { return Ok(None) };
+        let Some(journal) = self.run.journal else { return Ok(None) };
         match journal.recorded_outcome(part) {
             None => Ok(None),
             Some(RecordedOutcome::Done(value)) => {
@@ -180,14 +157,14 @@ impl StepRunner<'_> {
     }
 
     fn record_start(&self, part: StepKey) -> Result<()> {
-        let Some(journal) = self.runner.journal.filter(|_| !self.is_repeatable) else { return Ok(()) };
+        let Some(journal) = self.run.journal.filter(|_| !self.is_repeatable) else { return Ok(()) };
         if journal.was_interrupted(part) {
             let item = part.1.map_or(String::new(), |item| format!(" (item {item})"));
             let warning = format!(
                 "step {}{item} was interrupted in an earlier run and is run again; what it did by then is done twice",
                 self.step.id
             );
-            self.runner.ctx.log(LogLevel::Warn, warning)?;
+            self.run.ctx.log(LogLevel::Warn, warning)?;
         }
         journal.record_start(part, &self.step.id)
     }
@@ -195,7 +172,7 @@ impl StepRunner<'_> {
     /// Records that a part failed by itself and was not interrupted. If this cannot be written, the only cost is a later
     /// warning.
     fn record_abort(&self, part: StepKey) {
-        if let Some(journal) = self.runner.journal.filter(|_| !self.is_repeatable)
+        if let Some(journal) = self.run.journal.filter(|_| !self.is_repeatable)
             && self.run.token.cause().is_none()
         {
             let _ = journal.record_abort(part, &self.step.id);
@@ -203,14 +180,14 @@ impl StepRunner<'_> {
     }
 
     fn record_value(&self, part: StepKey, value: &Value) -> Result<()> {
-        let Some(journal) = self.runner.journal else { return Ok(()) };
-        let holds_secret = *self.runner.ctx.redaction().value(value.clone()).as_inner() != *value;
+        let Some(journal) = self.run.journal else { return Ok(()) };
+        let holds_secret = *self.run.ctx.redaction().value(value.clone()).as_inner() != *value;
         let how = if holds_secret { RecordedOutcome::Withheld } else { RecordedOutcome::Done(value.clone()) };
         journal.record_outcome(part, &self.step.id, &how)
     }
 
     fn record_ignored_failure(&self, item: Option<usize>, failed: &ErrorWithInput) -> Result<()> {
-        self.run.record_ignored_failure(self.runner, self.index, item, failed)
+        self.run.record_ignored_failure(self.index, item, failed)
     }
 
     fn call_with_retries(&mut self, arguments: &Map<String, Value>, item: Option<usize>) -> Result<Value> {
@@ -237,11 +214,11 @@ impl StepRunner<'_> {
     /// Makes one call, with a token of its own if it has a timeout of its own.
     fn call(&self, arguments: Map<String, Value>, item: Option<usize>) -> Result<Value> {
         let token = self.step.timeout.map_or_else(|| self.run.token.clone(), |_| self.run.token.child());
-        let _armed = self.step.timeout.map(|limit| self.runner.watchdog.arm(Instant::now() + limit, &token));
-        let below = self.runner.ctx.journal_file().filter(|_| self.runner.journal.is_some());
+        let _armed = self.step.timeout.map(|limit| self.run.watchdog.arm(Instant::now() + limit, &token));
+        let below = self.run.ctx.journal_file().filter(|_| self.run.journal.is_some());
         let below = below.map(|own| nested_journal_path(own, (self.index, item)));
-        let ctx = self.runner.ctx.with_cancel(token.clone()).with_callee_journal(below).in_step(self.index);
-        let answer = self.runner.stage.call(&ctx, &self.step.call, arguments);
+        let ctx = self.run.ctx.with_cancel(token.clone()).with_callee_journal(below).in_step(self.index);
+        let answer = self.run.backend.call(&ctx, &self.step.call, arguments);
         self.run.token.check()?;
         if let (Some(limit), Err(_)) = (self.step.timeout, token.check()) {
             let sentence = format!("it did not end within its {} ms", limit.as_millis());

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use super::{KINDS, Permission, ScopeRule, UNSANDBOXED};
 use crate::error::{ErrorKind, SkillError};
+use crate::suggestion::{closest, did_you_mean};
 
 impl FromStr for Permission {
     type Err = SkillError;
@@ -51,14 +52,8 @@ fn normalize_scope(path: &str) -> Option<String> {
 
 fn unknown_permission(text: &str, name: &str) -> SkillError {
     let error = SkillError::new(ErrorKind::Usage, format!("no permission is called `{text}`"));
-    let nearest = KINDS.iter().map(|(_, known, _)| *known).max_by_key(|known| {
-        // The similarity is between 0 and 1; thousandths are precise enough to order by.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let thousandths = (strsim::jaro_winkler(known, &name.to_lowercase()) * 1000.0) as u32;
-        thousandths
-    });
-    match nearest.filter(|known| strsim::jaro_winkler(known, &name.to_lowercase()) > 0.8) {
-        Some(known) => error.with_help(format!("did you mean `{known}`?")),
+    match closest(name, KINDS.map(|(_, known, _)| known)) {
+        Some(known) => error.with_help(did_you_mean(known)),
         None => {
             error.with_help(format!("the permissions are {}", KINDS.map(|(_, known, _)| known).join(", ")))
         }

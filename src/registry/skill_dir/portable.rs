@@ -9,38 +9,28 @@ use std::path::Path;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use super::DirEntryKind;
+use super::entry::open_regular_file;
+use crate::host::files::{EntryKind, for_each_entry_portable};
 
 /// An open folder.
-pub(in crate::registry) struct SkillDir(Dir);
+pub(crate) struct SkillDir(Dir);
 
 impl SkillDir {
     /// Opens the folder at that path, following links.
-    pub(in crate::registry) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Dir::open_ambient_dir(path, ambient_authority()).map(Self)
     }
 
     /// Calls `each` with every name and its kind, in the system's order, until it breaks.
-    pub(in crate::registry) fn for_each_entry(
+    pub(crate) fn for_each_entry(
         &mut self,
-        each: &mut dyn FnMut(&OsStr, DirEntryKind) -> ControlFlow<()>,
+        each: &mut dyn FnMut(&OsStr, EntryKind) -> ControlFlow<()>,
     ) -> io::Result<()> {
-        for entry in self.0.entries()? {
-            let entry = entry?;
-            let kind = match entry.file_type()? {
-                folder if folder.is_dir() => DirEntryKind::Folder,
-                link if link.is_symlink() => DirEntryKind::Symlink,
-                _ => DirEntryKind::Other,
-            };
-            if each(&entry.file_name(), kind).is_break() {
-                break;
-            }
-        }
-        Ok(())
+        for_each_entry_portable(&self.0, &mut |name, kind| Ok(each(name, kind)))
     }
 
     /// Opens a regular file in it. A link is followed inside the folder only.
-    pub(in crate::registry) fn open_file(&self, name: &str) -> io::Result<File> {
-        super::open_regular_file(&self.0, name)
+    pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
+        open_regular_file(&self.0, name)
     }
 }

@@ -1,14 +1,18 @@
-//! The contract held against the `SKILL.md` beside it: what both name is the same, or it is an error that names both places.
+//! Checks that a contract agrees with the `SKILL.md` beside it. A difference is an error that names both locations.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::super::manifest::Manifest;
 use super::{Contract, Entrypoint, SourceLocation};
+use crate::excerpt::shorten;
 use crate::policy::Permission;
 use crate::skill::contract::sections::entrypoints::normalize_path;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
+
+/// Characters of a value that an error repeats.
+const MAX_SHOWN_CHARS: usize = 80;
 
 pub(super) fn check(
     contract: &Contract,
@@ -49,7 +53,7 @@ pub(super) fn check(
     }
 }
 
-/// The runtime of what would run, as far as the contract names it.
+/// The runtime that the contract declares for its main script, if any.
 fn runtime<'a>(
     contract: &'a Contract,
     main: Option<&'a Entrypoint>,
@@ -58,8 +62,8 @@ fn runtime<'a>(
     own.or_else(|| Some((contract.runtime.as_ref()?, &contract.runtime_location)))
 }
 
-/// The permissions of both, where both name some and they are not the same. Reading is every skill's, so that naming it or not
-/// is the same; words of other clients' say nothing about ours.
+/// The permissions of both files, if both name some and they differ. Every skill may read, so naming `read` in one file only is
+/// no difference. Tools of other clients are ignored.
 fn permissions(
     contract: &Contract,
     manifest: &Manifest,
@@ -79,8 +83,5 @@ fn join_permissions(permissions: &BTreeSet<Permission>) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    const LONGEST: usize = 80;
-    let short: String = text.chars().take(LONGEST).collect();
-    let rest = if text.chars().nth(LONGEST).is_some() { "…" } else { "" };
-    format!("`{short}{rest}`")
+    format!("`{}`", shorten(text, MAX_SHOWN_CHARS))
 }

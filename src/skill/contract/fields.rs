@@ -1,4 +1,4 @@
-//! Values of a contract as the kinds that their keys take. What is of another kind is told, and read as absent.
+//! Reads the values of a contract as typed values. A value of another type is reported and treated as absent.
 
 use serde_json::{Map, Value as Json};
 
@@ -6,18 +6,18 @@ use super::super::yaml::{Entry, Node, Value};
 use crate::error::Result;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
-use crate::skill::unknown_keys::closest_key;
+use crate::suggestion::{closest, did_you_mean};
 
-/// How many unknown keys of one map get a diagnostic of their own.
+/// The number of unknown keys of one map that get a diagnostic each.
 const MAX_REPORTED: usize = 16;
-/// Longer keys are no typing slips of ours.
+/// Longer keys are not compared with known ones.
 const MAX_KEY_LEN: usize = 32;
 
 pub(super) fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
     entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
 }
 
-/// The entries of a map; a null has none.
+/// The entries of a map; empty for null.
 pub(super) fn entries<'a>(
     node: &'a Node,
     what: &str,
@@ -33,7 +33,7 @@ pub(super) fn entries<'a>(
     }
 }
 
-/// The items of a list; a null has none.
+/// The items of a list; empty for null.
 pub(super) fn items<'a>(node: &'a Node, what: &str, report: &mut DiagnosticSink<'_>) -> Option<&'a [Node]> {
     match &node.value {
         Value::List(items) => Some(items),
@@ -45,7 +45,7 @@ pub(super) fn items<'a>(node: &'a Node, what: &str, report: &mut DiagnosticSink<
     }
 }
 
-/// The trimmed text of a scalar, as it is written; a null is absent.
+/// The trimmed source text of a scalar; `None` for null.
 pub(super) fn text(node: Option<&Node>, what: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
     let node = node?;
     match node.text().map(str::trim) {
@@ -78,7 +78,7 @@ pub(super) fn flag(node: Option<&Node>, what: &str, report: &mut DiagnosticSink<
     }
 }
 
-/// Any value that JSON has.
+/// Any JSON value.
 pub(super) fn json(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<Json> {
     node.to_json().map_err(|fault| report.add(&lint::CONTRACT_VALUE, &fault.span, fault.message)).ok()
 }
@@ -99,7 +99,7 @@ pub(super) fn report_invalid(node: &Node, sentence: &str, report: &mut Diagnosti
     report.add(&lint::CONTRACT_VALUE, &node.span, sentence);
 }
 
-/// The keys of a map that are not known, each with a warning; kept as they are.
+/// The unknown keys of a map with their values, each reported with a warning.
 pub(super) fn unknown_keys(
     entries: &[Entry],
     known: &[&str],
@@ -111,7 +111,7 @@ pub(super) fn unknown_keys(
         let message = format!("`{key}` is not a key of {place}");
         match similar_key(key, known) {
             Some(meant) => {
-                report.add(&lint::KEY_TYPO, key_span, message).help(format!("did you mean `{meant}`?"));
+                report.add(&lint::KEY_TYPO, key_span, message).help(did_you_mean(meant));
             }
             None => {
                 report.add(&lint::KEY_UNKNOWN, key_span, message).help("it is kept, and nothing reads it");
@@ -125,10 +125,10 @@ pub(super) fn unknown_keys(
     unknown.iter().filter_map(|entry| Some((entry.key.clone(), json(&entry.node, report)?))).collect()
 }
 
-/// The known key that was meant, however its words are joined.
+/// The known key that was probably meant.
 pub(super) fn similar_key<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     if key.len() > MAX_KEY_LEN {
         return None;
     }
-    closest_key(&key.to_lowercase().replace(['-', ' '], "_"), known)
+    closest(key, known.iter().copied())
 }

@@ -1,12 +1,12 @@
-//! A skill's contract: `skill.yaml` beside `SKILL.md`, the machine's half of a skill.
+//! A skill's contract: the `skill.yaml` beside a `SKILL.md`.
 //!
-//! `SKILL.md` is what a model reads, and alone it still makes a skill. The contract says what goes in and comes out, what
-//! runs, how much of everything it needs, and what it needs around it. Its keys stand below one key `skill`, or at the top of
-//! the file; [`Contract`] lists them. All of them are optional, and unknown ones are kept.
+//! A model reads `SKILL.md`, which is enough for a skill. The contract is for programs: it declares inputs, outputs, scripts,
+//! limits, permissions and dependencies. Its keys stand below one key `skill` or at the top of the file; [`Contract`] lists them.
+//! All are optional, and unknown ones are kept.
 //!
-//! As with `SKILL.md`, one parse gives everything: the [`Contract`] and the [`Diagnostic`](super::Diagnostic)s. A fault that
-//! blocks leaves no contract, and then the skill is still listed, but does not run: an input could not be held against
-//! anything. Where both files name a thing, they agree, or that is a fault that blocks too; descriptions may differ.
+//! Parsing gives the [`Contract`] and its [`Diagnostic`](super::Diagnostic)s. With a diagnostic that blocks there is no contract;
+//! the skill is still listed, but does not run, because its input could not be validated. If both files name the same thing, they
+//! must agree, except for descriptions.
 
 mod consistency;
 mod fields;
@@ -17,13 +17,16 @@ mod serialize;
 
 mod sections;
 #[cfg(test)]
+#[cfg(feature = "json-schema")]
 mod tests;
 
 use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::{Map, Value as Json};
 
-pub use self::parse::{MAX_CONTRACT, ParsedContract, load, load_with_manifest, parse, parse_with_manifest};
+#[doc(hidden)]
+pub use self::parse::{MAX_CONTRACT, load, load_with_manifest};
+pub use self::parse::{ParsedContract, parse, parse_with_manifest};
 pub use self::sections::dependencies::{Dependencies, Dependency};
 pub use self::sections::entrypoints::Entrypoint;
 pub(crate) use self::sections::entrypoints::SourceLocation;
@@ -33,10 +36,10 @@ pub use self::sections::metadata::ContractMetadata;
 pub use self::sections::permissions::PermissionRequest;
 pub use schema::{Schema, ValidationFailure};
 
-/// What the file may be called; there is to be one of them.
+/// The names that the file may have. A folder has at most one of them.
 pub const CONTRACT_FILES: [&str; 2] = ["skill.yaml", "skill.yml"];
 
-/// What a contract says. In JSON every key is there, `null` or empty where the contract says nothing.
+/// A contract. In JSON every key is present, `null` or empty where the contract does not set it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Contract {
@@ -49,38 +52,38 @@ pub struct Contract {
     pub description: Option<String>,
     /// The runtime of its script, as written.
     pub runtime: Option<String>,
-    /// Where that is written.
+    /// Where the runtime is written.
     #[serde(skip)]
     pub(crate) runtime_location: SourceLocation,
-    /// What runs when nobody names a script.
+    /// The script that runs when the caller names none.
     pub entrypoint: Option<Entrypoint>,
-    /// Scripts that may be run by these names, in the order written.
+    /// Scripts that can be run by these names, in written order.
     #[serde(serialize_with = "by_name")]
     pub entrypoints: Vec<(String, Entrypoint)>,
-    /// What goes in.
+    /// The schema of the input.
     pub inputs: Option<Schema>,
-    /// What comes out.
+    /// The schema of the output.
     pub outputs: Option<Schema>,
-    /// How much a run needs at most.
+    /// The limits of a run.
     pub limits: ContractLimits,
-    /// What it asks for; nothing where the contract leaves that to `allowed-tools`.
+    /// The requested permissions; `None` if the contract leaves them to `allowed-tools`.
     pub permissions: Option<Vec<PermissionRequest>>,
-    /// What it needs around it.
+    /// The programs, skills and infrastructure that it needs.
     pub dependencies: Dependencies,
-    /// What a caller wants to know beforehand.
+    /// Facts for callers, such as duration and risk.
     pub metadata: ContractMetadata,
-    /// Calls of it, and what they answer.
+    /// Example calls with their outputs.
     pub examples: Vec<Example>,
-    /// Whether its work is a plan of steps, and in which form that is written.
+    /// The key under which its steps are written, if it is a plan.
     pub steps: Option<StepsForm>,
-    /// Where they are written.
+    /// Where the steps are written.
     #[serde(skip)]
     pub(crate) steps_location: SourceLocation,
-    /// Keys that are none of these.
+    /// All other keys.
     pub unknown: Map<String, Json>,
 }
 
-/// How a plan of steps is written.
+/// The key under which the steps of a plan are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepsForm {
@@ -91,7 +94,7 @@ pub enum StepsForm {
 }
 
 impl Contract {
-    /// What runs when nobody names a script: the entrypoint, `main` among the named ones, or the only one of them.
+    /// The script that runs when the caller names none: the entrypoint, `main` among the named ones, or the only one of them.
     pub fn main_entrypoint(&self) -> Option<&Entrypoint> {
         let only = match &self.entrypoints[..] {
             [(_, only)] => Some(only),

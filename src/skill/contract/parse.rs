@@ -1,4 +1,4 @@
-//! A `skill.yaml` as text: the contract it is, and what is wrong with it.
+//! Parses the text of a `skill.yaml` to a contract and diagnostics.
 
 use std::ops::Range;
 
@@ -7,22 +7,22 @@ use super::super::manifest::Manifest;
 use super::super::name::normalise;
 use super::super::version;
 use super::super::yaml::{self, Entry, Value};
-use super::schema::{self, SchemaRole, SchemaSource};
+use super::schema::{self, SchemaRole};
 use crate::error::SkillError;
 use crate::skill::contract::sections::{dependencies, entrypoints, examples, limits, metadata, permissions};
 use crate::skill::contract::{Contract, SourceLocation, StepsForm, consistency, fields, self_check};
 use crate::skill::diagnostic_sink::{DiagnosticSink, find_control_character};
 use crate::skill::lint;
 
-/// The most bytes a contract may have: 256 KiB.
+/// The maximum size of a contract in bytes: 256 KiB.
 pub const MAX_CONTRACT: usize = 256 * 1024;
 
-/// Findings in one contract that are told.
+/// The maximum number of diagnostics of one contract.
 const MAX_DIAGNOSTICS: usize = 100;
 const BYTE_ORDER_MARK: char = '\u{feff}';
-/// The key that holds the others, in the article's form.
+/// The key below which all others may stand.
 const ROOT_KEY: &str = "skill";
-/// Every key, those of plans included, which are read elsewhere.
+/// All keys of a contract. Those of plans are read by `plan::parse`.
 const KEYS: [&str; 19] = [
     "name",
     "version",
@@ -45,17 +45,17 @@ const KEYS: [&str; 19] = [
     "license",
 ];
 
-/// A contract as it was read.
+/// A parsed contract.
 #[derive(Clone, Debug, Default)]
 pub struct ParsedContract {
-    /// The contract; there exactly when nothing in it blocks.
+    /// The contract; present exactly when no diagnostic blocks.
     pub contract: Option<Contract>,
-    /// What is wrong or worth knowing, in the file's order.
+    /// The diagnostics, in the order of the file.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl ParsedContract {
-    /// What keeps the skill from running.
+    /// The diagnostic that prevents the skill from running.
     pub fn blocking_diagnostic(&self) -> Option<&Diagnostic> {
         self.diagnostics.iter().find(|diagnostic| diagnostic.blocks)
     }
@@ -67,50 +67,47 @@ impl ParsedContract {
         Self { contract: None, diagnostics: vec![found] }
     }
 
-    /// One that could not be read from its place.
+    /// A contract whose file could not be read.
     pub fn unreadable(error: std::io::Error) -> Self {
         let sentence = SkillError::io("the contract cannot be read", error);
         Self::from_error(&lint::CONTRACT_UNREADABLE, sentence.message(), None)
     }
 
-    /// One of two, where nobody can tell which counts.
+    /// The result if a folder has two contracts: neither counts.
     pub fn duplicate_files() -> Self {
         let message = "there are a skill.yaml and a skill.yml";
         Self::from_error(&lint::CONTRACT_TWICE, message, Some("keep skill.yaml"))
     }
 }
 
-/// Parses a contract and holds it against itself: schemas are compiled, and defaults and examples are checked.
+/// Parses a contract and checks it completely: schemas are compiled, defaults and examples are validated.
 ///
-/// Never fails, touches no disk and fetches nothing; hostile text ends in a diagnostic.
+/// Never fails, touches no disk and fetches nothing; hostile text results in a diagnostic.
 pub fn parse(source: &[u8]) -> ParsedContract {
     read(source, None, CheckDepth::Whole)
 }
 
-/// The same, and holds it against the `SKILL.md` beside it.
+/// Like [`parse`], and checks that it agrees with the `SKILL.md` beside it.
 pub fn parse_with_manifest(source: &[u8], manifest: &Manifest) -> ParsedContract {
     read(source, Some(manifest), CheckDepth::Whole)
 }
 
-/// As [`parse`], for those who load many skills: schemas are compiled when they are first used.
+/// Like [`parse`], for loading many skills: schemas are compiled at their first use.
 pub fn load(source: &[u8]) -> ParsedContract {
     read(source, None, CheckDepth::Structure)
 }
 
-/// As [`parse_with_manifest`], for those who load many skills.
+/// Like [`parse_with_manifest`], for loading many skills.
 pub fn load_with_manifest(source: &[u8], manifest: &Manifest) -> ParsedContract {
     read(source, Some(manifest), CheckDepth::Structure)
 }
 
-/// How far a contract is looked into.
+/// How much of a contract is checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CheckDepth {
     Structure,
     Whole,
 }
-
-/// Schemas and where their parts stand.
-pub(super) type LocatedSchema<'a> = Option<(schema::Schema, SchemaSource<'a>)>;
 
 fn read(source: &[u8], manifest: Option<&Manifest>, depth: CheckDepth) -> ParsedContract {
     if source.len() > MAX_CONTRACT {
@@ -167,7 +164,7 @@ fn read_text(
     }
 }
 
-/// The entries that matter: below `skill`, or those at the top where there is no such key.
+/// The entries of the contract: those below `skill`, or those at the top if there is no such key.
 fn root_entries<'a>(entries: &'a [Entry], report: &mut DiagnosticSink<'_>) -> &'a [Entry] {
     let Some(root) = fields::find(entries, ROOT_KEY) else { return entries };
     if let Some(stray) = entries.iter().find(|entry| entry.key != ROOT_KEY) {
@@ -201,8 +198,8 @@ fn read_contract(
             .unwrap_or_default(),
         entrypoint: entrypoints::read(field("entrypoint"), "entrypoint", report),
         entrypoints: entrypoints::read_named(field("entrypoints"), report),
-        inputs: inputs.as_ref().map(|(schema, _)| schema.clone()),
-        outputs: outputs.as_ref().map(|(schema, _)| schema.clone()),
+        inputs: inputs.as_ref().map(|located| located.schema.clone()),
+        outputs: outputs.as_ref().map(|located| located.schema.clone()),
         limits: limits::read(entries, report),
         permissions: permissions::read(entries, metadata, report),
         dependencies: dependencies::read(field("dependencies"), report),
@@ -213,7 +210,7 @@ fn read_contract(
         unknown: fields::unknown_keys(entries, &KEYS, "a contract", report),
     };
     if depth == CheckDepth::Whole {
-        self_check::check_contract(&contract, &inputs, &outputs, report);
+        self_check::check_contract(&contract, inputs.as_ref(), outputs.as_ref(), report);
     }
     if let Some(manifest) = manifest {
         let span = |key: &str| key_span(entries, metadata, key);
@@ -227,7 +224,7 @@ fn read_version(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Option<se
     Some(version::read(Some(entry), report))
 }
 
-/// Where the steps are named.
+/// Where the key of the steps is written.
 fn steps_location(entries: &[Entry], report: &DiagnosticSink<'_>) -> SourceLocation {
     let entry = entries.iter().find(|entry| ["steps", "composed_of"].contains(&entry.key.as_str()));
     entry.map(|entry| SourceLocation::from_span(&entry.key_span, report)).unwrap_or_default()
@@ -259,7 +256,7 @@ fn read_steps_form(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Option
     first
 }
 
-/// Where the value of a key stands, to point at when it disagrees.
+/// The span of a key's value.
 fn key_span(entries: &[Entry], metadata: &[Entry], key: &str) -> Range<usize> {
     let node = fields::find(entries, key).or_else(|| fields::find(metadata, key));
     node.map_or(0..0, |node| node.span.clone())

@@ -1,31 +1,31 @@
-//! A contract held against itself: schemas compile, defaults fit them, examples fit both.
+//! Checks the parts of a contract against each other: schemas must compile, defaults and examples must fit them.
 
 use std::ops::Range;
 
 use serde_json::Value as Json;
 
-use super::schema::{KeywordTypo, Schema, ValidationFailure};
+use super::schema::{KeywordTypo, LocatedSchema, Schema, ValidationFailure};
 use super::{Contract, Example};
-use crate::skill::contract::parse::LocatedSchema;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
+use crate::suggestion::did_you_mean;
 
-/// Findings of one kind that are told; what comes after is the same again.
+/// The maximum number of diagnostics of one kind.
 const MAX_REPORTED: usize = 50;
 
 pub(super) fn check_contract(
     contract: &Contract,
-    inputs: &LocatedSchema<'_>,
-    outputs: &LocatedSchema<'_>,
+    inputs: Option<&LocatedSchema<'_>>,
+    outputs: Option<&LocatedSchema<'_>>,
     report: &mut DiagnosticSink<'_>,
 ) {
-    for (schema, source) in inputs.iter().chain(outputs) {
+    for LocatedSchema { schema, source } in inputs.into_iter().chain(outputs) {
         for fault in schema.errors() {
             report.add(fault.rule, &source.span(&fault.pointer), fault.message.clone());
         }
         for KeywordTypo { key, span, suggestion: meant } in source.keyword_typos(MAX_REPORTED) {
             let message = format!("`{key}` is not a keyword of JSON Schema, and holds nothing back");
-            report.add(&lint::KEY_TYPO, &span, message).help(format!("did you mean `{meant}`?"));
+            report.add(&lint::KEY_TYPO, &span, message).help(did_you_mean(meant));
         }
     }
     let outputs = contract.outputs.as_ref().map(Schema::relax);
@@ -45,8 +45,10 @@ fn input_problems<'a>(
     inputs: &Schema,
 ) -> impl Iterator<Item = ExampleProblem<'a>> + use<'a> {
     let filled = inputs.with_defaults(example.inputs.clone());
-    let told = |message| format!("the input of an example does not fit the contract: {message}");
-    violation_messages(inputs, &filled).into_iter().map(move |message| (&example.spans.0, told(message)))
+    let message_for = |message| format!("the input of an example does not fit the contract: {message}");
+    violation_messages(inputs, &filled)
+        .into_iter()
+        .map(move |message| (&example.spans.0, message_for(message)))
 }
 
 fn output_problems<'a>(
@@ -54,11 +56,12 @@ fn output_problems<'a>(
     loosened: &Schema,
 ) -> impl Iterator<Item = ExampleProblem<'a>> + use<'a> {
     let found = example.expected_output.as_ref().map(|expected| violation_messages(loosened, expected));
-    let told = |message| format!("the expected output of an example does not fit the contract: {message}");
-    found.into_iter().flatten().map(move |message| (&example.spans.1, told(message)))
+    let message_for =
+        |message| format!("the expected output of an example does not fit the contract: {message}");
+    found.into_iter().flatten().map(move |message| (&example.spans.1, message_for(message)))
 }
 
-/// The violations; none where the schema itself is no schema, which is told already.
+/// The violations; empty if the schema itself is invalid, which is already reported.
 fn violation_messages(schema: &Schema, value: &Json) -> Vec<String> {
     match schema.validate(value) {
         Err(ValidationFailure::Violations { violations, .. }) => {

@@ -1,4 +1,4 @@
-//! Parts of a contract as they are told in JSON.
+//! Serializes parts of a contract as JSON.
 #![allow(clippy::ref_option, reason = "serde hands fields over so")]
 
 use std::fmt::Display;

@@ -1,13 +1,13 @@
-//! What `strictyaml` refuses of the YAML that a YAML 1.2 parser takes.
+//! Finds YAML that a YAML 1.2 parser accepts and `strictyaml` refuses.
 
 use std::ops::Range;
 
 use crate::skill::yaml::{Entry, Node, Style, Tree, Value};
 
-/// A place and what is not allowed there.
+/// A span, and what is not allowed there.
 type Refusal = (Range<usize>, &'static str);
 
-/// The first thing the strict subset leaves out. `yaml` is where the document lies in `text`.
+/// The first construct outside of the strict subset. `yaml` is where the document lies in `text`.
 pub(super) fn first_refusal(text: &str, yaml: &Range<usize>, tree: &Tree) -> Option<Refusal> {
     if let Some(span) = &tree.first_property {
         return Some((span.clone(), "anchors, aliases and tags are not allowed"));
@@ -53,7 +53,7 @@ fn stray_tab(text: &str, yaml: &Range<usize>, tree: &Tree) -> Option<usize> {
     if let Some(root) = &tree.root {
         collect_quoted_spans(root, &mut covered);
     }
-    // Without aliases the spans are in order, and one look-up a tab keeps a text full of tabs cheap.
+    // Without aliases the spans are sorted, so each tab takes one binary search.
     let is_covered = |at: usize| {
         let next = covered.partition_point(|span| span.end <= at);
         covered.get(next).is_some_and(|span| span.start <= at)

@@ -1,4 +1,4 @@
-//! Parser events in, one bounded tree out.
+//! Builds a tree of limited size from the events of the parser.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::skill::diagnostic_sink::find_control_character;
 
 use super::{Entry, MAX_DEPTH, MAX_NODES, MAX_TEXT, Node, NodeWeight, Style, Tree, Value, YamlError, lint};
 
-/// A tree while it grows.
+/// A tree that is being built.
 #[derive(Default)]
 pub(super) struct Builder {
     tree: Tree,
@@ -20,7 +20,7 @@ pub(super) struct Builder {
     text: usize,
 }
 
-/// A list or map whose end has not come.
+/// A list or map that has not ended.
 struct OpenCollection {
     node: Node,
     anchor: usize,
@@ -35,9 +35,9 @@ impl Builder {
             Event::Scalar(text, style, anchor, tag) => {
                 self.note_property(anchor > 0 || tag.is_some(), span);
                 refuse_controls(&text, span)?;
-                // A value that is not there at all arrives as `~`.
+                // The parser reports an absent value as `~`.
                 let text = if is_absent(style, span) { String::new() } else { text.into_owned() };
-                self.place(node(span, scalar_style(style), Value::Scalar(text)), anchor)
+                self.add_node(node(span, scalar_style(style), Value::Scalar(text)), anchor)
             }
             Event::SequenceStart(style, anchor, tag) => {
                 self.note_property(anchor > 0 || tag.is_some(), span);
@@ -85,11 +85,11 @@ impl Builder {
     fn close(&mut self, span: &Span) -> Result<(), YamlError> {
         let Some(OpenCollection { mut node, anchor, .. }) = self.open.pop() else { return Ok(()) };
         node.span.end = byte_range(span).end.max(node.span.start);
-        self.place(node, anchor)
+        self.add_node(node, anchor)
     }
 
-    /// Puts a finished node where it belongs, and keeps a copy when it has an anchor.
-    fn place(&mut self, node: Node, anchor: usize) -> Result<(), YamlError> {
+    /// Adds a finished node to its parent, and keeps a copy if it has an anchor.
+    fn add_node(&mut self, node: Node, anchor: usize) -> Result<(), YamlError> {
         let own = match &node.value {
             Value::Scalar(text) => NodeWeight { nodes: 1, text: text.len(), depth: 0 },
             Value::List(_) | Value::Map(_) => NodeWeight::COLLECTION,
@@ -102,7 +102,7 @@ impl Builder {
         self.attach(node)
     }
 
-    /// An alias: the anchored node once more.
+    /// Adds a copy of the anchored node.
     fn expand_alias(&mut self, anchor: usize, span: &Span) -> Result<(), YamlError> {
         let Some(original) = self.anchors.get(&anchor) else {
             return Err(invalid_yaml(byte_range(span), "the alias stands inside what it refers to"));
@@ -157,7 +157,7 @@ fn take_key(node: Node, keys: &mut HashSet<String>) -> Result<(String, Range<usi
     Ok((key, span))
 }
 
-/// Escapes can bring in what the source may not hold.
+/// An escape may stand for a control character that the source itself must not contain.
 fn refuse_controls(text: &str, span: &Span) -> Result<(), YamlError> {
     let Some(control) = find_control_character(text).and_then(|at| text[at..].chars().next()) else {
         return Ok(());

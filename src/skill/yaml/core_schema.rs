@@ -1,4 +1,4 @@
-//! Scalars as the values that the core schema of YAML 1.2 gives them.
+//! Converts scalars to JSON by the core schema of YAML 1.2.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value as Json};
 
 use super::{Node, Style, Value};
 
-/// A scalar that JSON has no value for, and why.
+/// The error of a scalar that JSON cannot represent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScalarError {
     pub(crate) span: Range<usize>,
@@ -14,7 +14,7 @@ pub(crate) struct ScalarError {
 }
 
 impl Node {
-    /// The node as JSON. Only plain scalars are anything but text; a number that JSON cannot hold exactly is refused.
+    /// The node as JSON. Scalars with quotes are text; a number that JSON cannot represent exactly is an error.
     pub(crate) fn to_json(&self) -> Result<Json, ScalarError> {
         match &self.value {
             Value::Scalar(text) if self.style == Style::Plain => {
@@ -64,7 +64,7 @@ fn parse_plain_scalar(text: &str) -> Result<Json, String> {
     Ok(Json::String(text.to_owned()))
 }
 
-/// Digits with at least one before or after a point, and maybe an exponent.
+/// Whether it has digits before or after a point, and perhaps an exponent.
 fn is_float(unsigned: &str) -> bool {
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, Some(exponent.strip_prefix(['-', '+']).unwrap_or(exponent))),

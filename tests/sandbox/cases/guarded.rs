@@ -56,10 +56,10 @@ fn project(script: &str) -> Fixture {
 fn assert_refused(ran: &RunResult, attempts: usize) -> CaseResult {
     if ran.sandbox().protected_paths {
         ran.assert_refused(attempts, &["refused"]);
-        assert_eq!(ran.sandbox().level, "namespaces");
+        assert_eq!(ran.sandbox().level.name(), "namespaces");
     } else {
         ran.assert_ok();
-        assert_eq!(ran.sandbox().level, "landlock");
+        assert_eq!(ran.sandbox().level.name(), "landlock");
     }
     Ok(())
 }
@@ -227,7 +227,7 @@ fn second_names() -> CaseResult {
     symlink("keys", stage.at("project/.ssh")).unwrap();
     symlink("conf/live", stage.at("project/pre")).unwrap();
     let ran = stage.run();
-    if ran.sandbox().level == "namespaces" {
+    if ran.sandbox().level.name() == "namespaces" {
         assert!(ran.sandbox().protected_paths && !ran.stdout().contains("secret"), "{ran:?}");
         assert!(ran.stdout().ends_with("fine\n"), "{}", ran.stdout());
         return assert_refused(&ran, 15);
@@ -297,7 +297,7 @@ fn made_bare() -> CaseResult {
     Ok(())
 }
 
-/// What runs when a folder is opened is kept where it is, moved aside at the top where it was not, and told of elsewhere; what a
+/// What runs when a folder is opened is kept where it is, quarantined at the top where it was not, and told of elsewhere; what a
 /// build runs is told of.
 fn run_by_tools() -> CaseResult {
     let stage = Fixture::bash(&format!(
@@ -324,7 +324,7 @@ fn filled_project() -> CaseResult {
         fs::create_dir_all(stage.at(&format!("project/a{number}/b"))).unwrap();
     }
     let ran = stage.run();
-    if ran.sandbox().level == "namespaces" {
+    if ran.sandbox().level.name() == "namespaces" {
         assert!(ran.sandbox().protected_paths && !ran.stdout().contains("secret"), "{ran:?}");
     }
     assert_refused(&ran, 2)
@@ -394,7 +394,7 @@ fn moved_by_host() -> CaseResult {
     assert_refused(&ran, 2)
 }
 
-/// No mount can be put where nothing is, and nothing is made in a project for that: what a script makes there is set aside when
+/// No mount can be put where nothing is, and nothing is made in a project for that: what a script makes there is quarantined when
 /// it has ended, however it ended. Secrets of its own it may have.
 fn created_history() -> CaseResult {
     for end in ["", "exit 3", "sleep 1000"] {
@@ -402,18 +402,18 @@ fn created_history() -> CaseResult {
             "mkdir -p .git .metier/skills/word-count && echo x > .git/config && echo x > .env && cat .env; {end}"
         );
         let stage =
-            Fixture::bash(&script).grant("write").deadline(2000).file("project/.git.aside", "theirs\n");
+            Fixture::bash(&script).grant("write").deadline(2000).file("project/.git.quarantine", "theirs\n");
         let ran =
             stage.result(stage.builder().roots(own_skills(&stage)).build().unwrap().run(stage.invocation()));
         assert!(ran.has_warning("made .git, which takes the permission write:.git"), "{ran:?}");
         assert!(
-            ran.has_warning("it was moved to .git.aside-") && ran.has_warning("made .metier, "),
+            ran.has_warning("it was moved to .git.quarantine-") && ran.has_warning("made .metier, "),
             "{ran:?}"
         );
         for gone in ["project/.git", "project/.metier"] {
             assert!(!stage.at(gone).exists(), "{gone}");
         }
-        assert_eq!(fs::read(stage.at("project/.git.aside")).unwrap(), b"theirs\n");
+        assert_eq!(fs::read(stage.at("project/.git.quarantine")).unwrap(), b"theirs\n");
         let mut names = fs::read_dir(stage.at("project")).unwrap().map(|entry| entry.unwrap().path());
         assert!(names.any(|path| fs::read(path.join("config")).is_ok_and(|text| text == b"x\n")));
     }

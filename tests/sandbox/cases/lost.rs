@@ -48,7 +48,7 @@ fn many_pins() -> CaseResult {
     (0..40).for_each(|number| stage.write(&format!("project/d{number}/a/b/c/e/.env"), "secret\n"));
     let ran = run_with_few_files(&stage, stage.invocation())?;
     ran.assert_ok();
-    if ran.sandbox().level == "namespaces" {
+    if ran.sandbox().level.name() == "namespaces" {
         assert!(ran.sandbox().protected_paths, "{ran:?}");
         ran.assert_refused(4, &["refused"]);
     }
@@ -84,7 +84,7 @@ fn refused_where_required() -> CaseResult {
 fn reported_where_best_effort() -> CaseResult {
     let (stage, invocation) = many_writes();
     let ran = run_with_few_files(&stage, invocation.sandbox_mode(SandboxMode::BestEffort))?;
-    assert_eq!((ran.stdout(), ran.sandbox().level), ("ran\n", "landlock"), "{ran:?}");
+    assert_eq!((ran.stdout(), ran.sandbox().level.name()), ("ran\n", "landlock"), "{ran:?}");
     assert_eq!(ran.has_warning("gives namespaces"), ran.is_in_namespaces(), "{ran:?}");
     Ok(())
 }

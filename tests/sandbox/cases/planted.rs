@@ -18,8 +18,8 @@ pub const CASES: &[Case] = &[
     case("M50b", "skills in folders that are shut, made or found", in_shut_folders),
     case("M50c", "a history beside every name it could be moved to", beside_names),
     case("M50d", "skills where a link of the user's leads", behind_a_link),
-    case("M50e", "a history that cannot be moved aside", unmovable),
-    case("M50f", "a history made again when another run has moved it aside", recreated),
+    case("M50e", "a history that cannot be quarantined", unmovable),
+    case("M50f", "a history made again when another run has quarantined it", recreated),
     case("M51", "modules of the next script's, in the folder of the clients", among_the_clients),
 ];
 
@@ -52,9 +52,9 @@ fn assert_not_found(stage: &Fixture, ran: &RunResult) {
     assert!(engine.run(metier::engine::Invocation::new("evil")).result.is_err());
 }
 
-/// What was moved aside, by what its name begins with.
+/// What was quarantined, by the beginning of its name.
 fn quarantined(folder: PathBuf, name: &str) -> Vec<PathBuf> {
-    let begin = format!("{name}.aside-");
+    let begin = format!("{name}.quarantine-");
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     entries
         .filter(|entry| entry.file_name().to_string_lossy().starts_with(&begin))
@@ -123,19 +123,19 @@ fn in_shut_folders() -> CaseResult {
 
 fn beside_names() -> CaseResult {
     let stage = writing_fixture(
-        "mkdir .git; echo x > .git/config; touch .git.aside; for n in $(seq 2 200); do touch .git.aside-$n; done",
+        "mkdir .git; echo x > .git/config; touch .git.quarantine; for n in $(seq 2 200); do touch .git.quarantine-$n; done",
     );
     let ran = stage.run();
     assert!(ran.assert_ok().has_warning("made .git, which takes the permission write:.git"), "{ran:?}");
     assert!(!stage.at("project/.git").exists(), "{ran:?}");
     assert!(
-        quarantined(stage.at("project"), ".git").iter().any(|aside| aside.join("config").exists()),
+        quarantined(stage.at("project"), ".git").iter().any(|moved| moved.join("config").exists()),
         "{ran:?}"
     );
     Ok(())
 }
 
-/// The link and what it leads to were there; what is new in it is set aside, and no more than that.
+/// The link and what it leads to were there; what is new in it is quarantined, and no more than that.
 fn behind_a_link() -> CaseResult {
     for config in ["config/own", "x"] {
         let stage =
@@ -177,10 +177,10 @@ fn unmovable() -> CaseResult {
     let error = ran.error();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
     assert!(
-        error.to_string().contains("made .git") && error.to_string().contains("could not be moved aside"),
+        error.to_string().contains("made .git") && error.to_string().contains("could not be quarantined"),
         "{error}"
     );
-    assert!(ran.has_warning("could not be moved aside"), "{ran:?}");
+    assert!(ran.has_warning("could not be quarantined"), "{ran:?}");
     Ok(())
 }
 

@@ -82,7 +82,7 @@ fn root_without_capabilities() -> CaseResult {
         stage::set_level(SandboxLevel::Namespaces);
         let ran = Fixture::attacker("powers", &["capabilities"])?.run();
         assert!(ran.stdout().starts_with("effective 000000000 permitted 000000000 "), "{}", ran.stdout());
-        assert_eq!(ran.sandbox().level, "landlock");
+        assert_eq!(ran.sandbox().level.name(), "landlock");
         return Ok(());
     }
     let Some(setpriv) = find_program("setpriv") else {

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::{Errno, retry_on_intr};
@@ -14,17 +14,13 @@ use rustix::process::{
     Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions, getegid, geteuid, kill_process, pidfd_open, waitpid,
 };
 
+use super::main_hook::{FORK_SERVER_ARG, has_main_hook};
+use super::server;
 use crate::policy::SandboxLevel;
-use crate::runtimes::sandbox::linux::fork_server::ipc;
-use crate::runtimes::sandbox::linux::fork_server::ipc::{LaunchFds, LaunchMessage};
-use crate::runtimes::sandbox::linux::fork_server::server;
-use crate::runtimes::sandbox::linux::sys;
+use crate::runtimes::sandbox::linux::ipc::{LaunchFds, LaunchMessage};
 use crate::runtimes::sandbox::linux::sys::ForkResult;
-use crate::runtimes::sandbox::linux::{FORK_SERVER_ARG, child};
+use crate::runtimes::sandbox::linux::{child, ipc, sys};
 use crate::runtimes::sandbox::{ForkServerSource, LaunchRequest, SupervisorReport, wait_readable};
-
-/// Whether this program's `main` begins with the hook, so that it can be started again as a fork server.
-pub(in crate::runtimes::sandbox::linux) static HAS_MAIN_HOOK: AtomicBool = AtomicBool::new(false);
 
 /// Starts programs in sandboxes. One for each engine; its fork server ends with it.
 #[derive(Default)]
@@ -51,21 +47,21 @@ struct ForkServerClient {
 }
 
 impl Launcher {
-    pub(crate) fn new(source: ForkServerSource, tier: SandboxLevel) -> Self {
-        Self { source, level: tier, client: Mutex::default() }
+    pub(crate) fn new(source: ForkServerSource, level: SandboxLevel) -> Self {
+        Self { source, level, client: Mutex::default() }
     }
 
     /// Sends the program to the fork server, with these ends of its standard streams and of the host API.
     pub(crate) fn start(
         &self,
-        order: &LaunchRequest,
+        request: &LaunchRequest,
         streams: [OwnedFd; 3],
         api: Option<OwnedFd>,
     ) -> io::Result<LaunchHandle> {
         let (control_read, control) = io::pipe()?;
         let (report, report_write) = io::pipe()?;
         let [stdin, stdout, stderr] = streams;
-        let ends = LaunchFds {
+        let fds = LaunchFds {
             stdin,
             stdout,
             stderr,
@@ -73,12 +69,12 @@ impl Launcher {
             control: control_read.into(),
             report: report_write.into(),
         };
-        let parcel = LaunchMessage::new(order, self.level, ends)?;
-        let mut helper = self.lock_client();
-        *helper = Some(match helper.take().map(|running| running.submit(&parcel)) {
+        let message = LaunchMessage::new(request, self.level, fds)?;
+        let mut client = self.lock_client();
+        *client = Some(match client.take().map(|running| running.submit(&message)) {
             Some(Ok(running)) => running,
             // There is no fork server yet, or it was killed.
-            _ => ForkServerClient::spawn(&self.source)?.submit(&parcel)?,
+            _ => ForkServerClient::spawn(&self.source)?.submit(&message)?,
         });
         Ok(LaunchHandle { control: control.into(), report: report.into() })
     }
@@ -87,9 +83,7 @@ impl Launcher {
     pub(crate) fn server_program(&self) -> Option<PathBuf> {
         match &self.source {
             ForkServerSource::Program(path) => std::path::absolute(path).ok(),
-            ForkServerSource::CurrentProgram if HAS_MAIN_HOOK.load(Ordering::Relaxed) => {
-                std::env::current_exe().ok()
-            }
+            ForkServerSource::CurrentProgram if has_main_hook() => std::env::current_exe().ok(),
             ForkServerSource::CurrentProgram => None,
         }
     }
@@ -101,12 +95,12 @@ impl Launcher {
     }
 
     #[cfg(test)]
-    pub(in crate::runtimes::sandbox::linux) fn signal_server(&self, signal: Signal) {
+    pub(crate) fn signal_server(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.server_pid()).unwrap(), signal).unwrap();
     }
 
     #[cfg(test)]
-    pub(in crate::runtimes::sandbox::linux) fn server_pid(&self) -> i32 {
+    pub(crate) fn server_pid(&self) -> i32 {
         self.lock_client().as_ref().unwrap().pid.as_raw_pid()
     }
 
@@ -122,47 +116,45 @@ impl LaunchHandle {
         if !wait_readable(&self.report) {
             return None;
         }
-        let mut text = Vec::new();
-        File::from(self.report).read_to_end(&mut text).ok()?;
-        ipc::decode(&text).ok().map(|(report, _)| report)
+        let mut bytes = Vec::new();
+        File::from(self.report).read_to_end(&mut bytes).ok()?;
+        ipc::decode(&bytes).ok().map(|(report, _)| report)
     }
 }
 
 impl ForkServerClient {
     fn spawn(source: &ForkServerSource) -> io::Result<Self> {
-        let (socket, theirs) = ipc::socket_pair()?;
+        let (socket, server_socket) = ipc::socket_pair()?;
         let pid = match source {
-            ForkServerSource::Program(path) => spawn_program(path, theirs)?,
+            ForkServerSource::Program(path) => spawn_program(path, server_socket)?,
             // The link leads to the running program even if its file was replaced.
-            ForkServerSource::CurrentProgram if HAS_MAIN_HOOK.load(Ordering::Relaxed) => {
-                spawn_program(Path::new("/proc/self/exe"), theirs)?
+            ForkServerSource::CurrentProgram if has_main_hook() => {
+                spawn_program(Path::new("/proc/self/exe"), server_socket)?
             }
-            ForkServerSource::CurrentProgram => fork_copy(&theirs)?,
+            ForkServerSource::CurrentProgram => fork_copy(&server_socket)?,
         };
         Ok(Self { socket, pid, effective_ids: effective_ids() })
     }
-}
 
-impl ForkServerClient {
     /// Returns the client if the fork server accepted the request; no other server may get it then. A server started before the
     /// host gave up rights is an error.
-    fn submit(self, parcel: &LaunchMessage) -> io::Result<Self> {
-        let no_answer = || io::Error::other("the helper that starts processes does not answer");
+    fn submit(self, message: &LaunchMessage) -> io::Result<Self> {
+        let no_reply = || io::Error::other("the helper that starts processes does not answer");
         if self.effective_ids != effective_ids() {
-            return Err(no_answer());
+            return Err(no_reply());
         }
-        ipc::send_launch(&self.socket, parcel).map_err(|error| match Errno::from_io_error(&error) {
+        ipc::send_launch(&self.socket, message).map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::TOOMANYREFS) => io::Error::other(
                 "programs of this user have as many descriptors on their way through sockets as this one may have open; try again, or raise its `ulimit -n`",
             ),
-            _ => no_answer(),
+            _ => no_reply(),
         })?;
         if !wait_readable(&self.socket) {
             // A reply sent at the last moment can still be read.
             kill_process(self.pid, Signal::KILL).ok();
         }
-        let said = retry_on_intr(|| rustix::io::read(&self.socket, &mut [0; 8]));
-        if said.is_ok_and(|length| length > 0) { Ok(self) } else { Err(no_answer()) }
+        let reply = retry_on_intr(|| rustix::io::read(&self.socket, &mut [0; 8]));
+        if reply.is_ok_and(|length| length > 0) { Ok(self) } else { Err(no_reply()) }
     }
 }
 
@@ -177,11 +169,11 @@ fn spawn_program(path: &Path, socket: OwnedFd) -> io::Result<Pid> {
 }
 
 /// A copy of this process that runs as the fork server. The copy takes longer the more memory the host has, but happens once.
-fn fork_copy(theirs: &OwnedFd) -> io::Result<Pid> {
+fn fork_copy(socket: &OwnedFd) -> io::Result<Pid> {
     match sys::fork()? {
         ForkResult::Child => {
             child::IS_HOST_COPY.store(true, Ordering::Relaxed);
-            server::serve(&theirs)
+            server::serve(&socket)
         }
         ForkResult::Parent(pid) => Ok(pid),
     }
@@ -192,8 +184,9 @@ impl Drop for ForkServerClient {
     fn drop(&mut self) {
         ipc::send_shutdown(&self.socket);
         shutdown(&self.socket, Shutdown::Both).ok();
-        let is_going = pidfd_open(self.pid, PidfdFlags::empty()).map_or(true, |end| wait_readable(&end));
-        if !is_going {
+        let is_exiting =
+            pidfd_open(self.pid, PidfdFlags::empty()).map_or(true, |pidfd| wait_readable(&pidfd));
+        if !is_exiting {
             kill_process(self.pid, Signal::KILL).ok();
         }
         retry_on_intr(|| waitpid(Some(self.pid), WaitOptions::empty())).ok();

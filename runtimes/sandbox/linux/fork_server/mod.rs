@@ -1,5 +1,7 @@
-//! The fork server: a small process that starts the supervisor of each run, its client in the host, and their messages.
+//! The fork server: a small process that starts the supervisor of each run, and its client in the host.
 
 pub(super) mod client;
-pub(super) mod ipc;
-pub(super) mod server;
+pub(super) mod main_hook;
+mod mount_watcher;
+mod namespace_support;
+mod server;

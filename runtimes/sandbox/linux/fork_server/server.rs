@@ -9,28 +9,26 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_behavior, setsid};
 
+use super::mount_watcher::MountWatcher;
+use super::namespace_support::NamespaceSupport;
 use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::RESPONSE_TIMEOUT;
-use crate::runtimes::sandbox::linux::child_processes;
 use crate::runtimes::sandbox::linux::cleanup_list::CleanupList;
-use crate::runtimes::sandbox::linux::fork_server::ipc;
-use crate::runtimes::sandbox::linux::fork_server::ipc::{
-    EncodedRequest, LaunchMessage, Message, SandboxProfile,
-};
+use crate::runtimes::sandbox::linux::ipc::{EncodedRequest, LaunchMessage, Message, SandboxProfile};
 use crate::runtimes::sandbox::linux::layers::capabilities;
-use crate::runtimes::sandbox::linux::layers::namespaces::{NamespaceConfig, NamespaceSupport};
-use crate::runtimes::sandbox::linux::standby::{MountWatcher, StandbyHandle, StandbySupervisor};
-use crate::runtimes::sandbox::linux::supervisor::launch::LaunchTask;
-use crate::runtimes::sandbox::linux::sys;
+use crate::runtimes::sandbox::linux::layers::namespaces::NamespaceConfig;
+use crate::runtimes::sandbox::linux::standby::{StandbyHandle, StandbySupervisor};
+use crate::runtimes::sandbox::linux::supervisor::LaunchTask;
 use crate::runtimes::sandbox::linux::sys::ForkResult;
+use crate::runtimes::sandbox::linux::{child_processes, ipc, sys};
 
 /// Serves requests from the socket that is standard input until the host hangs up.
-pub(in crate::runtimes::sandbox::linux) fn serve_stdin() -> ! {
+pub(super) fn serve_stdin() -> ! {
     serve(&std::io::stdin())
 }
 
 /// Serves requests from this socket, the only descriptor that the process keeps.
-pub(in crate::runtimes::sandbox::linux) fn serve(socket: &impl AsFd) -> ! {
+pub(super) fn serve(socket: &impl AsFd) -> ! {
     let Ok(socket) = sys::close_all_except(socket) else { sys::exit(1) };
     // A key pressed in the host's terminal must not reach the fork server, and no process may inspect it.
     setsid().ok();
@@ -39,20 +37,20 @@ pub(in crate::runtimes::sandbox::linux) fn serve(socket: &impl AsFd) -> ! {
     sys::reset_signals();
     // Only scripts are started from here.
     let Ok(()) = capabilities::drop_bounding_set() else { sys::exit(1) };
-    let Ok(ended) = sys::sigchld_fd() else { sys::exit(1) };
-    let mut helper = ForkServer::new(socket, ended);
+    let Ok(sigchld) = sys::sigchld_fd() else { sys::exit(1) };
+    let mut server = ForkServer::new(socket, sigchld);
     loop {
-        match helper.next_action() {
+        match server.next_action() {
             NextAction::Continue => {}
             NextAction::Exit => sys::exit(0),
             NextAction::Supervise(task) => {
                 // As long as a process holds its ends, the host takes the fork server, or another run, to be alive.
-                drop(helper);
+                drop(server);
                 sys::exit(task.run());
             }
-            NextAction::StandBy(waiting) => {
-                drop(helper);
-                sys::exit(waiting.wait_and_run());
+            NextAction::StandBy(standby) => {
+                drop(server);
+                sys::exit(standby.wait_and_run());
             }
         }
     }
@@ -95,16 +93,25 @@ struct PendingLaunch {
     /// Receives a message when the script is about to start.
     ready_fd: OwnedFd,
     message: LaunchMessage,
-    /// Whether no other supervisor can get the request, and whether it was given to a standby, which something may have killed.
-    is_last_attempt: bool,
-    used_standby: bool,
+    attempt: Attempt,
+}
+
+/// Which supervisor has the request, and so what follows if it exits before the script starts.
+#[derive(Clone, Copy, PartialEq)]
+enum Attempt {
+    /// A standby, which something may have killed: a new supervisor gets the request.
+    Standby,
+    /// One in namespaces, which could not be set up: one without gets the request.
+    WithNamespaces,
+    /// One without namespaces: nobody else can get the request.
+    WithoutNamespaces,
 }
 
 impl ForkServer {
-    fn new(socket: OwnedFd, ended: OwnedFd) -> Self {
+    fn new(socket: OwnedFd, sigchld: OwnedFd) -> Self {
         Self {
             socket,
-            sigchld: ended,
+            sigchld,
             namespaces: NamespaceSupport::default(),
             mount_watcher: MountWatcher::open(),
             supervisors: Vec::new(),
@@ -118,41 +125,39 @@ impl ForkServer {
 
     /// Waits for the next event and handles it.
     fn next_action(&mut self) -> NextAction {
-        let mut waiting =
+        let mut fds =
             vec![PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.sigchld, PollFlags::IN)];
-        waiting.extend(self.pending_launches.iter().map(|one| PollFd::new(&one.ready_fd, PollFlags::IN)));
+        fds.extend(self.pending_launches.iter().map(|launch| PollFd::new(&launch.ready_fd, PollFlags::IN)));
         let left =
             self.pending_standby.as_ref().map(|(_, _, when)| when.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut waiting, timeout.as_ref()) {
+        let ready: Vec<bool> = match poll(&mut fds, timeout.as_ref()) {
             Err(_) => return NextAction::Continue,
-            Ok(0) => {
-                drop(waiting);
-                return self
-                    .pending_standby
-                    .take()
-                    .map_or(NextAction::Continue, |(kind, like, _)| self.fork_standby(kind, like));
-            }
-            Ok(_) => {}
+            Ok(_) => fds.iter().map(|fd| !fd.revents().is_empty()).collect(),
+        };
+        drop(fds);
+        if !ready.contains(&true) {
+            let standby = self.pending_standby.take();
+            return standby.map_or(NextAction::Continue, |(profile, previous_request, _)| {
+                self.fork_standby(profile, previous_request)
+            });
         }
-        let ready: Vec<bool> = waiting.iter().map(|end| !end.revents().is_empty()).collect();
-        drop(waiting);
         if ready[1] {
             self.reap();
         }
-        if let Some(number) = ready[2..].iter().position(|ready| *ready) {
-            let begun = self.pending_launches.swap_remove(number);
-            return self.on_supervisor_ready(begun);
+        if let Some(index) = ready[2..].iter().position(|ready| *ready) {
+            let launch = self.pending_launches.swap_remove(index);
+            return self.on_supervisor_ready(launch);
         }
         if ready[0] { self.receive_request() } else { NextAction::Continue }
     }
 
     fn receive_request(&mut self) -> NextAction {
         match ipc::receive(&self.socket) {
-            Ok(Message::Launch(parcel)) => {
+            Ok(Message::Launch(message)) => {
                 // From here on the request belongs to this process, and must not be given to another one.
                 if rustix::io::write(&self.socket, b"taken").is_ok() {
-                    return self.launch(*parcel);
+                    return self.launch(*message);
                 }
             }
             Ok(Message::Shutdown) => return self.shut_down(),
@@ -174,122 +179,118 @@ impl ForkServer {
         NextAction::Exit
     }
 
-    fn launch(&mut self, mut parcel: LaunchMessage) -> NextAction {
-        parcel.profile = self.supported_profile(parcel.profile);
-        let text = parcel.request.try_clone();
-        let next = self.start_supervisor(parcel);
+    fn launch(&mut self, mut message: LaunchMessage) -> NextAction {
+        message.profile = self.supported_profile(message.profile);
+        let encoded = message.request.try_clone();
+        let next = self.start_supervisor(message);
         if !matches!(next, NextAction::Continue) {
             return next;
         }
         // The supervisor reads the same request, and does not wait for this.
-        if let Ok(order) = text.and_then(|text| text.decode()) {
-            self.cleanup_list.add(order.cleanup_dirs);
+        if let Ok(request) = encoded.and_then(|encoded| encoded.decode()) {
+            self.cleanup_list.add(request.cleanup_dirs);
         }
         next
     }
 
     /// A supervisor has reported that the script starts next, or exited before.
-    fn on_supervisor_ready(
-        &mut self,
-        PendingLaunch { ready_fd: said, message: parcel, is_last_attempt: is_last, used_standby: has_waited }: PendingLaunch,
-    ) -> NextAction {
-        let goes_on = rustix::io::read(&said, &mut [0; 1]) == Ok(1);
-        if !goes_on {
-            if has_waited {
-                return self.start_supervisor(parcel);
-            }
-            let tier = if parcel.profile.level == SandboxLevel::Namespaces {
-                SandboxLevel::Landlock
-            } else {
-                parcel.profile.level
-            };
+    fn on_supervisor_ready(&mut self, launch: PendingLaunch) -> NextAction {
+        let PendingLaunch { ready_fd, message, attempt } = launch;
+        let is_ready = rustix::io::read(&ready_fd, &mut [0; 1]) == Ok(1);
+        match attempt {
+            _ if is_ready => {}
+            Attempt::Standby => return self.start_supervisor(message),
+            Attempt::WithNamespaces => return self.start_without_namespaces(message, SandboxLevel::Landlock),
             // Without a report its pipe hangs up, which the host understands.
-            return if is_last { NextAction::Continue } else { self.start_without_namespaces(parcel, tier) };
+            Attempt::WithoutNamespaces => return NextAction::Continue,
         }
         // Any earlier it would have delayed the supervisor that has a request.
-        let LaunchMessage { profile: kind, request: text, fds: ends, .. } = parcel;
-        drop(ends);
+        let LaunchMessage { profile, request, fds, .. } = message;
+        drop(fds);
         // A supervisor that can kill a tree only generation by generation does so depending on the request.
-        let is_worth_it = kind.level != SandboxLevel::LandlockUnscoped && self.standby.is_none();
+        let is_worth_it = profile.level != SandboxLevel::LandlockUnscoped && self.standby.is_none();
         if std::mem::replace(&mut self.has_launched_before, true) && is_worth_it {
-            self.pending_standby = Some((kind, text, Instant::now() + STANDBY_DELAY));
+            self.pending_standby = Some((profile, request, Instant::now() + STANDBY_DELAY));
         }
         NextAction::Continue
     }
 
     /// The profile, reduced to what this machine supports.
-    fn supported_profile(&mut self, kind: SandboxProfile) -> SandboxProfile {
-        let has_none = kind.level == SandboxLevel::Namespaces && !self.namespaces.may_be_available();
-        SandboxProfile { level: if has_none { SandboxLevel::Landlock } else { kind.level }, ..kind }
+    fn supported_profile(&mut self, profile: SandboxProfile) -> SandboxProfile {
+        let has_none = profile.level == SandboxLevel::Namespaces && !self.namespaces.may_be_available();
+        SandboxProfile { level: if has_none { SandboxLevel::Landlock } else { profile.level }, ..profile }
     }
 
-    fn start_supervisor(&mut self, parcel: LaunchMessage) -> NextAction {
-        if let Some(spare) = self.standby.take() {
+    fn start_supervisor(&mut self, message: LaunchMessage) -> NextAction {
+        if let Some(standby) = self.standby.take() {
             // A standby sees the machine as it was when it was forked.
             let is_late = self.mount_watcher.as_ref().is_none_or(MountWatcher::has_changed);
-            if !is_late && spare.submit(&parcel) {
-                self.supervisors.push(spare.pid);
-                self.pending_launches.push(PendingLaunch {
-                    ready_fd: spare.into_ready_fd(),
-                    message: parcel,
-                    is_last_attempt: false,
-                    used_standby: true,
-                });
+            if !is_late && standby.submit(&message) {
+                self.supervisors.push(standby.pid);
+                let ready_fd = standby.socket;
+                self.pending_launches.push(PendingLaunch { ready_fd, message, attempt: Attempt::Standby });
                 return NextAction::Continue;
             }
-            spare.kill_and_reap();
+            standby.kill_and_reap();
         }
-        match (parcel.profile.level, self.namespaces.config()) {
-            (SandboxLevel::Namespaces, Some(all)) => self.fork_supervisor(parcel, Some(all)),
-            (SandboxLevel::Namespaces, None) => self.start_without_namespaces(parcel, SandboxLevel::Landlock),
-            (tier, _) => self.start_without_namespaces(parcel, tier),
+        match (message.profile.level, self.namespaces.config()) {
+            (SandboxLevel::Namespaces, Some(config)) => self.fork_supervisor(message, Some(config)),
+            (SandboxLevel::Namespaces, None) => {
+                self.start_without_namespaces(message, SandboxLevel::Landlock)
+            }
+            (level, _) => self.start_without_namespaces(message, level),
         }
     }
 
-    fn start_without_namespaces(&mut self, mut parcel: LaunchMessage, tier: SandboxLevel) -> NextAction {
-        parcel.is_downgraded = parcel.profile.level != tier;
-        parcel.profile.level = tier;
-        self.fork_supervisor(parcel, None)
+    fn start_without_namespaces(&mut self, mut message: LaunchMessage, level: SandboxLevel) -> NextAction {
+        message.is_downgraded = message.profile.level != level;
+        message.profile.level = level;
+        self.fork_supervisor(message, None)
     }
 
-    fn fork_supervisor(&mut self, parcel: LaunchMessage, namespaces: Option<NamespaceConfig>) -> NextAction {
-        match std::io::pipe().and_then(|ends| Ok((ends, self.namespaces.fork(namespaces, parcel.profile)?))) {
-            Ok(((_, says), ForkResult::Child)) => NextAction::Supervise(Box::new(LaunchTask {
-                message: parcel,
-                namespaces,
-                ready_fd: says.into(),
-            })),
-            Ok(((said, _), ForkResult::Parent(stub))) => {
-                self.supervisors.push(stub);
-                let is_last = namespaces.is_none();
-                self.pending_launches.push(PendingLaunch {
-                    ready_fd: said.into(),
-                    message: parcel,
-                    is_last_attempt: is_last,
-                    used_standby: false,
-                });
+    fn fork_supervisor(&mut self, message: LaunchMessage, namespaces: Option<NamespaceConfig>) -> NextAction {
+        let forked =
+            std::io::pipe().and_then(|pipe| Ok((pipe, self.namespaces.fork(namespaces, message.profile)?)));
+        match forked {
+            Ok(((_, ready_fd), ForkResult::Child)) => {
+                let ready_fd = ready_fd.into();
+                NextAction::Supervise(Box::new(LaunchTask { message, namespaces, ready_fd }))
+            }
+            Ok(((ready_fd, _), ForkResult::Parent(supervisor))) => {
+                self.supervisors.push(supervisor);
+                let attempt = match namespaces {
+                    Some(_) => Attempt::WithNamespaces,
+                    None => Attempt::WithoutNamespaces,
+                };
+                self.pending_launches.push(PendingLaunch { ready_fd: ready_fd.into(), message, attempt });
                 NextAction::Continue
             }
-            Err(_) if namespaces.is_some() => self.start_without_namespaces(parcel, SandboxLevel::Landlock),
+            Err(_) if namespaces.is_some() => self.start_without_namespaces(message, SandboxLevel::Landlock),
             // Without a report its pipe hangs up, which the host understands.
             Err(_) => NextAction::Continue,
         }
     }
 
     /// Forks a supervisor that stands by for a request of that profile.
-    fn fork_standby(&mut self, kind: SandboxProfile, like: EncodedRequest) -> NextAction {
-        let (Some(mounts), Ok((ours, theirs))) = (&self.mount_watcher, ipc::socket_pair()) else {
+    fn fork_standby(&mut self, profile: SandboxProfile, previous_request: EncodedRequest) -> NextAction {
+        let (Some(mounts), Ok((socket, standby_socket))) = (&self.mount_watcher, ipc::socket_pair()) else {
             return NextAction::Continue;
         };
         // From now on changes count.
         mounts.has_changed();
         self.namespaces.enter_shared_netns();
-        let namespaces = self.namespaces.config().filter(|_| kind.level == SandboxLevel::Namespaces);
-        match self.namespaces.fork(namespaces, kind) {
+        let namespaces = self.namespaces.config().filter(|_| profile.level == SandboxLevel::Namespaces);
+        match self.namespaces.fork(namespaces, profile) {
             Ok(ForkResult::Child) => {
-                return NextAction::StandBy(StandbySupervisor::new(theirs, kind, like, namespaces));
+                let socket = standby_socket;
+                return NextAction::StandBy(StandbySupervisor {
+                    socket,
+                    profile,
+                    previous_request,
+                    namespaces,
+                });
             }
-            Ok(ForkResult::Parent(pid)) => self.standby = Some(StandbyHandle::new(pid, ours, kind)),
+            Ok(ForkResult::Parent(pid)) => self.standby = Some(StandbyHandle { pid, socket, profile }),
             Err(_) => {}
         }
         NextAction::Continue
@@ -298,27 +299,23 @@ impl ForkServer {
     /// Reaps supervisors that have ended, and kills the orphans of those that were killed.
     fn reap(&mut self) {
         rustix::io::read(&self.sigchld, &mut [0; 128]).ok();
-        let mut is_well = true;
+        let mut has_orphans = false;
         while let Ok(Some((pid, status))) = sys::reap() {
-            if self.standby.take_if(|spare| spare.pid.as_raw_pid() == pid).is_some() {
+            if self.standby.take_if(|standby| standby.pid.as_raw_pid() == pid).is_some() {
                 // It had no request, and left nothing. Another one would fail in the same way.
                 self.mount_watcher = None;
                 continue;
             }
-            let stub = self.supervisors.iter().position(|stub| stub.as_raw_pid() == pid);
-            is_well &= status == 0 && stub.is_some();
-            if let Some(number) = stub {
-                self.supervisors.swap_remove(number);
+            let index = self.supervisors.iter().position(|supervisor| supervisor.as_raw_pid() == pid);
+            has_orphans |= status != 0 || index.is_none();
+            if let Some(index) = index {
+                self.supervisors.swap_remove(index);
             }
         }
-        if !is_well {
-            let known: Vec<Pid> = self
-                .supervisors
-                .iter()
-                .copied()
-                .chain(self.standby.as_ref().map(|spare| spare.pid))
-                .collect();
-            child_processes::kill_all_except(&known);
+        if has_orphans {
+            let standby = self.standby.as_ref().map(|standby| standby.pid);
+            let own: Vec<Pid> = self.supervisors.iter().copied().chain(standby).collect();
+            child_processes::kill_all_except(&own);
         }
     }
 
@@ -327,8 +324,8 @@ impl ForkServer {
         let began = Instant::now();
         self.pending_launches.clear();
         while !self.supervisors.is_empty() && began.elapsed() < RESPONSE_TIMEOUT {
-            let mut waiting = [PollFd::new(&self.sigchld, PollFlags::IN)];
-            poll(&mut waiting, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).ok();
+            let mut fds = [PollFd::new(&self.sigchld, PollFlags::IN)];
+            poll(&mut fds, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).ok();
             self.reap();
         }
         self.cleanup_list.remove_all();

@@ -8,7 +8,7 @@ use rustix::thread::{
 };
 
 /// Makes sure that no program started from here on regains a capability. This process keeps its own.
-pub(in crate::runtimes::sandbox::linux) fn drop_bounding_set() -> Result<()> {
+pub(crate) fn drop_bounding_set() -> Result<()> {
     for capability in CapabilitySet::all().difference(retained_capabilities()?).iter() {
         // Only a privileged process may do this; with `no_new_privs` no program regains what is dropped either.
         if remove_capability_from_bounding_set(capability).is_err() {
@@ -19,7 +19,7 @@ pub(in crate::runtimes::sandbox::linux) fn drop_bounding_set() -> Result<()> {
 }
 
 /// Drops every capability, for good.
-pub(in crate::runtimes::sandbox::linux) fn drop_own() -> Result<()> {
+pub(crate) fn drop_own() -> Result<()> {
     let left = retained_capabilities()?;
     clear_ambient_capability_set()?;
     set_capabilities(

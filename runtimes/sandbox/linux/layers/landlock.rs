@@ -12,27 +12,36 @@ use landlock::{
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, stat};
 use rustix::io::Errno;
 
-use crate::runtimes::sandbox::{Enforcement, FileRules, PinnedPath};
+use crate::host::FileId;
+use crate::runtimes::sandbox::{FileRules, MIN_LANDLOCK_ABI, PinnedPath, SIGNAL_SCOPE_ABI};
 
 /// The newest ABI this was written for; an older kernel enforces the rules it knows.
 const TARGET_ABI: ABI = ABI::V9;
 
+/// Denies this process every file that is not open yet, and the network. The process must have one thread. Returns an error if
+/// the kernel does not enforce that.
+#[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
+pub(crate) fn deny_all_files() -> io::Result<()> {
+    let landlock_abi = restrict(&FileRules::default(), true, None)?;
+    if landlock_abi >= MIN_LANDLOCK_ABI { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+}
+
 /// Moves the supervisor into a Landlock domain of its own, so that it may signal only its descendants. Returns whether the kernel
 /// supports that.
-pub(in crate::runtimes::sandbox::linux) fn scope_signals() -> io::Result<bool> {
+pub(crate) fn scope_signals() -> io::Result<bool> {
     let entered = || -> Result<RestrictionStatus, RulesetError> {
         // A layer that does not handle `Refer` refuses to move files between folders.
         let root = PathFd::new("/").map(|root| PathBeneath::new(root, AccessFs::Refer));
         let ruleset = Ruleset::default().handle_access(AccessFs::Refer)?.scope(Scope::Signal)?.create()?;
         ruleset.add_rules(root.into_iter().map(Ok::<_, RulesetError>))?.log_same_exec(false)?.restrict_self()
     };
-    entered().map(|status| abi(&status) >= 6).map_err(io::Error::other)
+    entered().map(|status| abi(&status) >= SIGNAL_SCOPE_ABI).map_err(io::Error::other)
 }
 
 /// A ruleset prepared before the request arrives: the system paths that a similar request reads.
-pub(in crate::runtimes::sandbox::linux) struct PreparedRuleset {
+pub(crate) struct PreparedRuleset {
     ruleset: RulesetCreated,
-    shut_network: bool,
+    block_network: bool,
     /// The paths, and the files they led to.
     read_paths: Vec<(OsString, Option<FileId>)>,
     /// Files of procfs. When memory is short, the kernel may drop an inode that no process holds open; it then creates a new one
@@ -40,81 +49,70 @@ pub(in crate::runtimes::sandbox::linux) struct PreparedRuleset {
     procfs_fds: Vec<OwnedFd>,
 }
 
-/// Device and inode.
-type FileId = (u64, u64);
-
 impl PreparedRuleset {
-    pub(in crate::runtimes::sandbox::linux) fn build(
-        rules: &FileRules,
-        shut_network: bool,
-    ) -> io::Result<Self> {
-        let made = || -> Result<Self, RulesetError> {
-            let (mut created, mut read, mut held) = (empty_ruleset(shut_network)?, Vec::new(), Vec::new());
+    pub(crate) fn build(rules: &FileRules, block_network: bool) -> io::Result<Self> {
+        let build = || -> Result<Self, RulesetError> {
+            let mut ruleset = empty_ruleset(block_network)?;
+            let (mut read_paths, mut procfs_fds) = (Vec::new(), Vec::new());
             for path in &rules.read {
                 let found =
                     open_following_symlinks(path).and_then(|opened| Ok((fstat(&opened)?, opened))).ok();
-                read.push((path.clone(), found.as_ref().map(|(about, _)| file_id(about))));
+                read_paths.push((path.clone(), found.as_ref().map(|(about, _)| FileId::from_stat(about))));
                 let Some((about, opened)) = found else { continue };
-                created = created.add_rule(rule_for_file(&opened, &about, read_access()))?;
+                ruleset = ruleset.add_rule(rule_for_file(&opened, &about, read_access()))?;
                 if Path::new(path).starts_with("/proc") {
-                    held.push(opened);
+                    procfs_fds.push(opened);
                 }
             }
-            Ok(Self { ruleset: created, shut_network, read_paths: read, procfs_fds: held })
+            Ok(Self { ruleset, block_network, read_paths, procfs_fds })
         };
-        made().map_err(io::Error::other)
+        build().map_err(io::Error::other)
     }
 
     /// Whether these paths are those of the request, and lead to the same files as before.
-    fn matches(&self, rules: &FileRules, shut_network: bool) -> bool {
-        let found = |path: &OsString| stat(path.as_os_str()).ok().as_ref().map(file_id);
+    fn matches(&self, rules: &FileRules, block_network: bool) -> bool {
+        let found = |path: &OsString| stat(path.as_os_str()).ok().as_ref().map(FileId::from_stat);
         let now = rules.read.iter().map(|path| (path, found(path)));
-        self.shut_network == shut_network
+        self.block_network == block_network
             && now.eq(self.read_paths.iter().map(|(path, found)| (path, *found)))
     }
 }
 
-fn file_id(about: &Stat) -> FileId {
-    (about.st_dev, about.st_ino)
-}
-
-/// Restricts this process to the rules, some of which may be prepared; returns what the kernel enforces of them.
-pub(in crate::runtimes::sandbox::linux) fn confine(
+/// Restricts this process to the rules, some of which may be prepared. Returns the Landlock ABI that the kernel enforces.
+pub(crate) fn restrict(
     rules: &FileRules,
-    shut_network: bool,
-    ahead: Option<PreparedRuleset>,
-) -> io::Result<Enforcement> {
-    let status = apply_ruleset(rules, shut_network, ahead).map_err(io::Error::other)?;
-    let abi = abi(&status);
-    Ok(Enforcement { landlock_abi: abi, scope: abi >= 6, ..Enforcement::default() })
+    block_network: bool,
+    prepared: Option<PreparedRuleset>,
+) -> io::Result<u8> {
+    apply_ruleset(rules, block_network, prepared).map(|status| abi(&status)).map_err(io::Error::other)
 }
 
 fn apply_ruleset(
     rules: &FileRules,
-    shut_network: bool,
-    ahead: Option<PreparedRuleset>,
+    block_network: bool,
+    prepared: Option<PreparedRuleset>,
 ) -> Result<RestrictionStatus, RulesetError> {
-    let ahead = ahead.filter(|ahead| ahead.matches(rules, shut_network));
-    let left = if ahead.is_some() { &[][..] } else { &rules.read };
-    let system = left.iter().filter_map(|path| read_rule(open_following_symlinks(path).ok()?));
-    let own = rules.own.iter().filter_map(|place| read_rule(open_pinned(place).ok()?));
-    let write = rules.write.iter().filter_map(|place| write_rule(open_pinned(place).ok()?));
+    let prepared = prepared.filter(|prepared| prepared.matches(rules, block_network));
+    let unprepared = if prepared.is_some() { &[][..] } else { &rules.read };
+    let system = unprepared.iter().filter_map(|path| read_rule(open_following_symlinks(path).ok()?));
+    let own = rules.own.iter().filter_map(|path| read_rule(open_pinned(path).ok()?));
+    let write = rules.write.iter().filter_map(|path| write_rule(open_pinned(path).ok()?));
     // One after the other, because each has a file open.
     let all = system.chain(own).chain(write).map(Ok::<_, RulesetError>);
-    let (created, held) = match ahead {
-        Some(PreparedRuleset { ruleset: created, procfs_fds: held, .. }) => (created, held),
-        None => (empty_ruleset(shut_network)?, Vec::new()),
+    let (ruleset, procfs_fds) = match prepared {
+        Some(PreparedRuleset { ruleset, procfs_fds, .. }) => (ruleset, procfs_fds),
+        None => (empty_ruleset(block_network)?, Vec::new()),
     };
-    let status = created.add_rules(all)?.restrict_self();
-    drop(held);
+    let status = ruleset.add_rules(all)?.restrict_self();
+    drop(procfs_fds);
     status
 }
 
 /// A ruleset without rules: nothing may be opened.
-fn empty_ruleset(shut_network: bool) -> Result<RulesetCreated, RulesetError> {
+fn empty_ruleset(block_network: bool) -> Result<RulesetCreated, RulesetError> {
     let everything = AccessFs::from_all(TARGET_ABI);
     let mut ruleset = Ruleset::default().handle_access(everything)?.scope(Scope::from_all(TARGET_ABI))?;
-    if shut_network {
+    if block_network {
         ruleset = ruleset.handle_access(AccessNet::from_all(TARGET_ABI))?;
     }
     ruleset.create()
@@ -153,15 +151,15 @@ fn open_following_symlinks(path: &OsStr) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Opens a pinned path, and checks its device and inode.
-pub(in crate::runtimes::sandbox::linux) fn open_pinned(place: &PinnedPath) -> rustix::io::Result<OwnedFd> {
-    let opened = open_no_symlinks(&place.path)?;
+pub(crate) fn open_pinned(pinned: &PinnedPath) -> rustix::io::Result<OwnedFd> {
+    let opened = open_no_symlinks(&pinned.path)?;
     let about = fstat(&opened)?;
-    let is_another = place.file_id.is_some_and(|known| known != file_id(&about));
+    let is_another = pinned.file_id.is_some_and(|known| known != FileId::from_stat(&about));
     if is_another { Err(Errno::STALE) } else { Ok(opened) }
 }
 
 /// Opens exactly this path: the host resolved its symlinks, and one created since may lead to a place where nobody may write.
-pub(in crate::runtimes::sandbox::linux) fn open_no_symlinks(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+pub(crate) fn open_no_symlinks(path: &OsStr) -> rustix::io::Result<OwnedFd> {
     match openat2(CWD, path, PATH_FD_FLAGS, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         // Seccomp filters of containers that are older than this call.
         Err(Errno::NOSYS | Errno::PERM) => open_by_components(path),
@@ -170,7 +168,7 @@ pub(in crate::runtimes::sandbox::linux) fn open_no_symlinks(path: &OsStr) -> rus
 }
 
 /// The same, but a symlink at the end is opened itself.
-pub(in crate::runtimes::sandbox::linux) fn open_final_symlink(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+pub(crate) fn open_final_symlink(path: &OsStr) -> rustix::io::Result<OwnedFd> {
     match openat2(CWD, path, PATH_FD_FLAGS | OFlags::NOFOLLOW, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Err(Errno::NOSYS | Errno::PERM) => open_by_components(path),
         opened => opened,
@@ -209,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_made_ahead_are_for_paths_that_lead_to_what_they_led_to_and_for_no_others() {
+    fn prepared_rules_are_for_paths_that_lead_to_the_same_files_and_for_no_others() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path).into_os_string();
         for name in ["one", "other"] {
@@ -221,28 +219,28 @@ mod tests {
             FileRules { read, ..FileRules::default() }
         };
         let usual = rules(&["link", "other", "free", "/proc/stat"]);
-        let ahead = PreparedRuleset::build(&usual, true).unwrap();
-        assert!(ahead.matches(&usual, true) && !ahead.matches(&usual, false));
+        let prepared = PreparedRuleset::build(&usual, true).unwrap();
+        assert!(prepared.matches(&usual, true) && !prepared.matches(&usual, false));
         // Its inode number does not identify it, so it is held open.
-        assert_eq!(ahead.procfs_fds.len(), 1);
+        assert_eq!(prepared.procfs_fds.len(), 1);
         for others in [&["link", "other"][..], &["link", "other", "one"], &["other", "link", "free"], &[]] {
-            assert!(!ahead.matches(&rules(others), true), "{others:?}");
+            assert!(!prepared.matches(&rules(others), true), "{others:?}");
         }
         let swap = |one: &str, other: &str| {
             let flags = rustix::fs::RenameFlags::EXCHANGE;
             rustix::fs::renameat_with(CWD, at(one), CWD, at(other), flags).unwrap();
         };
         swap("one", "other");
-        assert!(!ahead.matches(&usual, true));
+        assert!(!prepared.matches(&usual, true));
         swap("one", "other");
         std::fs::write(at("free"), "").unwrap();
-        assert!(!ahead.matches(&usual, true));
+        assert!(!prepared.matches(&usual, true));
         std::fs::remove_file(at("free")).unwrap();
-        assert!(ahead.matches(&usual, true));
+        assert!(prepared.matches(&usual, true));
         // The rule holds its file, so that no other file gets its inode number.
         std::fs::remove_file(at("one")).unwrap();
         std::fs::write(at("one"), "").unwrap();
-        assert!(!ahead.matches(&usual, true));
+        assert!(!prepared.matches(&usual, true));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Whether some of these paths are visible at other paths as well. If the kernel does not show the mounts, true.
-pub(in crate::runtimes::sandbox::linux) fn have_mount_alias(paths: &[OsString]) -> bool {
+pub(crate) fn have_mount_alias(paths: &[OsString]) -> bool {
     if paths.is_empty() {
         return false;
     }
@@ -31,11 +31,11 @@ fn has_mount_alias(mounts: &[Mount<'_>], path: &Path) -> bool {
         return true;
     };
     let Ok(below) = path.strip_prefix(&own.target) else { return true };
-    let place = own.root.join(below);
+    let path_on_device = own.root.join(below);
     let others =
         mounts.iter().enumerate().filter(|(other, mount)| *other != number && mount.device == own.device);
     let mut others = others.map(|(_, other)| other);
-    others.any(|other| place.starts_with(&other.root) || other.root.starts_with(&place))
+    others.any(|other| path_on_device.starts_with(&other.root) || other.root.starts_with(&path_on_device))
 }
 
 /// `36 35 98:0 /from /at rw,noatime …`

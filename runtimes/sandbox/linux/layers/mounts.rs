@@ -16,9 +16,10 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, mount, move_mount, open_tree,
 };
 
+use crate::host::FileId;
 use crate::runtimes::sandbox::linux::layers::landlock::{open_final_symlink, open_no_symlinks, open_pinned};
 use crate::runtimes::sandbox::linux::layers::mount_alias::have_mount_alias;
-use crate::runtimes::sandbox::linux::memory_monitor::read_lossy;
+use crate::runtimes::sandbox::linux::procfs::read_lossy;
 use crate::runtimes::sandbox::linux::sys::{MountChange, mount_setattr};
 use crate::runtimes::sandbox::{FileRules, PinnedPath, ProtectedPaths};
 
@@ -41,7 +42,7 @@ enum MountStep {
 /// containers, the kernel refuses it.
 ///
 /// A medium unmounted while there is no request is unmounted here too: otherwise it would be in use.
-pub(in crate::runtimes::sandbox::linux) fn prepare() -> io::Result<bool> {
+pub(crate) fn prepare() -> io::Result<bool> {
     mount_setattr(&CWD, c"/", MountChange::ReceiveOnly)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(mount(c"proc", c"/proc", c"proc", flags, None).is_ok())
@@ -50,65 +51,67 @@ pub(in crate::runtimes::sandbox::linux) fn prepare() -> io::Result<bool> {
 /// Applies all mounts, and returns whether every protected path is protected.
 ///
 /// After an error the mounts are in no state to run anything in.
-pub(in crate::runtimes::sandbox::linux) fn apply(files: &FileRules, shared: Option<u64>) -> io::Result<bool> {
+pub(crate) fn apply(files: &FileRules, shm_limit: Option<u64>) -> io::Result<bool> {
     mount_setattr(&CWD, c"/", MountChange::Private)?;
     // Checked before the sandbox mounts more than `/proc`. A path that is only read-only needs one path where it cannot be
     // changed.
-    let is_shown_twice = have_mount_alias(&files.protected_paths.hidden);
-    let steps = steps(files, shared)?;
+    let have_alias = have_mount_alias(&files.protected_paths.hidden);
+    let steps = steps(files, shm_limit)?;
     // Nothing is mounted over the root, and nothing need be if all of it is writable.
-    if !files.write.iter().any(|place| place.path == ROOT) {
+    if !files.write.iter().any(|pinned| pinned.path == ROOT) {
         mount_setattr(&CWD, c"/", MountChange::ReadOnly)?;
     }
-    let mut guarded = files.protected_paths.incomplete_reason.is_none() && !is_shown_twice;
-    let linked: BTreeSet<(u64, u64)> = files.protected_paths.hard_linked_files.iter().copied().collect();
+    let mut is_protected = files.protected_paths.incomplete_reason.is_none() && !have_alias;
+    let hard_linked: BTreeSet<FileId> = files.protected_paths.hard_linked_files.iter().copied().collect();
     // Outer paths come before inner ones.
     for (path, step) in &steps {
         match step {
             MountStep::Writable(copy) => attach_copy(copy, path)?,
-            MountStep::Pin => guarded &= pin(path).is_ok(),
-            MountStep::ReadOnly => guarded &= make_read_only(path, &linked).is_ok(),
-            MountStep::Hide => guarded &= hide(path, &linked).is_ok(),
+            MountStep::Pin => is_protected &= pin(path).is_ok(),
+            MountStep::ReadOnly => is_protected &= make_read_only(path, &hard_linked).is_ok(),
+            MountStep::Hide => is_protected &= hide(path, &hard_linked).is_ok(),
             // This process's own directories exist as long as it runs; another user's may disappear at any time.
-            MountStep::HideOrFail => match hide(path, &linked) {
+            MountStep::HideOrFail => match hide(path, &hard_linked) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 hidden => hidden?,
             },
         }
     }
-    Ok(guarded)
+    Ok(is_protected)
 }
 
 /// The root directory.
 const ROOT: &str = "/";
 
-/// The step for each path; `shared` is the size limit of `/dev/shm`.
-fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<BTreeMap<PathBuf, MountStep>> {
-    let ProtectedPaths { read_only: kept, hidden, own, .. } = &files.protected_paths;
-    let all_kept: BTreeSet<&Path> = kept.iter().map(Path::new).collect();
-    let is_below_kept = |path: &Path| path.ancestors().any(|above| all_kept.contains(above));
-    let open: BTreeMap<PathBuf, &PinnedPath> =
-        files.write.iter().map(|place| (place.path.clone().into(), place)).collect();
+/// The step for each path; `shm_limit` is the size limit of `/dev/shm`.
+fn steps(files: &FileRules, shm_limit: Option<u64>) -> io::Result<BTreeMap<PathBuf, MountStep>> {
+    let ProtectedPaths { read_only, hidden, own, .. } = &files.protected_paths;
+    let read_only_paths: BTreeSet<&Path> = read_only.iter().map(Path::new).collect();
+    let is_below_read_only = |path: &Path| path.ancestors().any(|above| read_only_paths.contains(above));
+    let writable: BTreeMap<PathBuf, &PinnedPath> =
+        files.write.iter().map(|pinned| (pinned.path.clone().into(), pinned)).collect();
     // A path inside a writable one needs no clone of its own, unless a protected path lies between them.
     let mut needed: Vec<PathBuf> = Vec::new();
-    for path in open.keys() {
-        let is_own = is_below_kept(path) || path.as_os_str() == DEV_SHM;
+    for path in writable.keys() {
+        let is_own = is_below_read_only(path) || path.as_os_str() == DEV_SHM;
         if is_own || !needed.iter().any(|outer| path.starts_with(outer)) {
             needed.push(path.clone());
         }
     }
     let mut steps = BTreeMap::new();
-    for path in own.iter().chain(kept).chain(hidden).flat_map(|path| dirs_between(Path::new(path), &needed)) {
-        if !is_below_kept(&path) && !steps.contains_key(&path) {
+    for path in
+        own.iter().chain(read_only).chain(hidden).flat_map(|path| dirs_between(Path::new(path), &needed))
+    {
+        if !is_below_read_only(&path) && !steps.contains_key(&path) {
             steps.insert(path, MountStep::Pin);
         }
     }
     for path in needed.into_iter().filter(|path| path.as_os_str() != ROOT) {
-        if let Some(copy) = copy_mount(open[&path], shared)? {
+        if let Some(copy) = copy_mount(writable[&path], shm_limit)? {
             steps.insert(path, MountStep::Writable(copy));
         }
     }
-    steps.extend(kept.iter().map(|path| (path.into(), MountStep::ReadOnly)));
+    steps.extend(read_only.iter().map(|path| (path.into(), MountStep::ReadOnly)));
     steps.extend(hidden.iter().map(|path| (path.into(), MountStep::Hide)));
     steps.extend(own.iter().map(|path| (path.into(), MountStep::HideOrFail)));
     Ok(steps)
@@ -116,65 +119,63 @@ fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<BTreeMap<PathBuf,
 
 /// The folders between a writable folder and a protected path in it. Mounted on themselves they cannot be renamed, so that the
 /// protected path cannot be replaced by renaming one of them.
-fn dirs_between(guarded: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
-    let root = open.iter().filter(|root| guarded.starts_with(root)).max_by_key(|root| root.as_os_str().len());
+fn dirs_between(protected: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {
+    let root =
+        writable.iter().filter(|root| protected.starts_with(root)).max_by_key(|root| root.as_os_str().len());
     let Some(root) = root else { return Vec::new() };
-    guarded.ancestors().skip(1).take_while(|above| above != root).map(Path::to_owned).collect()
+    protected.ancestors().skip(1).take_while(|above| above != root).map(Path::to_owned).collect()
 }
 
 /// A clone of the mount at a file or a folder; `None` if it is neither. Devices can be written to anyway.
-fn copy_mount(place: &PinnedPath, shared: Option<u64>) -> io::Result<Option<OwnedFd>> {
-    let Ok(found) = open_pinned(place) else { return Ok(None) };
+fn copy_mount(pinned: &PinnedPath, shm_limit: Option<u64>) -> io::Result<Option<OwnedFd>> {
+    let Ok(found) = open_pinned(pinned) else { return Ok(None) };
     let is_mountable = matches!(file_type(&fstat(&found)?), FileType::Directory | FileType::RegularFile);
-    if place.path == DEV_SHM {
-        return Ok(Some(new_tmpfs(c"1777", shared)?));
+    if pinned.path == DEV_SHM {
+        return Ok(Some(new_tmpfs(c"1777", shm_limit)?));
     }
     if is_mountable { Ok(Some(clone_mount(&found)?)) } else { Ok(None) }
 }
 
 fn attach_copy(copy: &OwnedFd, path: &Path) -> io::Result<()> {
-    let there = open_no_symlinks(path.as_os_str())?;
-    let is_same = {
-        let (one, other) = (fstat(copy)?, fstat(&there)?);
-        (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
-    };
+    let target = open_no_symlinks(path.as_os_str())?;
+    let is_same = FileId::from_stat(&fstat(copy)?) == FileId::from_stat(&fstat(&target)?);
     if !is_same && path.as_os_str() != DEV_SHM {
         return Err(Errno::STALE.into());
     }
-    attach(copy, &there)
+    attach(copy, &target)
 }
 
 fn pin(path: &Path) -> io::Result<()> {
-    let there = open_no_symlinks(path.as_os_str())?;
-    attach(&clone_mount(&there)?, &there)
+    let target = open_no_symlinks(path.as_os_str())?;
+    attach(&clone_mount(&target)?, &target)
 }
 
-fn make_read_only(path: &Path, linked: &BTreeSet<(u64, u64)>) -> io::Result<()> {
-    let there = open_final_symlink(path.as_os_str())?;
-    let copy = clone_mount(&there)?;
+fn make_read_only(path: &Path, hard_linked: &BTreeSet<FileId>) -> io::Result<()> {
+    let target = open_final_symlink(path.as_os_str())?;
+    let copy = clone_mount(&target)?;
     mount_setattr(&copy, c"", MountChange::ReadOnly)?;
-    attach(&copy, &there)?;
-    check_hard_links(&fstat(&there)?, linked)
+    attach(&copy, &target)?;
+    check_hard_links(&fstat(&target)?, hard_linked)
 }
 
 /// Mounts a device that cannot be opened over a file, or an empty folder that cannot be entered over a folder.
-fn hide(path: &Path, linked: &BTreeSet<(u64, u64)>) -> io::Result<()> {
-    let there = open_final_symlink(path.as_os_str())?;
-    let about = fstat(&there)?;
-    let nothing = if file_type(&about) == FileType::Directory {
+fn hide(path: &Path, hard_linked: &BTreeSet<FileId>) -> io::Result<()> {
+    let target = open_final_symlink(path.as_os_str())?;
+    let about = fstat(&target)?;
+    let cover = if file_type(&about) == FileType::Directory {
         new_tmpfs(c"000", None)?
     } else {
         clone_mount(&open_no_symlinks(OsStr::new("/dev/null"))?)?
     };
-    mount_setattr(&nothing, c"", MountChange::ReadOnlyNoDevices)?;
-    attach(&nothing, &there)?;
-    check_hard_links(&about, linked)
+    mount_setattr(&cover, c"", MountChange::ReadOnlyNoDevices)?;
+    attach(&cover, &target)?;
+    check_hard_links(&about, hard_linked)
 }
 
 /// A hard-linked file with an unknown name cannot be protected by its known names.
-fn check_hard_links(about: &Stat, linked: &BTreeSet<(u64, u64)>) -> io::Result<()> {
+fn check_hard_links(about: &Stat, hard_linked: &BTreeSet<FileId>) -> io::Result<()> {
     let is_single = file_type(about) != FileType::RegularFile || about.st_nlink <= 1;
-    let is_known = is_single || linked.contains(&(about.st_dev, about.st_ino));
+    let is_known = is_single || hard_linked.contains(&FileId::from_stat(about));
     if is_known { Ok(()) } else { Err(io::ErrorKind::AlreadyExists.into()) }
 }
 
@@ -190,19 +191,19 @@ fn clone_mount(found: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(open_tree(found, c"", flags)?)
 }
 
-fn attach(what: &OwnedFd, there: &OwnedFd) -> io::Result<()> {
+fn attach(mount: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    Ok(move_mount(what, c"", there, c"", flags)?)
+    Ok(move_mount(mount, c"", target, c"", flags)?)
 }
 
 /// Where programs share memory by name. A sandbox has its own, which ends with it.
-pub(in crate::runtimes::sandbox::linux) const DEV_SHM: &str = "/dev/shm";
+pub(crate) const DEV_SHM: &str = "/dev/shm";
 
 /// The name of the sandbox's tmpfs in the list of mounts.
 const TMPFS_SOURCE: &str = "metier-sandbox";
 
 /// Whether `/dev/shm` is private to this sandbox.
-pub(in crate::runtimes::sandbox::linux) fn has_private_shm() -> bool {
+pub(crate) fn has_private_shm() -> bool {
     let mounts = read_lossy("/proc/thread-self/mountinfo").unwrap_or_default();
     // 36 35 0:50 / /dev/shm rw,nosuid,nodev - tmpfs metier-sandbox rw,size=131072k
     let is_there = |line: &&str| line.split(' ').nth(4) == Some(DEV_SHM);
@@ -214,16 +215,16 @@ pub(in crate::runtimes::sandbox::linux) fn has_private_shm() -> bool {
 const MAX_INODES: &str = "65536";
 
 /// A new tmpfs, with this mode for its root and this size limit.
-fn new_tmpfs(mode: &CStr, most: Option<u64>) -> io::Result<OwnedFd> {
-    let new = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_set_string(&new, c"source", TMPFS_SOURCE)?;
-    fsconfig_set_string(&new, c"mode", mode)?;
-    if let Some(most) = most {
-        fsconfig_set_string(&new, c"size", most.to_string())?;
+fn new_tmpfs(mode: &CStr, size_limit: Option<u64>) -> io::Result<OwnedFd> {
+    let tmpfs = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&tmpfs, c"source", TMPFS_SOURCE)?;
+    fsconfig_set_string(&tmpfs, c"mode", mode)?;
+    if let Some(limit) = size_limit {
+        fsconfig_set_string(&tmpfs, c"size", limit.to_string())?;
         // Each inode is a file, or the equivalent in extended attributes.
-        fsconfig_set_string(&new, c"nr_inodes", MAX_INODES)?;
+        fsconfig_set_string(&tmpfs, c"nr_inodes", MAX_INODES)?;
     }
-    fsconfig_create(&new)?;
+    fsconfig_create(&tmpfs)?;
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    Ok(fsmount(&new, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
+    Ok(fsmount(&tmpfs, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
 }

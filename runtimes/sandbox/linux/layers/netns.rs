@@ -15,12 +15,12 @@ use crate::runtimes::sandbox::linux::sys;
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 
 /// The network namespace this process was in before it entered an empty one.
-pub(in crate::runtimes::sandbox::linux) struct HostNetns(File);
+pub(crate) struct HostNetns(File);
 
 impl HostNetns {
     /// Leaves the network namespace, also for all processes forked from here on. `None` if this is not permitted, or there is no
     /// way back.
-    pub(in crate::runtimes::sandbox::linux) fn leave() -> Option<Self> {
+    pub(crate) fn leave() -> Option<Self> {
         let outside = Self(File::open("/proc/thread-self/ns/net").ok()?);
         let (_, tried) = match sys::fork().ok()? {
             ForkResult::Child => {
@@ -34,7 +34,7 @@ impl HostNetns {
     }
 
     /// Goes back.
-    pub(in crate::runtimes::sandbox::linux) fn enter(&self) -> io::Result<()> {
+    pub(crate) fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 }

@@ -1,38 +1,37 @@
-//! Where schemas stand in a schema, and the names by which references reach them.
+//! Collects the anchors of a schema: the names by which references lead to its subschemas.
 //!
-//! Whoever weighs a schema and whoever compiles it must agree on where a reference leads. So a name is given once, in a place
-//! where a schema stands, and nothing below the top may give references another meaning.
+//! The cost estimate and the compiler must agree on where a reference leads. So each anchor must be unique and name a schema, and
+//! no keyword below the top may change the meaning of references.
 
 use std::collections::HashMap;
 
 use serde_json::Value as Json;
 
-use super::SchemaError;
+use super::json_pointer::{escape_token, tokens};
 use super::keywords::{SubschemaKind, subschema_kind};
-use crate::skill::contract::schema::cost::schema_error;
-use crate::skill::contract::schema::parameters::escape_pointer;
+use super::schema_error::SchemaError;
 use crate::skill::lint;
 
 /// Keywords whose values are data, whatever they look like.
 const DATA_KEYWORDS: [&str; 4] = ["default", "const", "enum", "examples"];
-/// Keywords that give references another meaning, from where they stand downwards.
+/// Keywords that change the meaning of references below them.
 const BASE_URI_KEYWORDS: [&str; 3] = ["$id", "id", "$schema"];
-/// Keywords that are there for references which are not followed.
+/// Anchors of references that are not supported.
 const DYNAMIC_ANCHORS: [&str; 2] = ["$dynamicAnchor", "$recursiveAnchor"];
 
-/// What stands at a place.
+/// What a position in a schema contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SchemaPosition {
     Schema,
     /// A map or list of schemas.
     Schemas,
     Data,
-    /// What no keyword known here holds.
-    Elsewhere,
+    /// The value of an unknown keyword.
+    Other,
 }
 
 impl SchemaPosition {
-    /// The place of what this one holds under a key.
+    /// The position of the value under a key.
     fn child(self, key: &str, value: &Json) -> Self {
         match self {
             Self::Schema if DATA_KEYWORDS.contains(&key) => Self::Data,
@@ -40,16 +39,16 @@ impl SchemaPosition {
                 (Some(SubschemaKind::Schema), Json::Object(_)) => Self::Schema,
                 (Some(SubschemaKind::Schema | SubschemaKind::Schemas), Json::Array(_))
                 | (Some(SubschemaKind::NamedSchemas), Json::Object(_)) => Self::Schemas,
-                _ => Self::Elsewhere,
+                _ => Self::Other,
             },
             Self::Schemas => Self::Schema,
             Self::Data => Self::Data,
-            Self::Elsewhere => Self::Elsewhere,
+            Self::Other => Self::Other,
         }
     }
 }
 
-/// The pointers to what was given a name with `$anchor`.
+/// The JSON Pointers of the schemas that have an `$anchor`, by its name.
 pub(super) fn collect_anchors(schema: &Json) -> Result<HashMap<&str, String>, SchemaError> {
     let mut anchors = HashMap::new();
     collect_anchors_in(schema, SchemaPosition::Schema, "", &mut anchors)?;
@@ -65,7 +64,7 @@ fn collect_anchors_in<'a>(
     match value {
         _ if place == SchemaPosition::Data => Ok(()),
         Json::Object(fields) => fields.iter().try_for_each(|(key, value)| {
-            let below = format!("{at}/{}", escape_pointer(key));
+            let below = format!("{at}/{}", escape_token(key));
             if place != SchemaPosition::Schemas {
                 add_anchor(key, value, place, at, &below, anchors)?;
             }
@@ -78,7 +77,7 @@ fn collect_anchors_in<'a>(
     }
 }
 
-/// Takes up the name that a key gives, or refuses it.
+/// Adds the anchor that a key defines, or refuses it.
 fn add_anchor<'a>(
     key: &str,
     value: &'a Json,
@@ -87,7 +86,7 @@ fn add_anchor<'a>(
     below: &str,
     anchors: &mut HashMap<&'a str, String>,
 ) -> Result<(), SchemaError> {
-    let refused = |message: &str| Err(schema_error(&lint::SCHEMA_REFERENCE, below, message));
+    let refused = |message: &str| Err(SchemaError::new(&lint::SCHEMA_REFERENCE, below, message));
     match (key, value) {
         (key, Json::String(_)) if BASE_URI_KEYWORDS.contains(&key) && !at.is_empty() => {
             refused(&format!("`{key}` below the top would give references another meaning"))
@@ -106,11 +105,10 @@ fn add_anchor<'a>(
     }
 }
 
-/// Whether the pointer leads into values, which are no schemas.
+/// Whether the pointer leads into data, which is no schema.
 pub(super) fn points_into_data(root: &Json, pointer: &str) -> bool {
     let (mut value, mut place) = (root, SchemaPosition::Schema);
-    for key in pointer.split('/').skip(1) {
-        let key = key.replace("~1", "/").replace("~0", "~");
+    for key in tokens(pointer) {
         let below = match value {
             Json::Object(fields) => fields.get(&key),
             Json::Array(items) => key.parse::<usize>().ok().and_then(|index| items.get(index)),

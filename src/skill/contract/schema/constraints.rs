@@ -1,11 +1,11 @@
-//! The constraints of the parameter notation: a row each, mapped one to one to JSON Schema.
+//! The constraints of the parameter notation: one row each, with the keyword of JSON Schema.
 
 use serde_json::{Map, Value as Json};
 
 use crate::skill::lint;
 use crate::skill::lint::Rule;
 
-/// What a constraint takes.
+/// The value that a constraint takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConstraintArgument {
     Text,
@@ -23,12 +23,12 @@ pub(super) enum ConstraintArgument {
 /// A constraint of the notation.
 #[derive(Debug)]
 pub(super) struct Constraint {
-    /// As the notation spells it.
+    /// Its name in the notation.
     pub(super) name: &'static str,
-    /// As JSON Schema does; the notation takes this spelling too.
+    /// Its keyword in JSON Schema, which the notation accepts too.
     pub(super) keyword: &'static str,
     pub(super) argument: ConstraintArgument,
-    /// The types of values it says anything about; all when empty.
+    /// The types of values that it constrains; empty for all types.
     pub(super) types: &'static [&'static str],
 }
 
@@ -68,7 +68,7 @@ pub(super) const CONSTRAINTS: [Constraint; 19] = [
     row("additional_properties", "additionalProperties", ConstraintArgument::Flag, OBJECT),
 ];
 
-/// The keys of a parameter that constrain nothing, or are read by themselves.
+/// The keys of a parameter that are no constraints.
 pub(super) const OTHER_KEYS: [&str; 8] =
     ["type", "description", "title", "required", "default", "examples", "deprecated", "validation"];
 
@@ -84,7 +84,7 @@ pub(super) fn find_constraint(key: &str) -> Option<&'static Constraint> {
     CONSTRAINTS.iter().find(|constraint| constraint.name == key || constraint.keyword == key)
 }
 
-/// Our name for a constraint that is called otherwise elsewhere, as it depends on the type it is for.
+/// The name of a constraint for a word that other formats use, which may depend on the type of the parameter.
 pub(super) fn constraint_for_alias(key: &str, kind: Option<&str>) -> Option<&'static str> {
     let of_kind = |number, string, array, object| match kind {
         Some("string") => string,
@@ -101,12 +101,12 @@ pub(super) fn constraint_for_alias(key: &str, kind: Option<&str>) -> Option<&'st
     }
 }
 
-/// Every key a parameter may have, as the notation spells it.
+/// Every key that a parameter may have.
 pub(super) fn parameter_keys() -> Vec<&'static str> {
     CONSTRAINTS.iter().map(|constraint| constraint.name).chain(OTHER_KEYS).collect()
 }
 
-/// Something odd about the constraints of one parameter.
+/// A problem of the constraints of one parameter.
 pub(super) struct ConstraintProblem {
     pub(super) rule: &'static Rule,
     pub(super) keyword: &'static str,
@@ -114,7 +114,7 @@ pub(super) struct ConstraintProblem {
     pub(super) help: Option<&'static str>,
 }
 
-/// What is odd about a parameter's constraints together: no value fits them, or some never apply.
+/// The problems of a parameter's constraints together: no value fits them, or some never apply.
 pub(super) fn constraint_problems(name: &str, schema: &Map<String, Json>) -> Vec<ConstraintProblem> {
     let empty = unsatisfiable(schema).map(|(keyword, why)| {
         let message = format!("no `{name}` could fit: {why}");
@@ -127,7 +127,7 @@ pub(super) fn constraint_problems(name: &str, schema: &Map<String, Json>) -> Vec
     empty.into_iter().chain(idle.flatten()).collect()
 }
 
-/// What no value at all could satisfy.
+/// The constraint that no value satisfies.
 fn unsatisfiable(schema: &Map<String, Json>) -> Option<(&'static str, String)> {
     let number = |key: &str| schema.get(key).and_then(Json::as_f64);
     for (least, most) in MIN_MAX_PAIRS {
@@ -151,7 +151,7 @@ fn inapplicable(name: &str, kind: &str, schema: &Map<String, Json>) -> Option<Co
     Some(ConstraintProblem { rule: &lint::CONSTRAINT_IDLE, keyword, message, help: None })
 }
 
-/// A choice that is not of the type, as `1.0` without quotes is no text.
+/// A choice of another type than the parameter, such as `1.0` without quotes for a string.
 fn mistyped_choice(name: &str, kind: &str, schema: &Map<String, Json>) -> Option<ConstraintProblem> {
     let choices = schema.get("enum")?.as_array()?;
     let stray = choices.iter().find(|choice| !has_type(choice, kind))?;
@@ -161,7 +161,8 @@ fn mistyped_choice(name: &str, kind: &str, schema: &Map<String, Json>) -> Option
     Some(ConstraintProblem { rule: &lint::CONSTRAINT_IDLE, keyword: "enum", message, help })
 }
 
-fn has_type(value: &Json, kind: &str) -> bool {
+/// Whether a value is of the type with that name; a number without a fraction is an integer.
+pub(super) fn has_type(value: &Json, kind: &str) -> bool {
     let found = json_type(value);
     let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
     found == kind || (kind == "number" && found == "integer") || (kind == "integer" && is_whole())

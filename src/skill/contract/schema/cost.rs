@@ -1,31 +1,30 @@
-//! What checking a value against a schema may cost, known before it is compiled.
+//! Estimates the cost of validating a value against a schema, before the schema is compiled.
 //!
-//! Every schema that a reference leads to is counted at every place it is referred to, so that a few lines of `$ref` cannot
-//! stand for billions of steps. References stay inside the schema and do not lead in a circle.
+//! A schema that is referenced is counted once for each reference, because a validator checks it each time; a few lines of
+//! `$ref` can mean billions of steps. References must stay inside the schema and must not form a cycle.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json};
 
-use super::SchemaError;
+use super::anchors::{collect_anchors, points_into_data};
+use super::json_pointer::escape_token;
 use super::keywords::{
     CHILD_APPLICATORS, IN_PLACE_APPLICATORS, SubschemaKind, UNEVALUATED_KEYWORDS, subschema_kind,
 };
-use crate::skill::contract::schema::anchors::{collect_anchors, points_into_data};
-use crate::skill::contract::schema::parameters::escape_pointer;
-use crate::skill::contract::schema::regex_cost;
+use super::regex_cost;
+use super::schema_error::SchemaError;
 use crate::skill::lint;
-use crate::skill::lint::Rule;
 
-/// How many parts a schema may have once references are copied out.
+/// The maximum number of parts of a schema, with references expanded.
 pub(super) const MAX_PARTS: usize = 10_000;
-/// How deep schemas may lie in one another once references are followed.
+/// The maximum depth of nested schemas, with references expanded.
 const MAX_DEPTH: usize = 64;
-/// A pattern costs as much as so many other parts, and each of its letters as one more.
+/// The parts that a pattern counts as, besides one for each of its bytes.
 const PATTERN_COST: usize = 64;
-/// And so does finding the multiples of a fraction, which is reckoned exactly.
+/// The parts that `multipleOf` with a fraction counts as, because it is computed exactly.
 const FRACTION_COST: usize = 100;
-/// Dialects whose references this file knows how to follow.
+/// The dialects whose references are supported.
 const DIALECTS: [&str; 5] = [
     "https://json-schema.org/draft/2020-12/schema",
     "https://json-schema.org/draft/2019-09/schema",
@@ -34,21 +33,21 @@ const DIALECTS: [&str; 5] = [
     "http://json-schema.org/draft-06/schema",
 ];
 
-/// How large a schema is, references copied out.
+/// The size of a schema, with references expanded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SchemaCost {
-    /// Keywords, values in them, and what patterns count for.
+    /// Keywords, the values in them, and patterns by their cost.
     pub(super) parts: usize,
-    /// What it takes besides to find out which parts of a value it looks at: all that is held against the same value is held
-    /// once more, and of that again what is in it.
+    /// The additional parts that are checked to find out which parts of a value were evaluated: every schema that applies to the
+    /// same value is checked once more, and so are the schemas in it.
     evaluation: usize,
-    /// How many places its patterns have.
+    /// The number of positions of its patterns; see [`regex_cost`].
     pub(super) pattern_positions: usize,
     depth: usize,
 }
 
 impl SchemaCost {
-    /// Of so many parts that hold no schemas.
+    /// The cost of values without schemas in them.
     fn leaf(parts: usize) -> Self {
         Self { parts, ..Self::default() }
     }
@@ -58,18 +57,18 @@ impl SchemaCost {
     }
 }
 
-/// The size of a schema that is small enough and refers only to itself.
+/// The cost of a schema, or why it is refused: it is too large, or a reference is not supported.
 pub(super) fn schema_cost(schema: &Json) -> Result<SchemaCost, SchemaError> {
     if !schema.is_object() {
-        return Err(schema_error(&lint::SCHEMA_INVALID, "", "it must be a schema, which is a map"));
+        return Err(SchemaError::new(&lint::SCHEMA_INVALID, "", "it must be a schema, which is a map"));
     }
     if let Some(dialect) = schema.get("$schema") {
         let known = |dialect: &str| DIALECTS.contains(&dialect.trim_end_matches('#'));
         if !dialect.as_str().is_some_and(known) {
-            return Err(schema_error(
+            return Err(SchemaError::new(
                 &lint::SCHEMA_REFERENCE,
                 "/$schema",
-                &format!(
+                format!(
                     "{dialect} is not a dialect known here; write JSON Schema 2020-12, 2019-09 or draft 7"
                 ),
             ));
@@ -85,11 +84,11 @@ pub(super) fn schema_cost(schema: &Json) -> Result<SchemaCost, SchemaError> {
 
 struct CostCounter<'a> {
     root: &'a Json,
-    /// Pointers by the names given with `$anchor`.
+    /// JSON Pointers by the names of anchors.
     anchors: HashMap<&'a str, String>,
-    /// The sizes of what references led to.
+    /// The costs of the schemas that references led to.
     measured_costs: HashMap<String, SchemaCost>,
-    /// The references being followed.
+    /// The references that are being followed, to detect cycles.
     open_references: Vec<String>,
 }
 
@@ -103,7 +102,7 @@ impl CostCounter<'_> {
         };
         let mut size = SchemaCost { parts: 1, evaluation: 1, pattern_positions: 0, depth: 1 };
         for (keyword, value) in keywords {
-            let place = format!("{at}/{}", escape_pointer(keyword));
+            let place = format!("{at}/{}", escape_token(keyword));
             let more = self.keyword(keyword, value, &place, depth)?;
             let looking = match keyword.as_str() {
                 "$ref" => more.evaluation,
@@ -147,7 +146,7 @@ impl CostCounter<'_> {
             "$ref" => return self.reference(value, at, depth),
             "$dynamicRef" | "$recursiveRef" => {
                 let message = format!("`{keyword}` is not supported; write `$ref`");
-                return Err(schema_error(&lint::SCHEMA_REFERENCE, at, &message));
+                return Err(SchemaError::new(&lint::SCHEMA_REFERENCE, at, message));
             }
             "pattern" => {
                 return Ok(value.as_str().map_or(SchemaCost::leaf(1), pattern_cost));
@@ -164,7 +163,7 @@ impl CostCounter<'_> {
             }
             (Some(SubschemaKind::NamedSchemas), Json::Object(schemas)) => {
                 let named =
-                    schemas.iter().map(|(name, schema)| (format!("{at}/{}", escape_pointer(name)), schema));
+                    schemas.iter().map(|(name, schema)| (format!("{at}/{}", escape_token(name)), schema));
                 let mut size = self.sum_of(named, depth)?;
                 if keyword == "patternProperties" {
                     for name in schemas.keys().map(|name| pattern_cost(name)) {
@@ -202,22 +201,27 @@ impl CostCounter<'_> {
 
     fn reference(&mut self, value: &Json, at: &str, depth: usize) -> Result<SchemaCost, SchemaError> {
         let Some(reference) = value.as_str() else {
-            return Err(schema_error(&lint::SCHEMA_INVALID, at, "a reference must be text"));
+            return Err(SchemaError::new(&lint::SCHEMA_INVALID, at, "a reference must be text"));
         };
         let Some(inner) = reference.strip_prefix('#') else {
             let message = format!("`{reference}` lies outside the schema, and nothing is fetched");
-            return Err(schema_error(&lint::SCHEMA_REFERENCE, at, &format!("{message}; copy it to `$defs`")));
+            return Err(SchemaError::new(
+                &lint::SCHEMA_REFERENCE,
+                at,
+                format!("{message}; copy it to `$defs`"),
+            ));
         };
         if inner.contains('%') {
             let message = format!("`{reference}` spells a name with `%`; write the name as it is");
-            return Err(schema_error(&lint::SCHEMA_REFERENCE, at, &message));
+            return Err(SchemaError::new(&lint::SCHEMA_REFERENCE, at, message));
         }
         let pointer = if inner.is_empty() || inner.starts_with('/') {
             Some(inner.to_owned())
         } else {
             self.anchors.get(inner).cloned()
         };
-        let nowhere = || schema_error(&lint::SCHEMA_REFERENCE, at, &format!("`{reference}` leads nowhere"));
+        let nowhere =
+            || SchemaError::new(&lint::SCHEMA_REFERENCE, at, format!("`{reference}` leads nowhere"));
         let pointer = pointer.ok_or_else(nowhere)?;
         if let Some(known) = self.measured_costs.get(&pointer) {
             let size = known.through_reference();
@@ -226,7 +230,7 @@ impl CostCounter<'_> {
         if self.open_references.contains(&pointer) || is_ancestor(&pointer, at) {
             let message =
                 format!("`{reference}` leads back to where it is; describe as many levels as are needed");
-            return Err(schema_error(&lint::SCHEMA_REFERENCE, at, &message));
+            return Err(SchemaError::new(&lint::SCHEMA_REFERENCE, at, message));
         }
         let root = self.root;
         let target =
@@ -239,7 +243,8 @@ impl CostCounter<'_> {
     }
 }
 
-/// Its kinds are written out one by one, and after each it is read again from its beginning.
+/// The compiler replaces character classes such as `\d` one after another and rescans the pattern each time, so their cost is
+/// quadratic.
 fn pattern_cost(pattern: &str) -> SchemaCost {
     let kinds = regex_cost::count_classes(pattern);
     let parts = (kinds * kinds).saturating_mul(2).saturating_add(PATTERN_COST + pattern.len());
@@ -249,12 +254,12 @@ fn pattern_cost(pattern: &str) -> SchemaCost {
     }
 }
 
-/// Whether the place lies in what the pointer points to.
+/// Whether `place` is at or below `pointer`.
 fn is_ancestor(pointer: &str, place: &str) -> bool {
     place.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// How many values there are in a value, itself included.
+/// The number of values in a value, including itself.
 pub(super) fn count_values(value: &Json) -> usize {
     match value {
         Json::Array(items) => 1 + items.iter().map(count_values).sum::<usize>(),
@@ -266,17 +271,13 @@ pub(super) fn count_values(value: &Json) -> usize {
 fn too_deep_error(at: &str) -> SchemaError {
     let message =
         format!("schemas lie more than {MAX_DEPTH} deep in one another once references are followed");
-    schema_error(&lint::SCHEMA_TOO_LARGE, at, &message)
+    SchemaError::new(&lint::SCHEMA_TOO_LARGE, at, message)
 }
 
 fn too_many_parts_error(at: &str) -> SchemaError {
     let message =
         format!("it has more than {MAX_PARTS} parts once references are copied out and patterns are weighed");
-    schema_error(&lint::SCHEMA_TOO_LARGE, at, &message)
-}
-
-pub(super) fn schema_error(rule: &'static Rule, pointer: &str, message: &str) -> SchemaError {
-    SchemaError { rule, pointer: pointer.to_owned(), message: message.to_owned() }
+    SchemaError::new(&lint::SCHEMA_TOO_LARGE, at, message)
 }
 
 #[cfg(test)]

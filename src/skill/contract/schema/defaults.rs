@@ -1,18 +1,18 @@
-//! What stands in for inputs that were not given.
+//! Fills in the defaults of inputs that are not given.
 
 use serde_json::{Map, Value as Json};
 
-/// Keywords that a schema keeps around a default that is held against its own part of it.
+/// Keywords that are kept of the schemas around a default when it is validated against its own schema.
 const STRUCTURAL_KEYWORDS: [&str; 6] = ["$schema", "$id", "$anchor", "$defs", "definitions", "properties"];
 
-/// A property that has a default, or holds some.
+/// A property that has a default, or has properties with defaults.
 pub(super) struct Default {
     name: String,
     value: Option<Json>,
     nested_defaults: Vec<Default>,
 }
 
-/// The defaults of a schema's properties and of those below them.
+/// The defaults of a schema's properties, at any depth.
 pub(super) fn collect_defaults(schema: &Json) -> Vec<Default> {
     let properties = schema.get("properties").and_then(Json::as_object);
     let default = |(name, schema): (&String, &Json)| {
@@ -26,7 +26,7 @@ pub(super) fn collect_defaults(schema: &Json) -> Vec<Default> {
     properties.into_iter().flatten().filter_map(default).collect()
 }
 
-/// The value with what is missing put in. What is no object stays as it is.
+/// The value with missing fields filled in. A value that is no object stays as it is.
 pub(super) fn apply_defaults(defaults: &[Default], mut value: Json) -> Json {
     if let Json::Object(fields) = &mut value {
         insert_missing(defaults, fields);
@@ -46,12 +46,12 @@ fn insert_missing(defaults: &[Default], fields: &mut Map<String, Json>) {
     }
 }
 
-/// How many objects deep the deepest default stands.
+/// The depth of the deepest default, in objects.
 pub(super) fn max_depth(defaults: &[Default]) -> usize {
     defaults.iter().map(|default| 1 + max_depth(&default.nested_defaults)).max().unwrap_or_default()
 }
 
-/// The defaults that stand so many objects deep, as they will stand, in objects that hold nothing else.
+/// The defaults at this depth, in objects that contain nothing else.
 pub(super) fn defaults_at_depth(defaults: &[Default], depth: usize) -> Json {
     let standing = |Default { name, value, nested_defaults: inside }: &Default| {
         let value = match depth {
@@ -67,7 +67,8 @@ fn is_nonempty_object(value: &Json) -> bool {
     value.as_object().is_some_and(|fields| !fields.is_empty())
 }
 
-/// The schema for [`at`] that depth: whole for the properties there, and of the objects around them it says nothing else.
+/// The schema for [`defaults_at_depth`]: complete for the properties at that depth, without constraints on the objects around
+/// them.
 pub(super) fn schema_at_depth(schema: &Json, depth: usize) -> Json {
     let Json::Object(keywords) = schema else { return schema.clone() };
     if depth == 0 {

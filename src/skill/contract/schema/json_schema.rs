@@ -1,24 +1,22 @@
-//! A JSON Schema as it is written: how it is told from parameters, and where its parts stand.
-
-use std::ops::Range;
+//! Reads a schema that is written as JSON Schema, and tells it from parameters.
 
 use serde_json::{Map, Value as Json};
 
-use super::super::super::yaml::{Entry, Node, Value};
-use super::{SchemaDraft, SchemaRole, SchemaSource};
+use super::source::{SchemaDraft, SchemaRole, SchemaSource};
 use crate::skill::contract::fields;
 use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::yaml::{Entry, Node, Value};
 
 /// Keywords that take a list; a parameter is never one.
 const LIST_KEYWORDS: [&str; 5] = ["allOf", "anyOf", "oneOf", "required", "enum"];
-/// Keywords by which a schema says something about properties it does not name.
+/// Keywords that apply to properties that the schema does not name.
 const EXTRA_PROPERTY_KEYWORDS: [&str; 3] =
     ["additionalProperties", "unevaluatedProperties", "patternProperties"];
 /// Keywords that may name properties elsewhere.
 const COMBINING_KEYWORDS: [&str; 7] =
     ["$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies"];
 
-/// Whether a map is a schema and no map of parameters, each of which would be a map.
+/// Whether a map is a JSON Schema. In a map of parameters, each value is a map.
 pub(super) fn is_schema(node: &Node) -> bool {
     let Value::Map(entries) = &node.value else { return false };
     entries.iter().any(|Entry { key, node, .. }| match (key.as_str(), &node.value) {
@@ -58,7 +56,7 @@ pub(super) fn read<'a>(
     Some(SchemaDraft { json, property_names: order, source: SchemaSource::JsonSchema(node) })
 }
 
-/// Takes no properties but those declared, where the schema declares some and leaves open what of others.
+/// Refuses undeclared properties, if the schema declares some and says nothing about others.
 fn close_properties(schema: &mut Map<String, Json>) {
     let says = |keys: &[&str]| keys.iter().any(|key| schema.contains_key(*key));
     let declares = schema.get("properties").and_then(Json::as_object).is_some_and(|map| !map.is_empty());
@@ -69,28 +67,12 @@ fn close_properties(schema: &mut Map<String, Json>) {
     schema.insert(keyword.to_owned(), false.into());
 }
 
-/// Where the part at that JSON Pointer stands: its key or item, or the nearest around it.
-pub(super) fn span_at(root: &Node, pointer: &str) -> Range<usize> {
-    let (mut node, mut span) = (root, root.span.clone());
-    for part in pointer.split('/').skip(1) {
-        let part = part.replace("~1", "/").replace("~0", "~");
-        let below = match &node.value {
-            Value::Map(entries) => entries.iter().find(|entry| entry.key == part).map(|entry| &entry.node),
-            Value::List(items) => part.parse::<usize>().ok().and_then(|at| items.get(at)),
-            Value::Scalar(_) => None,
-        };
-        let Some(below) = below else { break };
-        (node, span) = (below, below.span.clone());
-    }
-    span
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::super::super::yaml;
     use super::*;
+    use crate::skill::yaml;
 
-    fn told(text: &str) -> bool {
+    fn is_schema_text(text: &str) -> bool {
         is_schema(&yaml::parse(text).unwrap().root.unwrap())
     }
 
@@ -104,7 +86,7 @@ mod tests {
             "anyOf: [{type: object}]",
             "required: [a]\nproperties: {a: {}}",
         ] {
-            assert!(told(schema), "{schema}");
+            assert!(is_schema_text(schema), "{schema}");
         }
         for parameters in [
             "type: {type: string}",
@@ -114,7 +96,7 @@ mod tests {
             "path: {type: string}",
             "{}",
         ] {
-            assert!(!told(parameters), "{parameters}");
+            assert!(!is_schema_text(parameters), "{parameters}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What keywords hold, and what is done with it.
+//! The keywords of JSON Schema that contain schemas.
 
-/// What a keyword holds.
+/// What the value of a keyword contains.
 #[derive(Clone, Copy)]
 pub(super) enum SubschemaKind {
     Schema,
@@ -8,7 +8,7 @@ pub(super) enum SubschemaKind {
     NamedSchemas,
 }
 
-/// The keywords that hold schemas.
+/// The keywords that contain schemas.
 pub(super) const SUBSCHEMA_KEYWORDS: [(&str, SubschemaKind); 22] = [
     ("allOf", SubschemaKind::Schemas),
     ("anyOf", SubschemaKind::Schemas),
@@ -34,10 +34,10 @@ pub(super) const SUBSCHEMA_KEYWORDS: [(&str, SubschemaKind); 22] = [
     ("definitions", SubschemaKind::NamedSchemas),
 ];
 
-/// Keywords whose schemas are held against the same value.
+/// Keywords whose schemas apply to the same value.
 pub(super) const IN_PLACE_APPLICATORS: [&str; 8] =
     ["allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies"];
-/// Keywords whose schemas are held against what the value holds, to know which of it was looked at.
+/// Keywords whose schemas apply to the items or fields of a value, and mark them as evaluated.
 pub(super) const CHILD_APPLICATORS: [&str; 8] = [
     "additionalProperties",
     "patternProperties",
@@ -48,10 +48,10 @@ pub(super) const CHILD_APPLICATORS: [&str; 8] = [
     "contains",
     "unevaluatedItems",
 ];
-/// Keywords that ask which parts of a value the rest of their schema looked at.
+/// Keywords that apply to the parts of a value that the rest of the schema did not evaluate.
 pub(super) const UNEVALUATED_KEYWORDS: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
-/// What a keyword holds, if it holds schemas.
+/// What the value of a keyword contains, if it contains schemas.
 pub(super) fn subschema_kind(keyword: &str) -> Option<SubschemaKind> {
     SUBSCHEMA_KEYWORDS.iter().find(|(known, _)| *known == keyword).map(|(_, holds)| *holds)
 }

@@ -1,31 +1,39 @@
-//! `inputs` and `outputs`: one JSON Schema (2020-12) each, whichever of two notations it is written in.
+//! `inputs` and `outputs`: one JSON Schema (2020-12) each, written in one of two notations.
 //!
-//! **Parameters**: a map of names, each with `type`, `description`, `required`, `default` and constraints, flat or under
-//! `validation`, in snake case or JSON Schema's own spelling. Such inputs take no others.
+//! **Parameters**: a map from names to descriptions, each with `type`, `description`, `required`, `default` and constraints.
+//! Constraints stand beside `type` or under `validation`, in snake case or as JSON Schema spells them. Inputs in this notation
+//! accept no other names.
 //!
-//! **JSON Schema**, word for word, told by what no parameter could be: a `type` that is text, a key that begins with `$`,
-//! `properties` whose values are all schemas, a combining keyword with a list. Its `properties` are closed too where it says
-//! nothing about other ones, so that a misspelt input is told.
+//! **JSON Schema** as it is. It is recognized by what no parameter can be: a `type` that is text, a key that begins with `$`,
+//! `properties` whose values are all schemas, or a combining keyword with a list. If it declares `properties` and says nothing
+//! about other ones, inputs accept no others here either, so that a misspelled input is reported.
 //!
-//! Nothing is fetched, references stay inside the schema, patterns match in linear time, and what a schema may cost is bounded
+//! Nothing is fetched, references stay inside the schema, patterns match in linear time, and the cost of a schema is bounded
 //! before it is compiled.
 
 mod anchors;
 mod constraints;
 mod cost;
 mod defaults;
+mod json_pointer;
 mod json_schema;
 mod keywords;
 mod parameters;
 mod regex_cost;
 mod relax;
+mod schema_error;
 mod signature;
+mod source;
 mod typos;
+mod validation;
+#[cfg_attr(not(feature = "json-schema"), path = "parameter_validator.rs")]
 mod validator;
 mod violations;
+// In builds with the feature it is compiled for its tests, which compare the two validators.
+#[cfg(all(test, feature = "json-schema"))]
+mod parameter_validator;
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
@@ -33,16 +41,19 @@ use serde::ser::Serializer;
 use serde_json::Value as Json;
 
 use self::cost::SchemaCost;
+use self::defaults::Default;
+use self::source::{SchemaDraft, SchemaSource};
 use self::validator::CompiledSchema;
-use super::super::yaml::Node;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
-use defaults::Default;
+use crate::skill::yaml::Node;
 
+pub(super) use self::schema_error::SchemaError;
+pub(super) use self::source::SchemaRole;
 pub(super) use self::typos::KeywordTypo;
-pub use violations::ValidationFailure;
+pub use self::violations::ValidationFailure;
 
-/// What goes in or comes out, as a JSON Schema. Cheap to clone; clones share what was compiled.
+/// A JSON Schema for what goes in or comes out. Cheap to clone; clones share the compiled schema.
 #[derive(Clone)]
 pub struct Schema(Arc<SchemaInner>);
 
@@ -52,134 +63,85 @@ struct SchemaInner {
     defaults: Vec<Default>,
     cost: SchemaCost,
     line: u32,
-    /// Made ready when it is first used; or why it is no schema to hold values against.
+    /// Compiled at the first use; or the errors that make it unusable.
     compiled: OnceLock<Result<CompiledSchema, Vec<SchemaError>>>,
 }
 
-/// Which of the two a schema is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SchemaRole {
-    Inputs,
-    Outputs,
+/// A schema and where its parts stand in the text.
+pub(super) struct LocatedSchema<'a> {
+    pub(super) schema: Schema,
+    pub(super) source: SchemaSource<'a>,
 }
 
-/// Why a schema is none, and where in it.
-#[derive(Clone, Debug)]
-pub(super) struct SchemaError {
-    pub(super) rule: &'static lint::Rule,
-    /// The place in the schema, as a JSON Pointer.
-    pub(super) pointer: String,
-    pub(super) message: String,
-}
-
-/// A schema as it was read, before it is known to be one.
-struct SchemaDraft<'a> {
-    json: Json,
-    /// The names in the order written.
-    property_names: Vec<String>,
-    source: SchemaSource<'a>,
-}
-
-/// Where the parts of a schema stand in the text.
-pub(super) enum SchemaSource<'a> {
-    /// Place for place as it is.
-    JsonSchema(&'a Node),
-    /// Each with its JSON Pointer.
-    Parameters { whole: Range<usize>, places: Vec<(String, Range<usize>)> },
-}
-
-/// The schema, or nothing where there is none or it is refused. Patterns and keywords are looked at when it is first used, or
-/// by [`Schema::fault`].
+/// The schema at this node; `None` if there is none, or if it is refused with a diagnostic. Patterns and keywords are checked
+/// at the first use, or by [`Schema::fault`].
 pub(super) fn read<'a>(
     node: Option<&'a Node>,
-    side: SchemaRole,
+    role: SchemaRole,
     report: &mut DiagnosticSink<'_>,
-) -> Option<(Schema, SchemaSource<'a>)> {
+) -> Option<LocatedSchema<'a>> {
     let node = node.filter(|node| !node.is_null())?;
-    let SchemaDraft { json, property_names: order, source } = if self::json_schema::is_schema(node) {
-        self::json_schema::read(node, side, report)?
+    let SchemaDraft { json, property_names, source } = if self::json_schema::is_schema(node) {
+        self::json_schema::read(node, role, report)?
     } else {
-        self::parameters::read(node, side, report)?
+        self::parameters::read(node, role, report)?
     };
-    let weight = match self::cost::schema_cost(&json) {
-        Ok(weight) => weight,
-        Err(fault) => {
-            report.add(fault.rule, &source.span(&fault.pointer), fault.message);
+    let cost = match self::cost::schema_cost(&json) {
+        Ok(cost) => cost,
+        Err(error) => {
+            report.add(error.rule, &source.span(&error.pointer), error.message);
             return None;
         }
     };
-    let defaults = if side == SchemaRole::Inputs { defaults::collect_defaults(&json) } else { Vec::new() };
+    let defaults = if role == SchemaRole::Inputs { defaults::collect_defaults(&json) } else { Vec::new() };
     let line = report.line(node.span.start);
-    let compiled = OnceLock::new();
-    Some((
-        Schema(Arc::new(SchemaInner { json, property_names: order, defaults, cost: weight, line, compiled })),
-        source,
-    ))
-}
-
-impl SchemaRole {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Inputs => "inputs",
-            Self::Outputs => "outputs",
-        }
-    }
-}
-
-impl SchemaSource<'_> {
-    /// Keys of a JSON Schema that look like misspelt keywords, the first of them; parameters have none that pass.
-    pub(super) fn keyword_typos(&self, most: usize) -> Vec<KeywordTypo> {
-        match self {
-            Self::JsonSchema(node) => self::typos::find_typos(node, most),
-            Self::Parameters { .. } => Vec::new(),
-        }
-    }
-
-    /// Where the part at that JSON Pointer stands, or the nearest around it.
-    pub(super) fn span(&self, pointer: &str) -> Range<usize> {
-        match self {
-            Self::JsonSchema(node) => self::json_schema::span_at(node, pointer),
-            Self::Parameters { whole, places } => {
-                let holds = |place: &str| {
-                    pointer.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-                };
-                let nearest =
-                    places.iter().filter(|(place, _)| holds(place)).max_by_key(|(place, _)| place.len());
-                nearest.map_or_else(|| whole.clone(), |(_, span)| span.clone())
-            }
-        }
-    }
+    let schema =
+        Schema::new(SchemaInner { json, property_names, defaults, cost, line, compiled: OnceLock::new() });
+    Some(LocatedSchema { schema, source })
 }
 
 impl Schema {
-    /// A schema that was written elsewhere, or why nothing can be held against it: it is none, refers to itself or to
-    /// elsewhere, or is too large. It has no defaults, and stands on no line.
+    fn new(inner: SchemaInner) -> Self {
+        Self(Arc::new(inner))
+    }
+
+    /// A schema from anywhere else than `skill.yaml`, or why no value can be validated against it: it is invalid, refers to
+    /// itself or to another document, or is too large. It has no defaults and no line.
     pub fn parse(json: Json) -> Result<Self, String> {
         Self::from_json(json, |_| Vec::new())
     }
 
-    /// The same for what a skill takes: what it names as defaults are its own.
+    /// Like [`Schema::parse`], for the input of a skill: the defaults that it names are filled in.
     pub(crate) fn parse_inputs(json: Json) -> Result<Self, String> {
         Self::from_json(json, defaults::collect_defaults)
     }
 
+    /// Like [`Schema::parse`], for the input of a tool: one that this build lacks a feature to check is told from one that nothing
+    /// can check, see [`Schema::missing_feature`].
+    pub(crate) fn parse_tool_input(json: Json) -> Result<Self, String> {
+        let schema = Self::compile_later(json, |_| Vec::new())?;
+        match schema.fault() {
+            Some(fault) if schema.missing_feature().is_none() => Err(fault.to_owned()),
+            _ => Ok(schema),
+        }
+    }
+
     fn from_json(json: Json, defaults: impl Fn(&Json) -> Vec<Default>) -> Result<Self, String> {
-        let weight = self::cost::schema_cost(&json).map_err(|fault| fault.message)?;
-        let order = json.get("properties").and_then(Json::as_object);
-        let order = order.map(|properties| properties.keys().cloned().collect()).unwrap_or_default();
-        let (defaults, compiled) = (defaults(&json), OnceLock::new());
-        let schema = Self(Arc::new(SchemaInner {
-            json,
-            property_names: order,
-            defaults,
-            cost: weight,
-            line: 0,
-            compiled,
-        }));
+        let schema = Self::compile_later(json, defaults)?;
         match schema.fault() {
             Some(fault) => Err(fault.to_owned()),
             None => Ok(schema),
         }
+    }
+
+    fn compile_later(json: Json, defaults: impl Fn(&Json) -> Vec<Default>) -> Result<Self, String> {
+        let cost = self::cost::schema_cost(&json).map_err(|error| error.message)?;
+        let properties = json.get("properties").and_then(Json::as_object);
+        let property_names =
+            properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default();
+        let defaults = defaults(&json);
+        let (line, compiled) = (0, OnceLock::new());
+        Ok(Self::new(SchemaInner { json, property_names, defaults, cost, line, compiled }))
     }
 
     /// The schema as JSON.
@@ -187,12 +149,12 @@ impl Schema {
         &self.0.json
     }
 
-    /// The names of its properties, in the order written.
+    /// The names of its properties, in written order.
     pub fn names(&self) -> &[String] {
         &self.0.property_names
     }
 
-    /// The line of `skill.yaml` it begins on, from 1.
+    /// The line of `skill.yaml` on which it begins, from 1.
     pub fn line(&self) -> u32 {
         self.0.line
     }
@@ -202,59 +164,83 @@ impl Schema {
         defaults::apply_defaults(&self.0.defaults, value)
     }
 
-    /// Why nothing can be held against it, in a sentence: it is no schema, or its own defaults do not fit. Compiles it the
-    /// first time.
-    pub fn fault(&self) -> Option<&str> {
-        self.errors().first().map(|fault| fault.message.as_str())
+    /// Validates a value against the schema, which is compiled at the first call.
+    pub fn validate(&self, value: &Json) -> Result<(), ValidationFailure> {
+        let compiled = self.compiled().map_err(|errors| {
+            ValidationFailure::InvalidSchema(
+                errors.first().map(|error| error.message.clone()).unwrap_or_default(),
+            )
+        })?;
+        let SchemaInner { json, property_names, cost, .. } = &*self.0;
+        self::validation::validate(
+            value,
+            &self::validation::Validation { compiled, json, property_names, cost },
+        )
     }
 
-    /// All that is wrong with it, found out now where it was not known before.
+    /// Why no value can be validated against it, in a sentence: it is invalid, or its own defaults do not fit. Compiles it at
+    /// the first call.
+    pub fn fault(&self) -> Option<&str> {
+        self.errors().first().map(|error| error.message.as_str())
+    }
+
+    /// The Cargo feature that this build lacks to validate values against it; `None` if it lacks none.
+    pub(crate) fn missing_feature(&self) -> Option<&'static str> {
+        let is_unchecked = self.errors().iter().any(|error| *error.rule == lint::SCHEMA_UNCHECKED);
+        is_unchecked.then_some("json-schema")
+    }
+
+    /// All errors in it. Compiles it at the first call.
     pub(super) fn errors(&self) -> &[SchemaError] {
         self.compiled().err().unwrap_or_default()
     }
 
     fn compiled(&self) -> Result<&CompiledSchema, &[SchemaError]> {
         let compile = || {
-            let compiled = CompiledSchema::compile(&self.0.json).map_err(|fault| vec![fault])?;
-            let faults = self.default_errors();
-            if faults.is_empty() { Ok(compiled) } else { Err(faults) }
+            let compiled = CompiledSchema::compile(&self.0.json).map_err(|error| vec![error])?;
+            let errors = self.default_errors();
+            if errors.is_empty() { Ok(compiled) } else { Err(errors) }
         };
         self.0.compiled.get_or_init(compile).as_ref().map_err(Vec::as_slice)
     }
 
-    /// Each default is held against its own part of the schema, so that what the rest wants of the whole is no matter of it.
+    /// The defaults that do not fit. Each is validated against its own part of the schema only, because a default need not
+    /// satisfy what the schema requires of the whole object.
     fn default_errors(&self) -> Vec<SchemaError> {
-        let deepest = defaults::max_depth(&self.0.defaults);
-        // The schema is made ready once more for each level.
-        if deepest.saturating_mul(self.0.cost.parts) > self::cost::MAX_PARTS {
+        let max_depth = defaults::max_depth(&self.0.defaults);
+        // The schema is compiled once more for each level.
+        if max_depth.saturating_mul(self.0.cost.parts) > self::cost::MAX_PARTS {
             let message =
-                format!("its defaults stand {deepest} objects deep, too deep for a schema of its size");
-            return vec![SchemaError { rule: &lint::SCHEMA_TOO_LARGE, pointer: String::new(), message }];
+                format!("its defaults stand {max_depth} objects deep, too deep for a schema of its size");
+            return vec![SchemaError::new(&lint::SCHEMA_TOO_LARGE, "", message)];
         }
-        let held_at = |depth: usize| {
+        let errors_at_depth = |depth: usize| {
             let schema = self.with_json(defaults::schema_at_depth(&self.0.json, depth));
-            let told = match schema.validate(&defaults::defaults_at_depth(&self.0.defaults, depth)) {
+            let violations = match schema.validate(&defaults::defaults_at_depth(&self.0.defaults, depth)) {
                 Err(ValidationFailure::Violations { violations, .. }) => violations,
                 _ => Vec::new(),
             };
-            told.into_iter().map(move |violation| {
+            violations.into_iter().map(move |violation| {
                 let names: Vec<&str> = violation.path.split('/').take(depth + 1).collect();
-                let pointer = names.join("/properties/");
-                let message = format!("a default does not fit: {violation}");
-                SchemaError { rule: &lint::DEFAULT_INVALID, pointer: format!("{pointer}/default"), message }
+                let pointer = format!("{}/default", names.join("/properties/"));
+                SchemaError::new(
+                    &lint::DEFAULT_INVALID,
+                    pointer,
+                    format!("a default does not fit: {violation}"),
+                )
             })
         };
-        (1..=deepest).flat_map(held_at).collect()
+        (1..=max_depth).flat_map(errors_at_depth).collect()
     }
 
-    /// Another schema in its place, which weighs no more and has no defaults.
+    /// A schema with other JSON that costs no more than this one's, without defaults.
     fn with_json(&self, json: Json) -> Self {
-        let SchemaInner { cost: weight, line, .. } = *self.0;
-        let (order, defaults, compiled) = (Vec::new(), Vec::new(), OnceLock::new());
-        Self(Arc::new(SchemaInner { json, property_names: order, defaults, cost: weight, line, compiled }))
+        let SchemaInner { cost, line, .. } = *self.0;
+        let (property_names, defaults, compiled) = (Vec::new(), Vec::new(), OnceLock::new());
+        Self::new(SchemaInner { json, property_names, defaults, cost, line, compiled })
     }
 
-    /// The same for a part of a value, whose objects may lack fields.
+    /// The schema for a part of a value, whose objects may lack fields.
     pub(super) fn relax(&self) -> Self {
         self.with_json(self::relax::relax(&self.0.json))
     }

@@ -1,17 +1,19 @@
-//! The parameter notation, compiled into JSON Schema.
+//! Compiles the parameter notation to JSON Schema.
 
 use std::ops::Range;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::super::yaml::{Entry, Node, Value};
 use super::constraints::{
     self, Constraint, ConstraintArgument, ConstraintProblem, OTHER_KEYS, find_constraint,
 };
-use super::{SchemaDraft, SchemaRole, SchemaSource};
+use super::json_pointer::escape_token;
+use super::source::{SchemaDraft, SchemaRole, SchemaSource};
 use crate::skill::contract::fields;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
+use crate::skill::yaml::{Entry, Node, Value};
+use crate::suggestion::did_you_mean;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "array", "object", "null"];
@@ -32,11 +34,11 @@ pub(super) fn read<'a>(
         json["additionalProperties"] = false.into();
     }
     let order = entries.iter().map(|entry| entry.key.clone()).collect();
-    let places = notation.spans;
+    let spans = notation.spans;
     Some(SchemaDraft {
         json,
         property_names: order,
-        source: SchemaSource::Parameters { whole: node.span.clone(), places },
+        source: SchemaSource::Parameters { whole: node.span.clone(), spans },
     })
 }
 
@@ -62,7 +64,7 @@ impl ParameterReader<'_, '_> {
     fn read_parameters(&mut self, entries: &[Entry], pointer: &str) -> ObjectProperties {
         let mut object = ObjectProperties { properties: Map::new(), required: Vec::new() };
         for Entry { key, key_span, node } in entries {
-            let at = format!("{pointer}/properties/{}", escape_pointer(key));
+            let at = format!("{pointer}/properties/{}", escape_token(key));
             self.spans.push((at.clone(), key_span.clone()));
             let Parameter { schema, is_required } = self.read_parameter(key, key_span, node, &at);
             if let Value::Map(described) = &node.value
@@ -72,7 +74,7 @@ impl ParameterReader<'_, '_> {
                 let has = |key: &str| fields::find(described, key).is_some();
                 self.lint_requiredness(key, key_span, is_required, has("required"), has("default"));
             }
-            // A default stands in for what is missing, so nothing is.
+            // A parameter with a default is never missing.
             if is_required == Some(true) && !schema.contains_key("default") {
                 object.required.push(key.clone());
             }
@@ -160,10 +162,7 @@ impl ParameterReader<'_, '_> {
         {
             let message = format!("`{}` is not a type", unknown.text().unwrap_or_default());
             let meant = fields::similar_key(unknown.text().unwrap_or_default(), &TYPES);
-            let help = meant.map_or_else(
-                || format!("the types are {}", TYPES.join(", ")),
-                |meant| format!("did you mean `{meant}`?"),
-            );
+            let help = meant.map_or_else(|| format!("the types are {}", TYPES.join(", ")), did_you_mean);
             self.report.add(&lint::CONTRACT_VALUE, &unknown.span, message).help(help);
             return;
         }
@@ -171,7 +170,7 @@ impl ParameterReader<'_, '_> {
         schema.insert("type".to_owned(), value);
     }
 
-    /// A flag says whether the parameter must be there; a list says it of an object's own properties.
+    /// A flag says whether the parameter is required; a list names the required properties of an object.
     fn read_required(&mut self, node: &Node, parameter: &mut Parameter) {
         let Value::List(names) = &node.value else {
             parameter.is_required = fields::flag(Some(node), "required", self.report);
@@ -242,7 +241,7 @@ impl ParameterReader<'_, '_> {
                 }
                 return Some(properties.into());
             }
-            // What a pattern is written as is the pattern, whatever it looks like to YAML.
+            // A pattern is its source text, even if YAML would read it as a number.
             ConstraintArgument::Text => {
                 return fields::text(Some(node), known.name, self.report).map(Json::from);
             }
@@ -274,7 +273,7 @@ impl ParameterReader<'_, '_> {
         let kind = schema.get("type").and_then(Json::as_str);
         let ours = constraints::constraint_for_alias(&entry.key, kind);
         match ours.or_else(|| fields::similar_key(&entry.key, &constraints::parameter_keys())) {
-            Some(meant) => found.help(format!("did you mean `{meant}`?")),
+            Some(meant) => found.help(did_you_mean(meant)),
             None => found.help(format!(
                 "write {} as a JSON Schema, with `type: object` and `properties`, to say more",
                 self.side.name()
@@ -282,7 +281,7 @@ impl ParameterReader<'_, '_> {
         }
     }
 
-    /// What the constraints come to together.
+    /// Reports constraints that contradict each other or never apply.
     fn report_constraint_problems(
         &mut self,
         name: &str,
@@ -302,9 +301,4 @@ impl ParameterReader<'_, '_> {
             }
         }
     }
-}
-
-/// A name as a part of a JSON Pointer.
-pub(super) fn escape_pointer(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }

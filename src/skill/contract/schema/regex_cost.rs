@@ -1,15 +1,17 @@
-//! How long a pattern is once what it repeats is written out: so many places a matcher may have to stand at for each letter.
+//! Estimates the size of a compiled pattern: the number of positions with repetitions written out, each of which a matcher may
+//! have to visit for each byte of a text.
 //!
-//! Read without regard for what is rare; what then does not come out even counts as endless.
+//! The estimate must never be too low. It ignores rare syntax, and where that leaves it in doubt, it counts the pattern as
+//! infinite.
 
 use std::str::Chars;
 
-/// Groups may lie so deep in one another.
+/// The maximum depth of nested groups.
 const MAX_GROUP_DEPTH: usize = 250;
 
-/// The places of a pattern.
+/// The number of positions of a pattern, or more.
 pub(super) fn count_positions(pattern: &str) -> usize {
-    // Of each open group what stands in it, and how much of that a repetition right here would repeat.
+    // For each open group: its positions so far, and those of its last item, which a repetition would multiply.
     let mut groups = vec![(0_usize, 0_usize)];
     let mut letters = pattern.chars();
     while let Some(letter) = letters.next() {
@@ -53,7 +55,7 @@ pub(super) fn count_positions(pattern: &str) -> usize {
     }
 }
 
-/// How many times it names a kind of letters, as `\d` does, or a control character, as `\cA` does.
+/// The number of classes such as `\d`, and of control characters such as `\cA`.
 pub(super) fn count_classes(pattern: &str) -> usize {
     let mut letters = pattern.chars();
     let mut count = 0;
@@ -63,8 +65,8 @@ pub(super) fn count_classes(pattern: &str) -> usize {
     count
 }
 
-/// Passes over `?:`, `?<name>`, `?i:` and the like behind a parenthesis. Nothing where it is neither: a name may hold brackets,
-/// and where blanks and comments count for nothing, what stands in them is no part of the pattern.
+/// Skips `?:`, `?<name>`, `?i:` and the like after a parenthesis. `None` for other syntax: a name may contain brackets, and the
+/// flag `x` makes blanks and comments no part of the pattern.
 fn skip_group_prefix(letters: &mut Chars<'_>) -> Option<()> {
     let Some(manner) = letters.as_str().strip_prefix('?') else { return Some(()) };
     let named = manner.strip_prefix("P<").or_else(|| manner.strip_prefix('<'));
@@ -75,12 +77,12 @@ fn skip_group_prefix(letters: &mut Chars<'_>) -> Option<()> {
         None => word.chars().all(|letter| "imsURu-".contains(letter)),
     };
     let behind = &rest[word.len()..];
-    // What ends flags alone also ends their group.
+    // The parenthesis after flags alone also ends their group.
     *letters = behind.strip_prefix([':', '>']).unwrap_or(behind).chars();
     is_plain.then_some(())
 }
 
-/// Passes over the letters of `[^a-z]` behind its bracket; nothing where it has no end.
+/// Skips the rest of a class such as `[^a-z]` after its bracket; `None` if it does not end.
 fn skip_class(letters: &mut Chars<'_>) -> Option<()> {
     if letters.as_str().starts_with('^') {
         letters.next();
@@ -96,7 +98,7 @@ fn skip_class(letters: &mut Chars<'_>) -> Option<()> {
     }
 }
 
-/// The most of `2`, `2,` or `2,5`.
+/// The largest number in `2`, `2,` or `2,5`.
 fn max_repetitions(times: &str) -> usize {
     times.split(',').filter_map(|number| number.trim().parse().ok()).max().unwrap_or(1)
 }
@@ -108,7 +110,7 @@ mod tests {
 
     use super::{count_classes, count_positions};
 
-    /// The places of what a pattern becomes before it is compiled, or nothing where it never is.
+    /// The positions of the pattern that the compiler gets; `None` if it is refused.
     fn places_of_compiled(pattern: &str) -> Option<usize> {
         let translated = jsonschema_regex::to_rust_regex(pattern).ok()?;
         Some(written_out(&regex_syntax::parse(&translated).ok()?))

@@ -1,10 +1,10 @@
-//! A schema for a part of a value: what it holds of a value, it holds of that value with fields left out.
+//! Relaxes a schema, so that every part of a valid value is valid too: the same value with fields left out.
 
 use serde_json::{Map, Value as Json};
 
 use super::keywords::{SUBSCHEMA_KEYWORDS, SubschemaKind};
 
-/// Keywords that a whole value may fit and a part of it break.
+/// Keywords that a value may satisfy and a part of it violate.
 const WHOLE_VALUE_KEYWORDS: [&str; 15] = [
     "required",
     "minProperties",
@@ -23,13 +23,13 @@ const WHOLE_VALUE_KEYWORDS: [&str; 15] = [
     "unevaluatedProperties",
 ];
 
-/// The same schema for a part of a value, in which objects may lack fields and lists have all their items.
+/// The schema for a part of a value, in which objects may lack fields and lists are complete.
 pub(super) fn relax(schema: &Json) -> Json {
     let Json::Object(keywords) = schema else { return schema.clone() };
     let kept = keywords.iter().filter(|(keyword, value)| applies_to_parts(keyword, value));
     let mut loose: Map<_, _> =
         kept.map(|(keyword, value)| (keyword.clone(), relax_subschemas(keyword, value))).collect();
-    // A part may fit more of the alternatives than the whole does.
+    // A part may fit more of the alternatives than the complete value does.
     if let Some(alternatives) = loose.remove("oneOf") {
         add_alternatives(&mut loose, alternatives);
     }
@@ -60,7 +60,7 @@ fn contains_object(value: &Json) -> bool {
     }
 }
 
-/// The value of a keyword, the schemas in it loosened.
+/// The value of a keyword with the schemas in it relaxed.
 fn relax_subschemas(keyword: &str, value: &Json) -> Json {
     let held = SUBSCHEMA_KEYWORDS.iter().find(|(known, _)| *known == keyword).map(|(_, holds)| *holds);
     match (held, value) {

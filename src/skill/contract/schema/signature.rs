@@ -1,10 +1,11 @@
-//! A schema in one line, as people write types: `path: string, deep?: boolean = false`.
+//! Describes a schema in one line: `path: string, deep?: boolean = false`.
 
 use serde_json::Value as Json;
 
 use super::Schema;
+use crate::excerpt::shorten;
 
-/// Letters a default or a choice may take, choices and fields that are listed, and how deep objects are told.
+/// The maximum characters of a default or choice, number of choices or fields, and depth of objects.
 const MAX_VALUE_CHARS: usize = 40;
 const MAX_LISTED: usize = 12;
 const MAX_DEPTH: usize = 2;
@@ -17,7 +18,7 @@ impl Schema {
             let property = &schema["properties"][name];
             let kind = type_of(property, MAX_DEPTH);
             match property.get("default") {
-                Some(default) => format!("{name}: {kind} = {}", brief(default)),
+                Some(default) => format!("{name}: {kind} = {}", value_excerpt(default)),
                 None if is_required(schema, name) => format!("{name}: {kind}"),
                 None => format!("{name}?: {kind}"),
             }
@@ -25,7 +26,7 @@ impl Schema {
         self.names().iter().map(property).collect::<Vec<_>>().join(", ")
     }
 
-    /// It as a type: `{total: integer, files?: [object]}`.
+    /// The schema as a type: `{total: integer, files?: [object]}`.
     pub fn type_name(&self) -> String {
         if self.names().is_empty() {
             return type_of(self.json(), MAX_DEPTH);
@@ -33,20 +34,22 @@ impl Schema {
         object_type(self.json(), self.names(), MAX_DEPTH)
     }
 
-    /// Its properties, a row each: name, type, and what is said about it.
+    /// Its properties, one row each: name, type, and description with constraints.
     pub fn rows(&self) -> Vec<[String; 3]> {
         let schema = self.json();
         let row = |name: &String| {
             let property = &schema["properties"][name];
-            let said = property["description"].as_str().unwrap_or_default().to_owned();
+            let description = property["description"].as_str().unwrap_or_default().to_owned();
             let mut notes: Vec<String> = Vec::new();
             if is_required(schema, name) {
                 notes.push("required".to_owned());
             }
-            notes.extend(property.get("default").map(|default| format!("default {}", brief(default))));
+            notes
+                .extend(property.get("default").map(|default| format!("default {}", value_excerpt(default))));
             notes.extend(constraint_notes(property));
-            let said = if notes.is_empty() { said } else { format!("{said} ({})", notes.join(", ")) };
-            [name.clone(), type_of(property, MAX_DEPTH), said.trim().to_owned()]
+            let description =
+                if notes.is_empty() { description } else { format!("{description} ({})", notes.join(", ")) };
+            [name.clone(), type_of(property, MAX_DEPTH), description.trim().to_owned()]
         };
         self.names().iter().map(row).collect()
     }
@@ -58,7 +61,7 @@ fn is_required(schema: &Json, name: &str) -> bool {
 
 fn type_of(schema: &Json, depth: usize) -> String {
     if let Some(choices) = schema["enum"].as_array() {
-        return join_limited(choices.iter().map(brief), " | ");
+        return join_limited(choices.iter().map(value_excerpt), " | ");
     }
     match &schema["type"] {
         Json::String(kind) if kind == "array" => match schema.get("items") {
@@ -91,7 +94,9 @@ fn constraint_notes(property: &Json) -> Vec<String> {
     let known = super::constraints::CONSTRAINTS
         .iter()
         .filter(|row| !matches!(row.keyword, "enum" | "items" | "properties" | "additionalProperties"));
-    known.filter_map(|row| Some(format!("{} {}", row.name, brief(property.get(row.keyword)?)))).collect()
+    known
+        .filter_map(|row| Some(format!("{} {}", row.name, value_excerpt(property.get(row.keyword)?))))
+        .collect()
 }
 
 fn join_limited(parts: impl Iterator<Item = String>, joint: &str) -> String {
@@ -103,14 +108,11 @@ fn join_limited(parts: impl Iterator<Item = String>, joint: &str) -> String {
     parts.join(joint)
 }
 
-fn brief(value: &Json) -> String {
+fn value_excerpt(value: &Json) -> String {
     let text = match value {
         Json::Array(items) if !items.is_empty() => return "[…]".to_owned(),
         Json::Object(fields) if !fields.is_empty() => return "{…}".to_owned(),
         other => other.to_string(),
     };
-    if text.chars().count() <= MAX_VALUE_CHARS {
-        return text;
-    }
-    text.chars().take(MAX_VALUE_CHARS).chain(['…']).collect()
+    shorten(&text, MAX_VALUE_CHARS)
 }

@@ -1,11 +1,12 @@
-//! Slips in the keywords of a JSON Schema. What no keyword is called lets everything through, and nobody is told.
+//! Finds misspelled keywords in a JSON Schema. A validator ignores them, so they would allow everything.
 
 use std::ops::Range;
 
-use super::super::super::yaml::{Entry, Node, Value};
 use super::keywords::{SUBSCHEMA_KEYWORDS, SubschemaKind, subschema_kind};
+use crate::skill::yaml::{Entry, Node, Value};
+use crate::suggestion::closest;
 
-/// The keywords that hold no schemas, in the dialects that are known.
+/// The keywords of the supported dialects that contain no schemas.
 const OTHER_KEYWORDS: [&str; 40] = [
     "$anchor",
     "$comment",
@@ -48,40 +49,40 @@ const OTHER_KEYWORDS: [&str; 40] = [
     "type",
     "uniqueItems",
 ];
-/// Longer keys are no slips, and words as short as these keywords are near anything.
+/// Longer keys are no typos, and shorter keywords are similar to any short word.
 const MAX_KEY_LEN: usize = 32;
 const MIN_KEYWORD_LEN: usize = 4;
 
-/// A key that is none, and the keyword it was probably meant to be.
+/// A key that is no keyword, and the keyword that was probably meant.
 pub(in super::super) struct KeywordTypo {
     pub(in super::super) key: String,
     pub(in super::super) span: Range<usize>,
     pub(in super::super) suggestion: &'static str,
 }
 
-/// The slips in a schema and those in it, the first of them.
-pub(super) fn find_typos(schema: &Node, most: usize) -> Vec<KeywordTypo> {
+/// The typos in a schema and its subschemas, at most `max`.
+pub(super) fn find_typos(schema: &Node, max: usize) -> Vec<KeywordTypo> {
     let mut found = Vec::new();
-    collect_typos(schema, most, &mut found);
+    collect_typos(schema, max, &mut found);
     found
 }
 
-fn collect_typos(schema: &Node, most: usize, found: &mut Vec<KeywordTypo>) {
+fn collect_typos(schema: &Node, max: usize, found: &mut Vec<KeywordTypo>) {
     let Value::Map(entries) = &schema.value else { return };
     for Entry { key, key_span, node } in entries {
-        if found.len() >= most {
+        if found.len() >= max {
             return;
         }
         match (subschema_kind(key), &node.value) {
-            (Some(SubschemaKind::Schema), Value::Map(_)) => collect_typos(node, most, found),
+            (Some(SubschemaKind::Schema), Value::Map(_)) => collect_typos(node, max, found),
             (Some(SubschemaKind::Schema | SubschemaKind::Schemas), Value::List(schemas)) => {
                 for schema in schemas {
-                    collect_typos(schema, most, found);
+                    collect_typos(schema, max, found);
                 }
             }
             (Some(SubschemaKind::NamedSchemas), Value::Map(named)) => {
                 for Entry { node, .. } in named {
-                    collect_typos(node, most, found);
+                    collect_typos(node, max, found);
                 }
             }
             (None, _) => {
@@ -94,16 +95,11 @@ fn collect_typos(schema: &Node, most: usize, found: &mut Vec<KeywordTypo>) {
     }
 }
 
-/// The keyword a slip or two away, however its words are joined.
+/// The keyword that a key was probably meant to be.
 fn closest_keyword(key: &str) -> Option<&'static str> {
     if key.len() > MAX_KEY_LEN || OTHER_KEYWORDS.contains(&key) {
         return None;
     }
-    let plain = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
-    let spelt = plain(key);
-    let slips = (spelt.chars().count() / 3).min(2);
     let known = SUBSCHEMA_KEYWORDS.iter().map(|(keyword, _)| *keyword).chain(OTHER_KEYWORDS);
-    let near = known.filter(|keyword| keyword.len() >= MIN_KEYWORD_LEN);
-    let near = near.map(|keyword| (strsim::osa_distance(&plain(keyword), &spelt), keyword));
-    near.filter(|(distance, _)| *distance <= slips).min().map(|(_, keyword)| keyword)
+    closest(key, known.filter(|keyword| keyword.len() >= MIN_KEYWORD_LEN))
 }

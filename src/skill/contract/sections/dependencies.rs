@@ -1,4 +1,4 @@
-//! `dependencies`: the programs, skills and infrastructure a skill needs around it.
+//! `dependencies`: the programs, skills and infrastructure that a skill needs.
 
 use semver::VersionReq;
 use serde::Serialize;
@@ -7,12 +7,13 @@ use serde_json::Value as Json;
 use crate::skill::contract::{fields, serialize};
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
+use crate::skill::version::parse_version_range;
 use crate::skill::yaml::{Node, Value};
 
 const KEYS: [&str; 3] = ["tools", "skills", "infrastructure"];
 const DEPENDENCY_KEYS: [&str; 5] = ["name", "version", "required", "reason", "version_command"];
 
-/// What a skill needs around it.
+/// The dependencies of a skill.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Dependencies {
@@ -20,7 +21,7 @@ pub struct Dependencies {
     pub tools: Vec<Dependency>,
     /// Other skills.
     pub skills: Vec<Dependency>,
-    /// Anything else, as written; nothing looks for it.
+    /// Anything else, as written; it is not checked.
     pub infrastructure: Vec<Json>,
 }
 
@@ -29,10 +30,10 @@ pub struct Dependencies {
 pub struct Dependency {
     /// Its name.
     pub name: String,
-    /// The versions that will do; any where nothing is said.
+    /// The accepted versions; `None` for any.
     #[serde(serialize_with = "serialize::text")]
     pub version: Option<VersionReq>,
-    /// Whether the skill cannot run without it; it is so where nothing is said.
+    /// Whether the skill cannot run without it. Default: true.
     pub required: bool,
     /// What it is needed for.
     pub reason: Option<String>,
@@ -55,7 +56,7 @@ pub(in crate::skill::contract) fn read(node: Option<&Node>, report: &mut Diagnos
     Dependencies { tools, skills, infrastructure }
 }
 
-/// A map with a name, or the name alone.
+/// A dependency: a map with a name, or only the name.
 fn dependency(node: &Node, key: &str, report: &mut DiagnosticSink<'_>) -> Option<Dependency> {
     if let Value::Scalar(_) = node.value {
         let name = dependency_name(node, key, report)?;
@@ -75,7 +76,7 @@ fn dependency(node: &Node, key: &str, report: &mut DiagnosticSink<'_>) -> Option
     })
 }
 
-/// A name is looked up, so it is no path.
+/// The name of a dependency. It is looked up, so it must not be a path.
 fn dependency_name(node: &Node, key: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
     let name = fields::text(Some(node), "name", report)?;
     if name.contains(['/', '\\', '\0']) {
@@ -95,28 +96,4 @@ fn read_version_range(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> O
         report.add(&lint::DEPENDENCY_INVALID, &node.span, message).help("write it as `>=3.12.0` or `^1.2`");
     }
     parsed
-}
-
-/// `>=3.12.0`, `^1.2`, `>=1.2 <2` and `>=1.2, <2`.
-fn parse_version_range(text: &str) -> Option<VersionReq> {
-    let with_commas = || {
-        let parts: Vec<&str> = text.split([' ', ',']).filter(|part| !part.is_empty()).collect();
-        VersionReq::parse(&parts.join(", "))
-    };
-    VersionReq::parse(text).or_else(|_| with_commas()).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_read_with_commas_or_blanks() {
-        let fits = |range: &str, version: &str| {
-            parse_version_range(range).unwrap().matches(&version.parse().unwrap())
-        };
-        assert!(fits(">=3.12.0", "3.12.0") && !fits(">=3.12.0", "3.11.9"));
-        assert!(fits(">=1.2 <2", "1.9.0") && !fits(">=1.2 <2", "2.0.0"));
-        assert!(parse_version_range("latest").is_none() && parse_version_range(">= x").is_none());
-    }
 }

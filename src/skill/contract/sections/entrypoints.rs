@@ -18,7 +18,7 @@ pub struct Entrypoint {
     pub path: String,
     /// The function to call, in runtimes that can call one by name.
     pub function: Option<String>,
-    /// Its runtime, where it is not told by the ending or the contract's `runtime`.
+    /// Its runtime, if neither its extension nor the contract's `runtime` determines it.
     pub runtime: Option<String>,
     /// What it does, for people who choose among several.
     pub description: Option<String>,
@@ -74,7 +74,7 @@ impl SourceLocation {
     }
 }
 
-/// The named ones, in the order written.
+/// The named entrypoints, in written order.
 pub(in crate::skill::contract) fn read_named(
     node: Option<&Node>,
     report: &mut DiagnosticSink<'_>,
@@ -90,20 +90,20 @@ pub(in crate::skill::contract) fn read_named(
 
 fn read_path(node: &Node, what: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
     let written = fields::text(Some(node), what, report)?;
-    let tidy = normalize_path(&written);
-    if tidy.is_none() {
+    let normalized = normalize_path(&written);
+    if normalized.is_none() {
         let message = format!("{what} `{written}` is not a path in the skill's folder");
         report
             .add(&lint::ENTRYPOINT_OUTSIDE, &node.span, message)
             .help("write it relative to the folder, such as scripts/main.lua");
     }
-    tidy
+    normalized
 }
 
-/// `./scripts//a.lua` as `scripts/a.lua`; nothing for what is absolute or climbs.
+/// `./scripts//a.lua` as `scripts/a.lua`; `None` for a path that is absolute or contains `..`.
 pub(in crate::skill::contract) fn normalize_path(path: &str) -> Option<String> {
-    let climbs = path.split('/').any(|part| part == "..");
-    if path.starts_with('/') || climbs || path.contains(['\0', '\\']) {
+    let has_parent = path.split('/').any(|part| part == "..");
+    if path.starts_with('/') || has_parent || path.contains(['\0', '\\']) {
         return None;
     }
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();

@@ -1,38 +1,40 @@
-//! `examples`: calls of a skill with what they may answer, to read and to run as tests.
+//! `examples`: example calls of a skill with their outputs, for readers and for tests.
 
 use std::ops::Range;
 
 use serde::Serialize;
 use serde_json::Value as Json;
 
+use crate::excerpt::shorten;
 use crate::skill::contract::fields;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
 use crate::skill::yaml::{Entry, Node};
+use crate::suggestion::did_you_mean;
 
 const KEYS: [&str; 5] = ["name", "description", "inputs", "input", "expected_output"];
 
-/// Letters of a key that are repeated.
+/// The maximum characters of a key in a message.
 const MAX_KEY_CHARS: usize = 60;
 
-/// One call, and what of its answer is told.
+/// One call, and the expected part of its output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Example {
-    /// What it shows.
+    /// What the example shows.
     pub description: Option<String>,
-    /// The input; `{}` where nothing is said.
+    /// The input; `{}` if it is absent.
     pub inputs: Json,
-    /// Fields the value must have, where it is said; it may have more.
+    /// Fields that the output must have; it may have more.
     pub expected_output: Option<Json>,
-    /// Where the input stands, and the expected output.
+    /// The spans of the input and of the expected output.
     #[serde(skip)]
     pub(in crate::skill::contract) spans: (Range<usize>, Range<usize>),
-    /// Why it proves nothing: what it tells may stand under a key that nobody reads.
+    /// An unknown key, which makes the example invalid: the expected output may stand under it, unread.
     #[serde(skip)]
     pub(crate) unknown_key: Option<UnknownExampleKey>,
 }
 
-/// A key that is none of an example's.
+/// A key that examples do not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnknownExampleKey {
     pub(crate) message: String,
@@ -73,14 +75,12 @@ fn report_unknown_key(
     Entry { key, key_span, .. }: &Entry,
     report: &mut DiagnosticSink<'_>,
 ) -> UnknownExampleKey {
-    let shown: String = key.chars().take(MAX_KEY_CHARS).collect();
+    let shown = shorten(key, MAX_KEY_CHARS);
     let message = format!("`{shown}` is not a key of an example");
     let spelt = key.to_ascii_lowercase();
     let help = match fields::similar_key(key, &KEYS) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None if spelt.contains("expect") || spelt.starts_with("output") => {
-            "did you mean `expected_output`?".to_owned()
-        }
+        Some(meant) => did_you_mean(meant),
+        None if spelt.contains("expect") || spelt.starts_with("output") => did_you_mean("expected_output"),
         None => "an example has name, description, inputs and expected_output".to_owned(),
     };
     report.add(&lint::EXAMPLE_INVALID, key_span, &*message).help(&*help);

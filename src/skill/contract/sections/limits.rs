@@ -1,4 +1,4 @@
-//! `timeout` and `limits`: what a skill says its runs need at most. They narrow what the caller allows, and never widen it.
+//! `timeout` and `limits`: the limits that a skill declares for its runs. They can only lower those of the caller.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `metadata`: what a caller wants to know before it calls, such as how long it takes and what it risks.
+//! `metadata`: facts for callers, such as the duration and the risk of a run.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::skill::yaml::Entry;
 const KEYS: [&str; 7] =
     ["estimated_duration", "cost", "risk_level", "permissions", "idempotent", "cacheable", "cache_ttl"];
 
-/// The operational facts of a skill, as its author states them; nothing holds them.
+/// Facts about a skill, as its author states them; nothing enforces them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ContractMetadata {
@@ -23,14 +23,14 @@ pub struct ContractMetadata {
     pub cost: Option<String>,
     /// What a run may do, such as `read-only`.
     pub risk_level: Option<String>,
-    /// Whether a second run with the same input changes nothing more.
+    /// Whether a second run with the same input changes nothing further.
     pub idempotent: Option<bool>,
-    /// Whether the value may be kept for equal inputs.
+    /// Whether the output may be cached by input.
     pub cacheable: Option<bool>,
-    /// How long it may be kept.
+    /// How long it may be cached.
     #[serde(rename = "cache_ttl_ms", serialize_with = "serialize::milliseconds")]
     pub cache_ttl: Option<Duration>,
-    /// Keys that are none of these.
+    /// All other keys.
     #[serde(flatten)]
     pub unknown: Map<String, Json>,
 }

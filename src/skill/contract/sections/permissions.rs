@@ -1,4 +1,4 @@
-//! `permissions`: what a skill asks for. Words of ours count; others are kept, shown, and ask for nothing.
+//! `permissions`: the requested permissions. Words that are no permission of metier are kept and shown, and request nothing.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
 use crate::skill::yaml::{Entry, Node};
 
-/// Words of other formats, and ours that means the same.
+/// Words of other formats, and the permission that means the same.
 const FOREIGN_WORDS: [(&str, &str); 10] = [
     ("filesystem:read", "read"),
     ("filesystem:write", "write"),
@@ -22,19 +22,19 @@ const FOREIGN_WORDS: [(&str, &str); 10] = [
     ("subprocess", "exec"),
 ];
 
-/// One permission a contract names.
+/// One permission that a contract names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PermissionRequest {
     /// The word as written, without its condition.
     pub text: String,
-    /// The permission it is; nothing where it is a word of another system, which asks for nothing here.
+    /// The permission; `None` for a word of another system, which requests nothing here.
     #[serde(serialize_with = "serialize::text")]
     pub permission: Option<Permission>,
-    /// The condition written after it: `write (when dry_run is false)`. It is for people; the permission is asked for always.
+    /// The condition written after it: `write (when dry_run is false)`. It is for readers; the permission is requested in any case.
     pub when: Option<String>,
 }
 
-/// Those under `permissions` and those under `metadata.permissions`, each once; nothing when there is neither key.
+/// Those under `permissions` and those under `metadata.permissions`, each once; `None` if there is neither key.
 pub(in crate::skill::contract) fn read(
     entries: &[Entry],
     metadata: &[Entry],
@@ -72,7 +72,7 @@ fn read_permission(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<Permi
     Some(PermissionRequest { text: text.to_owned(), permission: parsed.ok(), when })
 }
 
-/// Our word for one of another format: `network:example.com` is `net:example.com`.
+/// The permission for a word of another format: `network:example.com` is `net:example.com`.
 fn translate_foreign_word(text: &str) -> Option<String> {
     if let Some(permission) = Permission::from_client_tool(text) {
         return Some(permission.to_string());

@@ -3,7 +3,7 @@
 
 /// Calls that every architecture has.
 #[rustfmt::skip]
-pub(in crate::runtimes::sandbox::linux) const ALLOWED_CALLS: &[i64] = &[
+pub(super) const ALLOWED_CALLS: &[i64] = &[
     // The script's own processes and threads, and their ids.
     libc::SYS_clone, libc::SYS_execve, libc::SYS_execveat, libc::SYS_exit, libc::SYS_exit_group, libc::SYS_wait4,
     libc::SYS_waitid, libc::SYS_set_tid_address, libc::SYS_set_robust_list, libc::SYS_get_robust_list, libc::SYS_rseq,
@@ -63,7 +63,7 @@ pub(in crate::runtimes::sandbox::linux) const ALLOWED_CALLS: &[i64] = &[
 /// Calls that only older architectures have; newer ones have better replacements.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
-pub(in crate::runtimes::sandbox::linux) const ALLOWED_ARCH_CALLS: &[i64] = &[
+pub(super) const ALLOWED_ARCH_CALLS: &[i64] = &[
     libc::SYS_fork, libc::SYS_vfork, libc::SYS_getpgrp, libc::SYS_arch_prctl, libc::SYS_get_thread_area,
     libc::SYS_set_thread_area, libc::SYS_alarm, libc::SYS_pause, libc::SYS_time, libc::SYS_signalfd, libc::SYS_eventfd,
     libc::SYS_poll, libc::SYS_select, libc::SYS_epoll_create, libc::SYS_epoll_wait, libc::SYS_open, libc::SYS_creat,
@@ -74,11 +74,11 @@ pub(in crate::runtimes::sandbox::linux) const ALLOWED_ARCH_CALLS: &[i64] = &[
 ];
 
 #[cfg(target_arch = "aarch64")]
-pub(in crate::runtimes::sandbox::linux) const ALLOWED_HERE: &[i64] = &[38]; // `renameat`
+pub(super) const ALLOWED_ARCH_CALLS: &[i64] = &[38]; // `renameat`
 
 /// `riscv_hwprobe`, `riscv_flush_icache`.
 #[cfg(target_arch = "riscv64")]
-pub(in crate::runtimes::sandbox::linux) const ALLOWED_HERE: &[i64] = &[258, 259];
+pub(super) const ALLOWED_ARCH_CALLS: &[i64] = &[258, 259];
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-pub(in crate::runtimes::sandbox::linux) const ALLOWED_HERE: &[i64] = &[];
+pub(super) const ALLOWED_ARCH_CALLS: &[i64] = &[];

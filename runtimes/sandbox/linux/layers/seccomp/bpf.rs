@@ -6,13 +6,13 @@
 use seccompiler::sock_filter;
 
 /// What a call returns. A call without a rule does not exist (`ENOSYS`).
-pub(in crate::runtimes::sandbox::linux) struct SyscallRule {
-    pub(in crate::runtimes::sandbox::linux) number: u32,
-    pub(in crate::runtimes::sandbox::linux) action: SyscallAction,
+pub(super) struct SyscallRule {
+    pub(super) number: u32,
+    pub(super) action: SyscallAction,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub(in crate::runtimes::sandbox::linux) enum SyscallAction {
+pub(super) enum SyscallAction {
     Allow,
     Errno(libc::c_int),
     /// Refused if one of the rules matches.
@@ -20,11 +20,11 @@ pub(in crate::runtimes::sandbox::linux) enum SyscallAction {
 }
 
 /// Conditions that must all hold.
-pub(in crate::runtimes::sandbox::linux) type ArgumentRule = Vec<Condition>;
+pub(super) type ArgumentRule = Vec<Condition>;
 
 /// A condition on the lower half of an argument.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::runtimes::sandbox::linux) struct Condition {
+pub(super) struct Condition {
     argument: u8,
     mask: u32,
     value: u32,
@@ -32,22 +32,22 @@ pub(in crate::runtimes::sandbox::linux) struct Condition {
 }
 
 /// The argument equals this value.
-pub(in crate::runtimes::sandbox::linux) fn equals(argument: u8, value: u32) -> Condition {
+pub(super) fn equals(argument: u8, value: u32) -> Condition {
     masked_equals(argument, u32::MAX, value)
 }
 
 /// The argument differs from this value.
-pub(in crate::runtimes::sandbox::linux) fn differs(argument: u8, value: u32) -> Condition {
+pub(super) fn differs(argument: u8, value: u32) -> Condition {
     Condition { expects_equal: false, ..equals(argument, value) }
 }
 
 /// The argument's bits under the mask equal this value.
-pub(in crate::runtimes::sandbox::linux) fn masked_equals(argument: u8, mask: u32, value: u32) -> Condition {
+pub(super) fn masked_equals(argument: u8, mask: u32, value: u32) -> Condition {
     Condition { argument, mask, value, expects_equal: true }
 }
 
 /// At least one of these bits of the argument is set.
-pub(in crate::runtimes::sandbox::linux) fn any_bit_set(argument: u8, mask: u32) -> Condition {
+pub(super) fn any_bit_set(argument: u8, mask: u32) -> Condition {
     Condition { expects_equal: false, ..masked_equals(argument, mask, 0) }
 }
 
@@ -63,18 +63,15 @@ const ARCH_OFFSET: u32 = 4;
 const ARGS_OFFSET: u32 = 16;
 
 /// The BPF program for these rules and this architecture.
-pub(in crate::runtimes::sandbox::linux) fn compile(
-    mut rows: Vec<SyscallRule>,
-    machine: u32,
-) -> Vec<sock_filter> {
-    rows.sort_by_key(|row| row.number);
+pub(super) fn compile(mut rules: Vec<SyscallRule>, machine: u32) -> Vec<sock_filter> {
+    rules.sort_by_key(|rule| rule.number);
     let mut program = vec![
         instruction(LOAD, ARCH_OFFSET),
         jump(IF_EQUAL, machine, 1, 0),
         instruction(RETURN, libc::SECCOMP_RET_KILL_PROCESS),
         instruction(LOAD, NUMBER_OFFSET),
     ];
-    program.extend(compile_search(&action_ranges(rows)));
+    program.extend(compile_search(&action_ranges(rules)));
     program
 }
 
@@ -82,15 +79,15 @@ pub(in crate::runtimes::sandbox::linux) fn compile(
 type ActionRange = (u32, SyscallAction);
 
 /// Ranges that cover every number, also those of x32, through which a program on x86-64 may make any call.
-fn action_ranges(rows: Vec<SyscallRule>) -> Vec<ActionRange> {
+fn action_ranges(rules: Vec<SyscallRule>) -> Vec<ActionRange> {
     const ABSENT: SyscallAction = SyscallAction::Errno(libc::ENOSYS);
     let mut ranges: Vec<ActionRange> = vec![(0, ABSENT)];
-    for SyscallRule { number, action: answer } in rows {
+    for SyscallRule { number, action } in rules {
         // Replaces the range that follows the previous rule if this one starts there.
         ranges.pop_if(|(first, _)| *first == number);
-        ranges.extend([(number, answer), (number + 1, ABSENT)]);
+        ranges.extend([(number, action), (number + 1, ABSENT)]);
     }
-    ranges.dedup_by(|next, held| next.1 == held.1);
+    ranges.dedup_by(|next, previous| next.1 == previous.1);
     ranges
 }
 
@@ -98,30 +95,30 @@ fn action_ranges(rows: Vec<SyscallRule>) -> Vec<ActionRange> {
 fn compile_search(ranges: &[ActionRange]) -> Vec<sock_filter> {
     match ranges {
         [] => vec![return_errno(libc::ENOSYS)],
-        [(_, answer)] => compile_action(answer),
+        [(_, action)] => compile_action(action),
         _ => {
             let (lower, upper) = ranges.split_at(ranges.len() / 2);
-            let (lower, middle) = (compile_search(lower), upper.first().map_or(0, |(first, _)| *first));
+            let (lower, first) = (compile_search(lower), upper.first().map_or(0, |(first, _)| *first));
             // The kernel translates every instruction anew for each script. A short jump takes only one.
-            let mut found = match u8::try_from(lower.len()) {
-                Ok(near) => vec![jump(IF_AT_LEAST, middle, near, 0)],
-                Err(_) => vec![jump(IF_AT_LEAST, middle, 0, 1), instruction(JUMP, length(&lower))],
+            let mut program = match u8::try_from(lower.len()) {
+                Ok(length) => vec![jump(IF_AT_LEAST, first, length, 0)],
+                Err(_) => vec![jump(IF_AT_LEAST, first, 0, 1), instruction(JUMP, length(&lower))],
             };
-            found.extend(lower);
-            found.extend(compile_search(upper));
-            found
+            program.extend(lower);
+            program.extend(compile_search(upper));
+            program
         }
     }
 }
 
-fn compile_action(answer: &SyscallAction) -> Vec<sock_filter> {
-    match answer {
+fn compile_action(action: &SyscallAction) -> Vec<sock_filter> {
+    match action {
         SyscallAction::Allow => vec![return_allow()],
         SyscallAction::Errno(errno) => vec![return_errno(*errno)],
         SyscallAction::ErrnoIf(rules, errno) => {
-            let mut answer: Vec<_> = rules.iter().flat_map(|rule| compile_rule(rule, *errno)).collect();
-            answer.push(return_allow());
-            answer
+            let mut program: Vec<_> = rules.iter().flat_map(|rule| compile_rule(rule, *errno)).collect();
+            program.push(return_allow());
+            program
         }
     }
 }
@@ -130,11 +127,11 @@ fn compile_action(answer: &SyscallAction) -> Vec<sock_filter> {
 fn compile_rule(rule: &ArgumentRule, errno: libc::c_int) -> Vec<sock_filter> {
     let mut program = vec![return_errno(errno)];
     for (number, condition) in rule.iter().enumerate().rev() {
-        let behind = u8::try_from(program.len()).unwrap_or(u8::MAX);
-        let (then, otherwise) = if condition.expects_equal { (0, behind) } else { (behind, 0) };
-        let before = number.checked_sub(1).and_then(|before| rule.get(before));
+        let skip = u8::try_from(program.len()).unwrap_or(u8::MAX);
+        let (then, otherwise) = if condition.expects_equal { (0, skip) } else { (skip, 0) };
+        let previous = number.checked_sub(1).and_then(|index| rule.get(index));
         let is_loaded =
-            before.is_some_and(|before| before.argument == condition.argument && before.mask == u32::MAX);
+            previous.is_some_and(|one| one.argument == condition.argument && one.mask == u32::MAX);
         let mut step = Vec::new();
         if !is_loaded {
             step.push(instruction(LOAD, ARGS_OFFSET + 8 * u32::from(condition.argument)));
@@ -169,26 +166,26 @@ fn jump(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
 }
 
 #[cfg(test)]
-pub(in crate::runtimes::sandbox::linux) mod tests {
+pub(super) mod tests {
     use super::*;
 
     const HERE: u32 = 7;
 
     /// What the program returns when the kernel runs it.
     pub(crate) fn evaluate(program: &[sock_filter], machine: u32, number: u32, arguments: [u32; 3]) -> u32 {
-        let (mut at, mut held) = (0, 0);
+        let (mut at, mut register) = (0, 0);
         loop {
             let step = &program[at];
             at += 1;
             let jump = |holds: bool| usize::from(if holds { step.jt } else { step.jf });
             match step.code {
-                LOAD if step.k == NUMBER_OFFSET => held = number,
-                LOAD if step.k == ARCH_OFFSET => held = machine,
-                LOAD => held = arguments[((step.k - ARGS_OFFSET) / 8) as usize],
-                AND => held &= step.k,
+                LOAD if step.k == NUMBER_OFFSET => register = number,
+                LOAD if step.k == ARCH_OFFSET => register = machine,
+                LOAD => register = arguments[((step.k - ARGS_OFFSET) / 8) as usize],
+                AND => register &= step.k,
                 JUMP => at += step.k as usize,
-                IF_EQUAL => at += jump(held == step.k),
-                IF_AT_LEAST => at += jump(held >= step.k),
+                IF_EQUAL => at += jump(register == step.k),
+                IF_AT_LEAST => at += jump(register >= step.k),
                 RETURN => return step.k,
                 code => panic!("{code}"),
             }
@@ -196,7 +193,7 @@ pub(in crate::runtimes::sandbox::linux) mod tests {
     }
 
     #[test]
-    fn each_number_has_the_answer_of_its_row() {
+    fn each_number_has_the_action_of_its_rule() {
         let errno = |number: u32| 1 + number.cast_signed() % 7;
         let answer = |number: u32| {
             if number.is_multiple_of(2) { SyscallAction::Allow } else { SyscallAction::Errno(errno(number)) }
@@ -204,7 +201,7 @@ pub(in crate::runtimes::sandbox::linux) mod tests {
         let row = |number: u32| SyscallRule { number, action: answer(number) };
         for count in [0_u32, 1, 2, 3, 50, 301] {
             // Every third number, in no order.
-            let rows = (0..count).map(|place| row((place * 101 % count.max(1)) * 3)).collect();
+            let rows = (0..count).map(|index| row((index * 101 % count.max(1)) * 3)).collect();
             let program = compile(rows, HERE);
             for number in 0..1000 {
                 let expected = match number % 3 == 0 && number / 3 < count {
@@ -254,7 +251,7 @@ pub(in crate::runtimes::sandbox::linux) mod tests {
     }
 
     #[test]
-    fn numbers_next_to_each_other_with_one_answer_take_one_step() {
+    fn adjacent_numbers_with_the_same_action_take_one_step() {
         let allowed = |number| SyscallRule { number, action: SyscallAction::Allow };
         let (one, many) = (compile(vec![allowed(7)], HERE), compile((7..300).map(allowed).collect(), HERE));
         assert_eq!(one.len(), many.len());

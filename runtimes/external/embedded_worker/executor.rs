@@ -1,0 +1,269 @@
+//! Runs scripts of embedded languages in worker processes.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use sha2::{Digest, Sha256};
+
+use super::pool::{EmbeddedWorker, EmbeddedWorkerKey, EmbeddedWorkerPool};
+use super::protocol;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput, SkillRuntime};
+use crate::host::{Files, SandboxReport, SkillContext, check_value_memory};
+use crate::policy::{Limits, SandboxMode, Watchdog};
+use crate::runtimes::external::host_api::RequestHandler;
+use crate::runtimes::external::outcome::{self, ProtectionGaps};
+use crate::runtimes::external::process::launch::Launch;
+use crate::runtimes::external::process::setup_error;
+use crate::runtimes::external::worker::session::{CallOutcome, WorkerCall, WorkerSession};
+use crate::runtimes::sandbox::{
+    FileRules, LaunchRequest, Launcher, PinnedPath, ResourceLimits, SandboxPolicy,
+};
+
+/// What a dynamically linked program reads when it starts, and the program that probes a sandbox.
+const READABLE_PATHS: [&str; 9] = [
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/etc/ld.so.cache",
+    "/bin/true",
+    "/usr/bin/true",
+];
+
+/// Bytes of address space besides the memory limit of the script: the program, the copies that conversions make, and the stack
+/// that Rhai reserves, up to 4 GiB. Most of it is reserved and never used.
+const ADDRESS_SPACE_OVERHEAD: u64 = 6 << 30;
+/// Bytes of used memory besides the memory limit of the script.
+const MEMORY_OVERHEAD: u64 = 256 << 20;
+
+/// The most bytes of one character in JSON: a control character is written as `\u0000`.
+const MAX_ESCAPED_CHAR_BYTES: u64 = 6;
+
+/// Bytes that a response may have besides its value: an error with its location and its traceback.
+const RESPONSE_OVERHEAD: u64 = 1 << 20;
+
+/// The kinds of errors that occur in a worker itself. It may report another kind only if the host answered a call with it.
+const WORKER_ERROR_KINDS: [ErrorKind; 9] = [
+    ErrorKind::Script,
+    ErrorKind::InvalidArgument,
+    ErrorKind::InvalidInput,
+    ErrorKind::InvalidOutput,
+    ErrorKind::InvalidSkill,
+    ErrorKind::Unavailable,
+    ErrorKind::Memory,
+    ErrorKind::Operations,
+    ErrorKind::Output,
+];
+
+/// A script that runs in worker processes.
+struct EmbeddedWorkerExecutor {
+    runtime: SkillRuntime,
+    script: Script,
+    digest: [u8; 32],
+    pool: Arc<EmbeddedWorkerPool>,
+    launcher: Arc<Launcher>,
+    watchdog: Arc<Watchdog>,
+}
+
+/// The executor of a script that runs in worker processes. It compiles nothing, and starts no process before the first run.
+pub(crate) fn load(
+    runtime: SkillRuntime,
+    script: &Script,
+    pool: Arc<EmbeddedWorkerPool>,
+    launcher: Arc<Launcher>,
+    watchdog: Arc<Watchdog>,
+) -> Box<dyn SkillExecutor> {
+    let digest = Sha256::digest(&script.source).into();
+    Box::new(EmbeddedWorkerExecutor { runtime, script: script.clone(), digest, pool, launcher, watchdog })
+}
+
+impl SkillExecutor for EmbeddedWorkerExecutor {
+    fn execute_with_context(&self, input: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput> {
+        if let Some(context) = context {
+            return self.run(&input, context).map(SkillOutput::from);
+        }
+        let context = SkillContext::builder(&self.script.skill).build();
+        let deadline = Instant::now() + context.limits().timeout;
+        let _armed = self.watchdog.arm(deadline, context.cancel());
+        self.run(&input, &context).map(SkillOutput::from)
+    }
+}
+
+impl EmbeddedWorkerExecutor {
+    fn run(&self, input: &SkillInput, ctx: &SkillContext) -> Result<serde_json::Value> {
+        ctx.cancel().check()?;
+        let key = self.key(ctx);
+        let mut worker = match self.pool.checkout(&key) {
+            Some(worker) => worker,
+            None => self.start_worker(ctx)?,
+        };
+        ctx.report_sandbox(worker.sandbox);
+        // Its memory may still contain secrets of earlier runs.
+        ctx.learn_secrets(&worker.secrets);
+        let script = worker.is_new().then_some((self.runtime, &self.script));
+        let id = worker.next_run_id();
+        let handler = RequestHandler::new(ctx, &self.script.path, None).with_full_errors();
+        let call = WorkerCall {
+            line: protocol::encode_request(id, script, ctx.limits(), input.value.as_ref()),
+            limits: &response_limits(ctx.limits()),
+            cancel: ctx.cancel(),
+            handler: &handler,
+        };
+        let reply = worker.session.call(call).map_err(|error| self.start_error(ctx, error))?;
+        worker.secrets.learn_from(ctx.redaction());
+        if let Some(cause) = ctx.cancel().cause() {
+            // The process is killed before the caller receives the error.
+            drop(worker);
+            return Err(cause.error());
+        }
+        let CallOutcome::Line(line) = reply.outcome else {
+            return Err(self.no_response_error(ctx, reply.outcome));
+        };
+        check_value_memory(&line, ctx.limits())?;
+        let result = protocol::decode_response(id, &line).map_err(|reason| {
+            script_error(format!("the worker process of {} wrote {reason}", self.script.path))
+        })?;
+        if reply.is_reusable {
+            self.pool.checkin(key, worker);
+        }
+        result.map_err(|error| self.sanitize_error(error, &handler))
+    }
+
+    fn key(&self, ctx: &SkillContext) -> EmbeddedWorkerKey {
+        EmbeddedWorkerKey {
+            runtime: self.runtime,
+            skill: self.script.skill.clone(),
+            path: self.script.path.clone(),
+            folder: self.script.folder.clone(),
+            function: self.script.function.clone(),
+            digest: self.digest,
+            memory: ctx.limits().memory,
+            sandbox_mode: ctx.sandbox_mode(),
+        }
+    }
+
+    fn start_worker(&self, ctx: &SkillContext) -> Result<EmbeddedWorker> {
+        let launcher = &*self.launcher;
+        let program = launcher.server_program().ok_or_else(|| {
+            let sentence = format!("failed to run {}: there is no program to run it in a worker process", self.script.path);
+            SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(
+                "begin the program's main with metier::helper_main(), or name a program that does with EngineBuilder::helper",
+            )
+        })?;
+        let request = launch_request(&program, ctx);
+        let probe = || {
+            let report = setup_error::probe(launcher, request.sandbox.clone())?;
+            Ok(outcome::sandbox_report(&report))
+        };
+        // A required sandbox enforces all of its rules or does not start, so one probe holds for all processes.
+        let report = match ctx.sandbox_mode() {
+            SandboxMode::Required => self.pool.sandbox_report(probe),
+            _ => probe(),
+        };
+        let sandbox: SandboxReport = report.map_err(|error| self.start_error(ctx, error))?;
+        let started = WorkerSession::start(
+            Launch::Sandboxed(launcher, Box::new(request)),
+            &response_limits(ctx.limits()),
+        );
+        let session = started.map_err(|error| self.start_error(ctx, error))?;
+        Ok(EmbeddedWorker::new(session, sandbox))
+    }
+
+    fn start_error(&self, ctx: &SkillContext, error: io::Error) -> SkillError {
+        if let Err(stopped) = ctx.cancel().check() {
+            return stopped;
+        }
+        let project = ctx.project().map_or(Path::new("/"), Files::root);
+        let error = outcome::start_error(&self.script.path, project, &ProtectionGaps::default(), error);
+        if error.kind() == ErrorKind::SandboxUnavailable {
+            return error.with_help("run it in this process, by --execution in-process");
+        }
+        error
+    }
+
+    /// The error of a run whose process did not respond.
+    fn no_response_error(&self, ctx: &SkillContext, end: CallOutcome) -> SkillError {
+        let path = &self.script.path;
+        match end {
+            CallOutcome::OutputLimit(_) => {
+                let sentence =
+                    format!("the value is larger than the {} bytes a run may put out", ctx.limits().output);
+                SkillError::new(ErrorKind::Output, sentence)
+            }
+            CallOutcome::Exited(Err(error)) => self.start_error(ctx, error),
+            CallOutcome::Exited(Ok((status, report))) => {
+                let sentence = format!("the worker process of {path} ended before it answered ({status})");
+                let kind = match report {
+                    Some(report) if report.exceeded_tree_memory => ErrorKind::Memory,
+                    _ => ErrorKind::Script,
+                };
+                SkillError::new(kind, sentence)
+                    .with_help("if it needs more memory, raise the limit with --memory")
+            }
+            CallOutcome::Line(_) | CallOutcome::Stopped => {
+                script_error(format!("{path} was stopped before it answered"))
+            }
+        }
+    }
+
+    /// The error without what a worker cannot know: another kind than its own or those that the host answered with, and a
+    /// location outside of its script.
+    fn sanitize_error(&self, error: SkillError, handler: &RequestHandler<'_>) -> SkillError {
+        let kind = error.kind();
+        let is_known = WORKER_ERROR_KINDS.contains(&kind) || handler.has_answered_error(kind);
+        let is_own = |file: &str| file == self.script.path;
+        if is_known && error.location().is_none_or(|place| is_own(&place.file)) {
+            return error;
+        }
+        let sanitized = SkillError::new(if is_known { kind } else { ErrorKind::Script }, error.message());
+        match error.help() {
+            Some(help) => sanitized.with_help(help),
+            None => sanitized,
+        }
+    }
+}
+
+fn script_error(sentence: String) -> SkillError {
+    SkillError::new(ErrorKind::Script, sentence)
+}
+
+/// The launch request for a worker: this program, with access to nothing else.
+fn launch_request(program: &Path, ctx: &SkillContext) -> LaunchRequest {
+    let memory = ctx.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
+    let read = READABLE_PATHS.iter().map(Into::into).chain([program.into()]).collect();
+    LaunchRequest {
+        program: program.into(),
+        args: vec![protocol::WORKER_ARG.into()],
+        environment: Vec::new(),
+        folder: "/".into(),
+        sandbox: SandboxPolicy {
+            files: FileRules { read, write: vec![PinnedPath::from("/dev/null")], ..FileRules::default() },
+            block_network: true,
+            allow_flock: false,
+            required: ctx.sandbox_mode() == SandboxMode::Required,
+            limits: ResourceLimits {
+                memory: Some(memory.saturating_add(ADDRESS_SPACE_OVERHEAD)),
+                tree_memory: Some(memory.saturating_add(MEMORY_OVERHEAD)),
+                processes: Some(16),
+                cpu_seconds: None,
+                file_size: Some(0),
+                open_files: Some(64),
+            },
+        },
+        cleanup_dirs: Vec::new(),
+        // The host enforces the deadline of each run.
+        timeout_ms: u64::MAX,
+    }
+}
+
+/// The limits of a response. They fit every value within the output limit, so that a larger value fails with the error that it
+/// has without a worker.
+fn response_limits(limits: &Limits) -> Limits {
+    let output = limits.output.saturating_mul(MAX_ESCAPED_CHAR_BYTES).saturating_add(RESPONSE_OVERHEAD);
+    limits.clone().output(output)
+}

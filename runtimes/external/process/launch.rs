@@ -1,0 +1,30 @@
+//! Starts a process, sandboxed or not.
+
+use std::io;
+use std::process::Command;
+
+use super::process_group::ProcessGroup;
+use super::process_tree::ProcessTree;
+use super::sandboxed::SandboxedProcess;
+use crate::policy::Limits;
+use crate::runtimes::sandbox::{LaunchRequest, Launcher};
+
+/// What is started, and in what it runs.
+pub(crate) enum Launch<'a> {
+    /// A plain process with the rights of the user.
+    Unsandboxed(Box<Command>),
+    /// A process in a sandbox.
+    Sandboxed(&'a Launcher, Box<LaunchRequest>),
+}
+
+impl Launch<'_> {
+    /// Starts it. Without `has_input` its standard input is empty.
+    pub(crate) fn start(self, has_input: bool, limits: &Limits) -> io::Result<Box<dyn ProcessTree>> {
+        Ok(match self {
+            Self::Unsandboxed(mut command) => Box::new(ProcessGroup::start(&mut command, has_input, limits)?),
+            Self::Sandboxed(launcher, request) => {
+                Box::new(SandboxedProcess::start(launcher, &request, has_input)?)
+            }
+        })
+    }
+}

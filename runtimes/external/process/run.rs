@@ -1,0 +1,79 @@
+//! Runs one process from its start to its last byte of output, on the calling thread.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use super::host_api_thread::HostApiThread;
+use super::launch::Launch;
+use super::pipes::{CapturedOutput, OutputReader, StdinWriter};
+use super::stdio_loop::StdioLoop;
+use crate::policy::{CancelToken, Limits};
+use crate::runtimes::external::host_api::{Connections, RequestHandler};
+use crate::runtimes::sandbox::SupervisorReport;
+
+/// What to run.
+pub(crate) struct ProcessOptions<'a> {
+    pub(crate) launch: Launch<'a>,
+    /// The bytes of standard input. `None` is an empty standard input, never that of the host.
+    pub(crate) stdin: Option<Vec<u8>>,
+    /// The output limit is that of each stream, the memory limit that of each process.
+    pub(crate) limits: &'a Limits,
+    /// Stops the process, at the deadline too.
+    pub(crate) cancel: &'a CancelToken,
+    /// Answers calls of the host API. A plain process cannot make any.
+    pub(crate) handler: &'a RequestHandler<'a>,
+}
+
+/// How a process ended.
+pub(crate) struct ProcessExit {
+    /// The report of its supervisor, if it ran in a sandbox.
+    pub(crate) report: Option<SupervisorReport>,
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: CapturedOutput,
+    pub(crate) stderr: CapturedOutput,
+}
+
+impl ProcessExit {
+    /// The exit of a process whose standard output says nothing about its exit.
+    pub(crate) fn without_stdout(
+        status: ExitStatus,
+        report: Option<SupervisorReport>,
+        stderr: &CapturedOutput,
+    ) -> Self {
+        Self { report, status, stdout: CapturedOutput::default(), stderr: stderr.clone() }
+    }
+
+    /// The signal that ended the process.
+    pub(crate) fn signal(&self) -> Option<i32> {
+        self.status.signal()
+    }
+}
+
+/// Runs a process until it exits, the token stops, or a stream exceeds a limit that ends the run; then kills its whole tree.
+///
+/// Descendants that are still running when the process exits are killed too, and the output ends with what the pipes hold at
+/// that moment, so a background job cannot delay the run. A descendant of a plain process that left the process group
+/// (`setsid`) survives; only a sandbox ends it. Fails if the process cannot be started or a descriptor cannot be created.
+pub(crate) fn run(options: ProcessOptions<'_>) -> io::Result<ProcessExit> {
+    let ProcessOptions { launch, stdin: input, limits, cancel, handler } = options;
+    let mut tree = launch.start(input.is_some(), limits)?;
+    let [stdin, stdout, stderr] = tree.take_stdio();
+    let mut streams = StdioLoop {
+        stdin: StdinWriter::with_input(stdin, input.unwrap_or_default())?,
+        stdout: OutputReader::new(stdout, limits)?,
+        stderr: OutputReader::new(stderr, limits)?,
+    };
+    let (api_socket, exit) = (tree.take_api_socket(), tree.exit_fd()?);
+    std::thread::scope(|scope| {
+        let mut host_api = HostApiThread::new(Connections::new(api_socket), scope, handler);
+        let end = streams.run(&exit, cancel, &mut host_api, |_| None);
+        tree.kill();
+        // Waits for the call that is being answered, so that nothing continues after the run.
+        host_api.stop();
+        end
+    })?;
+    let [stdout, stderr] = [streams.stdout, streams.stderr].map(OutputReader::into_last_captured);
+    let (status, report) = tree.reap()?;
+    Ok(ProcessExit { report, status, stdout, stderr })
+}

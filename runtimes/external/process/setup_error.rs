@@ -1,0 +1,100 @@
+//! Why a sandbox could not be set up.
+
+use std::fmt;
+use std::io;
+
+use rustix::io::Errno;
+
+use crate::runtimes::sandbox::{self, LaunchOutcome, Launcher, SandboxPolicy, SupervisorReport};
+
+/// The last step of a start. If it fails, the sandbox was set up and the program could not be executed.
+const PROGRAM_STEP: &str = "program";
+/// The step that creates the namespaces.
+const NAMESPACES_STEP: &str = "namespaces";
+/// The step that fails if a protected path could not be covered.
+const PROTECTED_PATHS_STEP: &str = "protected paths";
+/// The step that fails if a folder of metier's own could not be covered.
+const METIER_DIRS_STEP: &str = "own folders";
+
+/// Hints for steps that depend on the project or on the load of the machine.
+const STEP_HINTS: [(&str, &str); 3] = [
+    (
+        NAMESPACES_STEP,
+        "raise what there was too little of, or grant fewer paths; --sandbox best-effort goes on without namespaces",
+    ),
+    (
+        PROTECTED_PATHS_STEP,
+        "name a smaller project with --project; --sandbox best-effort goes on with what could be protected",
+    ),
+    (
+        METIER_DIRS_STEP,
+        "have TMPDIR, HOME, XDG_CACHE_HOME and XDG_STATE_HOME name folders outside of the project, and remove those once no metier \
+         runs that uses them; --sandbox best-effort goes on, and the script sees them",
+    ),
+];
+
+/// A sandbox that could not be set up: the step that failed, and the system's error.
+#[derive(Debug)]
+pub(crate) struct SandboxSetupError {
+    step: String,
+    error: io::Error,
+}
+
+impl SandboxSetupError {
+    /// Whether a resource ran out. Then the machine may well be able to set up the sandbox at another time.
+    pub(crate) fn is_resource_shortage(&self) -> bool {
+        let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::PIPE, Errno::NOSPC];
+        Errno::from_io_error(&self.error).is_some_and(|error| shortages.contains(&error))
+    }
+
+    /// Whether a protected path could not be covered.
+    pub(crate) fn is_about_protected_paths(&self) -> bool {
+        self.step == PROTECTED_PATHS_STEP
+    }
+
+    /// Whether a folder of metier's own could not be covered.
+    pub(crate) fn is_about_metier_dirs(&self) -> bool {
+        self.step == METIER_DIRS_STEP
+    }
+
+    /// What to do about it, if the machine supports the step and could not do it for this run.
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        STEP_HINTS.into_iter().find(|(step, _)| *step == self.step).map(|(_, hint)| hint)
+    }
+}
+
+impl fmt::Display for SandboxSetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.error.kind() == io::ErrorKind::ArgumentListTooLong {
+            return f.write_str("it would be a sandbox inside of more sandboxes than the kernel allows");
+        }
+        if self.is_about_metier_dirs() {
+            return f.write_str(
+                "folders of metier's own lie where the script would see them, which takes namespaces to prevent",
+            );
+        }
+        write!(f, "{}: {}", self.step, self.error)
+    }
+}
+
+impl std::error::Error for SandboxSetupError {}
+
+/// What this sandbox enforces, probed with a program that does nothing. Fails with a [`SandboxSetupError`] if it cannot be set up,
+/// but not if only the program cannot be executed.
+pub(crate) fn probe(launcher: &Launcher, policy: SandboxPolicy) -> io::Result<SupervisorReport> {
+    let report = sandbox::probe(launcher, policy)?;
+    match &report.end {
+        LaunchOutcome::SetupFailed { step, errno } if step != PROGRAM_STEP => Err(start_error(step, *errno)),
+        _ => Ok(report),
+    }
+}
+
+/// The error of a failed step. It is a [`SandboxSetupError`] unless the program itself could not be executed.
+pub(super) fn start_error(step: &str, errno: i32) -> io::Error {
+    let error = io::Error::from_raw_os_error(errno);
+    if step == PROGRAM_STEP {
+        error
+    } else {
+        io::Error::other(SandboxSetupError { step: step.to_owned(), error })
+    }
+}

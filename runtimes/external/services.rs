@@ -1,0 +1,57 @@
+//! What the external scripts of one engine share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[cfg(unix)]
+use crate::runtimes::external::host_api::ApiClients;
+#[cfg(unix)]
+use crate::runtimes::external::interpreter::cache::InterpreterCache;
+#[cfg(unix)]
+use crate::runtimes::sandbox::{CleanupThreads, Launcher};
+
+/// What the external scripts of one engine share.
+#[derive(Clone, Default)]
+pub(crate) struct ExternalServices {
+    /// Removes the temp dirs of runs. Dropped before the launcher, whose fork server removes what is left by then.
+    #[cfg(unix)]
+    pub(super) cleanup: Arc<CleanupThreads>,
+    #[cfg(unix)]
+    pub(super) launcher: Arc<Launcher>,
+    #[cfg(unix)]
+    pub(super) api_clients: Arc<ApiClients>,
+    #[cfg(unix)]
+    pub(super) interpreter_cache: Arc<InterpreterCache>,
+    /// The number of scripts that run or are being cleaned up.
+    process_count: Arc<AtomicUsize>,
+}
+
+impl ExternalServices {
+    /// Services that start sandboxed processes with this launcher.
+    #[cfg(unix)]
+    pub(crate) fn new(launcher: Arc<Launcher>) -> Self {
+        Self { launcher, ..Self::default() }
+    }
+
+    /// Whether external scripts run or are being cleaned up.
+    pub(crate) fn runs_processes(&self) -> bool {
+        self.process_count.load(Ordering::Acquire) > 0
+    }
+
+    /// Counts an external script until the guard is dropped.
+    #[cfg(unix)]
+    pub(super) fn count_process(&self) -> impl Drop + use<> {
+        self.process_count.fetch_add(1, Ordering::AcqRel);
+        ProcessCountGuard(self.process_count.clone())
+    }
+}
+
+#[cfg(unix)]
+struct ProcessCountGuard(Arc<AtomicUsize>);
+
+#[cfg(unix)]
+impl Drop for ProcessCountGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

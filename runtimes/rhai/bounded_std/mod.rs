@@ -1,0 +1,21 @@
+//! Functions of Rhai's standard library, replaced so that each respects the memory limit of the run and ends soon after the run
+//! must stop. They have the same names and results as the library's own.
+
+mod allocation;
+mod display;
+mod json;
+mod sleep;
+mod sorting;
+mod strings;
+
+use rhai::Module;
+
+/// Registers the functions.
+pub(super) fn install(module: &mut Module) {
+    allocation::install(module);
+    json::install(module);
+    strings::install(module);
+    sorting::install(module);
+    display::install(module);
+    sleep::remove(module);
+}

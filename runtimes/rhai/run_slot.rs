@@ -1,0 +1,148 @@
+//! The run that occupies an engine, and the `ctx` by which its script refers to it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::heap_budget::HeapBudget;
+use super::stack;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::{LogLevel, SkillContext};
+use crate::runtimes::json_boundary::out_of_memory;
+
+/// The run that occupies an engine.
+#[derive(Default)]
+pub(super) struct RunSlot {
+    /// Set when the run must stop; the engine checks it at every operation.
+    is_stopped: AtomicBool,
+    /// The stack address at which calls are checked, and the one beyond which they fail.
+    stack_check_address: AtomicUsize,
+    stack_end_address: AtomicUsize,
+    /// Whether calls used more stack than those of a shallow run.
+    is_deep: AtomicBool,
+    budget: HeapBudget,
+    run: Mutex<ActiveRun>,
+}
+
+#[derive(Default)]
+struct ActiveRun {
+    context: Option<SkillContext>,
+    error: Option<SkillError>,
+}
+
+/// The `ctx` of scripts. It refers to the run that occupies the engine, so a copy is useless afterwards.
+#[derive(Clone)]
+pub(super) struct Ctx(pub(super) Arc<RunSlot>);
+
+impl RunSlot {
+    /// The engine belongs to this run until the guard is dropped.
+    pub(super) fn occupy(self: &Arc<Self>, context: &SkillContext) -> SlotGuard {
+        self.is_stopped.store(false, Ordering::Relaxed);
+        *self.lock() = ActiveRun { context: Some(context.clone()), error: None };
+        SlotGuard(self.clone())
+    }
+
+    /// Begins the run at this place of the stack, with limits in bytes for the stack of its calls and for the script's
+    /// memory.
+    pub(super) fn begin(&self, max_stack: usize, memory: u64) {
+        let here = stack::stack_address();
+        self.stack_end_address.store(here.saturating_sub(max_stack), Ordering::Relaxed);
+        self.stack_check_address
+            .store(here.saturating_sub(stack::SHALLOW_BYTES.min(max_stack)), Ordering::Relaxed);
+        self.is_deep.store(false, Ordering::Relaxed);
+        self.budget.begin(memory);
+    }
+
+    /// Whether the run may have used much of its stack.
+    pub(super) fn was_deep(&self) -> bool {
+        self.is_deep.load(Ordering::Relaxed) || self.budget.was_large()
+    }
+
+    /// Whether the run must stop now. Called at every operation, so it is only a few loads and subtractions.
+    #[inline]
+    pub(super) fn must_stop(&self) -> bool {
+        if self.budget.needs_check() && self.budget.is_exceeded() {
+            self.stop_out_of_memory();
+        }
+        if stack::stack_address() < self.stack_check_address.load(Ordering::Relaxed) {
+            self.check_stack();
+        }
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn check_stack(&self) {
+        let end = self.stack_end_address.load(Ordering::Relaxed);
+        self.is_deep.store(true, Ordering::Relaxed);
+        self.stack_check_address.store(end, Ordering::Relaxed);
+        if stack::stack_address() < end {
+            self.stop_with(SkillError::new(ErrorKind::Script, "the script's calls are nested too deep"));
+        }
+    }
+
+    /// The bytes that the run has allocated and not freed.
+    pub(super) fn retained_memory(&self) -> i64 {
+        self.budget.retained()
+    }
+
+    /// The bytes that the run may still allocate.
+    pub(super) fn remaining_memory(&self) -> u64 {
+        self.budget.remaining()
+    }
+
+    /// The memory limit of the run in bytes.
+    pub(super) fn memory_limit(&self) -> u64 {
+        self.budget.limit()
+    }
+
+    /// Runs work of the host that is not charged to the script.
+    pub(super) fn uncharged<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.budget.uncharged(work)
+    }
+
+    pub(super) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Stops the run with this error.
+    pub(super) fn stop_with(&self, error: SkillError) {
+        self.lock().error.get_or_insert(error);
+        self.stop();
+    }
+
+    /// Stops the run because it exceeded its memory limit. Returns the error.
+    pub(super) fn stop_out_of_memory(&self) -> SkillError {
+        let error = out_of_memory(self.budget.limit());
+        self.stop_with(error.clone());
+        error
+    }
+
+    pub(super) fn take_error(&self) -> Option<SkillError> {
+        self.lock().error.take()
+    }
+
+    /// `print` cannot fail in Rhai; a full log ends the run instead.
+    pub(super) fn log(&self, level: LogLevel, text: &str) {
+        if let Err(error) = self.budget.uncharged(|| self.context()?.log(level, text)) {
+            self.stop_with(error);
+        }
+    }
+
+    pub(super) fn context(&self) -> Result<SkillContext> {
+        self.lock()
+            .context
+            .clone()
+            .ok_or_else(|| SkillError::new(ErrorKind::Unavailable, "no run is under way"))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ActiveRun> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) struct SlotGuard(Arc<RunSlot>);
+
+impl Drop for SlotGuard {
+    fn drop(&mut self) {
+        *self.0.lock() = ActiveRun::default();
+    }
+}

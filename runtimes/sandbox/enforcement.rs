@@ -1,0 +1,100 @@
+//! Which restrictions were in force, and which a required sandbox must enforce: one answer for runs, their reports, and checks of
+//! what a machine supports.
+
+use serde::{Deserialize, Serialize};
+
+use super::SandboxPolicy;
+
+/// The first Landlock ABI that restricts every way to change a file's content: Linux 6.2.
+pub(crate) const MIN_LANDLOCK_ABI: u8 = 3;
+
+/// The first Landlock ABI that keeps signals and abstract sockets inside: Linux 6.12.
+pub(crate) const SIGNAL_SCOPE_ABI: u8 = 6;
+
+/// A set of restrictions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Restrictions(u8);
+
+bitflags::bitflags! {
+    impl Restrictions: u8 {
+        /// System calls were filtered.
+        const SECCOMP = 1;
+        /// No socket could be created that connects to the network.
+        const NETWORK = 1 << 1;
+        /// The script had mount, PID, IPC and UTS namespaces of its own and, if the network is blocked, an empty network
+        /// namespace. Nothing outside of the writable paths could be changed, not even its mode or its times.
+        const NAMESPACES = 1 << 2;
+        /// Every protected path that existed was protected.
+        const PROTECTED_PATHS = 1 << 3;
+        /// The number of processes was limited.
+        const PROCESS_COUNT = 1 << 4;
+        /// The tree was killed with every descendant at once, and not generation by generation.
+        const SCOPED_KILL = 1 << 5;
+        /// No process of the tree was left when the supervisor reported.
+        const TREE_GONE = 1 << 6;
+    }
+}
+
+/// What was enforced for one process tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Enforcement {
+    /// The Landlock ABI that restricted files; 0 if none did.
+    pub(crate) landlock_abi: u8,
+    pub(crate) restrictions: Restrictions,
+    /// Namespaces are available on this machine, but setting them up failed for this run.
+    pub(crate) is_downgraded: bool,
+}
+
+impl Enforcement {
+    /// Whether all of these restrictions were in force.
+    pub(crate) fn has(self, restrictions: Restrictions) -> bool {
+        self.restrictions.contains(restrictions)
+    }
+
+    /// Whether files outside of the sandbox were inaccessible.
+    pub(crate) fn restricts_files(self) -> bool {
+        self.landlock_abi >= MIN_LANDLOCK_ABI
+    }
+
+    /// Whether no process outside could be signalled: by a Landlock scope, or since none has a PID in the namespace.
+    pub(crate) fn restricts_signals(self) -> bool {
+        self.landlock_abi >= SIGNAL_SCOPE_ABI || self.has(Restrictions::NAMESPACES)
+    }
+
+    /// Returns the restrictions that a required sandbox must enforce and does not, before the program may start. Whether the tree
+    /// can be killed is known earlier, and whether it was killed, later.
+    pub(crate) fn missing(self, sandbox: &SandboxPolicy) -> impl Iterator<Item = &'static str> + '_ {
+        let required = [
+            ("files", self.restricts_files()),
+            ("the network", self.has(Restrictions::NETWORK) || !sandbox.block_network),
+            ("local sockets", self.has(Restrictions::SECCOMP)),
+            ("signals", self.restricts_signals()),
+        ];
+        required.into_iter().filter(|(_, is_enforced)| !is_enforced).map(|(name, _)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing(landlock_abi: u8, lacking: Restrictions, block_network: bool) -> Vec<&'static str> {
+        let all = Restrictions::NETWORK | Restrictions::SECCOMP | Restrictions::NAMESPACES;
+        let enforcement = Enforcement { landlock_abi, restrictions: all - lacking, ..Enforcement::default() };
+        let sandbox = SandboxPolicy { block_network, ..SandboxPolicy::default() };
+        enforcement.missing(&sandbox).collect()
+    }
+
+    #[test]
+    fn every_kernel_lacks_what_it_lacks() {
+        let nothing = Restrictions::empty();
+        assert_eq!(missing(3, nothing, true), [""; 0], "Linux 6.2 with namespaces");
+        assert_eq!(missing(3, Restrictions::NAMESPACES, true), ["signals"], "Linux 6.2 without");
+        assert_eq!(missing(6, Restrictions::NAMESPACES, true), [""; 0], "Linux 6.12 without");
+        assert_eq!(missing(2, nothing, true), ["files"], "files could be truncated");
+        assert_eq!(missing(3, Restrictions::NETWORK, true), ["the network"]);
+        assert_eq!(missing(3, Restrictions::SECCOMP, true), ["local sockets"]);
+        let local = Restrictions::NETWORK | Restrictions::NAMESPACES;
+        assert_eq!(missing(6, local, false), [""; 0], "a network that is open need not be blocked");
+    }
+}

@@ -1,0 +1,13 @@
+//! Which program runs as the fork server.
+
+use std::path::PathBuf;
+
+/// Which program runs as the fork server, which starts programs in sandboxes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ForkServerSource {
+    /// This very program, where its `main` begins with [`helper_main`](crate::helper_main); otherwise a copy of this process.
+    #[default]
+    CurrentProgram,
+    /// The `metier` program at this path, or another whose `main` begins in that way.
+    Program(PathBuf),
+}

@@ -1,0 +1,75 @@
+//! Which namespaces this machine supports, as the fork server has detected.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::runtimes::sandbox::linux::ipc::SandboxProfile;
+use crate::runtimes::sandbox::linux::layers::namespaces::{NamespaceConfig, NetworkIsolation};
+use crate::runtimes::sandbox::linux::layers::netns::HostNetns;
+use crate::runtimes::sandbox::linux::layers::seccomp::{SeccompFilter, SeccompOptions};
+use crate::runtimes::sandbox::linux::sys;
+use crate::runtimes::sandbox::linux::sys::ForkResult;
+
+/// What was detected on this machine. A failure may be a transient lack of memory or process ids.
+#[derive(Default)]
+pub(super) struct NamespaceSupport {
+    config: Option<NamespaceConfig>,
+    checked_at: Option<Instant>,
+    /// Whether this process has tried to leave the host's network namespace, and the way back if it has left it.
+    tried_shared_netns: bool,
+    host_netns: Option<HostNetns>,
+}
+
+/// How long a negative result is kept.
+const RECHECK_AFTER: Duration = Duration::from_mins(1);
+
+impl NamespaceSupport {
+    /// Whether a script may get namespaces now. True while detection fails transiently; the launch itself then fails if there are
+    /// none.
+    pub(super) fn may_be_available(&mut self) -> bool {
+        let is_complete = self.config.is_some_and(|config| config.network != NetworkIsolation::FilterOnly);
+        if !is_complete && self.checked_at.is_none_or(|checked_at| checked_at.elapsed() > RECHECK_AFTER) {
+            let Ok(config) = NamespaceConfig::detect() else { return true };
+            (self.config, self.checked_at) = (config, Some(Instant::now()));
+        }
+        self.config.is_some()
+    }
+
+    /// Moves this process into the empty network namespace that scripts share from now on, if they need no user namespace: a
+    /// process in a user namespace may enter only network namespaces that it owns.
+    pub(super) fn enter_shared_netns(&mut self) {
+        let Some(config) = &mut self.config else { return };
+        let may_try = !std::mem::replace(&mut self.tried_shared_netns, true)
+            && SeccompFilter::cached(SeccompOptions { block_network: true, allow_flock: false }).is_ok();
+        if may_try && config.user_namespace.is_none() && config.network == NetworkIsolation::OwnNetns {
+            self.host_netns = HostNetns::leave();
+            if self.host_netns.is_some() {
+                config.network = NetworkIsolation::SharedNetns;
+            }
+        }
+    }
+
+    /// Forks a process for requests of this profile, the first in its namespaces if it gets any.
+    pub(super) fn fork(
+        &self,
+        namespaces: Option<NamespaceConfig>,
+        profile: SandboxProfile,
+    ) -> io::Result<ForkResult> {
+        // Compiled here, the filter exists in every forked process.
+        SeccompFilter::cached(profile.seccomp).ok();
+        let side = namespaces.map_or_else(sys::fork, |config| {
+            sys::clone_with_namespaces(config.clone_flags(profile.seccomp.block_network))
+        })?;
+        let host_netns = self.host_netns.as_ref().filter(|_| !profile.seccomp.block_network);
+        if let (ForkResult::Child, Some(host_netns)) = (&side, host_netns) {
+            // It has started nothing, and another process takes the request.
+            host_netns.enter().unwrap_or_else(|_| sys::exit(1));
+        }
+        Ok(side)
+    }
+
+    /// The result of the last detection.
+    pub(super) fn config(&self) -> Option<NamespaceConfig> {
+        self.config
+    }
+}

@@ -1,0 +1,280 @@
+//! The compiled filter: one program for each combination of options.
+
+use std::io;
+use std::sync::OnceLock;
+
+use seccompiler::sock_filter;
+
+use super::bpf::compile;
+use super::rules::{SeccompOptions, syscall_rules};
+
+/// The `AUDIT_ARCH` value by which a filter recognises the architecture it was compiled for.
+const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
+    Some(0xc000_003e)
+} else if cfg!(target_arch = "aarch64") {
+    Some(0xc000_00b7)
+} else if cfg!(target_arch = "riscv64") {
+    Some(0xc000_00f3)
+} else {
+    None
+};
+
+/// A compiled seccomp filter.
+pub(crate) struct SeccompFilter(Vec<sock_filter>);
+
+/// One filter for each combination.
+static FILTERS: [OnceLock<SeccompFilter>; 4] = [const { OnceLock::new() }; 4];
+
+impl SeccompFilter {
+    /// The filter of a script, compiled once: processes forked from this one inherit it.
+    /// `Unsupported` on architectures whose calls have not been reviewed.
+    pub(crate) fn cached(options: SeccompOptions) -> io::Result<&'static Self> {
+        let machine = AUDIT_ARCH.ok_or(io::ErrorKind::Unsupported)?;
+        let compiled = || Self(compile(syscall_rules(options), machine));
+        let index = usize::from(options.block_network) + 2 * usize::from(options.allow_flock);
+        Ok(FILTERS[index].get_or_init(compiled))
+    }
+
+    /// Filters the calls of this process and of whatever it starts. It refuses none of the calls still needed before the program
+    /// is executed.
+    pub(crate) fn apply(&self) -> io::Result<()> {
+        seccompiler::apply_filter(&self.0).map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::allowlist::{ALLOWED_ARCH_CALLS, ALLOWED_CALLS};
+    use super::super::bpf::SyscallAction;
+    use super::super::bpf::tests::evaluate;
+    use super::super::rules::{ABSENT, REFUSED, UNSUPPORTED};
+    use super::*;
+
+    const ALL: [SeccompOptions; 4] = [
+        SeccompOptions { block_network: true, allow_flock: true },
+        SeccompOptions { block_network: true, allow_flock: false },
+        SeccompOptions { block_network: false, allow_flock: true },
+        SeccompOptions { block_network: false, allow_flock: false },
+    ];
+
+    /// A jump over a rule has an offset of one byte.
+    #[test]
+    fn no_rule_is_long() {
+        for row in ALL.into_iter().flat_map(syscall_rules) {
+            if let SyscallAction::ErrnoIf(rules, _) = row.action {
+                let conditions: usize = rules.iter().map(|rule| 1 + 3 * rule.len()).sum();
+                assert!(conditions < 200, "{}", row.number);
+            }
+        }
+    }
+
+    #[test]
+    fn no_call_is_in_two_lists() {
+        let mut seen = std::collections::BTreeSet::new();
+        for call in [ALLOWED_CALLS, ALLOWED_ARCH_CALLS, REFUSED, UNSUPPORTED, ABSENT].into_iter().flatten() {
+            assert!(seen.insert(call), "{call}");
+        }
+    }
+
+    const EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
+    const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
+    const ENOTTY: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOTTY.cast_unsigned();
+    const EOPNOTSUPP: u32 = libc::SECCOMP_RET_ERRNO | libc::EOPNOTSUPP.cast_unsigned();
+    const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+
+    /// What the filter returns to a script that makes this call.
+    fn answer(calls: SeccompOptions, number: libc::c_long, arguments: [u32; 3]) -> u32 {
+        let program = &SeccompFilter::cached(calls).unwrap().0;
+        evaluate(program, AUDIT_ARCH.unwrap(), u32::try_from(number).unwrap(), arguments)
+    }
+
+    /// The calls here are not taken from the lists above, so that a rule missing there is detected here.
+    #[test]
+    #[rustfmt::skip]
+    fn what_leads_out_is_refused_whatever_a_script_was_granted() {
+        let refused = [
+            // Other processes.
+            libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_process_madvise,
+            libc::SYS_pidfd_getfd, libc::SYS_kcmp, libc::SYS_move_pages, libc::SYS_migrate_pages, 448,
+            // The kernel, and what it stores for all.
+            libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_userfaultfd, libc::SYS_add_key, libc::SYS_request_key,
+            libc::SYS_keyctl, libc::SYS_init_module, libc::SYS_finit_module, libc::SYS_delete_module,
+            libc::SYS_kexec_load, libc::SYS_kexec_file_load, libc::SYS_reboot, libc::SYS_syslog, libc::SYS_acct,
+            libc::SYS_swapon, libc::SYS_swapoff, libc::SYS_quotactl, 443, libc::SYS_vhangup, libc::SYS_nfsservctl,
+            libc::SYS_settimeofday, libc::SYS_clock_settime, libc::SYS_adjtimex, libc::SYS_clock_adjtime,
+            libc::SYS_sethostname, libc::SYS_setdomainname, libc::SYS_sync, libc::SYS_syncfs,
+            // Other files and mounts.
+            libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_open_tree,
+            libc::SYS_move_mount, libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount, libc::SYS_fspick,
+            libc::SYS_mount_setattr, libc::SYS_setns, libc::SYS_unshare, libc::SYS_open_by_handle_at,
+            libc::SYS_name_to_handle_at, libc::SYS_fanotify_init, libc::SYS_fanotify_mark,
+            libc::SYS_inotify_init1, libc::SYS_inotify_add_watch,
+            // Objects shared by number or by name.
+            libc::SYS_shmget, libc::SYS_shmat, libc::SYS_shmctl, libc::SYS_semget, libc::SYS_semop, libc::SYS_semctl,
+            libc::SYS_semtimedop, libc::SYS_msgget, libc::SYS_msgsnd, libc::SYS_msgrcv, libc::SYS_msgctl,
+            libc::SYS_mq_open, libc::SYS_mq_unlink,
+        ];
+        let unsupported = [
+            libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr, libc::SYS_removexattr,
+            libc::SYS_lremovexattr, libc::SYS_fremovexattr, 463, 466,
+        ];
+        let absent = [
+            libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_clone3,
+            libc::SYS_vmsplice, libc::SYS_io_setup, libc::SYS_memfd_create, 447, 457, 458, 467, 468, 469, 470, 1000, 4095,
+        ];
+        #[cfg(target_arch = "x86_64")]
+        let of_this_machine = [
+            libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_uselib, libc::SYS_inotify_init,
+        ];
+        #[cfg(not(target_arch = "x86_64"))]
+        let of_this_machine = [];
+        for calls in ALL {
+            for (numbers, expected) in [
+                (&refused[..], EPERM),
+                (&of_this_machine, EPERM),
+                (&unsupported, EOPNOTSUPP),
+                (&absent, ENOSYS),
+            ] {
+                for number in numbers {
+                    assert_eq!(answer(calls, *number, [0; 3]), expected, "{number} {calls:?}");
+                }
+            }
+            let lock = if calls.allow_flock { ALLOW } else { ENOSYS };
+            assert_eq!(answer(calls, libc::SYS_flock, [3, 2, 0]), lock);
+        }
+    }
+
+    #[test]
+    fn commands_and_requests_are_those_that_reach_nobody_else() {
+        for calls in ALL {
+            let commands: Vec<u32> = (0..2048)
+                .filter(|command| answer(calls, libc::SYS_fcntl, [3, *command, 0]) == ALLOW)
+                .collect();
+            // Copying, describing, locking and sealing: no lease, no signal, no pipe size.
+            let harmless = [
+                0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 16, 36, 37, 38, 1025, 1027, 1028, 1030, 1032, 1033, 1034, 1035,
+            ];
+            assert_eq!(commands, harmless);
+            // Queries about terminals and files, and nothing that changes them.
+            for request in [
+                0x5402,
+                0x5408,
+                0x540e,
+                0x5412,
+                0x541c,
+                0x541d,
+                0x5422,
+                0x5423,
+                0x5452,
+                0x8901,
+                0x8902,
+                0x8914,
+                0x8916,
+                0x4004_6602,
+                0x4008_6602,
+                0x4008_7602,
+                0x401c_5820,
+                0x4080_6685,
+                0x5000_940e,
+                0x800c_6613,
+                0xc004_5877,
+                0xc018_5879,
+                0xc028_660f,
+                0x4004_6629,
+                1,
+            ] {
+                assert_eq!(answer(calls, libc::SYS_ioctl, [3, request, 0]), ENOTTY, "{request:x}");
+            }
+            for request in [0x5401, 0x5413, 0x541b, 0x5421, 0x8008_6601] {
+                assert_eq!(answer(calls, libc::SYS_ioctl, [3, request, 0]), ALLOW, "{request:x}");
+            }
+        }
+    }
+
+    #[test]
+    fn arguments_decide_where_a_call_is_needed_and_leads_out_as_well() {
+        let unix = libc::AF_UNIX.cast_unsigned();
+        let socket = libc::SOL_SOCKET.cast_unsigned();
+        let bits = |flags: libc::c_int| flags.cast_unsigned();
+        for calls in ALL {
+            let refused = |number, arguments| answer(calls, number, arguments) == EPERM;
+            for namespace in [
+                0x0002_0000,
+                0x0200_0000,
+                0x0400_0000,
+                0x0800_0000,
+                0x1000_0000,
+                0x2000_0000,
+                0x4000_0000,
+                0x80,
+            ] {
+                assert!(refused(libc::SYS_clone, [namespace | 0x11, 0, 0]), "{namespace:x}");
+            }
+            assert!(!refused(libc::SYS_clone, [0x003d_0f00, 0, 0]), "a thread");
+            assert!(refused(libc::SYS_clone, [0x003d_0b00, 0, 0]), "a thread with files of its own");
+            let unshared = answer(calls, libc::SYS_close_range, [3, 9, 2]);
+            assert_eq!(unshared, libc::SECCOMP_RET_ERRNO | libc::EINVAL.cast_unsigned());
+            assert_eq!(answer(calls, libc::SYS_close_range, [3, 9, 4]), ALLOW);
+            for (pair, kind, is_refused) in [
+                (unix, libc::SOCK_STREAM, false),
+                (unix, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, false),
+                (unix, libc::SOCK_DGRAM, true),
+                (unix, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, true),
+                (unix, libc::SOCK_RAW, true),
+                (bits(libc::AF_INET), libc::SOCK_STREAM, true),
+            ] {
+                assert_eq!(refused(libc::SYS_socketpair, [pair, bits(kind), 0]), is_refused, "{pair} {kind}");
+            }
+            for (family, protocol, is_open) in [
+                (libc::AF_INET, 6, true),
+                (libc::AF_INET6, 17, true),
+                (libc::AF_NETLINK, 0, true),
+                (libc::AF_NETLINK, 9, false),
+                (libc::AF_UNIX, 0, false),
+                (libc::AF_PACKET, 0, false),
+                (libc::AF_VSOCK, 0, false),
+                (libc::AF_ALG, 0, false),
+            ] {
+                let is_refused = refused(libc::SYS_socket, [bits(family), 1, protocol]);
+                assert_eq!(is_refused, calls.block_network || !is_open, "{family} {protocol} {calls:?}");
+            }
+            for (number, own, others) in [
+                (libc::SYS_prlimit64, [0, 7, 0], [4, 7, 0]),
+                (libc::SYS_setpriority, [0, 0, 1], [0, 4, 1]),
+                (libc::SYS_ioprio_set, [1, 0, 0], [1, 4, 0]),
+                (libc::SYS_sched_setaffinity, [0, 8, 0], [4, 8, 0]),
+                (libc::SYS_sched_setscheduler, [0, 0, 0], [4, 0, 0]),
+                (libc::SYS_sched_setparam, [0, 0, 0], [4, 0, 0]),
+                (libc::SYS_sched_setattr, [0, 0, 0], [4, 0, 0]),
+                // Of the user, which is 0 as well.
+                (libc::SYS_setpriority, [1, 0, 1], [2, 0, 1]),
+                (libc::SYS_ioprio_set, [2, 0, 0], [3, 0, 0]),
+                (libc::SYS_prctl, [4, 1, 0], [4, 0, 0]),
+                (libc::SYS_prctl, [15, 0, 0], [35, 0, 0]),
+                (libc::SYS_prctl, [38, 1, 0], [62, 0, 0]),
+                (libc::SYS_landlock_add_rule, [3, 1, 0], [3, 2, 0]),
+                (
+                    libc::SYS_setsockopt,
+                    [3, socket, bits(libc::SO_RCVTIMEO)],
+                    [3, socket, bits(libc::SO_LINGER)],
+                ),
+            ] {
+                assert!(!refused(number, own), "{number} {own:?}");
+                assert!(refused(number, others), "{number} {others:?}");
+            }
+            for option in [libc::SO_SNDBUF, libc::SO_SNDBUFFORCE] {
+                let is_refused = refused(libc::SYS_setsockopt, [3, socket, bits(option)]);
+                assert_eq!(is_refused, calls.block_network, "{option}");
+            }
+        }
+    }
+
+    /// The kernel rejects a filter that grows too large.
+    #[test]
+    fn the_kernel_takes_every_filter() {
+        for calls in ALL {
+            let length = SeccompFilter::cached(calls).unwrap().0.len();
+            assert!(length < 4096, "{length}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What the executors of one engine share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::external::{self, ExternalServices};
+#[cfg(unix)]
+use super::sandbox::{ForkServerSource, Launcher};
+use crate::plan::Callees;
+use crate::policy::{CancelToken, DeadlineGuard, Limits, SandboxLevel, Watchdog};
+
+/// What the executors of one engine share.
+#[derive(Clone)]
+pub(crate) struct RuntimeServices {
+    /// The idle worker processes.
+    #[cfg(unix)]
+    embedded_workers: Arc<external::EmbeddedWorkerPool>,
+    external: ExternalServices,
+    /// Starts processes in sandboxes.
+    #[cfg(unix)]
+    launcher: Arc<Launcher>,
+    /// The skills and tools that plans may call, if an engine provides them.
+    callees: Option<Arc<dyn Callees>>,
+    /// The timer of steps that have a timeout of their own.
+    watchdog: Arc<Watchdog>,
+    /// Whether untrusted code may be compiled in this process if no other process can compile it.
+    compile_in_process: bool,
+    /// Whether loading needs a timeout of its own, because no run with a deadline is waiting for it.
+    needs_load_timeout: bool,
+}
+
+impl Default for RuntimeServices {
+    fn default() -> Self {
+        Self::new(None, SandboxLevel::default())
+    }
+}
+
+impl RuntimeServices {
+    /// `helper` is the program that starts processes, if the embedder named one; `level` is the highest sandbox level to set
+    /// up.
+    #[cfg_attr(not(unix), allow(unused_variables))]
+    pub(crate) fn new(helper: Option<PathBuf>, level: SandboxLevel) -> Self {
+        #[cfg(unix)]
+        let launcher =
+            Arc::new(Launcher::new(helper.map(ForkServerSource::Program).unwrap_or_default(), level));
+        Self {
+            #[cfg(unix)]
+            embedded_workers: Arc::default(),
+            #[cfg(unix)]
+            external: ExternalServices::new(launcher.clone()),
+            #[cfg(not(unix))]
+            external: ExternalServices::default(),
+            #[cfg(unix)]
+            launcher,
+            callees: None,
+            watchdog: Arc::default(),
+            compile_in_process: false,
+            needs_load_timeout: false,
+        }
+    }
+
+    /// The idle worker processes.
+    #[cfg(unix)]
+    pub(super) fn embedded_workers(&self) -> &Arc<external::EmbeddedWorkerPool> {
+        &self.embedded_workers
+    }
+
+    /// What external scripts share.
+    pub(super) fn external(&self) -> &ExternalServices {
+        &self.external
+    }
+
+    /// Starts processes in sandboxes.
+    #[cfg(unix)]
+    pub(super) fn launcher(&self) -> &Arc<Launcher> {
+        &self.launcher
+    }
+
+    /// Whether external scripts run or are being cleaned up.
+    pub(crate) fn runs_processes(&self) -> bool {
+        self.external.runs_processes()
+    }
+
+    /// Sets whether untrusted code may be compiled in this process if no other process can compile it.
+    pub(crate) fn with_compile_in_process(self, in_process: bool) -> Self {
+        Self { compile_in_process: in_process, ..self }
+    }
+
+    /// For loading without a waiting run: a slow load gets the default deadline of a run.
+    pub(crate) fn with_load_timeout(self) -> Self {
+        Self { needs_load_timeout: true, ..self }
+    }
+
+    /// The token that stops a slow load, with a deadline if no run has one; it holds until the guard is dropped.
+    #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
+    pub(super) fn load_token(&self, cancel: &CancelToken) -> (CancelToken, Option<DeadlineGuard>) {
+        let token = cancel.child();
+        let until = Instant::now() + Limits::default().timeout;
+        let armed = self.needs_load_timeout.then(|| self.watchdog.arm(until, &token));
+        (token, armed)
+    }
+
+    /// Whether untrusted code may be compiled in this process if no other process can compile it.
+    #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
+    pub(super) fn compiles_in_process(&self) -> bool {
+        self.compile_in_process
+    }
+
+    /// The skills and tools that plans may call.
+    pub(crate) fn callees(&self) -> Option<Arc<dyn Callees>> {
+        self.callees.clone()
+    }
+
+    /// The timer of steps that have a timeout of their own.
+    pub(super) fn watchdog(&self) -> &Arc<Watchdog> {
+        &self.watchdog
+    }
+
+    /// Sets the skills and tools that plans may call.
+    pub(crate) fn with_callees(self, callees: Arc<dyn Callees>) -> Self {
+        Self { callees: Some(callees), ..self }
+    }
+}

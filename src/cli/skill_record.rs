@@ -1,0 +1,23 @@
+//! A skill as `list --json` and `show --json` print it.
+
+use metier::engine::Engine;
+use metier::registry::Skill;
+use serde_json::{Value, json};
+
+/// One skill as `--json` lists it.
+pub fn skill_record(engine: &Engine, skill: &Skill) -> Value {
+    let availability = engine.availability(skill);
+    json!({
+        "name": skill.name(),
+        "qualified": skill.qualified_name(),
+        "description": skill.description(),
+        "version": skill.version().to_string(),
+        "scope": skill.scope().to_string(),
+        "path": skill.path(),
+        "runtime": availability.runtime,
+        "runnable": availability.is_runnable(),
+        "reason": availability.reason.as_ref().map(ToString::to_string),
+        "warnings": availability.warnings,
+        "shadowed_by": skill.shadowed_by(),
+    })
+}

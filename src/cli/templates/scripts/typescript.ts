@@ -1,0 +1,17 @@
+#!/usr/bin/env node
+// Lists the paths of the project that match a pattern. Node 22.18 and later ignore the types.
+
+type Input = {pattern?: string} | null;
+
+async function main(): Promise<void> {
+  // Nobody has to install this module, and `import()` works in CommonJS and in ES modules.
+  // `ctx` has the functions of the host; `metier api` lists them.
+  const {ctx, input} = await import('metier');
+  const pattern = (input as Input)?.pattern ?? '*';
+  const files: string[] = ctx.glob(pattern);
+
+  // What the script prints is its result.
+  console.log(JSON.stringify({pattern, count: files.length, files}));
+}
+
+main();

@@ -1,0 +1,152 @@
+//! Traits that an embedder implements: tools, other skills, a model, configuration, secrets, an HTTP client. All are small and
+//! synchronous.
+//!
+//! A provider's result counts against the memory of the run once it is complete: only the provider can keep it from becoming too
+//! large while it is built, and nothing counts the other memory that it takes.
+//!
+//! Permissions are checked before a provider is called. Every method runs on the run's own thread (a skill that another one calls
+//! has one to itself); a method that waits should listen to `ctx.cancel()` and give up when it stops. A panic fails the call and
+//! nothing else.
+//!
+//! A provider gets the arguments as the script passed them, including secrets: tools and web pages need them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::SkillContext;
+use crate::error::Result;
+
+/// The services that the host of a run offers besides files. Absent ones are `unavailable` to scripts.
+#[derive(Clone, Default)]
+pub struct Providers {
+    /// Tools of the embedder, for `ctx.tool`.
+    pub tools: Option<Arc<dyn ToolProvider>>,
+    /// Other skills, for `ctx.skill`. The engine sets itself here.
+    pub skills: Option<Arc<dyn SkillProvider>>,
+    /// A model, for `ctx.sample`.
+    pub sampling: Option<Arc<dyn SamplingProvider>>,
+    /// Settings, for `ctx.config`; without a provider no skill has any.
+    pub config: Option<Arc<dyn ConfigProvider>>,
+    /// Secrets, for `ctx.secret`.
+    pub secrets: Option<Arc<dyn SecretProvider>>,
+    /// HTTP requests, for `ctx.http`.
+    pub http: Option<Arc<dyn HttpClient>>,
+}
+
+/// Tools of the embedder.
+pub trait ToolProvider: Send + Sync {
+    /// All tools.
+    fn tools(&self) -> Vec<Tool>;
+
+    /// The tool of that name. Called before every tool call, so a provider with many tools should answer without building the
+    /// list.
+    fn tool(&self, name: &str) -> Option<Tool> {
+        self.tools().into_iter().find(|tool| tool.name == name)
+    }
+
+    /// Whether a tool of that name exists, even one without a description. Also called before every tool call.
+    fn has(&self, name: &str) -> bool {
+        self.tool(name).is_some()
+    }
+
+    /// Refuses arguments that the tool does not accept, before it is called: scripts see the error as it is. An engine also
+    /// validates them against [`Tool::input_schema`], whatever this returns.
+    fn check(&self, name: &str, args: &Value) -> Result<()> {
+        let _ = (name, args);
+        Ok(())
+    }
+
+    /// Calls a tool. Scripts see a failure as an error of kind `tool` with this error's message; the kinds of limits stay. The
+    /// result counts against the memory of the run once it is complete, so bound here what a script can make large.
+    fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value>;
+}
+
+/// A tool as its provider describes it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tool {
+    /// The name scripts call it by.
+    pub name: String,
+    /// Its description, for models and people.
+    pub description: String,
+    /// Its input, as a JSON Schema; `{}` accepts any. An engine never calls the tool with other arguments: `invalid-input`, with
+    /// every violation. Omitted arguments (`null`) count as `{}` for a schema whose `type` is `object`, and reach the tool as
+    /// they are. A schema that cannot be enforced (one that refers to itself, uses look-around in a pattern, or is larger than
+    /// the inputs of a skill may be) refuses nothing: the tool validates by itself.
+    pub input_schema: Value,
+}
+
+/// Runs other skills for a skill.
+pub trait SkillProvider: Send + Sync {
+    /// Runs the skill of that name to its end and returns its value. Its permissions are limited to those of the caller. The
+    /// input `null` means no input.
+    fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value>;
+}
+
+/// A model that continues a text.
+pub trait SamplingProvider: Send + Sync {
+    /// The model's answer.
+    fn sample(&self, ctx: &SkillContext, request: &SampleRequest) -> Result<String>;
+}
+
+/// What a script asks a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleRequest {
+    /// The system prompt, if the script sets one.
+    pub system: Option<String>,
+    /// The prompt.
+    pub prompt: String,
+    /// Maximum tokens of the answer; the provider's own limit when absent.
+    pub max_tokens: Option<u64>,
+}
+
+/// Settings of skills.
+pub trait ConfigProvider: Send + Sync {
+    /// The settings of that skill; empty if there are none.
+    fn config(&self, skill: &str) -> Result<Map<String, Value>>;
+}
+
+/// Secrets of skills.
+pub trait SecretProvider: Send + Sync {
+    /// The secret of this name for that skill, or `None`. Blank secrets are refused.
+    fn secret(&self, skill: &str, name: &str) -> Result<Option<String>>;
+}
+
+/// An HTTP client.
+pub trait HttpClient: Send + Sync {
+    /// Sends a request and reads the response. `net` of the URL's host was checked already; a client that follows a redirect
+    /// checks the next host with `ctx.permissions()`.
+    fn send(&self, ctx: &SkillContext, request: HttpRequest) -> Result<HttpResponse>;
+}
+
+/// A request with validated arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpRequest {
+    /// `GET`, `POST` and so on, in capitals.
+    pub method: String,
+    /// The URL: `http` or `https`.
+    pub url: String,
+    /// Headers, in the script's order.
+    pub headers: Vec<(String, String)>,
+    /// The body, if there is one.
+    pub body: Option<Vec<u8>>,
+    /// Timeout of the request; the run's deadline applies in any case.
+    pub timeout: Option<Duration>,
+    /// Maximum bytes of the response body.
+    pub max_bytes: u64,
+}
+
+/// An HTTP response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpResponse {
+    /// The status code; an error status is returned like any other.
+    pub status: u16,
+    /// The URL of the response, after redirects.
+    pub url: String,
+    /// Headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}

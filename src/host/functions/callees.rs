@@ -1,0 +1,189 @@
+//! Host functions that call a tool of the embedder, another skill, or a model.
+
+use serde_json::Value;
+
+use super::provider_call::{call_provider, unavailable};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::{Args, SampleRequest, SkillContext, ToolProvider, catch_panic, memory_size};
+use crate::suggestion::{closest, did_you_mean};
+
+pub(super) const TOOL: HostFunction = HostFunction {
+    name: "tool",
+    aliases: &["host_tool"],
+    params: &[
+        Param { name: "name", value_type: ValueType::Text, required: true, doc: "the tool" },
+        Param {
+            name: "args",
+            value_type: ValueType::Any,
+            required: false,
+            doc: "what the tool takes; null by default",
+        },
+    ],
+    returns: ValueType::Any,
+    access: AccessRule::Tool(0),
+    doc: "Calls a tool that the host offers and answers with its value. Arguments that do not fit the schema by which the host \
+          describes the tool are `invalid-input`, with every violation, and the tool is not called; where it takes an object, \
+          null counts as an empty one.",
+    example: Example {
+        files: &[],
+        fixtures: r#"{"tools": {"add": {"sum": 3}}}"#,
+        grants: &["tool:add"],
+        args: r#"["add", {"a": 1, "b": 2}]"#,
+        answer: r#"{"sum": 3}"#,
+    },
+    body: tool,
+};
+
+pub(super) const SKILL: HostFunction = HostFunction {
+    name: "skill",
+    aliases: &["host_skill"],
+    params: &[
+        Param {
+            name: "name",
+            value_type: ValueType::Text,
+            required: true,
+            doc: "the skill, plain or qualified",
+        },
+        Param {
+            name: "input",
+            value_type: ValueType::Any,
+            required: false,
+            doc: "its input; none by default",
+        },
+    ],
+    returns: ValueType::Any,
+    access: AccessRule::Skill(0),
+    doc: "Runs another skill to its end and answers with its value. It may do what it asks for and this run may do too, \
+          and it ends with this run; what it logs is in this run's log. Skills may call one another 8 deep.",
+    example: Example {
+        files: &[],
+        fixtures: r#"{"skills": {"greet": "hello, Ada"}}"#,
+        grants: &["skill:greet"],
+        args: r#"["greet", {"name": "Ada"}]"#,
+        answer: r#""hello, Ada""#,
+    },
+    body: skill,
+};
+
+pub(super) const SAMPLE: HostFunction = HostFunction {
+    name: "sample",
+    aliases: &["host_sample"],
+    params: &[
+        Param {
+            name: "system",
+            value_type: ValueType::Text,
+            required: false,
+            doc: "what the model is told before; null or \"\" for nothing",
+        },
+        Param { name: "prompt", value_type: ValueType::Text, required: true, doc: "what to ask" },
+        Param {
+            name: "max_tokens",
+            value_type: ValueType::Count,
+            required: false,
+            doc: "tokens the answer may take; the host's own limit by default, and for 0",
+        },
+    ],
+    returns: ValueType::Text,
+    access: AccessRule::Sample,
+    doc: "Asks the model that the host offers and answers with its text.",
+    example: Example {
+        files: &[],
+        fixtures: r#"{"model": "Paris"}"#,
+        grants: &["sample"],
+        args: r#"[null, "What is the capital of France?", 10]"#,
+        answer: r#""Paris""#,
+    },
+    body: sample,
+};
+
+/// Tools an error lists before it stops.
+const MAX_SHOWN_TOOLS: usize = 8;
+
+fn tool(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    let tools = ctx.providers().tools.as_ref().ok_or_else(|| unavailable("tools"))?;
+    let name = args.text(0);
+    if !call_provider("tools", || Ok(tools.has(name)))? {
+        return call_provider("tools", || Err(unknown_tool(tools.as_ref(), name)));
+    }
+    call_provider("tools", || tools.check(name, args.value(1)))?;
+    let answer = catch_panic("its provider", ErrorKind::Tool, || tools.call(ctx, name, args.value(1)))
+        .map_err(|error| tool_failure(ctx, name, error))?;
+    ctx.host_memory().empty_reservation().add(memory_size(&answer))?;
+    Ok(answer)
+}
+
+fn skill(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    let skills = ctx.providers().skills.as_ref().ok_or_else(|| unavailable("other skills"))?;
+    let mut reservation = ctx.host_memory().empty_reservation();
+    reservation.add(memory_size(args.value(1)))?;
+    let answer = call_provider("skills", || skills.run(ctx, args.text(0), args.value(1).clone()))?;
+    reservation.add(memory_size(&answer))?;
+    Ok(answer)
+}
+
+fn sample(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    let model = ctx.providers().sampling.as_ref().ok_or_else(|| unavailable("a model"))?;
+    let mut reservation = ctx.host_memory().empty_reservation();
+    reservation.add((args.text(0).len() + args.text(1).len()) as u64)?;
+    let request = SampleRequest {
+        system: args.optional_text(0).filter(|system| !system.is_empty()).map(str::to_owned),
+        prompt: args.text(1).to_owned(),
+        max_tokens: args.count(2).filter(|tokens| *tokens > 0),
+    };
+    let answer = call_provider("the model", || model.sample(ctx, &request))?;
+    reservation.add(answer.len() as u64)?;
+    Ok(answer.into())
+}
+
+/// The script's view of a tool's failure: what stopped the run stays what it is, the rest is the tool's.
+fn tool_failure(ctx: &SkillContext, name: &str, error: SkillError) -> SkillError {
+    if let Err(stopped) = ctx.cancel().check() {
+        return stopped;
+    }
+    if error.kind().is_limit() || error.kind() == ErrorKind::Cancelled {
+        return error;
+    }
+    let failure = SkillError::new(ErrorKind::Tool, format!("tool {name} failed: {error}"));
+    match error.help().map(str::to_owned) {
+        Some(help) => failure.with_help(help).with_source(error),
+        None => failure.with_source(error),
+    }
+}
+
+fn unknown_tool(tools: &dyn ToolProvider, name: &str) -> SkillError {
+    let error = SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`"));
+    let names: Vec<String> = tools.tools().into_iter().map(|tool| tool.name).collect();
+    match closest(name, &names) {
+        Some(near) => error.with_help(did_you_mean(near)),
+        None if names.is_empty() => error.with_help("this host has no tools"),
+        None => {
+            let shown = names[..names.len().min(MAX_SHOWN_TOOLS)].join(", ");
+            let more = names.len().saturating_sub(MAX_SHOWN_TOOLS);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            error.with_help(format!("the tools are {shown}{more}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::ClosureTools;
+
+    #[test]
+    fn an_unknown_tool_is_told_with_the_nearest_or_the_list() {
+        let tools = ["search", "add", "subtract"].iter().fold(ClosureTools::new(), |tools, name| {
+            tools.tool(*name, "d", Value::Null, |_, _| Ok(Value::Null))
+        });
+        let help = |name: &str| unknown_tool(&tools, name).help().unwrap().to_owned();
+        assert_eq!(help("serach"), "did you mean `search`?");
+        assert_eq!(help("ad"), "did you mean `add`?");
+        assert_eq!(help("frobnicate"), "the tools are search, add, subtract");
+        assert_eq!(unknown_tool(&ClosureTools::new(), "x").help(), Some("this host has no tools"));
+        let many = (0..10).fold(ClosureTools::new(), |tools, at| {
+            tools.tool(format!("tool-number-{at}"), "d", Value::Null, |_, _| Ok(Value::Null))
+        });
+        assert!(unknown_tool(&many, "x").help().unwrap().ends_with("tool-number-7 and 2 more"));
+    }
+}

@@ -1,0 +1,142 @@
+//! One HTTP request, and the request that follows a redirect.
+
+use http::{HeaderMap, Method, Request};
+
+use super::headers::{strip_content, strip_credentials};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::HttpRequest;
+use crate::host::http::url::WebUrl;
+use crate::host::http::validate_headers;
+
+/// What is sent to one host.
+pub(super) struct OutgoingRequest {
+    pub(super) url: WebUrl,
+    pub(super) method: Method,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Option<Vec<u8>>,
+}
+
+impl OutgoingRequest {
+    /// The request as the script made it.
+    pub(super) fn from_script(request: HttpRequest) -> Result<Self> {
+        let method = request.method.parse().map_err(|_| {
+            SkillError::new(
+                ErrorKind::InvalidArgument,
+                format!("{:?} is not a method of HTTP", request.method),
+            )
+        })?;
+        let headers = validate_headers(&request.headers)?;
+        Ok(Self { url: WebUrl::parse(&request.url)?, method, headers, body: request.body })
+    }
+
+    /// The request as it is sent, around this body.
+    pub(super) fn to_http<B>(&self, body: B) -> Request<B> {
+        let mut request = Request::new(body);
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.url.uri().clone();
+        *request.headers_mut() = self.headers.clone();
+        request
+    }
+
+    /// The request that follows this redirect (RFC 9110, 15.4). From https to http none does, and nothing that may be a
+    /// credential goes to another origin.
+    pub(super) fn follow_redirect(mut self, status: u16, location: &str) -> Result<Self> {
+        let from = self.url;
+        let url = from.join(location).map_err(|error| {
+            let sentence = format!("failed to follow the redirect of {}: {}", from.host(), error.message());
+            SkillError::new(ErrorKind::Io, sentence)
+        })?;
+        if from.is_encrypted() && !url.is_encrypted() {
+            let (from, to) = (from.host(), url.host());
+            let sentence =
+                format!("failed to follow the redirect of {from} to {to}: it leads from https to http");
+            return Err(SkillError::new(ErrorKind::Denied, sentence)
+                .with_help("ask for the http URL itself where that is meant"));
+        }
+        if becomes_get(status, &self.method) {
+            self.method = Method::GET;
+            self.body = None;
+            strip_content(&mut self.headers);
+        }
+        if !url.shares_origin(&from) {
+            strip_credentials(&mut self.headers);
+        }
+        Ok(Self { url, ..self })
+    }
+}
+
+fn becomes_get(status: u16, method: &Method) -> bool {
+    match status {
+        303 => *method != Method::HEAD,
+        301 | 302 => *method == Method::POST,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outgoing(method: &str, url: &str) -> OutgoingRequest {
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let headers =
+            [header("authorization", "x"), header("content-type", "text/plain"), header("accept", "*/*")];
+        let body = Some(b"body".to_vec());
+        let request = HttpRequest {
+            method: method.into(),
+            url: url.into(),
+            headers: headers.into(),
+            body,
+            timeout: None,
+            max_bytes: 0,
+        };
+        OutgoingRequest::from_script(request).unwrap()
+    }
+
+    #[test]
+    fn methods_and_bodies_follow_as_the_standard_says() {
+        for (status, method, next) in [
+            (301, "POST", "GET"),
+            (302, "POST", "GET"),
+            (303, "POST", "GET"),
+            (303, "PUT", "GET"),
+            (303, "HEAD", "HEAD"),
+            (301, "PUT", "PUT"),
+            (302, "DELETE", "DELETE"),
+            (307, "POST", "POST"),
+            (308, "POST", "POST"),
+        ] {
+            let after = outgoing(method, "https://a.example/x").follow_redirect(status, "/y").unwrap();
+            assert_eq!(after.method.as_str(), next, "{status} {method}");
+            let keeps = method == next;
+            assert_eq!((after.body.is_some(), after.headers.contains_key("content-type")), (keeps, keeps));
+            assert!(after.headers.contains_key("authorization"), "the origin is the same");
+        }
+    }
+
+    #[test]
+    fn another_port_scheme_or_host_is_another_origin() {
+        for (from, to, shared) in [
+            ("https://a.example/", "https://a.example:443/y", true),
+            ("https://a.example/", "https://A.example/y", true),
+            ("https://a.example/", "https://a.example:8443/", false),
+            ("http://a.example/", "https://a.example/", false),
+            ("https://a.example/", "https://b.a.example/", false),
+            ("https://a.example/", "//b.example/", false),
+        ] {
+            let after = outgoing("GET", from).follow_redirect(302, to).unwrap();
+            assert_eq!(after.headers.contains_key("authorization"), shared, "{from} to {to}");
+            assert!(after.headers.contains_key("accept"));
+        }
+    }
+
+    #[test]
+    fn a_redirect_never_gives_up_encryption_and_never_leaves_the_web() {
+        let kind = |to| {
+            outgoing("GET", "https://a.example/").follow_redirect(302, to).map(|_| ()).map_err(|e| e.kind())
+        };
+        assert_eq!(kind("http://a.example/"), Err(ErrorKind::Denied));
+        assert_eq!(kind("file:///etc/passwd"), Err(ErrorKind::Io));
+        assert_eq!(kind("https://me:pw@a.example/"), Err(ErrorKind::Io));
+    }
+}

@@ -1,0 +1,44 @@
+//! The keys of a plan's objects.
+
+use crate::plan::diagnostic_sink::{PlanDiagnosticSink, quoted_excerpt, suggest_name};
+use crate::plan::lint;
+use crate::skill::yaml::{Entry, Node};
+use crate::suggestion::did_you_mean;
+
+/// The names that other workflow engines use for the keys of a step.
+const OTHER_WORKFLOW_KEYS: [(&str, &str); 10] = [
+    ("depends_on", "after"),
+    ("needs", "after"),
+    ("arguments", "args"),
+    ("params", "args"),
+    ("parameters", "args"),
+    ("input", "args"),
+    ("inputs", "args"),
+    ("with", "args"),
+    ("if", "when"),
+    ("condition", "when"),
+];
+
+/// The value of a key.
+pub(in crate::plan) fn find_node<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
+    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+}
+
+/// Reports every key that is not a known one.
+pub(in crate::plan) fn report_unknown_keys(
+    entries: &[Entry],
+    known: &[&str],
+    findings: &mut PlanDiagnosticSink<'_>,
+) {
+    for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+        if findings.is_full() {
+            return;
+        }
+        let message = format!("nothing is called {} here", quoted_excerpt(&entry.key));
+        let elsewhere =
+            OTHER_WORKFLOW_KEYS.iter().find(|(word, own)| *word == entry.key && known.contains(own));
+        let help = elsewhere.map(|(_, own)| did_you_mean(own));
+        let help = help.unwrap_or_else(|| suggest_name(&entry.key, known.iter().copied()));
+        findings.add(&lint::KEY, &entry.key_span, message, help);
+    }
+}

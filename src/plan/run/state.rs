@@ -1,0 +1,131 @@
+//! The state that the steps of one run share: its plan and services, the outcomes so far, and the memory of their values.
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::backend::StepBackend;
+use super::scope::{StepOutcome, StepScope};
+use super::step_result::ErrorWithInput;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::{LogLevel, SkillContext, StepEvent, StepReport, StepStatus, memory_size};
+use crate::plan::Plan;
+use crate::plan::journal::{Journal, RecordedOutcome};
+use crate::policy::{CancelToken, MemoryBudget, Watchdog};
+
+/// One run of a plan.
+pub(in crate::plan) struct PlanRunState<'a> {
+    pub(in crate::plan) plan: &'a Plan,
+    pub(in crate::plan) inputs: &'a Value,
+    pub(in crate::plan) declared_inputs: BTreeSet<String>,
+    pub(in crate::plan) ctx: &'a SkillContext,
+    pub(in crate::plan) backend: &'a dyn StepBackend,
+    pub(in crate::plan) journal: Option<&'a Journal>,
+    pub(in crate::plan) watchdog: &'a Watchdog,
+    pub(in crate::plan) token: CancelToken,
+    pub(in crate::plan) is_read_only: Vec<bool>,
+    pub(in crate::plan) is_repeatable: Vec<bool>,
+    pub(in crate::plan) outcomes: Vec<OnceLock<StepOutcome>>,
+    pub(in crate::plan) reports: Vec<OnceLock<StepReport>>,
+    pub(in crate::plan) max_output_bytes: u64,
+    /// The memory budget for the values of steps.
+    pub(in crate::plan) memory_budget: MemoryBudget,
+    /// The memory budget that these values share with those of the plans that called this one, and of the plans that its
+    /// steps run.
+    pub(in crate::plan) run_memory_budget: &'a MemoryBudget,
+}
+
+impl PlanRunState<'_> {
+    pub(in crate::plan) fn scope<'a>(&'a self, item: Option<(&'a str, &'a Value)>) -> StepScope<'a> {
+        let Self { plan, inputs, declared_inputs, outcomes, max_output_bytes, token, .. } = self;
+        StepScope { plan, inputs, declared_inputs, outcomes, item, max_bytes: *max_output_bytes, token }
+    }
+
+    /// Reserves memory for a value that is kept until the run ends.
+    pub(in crate::plan) fn reserve_for_value(&self, value: &Value) -> Result<()> {
+        self.reserve_bytes(memory_size(value))
+    }
+
+    /// Reserves this many bytes for as long as the returned reservation exists.
+    pub(in crate::plan) fn reserve_temporarily(&self, bytes: u64) -> Result<MemoryReservation<'_>> {
+        self.reserve_bytes(bytes).map(|()| MemoryReservation(self, bytes))
+    }
+
+    /// Reserves this many bytes until the run ends.
+    pub(in crate::plan) fn reserve_bytes(&self, bytes: u64) -> Result<()> {
+        if !self.memory_budget.try_reserve(bytes) {
+            return Err(memory_limit_error("the steps", &self.memory_budget));
+        }
+        if !self.run_memory_budget.try_reserve(bytes) {
+            self.memory_budget.release(bytes);
+            return Err(memory_limit_error("all plans under way", self.run_memory_budget));
+        }
+        Ok(())
+    }
+
+    /// Reports and records that the run continues although this failed.
+    pub(in crate::plan) fn record_ignored_failure(
+        &self,
+        at: usize,
+        item: Option<usize>,
+        failed: &ErrorWithInput,
+    ) -> Result<()> {
+        if failed.is_from_journal {
+            return Ok(());
+        }
+        let step = &self.plan.steps()[at];
+        let error = self.ctx.redaction().error(failed.error.clone()).into_inner();
+        let which = item.map_or(String::new(), |item| format!(" (item {item})"));
+        self.ctx
+            .log(LogLevel::Warn, format!("step {}{which} failed, and the run goes on: {error}", step.id))?;
+        match self.journal {
+            Some(journal) => {
+                journal.record_outcome((at, item), &step.id, &RecordedOutcome::Failed(error.to_string()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(in crate::plan) fn notify_start(&self, at: usize) {
+        self.notify_observer(at, None, Duration::ZERO);
+    }
+
+    pub(in crate::plan) fn notify_end(&self, at: usize, status: StepStatus, duration: Duration) {
+        self.notify_observer(at, Some(status), duration);
+    }
+
+    fn notify_observer(&self, at: usize, status: Option<StepStatus>, duration: Duration) {
+        if !self.ctx.is_observed() {
+            return;
+        }
+        let step = &self.plan.steps()[at];
+        let (id, call) = (step.id.clone(), step.call.to_string());
+        let step_count = self.plan.steps().len();
+        self.ctx.notify_step(&StepEvent { index: at, step_count, id, call, status, duration });
+    }
+}
+
+impl Drop for PlanRunState<'_> {
+    fn drop(&mut self) {
+        self.run_memory_budget.release(self.memory_budget.reserved());
+    }
+}
+
+fn memory_limit_error(whose: &str, budget: &MemoryBudget) -> SkillError {
+    let max = budget.capacity();
+    let sentence = format!("the values of {whose} need more than the {max} bytes of memory there are");
+    SkillError::new(ErrorKind::Memory, sentence)
+        .with_help("give the run more with --memory, or let steps answer with less")
+}
+
+/// Reserved memory, released on drop.
+pub(in crate::plan) struct MemoryReservation<'a>(&'a PlanRunState<'a>, u64);
+
+impl Drop for MemoryReservation<'_> {
+    fn drop(&mut self) {
+        self.0.memory_budget.release(self.1);
+        self.0.run_memory_budget.release(self.1);
+    }
+}

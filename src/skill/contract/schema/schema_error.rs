@@ -1,0 +1,18 @@
+//! Why a value is no usable schema, and where in it.
+
+use crate::skill::lint::Rule;
+
+/// An error in a schema.
+#[derive(Clone, Debug)]
+pub(in crate::skill::contract) struct SchemaError {
+    pub(in crate::skill::contract) rule: &'static Rule,
+    /// The position in the schema, as a JSON Pointer.
+    pub(in crate::skill::contract) pointer: String,
+    pub(in crate::skill::contract) message: String,
+}
+
+impl SchemaError {
+    pub(super) fn new(rule: &'static Rule, pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { rule, pointer: pointer.into(), message: message.into() }
+    }
+}

@@ -1,0 +1,50 @@
+//! A project in a temporary folder. Each suite adds what its tests write into one and do with it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+/// A project that is removed after the test.
+pub struct Project(TempDir);
+
+#[allow(dead_code, reason = "not every suite needs everything")]
+impl Project {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn root(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    /// Writes a file, and the folders it needs.
+    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
+        write(&self.path(path), text);
+        self
+    }
+
+    /// Creates a link, and the folders it needs.
+    #[cfg(unix)]
+    pub fn link(self, target: impl AsRef<Path>, path: &str) -> Self {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, path).unwrap();
+        self
+    }
+
+    /// A file's text; empty if there is none.
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap_or_default()
+    }
+}
+
+/// Writes a file, and the folders it needs.
+pub fn write(path: &Path, text: impl AsRef<[u8]>) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
