@@ -95,16 +95,19 @@ fn hard_link() -> CaseResult {
     Ok(())
 }
 
-/// The scratch folder is removed by the host, which must neither crash nor leave it.
+/// The scratch folder is removed by the host, which must neither crash nor leave it. The tree grows at its top, as each step
+/// down would cost a walk through all above it.
 fn depth() -> CaseResult {
     let stage = Fixture::python(
         "import os
 os.chdir(os.environ['HOME'])
 print(os.getcwd())
+os.mkdir('d')
+open('d/leaf', 'w').close()
 for _ in range(8000):
-    os.mkdir('d')
-    os.chdir('d')
-open('leaf', 'w').close()",
+    os.mkdir('x')
+    os.rename('d', 'x/d')
+    os.rename('x', 'd')",
     );
     let ran = stage.run();
     let scratch = ran.assert_ok().stdout().trim().to_owned();
