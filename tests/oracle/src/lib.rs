@@ -1,0 +1,108 @@
+//! The same plug-ins run by metier and by Extism itself, and what they answer compared: output byte for byte, the text that a
+//! plug-in fails with, and what it logs.
+//!
+//! One row of a table is one case. Where metier differs on purpose, the row says why, and `docs/wasm.md` says it too.
+
+#[cfg(test)]
+mod kernel;
+#[cfg(test)]
+mod kits;
+#[cfg(test)]
+mod manifest;
+#[cfg(test)]
+mod wasi;
+#[cfg(test)]
+mod web;
+
+pub mod extism_side;
+pub mod metier_side;
+pub mod server;
+pub mod text;
+
+use serde_json::Value;
+
+/// What both are asked to run.
+#[derive(Clone)]
+pub struct Case<'a> {
+    /// A module, as text or binary.
+    pub module: &'a [u8],
+    pub function: &'a str,
+    pub input: Value,
+    pub config: &'a [(&'a str, &'a str)],
+    /// The host that may be reached.
+    pub host: Option<&'a str>,
+    pub wasi: bool,
+    /// Whether it calls functions of the host, for which there is a project with one file.
+    pub user: bool,
+    /// Whether the module is a manifest that names one.
+    pub is_manifest: bool,
+}
+
+/// The project's file and its content.
+pub const FILE: (&str, &str) = ("a.txt", "one  two\n\tgrüße \"four\"\r\nfive");
+
+impl<'a> Case<'a> {
+    pub fn new(module: &'a [u8]) -> Self {
+        Self {
+            module,
+            function: "run",
+            input: Value::Null,
+            config: &[],
+            host: None,
+            wasi: false,
+            user: false,
+            is_manifest: false,
+        }
+    }
+}
+
+/// What one of them answered.
+#[derive(Debug, PartialEq)]
+pub struct Answer {
+    /// The output, or the sentence of the failure.
+    pub result: Result<String, String>,
+    /// Level and text.
+    pub log: Vec<(String, String)>,
+}
+
+/// How far the answers agree.
+#[derive(Clone, Copy, Debug)]
+pub enum Agreement {
+    /// Both answer with the same output.
+    Output,
+    /// Both fail with the same text, that of the plug-in.
+    Error,
+    /// Both fail, each with a sentence of its own.
+    Failure,
+    /// They differ, on purpose; the reason.
+    Differs(&'static str),
+}
+
+/// Why the two do not agree as they should; nothing if they do.
+pub fn disagreement(case: &Case<'_>, agreement: Agreement) -> Option<String> {
+    let (ours, theirs) = (metier_side::run(case), extism_side::run(case));
+    let is_same = match agreement {
+        Agreement::Output => ours == theirs && ours.result.is_ok(),
+        Agreement::Error => ours == theirs && ours.result.is_err(),
+        Agreement::Failure => ours.result.is_err() && theirs.result.is_err() && ours.log == theirs.log,
+        // A reason without a difference is out of date.
+        Agreement::Differs(_) => {
+            ours.result.is_ok() != theirs.result.is_ok() || ours != theirs && ours.result.is_ok()
+        }
+    };
+    (!is_same).then(|| {
+        format!("expected {agreement:?}\n    metier: {}\n    Extism: {}", shown(&ours), shown(&theirs))
+    })
+}
+
+fn shown(answer: &Answer) -> String {
+    let text: String = format!("{:?} {:?}", answer.result, answer.log);
+    text.chars().take(400).collect()
+}
+
+/// Fails with every row that does not hold.
+pub fn hold(rows: impl IntoIterator<Item = (String, Option<String>)>) {
+    let wrong: Vec<String> =
+        rows.into_iter().filter_map(|(name, wrong)| Some(format!("{name}: {}", wrong?))).collect();
+    assert!(wrong.is_empty(), "{} rows do not hold:\n{}", wrong.len(), wrong.join("\n"));
+}
