@@ -48,22 +48,26 @@ thread_local! {
 /// Only differences are meaningful: a thread that frees what others allocated has a negative number. Always zero in a program
 /// that did not install [`CountingAllocator`]; see [`is_counting`].
 #[inline]
+#[doc(hidden)]
 pub fn net_bytes() -> i64 {
     THREAD_COUNTER.try_with(Cell::get).map_or(0, |account| account.net_bytes)
 }
 
 /// The highest [`net_bytes`] of this thread since [`reset_peak`].
+#[doc(hidden)]
 pub fn peak_bytes() -> i64 {
     THREAD_COUNTER.try_with(Cell::get).map_or(0, |account| account.peak_bytes)
 }
 
 /// Resets [`peak_bytes`] to the present [`net_bytes`].
+#[doc(hidden)]
 pub fn reset_peak() {
     let _ = THREAD_COUNTER
         .try_with(|cell| cell.set(ThreadCounter { peak_bytes: cell.get().net_bytes, ..cell.get() }));
 }
 
 /// Whether this program installed [`CountingAllocator`]; determined once, by a test allocation.
+#[doc(hidden)]
 pub fn is_counting() -> bool {
     static COUNTING: LazyLock<bool> = LazyLock::new(|| {
         let before = net_bytes();
@@ -95,6 +99,7 @@ static IS_RESERVE_RELEASED: AtomicBool = AtomicBool::new(false);
 /// Reserves 40 MiB, if there is no reserve; returns whether it exists now. If the system has no more memory for an allocation,
 /// which would end the program, the reserve is released for it, and runs end with errors until the reserve exists again. It takes
 /// only address space, since nobody writes to it. Always true in a program that did not install [`CountingAllocator`].
+#[doc(hidden)]
 pub fn ensure_reserve() -> bool {
     if !RESERVE_BLOCK.load(Ordering::Relaxed).is_null() || !is_counting() {
         return true;
@@ -114,6 +119,7 @@ pub fn ensure_reserve() -> bool {
 
 /// Whether the system had no more memory, and the reserve was released.
 #[inline]
+#[doc(hidden)]
 pub fn is_reserve_released() -> bool {
     IS_RESERVE_RELEASED.load(Ordering::Relaxed)
 }

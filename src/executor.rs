@@ -100,6 +100,7 @@ impl SkillRuntime {
 
     /// The runtime of a script by its file name: `sequence.json` is a sequence, `plugin.json` a plug-in, an unknown extension
     /// is external.
+    #[doc(hidden)]
     pub fn from_path(path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path);
         let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
@@ -116,6 +117,7 @@ impl SkillRuntime {
 
     /// The runtime of a script in a skill that may name a runtime. A script that is not the skill's main one may be in another
     /// language, if its extension identifies one.
+    #[doc(hidden)]
     pub fn for_script(path: &str, declared: Option<Self>, is_main: bool) -> Self {
         let by_extension = Self::from_path(path);
         declared.filter(|_| is_main || by_extension == Self::External).unwrap_or(by_extension)
@@ -123,6 +125,7 @@ impl SkillRuntime {
 
     /// The runtime of the script's language by its extension, if the script cannot be in this runtime's language. A process may
     /// use any.
+    #[doc(hidden)]
     pub fn conflicting_runtime(self, path: &str) -> Option<Self> {
         let by_extension = Self::from_path(path);
         (by_extension != self && ![self, by_extension].contains(&Self::External)).then_some(by_extension)

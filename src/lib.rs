@@ -20,7 +20,6 @@
 //! The modules, from the bottom up:
 //!
 //! - [`error`]: the error type, [`error::SkillError`], with a kind for programs and a sentence for people.
-//! - [`strict_json`]: parses JSON text without loss, for programs that pass input in.
 //! - [`policy`]: requested permissions and grants, limits, and the token that stops a run.
 //! - [`unicode`]: spells out invisible characters before a person or a model gets a text.
 //! - [`alloc_counter`]: a counting allocator, which a program installs to enforce Rhai's memory limit exactly.
@@ -30,6 +29,9 @@
 //! - [`registry`]: finds skills, resolves which skill a name means, and lists the catalog.
 //! - [`engine`]: the pipeline that combines them, with a blocking and an async API.
 //! - [`cases`]: runs the test cases of skills and judges the results.
+//!
+//! Items that this documentation does not show are for the command `metier`, its tests and its fuzzers; they may change in any
+//! release.
 //!
 //! The core is synchronous, keeps no global state and prints nothing; it logs through `tracing`. Tested on Linux; on other
 //! systems embedded languages are meant to work; external scripts need Linux, or a Unix and `exec:unsandboxed`.
@@ -46,6 +48,7 @@ pub mod plan;
 pub mod policy;
 pub mod registry;
 pub mod skill;
+#[doc(hidden)]
 pub mod strict_json;
 mod suggestion;
 pub mod unicode;

@@ -51,6 +51,7 @@ const INVISIBLE: [(char, char, &str); 37] = [
 const MAX_COMBINING_MARKS: usize = 6;
 
 /// Whether the character is invisible or changes how others are displayed. Control characters and spaces do not count.
+#[doc(hidden)]
 pub fn is_invisible(c: char) -> bool {
     // Most text has only characters below all of them.
     c >= '\u{ad}' && (INVISIBLE.iter().any(|(from, to, _)| (*from..=*to).contains(&c)) || is_noncharacter(c))
@@ -61,6 +62,7 @@ fn is_noncharacter(c: char) -> bool {
 }
 
 /// Whether a terminal interprets the character instead of showing it, or shows nothing.
+#[doc(hidden)]
 pub fn is_control_or_invisible(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }

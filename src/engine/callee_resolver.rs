@@ -178,6 +178,7 @@ impl EngineInner {
 
 /// The permissions that a skill requests when the named script runs, or the default script where none is named: those it lists,
 /// and the tools that its plan names. For a skill that could not run, those it lists.
+#[doc(hidden)]
 pub fn requested_permissions(skill: &Skill, script: Option<&str>) -> RequestedPermissions {
     let Ok(selected) = select_script(skill, script) else {
         return declared_permissions(skill, SkillRuntime::ToolSequence);
@@ -223,6 +224,7 @@ fn tool_permissions(plan: &Plan) -> impl Iterator<Item = Permission> {
 impl Engine {
     /// The skills and tools that plans of these skills may call, to check a plan without running it. Resolves nothing once the
     /// engine is gone.
+    #[doc(hidden)]
     pub fn callees(&self) -> Option<Arc<dyn Callees>> {
         self.0.script_cache.services().callees()
     }

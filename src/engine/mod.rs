@@ -117,6 +117,7 @@ impl Engine {
 
     /// Whether external scripts are running or being cleaned up. On a stop they are killed and end by themselves; a host that
     /// exits while they end leaves behind what they created.
+    #[doc(hidden)]
     pub fn runs_processes(&self) -> bool {
         self.0.script_cache.services().runs_processes()
     }

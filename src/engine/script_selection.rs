@@ -65,6 +65,7 @@ pub(super) fn select_script(skill: &Skill, named: Option<&str>) -> Result<Select
 
 /// The runtime in which a skill runs when nobody names a script, or why it does not run: `invalid-skill` with the location of
 /// what declares a wrong runtime or entrypoint, `unavailable` if it has no script, `usage` if it has several.
+#[doc(hidden)]
 pub fn main_script_runtime(skill: &Skill) -> Result<SkillRuntime> {
     select_script(skill, None).map(|selected| selected.runtime)
 }

@@ -87,11 +87,13 @@ impl SkillContext {
     }
 
     /// The skill's qualified name, if it has one: it distinguishes the skill from others of the same name.
+    #[doc(hidden)]
     pub fn qualified_name(&self) -> Option<&str> {
         self.inner.qualified_name.as_deref()
     }
 
     /// The project's files; `unavailable` when the run has no project.
+    #[doc(hidden)]
     pub fn project(&self) -> Result<&Files> {
         self.inner.project.as_deref().ok_or_else(|| {
             SkillError::new(ErrorKind::Unavailable, "this run has no project, so it has no files")
@@ -109,6 +111,7 @@ impl SkillContext {
     }
 
     /// The skill's own files, read-only; `unavailable` when the script has no folder.
+    #[doc(hidden)]
     pub fn skill_files(&self) -> Result<&Files> {
         self.inner.skill_files.as_deref().ok_or_else(|| {
             SkillError::new(ErrorKind::Unavailable, "this script has no skill folder, so it has no assets")
@@ -126,6 +129,7 @@ impl SkillContext {
     }
 
     /// Depth of the skill calls that led here; 0 for the skill that was invoked first.
+    #[doc(hidden)]
     pub fn depth(&self) -> usize {
         self.inner.caller.as_ref().map_or(0, |caller| caller.depth() + 1)
     }
@@ -136,6 +140,7 @@ impl SkillContext {
     }
 
     /// The thread budget of the run besides its own thread, shared with the runs that called it and those that it calls.
+    #[doc(hidden)]
     pub fn thread_budget(&self) -> &ThreadBudget {
         &self.inner.thread_budget
     }
@@ -157,11 +162,13 @@ impl SkillContext {
     }
 
     /// Whether the process of an external script is a worker that serves further runs.
+    #[doc(hidden)]
     pub fn worker(&self) -> Option<WorkerOptions> {
         self.inner.worker
     }
 
     /// Where scripts of embedded languages run: those of this run and of the skills that it calls.
+    #[doc(hidden)]
     pub fn execution_mode(&self) -> ExecutionMode {
         self.inner.execution_mode
     }
@@ -172,6 +179,7 @@ impl SkillContext {
     }
 
     /// How strictly the sandbox of a process is required before the process may start.
+    #[doc(hidden)]
     pub fn sandbox_mode(&self) -> SandboxMode {
         self.inner.sandbox_mode
     }
@@ -241,6 +249,7 @@ impl SkillContext {
     }
 
     /// Records how the run's process ended, also when the run fails.
+    #[doc(hidden)]
     pub fn report_process(&self, report: ProcessReport) {
         self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(Box::new(report));
     }

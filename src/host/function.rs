@@ -94,6 +94,7 @@ fn record_schema(fields: &[Param]) -> Value {
 
 /// The permission that a call needs; the number is the position of the parameter that names the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub enum AccessRule {
     /// No permission: pure computation, the log, the skill's own files.
     Unrestricted,

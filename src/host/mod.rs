@@ -10,6 +10,7 @@ mod context;
 mod dir_cleaner;
 mod explain;
 mod file_id;
+#[doc(hidden)]
 pub mod files;
 mod fixtures;
 mod function;

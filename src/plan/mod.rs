@@ -177,6 +177,7 @@ impl Plan {
 
 /// Parses the plan in a file of a skill: the content of `sequence.json` or other JSON, or of `steps` or `composed_of` in
 /// `skill.yaml`. Fails with `invalid-skill` and the location of the first error if there is no valid plan.
+#[doc(hidden)]
 pub fn from_file(source: &[u8], file: &str) -> Result<Plan> {
     let read = if is_contract_file(file) {
         from_contract(source, file)
@@ -188,6 +189,7 @@ pub fn from_file(source: &[u8], file: &str) -> Result<Plan> {
 
 /// The errors and advice for the plan in a file, as far as they can be determined without knowing the callees; empty if the
 /// file is a contract without a plan. `inputs` is the JSON Schema of the skill's input, if it is declared.
+#[doc(hidden)]
 pub fn diagnostics(source: &[u8], file: &str, inputs: Option<&serde_json::Value>) -> Vec<Diagnostic> {
     diagnostics_with_callees(source, file, inputs, "", &NoCallees)
 }

@@ -11,6 +11,7 @@ mod permission;
 mod permissions;
 mod sandbox_mode;
 mod thread_budget;
+#[doc(hidden)]
 pub mod units;
 mod watchdog;
 mod worker_options;

@@ -101,6 +101,7 @@ impl Permission {
     }
 
     /// The permission that another client's tool name clearly means (`Bash(git:*)` is `exec`), or `None`.
+    #[doc(hidden)]
     pub fn from_client_tool(tool: &str) -> Option<Self> {
         let name = tool.split('(').next().unwrap_or(tool).trim();
         let (_, word) = CLIENT_TOOL_NAMES.into_iter().find(|(known, _)| *known == name)?;

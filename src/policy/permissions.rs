@@ -73,6 +73,7 @@ impl Permissions {
     }
 
     /// These permissions without grants that name no target, such as plain `net`: for access that must be granted by name.
+    #[doc(hidden)]
     pub fn scoped_only(&self) -> Self {
         let granted = self.grants.iter().filter(|permission| permission.is_scoped()).cloned().collect();
         Self { grants: granted, ..self.clone() }
@@ -92,6 +93,7 @@ impl Permissions {
     }
 
     /// Refuses with a sentence that starts with `attempt` (`failed to write out/a.txt`) and ends with a hint.
+    #[doc(hidden)]
     pub fn require(&self, need: &Access, attempt: impl fmt::Display) -> Result<()> {
         if self.allows(need) {
             return Ok(());
@@ -137,6 +139,7 @@ impl Permissions {
 
     /// Whether the run can only read: no permission for more is both granted and requested, whatever its scope, and no granted
     /// permission applies without a request.
+    #[doc(hidden)]
     pub fn only_reads(&self) -> bool {
         let may_be_requested = |granted: &Permission| {
             self.requesters.iter().all(|requester| match &requester.requested {
@@ -153,6 +156,7 @@ impl Permissions {
     }
 
     /// The effective permissions, sorted: grants that every skill requested, or requests that the grants cover.
+    #[doc(hidden)]
     pub fn effective(&self) -> Vec<Permission> {
         let requested = self.requesters.iter().flat_map(|requester| match &requester.requested {
             RequestedPermissions::All => &[],
@@ -181,6 +185,7 @@ impl Permissions {
     }
 
     /// Which paths need a permission that names them.
+    #[doc(hidden)]
     pub fn protection(&self) -> &PathProtection {
         &self.protection
     }

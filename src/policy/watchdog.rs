@@ -9,6 +9,7 @@ use crate::policy::cancel::{CancelToken, StopCause};
 /// Sets [`StopCause::Deadline`] on each armed token at its deadline. The thread starts with the first deadline and ends with the
 /// watchdog.
 #[derive(Default)]
+#[doc(hidden)]
 pub struct Watchdog(Arc<WatchdogInner>);
 
 #[derive(Default)]
@@ -115,6 +116,7 @@ impl WatchdogInner {
 
 /// A deadline that is armed until this guard is dropped.
 #[must_use = "dropping the guard lifts the deadline"]
+#[doc(hidden)]
 pub struct DeadlineGuard {
     shared: Arc<WatchdogInner>,
     key: (Instant, u64),

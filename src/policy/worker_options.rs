@@ -28,6 +28,7 @@ const MAX_SHOWN_CHARS: usize = 60;
 impl WorkerOptions {
     /// Whether `metadata.worker` of a skill requests a worker: with `json-lines`, or with `true` for the only protocol. Any other
     /// word is `invalid-skill`.
+    #[doc(hidden)]
     pub fn is_requested(word: &Value) -> Result<bool> {
         match word.as_str() {
             Some(PROTOCOL | "true") => Ok(true),
@@ -42,6 +43,7 @@ impl WorkerOptions {
     }
 
     /// The same, with this maximum of runs, at least one.
+    #[doc(hidden)]
     pub fn runs(mut self, runs: u64) -> Self {
         self.runs = runs.max(1);
         self
@@ -53,6 +55,7 @@ impl WorkerOptions {
     }
 
     /// The same, with this idle time.
+    #[doc(hidden)]
     pub fn idle_timeout(mut self, idle: Duration) -> Self {
         self.idle_timeout = idle;
         self

@@ -2,6 +2,7 @@
 
 /// A skill whose files are part of the program.
 #[derive(Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct BuiltinSkill {
     /// The name of its folder.
     pub name: &'static str,

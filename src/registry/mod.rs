@@ -83,6 +83,7 @@ impl Registry {
     }
 
     /// The skill in this folder, without its subfolders and whatever roots there are; `None` where there is none that loads.
+    #[doc(hidden)]
     pub fn skill_in(folder: &Path) -> Option<Skill> {
         let root = Root::new(Scope::Explicit, "folder", project::absolute_path(folder));
         let mut scan = Scan::default();

@@ -62,6 +62,7 @@ impl Roots {
     }
 
     /// Whether the builtin skills are included.
+    #[doc(hidden)]
     pub fn has_builtin(&self) -> bool {
         self.has_builtin
     }
@@ -73,6 +74,7 @@ impl Roots {
 
     /// The roots inside a project, whether they exist or not: relative to it, `/`-separated. Includes the targets of links
     /// inside the project, and `.claude/skills`, where other clients would find what a script writes there.
+    #[doc(hidden)]
     pub fn protected_folders(&self, project: &Path) -> Vec<String> {
         let project = real_path(&absolute_path(project));
         let mut folders: Vec<String> = Vec::new();

@@ -48,11 +48,13 @@ pub(crate) struct ManifestLines {
 
 impl Manifest {
     /// The line that names the runtime, from 1.
+    #[doc(hidden)]
     pub fn runtime_line(&self) -> Option<u32> {
         self.lines.runtime
     }
 
     /// `metadata.entrypoint`: the script that runs when the caller names none.
+    #[doc(hidden)]
     pub fn entrypoint(&self) -> Option<&str> {
         self.metadata.get("entrypoint").and_then(Json::as_str).map(str::trim).filter(|path| !path.is_empty())
     }

@@ -17,6 +17,7 @@ const NAMES: [(&str, Profile); 2] = [("spec", Profile::Spec), ("skills-ref", Pro
 
 /// The error for a name that is no profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct UnknownProfile(String);
 
 impl fmt::Display for UnknownProfile {

@@ -61,6 +61,7 @@ impl ContextBuilder {
     }
 
     /// The skill's qualified name, if it has one.
+    #[doc(hidden)]
     pub fn qualified_name(mut self, name: impl Into<String>) -> Self {
         self.qualified_name = Some(name.into());
         self
@@ -73,6 +74,7 @@ impl ContextBuilder {
     }
 
     /// The skill's own folder, for `asset`.
+    #[doc(hidden)]
     pub fn skill_files(mut self, files: Files) -> Self {
         self.skill_files = Some(Box::new(files));
         self
@@ -109,12 +111,14 @@ impl ContextBuilder {
     }
 
     /// How strictly the sandbox of a process is required before the process may start; `required` by default.
+    #[doc(hidden)]
     pub fn sandbox_mode(mut self, mode: SandboxMode) -> Self {
         self.sandbox_mode = mode;
         self
     }
 
     /// Where scripts of embedded languages run; in process by default.
+    #[doc(hidden)]
     pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
         self.execution_mode = mode;
         self
@@ -128,6 +132,7 @@ impl ContextBuilder {
     }
 
     /// Whether the process of an external script is a worker that serves further runs; off by default.
+    #[doc(hidden)]
     pub fn worker(mut self, worker: Option<WorkerOptions>) -> Self {
         self.worker = worker;
         self
@@ -146,6 +151,7 @@ impl ContextBuilder {
     }
 
     /// The thread budget besides its own thread; the default of a run if not set.
+    #[doc(hidden)]
     pub fn thread_budget(mut self, threads: ThreadBudget) -> Self {
         self.thread_budget = threads;
         self

@@ -110,6 +110,7 @@ impl SkillContext {
     }
 
     /// The log so far, without secrets that were added since (including those that span several lines); empty afterwards.
+    #[doc(hidden)]
     pub fn take_log(&self) -> Vec<LogLine> {
         self.take_redacted_log().into_inner()
     }

@@ -7,11 +7,13 @@ use crate::policy::Permissions;
 
 impl Files {
     /// The files that a run with these permissions may access.
+    #[doc(hidden)]
     pub fn with_permissions<'a>(&'a self, permissions: &'a Permissions) -> FilesView<'a> {
         FilesView { files: self, permissions: Some(permissions), label: "the project", limits: None }
     }
 
     /// The files without permission checks, for code that works for the user and not for a script.
+    #[doc(hidden)]
     pub fn unrestricted(&self) -> FilesView<'_> {
         FilesView { files: self, permissions: None, label: "the project", limits: None }
     }

@@ -37,6 +37,7 @@ pub use self::sections::permissions::PermissionRequest;
 pub use schema::{Schema, ValidationFailure};
 
 /// The names that the file may have. A folder has at most one of them.
+#[doc(hidden)]
 pub const CONTRACT_FILES: [&str; 2] = ["skill.yaml", "skill.yml"];
 
 /// A contract. In JSON every key is present, `null` or empty where the contract does not set it.

@@ -47,6 +47,7 @@ const KEYS: [&str; 19] = [
 
 /// A parsed contract.
 #[derive(Clone, Debug, Default)]
+#[doc(hidden)]
 pub struct ParsedContract {
     /// The contract; present exactly when no diagnostic blocks.
     pub contract: Option<Contract>,
@@ -83,11 +84,13 @@ impl ParsedContract {
 /// Parses a contract and checks it completely: schemas are compiled, defaults and examples are validated.
 ///
 /// Never fails, touches no disk and fetches nothing; hostile text results in a diagnostic.
+#[doc(hidden)]
 pub fn parse(source: &[u8]) -> ParsedContract {
     read(source, None, CheckDepth::Whole)
 }
 
 /// Like [`parse`], and checks that it agrees with the `SKILL.md` beside it.
+#[doc(hidden)]
 pub fn parse_with_manifest(source: &[u8], manifest: &Manifest) -> ParsedContract {
     read(source, Some(manifest), CheckDepth::Whole)
 }

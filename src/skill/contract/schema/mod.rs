@@ -107,6 +107,7 @@ impl Schema {
 
     /// A schema from anywhere else than `skill.yaml`, or why no value can be validated against it: it is invalid, refers to
     /// itself or to another document, or is too large. It has no defaults and no line.
+    #[doc(hidden)]
     pub fn parse(json: Json) -> Result<Self, String> {
         Self::from_json(json, |_| Vec::new())
     }
@@ -150,11 +151,13 @@ impl Schema {
     }
 
     /// The names of its properties, in written order.
+    #[doc(hidden)]
     pub fn names(&self) -> &[String] {
         &self.0.property_names
     }
 
     /// The line of `skill.yaml` on which it begins, from 1.
+    #[doc(hidden)]
     pub fn line(&self) -> u32 {
         self.0.line
     }
@@ -180,6 +183,7 @@ impl Schema {
 
     /// Why no value can be validated against it, in a sentence: it is invalid, or its own defaults do not fit. Compiles it at
     /// the first call.
+    #[doc(hidden)]
     pub fn fault(&self) -> Option<&str> {
         self.errors().first().map(|error| error.message.as_str())
     }

@@ -12,6 +12,7 @@ const MAX_DEPTH: usize = 2;
 
 impl Schema {
     /// Its properties as the parameters of a function, without parentheses. Optional ones have a `?`, or their default.
+    #[doc(hidden)]
     pub fn parameters(&self) -> String {
         let schema = self.json();
         let property = |name: &String| {
@@ -27,6 +28,7 @@ impl Schema {
     }
 
     /// The schema as a type: `{total: integer, files?: [object]}`.
+    #[doc(hidden)]
     pub fn type_name(&self) -> String {
         if self.names().is_empty() {
             return type_of(self.json(), MAX_DEPTH);
@@ -35,6 +37,7 @@ impl Schema {
     }
 
     /// Its properties, one row each: name, type, and description with constraints.
+    #[doc(hidden)]
     pub fn rows(&self) -> Vec<[String; 3]> {
         let schema = self.json();
         let row = |name: &String| {
