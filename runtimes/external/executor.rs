@@ -343,7 +343,7 @@ fn client_write_error(error: io::Error) -> SkillError {
 fn warn_of_protection_gaps(ctx: &SkillContext, launch: &PreparedLaunch<'_>) -> ProtectionGaps {
     let gaps = ProtectionGaps::in_request(&launch.request, launch.project);
     if let Some(reason) = gaps.incomplete_reason() {
-        ctx.warn(format!("not all secrets and histories of the project are guarded: {reason}"));
+        ctx.warn(format!("not all secrets and histories of the project are protected: {reason}"));
     }
     gaps
 }

@@ -66,7 +66,7 @@ pub(super) fn start_error(
     }
     if let Some(failed) = source.get_ref().and_then(|inner| inner.downcast_ref::<SandboxSetupError>()) {
         let cause = gaps.cause_of(failed).map(|cause| format!(": {cause}")).unwrap_or_default();
-        let sentence = format!("{attempt}: the sandbox could not be put up ({failed}){cause}");
+        let sentence = format!("{attempt}: the sandbox could not be set up ({failed}){cause}");
         return match failed.hint() {
             Some(help) => SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(help),
             None if failed.is_resource_shortage() => SkillError::new(ErrorKind::Unavailable, sentence)

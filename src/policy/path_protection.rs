@@ -398,10 +398,10 @@ mod tests {
     #[test]
     fn every_name_in_the_documentation_is_protected() {
         let protection = PathProtection::default();
-        let samples = documented("anything after it but the endings of samples");
+        let samples = documented("A sample ends in");
         assert_eq!(samples, SAMPLE_EXTENSIONS);
         let hidden = documented("Names that begin with a dot:");
-        for name in hidden.iter().filter(|name| !samples.contains(name)) {
+        for name in &hidden {
             assert!(
                 protection.protects_read(name) && protection.protects_read(&format!("a/{name}")),
                 "{name}"
@@ -422,7 +422,7 @@ mod tests {
         for path in &built {
             assert!(super::super::runs_on_build(path), "{path}");
         }
-        assert!(hidden.len() > 40 && opened.len() > 50 && built.len() > 48);
+        assert!(hidden.len() >= 40 && opened.len() > 50 && built.len() > 48);
     }
 
     #[test]
