@@ -147,8 +147,8 @@ impl fmt::Display for Violation {
 
 /// An error: its kind, a sentence for the person who can fix it, and a hint if there is one.
 ///
-/// In JSON: `{kind, message, help, location: {file, line, column}, traceback, violations: [{path, keyword, expected, found}]}`,
-/// absent parts `null`.
+/// In JSON: `{kind, message, help, location: {file, line, column}, traceback, violations: [{path, keyword, expected, found}],
+/// missing}`, absent parts `null`; `missing` is the name of the permission that was missing.
 #[derive(Clone)]
 pub struct SkillError(Box<ErrorInner>);
 
@@ -161,6 +161,7 @@ struct ErrorInner {
     traceback: Vec<String>,
     violations: Vec<Violation>,
     callees: Vec<String>,
+    missing: Option<String>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -175,6 +176,7 @@ impl SkillError {
             traceback: Vec::new(),
             violations: Vec::new(),
             callees: Vec::new(),
+            missing: None,
             source: None,
         }))
     }
@@ -214,6 +216,23 @@ impl SkillError {
         self
     }
 
+    /// Adds the name of the permission that was missing, if one was.
+    pub(crate) fn with_missing_permission(mut self, name: Option<String>) -> Self {
+        self.0.missing = name;
+        self
+    }
+
+    /// This error under another sentence, as whoever passes it on has it. The kind, the hint, the violations and the missing
+    /// permission stay; the position, the call stack and the callees are those of whoever failed first, and go.
+    pub(crate) fn with_message(&self, message: impl Into<String>) -> Self {
+        Self(Box::new(ErrorInner {
+            help: self.0.help.clone(),
+            violations: self.0.violations.clone(),
+            missing: self.0.missing.clone(),
+            ..*Self::new(self.0.kind, message).0
+        }))
+    }
+
     /// Adds the underlying error.
     pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.0.source = Some(Arc::new(source));
@@ -250,6 +269,11 @@ impl SkillError {
         &self.0.callees
     }
 
+    /// The name of the permission that was missing; [`SkillError::missing`] parses it.
+    pub(crate) fn missing_permission(&self) -> Option<&str> {
+        self.0.missing.as_deref()
+    }
+
     /// The first violations of a contract; empty if there were none.
     pub fn violations(&self) -> &[Violation] {
         &self.0.violations
@@ -276,13 +300,14 @@ impl std::error::Error for SkillError {
 
 impl Serialize for SkillError {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut record = serializer.serialize_struct("SkillError", 6)?;
+        let mut record = serializer.serialize_struct("SkillError", 7)?;
         record.serialize_field("kind", &self.0.kind)?;
         record.serialize_field("message", &self.0.message)?;
         record.serialize_field("help", &self.0.help)?;
         record.serialize_field("location", &self.0.location)?;
         record.serialize_field("traceback", &self.0.traceback)?;
         record.serialize_field("violations", &self.0.violations)?;
+        record.serialize_field("missing", &self.0.missing)?;
         record.end()
     }
 }

@@ -61,7 +61,7 @@ pub fn parallel_steps(criterion: &mut Criterion) {
     const TIME: Duration = Duration::from_millis(100);
     struct Slow;
     impl ConfigProvider for Slow {
-        fn config(&self, _skill: &str) -> Result<Map<String, Value>> {
+        fn config(&self, _: &SkillContext) -> Result<Map<String, Value>> {
             std::thread::sleep(TIME);
             Ok(Map::new())
         }

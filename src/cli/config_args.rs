@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::host::{ConfigProvider, SecretProvider};
+use metier::host::{ConfigProvider, SecretProvider, SkillContext};
 use metier::policy::Permission;
 use serde_json::{Map, Value};
 
@@ -71,13 +71,13 @@ impl SecretValues {
 }
 
 impl ConfigProvider for ConfigValues {
-    fn config(&self, _: &str) -> Result<Map<String, Value>> {
+    fn config(&self, _: &SkillContext) -> Result<Map<String, Value>> {
         Ok(self.0.clone())
     }
 }
 
 impl SecretProvider for SecretValues {
-    fn secret(&self, _: &str, name: &str) -> Result<Option<String>> {
+    fn secret(&self, _: &SkillContext, name: &str) -> Result<Option<String>> {
         Ok(self.0.get(name).cloned())
     }
 }

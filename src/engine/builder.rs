@@ -222,7 +222,7 @@ impl EngineBuilder {
 }
 
 /// Wraps the tools so that each is called only with arguments that match its schema.
-fn with_validated_tools(providers: Providers) -> Providers {
+pub(super) fn with_validated_tools(providers: Providers) -> Providers {
     let tools = providers.tools.map(ValidatedTools::wrap);
     Providers { tools, ..providers }
 }

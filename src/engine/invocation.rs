@@ -1,11 +1,12 @@
 //! One request to run a skill: input, grants, limits and policies.
 
+use std::any::Any;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::host::{Observer, SkillContext};
+use crate::host::{Extensions, Observer, Providers, SkillContext};
 use crate::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode};
 
 /// One call of a skill. Create it with [`Invocation::new`], refine it, and pass it to an engine.
@@ -42,6 +43,8 @@ pub struct Invocation {
     pub(super) execution_mode: Option<ExecutionMode>,
     pub(super) cancel: CancelToken,
     pub(super) observer: Option<Arc<dyn Observer>>,
+    pub(super) providers: Option<Box<Providers>>,
+    pub(super) extensions: Extensions,
     pub(super) caller: Option<SkillContext>,
     pub(super) journal: Option<JournalTarget>,
 }
@@ -69,6 +72,8 @@ impl Invocation {
             execution_mode: None,
             cancel: CancelToken::new(),
             observer: None,
+            providers: None,
+            extensions: Extensions::default(),
             caller: None,
             journal: None,
         }
@@ -128,6 +133,38 @@ impl Invocation {
         self
     }
 
+    /// Attaches a value of the embedder's own type, in place of an earlier one of that type. Providers read it with
+    /// [`SkillContext::extension`], also in the skills that the skill calls.
+    ///
+    /// ```
+    /// use metier::engine::{Engine, Invocation};
+    /// use metier::host::ClosureTools;
+    /// use serde_json::json;
+    ///
+    /// struct Tab(u32);
+    ///
+    /// # fn main() -> metier::error::Result<()> {
+    /// let tools = ClosureTools::new().tool("tab", "The tab that asks", json!({}), |ctx, _| {
+    ///     Ok(json!(ctx.extension::<Tab>().map(|tab| tab.0)))
+    /// });
+    /// let engine = Engine::builder(".").tools(tools).build()?;
+    /// let invocation = Invocation::new("word-count").extension(Tab(3));
+    /// # let _ = (engine, invocation);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn extension<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.extensions.insert(value);
+        self
+    }
+
+    /// Providers for this run and the skills that it calls: each that is set replaces that of the engine. A plan is checked
+    /// against the tools of the engine when it is loaded, so a tool that only an invocation has is unknown to plans.
+    pub fn providers(mut self, providers: Providers) -> Self {
+        self.providers = Some(Box::new(providers));
+        self
+    }
+
     /// Journals each finished step of the skill's plan in this folder, so that the same invocation, made again, continues where
     /// this one ended. `usage` for a skill that has no plan, and where the folder holds the journal of another run of the
     /// skill.
@@ -145,6 +182,7 @@ impl Invocation {
             sandbox_mode: Some(caller.sandbox_mode()),
             execution_mode: Some(caller.execution_mode()),
             cancel: caller.cancel().clone(),
+            extensions: caller.extensions().clone(),
             caller: Some(caller.clone()),
             journal: caller.callee_journal_file().map(|file| JournalTarget::File(file.to_owned())),
             ..Self::new(skill)

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::invocation::JournalTarget;
 use super::outcome::RedactedOutcome;
 use super::{EngineInner, Invocation, Outcome, dependencies, worker};
+use crate::engine::builder::with_validated_tools;
 use crate::engine::callee_resolver::with_permissions;
 use crate::engine::contract_validation::{narrow_limits, validate_input, validate_value};
 use crate::engine::limit_support;
@@ -19,7 +20,8 @@ use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{
-    AddressSpaceReservation, ContextBuilder, Files, LogLevel, SkillContext, catch_panic, check_memory_reserve,
+    AddressSpaceReservation, ContextBuilder, Files, LogLevel, Providers, SkillContext, catch_panic,
+    check_memory_reserve,
 };
 use crate::plan;
 use crate::policy::{CancelToken, Limits, PathProtection, Permissions, RequestedPermissions, ThreadBudget};
@@ -92,7 +94,9 @@ impl EngineInner {
         let warned = warned.map_or(Ok(()), |warning| context.log_once(LogLevel::Warn, warning));
         let result = warned
             .and_then(|()| context.cancel().check())
-            .and_then(|()| catch_runtime_panic(|| executor.execute_with_context(input, Some(&context))));
+            .and_then(|()| catch_runtime_panic(|| executor.execute_with_context(input, Some(&context))))
+            // An executor of an embedder may have ignored the token.
+            .and_then(|output| context.cancel().check().map(|()| output));
         let redaction = context.redaction();
         let (process, sandbox) = context.take_reports();
         let bound = OutputCap::new(&limits, process.as_ref());
@@ -163,7 +167,8 @@ impl EngineInner {
             .limits(limits.clone())
             .sandbox_mode(invocation.sandbox_mode.unwrap_or(self.sandbox_mode))
             .execution_mode(mode)
-            .providers(self.providers.clone())
+            .providers(self.run_providers(invocation))
+            .extensions(invocation.extensions.clone())
             .thread_budget(ThreadBudget::new(self.max_threads))
             .cancel(token);
         let context = match selected.runtime {
@@ -183,6 +188,15 @@ impl EngineInner {
             None => context,
         };
         Ok((executor, context))
+    }
+
+    /// The engine's providers, or those of the caller, with those of the invocation in their place.
+    fn run_providers(&self, invocation: &Invocation) -> Providers {
+        let inherited = invocation.caller.as_ref().map_or(&self.providers, SkillContext::providers);
+        match invocation.providers.as_deref() {
+            Some(own) => inherited.overridden_by(&with_validated_tools(own.clone())),
+            None => inherited.clone(),
+        }
     }
 
     fn effective_permissions(

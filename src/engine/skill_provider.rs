@@ -102,13 +102,7 @@ fn wrap_callee_error(skill: &str, error: &SkillError) -> SkillError {
         });
         format!("skill {skill} failed{place}: {error}")
     };
-    let wrapped = SkillError::new(error.kind(), message)
-        .with_callees(chain)
-        .with_violations(error.violations().to_vec());
-    match error.help() {
-        Some(help) => wrapped.with_help(help),
-        None => wrapped,
-    }
+    error.with_message(message).with_callees(chain)
 }
 
 /// What follows the chain of skills in the error of a callee that had called others.

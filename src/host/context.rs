@@ -4,16 +4,19 @@ mod builder;
 mod log;
 mod providers;
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
+use super::extensions::Extensions;
 use super::files::{Files, FilesView};
 use super::memory::{HostMemory, OperationLimits};
 use super::redaction::{Redacted, Redaction};
 use super::report::{ProcessReport, SandboxReport};
+use super::run_id::RunId;
 use super::steps::{StepEvent, StepReport};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::log::{Observer, RunLog};
@@ -49,6 +52,7 @@ pub struct SkillContext {
 /// One is made for each run. The large parts that not every run has are boxed: beyond 1,032 bytes, glibc tidies up its free
 /// memory at each allocation, which makes a small call 0.5 µs slower.
 struct ContextInner {
+    run_id: RunId,
     skill: String,
     qualified_name: Option<String>,
     project: Option<Box<Files>>,
@@ -62,6 +66,7 @@ struct ContextInner {
     log: RunLog,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
+    extensions: Extensions,
     caller: Option<SkillContext>,
     callee_limits: Option<Box<Limits>>,
     thread_budget: ThreadBudget,
@@ -81,13 +86,32 @@ impl SkillContext {
         ContextBuilder::new(skill.into())
     }
 
+    /// The identity of this run. A skill that it calls has another one.
+    pub fn run_id(&self) -> RunId {
+        self.inner.run_id
+    }
+
+    /// The context of the run whose skill calls this one.
+    pub fn caller(&self) -> Option<&Self> {
+        self.inner.caller.as_ref()
+    }
+
+    /// The value of that type that the embedder attached to the invocation with
+    /// [`Invocation::extension`](crate::engine::Invocation::extension); skills that the skill calls have it too.
+    pub fn extension<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.inner.extensions.get()
+    }
+
+    pub(crate) fn extensions(&self) -> &Extensions {
+        &self.inner.extensions
+    }
+
     /// The skill's name.
     pub fn skill(&self) -> &str {
         &self.inner.skill
     }
 
     /// The skill's qualified name, if it has one: it distinguishes the skill from others of the same name.
-    #[doc(hidden)]
     pub fn qualified_name(&self) -> Option<&str> {
         self.inner.qualified_name.as_deref()
     }

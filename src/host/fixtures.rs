@@ -115,13 +115,13 @@ impl SamplingProvider for Fixtures {
 }
 
 impl ConfigProvider for Fixtures {
-    fn config(&self, _: &str) -> Result<Map<String, Value>> {
+    fn config(&self, _: &SkillContext) -> Result<Map<String, Value>> {
         Ok(self.config.clone().unwrap_or_default())
     }
 }
 
 impl SecretProvider for Fixtures {
-    fn secret(&self, _: &str, name: &str) -> Result<Option<String>> {
+    fn secret(&self, _: &SkillContext, name: &str) -> Result<Option<String>> {
         Ok(self.secrets.as_ref().and_then(|secrets| secrets.get(name)).cloned())
     }
 }

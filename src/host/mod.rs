@@ -9,6 +9,7 @@ mod context;
 #[cfg(unix)]
 mod dir_cleaner;
 mod explain;
+mod extensions;
 mod file_id;
 #[doc(hidden)]
 pub mod files;
@@ -23,6 +24,7 @@ mod memory;
 pub(crate) mod metier_dirs;
 mod redaction;
 mod report;
+mod run_id;
 mod steps;
 #[cfg_attr(not(unix), path = "temp_dirs_unsupported.rs")]
 pub(crate) mod temp_dirs;
@@ -41,11 +43,13 @@ pub(crate) use self::dir_cleaner::{DirCleaner, OPEN_BY_NAME};
 pub use self::explain::{
     AccessReason, InterpreterReport, LaunchPreview, SandboxPath, SandboxSupport, TreeKill,
 };
+pub(crate) use self::extensions::Extensions;
 pub(crate) use self::file_id::FileId;
 pub use self::fixtures::Fixtures;
 pub use self::function::{AccessRule, Example, HostFunction, Param, ValueType};
 pub use self::functions::{function, functions};
 pub use self::log::{LogLevel, LogLine, Observer, Progress};
+pub use self::run_id::RunId;
 pub(crate) use address_space::AddressSpaceReservation;
 pub(crate) use args::Args;
 pub(crate) use context::HostApiClient;

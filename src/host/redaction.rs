@@ -158,7 +158,8 @@ impl Redaction {
         let mut clean = SkillError::new(error.kind(), text(error.message()))
             .with_traceback(traceback)
             .with_callees(error.callees().iter().map(|skill| text(skill)).collect())
-            .with_violations(error.violations().iter().map(violation).collect());
+            .with_violations(error.violations().iter().map(violation).collect())
+            .with_missing_permission(error.missing_permission().map(&text));
         if let Some(help) = error.help() {
             clean = clean.with_help(text(help));
         }

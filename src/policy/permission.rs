@@ -4,6 +4,7 @@ mod parse;
 
 use std::fmt;
 
+use crate::error::SkillError;
 use crate::policy::path_protection::{PathProtection, is_within};
 
 /// A permission that a skill requests or a caller grants, such as `read`, `write:out` or `tool:search`.
@@ -162,6 +163,26 @@ impl Permission {
                 (_, Some(name)) => *name == need.target,
                 (ScopeRule::RequiredName, None) => false,
             }
+    }
+}
+
+impl SkillError {
+    /// The narrowest permission with which the access would have been permitted, if a permission was missing. Granting it does
+    /// not help where the skill does not request it; the hint of the error says so.
+    ///
+    /// ```
+    /// use metier::engine::{Engine, Invocation};
+    ///
+    /// # fn main() -> metier::error::Result<()> {
+    /// let outcome = Engine::builder(".").build()?.run(Invocation::new("summarize"));
+    /// if let Some(permission) = outcome.result.as_ref().err().and_then(|error| error.missing()) {
+    ///     println!("run it again with {permission}?");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn missing(&self) -> Option<Permission> {
+        self.missing_permission()?.parse().ok()
     }
 }
 

@@ -99,7 +99,9 @@ impl Permissions {
             return Ok(());
         }
         let help = self.hint(need);
-        Err(SkillError::new(ErrorKind::Denied, format!("{attempt}: not permitted; {help}")).with_help(help))
+        Err(SkillError::new(ErrorKind::Denied, format!("{attempt}: not permitted; {help}"))
+            .with_help(help)
+            .with_missing_permission(Some(need.narrowest_permission(&self.protection).to_string())))
     }
 
     /// A hint that says who must add the missing permission, and where.

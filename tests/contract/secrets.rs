@@ -2,7 +2,7 @@
 
 use metier::engine::{Invocation, Outcome};
 use metier::error::{ErrorKind, Result};
-use metier::host::SecretProvider;
+use metier::host::{SecretProvider, SkillContext};
 use serde_json::json;
 
 use crate::project::{Project, granted, kind};
@@ -10,7 +10,7 @@ use crate::project::{Project, granted, kind};
 struct FixedSecret(&'static str);
 
 impl SecretProvider for FixedSecret {
-    fn secret(&self, _: &str, name: &str) -> Result<Option<String>> {
+    fn secret(&self, _: &SkillContext, name: &str) -> Result<Option<String>> {
         Ok((name == "TOKEN").then(|| self.0.to_owned()))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use metier::engine::{Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::host::{ClosureTools, LogLine, Observer, Progress, SecretProvider, StepEvent};
+use metier::host::{ClosureTools, LogLine, Observer, Progress, SecretProvider, SkillContext, StepEvent};
 use metier::policy::{Limits, OutputPolicy};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::project::{Project, granted};
 pub struct FixedSecret(pub String);
 
 impl SecretProvider for FixedSecret {
-    fn secret(&self, _: &str, _: &str) -> Result<Option<String>> {
+    fn secret(&self, _: &SkillContext, _: &str) -> Result<Option<String>> {
         Ok(Some(self.0.clone()))
     }
 }

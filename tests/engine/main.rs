@@ -5,6 +5,7 @@
 mod attacks;
 mod contract;
 mod doors;
+mod identity;
 mod integers;
 mod leaks;
 mod nearness;

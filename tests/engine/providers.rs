@@ -123,7 +123,7 @@ fn hostile_names_reach_nobody() {
         }
     }
     impl SecretProvider for Nobody {
-        fn secret(&self, _: &str, _: &str) -> Result<Option<String>> {
+        fn secret(&self, _: &SkillContext, _: &str) -> Result<Option<String>> {
             panic!("asked for a secret");
         }
     }
@@ -173,8 +173,8 @@ fn a_model_is_asked_in_the_order_of_the_context_api() {
 fn settings_are_those_of_the_skill() {
     struct Settings;
     impl ConfigProvider for Settings {
-        fn config(&self, skill: &str) -> Result<Map<String, Value>> {
-            Ok(Map::from_iter([("whose".to_owned(), skill.into()), ("list".to_owned(), json!([]))]))
+        fn config(&self, ctx: &SkillContext) -> Result<Map<String, Value>> {
+            Ok(Map::from_iter([("whose".to_owned(), ctx.skill().into()), ("list".to_owned(), json!([]))]))
         }
     }
     let script = "return {ctx.config(), ctx.config('whose'), ctx.config('other'), ctx.config('list')}";
@@ -205,12 +205,12 @@ fn a_provider_that_panics_fails_the_call_and_nothing_else() {
         }
     }
     impl ConfigProvider for Panics {
-        fn config(&self, _: &str) -> Result<Map<String, Value>> {
+        fn config(&self, _: &SkillContext) -> Result<Map<String, Value>> {
             panic!("on purpose");
         }
     }
     impl SecretProvider for Panics {
-        fn secret(&self, _: &str, _: &str) -> Result<Option<String>> {
+        fn secret(&self, _: &SkillContext, _: &str) -> Result<Option<String>> {
             panic!("on purpose");
         }
     }

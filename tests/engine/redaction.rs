@@ -18,8 +18,8 @@ const VALUE: &str = "hunter2";
 struct SecretTable(BTreeMap<(&'static str, &'static str), &'static str>);
 
 impl SecretProvider for SecretTable {
-    fn secret(&self, skill: &str, name: &str) -> Result<Option<String>> {
-        Ok(self.0.get(&(skill, name)).map(|&value| value.to_owned()))
+    fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>> {
+        Ok(self.0.get(&(ctx.skill(), name)).map(|&value| value.to_owned()))
     }
 }
 

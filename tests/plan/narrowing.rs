@@ -1,7 +1,7 @@
 //! A step's callee can do nothing that its caller was not granted, also two levels down.
 
 use metier::error::ErrorKind;
-use metier::host::{ClosureTools, SecretProvider};
+use metier::host::{ClosureTools, SecretProvider, SkillContext};
 use serde_json::json;
 
 use crate::project::{Project, failure, x};
@@ -9,7 +9,7 @@ use crate::project::{Project, failure, x};
 struct Secrets;
 
 impl SecretProvider for Secrets {
-    fn secret(&self, _skill: &str, name: &str) -> metier::error::Result<Option<String>> {
+    fn secret(&self, _: &SkillContext, name: &str) -> metier::error::Result<Option<String>> {
         Ok(Some(format!("the secret {name}")))
     }
 }

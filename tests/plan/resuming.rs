@@ -4,7 +4,7 @@ use std::path::Path;
 
 use metier::engine::{Invocation, Outcome};
 use metier::error::ErrorKind;
-use metier::host::{SecretProvider, StepStatus};
+use metier::host::{SecretProvider, SkillContext, StepStatus};
 use metier::policy::CancelToken;
 use serde_json::{Value, json};
 
@@ -149,7 +149,7 @@ fn a_failure_that_was_passed_over_is_not_tried_again() {
 struct Secrets;
 
 impl SecretProvider for Secrets {
-    fn secret(&self, _skill: &str, _name: &str) -> metier::error::Result<Option<String>> {
+    fn secret(&self, _: &SkillContext, _name: &str) -> metier::error::Result<Option<String>> {
         Ok(Some("hunter2".into()))
     }
 }

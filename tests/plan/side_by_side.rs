@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use metier::engine::EngineBuilder;
 use metier::error::Result;
-use metier::host::{ClosureTools, ConfigProvider, Observer, Progress};
+use metier::host::{ClosureTools, ConfigProvider, Observer, Progress, SkillContext};
 use metier::policy::SandboxMode;
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ struct Meeting {
 }
 
 impl ConfigProvider for Meeting {
-    fn config(&self, _skill: &str) -> Result<Map<String, Value>> {
+    fn config(&self, _: &SkillContext) -> Result<Map<String, Value>> {
         let mut present = self.present.lock().unwrap();
         *present += 1;
         self.met.fetch_max(*present, Ordering::SeqCst);

@@ -28,7 +28,7 @@ struct Slow {
 }
 
 impl ConfigProvider for Slow {
-    fn config(&self, _skill: &str) -> Result<Map<String, Value>> {
+    fn config(&self, _: &SkillContext) -> Result<Map<String, Value>> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         self.max_at_once.fetch_max(self.present.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         std::thread::sleep(Duration::from_millis(4));
@@ -174,7 +174,7 @@ impl Meeting {
 }
 
 impl ConfigProvider for Meeting {
-    fn config(&self, _skill: &str) -> Result<Map<String, Value>> {
+    fn config(&self, _: &SkillContext) -> Result<Map<String, Value>> {
         let mut present = self.1.lock().unwrap();
         *present += 1;
         self.2.notify_all();
@@ -243,8 +243,8 @@ fn threads_left_after(
 struct Ends(Meeting, fn());
 
 impl ConfigProvider for Ends {
-    fn config(&self, skill: &str) -> Result<Map<String, Value>> {
-        let met = self.0.config(skill);
+    fn config(&self, ctx: &SkillContext) -> Result<Map<String, Value>> {
+        let met = self.0.config(ctx);
         (self.1)();
         met
     }

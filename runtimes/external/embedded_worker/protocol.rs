@@ -131,7 +131,7 @@ pub(super) fn decode_error(error: Value) -> Option<SkillError> {
         };
         error = error.with_violations(found.into_iter().filter_map(violation).collect());
     }
-    Some(error)
+    Some(error.with_missing_permission(parts.remove("missing").and_then(text)))
 }
 
 fn encode_line(header: &Value, value: Option<&Value>) -> Vec<u8> {
@@ -203,7 +203,8 @@ mod tests {
             .with_help("do")
             .with_location(Location { file: "f".into(), line: Some(2), column: None })
             .with_traceback(vec!["a".into()])
-            .with_violations(vec![violation]);
+            .with_violations(vec![violation])
+            .with_missing_permission(Some("write:a".into()));
         let read = decode_response(3, &encode_response(3, &Err(error.clone()))).unwrap().unwrap_err();
         assert_eq!(json!(read), json!(error));
         for wrong in [

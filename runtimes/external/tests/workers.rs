@@ -2,7 +2,7 @@
 //! the next.
 
 use super::*;
-use crate::host::SecretProvider;
+use crate::host::{SecretProvider, SkillContext};
 use serde_json::json;
 
 /// Counts its runs, and does what it is told.
@@ -534,7 +534,7 @@ fn an_interpreter_that_fails_to_start_the_script_is_told_as_what_it_is() {
 struct OneSecret;
 
 impl SecretProvider for OneSecret {
-    fn secret(&self, _: &str, _: &str) -> Result<Option<String>> {
+    fn secret(&self, _: &SkillContext, _: &str) -> Result<Option<String>> {
         Ok(Some("s3cret-value".into()))
     }
 }

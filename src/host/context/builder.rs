@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use super::providers::Providers;
 use super::{ContextInner, HostApiClient, SkillContext};
+use crate::host::extensions::Extensions;
 use crate::host::files::Files;
 use crate::host::log::{Observer, RunLog};
 use crate::host::memory::HostMemory;
 use crate::host::redaction::Redaction;
+use crate::host::run_id::RunId;
 use crate::policy::{
     CancelToken, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, ThreadBudget, WorkerOptions,
 };
@@ -29,6 +31,7 @@ pub struct ContextBuilder {
     cancel: CancelToken,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
+    extensions: Extensions,
     caller: Option<SkillContext>,
     callee_limits: Option<Box<Limits>>,
     host_memory: Option<u64>,
@@ -53,6 +56,7 @@ impl ContextBuilder {
             cancel: CancelToken::new(),
             observer: None,
             providers: Providers::default(),
+            extensions: Extensions::default(),
             caller: None,
             callee_limits: None,
             host_memory: None,
@@ -107,6 +111,12 @@ impl ContextBuilder {
     /// The services that the host offers besides files; none by default.
     pub fn providers(mut self, providers: Providers) -> Self {
         self.providers = providers;
+        self
+    }
+
+    /// The values that the embedder attached to the invocation.
+    pub(crate) fn extensions(mut self, extensions: Extensions) -> Self {
+        self.extensions = extensions;
         self
     }
 
@@ -184,6 +194,7 @@ impl ContextBuilder {
                 None => HostMemory::new(host_memory),
             },
             plan_memory: self.caller.as_ref().map_or_else(own, |caller| caller.plan_memory().clone()),
+            run_id: RunId::next(),
             skill: self.skill,
             qualified_name: self.qualified_name,
             project: self.project,
@@ -197,6 +208,7 @@ impl ContextBuilder {
             worker: self.worker,
             observer: self.observer,
             providers: self.providers,
+            extensions: self.extensions,
             caller: self.caller,
             callee_limits: self.callee_limits,
             thread_budget: self.thread_budget,

@@ -36,6 +36,20 @@ pub struct Providers {
     pub http: Option<Arc<dyn HttpClient>>,
 }
 
+impl Providers {
+    /// These providers, with those of `others` in place of the same ones here.
+    pub(crate) fn overridden_by(&self, others: &Self) -> Self {
+        Self {
+            tools: others.tools.as_ref().or(self.tools.as_ref()).cloned(),
+            skills: others.skills.as_ref().or(self.skills.as_ref()).cloned(),
+            sampling: others.sampling.as_ref().or(self.sampling.as_ref()).cloned(),
+            config: others.config.as_ref().or(self.config.as_ref()).cloned(),
+            secrets: others.secrets.as_ref().or(self.secrets.as_ref()).cloned(),
+            http: others.http.as_ref().or(self.http.as_ref()).cloned(),
+        }
+    }
+}
+
 /// Tools of the embedder.
 pub trait ToolProvider: Send + Sync {
     /// All tools.
@@ -104,14 +118,16 @@ pub struct SampleRequest {
 
 /// Settings of skills.
 pub trait ConfigProvider: Send + Sync {
-    /// The settings of that skill; empty if there are none.
-    fn config(&self, skill: &str) -> Result<Map<String, Value>>;
+    /// The settings of the skill that runs; empty if there are none. A skill of a project may have the name of another one:
+    /// [`SkillContext::qualified_name`] tells them apart.
+    fn config(&self, ctx: &SkillContext) -> Result<Map<String, Value>>;
 }
 
 /// Secrets of skills.
 pub trait SecretProvider: Send + Sync {
-    /// The secret of this name for that skill, or `None`. Blank secrets are refused.
-    fn secret(&self, skill: &str, name: &str) -> Result<Option<String>>;
+    /// The secret of this name for the skill that runs, or `None`. Blank secrets are refused. A skill of a project may have the
+    /// name of another one: [`SkillContext::qualified_name`] tells them apart.
+    fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>>;
 }
 
 /// An HTTP client.

@@ -52,11 +52,7 @@ impl<'a> FileOperation<'a> {
         if matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Timeout) {
             return error;
         }
-        let failure = SkillError::new(error.kind(), format!("{self}: {error}"));
-        match error.help() {
-            Some(help) => failure.with_help(help),
-            None => failure,
-        }
+        error.with_message(format!("{self}: {error}"))
     }
 
     /// An I/O error of our own, with a hint.

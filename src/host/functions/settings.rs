@@ -51,7 +51,7 @@ pub(super) const SECRET: HostFunction = HostFunction {
 
 fn config(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let mut settings = match &ctx.providers().config {
-        Some(provider) => call_provider("settings", || provider.config(ctx.skill()))?,
+        Some(provider) => call_provider("settings", || provider.config(ctx))?,
         None => serde_json::Map::new(),
     };
     Ok(match args.optional_text(0) {
@@ -68,7 +68,7 @@ fn secret(ctx: &SkillContext, args: &Args) -> Result<Value> {
         Err(SkillError::new(ErrorKind::Unavailable, sentence)
             .with_help(format!("pass it with --secret {name}")))
     };
-    match call_provider("secrets", || provider.secret(ctx.skill(), name))? {
+    match call_provider("secrets", || provider.secret(ctx, name))? {
         None => unavailable("is not set"),
         // Otherwise every position between two characters would match.
         Some(value) if value.trim().is_empty() => unavailable("is blank"),

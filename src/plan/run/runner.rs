@@ -105,12 +105,8 @@ fn plan_output(run: &PlanRunState<'_>) -> Result<Value> {
 
 /// The error of a plan whose steps succeeded but whose outputs cannot be resolved.
 fn outputs_error(plan: &Plan, error: &SkillError) -> SkillError {
-    let located = SkillError::new(error.kind(), format!("outputs_from: {error}"))
-        .with_location(location_in_plan(plan, plan.outputs_span()));
-    match error.help() {
-        Some(help) => located.with_help(help),
-        None => located,
-    }
+    let location = location_in_plan(plan, plan.outputs_span());
+    error.with_message(format!("outputs_from: {error}")).with_location(location)
 }
 
 fn finished_values(run: &PlanRunState<'_>) -> Vec<(String, Value)> {

@@ -95,12 +95,7 @@ impl StepRunner<'_> {
                     Value::Null
                 }
                 Err(ErrorWithInput { error, input, is_from_journal: is_known }) => {
-                    let item_error = SkillError::new(error.kind(), format!("item {number}: {error}"))
-                        .with_violations(error.violations().to_vec());
-                    let error = match error.help() {
-                        Some(help) => item_error.with_help(help),
-                        None => item_error,
-                    };
+                    let error = error.with_message(format!("item {number}: {error}"));
                     return Err(ErrorWithInput { error, input, is_from_journal: is_known });
                 }
             });

@@ -15,7 +15,7 @@ use crate::{Answer, Case, FILE};
 struct Settings(Map<String, Value>);
 
 impl ConfigProvider for Settings {
-    fn config(&self, _: &str) -> Result<Map<String, Value>> {
+    fn config(&self, _: &SkillContext) -> Result<Map<String, Value>> {
         Ok(self.0.clone())
     }
 }

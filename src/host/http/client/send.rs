@@ -116,11 +116,7 @@ fn read_body(response: Response<Body>, most: u64, held: &mut HostMemoryReservati
 /// Our own refusal, with what it was that failed.
 fn with_host(host: &str, error: io::Error) -> SkillError {
     let error = error.downcast().unwrap_or_else(|error| SkillError::io("failed to read", error));
-    let failure = SkillError::new(error.kind(), format!("failed to reach {host}: {error}"));
-    match error.help() {
-        Some(help) => failure.with_help(help),
-        None => failure,
-    }
+    error.with_message(format!("failed to reach {host}: {error}"))
 }
 
 /// What went wrong, where neither the time nor the run's end explains it.
