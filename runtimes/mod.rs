@@ -224,6 +224,28 @@ pub(crate) fn cache_folder() -> Option<std::path::PathBuf> {
     None
 }
 
+/// Whether this build has a sandbox for external scripts on this system; otherwise `sandbox-unavailable`.
+pub(crate) fn check_sandbox_built_in() -> Result<()> {
+    if cfg!(all(feature = "sandboxed", target_os = "linux")) {
+        return Ok(());
+    }
+    let sentence = "this build has no sandbox for processes on this system";
+    Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence)
+        .with_help("build metier for Linux with the Cargo feature `sandboxed`"))
+}
+
+/// Whether external scripts are started by a copy of this process, as its `main` does not begin with the hook and no helper
+/// program is set.
+pub(crate) fn starts_from_copy(shared: &RuntimeServices) -> bool {
+    #[cfg(unix)]
+    return check_sandbox_built_in().is_ok() && shared.launcher().server_program().is_none();
+    #[cfg(not(unix))]
+    {
+        let _ = shared;
+        false
+    }
+}
+
 /// The error for an external script whose interpreter is unknown or missing.
 pub(crate) fn check_interpreter(path: &str, source: &[u8]) -> Result<()> {
     external::check_interpreter(path, source)

@@ -8,6 +8,7 @@ const MAX_DIFFERENCES: usize = 64;
 
 /// Where the result is not the expected one: `.files[0].words`, a file's path, or `the error`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Difference {
     /// Where in the result.
     pub path: String,

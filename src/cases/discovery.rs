@@ -12,6 +12,7 @@ const MAX_CASE_BYTES: u64 = 1 << 20;
 
 /// The cases of a skill by name, and the files that cannot be run.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct DiscoveredCases {
     /// Those that can be run.
     pub cases: Vec<Case>,

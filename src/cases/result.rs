@@ -14,6 +14,7 @@ use crate::registry::Skill;
 ///
 /// In JSON `{skill, case, status, reason, differences, duration_ms, log}`.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CaseResult {
     /// The skill's name.
     pub skill: String,

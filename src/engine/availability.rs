@@ -7,12 +7,13 @@ use crate::engine::pipeline::run_deadline;
 use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillRuntime;
-use crate::policy::{CancelToken, Limits};
+use crate::policy::{CancelToken, Limits, SandboxMode};
 use crate::registry::Skill;
 use crate::runtimes;
 
 /// Whether a skill could run now, and if not, why. No code of the skill runs to determine this.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Availability {
     /// The runtime of the script that would run; absent when no single script can be selected.
     pub runtime: Option<SkillRuntime>,
@@ -54,6 +55,10 @@ impl EngineInner {
         let runtime = *runtime;
         self.script_cache.check_supported(runtime)?;
         dependencies::require_dependencies(skill, &self.registry)?;
+        // What a loader of the embedder needs, only the embedder knows.
+        if self.script_cache.has_custom_loader(runtime) {
+            return Ok(());
+        }
         if runtime == SkillRuntime::ToolSequence {
             // Loading a plan checks it.
             let cancel = CancelToken::new();
@@ -67,6 +72,9 @@ impl EngineInner {
         }
         if runtime == SkillRuntime::External {
             worker::requested_worker(skill.manifest(), runtime, &Limits::default())?;
+            if self.sandbox_mode == SandboxMode::Required {
+                runtimes::check_sandbox_built_in()?;
+            }
             let source = skill.folder().read(path, Limits::MAX_READ_SIZE)?;
             runtimes::check_interpreter(path, &source)?;
         }

@@ -15,6 +15,7 @@ use crate::skill::Severity;
 /// In JSON every key is always present: `{ok, version, system, features, sandbox, sandbox_levels, interpreters, project, roots,
 /// shadowed, problems, cache, findings}`.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Diagnosis {
     /// Whether no finding is an error.
     pub ok: bool,
@@ -46,6 +47,7 @@ pub struct Diagnosis {
 
 /// The operating system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct System {
     /// `linux`, `macos`, ...
     pub os: &'static str,
@@ -57,6 +59,7 @@ pub struct System {
 
 /// A Cargo feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Feature {
     /// Its name.
     pub name: &'static str,
@@ -66,6 +69,7 @@ pub struct Feature {
 
 /// A sandbox level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct SandboxLevelReport {
     /// Its name in the outcome's `sandbox.level`.
     pub name: EnforcedLevel,
@@ -77,6 +81,7 @@ pub struct SandboxLevelReport {
 
 /// A folder of skills.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct RootReport {
     /// Its scope, which decides its precedence.
     pub scope: Scope,
@@ -94,6 +99,7 @@ pub struct RootReport {
 
 /// A skill that is shadowed by another one of the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ShadowedSkill {
     /// Its qualified name, by which it can be run.
     pub skill: String,
@@ -103,6 +109,7 @@ pub struct ShadowedSkill {
 
 /// Compiled modules on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct CacheReport {
     /// The folder of the cache.
     pub path: PathBuf,
@@ -114,6 +121,7 @@ pub struct CacheReport {
 
 /// Something wrong on this machine, in this build or in a skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// An error prevents skills from running, a warning may do so, the rest is worth knowing.
     pub severity: Severity,
@@ -134,6 +142,8 @@ impl EngineInner {
         findings.extend(interpreters.iter().filter_map(missing_interpreter_finding));
         findings.extend(self.registry.problems().iter().filter_map(registry_finding));
         findings.extend(self.unavailable_skill_findings());
+        findings
+            .extend(runtimes::starts_from_copy(self.script_cache.services()).then(missing_helper_finding));
         Diagnosis {
             ok: findings.iter().all(|finding| finding.severity != Severity::Error),
             version: env!("CARGO_PKG_VERSION"),
@@ -256,6 +266,17 @@ fn sandbox_findings(sandbox: &SandboxSupport) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// The command has the line; an embedder may have forgotten it.
+fn missing_helper_finding() -> Finding {
+    Finding {
+        severity: Severity::Warning,
+        message: "this program has no helper: scripts are started by a copy of it, the first of each engine late, and WebAssembly \
+                  modules are not compiled"
+            .into(),
+        help: "make `metier::helper_main()` the first line of its `main`, or set `EngineBuilder::helper`".into(),
+    }
 }
 
 fn missing_interpreter_finding(interpreter: &InterpreterReport) -> Option<Finding> {

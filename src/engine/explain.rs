@@ -29,6 +29,7 @@ const MAX_CALLEES: usize = 100;
 /// In JSON every key is always present: `{skill, script, runtime, project, sandbox_mode, limits, permissions, functions,
 /// sandbox, process, callees, reason}`.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Explanation {
     /// The skill's qualified name.
     pub skill: String,
@@ -59,6 +60,7 @@ pub struct Explanation {
 
 /// Whether a call of this host API function would be allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct FunctionAvailability {
     /// Its name.
     pub name: &'static str,
@@ -72,6 +74,7 @@ pub struct FunctionAvailability {
 
 /// A skill that the run would or could call, through this caller and the callers before it.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct CalleeExplanation {
     /// The skill's qualified name, or the name in the call where no skill is found.
     pub skill: String,

@@ -31,6 +31,7 @@ use crate::policy::{Limits, StopCause};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The skill's name; the requested name when no skill was found.
     pub skill: String,
@@ -64,6 +65,7 @@ pub(super) struct RedactedOutcome {
 
 /// The limits of a run as its outcome reports them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct LimitsReport {
     /// The limit that ended the run, by the name of its error kind.
     pub hit: Option<&'static str>,

@@ -10,6 +10,7 @@ use crate::policy::WorkerOptions;
 
 /// The command of an external script and everything that it would reach, taken from the same launch request that would start it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct LaunchPreview {
     /// The program and its arguments, including the script.
     pub command: Vec<String>,
@@ -44,6 +45,7 @@ pub struct LaunchPreview {
 
 /// A file or folder in a sandbox, and the reason why it is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct SandboxPath {
     /// Absolute.
     pub path: PathBuf,
@@ -104,6 +106,7 @@ impl fmt::Display for AccessReason {
 
 /// What this machine supports for external scripts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct SandboxSupport {
     /// The Landlock ABI that restricted a test program; `null` if Landlock did not work.
     pub landlock_abi: Option<u8>,
@@ -121,6 +124,7 @@ pub struct SandboxSupport {
 /// How the process tree of a script is killed. In JSON its name in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum TreeKill {
     /// All processes at once, by a signal that the kernel confines to the sandbox.
     Scoped,
@@ -130,6 +134,7 @@ pub enum TreeKill {
 
 /// An interpreter command that runs scripts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct InterpreterReport {
     /// The command name that is looked up on `PATH`.
     pub command: String,

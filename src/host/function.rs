@@ -8,6 +8,7 @@ use super::context::SkillContext;
 use crate::error::Result;
 
 /// One function of the host API, the same in every language.
+#[non_exhaustive]
 pub struct HostFunction {
     /// The name on `ctx`.
     pub name: &'static str,
@@ -28,6 +29,7 @@ pub struct HostFunction {
 }
 
 /// One parameter of a function, or one key of an options record.
+#[non_exhaustive]
 pub struct Param {
     /// Its name, in documentation and errors.
     pub name: &'static str,
@@ -133,6 +135,7 @@ impl AccessRule {
 }
 
 /// A call with its expected result: documentation and test at once.
+#[non_exhaustive]
 pub struct Example {
     /// The files in the project before the call: path, content.
     pub files: &'static [(&'static str, &'static str)],

@@ -40,6 +40,7 @@ impl LogLevel {
 
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct LogLine {
     /// Its severity.
     pub level: LogLevel,
@@ -56,6 +57,7 @@ impl LogLine {
 
 /// The progress of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Progress {
     /// The current activity.
     pub message: String,

@@ -25,6 +25,7 @@ pub struct ProcessReport {
 
 /// Resource usage of a process and all processes it started; `null` where it is not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ProcessUsage {
     /// Milliseconds of processor time of the whole tree; measured in a sandbox.
     pub cpu_ms: Option<u64>,
@@ -80,6 +81,7 @@ impl fmt::Display for EnforcedLevel {
     clippy::struct_excessive_bools,
     reason = "each restriction is enforced or not, whatever the others are"
 )]
+#[non_exhaustive]
 pub struct SandboxReport {
     /// The kind of sandbox.
     pub level: EnforcedLevel,

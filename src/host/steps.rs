@@ -7,6 +7,7 @@ use serde_json::Value;
 
 /// A step of a plan has started or ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StepEvent {
     /// Its index, from 0.
     pub index: usize,
@@ -55,6 +56,7 @@ impl StepStatus {
 ///
 /// In JSON: `{index, id, call, status, attempts, duration_ms, input, error, value}`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct StepReport {
     /// Its index, from 0.
     pub index: usize,

@@ -68,6 +68,7 @@ pub struct Plan {
 
 /// The syntax in which a plan is written. It decides the order in which the steps run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PlanForm {
     /// `sequence.json`: one step after another.
     Sequence,

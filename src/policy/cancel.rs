@@ -9,6 +9,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 
 /// Why a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StopCause {
     /// The caller cancelled it.
     Cancelled,

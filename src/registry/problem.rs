@@ -11,6 +11,7 @@ use crate::skill::{Diagnostic, Severity};
 ///
 /// Serialises as `{path, severity, message, help, skipped, diagnostics}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Problem {
     /// The file or folder concerned; `builtin:NAME` for a builtin skill.
     pub path: PathBuf,

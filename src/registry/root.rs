@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 /// The scope of a root; the order is the order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Scope {
     /// Named by the caller.
     Explicit,

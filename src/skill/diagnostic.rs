@@ -20,6 +20,7 @@ use serde::Serialize;
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Diagnostic {
     /// The stable code, one of [`RULES`](super::RULES).
     pub code: &'static str,

@@ -10,6 +10,7 @@ use crate::skill::{allowed_tools, metadata, name, runtime, text_fields, version}
 
 /// The frontmatter of a skill that loads.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Manifest {
     /// The name in Unicode NFKC; the directory's name if the frontmatter has none.
     pub name: String,

@@ -14,6 +14,7 @@ use crate::skill::lint;
 
 /// A parsed `SKILL.md`.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ParsedSkill {
     /// The frontmatter; present exactly when the skill loads.
     pub manifest: Option<Manifest>,

@@ -117,7 +117,7 @@ fn a_flood_of_allowed_tools_costs_next_to_nothing() {
     assert_eq!(value(long.run(&["write"])), json!(1));
     let huge = Project::lua_with_tools(&"write ".repeat(2_000_000), "return 1").run(&["write"]);
     assert_eq!(kind(&huge), ErrorKind::InvalidSkill, "12 MB of them are no frontmatter");
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome, RunFuture};
-use metier::error::ErrorKind;
-use metier::executor::{SkillExecutor, SkillRuntime};
+use metier::error::{ErrorKind, Result};
+use metier::executor::{SkillExecutor, SkillInput, SkillOutput, SkillRuntime};
 use metier::host::SkillContext;
 use metier::policy::CancelToken;
 use metier::registry::Registry;
@@ -260,4 +260,35 @@ fn the_machine_is_told_as_the_doctor_tells_it() {
     let machine = engine.sandbox_support();
     assert_eq!(machine, engine.diagnosis().sandbox);
     assert_eq!(machine.reason.is_none(), machine.tree_kill.is_some(), "{machine:?}");
+}
+
+#[test]
+fn what_an_own_loader_runs_is_available_whatever_the_machine_lacks() {
+    struct Answers;
+    impl SkillExecutor for Answers {
+        fn execute_with_context(&self, _: SkillInput, _: Option<&SkillContext>) -> Result<SkillOutput> {
+            Ok(json!(1).into())
+        }
+    }
+    let project = Project::new().skill("x", "").file(".metier/skills/x/scripts/main.fish", "");
+    let availability = |engine: EngineBuilder| {
+        let engine = engine.build().unwrap();
+        let ran = engine.run(Invocation::new("x")).result.is_ok();
+        (engine.availability(engine.registry().find("x").unwrap()).is_runnable(), ran)
+    };
+    let own = project.builder().runtime(SkillRuntime::External, |_| Ok(Box::new(Answers)));
+    assert_eq!(availability(own), (true, true));
+    let (is_available, ran) = availability(project.builder());
+    assert_eq!(is_available, ran, "fish may be installed");
+}
+
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[test]
+fn a_program_that_forgot_its_first_line_is_told_by_doctor() {
+    let project = Project::new();
+    let helps = |engine: EngineBuilder| {
+        let findings = engine.build().unwrap().diagnosis().findings;
+        findings.iter().filter(|finding| finding.help.contains("helper_main()")).count()
+    };
+    assert_eq!((helps(project.builder()), helps(project.builder().helper("/bin/true"))), (1, 0));
 }

@@ -87,6 +87,7 @@ pub struct Contract {
 /// The key under which the steps of a plan are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum StepsForm {
     /// Under `steps`.
     Steps,

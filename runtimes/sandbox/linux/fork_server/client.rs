@@ -170,6 +170,9 @@ fn spawn_program(path: &Path, socket: OwnedFd) -> io::Result<Pid> {
 
 /// A copy of this process that runs as the fork server. The copy takes longer the more memory the host has, but happens once.
 fn fork_copy(socket: &OwnedFd) -> io::Result<Pid> {
+    tracing::warn!(
+        "scripts are started by a copy of this process: its `main` does not begin with `metier::helper_main()`"
+    );
     match sys::fork()? {
         ForkResult::Child => {
             child::IS_HOST_COPY.store(true, Ordering::Relaxed);

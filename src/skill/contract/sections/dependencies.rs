@@ -27,6 +27,7 @@ pub struct Dependencies {
 
 /// A program or a skill that is needed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Dependency {
     /// Its name.
     pub name: String,

@@ -13,6 +13,7 @@ const KEYS: [&str; 4] = ["path", "function", "runtime", "description"];
 
 /// A script of the skill, and how to enter it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Entrypoint {
     /// Its path in the skill's folder, `/`-separated, without `.` and `..`.
     pub path: String,

@@ -19,6 +19,7 @@ const MAX_KEY_CHARS: usize = 60;
 
 /// One call, and the expected part of its output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Example {
     /// What the example shows.
     pub description: Option<String>,

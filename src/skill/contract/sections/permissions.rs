@@ -24,6 +24,7 @@ const FOREIGN_WORDS: [(&str, &str); 10] = [
 
 /// One permission that a contract names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct PermissionRequest {
     /// The word as written, without its condition.
     pub text: String,
