@@ -6,11 +6,13 @@
 //! instruction that grows a memory or a table is replaced by a call of an added function, which calls the import `grow`
 //! first.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 
 use wasm_encoder::reencode::{Error, Reencode, utils};
 use wasm_encoder::{
-    BlockType, CodeSection, DataCountSection, DataSection, ElementSection, EntityType, ExportKind,
+    BlockType, CodeSection, DataCountSection, DataSection, ElementSection, Elements, EntityType, ExportKind,
     ExportSection, Function, FunctionSection, GlobalSection, ImportSection, Instruction, MemorySection,
     NameSection, TableSection, TypeSection, ValType,
 };
@@ -28,6 +30,8 @@ const MEMORY_EXPORT: &str = "memory";
 /// A module that is being rewritten.
 struct Instrumenter<'a> {
     module: &'a CheckedModule,
+    /// The functions that instructions refer to, by their new index.
+    referenced: BTreeSet<u32>,
 }
 
 /// The sections of the rewritten module, in order.
@@ -59,7 +63,7 @@ const ADDED_IMPORTS: u32 = 2;
 
 /// Rewrites a checked module.
 pub(super) fn instrument(binary: &[u8], module: &CheckedModule) -> Result<Vec<u8>, Error<Infallible>> {
-    let mut rewriter = Instrumenter { module };
+    let mut rewriter = Instrumenter { module, referenced: BTreeSet::new() };
     let mut sections = Sections::default();
     for payload in Parser::new(0).parse_all(binary) {
         rewriter.copy_section(payload?, &mut sections)?;
@@ -96,6 +100,11 @@ impl Reencode for Instrumenter<'_> {
             Operator::MemoryGrow { .. } => Instruction::Call(first_added_function(self.module) + 1),
             Operator::MemoryFill { .. } => Instruction::Call(self.fill_function_index()),
             Operator::MemoryCopy { .. } => Instruction::Call(self.fill_function_index() + 1),
+            Operator::RefFunc { function_index } => {
+                let function = self.function_index(function_index)?;
+                self.referenced.insert(function);
+                Instruction::RefFunc(function)
+            }
             Operator::TableGrow { table } => Instruction::Call(first_added_function(self.module) + 2 + table),
             other => utils::instruction(self, other)?,
         })
@@ -156,6 +165,11 @@ impl Instrumenter<'_> {
         to.types.ty().function([ValType::I32], [ValType::I32]);
         to.imports.import(METIER_NAMESPACE, GROW.name, EntityType::Function(first + GROW_CALLBACK_TYPE));
         to.imports.import(METIER_NAMESPACE, BEGIN.name, EntityType::Function(first + PLAIN_TYPE));
+        // An export declares that a function may be referred to, and most exports are gone.
+        if !self.referenced.is_empty() {
+            let functions: Vec<u32> = self.referenced.iter().copied().collect();
+            to.elements.declared(Elements::Functions(Cow::Owned(functions)));
+        }
         to.exports.export(ENTRY_EXPORT, ExportKind::Func, first_added_function(self.module));
         to.functions.function(first + RUN_TYPE);
         let run = self.run_function()?;
