@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::budget::{BYTES_PER_CHECK, PluginBudget};
 use super::extism_response::LatestResponse;
 use super::json_cost::json_cost;
-use super::plugin_manifest::PluginSettings;
+use super::plugin_settings::PluginSettings;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, LogLevel, SkillContext, function};
 use crate::runtimes::wasm::extism_memory::ExtismMemory;
