@@ -150,13 +150,13 @@ pub(crate) fn client_main() {
 }
 
 /// The script with all that it names in other files of its skill, so that one digest covers what runs: the manifest of a
-/// plug-in with its module in it. `read` reads such a file.
+/// plug-in with its modules in it. `read` reads such a file.
 #[cfg_attr(not(feature = "wasm-runtime"), allow(clippy::unnecessary_wraps))]
 pub(crate) fn inline_files(
     runtime: SkillRuntime,
     path: &str,
     source: Vec<u8>,
-    read: impl FnOnce(&str) -> Result<Vec<u8>>,
+    read: impl Fn(&str) -> Result<Vec<u8>>,
 ) -> Result<Vec<u8>> {
     #[cfg(feature = "wasm-runtime")]
     if runtime == SkillRuntime::Wasm {

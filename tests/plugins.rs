@@ -1,4 +1,5 @@
-//! The plug-ins in tests/plugins are what their sources say, and the one for the conformance suite leaves no function out.
+//! The plug-ins in tests/plugins and tests/oracle/plugins are what their sources say, and the one for the conformance suite leaves
+//! no function out.
 #![cfg(feature = "wasm-runtime")]
 #![allow(missing_docs)]
 
@@ -6,6 +7,7 @@
 mod not_run;
 
 use std::ffi::OsStr;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,6 +17,7 @@ use metier::host::{Files, HostFunction, SkillContext, functions};
 use metier::policy::{PathProtection, Permissions, RequestedPermissions};
 use not_run::{find_program, not_run};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 /// A plug-in, and the compiler that made the module in the repository. By another version of it the bytes may differ; then
 /// both modules must give the same answers.
@@ -71,6 +74,22 @@ const PLUG_INS: [PlugIn; 2] = [
     },
 ];
 
+/// The modules of the oracle, and everything that they are built from.
+const ORACLE_FILES: &[&str] = &[
+    "assemblyscript.wasm",
+    "assemblyscript/calls.ts",
+    "assemblyscript/package-lock.json",
+    "assemblyscript/package.json",
+    "rust.wasm",
+    "rust/Cargo.lock",
+    "rust/Cargo.toml",
+    "rust/src/lib.rs",
+];
+
+fn oracle_folder() -> PathBuf {
+    package().join("tests/oracle/plugins")
+}
+
 fn clang() -> Option<PathBuf> {
     find_program("wasm-ld").and(find_program("clang"))
 }
@@ -99,6 +118,48 @@ fn each_module_is_what_its_source_says() {
             assert_eq!(answer(&made), answer(&kept), "{function} of {} for {input}", plug_in.source);
         }
     }
+}
+
+/// Of the one in Rust only this is checked: it takes another target of the compiler to build it.
+#[test]
+fn the_modules_of_the_oracle_were_built_from_the_sources_beside_them() {
+    let folder = oracle_folder();
+    let recorded = std::fs::read_to_string(folder.join("digests.txt")).unwrap();
+    let recorded: Vec<&str> = recorded.lines().filter(|line| !line.starts_with('#')).collect();
+    let mut present = Vec::new();
+    for path in ORACLE_FILES {
+        let digest = Sha256::digest(std::fs::read(folder.join(path)).unwrap());
+        let mut line = String::new();
+        digest.iter().for_each(|byte| write!(line, "{byte:02x}").unwrap());
+        present.push(format!("{line}  {path}"));
+    }
+    let lines = present.join("\n");
+    assert!(
+        recorded == present,
+        "a source or a module in tests/oracle/plugins changed: build the module anew, as tests/oracle/README.md says, and then \
+         put these lines into digests.txt:\n{lines}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn the_assemblyscript_plug_in_of_the_oracle_is_what_its_source_says() {
+    let packages = package().join("target/oracle-asc/node_modules");
+    let compiler = packages.join(".bin/asc");
+    if !compiler.is_file() {
+        not_run("tests/oracle/plugins/assemblyscript", "its compiler and Extism's kit are not here");
+        return;
+    }
+    let temp_dir = tempfile::tempdir().unwrap();
+    let work = temp_dir.path();
+    // The compiler looks for the kit beside the source.
+    std::os::unix::fs::symlink(&packages, work.join("node_modules")).unwrap();
+    std::fs::copy(oracle_folder().join("assemblyscript/calls.ts"), work.join("calls.ts")).unwrap();
+    let options = ["calls.ts", "--outFile", "calls.wasm", "--use", "abort=calls/gaveUp", "-O3"];
+    output(Command::new(&compiler).args(options).current_dir(work));
+    let built = std::fs::read(work.join("calls.wasm")).unwrap();
+    let kept = std::fs::read(oracle_folder().join("assemblyscript.wasm")).unwrap();
+    assert!(built == kept, "assemblyscript.wasm is not what calls.ts says; compile it anew");
 }
 
 #[test]

@@ -209,6 +209,61 @@ fn a_manifest_names_the_module_that_runs() {
     assert_eq!(engine.run(Invocation::new("hostile")).result.unwrap(), 8, "what is cached covers the module");
 }
 
+/// A main module that answers with the digit of a library.
+const ASKING: &str = r#"(module
+    (import "digits" "digit" (func $digit (result i32)))
+    (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+    (import "extism:host/env" "store_u8" (func $store_u8 (param i64 i32)))
+    (import "extism:host/env" "output_set" (func $output_set (param i64 i64)))
+    (func (export "run") (local $at i64)
+        (call $store_u8 (local.tee $at (call $alloc (i64.const 1))) (i32.add (i32.const 48) (call $digit)))
+        (call $output_set (local.get $at) (i64.const 1))))"#;
+
+fn digits(digit: u32) -> String {
+    unique(&format!(r#"(module (func (export "digit") (result i32) (i32.const {digit})))"#))
+}
+
+#[test]
+fn the_modules_of_a_manifest_are_compiled_by_the_helper_and_linked() {
+    let manifest = json!({"wasm": [{"path": "digits.wat", "name": "digits"}, {"path": "code.wat"}]});
+    let project = project_with_manifest(&manifest, &unique(ASKING));
+    let library = project.path().join(".metier/skills/hostile/scripts/digits.wat");
+    let engine = Engine::builder(project.path()).helper(HELPER).build().unwrap();
+    for digit in [4, 4, 5] {
+        std::fs::write(&library, digits(digit)).unwrap();
+        let outcome = engine.run(Invocation::new("hostile"));
+        assert_eq!(outcome.result.unwrap(), digit, "what is cached covers the library");
+    }
+    std::fs::write(&library, digits(1).replace("digit\"", "number\"")).unwrap();
+    let error = engine.run(Invocation::new("hostile")).result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSkill);
+    assert!(error.message().contains("\"digit\" of digits is not there"), "{error}");
+    std::fs::write(&library, "(module (func (export \"_start\")))").unwrap();
+    let error = engine.run(Invocation::new("hostile")).result.unwrap_err();
+    let sentence = "scripts/plugin.json (module digits) exports `_start`";
+    assert!(error.message().contains(sentence) && error.help().is_some(), "{error:?}");
+    std::fs::remove_file(&library).unwrap();
+    assert_eq!(engine.run(Invocation::new("hostile")).result.unwrap_err().kind(), ErrorKind::Io);
+}
+
+#[test]
+fn whatever_a_library_is_its_run_ends_with_its_deadline() {
+    for (what, module) in hostile() {
+        let manifest = json!({"wasm": [
+            {"path": "code.wat", "name": "first"}, {"path": "second.wat", "name": "second"}, {"path": "main.wat"},
+        ]});
+        let project = project_with_manifest(&manifest, &unique(&module));
+        let scripts = project.path().join(".metier/skills/hostile/scripts");
+        std::fs::write(scripts.join("second.wat"), unique(&module)).unwrap();
+        std::fs::write(scripts.join("main.wat"), SMALL).unwrap();
+        let began = Instant::now();
+        let outcome = engine(project.path(), SandboxLevel::Namespaces).run(Invocation::new("hostile"));
+        let took = began.elapsed();
+        // Both are read into the manifest first, which takes its time in a build without optimisation.
+        assert!(took < DEADLINE + 2 * LATE, "{what}: {took:?} {:?}", outcome.result);
+    }
+}
+
 #[test]
 fn a_module_outside_of_the_skill_is_not_read() {
     let outside = tempfile::tempdir().unwrap();

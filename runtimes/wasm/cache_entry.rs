@@ -12,12 +12,12 @@ use sha2::{Digest, Sha256};
 use super::budget::BYTES_PER_CHECK;
 use super::engine::on_demand_engine;
 use crate::error::Result;
-use crate::executor::Script;
 use crate::policy::CancelToken;
 use crate::runtimes::wasm::metadata::ModuleMetadata;
+use crate::runtimes::wasm::module_source::{ModuleRole, ModuleSource};
 
 /// The start of every entry; the number changes with the layout.
-const MAGIC: &[u8; 16] = b"metier wasm 002\n";
+const MAGIC: &[u8; 16] = b"metier wasm 003\n";
 
 type Sha256Sum = [u8; 32];
 
@@ -44,7 +44,8 @@ impl MacKey {
     }
 }
 
-/// The cache key of a compiled module: its source and everything else that decides the result of compiling it.
+/// The cache key of a compiled module: its source, what its plug-in uses it for, the libraries that it may import from, and
+/// everything else that decides the result of compiling it.
 pub(super) struct CacheKey(Sha256Sum);
 
 /// The sources of this crate that decide the result of compiling, besides the compiler: a change here changes the key.
@@ -55,21 +56,28 @@ const COMPILER_SOURCES: &[&str] = &[
     include_str!("imports.rs"),
     include_str!("extism_kernel.rs"),
     include_str!("module.rs"),
+    include_str!("module_source.rs"),
     include_str!("instrument.rs"),
     env!("CARGO_PKG_VERSION"),
 ];
 
 impl CacheKey {
     #[cfg(test)]
-    pub(super) fn new(script: &Script, counts: bool) -> Self {
-        Self::compute(script, counts, &CancelToken::new()).unwrap()
+    pub(super) fn new(source: &ModuleSource, counts: bool) -> Self {
+        Self::compute(source, counts, &CancelToken::new()).unwrap()
     }
 
     /// Computes the key of a source, which may be large: the token is checked once per MiB of it.
-    pub(super) fn compute(script: &Script, counts: bool, cancel: &CancelToken) -> Result<Self> {
-        let function = script.function.as_deref().unwrap_or("run");
+    pub(super) fn compute(source: &ModuleSource, counts: bool, cancel: &CancelToken) -> Result<Self> {
+        let (role, function) = match &source.role {
+            ModuleRole::Main { function } => (&b"main"[..], function.as_bytes()),
+            // Its own name does not matter to it.
+            ModuleRole::Library { .. } => (&b"library"[..], &b""[..]),
+        };
+        let libraries = source.libraries.iter().map(String::as_bytes);
+        let parts = [&compiler_fingerprint(counts)[..], role, function, &source.bytes];
         let mut key = Sha256::new();
-        for part in [&compiler_fingerprint(counts)[..], function.as_bytes(), &script.source] {
+        for part in parts.into_iter().chain(libraries) {
             key.update((part.len() as u64).to_le_bytes());
             for piece in part.chunks(BYTES_PER_CHECK) {
                 cancel.check()?;
@@ -98,12 +106,13 @@ pub(super) fn encode(key: &CacheKey, mac_key: &MacKey, facts: &ModuleMetadata, c
     entry
 }
 
-/// The metadata and machine code of an entry; `None` if it is incomplete, of another module, or not authenticated with this
-/// key.
+/// The metadata and machine code of an entry, whose module may import from these libraries; `None` if it is incomplete, of
+/// another module, or not authenticated with this key.
 pub(super) fn decode<'e>(
     entry: &'e [u8],
     key: &CacheKey,
     mac_key: &MacKey,
+    libraries: &[String],
 ) -> Option<(ModuleMetadata, &'e [u8])> {
     let entry = entry.strip_prefix(MAGIC)?;
     let (expected, entry) = entry.split_first_chunk::<32>()?;
@@ -115,7 +124,7 @@ pub(super) fn decode<'e>(
     }
     // Takes the same time wherever the bytes differ.
     mac_key.authenticate([&key.0, facts, code]).verify_slice(expected).ok()?;
-    Some((ModuleMetadata::from_json(facts)?, code))
+    Some((ModuleMetadata::from_json(facts, libraries)?, code))
 }
 
 /// A fingerprint of what produces machine code here: our own sources, and the compiler with its exact version, its settings
@@ -178,17 +187,16 @@ mod tests {
 
     #[test]
     fn a_source_is_summed_no_longer_than_its_run_goes_on() {
-        let script = Script {
-            skill: "test".into(),
-            path: "run.wasm".into(),
-            folder: None,
-            source: vec![0; 3 * BYTES_PER_CHECK].into(),
-            function: None,
+        let source = ModuleSource {
+            label: "run.wasm".into(),
+            bytes: vec![0; 3 * BYTES_PER_CHECK].into(),
+            role: ModuleRole::Main { function: "run".into() },
+            libraries: Vec::new(),
         };
         let cancel = CancelToken::new();
-        assert!(CacheKey::compute(&script, false, &cancel).is_ok());
+        assert!(CacheKey::compute(&source, false, &cancel).is_ok());
         cancel.cancel();
-        let ended = CacheKey::compute(&script, false, &cancel).map(|key| key.file_name());
+        let ended = CacheKey::compute(&source, false, &cancel).map(|key| key.file_name());
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled);
     }
 }

@@ -1,73 +1,169 @@
-//! A plug-in as machine code: loaded from the host's own cache on disk, or compiled.
+//! A plug-in as machine code: its modules, each loaded from the host's own cache on disk or compiled, on one engine.
 
 use wasmtime::{Engine, Module as Code};
 
 use super::cache::ModuleCache;
 use super::engine::{on_demand_engine, pooling_engine};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::Script;
 use crate::policy::CancelToken;
 use crate::runtimes::RuntimeServices;
 use crate::runtimes::wasm::cache_entry;
-use crate::runtimes::wasm::cache_entry::{CacheKey, MacKey};
+use crate::runtimes::wasm::cache_entry::CacheKey;
 use crate::runtimes::wasm::metadata::ModuleMetadata;
+use crate::runtimes::wasm::module_source::ModuleSource;
 use crate::runtimes::wasm::{compiler, deserialize};
+
+/// The maximum size of the machine code of all modules in bytes, that of one module alone.
+const MAX_CODE_BYTES: usize = 192 << 20;
 
 pub(super) struct CompiledPlugin {
     pub(super) engine: Engine,
-    pub(super) module: Code,
+    /// In the order of their sources.
+    pub(super) modules: Vec<PluginModule>,
+}
+
+pub(super) struct PluginModule {
+    /// What messages call it.
+    pub(super) label: String,
+    /// The name of a library; `None` for the main module.
+    pub(super) library: Option<String>,
+    pub(super) code: Code,
     pub(super) metadata: ModuleMetadata,
 }
 
 impl CompiledPlugin {
-    /// Loads or compiles the plug-in, on an engine of its own that counts operations on request.
+    /// Loads or compiles each module of a plug-in, on an engine of their own that counts operations on request.
     pub(super) fn load_or_compile(
-        script: &Script,
+        sources: &[ModuleSource],
         counts: bool,
         disk: Option<&ModuleCache>,
         shared: &RuntimeServices,
         cancel: &CancelToken,
     ) -> Result<Self> {
-        let key = CacheKey::compute(script, counts, cancel)?;
-        let kept = disk.and_then(|disk| {
-            Self::from_cache_entry(&disk.read_entry(&key.file_name())?, &key, disk.mac_key(), counts)
-        });
-        if let Some(known) = kept {
-            return Ok(known);
+        let (cancel, _armed) = shared.load_token(cancel);
+        let load = |reads: Option<&ModuleCache>| -> Result<Vec<MachineCode>> {
+            let mut total = 0;
+            let module = |source| {
+                let module = MachineCode::load_or_compile(source, counts, reads, disk, shared, &cancel)?;
+                total += module.code().len();
+                check_code_size(total, source).map(|()| module)
+            };
+            sources.iter().map(module).collect()
+        };
+        let mut modules = load(disk)?;
+        let mut deserialized = deserialize_with_engine(&modules, counts);
+        if deserialized.is_none() && modules.iter().any(|module| module.is_from_cache) {
+            modules = load(None)?;
+            deserialized = deserialize_with_engine(&modules, counts);
         }
-        let (facts, code) = compiler::compile(script, counts, shared, cancel)?;
-        let entry = disk.map(|disk| (disk, cache_entry::encode(&key, disk.mac_key(), &facts, &code)));
-        let compiled = Self::from_machine_code(facts, &code, &script.path, counts)?;
-        // Only code that the engine accepted is cached.
-        if let Some((disk, entry)) = entry {
-            disk.store_entry(&key.file_name(), &entry);
-        }
-        cancel.check()?;
-        Ok(compiled)
-    }
-
-    fn from_cache_entry(entry: &[u8], key: &CacheKey, mac_key: &MacKey, counts: bool) -> Option<Self> {
-        let (facts, code) = cache_entry::decode(entry, key, mac_key)?;
-        let (engine, module) = deserialize_with_engine(&facts, code, counts)?;
-        Some(Self { engine, module, metadata: facts })
-    }
-
-    fn from_machine_code(facts: ModuleMetadata, code: &[u8], file: &str, counts: bool) -> Result<Self> {
-        let made = deserialize_with_engine(&facts, code, counts).ok_or_else(|| {
+        let Some((engine, codes)) = deserialized else {
+            let file = sources.last().map_or("the plug-in", |source| source.label.as_str());
             let sentence =
                 format!("{file} cannot be made ready to run: its machine code is not for this host");
-            SkillError::new(ErrorKind::InvalidSkill, sentence)
-        });
-        let (engine, module) = made?;
-        Ok(Self { engine, module, metadata: facts })
+            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence));
+        };
+        // Only code that the engine accepted is cached.
+        if let Some(disk) = disk {
+            for module in modules.iter().filter(|module| !module.is_from_cache) {
+                disk.store_entry(&module.key.file_name(), &module.bytes);
+            }
+        }
+        cancel.check()?;
+        let module = |((source, machine), code): ((&ModuleSource, MachineCode), Code)| PluginModule {
+            label: source.label.clone(),
+            library: source.library_name().map(str::to_owned),
+            code,
+            metadata: machine.metadata,
+        };
+        Ok(Self { engine, modules: sources.iter().zip(modules).zip(codes).map(module).collect() })
     }
 }
 
-fn deserialize_with_engine(facts: &ModuleMetadata, code: &[u8], counts: bool) -> Option<(Engine, Code)> {
-    let made = |engine: wasmtime::Result<Engine>| {
+/// The machine code of a module, at the end of the bytes that are cached with it.
+struct MachineCode {
+    key: CacheKey,
+    metadata: ModuleMetadata,
+    bytes: Vec<u8>,
+    code_offset: usize,
+    is_from_cache: bool,
+}
+
+impl MachineCode {
+    /// Reads the module's entry from one cache, or compiles it and encodes its entry for the other.
+    fn load_or_compile(
+        source: &ModuleSource,
+        counts: bool,
+        reads: Option<&ModuleCache>,
+        writes: Option<&ModuleCache>,
+        shared: &RuntimeServices,
+        cancel: &CancelToken,
+    ) -> Result<Self> {
+        let key = CacheKey::compute(source, counts, cancel)?;
+        if let Some((metadata, bytes, code_offset)) = reads.and_then(|disk| read_entry(disk, &key, source)) {
+            return Ok(Self { key, metadata, bytes, code_offset, is_from_cache: true });
+        }
+        let (metadata, code) = compiler::compile(source, counts, shared, cancel)?;
+        let length = code.len();
+        let bytes = match writes {
+            Some(disk) => cache_entry::encode(&key, disk.mac_key(), &metadata, &code),
+            None => code,
+        };
+        Ok(Self { key, metadata, code_offset: bytes.len() - length, bytes, is_from_cache: false })
+    }
+
+    fn code(&self) -> &[u8] {
+        &self.bytes[self.code_offset..]
+    }
+}
+
+/// The metadata of a cached module, its entry, and where the machine code begins there.
+fn read_entry(
+    disk: &ModuleCache,
+    key: &CacheKey,
+    source: &ModuleSource,
+) -> Option<(ModuleMetadata, Vec<u8>, usize)> {
+    let entry = disk.read_entry(&key.file_name())?;
+    let (metadata, code) = cache_entry::decode(&entry, key, disk.mac_key(), &source.libraries)?;
+    let code_offset = entry.len() - code.len();
+    Some((metadata, entry, code_offset))
+}
+
+fn check_code_size(total: usize, source: &ModuleSource) -> Result<()> {
+    if total <= MAX_CODE_BYTES {
+        return Ok(());
+    }
+    let mib = MAX_CODE_BYTES >> 20;
+    let sentence = format!("{}: the modules come to more than {mib} MiB of machine code", source.label);
+    Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+        .with_help("make the modules smaller, or split their largest functions"))
+}
+
+fn deserialize_with_engine(modules: &[MachineCode], counts: bool) -> Option<(Engine, Vec<Code>)> {
+    let deserialized = |engine: wasmtime::Result<Engine>| {
         let engine = engine.ok()?;
-        let module = deserialize::deserialize_module(&engine, code)?;
-        Some((engine, module))
+        let module = |module: &MachineCode| deserialize::deserialize_module(&engine, module.code());
+        let codes = modules.iter().map(module).collect::<Option<_>>()?;
+        Some((engine, codes))
     };
-    made(pooling_engine(facts, counts)).or_else(|| made(on_demand_engine(counts)))
+    let metadata = modules.iter().map(|module| &module.metadata);
+    deserialized(pooling_engine(metadata, counts)).or_else(|| deserialized(on_demand_engine(counts)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtimes::wasm::module_source::ModuleRole;
+
+    #[test]
+    fn all_machine_code_together_is_bounded() {
+        let source = ModuleSource {
+            label: "scripts/plugin.json (module a)".into(),
+            bytes: Vec::new().into(),
+            role: ModuleRole::Library { name: "a".into() },
+            libraries: vec!["a".into()],
+        };
+        assert!(check_code_size(MAX_CODE_BYTES, &source).is_ok());
+        let error = check_code_size(MAX_CODE_BYTES + 1, &source).unwrap_err();
+        assert!(error.message().contains("(module a): the modules come to more than 192 MiB"), "{error}");
+    }
 }

@@ -11,10 +11,13 @@ const MAX_STACK_BYTES: usize = 512 << 10;
 /// Bytes of the memory, and of each table, that are cleared and kept after a run instead of being returned to the system.
 const KEEP_RESIDENT_BYTES: usize = 256 << 10;
 
-/// An engine for a module with this metadata. A pool of one instance makes a fresh instance cheap; it reserves address space,
-/// of which there may not be enough.
-pub(super) fn pooling_engine(facts: &ModuleMetadata, counts: bool) -> wasmtime::Result<Engine> {
-    new_engine(pooling_strategy(facts), counts)
+/// An engine for a plug-in of modules with this metadata. A pool of one instance of each makes fresh instances cheap; it
+/// reserves address space, of which there may not be enough.
+pub(super) fn pooling_engine<'m>(
+    modules: impl Iterator<Item = &'m ModuleMetadata>,
+    counts: bool,
+) -> wasmtime::Result<Engine> {
+    new_engine(pooling_strategy(modules), counts)
 }
 
 /// An engine that allocates each instance from the system.
@@ -37,20 +40,38 @@ fn new_engine(strategy: InstanceAllocationStrategy, counts: bool) -> wasmtime::R
 }
 
 /// A pool for one run.
-fn pooling_strategy(facts: &ModuleMetadata) -> InstanceAllocationStrategy {
-    let elements = usize::try_from(facts.largest_table_elements).unwrap_or(usize::MAX);
+fn pooling_strategy<'m>(modules: impl Iterator<Item = &'m ModuleMetadata>) -> InstanceAllocationStrategy {
+    let mut total = PoolSize::default();
+    for module in modules {
+        total.instances += 1;
+        total.memories += module.memories;
+        total.tables += module.tables;
+        total.tables_per_module = total.tables_per_module.max(module.tables);
+        total.table_elements = total.table_elements.max(module.largest_table_elements);
+    }
+    let elements = usize::try_from(total.table_elements).unwrap_or(usize::MAX);
     let mut pool = PoolingAllocationConfig::default();
-    pool.total_core_instances(1)
-        // The second memory is the heap of references, for modules that have one.
-        .total_memories(2)
+    pool.total_core_instances(total.instances)
+        // One more memory is the heap of references, for modules that have one.
+        .total_memories(total.memories + 1)
         .total_gc_heaps(1)
-        .total_tables(facts.tables)
-        .max_tables_per_module(facts.tables)
+        .total_tables(total.tables)
+        .max_tables_per_module(total.tables_per_module)
         .table_elements(elements.max(100_000))
-        .max_unused_warm_slots(4)
+        .max_unused_warm_slots(4.max(total.memories + 1))
         .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
         .table_keep_resident(KEEP_RESIDENT_BYTES);
     InstanceAllocationStrategy::Pooling(pool)
+}
+
+/// What the modules of a plug-in take together.
+#[derive(Default)]
+struct PoolSize {
+    instances: u32,
+    memories: u32,
+    tables: u32,
+    tables_per_module: u32,
+    table_elements: u64,
 }
 
 /// The error for a module that cannot be compiled or linked.

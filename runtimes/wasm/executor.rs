@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::cache;
 use super::linked_plugin::{LinkedPlugin, operation_limit};
-use super::plugin_manifest::{PluginSettings, resolve};
+use super::plugin_manifest::resolve;
+use super::plugin_settings::PluginSettings;
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
@@ -15,6 +16,7 @@ use crate::policy::{CancelToken, Limits, Permission};
 use crate::runtimes::RuntimeServices;
 use crate::runtimes::pool::{PooledExecutor, Program};
 use crate::runtimes::wasm::compiled_plugin::CompiledPlugin;
+use crate::runtimes::wasm::module_source::ModuleSource;
 
 /// Compiles a plug-in; errors in it are `invalid-skill`, with line and column if it is in the text format.
 pub(crate) fn load(
@@ -26,7 +28,8 @@ pub(crate) fn load(
 }
 
 struct PluginLoader {
-    script: Script,
+    file: String,
+    modules: Vec<ModuleSource>,
     settings: Arc<PluginSettings>,
     services: RuntimeServices,
     /// The first engine, created when the plug-in is loaded so that an error is reported then.
@@ -35,22 +38,23 @@ struct PluginLoader {
 
 impl PluginLoader {
     fn new(script: &Script, shared: &RuntimeServices, cancel: &CancelToken) -> Result<Self> {
-        let (script, settings) = resolve(script)?;
-        let first = load_plugin(&script, false, shared, cancel)?;
+        let (file, (modules, settings)) = (script.path.clone(), resolve(script)?);
+        let first = load_plugin(&file, &modules, false, shared, cancel)?;
         let first = Mutex::new(Some(first));
-        Ok(Self { script, settings: settings.into(), services: shared.clone(), first })
+        Ok(Self { file, modules, settings: settings.into(), services: shared.clone(), first })
     }
 }
 
 fn load_plugin(
-    script: &Script,
+    file: &str,
+    modules: &[ModuleSource],
     counts: bool,
     shared: &RuntimeServices,
     cancel: &CancelToken,
 ) -> Result<LinkedPlugin> {
     LinkedPlugin::new(
-        CompiledPlugin::load_or_compile(script, counts, cache::user_cache(), shared, cancel)?,
-        &script.path,
+        CompiledPlugin::load_or_compile(modules, counts, cache::user_cache(), shared, cancel)?,
+        file,
         counts,
     )
 }
@@ -65,7 +69,7 @@ impl Program for PluginLoader {
             return Ok(machine);
         }
         drop(first);
-        load_plugin(&self.script, counts, &self.services, context.cancel())
+        load_plugin(&self.file, &self.modules, counts, &self.services, context.cancel())
     }
 
     fn supports_limits(&self, machine: &LinkedPlugin, limits: &Limits) -> bool {

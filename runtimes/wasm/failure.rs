@@ -1,7 +1,9 @@
 //! Converts the end of a plug-in into an error for people: a message for each trap, and the plug-in's own functions as
 //! traceback.
 
-use wasmtime::{Error, Trap, WasmBacktrace};
+use std::fmt;
+
+use wasmtime::{Error, FrameInfo, Trap, WasmBacktrace};
 
 use super::wasi::I32Exit;
 use crate::error::{ErrorKind, Location, SkillError};
@@ -20,6 +22,16 @@ const TRAPS: &[(Trap, ErrorKind, &str)] = &[
     (Trap::OutOfFuel, ErrorKind::Operations, "the plug-in executed more operations than it may"),
 ];
 
+/// The module that could not be instantiated, by its label: no function of it is on the call stack.
+#[derive(Debug)]
+pub(super) struct FailedModule(pub(super) String);
+
+impl fmt::Display for FailedModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "failed to instantiate {}", self.0)
+    }
+}
+
 /// The error for a call that did not return.
 pub(super) fn call_error(error: &Error) -> SkillError {
     let known = error.downcast_ref::<Trap>().and_then(|trap| TRAPS.iter().find(|(known, ..)| known == trap));
@@ -37,21 +49,19 @@ pub(super) fn exit_code_error(code: impl std::fmt::Display) -> SkillError {
     SkillError::new(ErrorKind::Script, format!("the plug-in ended with code {code} and did not say why"))
 }
 
-/// The error, with the plug-in's file and the functions on its call stack, innermost first.
+/// The error, with the plug-in's file and the functions on its call stack, innermost first; `frame_name` gives the line of a
+/// frame, if it has one.
 pub(super) fn with_traceback(
     error: SkillError,
     file: &str,
     call: Option<&Error>,
-    first_added: u32,
+    frame_name: impl Fn(&FrameInfo) -> Option<String>,
 ) -> SkillError {
     const MAX_FRAMES: usize = 12;
     let trace = call.and_then(|error| error.downcast_ref::<WasmBacktrace>());
     let frames = trace.map(WasmBacktrace::frames).unwrap_or_default();
-    let own = frames.iter().filter(|frame| frame.func_index() < first_added);
-    let frame = |frame: &wasmtime::FrameInfo| match frame.func_name() {
-        Some(name) => format!("{file} function {name}"),
-        None => format!("{file} function {}", frame.func_index()),
-    };
     let location = Location { file: file.to_owned(), line: None, column: None };
-    error.with_location(location).with_traceback(own.take(MAX_FRAMES).map(frame).collect())
+    let failed = call.and_then(|error| error.downcast_ref::<FailedModule>()).map(|module| module.0.clone());
+    let traceback = failed.into_iter().chain(frames.iter().filter_map(frame_name)).take(MAX_FRAMES).collect();
+    error.with_location(location).with_traceback(traceback)
 }

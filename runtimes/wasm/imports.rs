@@ -1,10 +1,12 @@
-//! What a module may import: Extism's functions, the host API, WASI where it is permitted, and nothing else.
+//! What a module may import: Extism's functions, the host API, WASI where it is permitted, the functions of the libraries of its
+//! plug-in, and nothing else.
 
 use wasmparser::{FuncType, TypeRef, ValType};
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, functions};
-use crate::runtimes::wasm::extism_kernel::{EXTISM_FUNCTIONS, KernelFunction};
+use crate::runtimes::wasm::extism_kernel::{EXTISM_FUNCTIONS, KernelFunction, METIER_NAMESPACE};
+use crate::runtimes::wasm::module_source::MAIN_MODULE;
 use crate::suggestion::{closest, did_you_mean};
 
 const ENV_NAMESPACE: &str = "extism:host/env";
@@ -14,7 +16,61 @@ pub(super) const WASI_NAMESPACE: &str = "wasi_snapshot_preview1";
 /// The maximum number of parameters of a host function here.
 pub(super) const MAX_PARAMS: usize = 8;
 
-/// A function that a module may import.
+/// Whether the host offers functions under this name, so that no module can have it.
+pub(super) fn is_host_namespace(name: &str) -> bool {
+    [ENV_NAMESPACE, USER_NAMESPACE, WASI_NAMESPACE, METIER_NAMESPACE].contains(&name)
+}
+
+/// What an import of a module leads to.
+#[derive(Clone)]
+pub(super) enum ResolvedImport {
+    /// A function of WASI, which is linked by name.
+    Wasi,
+    Host(Import),
+    /// A function of the library of this name. Whether it has one of that type is known when both are compiled.
+    Library(String),
+}
+
+impl ResolvedImport {
+    /// Resolves a module's import and checks what can be checked of its type; `libraries` are those of the plug-in.
+    pub(super) fn resolve<'t>(
+        import: &wasmparser::Import<'_>,
+        libraries: &[String],
+        type_of: impl Fn(u32) -> &'t FuncType,
+    ) -> Result<Self> {
+        let invalid = |reason: &str| {
+            let sentence = format!("the import {:?} of {} {reason}", import.name, import.module);
+            SkillError::new(ErrorKind::InvalidSkill, sentence)
+        };
+        let library = libraries.iter().find(|library| *library == import.module);
+        let TypeRef::Func(ty) = import.ty else {
+            return Err(match library {
+                Some(_) => invalid("is no function; the modules of a plug-in share nothing else")
+                    .with_help("export functions that read and write it"),
+                None => invalid("is no function; nothing else is offered"),
+            });
+        };
+        if let Some(library) = library {
+            return Ok(Self::Library(library.clone()));
+        }
+        if import.module == MAIN_MODULE && !libraries.is_empty() {
+            return Err(invalid("is of the main module, and no module imports from that one")
+                .with_help("move the function to a library that both import from"));
+        }
+        if import.module == WASI_NAMESPACE {
+            return Ok(Self::Wasi);
+        }
+        let offer = Import::find(import.module, import.name)?;
+        let offered = offer.signature();
+        let signature = type_of(ty);
+        match offer.with_params(signature.params().len()).filter(|import| import.has_type(signature)) {
+            Some(import) => Ok(Self::Host(import)),
+            None => Err(invalid(&format!("has another type than what is offered: {offered}"))),
+        }
+    }
+}
+
+/// A function of the host that a module may import.
 #[derive(Clone)]
 pub(super) struct Import {
     pub(super) namespace: &'static str,
@@ -34,30 +90,6 @@ pub(super) enum ImportTarget {
 }
 
 impl Import {
-    /// Resolves a module's import and checks its type; `None` for a WASI function, which is linked by name.
-    pub(super) fn resolve<'t>(
-        import: &wasmparser::Import<'_>,
-        type_of: impl Fn(u32) -> &'t FuncType,
-    ) -> Result<Option<Self>> {
-        let invalid = |reason: &str| {
-            let sentence = format!("the import {:?} of {} {reason}", import.name, import.module);
-            SkillError::new(ErrorKind::InvalidSkill, sentence)
-        };
-        let TypeRef::Func(ty) = import.ty else {
-            return Err(invalid("is no function; nothing else is offered"));
-        };
-        if import.module == WASI_NAMESPACE {
-            return Ok(None);
-        }
-        let offer = Self::find(import.module, import.name)?;
-        let offered = offer.signature();
-        let signature = type_of(ty);
-        match offer.with_params(signature.params().len()).filter(|import| import.has_type(signature)) {
-            Some(import) => Ok(Some(import)),
-            None => Err(invalid(&format!("has another type than what is offered: {offered}"))),
-        }
-    }
-
     fn has_type(&self, signature: &FuncType) -> bool {
         *signature.params() == *self.params() && *signature.results() == *self.results()
     }

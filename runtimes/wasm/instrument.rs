@@ -1,33 +1,39 @@
 //! Rewrites a module so that none of its code runs before the host calls it, and nothing in it grows without the host's
 //! permission.
 //!
-//! The start function and the initialisers are called by one new function, the only one exported, before the entry; the import
-//! `begin` between them gives the input. Each
-//! instruction that grows a memory or a table is replaced by a call of an added function, which calls the import `grow`
-//! first.
+//! The start function and the initialisers are called by one new function, before the entry; the import `begin` between them
+//! gives the input. It is the only function that the main module exports. A library also exports the functions that it offers,
+//! and its new function only initialises it. Each instruction that grows a memory or a table is replaced by a call of an added
+//! function, which calls the import `grow` first.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 
 use wasm_encoder::reencode::{Error, Reencode, utils};
 use wasm_encoder::{
-    BlockType, CodeSection, DataCountSection, DataSection, ElementSection, EntityType, ExportKind,
+    BlockType, CodeSection, DataCountSection, DataSection, ElementSection, Elements, EntityType, ExportKind,
     ExportSection, Function, FunctionSection, GlobalSection, ImportSection, Instruction, MemorySection,
     NameSection, TableSection, TypeSection, ValType,
 };
 use wasmparser::{CustomSectionReader, ExternalKind, KnownCustom, Operator, Parser, Payload};
 
-use super::module::{CheckedModule, ELEMENT_BYTES, Initialiser, MAX_TABLE_ELEMENTS, PAGE_BYTES};
+use super::module::{
+    CheckedModule, ELEMENT_BYTES, INITIALIZE_EXPORT, Initialiser, MAX_TABLE_ELEMENTS, PAGE_BYTES,
+};
 use crate::runtimes::wasm::extism_kernel::{BEGIN, GROW, METIER_NAMESPACE};
 
-/// The function that an instrumented module exports. It returns the code of the module's own entry, or 0 if that has none.
+/// The function that an instrumented main module exports. It returns the code of the module's own entry, or 0 if that has none.
 pub(super) const ENTRY_EXPORT: &str = "run";
 
-/// The memory that WASI looks for; the only other export that is kept.
+/// The memory that WASI looks for; the only export that is kept, besides the functions of a library.
 const MEMORY_EXPORT: &str = "memory";
 
 /// A module that is being rewritten.
 struct Instrumenter<'a> {
     module: &'a CheckedModule,
+    /// The functions that instructions refer to, by their new index.
+    referenced: BTreeSet<u32>,
 }
 
 /// The sections of the rewritten module, in order.
@@ -55,11 +61,11 @@ const GROW_MEMORY_TYPE: u32 = 3;
 const GROW_TABLE_TYPE: u32 = 4;
 
 /// The functions that are added before the module's own, which are imports: `grow` and `begin`.
-const ADDED_IMPORTS: u32 = 2;
+pub(super) const ADDED_IMPORTS: u32 = 2;
 
 /// Rewrites a checked module.
 pub(super) fn instrument(binary: &[u8], module: &CheckedModule) -> Result<Vec<u8>, Error<Infallible>> {
-    let mut rewriter = Instrumenter { module };
+    let mut rewriter = Instrumenter { module, referenced: BTreeSet::new() };
     let mut sections = Sections::default();
     for payload in Parser::new(0).parse_all(binary) {
         rewriter.copy_section(payload?, &mut sections)?;
@@ -96,6 +102,11 @@ impl Reencode for Instrumenter<'_> {
             Operator::MemoryGrow { .. } => Instruction::Call(first_added_function(self.module) + 1),
             Operator::MemoryFill { .. } => Instruction::Call(self.fill_function_index()),
             Operator::MemoryCopy { .. } => Instruction::Call(self.fill_function_index() + 1),
+            Operator::RefFunc { function_index } => {
+                let function = self.function_index(function_index)?;
+                self.referenced.insert(function);
+                Instruction::RefFunc(function)
+            }
             Operator::TableGrow { table } => Instruction::Call(first_added_function(self.module) + 2 + table),
             other => utils::instruction(self, other)?,
         })
@@ -119,7 +130,7 @@ impl Instrumenter<'_> {
             Payload::ExportSection(section) => {
                 for export in section {
                     let export = export?;
-                    if export.kind == ExternalKind::Memory && export.name == MEMORY_EXPORT {
+                    if self.keeps_export(&export) {
                         self.parse_export(&mut to.exports, export)?;
                     }
                 }
@@ -140,6 +151,14 @@ impl Instrumenter<'_> {
         }
     }
 
+    fn keeps_export(&self, export: &wasmparser::Export<'_>) -> bool {
+        match export.kind {
+            ExternalKind::Memory => export.name == MEMORY_EXPORT,
+            ExternalKind::Func => self.module.entry.is_none(),
+            _ => false,
+        }
+    }
+
     /// The names of functions, for traces. They are not validated; if they cannot be parsed, there are none.
     fn names(&mut self, section: &CustomSectionReader<'_>) -> Option<NameSection> {
         match section.as_known() {
@@ -156,8 +175,17 @@ impl Instrumenter<'_> {
         to.types.ty().function([ValType::I32], [ValType::I32]);
         to.imports.import(METIER_NAMESPACE, GROW.name, EntityType::Function(first + GROW_CALLBACK_TYPE));
         to.imports.import(METIER_NAMESPACE, BEGIN.name, EntityType::Function(first + PLAIN_TYPE));
-        to.exports.export(ENTRY_EXPORT, ExportKind::Func, first_added_function(self.module));
-        to.functions.function(first + RUN_TYPE);
+        // An export declares that a function may be referred to, and most exports are gone.
+        if !self.referenced.is_empty() {
+            let functions: Vec<u32> = self.referenced.iter().copied().collect();
+            to.elements.declared(Elements::Functions(Cow::Owned(functions)));
+        }
+        let (name, ty) = match self.module.entry {
+            Some(_) => (ENTRY_EXPORT, RUN_TYPE),
+            None => (INITIALIZE_EXPORT, PLAIN_TYPE),
+        };
+        to.exports.export(name, ExportKind::Func, first_added_function(self.module));
+        to.functions.function(first + ty);
         let run = self.run_function()?;
         to.code.function(&run);
         if !to.memories.is_empty() {
@@ -183,7 +211,7 @@ impl Instrumenter<'_> {
         Ok(())
     }
 
-    /// Initialises, begins, runs, and returns the code.
+    /// Initialises; in the main module also begins, runs, and returns the code.
     fn run_function(&mut self) -> Result<Function, Error> {
         let mut run = Function::new([]);
         let start = self.module.start.map(|function| Initialiser { function, params: 0, results: 0 });
@@ -196,10 +224,12 @@ impl Instrumenter<'_> {
                 run.instruction(&Instruction::Drop);
             }
         }
-        run.instruction(&Instruction::Call(import_count(self.module) + 1));
-        run.instruction(&Instruction::Call(self.function_index(self.module.entry.function)?));
-        if !self.module.entry.returns_code {
-            run.instruction(&Instruction::I32Const(0));
+        if let Some(entry) = &self.module.entry {
+            run.instruction(&Instruction::Call(import_count(self.module) + 1));
+            run.instruction(&Instruction::Call(self.function_index(entry.function)?));
+            if !entry.returns_code {
+                run.instruction(&Instruction::I32Const(0));
+            }
         }
         Ok(finish_function(run))
     }

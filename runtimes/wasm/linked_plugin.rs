@@ -1,24 +1,24 @@
-//! A plug-in linked on an engine of its own, used by one run at a time.
+//! A plug-in whose modules are linked on an engine of their own, used by one run at a time.
 
 use std::sync::Arc;
 
 use serde_json::Value;
-use wasmtime::{Engine, InstancePre, Store, UpdateDeadline};
+use wasmtime::{Engine, FrameInfo, Store, UpdateDeadline};
 
 use super::budget::PluginBudget;
-use super::engine::invalid_module;
 use super::failure;
 use super::json_cost::json_cost;
-use super::plugin_manifest::PluginSettings;
+use super::linked_module::LinkedModule;
+use super::plugin_settings::PluginSettings;
 use super::wasi::I32Exit;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
 use crate::policy::{Access, Limits};
 use crate::runtimes::wasm::compiled_plugin::CompiledPlugin;
 use crate::runtimes::wasm::instrument::ENTRY_EXPORT;
-use crate::runtimes::wasm::linker;
 use crate::runtimes::wasm::linker::StoreData;
-use crate::runtimes::wasm::metadata::ModuleMetadata;
+use crate::runtimes::wasm::module::INITIALIZE_EXPORT;
+use crate::runtimes::wasm::module_graph::sort_by_imports;
 use crate::runtimes::wasm::run_state::RunState;
 use crate::strict_json;
 
@@ -26,8 +26,12 @@ use crate::strict_json;
 pub(super) struct LinkedPlugin {
     file: String,
     engine: Engine,
-    instance_pre: InstancePre<StoreData>,
-    metadata: ModuleMetadata,
+    /// The libraries, each after those that it imports from.
+    libraries: Vec<LinkedModule>,
+    main: LinkedModule,
+    uses_wasi: bool,
+    /// The initial size of all memories and tables in bytes.
+    initial_bytes: u64,
     /// Whether it counts operations.
     pub(super) counts_operations: bool,
 }
@@ -40,17 +44,20 @@ pub(super) fn operation_limit(limits: &Limits) -> Option<u64> {
 impl LinkedPlugin {
     /// Links a compiled plug-in; fails with `invalid-skill` if that is not possible.
     pub(super) fn new(compiled: CompiledPlugin, file: &str, counts: bool) -> Result<Self> {
-        let CompiledPlugin { engine, module, metadata: facts } = compiled;
-        let linked =
-            linker::build_linker(&engine, &facts.imports).and_then(|linker| linker.instantiate_pre(&module));
-        let linked = linked.map_err(|error| invalid_module(file, &error))?;
-        Ok(Self {
-            file: file.to_owned(),
-            engine,
-            instance_pre: linked,
-            metadata: facts,
-            counts_operations: counts,
-        })
+        let CompiledPlugin { engine, modules } = compiled;
+        let uses_wasi = modules.iter().any(|module| module.metadata.uses_wasi());
+        let sizes = modules.iter().map(|module| module.metadata.initial_bytes);
+        let initial_bytes = sizes.fold(0, u64::saturating_add);
+        let mut libraries = Vec::with_capacity(modules.len());
+        for module in sort_by_imports(file, modules)? {
+            libraries.push(LinkedModule::new(&engine, module, &libraries)?);
+        }
+        // The main module is the last one, since none imports from it.
+        let main = libraries
+            .pop()
+            .ok_or_else(|| SkillError::new(ErrorKind::InvalidSkill, format!("{file} has no module")))?;
+        let file = file.to_owned();
+        Ok(Self { file, engine, libraries, main, uses_wasi, initial_bytes, counts_operations: counts })
     }
 
     /// Runs the plug-in once. A cancelled or timed-out run fails, whatever the plug-in returned.
@@ -61,7 +68,7 @@ impl LinkedPlugin {
         settings: &Arc<PluginSettings>,
     ) -> Result<Value> {
         context.cancel().check()?;
-        if self.metadata.uses_wasi() {
+        if self.uses_wasi {
             let attempt = format_args!("failed to start {} with WASI", self.file);
             context.permissions().require(&Access::wasi(), attempt)?;
         }
@@ -78,18 +85,13 @@ impl LinkedPlugin {
     ) -> Result<Value> {
         let limit = context.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
         let limit = limit.min(settings.max_memory_bytes.unwrap_or(u64::MAX));
-        let budget = PluginBudget::new(limit, self.metadata.initial_bytes, context.cancel())?;
+        let budget = PluginBudget::new(limit, self.initial_bytes, context.cancel())?;
         let run = RunState::new(context, budget, input, settings.clone());
         let mut store = Store::new(&self.engine, StoreData::new(run));
         let called = self.call_entry(&mut store, context);
         let mut run = store.into_data().run;
         let in_file = |error| {
-            failure::with_traceback(
-                error,
-                &self.file,
-                called.as_ref().err(),
-                self.metadata.first_added_function,
-            )
+            failure::with_traceback(error, &self.file, called.as_ref().err(), |frame| self.frame_name(frame))
         };
         if let Some(error) = run.take_error() {
             return Err(in_file(error));
@@ -101,7 +103,11 @@ impl LinkedPlugin {
         }
     }
 
-    /// Calls the plug-in's entry function and returns its code.
+    fn frame_name(&self, frame: &FrameInfo) -> Option<String> {
+        self.libraries.iter().chain([&self.main]).find_map(|module| module.frame_name(frame))
+    }
+
+    /// Initialises the libraries, calls the plug-in's entry function and returns its code.
     fn call_entry(&self, store: &mut Store<StoreData>, context: &SkillContext) -> wasmtime::Result<i32> {
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|guest| match guest.data().run.context().cancel().check() {
@@ -113,7 +119,15 @@ impl LinkedPlugin {
         }
         let engine = self.engine.clone();
         let _heard = context.cancel().on_stop(move |_| engine.increment_epoch());
-        let instance = self.instance_pre.instantiate(&mut *store)?;
+        let mut instances = Vec::with_capacity(self.libraries.len());
+        for library in &self.libraries {
+            // Large tables take their time, and no code of the plug-in runs in which it could be stopped.
+            context.cancel().check().map_err(|error| wasmtime::Error::msg(error.to_string()))?;
+            let instance = library.instantiate(store, &instances)?;
+            instance.get_typed_func::<(), ()>(&mut *store, INITIALIZE_EXPORT)?.call(&mut *store, ())?;
+            instances.push(instance);
+        }
+        let instance = self.main.instantiate(store, &instances)?;
         let code = instance.get_typed_func::<(), i32>(&mut *store, ENTRY_EXPORT)?.call(&mut *store, ());
         code.or_else(|error| match error.downcast_ref::<I32Exit>() {
             Some(exit) => Ok(exit.0),

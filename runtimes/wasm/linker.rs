@@ -1,8 +1,8 @@
-//! Links a plug-in to the host functions that it imports and to the run that it calls them for.
+//! Links a module to the host functions that it imports and to the run that it calls them for.
 
 use wasmtime::{Caller, Engine, FuncType, Linker, Result, Val, ValType};
 
-use super::imports::{Import, ImportTarget, MAX_PARAMS};
+use super::imports::{Import, ImportTarget, MAX_PARAMS, ResolvedImport};
 use super::wasi::{self, Wasi};
 use crate::host::HostFunction;
 use crate::runtimes::wasm::extism_kernel::{BEGIN, GROW, METIER_NAMESPACE};
@@ -21,14 +21,18 @@ impl StoreData {
     }
 }
 
-/// Links the imports of the module, and nothing else.
-pub(super) fn build_linker(engine: &Engine, imports: &[Option<Import>]) -> Result<Linker<StoreData>> {
+/// Links what a module imports from the host, and nothing else.
+pub(super) fn build_linker(engine: &Engine, imports: &[ResolvedImport]) -> Result<Linker<StoreData>> {
     let mut linker = Linker::new(engine);
     linker.allow_shadowing(true);
-    if imports.iter().any(Option::is_none) {
+    if imports.iter().any(|import| matches!(import, ResolvedImport::Wasi)) {
         wasi::link(&mut linker, |guest: &mut StoreData| &mut guest.wasi)?;
     }
-    imports.iter().flatten().try_for_each(|import| link_import(&mut linker, import))?;
+    for import in imports {
+        if let ResolvedImport::Host(import) = import {
+            link_import(&mut linker, import)?;
+        }
+    }
     for function in [&BEGIN, &GROW] {
         link_import(&mut linker, &Import::kernel_imports(METIER_NAMESPACE, function))?;
     }

@@ -18,7 +18,10 @@
 //! - Extism stores the sizes of its blocks where the plug-in can write, and reads as far as they say. Here that memory belongs
 //!   to the host, every access is checked, and it counts into the same budget as the plug-in's memory and tables.
 //!
-//! Also, Extism links all its functions anew for each instance. Here a plug-in is linked once.
+//! Also, Extism links all its functions anew for each instance. Here a module that imports from the host alone is linked once.
+//!
+//! A manifest may name several modules. Each is checked, instrumented and compiled by itself, and all of them share one engine,
+//! one store and one budget. The main module runs; the others are libraries, whose functions the modules after them import.
 
 mod budget;
 #[cfg(unix)]
@@ -68,11 +71,15 @@ mod failure;
 mod imports;
 mod instrument;
 mod json_cost;
+mod linked_module;
 mod linked_plugin;
 mod linker;
 mod metadata;
 mod module;
+mod module_graph;
+mod module_source;
 mod plugin_manifest;
+mod plugin_settings;
 mod run_state;
 mod wasi;
 mod wat;

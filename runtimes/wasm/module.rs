@@ -1,4 +1,5 @@
-//! Checks a module before anything is compiled: it must be valid and bounded, have an entry, and import only known functions.
+//! Checks a module before anything is compiled: it must be valid and bounded, have an entry if it is the main module of its
+//! plug-in, and import only known functions.
 
 use wasmparser::types::Types;
 use wasmparser::{
@@ -6,17 +7,18 @@ use wasmparser::{
     RefType, TableType, ValType, Validator, WasmFeatures,
 };
 
-use super::imports::Import;
+use super::imports::ResolvedImport;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::Script;
+use crate::runtimes::wasm::module_source::{ModuleRole, ModuleSource};
 
 /// A checked module, with what is needed to instrument it.
 pub(super) struct CheckedModule {
-    /// Its imports, in order; `None` for those of WASI.
-    pub(super) imports: Vec<Option<Import>>,
+    /// Its imports, in order.
+    pub(super) imports: Vec<ResolvedImport>,
     pub(super) types: u32,
     /// The number of its own functions.
     pub(super) functions: u32,
+    pub(super) has_memory: bool,
     pub(super) tables: Vec<RefType>,
     /// The number of elements of its largest table.
     pub(super) largest_table_elements: u64,
@@ -24,7 +26,8 @@ pub(super) struct CheckedModule {
     pub(super) start: Option<u32>,
     /// The functions that run after it, in the order in which Extism would run them.
     pub(super) initialisers: Vec<Initialiser>,
-    pub(super) entry: EntryFunction,
+    /// The entry function of the main module; `None` for a library, whose exported functions are kept.
+    pub(super) entry: Option<EntryFunction>,
     /// The initial size of its memory and tables in bytes.
     pub(super) initial_bytes: u64,
 }
@@ -59,6 +62,9 @@ const MAX_SEGMENTS: u32 = 50_000;
 /// The maximum size of one function in bytes.
 const MAX_FUNCTION_BYTES: usize = 1 << 20;
 
+/// The function that is added to a library, which initialises it.
+pub(super) const INITIALIZE_EXPORT: &str = "metier:initialize";
+
 /// The bytes that an element of a table counts for.
 pub(super) const ELEMENT_BYTES: u64 = 8;
 /// The size of a page of memory in bytes.
@@ -70,16 +76,16 @@ pub(super) const MAX_INITIAL_BYTES: u64 = (4 << 30) + MAX_TABLE_ELEMENTS * ELEME
 
 impl CheckedModule {
     /// Checks a module; fails with `invalid-skill` and the reason if it cannot be run.
-    pub(super) fn new(binary: &[u8], script: &Script) -> Result<Self> {
+    pub(super) fn new(binary: &[u8], source: &ModuleSource) -> Result<Self> {
         let invalid = |error: BinaryReaderError| {
-            let sentence = format!("{} is no module that runs here: {}", script.path, error.message());
+            let sentence = format!("{} is no module that runs here: {}", source.label, error.message());
             SkillError::new(ErrorKind::InvalidSkill, sentence)
                 .with_help(format!("the fault lies at byte {} of the binary", error.offset()))
         };
         let outline = Outline::new(binary).map_err(invalid)?;
-        outline.check_limits(&script.path)?;
+        outline.check_limits(&source.label)?;
         let types = Validator::new_with_features(FEATURES).validate_all(binary).map_err(invalid)?;
-        outline.checked_module(&types, script)
+        outline.checked_module(&types, source)
     }
 }
 
@@ -175,27 +181,38 @@ impl<'a> Outline<'a> {
         Err(SkillError::new(ErrorKind::InvalidSkill, sentence))
     }
 
-    fn checked_module(&self, types: &Types, script: &Script) -> Result<CheckedModule> {
+    fn checked_module(&self, types: &Types, source: &ModuleSource) -> Result<CheckedModule> {
         let types = Signatures(types);
-        let resolved = |import| Import::resolve(import, |ty| types.type_at(ty));
-        let imports = self.imports.iter().map(resolved).collect::<Result<_>>()?;
+        let resolved = |import| ResolvedImport::resolve(import, &source.libraries, |ty| types.type_at(ty));
+        let imports = self.imports.iter().map(resolved).collect::<Result<_>>();
+        let imports = imports.map_err(|error| source.name_module(error))?;
+        let (initialisers, entry) = match &source.role {
+            ModuleRole::Main { function } => (
+                self.initialisers(&types, &source.label)?,
+                Some(self.entry(&types, &source.label, function)?),
+            ),
+            ModuleRole::Library { .. } => {
+                self.check_library(&source.label)?;
+                (self.reactor(&types, &source.label)?.into_iter().collect(), None)
+            }
+        };
         let memory = self.memories.iter().map(|memory| memory.initial.saturating_mul(PAGE_BYTES));
         let tables = self.tables.iter().map(|table| table.initial.saturating_mul(ELEMENT_BYTES));
         Ok(CheckedModule {
             imports,
             types: self.types,
             functions: self.functions,
+            has_memory: !self.memories.is_empty(),
             tables: self.tables.iter().map(|table| table.element_type).collect(),
             largest_table_elements: self.tables.iter().map(|table| table.initial).max().unwrap_or(0),
             start: self.start,
-            initialisers: self.initialisers(&types, &script.path)?,
-            entry: self.entry(&types, script)?,
+            initialisers,
+            entry,
             initial_bytes: memory.chain(tables).fold(0, u64::saturating_add),
         })
     }
 
-    fn entry(&self, types: &Signatures, script: &Script) -> Result<EntryFunction> {
-        let (file, name) = (&script.path, script.function.as_deref().unwrap_or("run"));
+    fn entry(&self, types: &Signatures, file: &str, name: &str) -> Result<EntryFunction> {
         let invalid = |sentence: String| SkillError::new(ErrorKind::InvalidSkill, sentence);
         let Some(function) = self.exported_function(name) else {
             let error = invalid(format!("{file} exports no function `{name}`"));
@@ -231,16 +248,9 @@ impl<'a> Outline<'a> {
 
     /// The initialisers as Extism finds them: Haskell's, or else the constructors, or else those of a reactor.
     fn initialisers(&self, types: &Signatures, file: &str) -> Result<Vec<Initialiser>> {
-        let plain = |name: &str| {
-            let function = self.exported_function(name)?;
-            let signature = types.function(function);
-            let is_plain = signature.params().is_empty() && signature.results().is_empty();
-            is_plain.then_some(Initialiser { function, params: 0, results: 0 })
-        };
-        let is_reactor = self.exported_function("_start").is_none();
-        if is_reactor && self.exported_function("_initialize").is_some() && plain("_initialize").is_none() {
-            let sentence = format!("`_initialize` of {file} must take nothing and answer with nothing");
-            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence));
+        let plain = |name: &str| self.plain_function(types, name);
+        if self.exported_function("_start").is_none() {
+            self.reactor(types, file)?;
         }
         if let Some(function) = self.exported_function("hs_init") {
             let signature = types.function(function);
@@ -255,6 +265,37 @@ impl<'a> Outline<'a> {
             .into_iter()
             .find(|name| self.exported_function(name).is_some());
         Ok(first.and_then(plain).into_iter().collect())
+    }
+
+    /// The initialiser of a reactor, if the module has one.
+    fn reactor(&self, types: &Signatures, file: &str) -> Result<Option<Initialiser>> {
+        let reactor = self.plain_function(types, "_initialize");
+        if reactor.is_none() && self.exported_function("_initialize").is_some() {
+            let sentence = format!("`_initialize` of {file} must take nothing and answer with nothing");
+            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence));
+        }
+        Ok(reactor)
+    }
+
+    /// An exported function that takes nothing and answers with nothing.
+    fn plain_function(&self, types: &Signatures, name: &str) -> Option<Initialiser> {
+        let function = self.exported_function(name)?;
+        let signature = types.function(function);
+        let is_plain = signature.params().is_empty() && signature.results().is_empty();
+        is_plain.then_some(Initialiser { function, params: 0, results: 0 })
+    }
+
+    fn check_library(&self, file: &str) -> Result<()> {
+        let invalid = |what: &str| SkillError::new(ErrorKind::InvalidSkill, format!("{file} exports {what}"));
+        if self.exported_function("_start").is_some() {
+            return Err(invalid("`_start`, so it is a program; no module can import from a program")
+                .with_help("build it as a library (a reactor), or name it `main` in the manifest"));
+        }
+        if self.exported_function(INITIALIZE_EXPORT).is_some() {
+            return Err(invalid(&format!("`{INITIALIZE_EXPORT}`, which is a name of the host"))
+                .with_help("give the function another name"));
+        }
+        Ok(())
     }
 
     fn exported_function(&self, name: &str) -> Option<u32> {

@@ -1,4 +1,5 @@
-//! An `extism-manifest` file (`plugin.json`): which module runs, its settings, the hosts it asks for, and limits that it lowers.
+//! An `extism-manifest` file (`plugin.json`): which modules a plug-in has, its settings, the hosts it asks for, and limits that it
+//! lowers.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -13,29 +14,19 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillRuntime};
-use crate::policy::Permission;
+use crate::policy::{Limits, Permission};
+use crate::runtimes::wasm::imports::is_host_namespace;
+use crate::runtimes::wasm::module_source::{MAIN_MODULE, ModuleRole, ModuleSource};
+use crate::runtimes::wasm::plugin_settings::PluginSettings;
 
 /// The size of a page of memory in bytes.
 const PAGE_BYTES: u64 = 64 << 10;
-
-/// What a manifest changes for the runs of its plug-in.
-#[derive(Clone, Default)]
-pub(super) struct PluginSettings {
-    /// Settings, where the host has none of that name.
-    pub(super) config: BTreeMap<String, String>,
-    pub(super) max_memory_bytes: Option<u64>,
-    pub(super) max_variable_bytes: Option<u64>,
-    pub(super) max_response_bytes: Option<u64>,
-    pub(super) timeout: Option<Duration>,
-    /// Hosts that it asks for; as any requested permission, they need a grant.
-    pub(super) permissions: Vec<Permission>,
-}
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Manifest {
     #[serde(deserialize_with = "bounded_list")]
-    wasm: Vec<ModuleSource>,
+    wasm: Vec<ModuleEntry>,
     #[serde(default)]
     memory: MemoryOptions,
     #[serde(default, deserialize_with = "bounded_map")]
@@ -59,7 +50,7 @@ struct MemoryOptions {
 /// A module: a file, or its bytes in base64.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct ModuleSource {
+struct ModuleEntry {
     path: Option<String>,
     data: Option<String>,
     url: Option<String>,
@@ -69,6 +60,15 @@ struct ModuleSource {
     name: Option<String>,
     hash: Option<String>,
 }
+
+/// The maximum number of modules of a plug-in.
+const MAX_MODULES: usize = 16;
+
+/// The maximum size of all modules in bytes, that of one file of a skill.
+const MAX_TOTAL_BYTES: u64 = Limits::MAX_READ_SIZE;
+
+/// The maximum size of a module's name in bytes.
+const MAX_NAME_BYTES: usize = 128;
 
 /// The maximum entries of a list or an object of a manifest. Counted while it is parsed, since an entry of three bytes takes
 /// more than fifty times as much memory.
@@ -146,42 +146,39 @@ fn optional_bounded_map<'de, D: Deserializer<'de>>(
     Ok(Option::<Entries>::deserialize(source)?.map(|entries| entries.0))
 }
 
-/// The manifest with its module in it, so that what is compiled and cached is one text. The module's path is relative to the
+/// The manifest with its modules in it, so that what is compiled and cached is one text. The path of a module is relative to the
 /// manifest's folder; `read` reads a file of the skill by its path there. A source that is a module itself stays as it is.
 pub(crate) fn inline_modules(
     file: &str,
     source: Vec<u8>,
-    read: impl FnOnce(&str) -> Result<Vec<u8>>,
+    read: impl Fn(&str) -> Result<Vec<u8>>,
 ) -> Result<Vec<u8>> {
     if !is_manifest(file, &source) {
         return Ok(source);
     }
     let mut manifest = parse(file, &source)?;
-    let module = &mut manifest.wasm[0];
-    if let Some(path) = module.path.take() {
-        let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let path = if folder.is_empty() { path } else { format!("{folder}/{path}") };
-        let bytes = read(&path)?;
-        check_hash(file, module.hash.as_deref(), &bytes)?;
+    let labels: Vec<String> =
+        module_names(file, &manifest.wasm)?.iter().map(|name| name.label(file)).collect();
+    let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut total = TotalBytes::default();
+    for (module, label) in manifest.wasm.iter_mut().zip(labels) {
+        let Some(path) = module.path.take() else { continue };
+        let bytes = read(&if folder.is_empty() { path } else { format!("{folder}/{path}") })?;
+        total.add(file, &bytes)?;
+        check_hash(&label, module.hash.as_deref(), &bytes)?;
         module.data = Some(STANDARD.encode(bytes));
     }
     Ok(serde_json::to_vec(&manifest).unwrap_or_default())
 }
 
-/// The script whose source is the module alone, and what its manifest says besides.
-pub(super) fn resolve(script: &Script) -> Result<(Script, PluginSettings)> {
+/// The modules of a plug-in, and what its manifest says besides. A script that is no manifest is the only module.
+pub(super) fn resolve(script: &Script) -> Result<(Vec<ModuleSource>, PluginSettings)> {
     if !is_manifest(&script.path, &script.source) {
-        return Ok((script.clone(), PluginSettings::default()));
+        return Ok((vec![ModuleSource::single(script, script.source.clone())], PluginSettings::default()));
     }
     let file = &script.path;
     let manifest = parse(file, &script.source)?;
-    let module = &manifest.wasm[0];
-    let Some(data) = &module.data else {
-        return Err(invalid(file, "names a file, and there is no folder to read it from"));
-    };
-    let bytes =
-        STANDARD.decode(data).map_err(|error| invalid(file, &format!("has no base64 in `data`: {error}")))?;
-    check_hash(file, module.hash.as_deref(), &bytes)?;
+    let modules = modules(script, &manifest)?;
     let settings = PluginSettings {
         permissions: permissions(file, manifest.allowed_hosts.unwrap_or_default())?,
         config: manifest.config,
@@ -190,7 +187,100 @@ pub(super) fn resolve(script: &Script) -> Result<(Script, PluginSettings)> {
         max_response_bytes: manifest.memory.max_http_response_bytes,
         timeout: manifest.timeout_ms.map(Duration::from_millis),
     };
-    Ok((Script { source: bytes.into(), ..script.clone() }, settings))
+    Ok((modules, settings))
+}
+
+/// The modules, as they are compiled.
+fn modules(script: &Script, manifest: &Manifest) -> Result<Vec<ModuleSource>> {
+    let file = &script.path;
+    let names = module_names(file, &manifest.wasm)?;
+    let mut libraries: Vec<String> = names.iter().filter_map(ModuleName::library).collect();
+    libraries.sort();
+    let mut total = TotalBytes::default();
+    let source = |(module, name): (&ModuleEntry, ModuleName<'_>)| {
+        let label = name.label(file);
+        let data = module.data.as_deref();
+        let data = data
+            .ok_or_else(|| invalid(&label, "is named by its file, and there is no folder to read it from"))?;
+        let bytes = STANDARD
+            .decode(data)
+            .map_err(|error| invalid(&label, &format!("has no base64 in `data`: {error}")))?;
+        total.add(file, &bytes)?;
+        check_hash(&label, module.hash.as_deref(), &bytes)?;
+        let role = match name.library() {
+            Some(name) => ModuleRole::Library { name },
+            None => ModuleRole::main(script),
+        };
+        Ok(ModuleSource { label, bytes: bytes.into(), role, libraries: libraries.clone() })
+    };
+    manifest.wasm.iter().zip(names).map(source).collect()
+}
+
+/// What a module of a plug-in is called.
+enum ModuleName<'m> {
+    /// It is the only module: nothing imports from it, and no message needs a name.
+    Only,
+    Named(&'m str),
+}
+
+impl ModuleName<'_> {
+    fn library(&self) -> Option<String> {
+        match self {
+            Self::Named(name) if *name != MAIN_MODULE => Some((*name).to_owned()),
+            _ => None,
+        }
+    }
+
+    /// What messages call the module.
+    fn label(&self, file: &str) -> String {
+        match self {
+            Self::Only => file.to_owned(),
+            Self::Named(name) => format!("{file} (module {name})"),
+        }
+    }
+}
+
+/// The names of the modules, as Extism gives them: a module without a name is `main`, and so is the last one if none before it
+/// is. Several modules need names that differ from each other and from those of the host.
+fn module_names<'m>(file: &str, modules: &'m [ModuleEntry]) -> Result<Vec<ModuleName<'m>>> {
+    let [others @ .., last] = modules else { return Ok(Vec::new()) };
+    if others.is_empty() {
+        return Ok(vec![ModuleName::Only]);
+    }
+    let mut names: Vec<&str> =
+        others.iter().map(|module| module.name.as_deref().unwrap_or(MAIN_MODULE)).collect();
+    let has_main = names.contains(&MAIN_MODULE);
+    names.push(if has_main { last.name.as_deref().unwrap_or(MAIN_MODULE) } else { MAIN_MODULE });
+    for (index, name) in names.iter().enumerate() {
+        if names[..index].contains(name) {
+            return Err(invalid(file, &format!("names two modules {name:?}"))
+                .with_help("give each module a `name` of its own; one without a name is `main`"));
+        }
+        if is_host_namespace(name) {
+            return Err(invalid(file, &format!("names a module {name:?}, which is a name of the host"))
+                .with_help("give the module another `name`, and import from that"));
+        }
+        if name.len() > MAX_NAME_BYTES {
+            let what = format!("names a module with {} bytes; a name may have {MAX_NAME_BYTES}", name.len());
+            return Err(invalid(file, &what));
+        }
+    }
+    Ok(names.into_iter().map(ModuleName::Named).collect())
+}
+
+/// The bytes of the modules so far.
+#[derive(Default)]
+struct TotalBytes(u64);
+
+impl TotalBytes {
+    fn add(&mut self, file: &str, module: &[u8]) -> Result<()> {
+        self.0 = self.0.saturating_add(module.len() as u64);
+        if self.0 <= MAX_TOTAL_BYTES {
+            return Ok(());
+        }
+        Err(invalid(file, &format!("has modules of more than {MAX_TOTAL_BYTES} bytes together"))
+            .with_help("strip debug information from the modules, or split the skill"))
+    }
 }
 
 /// Whether a script is a manifest: by its name, so that no other file leads to a module elsewhere, and by its text, since a
@@ -202,17 +292,22 @@ fn is_manifest(path: &str, source: &[u8]) -> bool {
 fn parse(file: &str, source: &[u8]) -> Result<Manifest> {
     let manifest: Manifest = serde_json::from_slice(source)
         .map_err(|error| invalid(file, &format!("is no manifest of Extism: {error}")))?;
-    let [module] = manifest.wasm.as_slice() else {
-        let count = manifest.wasm.len();
-        return Err(invalid(file, &format!("names {count} modules; a plug-in here has one"))
-            .with_help("link them into one module when you build them"));
-    };
-    if module.url.is_some() || module.method.is_some() || module.headers.is_some() {
-        return Err(invalid(file, "names a module by `url`; no module is fetched")
-            .with_help("put the module into the skill, and name it by `path`"));
+    let count = manifest.wasm.len();
+    if count == 0 {
+        return Err(invalid(file, "names no module").with_help("list a module under `wasm`, by its `path`"));
     }
-    if module.path.is_some() == module.data.is_some() {
-        return Err(invalid(file, "must name its module by either `path` or `data`"));
+    if count > MAX_MODULES {
+        return Err(invalid(file, &format!("names {count} modules; a plug-in has at most {MAX_MODULES}"))
+            .with_help("link some of them into one module when you build them"));
+    }
+    for module in &manifest.wasm {
+        if module.url.is_some() || module.method.is_some() || module.headers.is_some() {
+            return Err(invalid(file, "names a module by `url`; no module is fetched")
+                .with_help("put the module into the skill, and name it by `path`"));
+        }
+        if module.path.is_some() == module.data.is_some() {
+            return Err(invalid(file, "must name each module by either `path` or `data`"));
+        }
     }
     if manifest.allowed_paths.as_ref().is_some_and(|paths| !paths.is_empty()) {
         return Err(invalid(file, "has `allowed_paths`; a plug-in has no files")
@@ -261,7 +356,7 @@ mod tests {
     const SUM: &str = "1aa1d1e8b3e0cc0e";
 
     /// Resolves a manifest in `scripts/`, in whose folder `a.wat` is the only file.
-    fn resolved(manifest: &Value) -> Result<(Script, PluginSettings)> {
+    fn resolved(manifest: &Value) -> Result<(Vec<ModuleSource>, PluginSettings)> {
         let read = |path: &str| match path {
             "scripts/a.wat" => Ok(MODULE.to_vec()),
             _ => Err(SkillError::new(ErrorKind::Io, format!("no {path}"))),
@@ -284,8 +379,8 @@ mod tests {
     #[test]
     fn a_module_comes_from_the_folder_or_from_the_manifest() {
         for source in [json!({"path": "a.wat"}), json!({"data": STANDARD.encode(MODULE)})] {
-            let (script, _) = resolved(&json!({"wasm": [source]})).unwrap();
-            assert_eq!((&*script.source, script.path.as_str()), (MODULE, "scripts/plugin.json"));
+            let (modules, _) = resolved(&json!({"wasm": [source]})).unwrap();
+            assert_eq!((&*modules[0].bytes, modules[0].label.as_str()), (MODULE, "scripts/plugin.json"));
         }
         let module = inline_modules("scripts/a.wat", MODULE.to_vec(), |_| panic!("nothing is read"));
         assert_eq!(module.unwrap(), MODULE);
@@ -295,11 +390,13 @@ mod tests {
     fn what_a_manifest_may_not_say_is_refused_by_name() {
         let one = json!([{"path": "a.wat"}]);
         let many = vec![json!({"path": "a.wat"}); 10_000];
-        refused(&json!({"wasm": []}), "names 0 modules");
+        refused(&json!({"wasm": []}), "names no module");
+        refused(&json!({"wasm": many[..1000]}), "names 1000 modules; a plug-in has at most 16");
+        refused(&json!({"wasm": many[..17]}), "names 17 modules");
         refused(&json!({"wasm": many}), "a list of at most 1000 entries");
         refused(
-            &json!({"wasm": [{"path": "a.wat", "name": "a"}, {"path": "a.wat", "name": "a"}]}),
-            "names 2 modules",
+            &json!({"wasm": [{"path": "a.wat", "name": "a"}, {"path": "a.wat", "name": "a"}, {"path": "a.wat"}]}),
+            "names two modules \"a\"",
         );
         refused(&json!({"wasm": [{"url": "https://a.test/a.wasm"}]}), "no module is fetched");
         refused(&json!({"wasm": [{"path": "a.wat", "data": ""}]}), "either `path` or `data`");
@@ -313,6 +410,28 @@ mod tests {
         refused(&json!({"wasm": one, "memory": {"more": 1}}), "unknown field `more`");
         refused(&json!({"wasm": [{"path": "a.wat", "more": 1}]}), "unknown field `more`");
         refused(&json!({"wasm": [{"data": {"ptr": 1, "len": 1}}]}), "no manifest of Extism");
+    }
+
+    #[test]
+    fn all_modules_together_are_bounded() {
+        const HALF: usize = (MAX_TOTAL_BYTES / 2) as usize;
+        let manifest = json!({"wasm": [{"path": "a", "name": "a"}, {"path": "b"}]}).to_string();
+        let inlined = |length: usize| {
+            inline_modules("plugin.json", manifest.clone().into_bytes(), |_| Ok(vec![0; length]))
+        };
+        let script = |source: Vec<u8>| Script {
+            skill: "test".into(),
+            path: "plugin.json".into(),
+            folder: None,
+            source: source.into(),
+            function: None,
+        };
+        let too_large = "modules of more than 16777216 bytes together";
+        assert_eq!(resolve(&script(inlined(HALF).unwrap())).unwrap().0.len(), 2);
+        assert!(inlined(HALF + 1).unwrap_err().message().contains(too_large));
+        let data = STANDARD.encode(vec![0; HALF + 1]);
+        let manifest = json!({"wasm": [{"data": data, "name": "a"}, {"data": data}]}).to_string();
+        assert!(resolve(&script(manifest.into())).err().unwrap().message().contains(too_large));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::budget::{BYTES_PER_CHECK, PluginBudget};
 use super::extism_response::LatestResponse;
 use super::json_cost::json_cost;
-use super::plugin_manifest::PluginSettings;
+use super::plugin_settings::PluginSettings;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, LogLevel, SkillContext, function};
 use crate::runtimes::wasm::extism_memory::ExtismMemory;
@@ -43,6 +43,9 @@ const MAX_HOST_ERRORS: usize = 8;
 
 /// The maximum size of all variables in bytes, that of Extism.
 const MAX_VARIABLE_BYTES: u64 = 1 << 20;
+
+/// What sending a body takes for each of its bytes. The function that sends it reserves the rest by itself.
+const BODY_COPIES: u64 = 3;
 
 /// The maximum size of an argument's text in bytes.
 const MAX_ARGUMENT_BYTES: u64 = 64 << 20;
@@ -306,14 +309,14 @@ impl RunState {
         Ok(cost)
     }
 
-    /// Charges what sending the bytes of a block takes, in two copies.
+    /// Charges what sending the bytes of a block takes: their text in base64, a copy of it, and the bytes again.
     pub(super) fn charge_body(&mut self, offset: u64) -> Result<u64> {
         let length = self.memory.length(offset);
         if length > MAX_ARGUMENT_BYTES {
             return Err(too_large("a body", MAX_ARGUMENT_BYTES));
         }
-        self.budget.spend(2 * length)?;
-        Ok(2 * length)
+        self.budget.spend(BODY_COPIES * length)?;
+        Ok(BODY_COPIES * length)
     }
 
     fn parse_argument(&self, offset: u64) -> Result<Value, String> {

@@ -6,7 +6,7 @@ use wast::Wat;
 use wast::parser::{ParseBuffer, parse};
 
 use crate::error::{ErrorKind, Location, Result, SkillError};
-use crate::executor::Script;
+use crate::runtimes::wasm::module_source::ModuleSource;
 
 /// The maximum size of a module in bytes, as text and as binary.
 const MAX_MODULE_BYTES: usize = 16 << 20;
@@ -15,14 +15,14 @@ const MAX_MODULE_BYTES: usize = 16 << 20;
 const MAGIC: &[u8] = b"\0asm";
 
 /// The module as binary. Its content decides the format, not its file name.
-pub(super) fn to_binary(script: &Script) -> Result<Cow<'_, [u8]>> {
-    let module = if script.source.starts_with(MAGIC) {
-        Cow::Borrowed(&*script.source)
+pub(super) fn to_binary(source: &ModuleSource) -> Result<Cow<'_, [u8]>> {
+    let module = if source.bytes.starts_with(MAGIC) {
+        Cow::Borrowed(&*source.bytes)
     } else {
-        check_size(&script.source, &script.path)?;
-        Cow::Owned(encode(&script.source, &script.path)?)
+        check_size(&source.bytes, &source.label)?;
+        Cow::Owned(encode(&source.bytes, &source.label)?)
     };
-    check_size(&module, &script.path)?;
+    check_size(&module, &source.label)?;
     Ok(module)
 }
 

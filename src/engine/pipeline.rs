@@ -122,16 +122,25 @@ impl EngineInner {
 
     /// The script as its runtime loads it.
     pub(super) fn load_script(&self, skill: &Skill, selected: &SelectedScript) -> Result<Script> {
-        self.open_script(skill, selected).map(|(script, _)| script)
+        self.open_script(skill, selected, &CancelToken::new()).map(|(script, _)| script)
     }
 
     /// The script, and a handle to the folder it was read from, even if its path is replaced meanwhile.
-    fn open_script(&self, skill: &Skill, selected: &SelectedScript) -> Result<(Script, Files)> {
+    fn open_script(
+        &self,
+        skill: &Skill,
+        selected: &SelectedScript,
+        cancel: &CancelToken,
+    ) -> Result<(Script, Files)> {
         let folder = self.builtin_folders.disk_folder(skill.folder())?;
         let files = Files::open(&folder)?;
-        let read = |path: &str| match skill.folder() {
-            SkillFolder::Disk(_) => SkillFolder::read_from(&files, path, Limits::MAX_READ_SIZE),
-            builtin @ SkillFolder::Builtin(_) => builtin.read(path, Limits::MAX_READ_SIZE),
+        let read = |path: &str| {
+            // A script may name several large files.
+            cancel.check()?;
+            match skill.folder() {
+                SkillFolder::Disk(_) => SkillFolder::read_from(&files, path, Limits::MAX_READ_SIZE),
+                builtin @ SkillFolder::Builtin(_) => builtin.read(path, Limits::MAX_READ_SIZE),
+            }
         };
         let source = runtimes::inline_files(selected.runtime, &selected.path, read(&selected.path)?, read)?;
         let script = Script {
@@ -153,7 +162,7 @@ impl EngineInner {
         token: CancelToken,
     ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
         token.check()?;
-        let (script, files) = self.open_script(skill, selected)?;
+        let (script, files) = self.open_script(skill, selected, &token)?;
         let mode = invocation.execution_mode.unwrap_or(self.execution_mode);
         let executor =
             catch_runtime_panic(|| self.script_cache.load(selected.runtime, &script, mode, &token))?;
@@ -246,4 +255,31 @@ fn catch_runtime_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 /// The same for validation against schemas.
 fn catch_contract_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_panic("the contract", ErrorKind::InvalidSkill, work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Engine;
+
+    #[test]
+    fn no_file_of_a_script_is_read_for_a_run_that_was_stopped() {
+        let project = tempfile::tempdir().unwrap();
+        let folder = project.path().join(".metier/skills/stopped");
+        std::fs::create_dir_all(folder.join("scripts")).unwrap();
+        std::fs::write(folder.join("SKILL.md"), "---\nname: stopped\ndescription: Is read.\n---\n").unwrap();
+        let manifest = r#"{"wasm": [{"path": "a.wat", "name": "a"}, {"path": "b.wat"}]}"#;
+        std::fs::write(folder.join("scripts/plugin.json"), manifest).unwrap();
+        for module in ["a", "b"] {
+            std::fs::write(folder.join(format!("scripts/{module}.wat")), "(module)").unwrap();
+        }
+        let engine = Engine::builder(project.path()).build().unwrap();
+        let skill = engine.registry().find("stopped").unwrap();
+        let selected = select_script(skill, None).unwrap();
+        let token = CancelToken::new();
+        assert!(engine.0.open_script(skill, &selected, &token).is_ok());
+        token.cancel();
+        let error = engine.0.open_script(skill, &selected, &token).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+    }
 }

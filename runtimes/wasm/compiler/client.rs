@@ -13,7 +13,6 @@ use rustix::io::{Errno, ioctl_fionbio};
 
 use super::compile_error::CompileError;
 use crate::error::{ErrorKind, SkillError};
-use crate::executor::Script;
 use crate::host::FileId;
 use crate::policy::CancelToken;
 use crate::runtimes::RuntimeServices;
@@ -23,6 +22,7 @@ use crate::runtimes::sandbox::{
 };
 use crate::runtimes::wasm::compiler::protocol::MAX_RESPONSE_BYTES;
 use crate::runtimes::wasm::compiler::server::COMPILER_ARGUMENT;
+use crate::runtimes::wasm::module_source::ModuleSource;
 
 /// The memory limit of one compilation in bytes. A module of 16 MiB from common tool chains takes less.
 const MEMORY_LIMIT: u64 = 1 << 30;
@@ -46,7 +46,7 @@ const LIBRARIES: [&str; 7] =
 /// Sends this request to a compiler process and returns its response.
 pub(super) fn send_request(
     shared: &RuntimeServices,
-    script: &Script,
+    source: &ModuleSource,
     request: &[u8],
     cancel: &CancelToken,
 ) -> Result<Vec<u8>, CompileError> {
@@ -56,7 +56,7 @@ pub(super) fn send_request(
     }
     let program = launcher.server_program().ok_or_else(CompileError::no_program)?;
     let failed = |error: io::Error| {
-        let sentence = format!("failed to compile {} in a sandbox: {error}", script.path);
+        let sentence = format!("failed to compile {} in a sandbox: {error}", source.label);
         CompileError::NoCompiler(
             SkillError::new(ErrorKind::SandboxUnavailable, sentence)
                 .with_help("`metier doctor` says what this machine offers"),
@@ -65,7 +65,7 @@ pub(super) fn send_request(
     let order = launch_request(&program, launcher).map_err(failed)?;
     let ended = run_compiler(launcher, &order, request, cancel).map_err(failed)?;
     cancel.check().map_err(CompileError::Failed)?;
-    ended.into_response(&script.path)
+    ended.into_response(&source.label)
 }
 
 fn launch_request(program: &Path, launcher: &Launcher) -> io::Result<LaunchRequest> {

@@ -13,13 +13,13 @@ mod server;
 mod client {
     //! For systems on which no process can be started in a sandbox.
     use super::compile_error::CompileError;
-    use crate::executor::Script;
     use crate::policy::CancelToken;
     use crate::runtimes::RuntimeServices;
+    use crate::runtimes::wasm::module_source::ModuleSource;
 
     pub(super) fn send_request(
         _: &RuntimeServices,
-        _: &Script,
+        _: &ModuleSource,
         _: &[u8],
         _: &CancelToken,
     ) -> Result<Vec<u8>, CompileError> {
@@ -33,28 +33,27 @@ pub(crate) use self::server::compiler_main;
 use self::compilation::CompiledModule;
 use self::compile_error::CompileError;
 use crate::error::Result;
-use crate::executor::Script;
 use crate::policy::CancelToken;
 use crate::runtimes::RuntimeServices;
+use crate::runtimes::wasm::module_source::ModuleSource;
 
 /// Compiles a module, which counts operations on request.
 pub(super) fn compile(
-    script: &Script,
+    source: &ModuleSource,
     counts: bool,
     shared: &RuntimeServices,
     cancel: &CancelToken,
 ) -> Result<CompiledModule> {
     cancel.check()?;
-    let (cancel, _armed) = shared.load_token(cancel);
-    let request = protocol::encode_request(script, counts);
-    let answer = match client::send_request(shared, script, &request, &cancel) {
+    let request = protocol::encode_request(source, counts);
+    let answer = match client::send_request(shared, source, &request, cancel) {
         Ok(answer) => answer,
         Err(CompileError::NoCompiler(_)) if shared.compiles_in_process() => {
-            let compiled = compilation::compile(script, counts);
+            let compiled = compilation::compile(source, counts);
             cancel.check()?;
             return compiled;
         }
         Err(CompileError::NoCompiler(error) | CompileError::Failed(error)) => return Err(error),
     };
-    protocol::decode_response(&answer, script, counts)
+    protocol::decode_response(&answer, source, counts)
 }

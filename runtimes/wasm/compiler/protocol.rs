@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::compilation::CompiledModule;
 use crate::error::{ErrorKind, Location, Result, SkillError};
-use crate::executor::Script;
 use crate::runtimes::wasm::cache_entry::compiler_fingerprint;
 use crate::runtimes::wasm::metadata::ModuleMetadata;
+use crate::runtimes::wasm::module_source::{ModuleRole, ModuleSource};
 
 /// The maximum size of a response in bytes. Machine code is a few times as large as a module, which has 16 MiB at most.
 pub(super) const MAX_RESPONSE_BYTES: usize = 192 << 20;
@@ -19,8 +19,9 @@ const MAX_TEXT_BYTES: usize = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
 struct RequestHeader {
-    path: String,
-    function: Option<String>,
+    label: String,
+    role: ModuleRole,
+    libraries: Vec<String>,
     counts: bool,
 }
 
@@ -35,11 +36,11 @@ struct ErrorMessage {
 }
 
 /// Encodes a request to the compiler.
-pub(super) fn encode_request(script: &Script, counts: bool) -> Vec<u8> {
-    let head = RequestHeader { path: script.path.clone(), function: script.function.clone(), counts };
-    let head = serde_json::to_vec(&head).unwrap_or_default();
-    let mut request = Vec::with_capacity(head.len() + script.source.len() + 16);
-    for part in [&head, &*script.source] {
+pub(super) fn encode_request(source: &ModuleSource, counts: bool) -> Vec<u8> {
+    let ModuleSource { label, bytes, role, libraries } = source.clone();
+    let head = serde_json::to_vec(&RequestHeader { label, role, libraries, counts }).unwrap_or_default();
+    let mut request = Vec::with_capacity(head.len() + bytes.len() + 16);
+    for part in [&head, &*bytes] {
         request.extend_from_slice(&length_prefix(part));
         request.extend_from_slice(part);
     }
@@ -47,10 +48,10 @@ pub(super) fn encode_request(script: &Script, counts: bool) -> Vec<u8> {
 }
 
 /// Decodes a request of the host.
-pub(super) fn decode_request(request: &[u8]) -> Option<(Script, bool)> {
-    let [head, source] = split_parts(request)?;
-    let RequestHeader { path, function, counts } = serde_json::from_slice(head).ok()?;
-    Some((Script { skill: String::new(), path, folder: None, source: source.into(), function }, counts))
+pub(super) fn decode_request(request: &[u8]) -> Option<(ModuleSource, bool)> {
+    let [head, bytes] = split_parts(request)?;
+    let RequestHeader { label, role, libraries, counts } = serde_json::from_slice(head).ok()?;
+    Some((ModuleSource { label, bytes: bytes.into(), role, libraries }, counts))
 }
 
 /// Encodes the response to the host, in pieces: the compiler's fingerprint, the module's metadata or its error, and its
@@ -65,9 +66,9 @@ pub(super) fn encode_response(compiled: Result<CompiledModule>, counts: bool) ->
 }
 
 /// Decodes the response of the compiler: the module, or its error. Any other response is rejected.
-pub(super) fn decode_response(answer: &[u8], script: &Script, counts: bool) -> Result<CompiledModule> {
+pub(super) fn decode_response(answer: &[u8], source: &ModuleSource, counts: bool) -> Result<CompiledModule> {
     let broken = |what: &str| {
-        let sentence = format!("failed to compile {}: the compiler's process {what}", script.path);
+        let sentence = format!("failed to compile {}: the compiler's process {what}", source.label);
         SkillError::new(ErrorKind::Unavailable, sentence)
     };
     let [maker, text, code] = split_parts(answer).ok_or_else(|| broken("answered with something else"))?;
@@ -81,9 +82,10 @@ pub(super) fn decode_response(answer: &[u8], script: &Script, counts: bool) -> R
     if code.is_empty() {
         let fault: ErrorMessage =
             serde_json::from_slice(text).map_err(|_| broken("answered with something else"))?;
-        return Err(fault.into_error(&script.path));
+        return Err(fault.into_error(&source.label));
     }
-    let facts = ModuleMetadata::from_json(text).ok_or_else(|| broken("answered with something else"))?;
+    let facts = ModuleMetadata::from_json(text, &source.libraries)
+        .ok_or_else(|| broken("answered with something else"))?;
     Ok((facts, code.to_vec()))
 }
 
@@ -131,14 +133,14 @@ fn split_parts<const COUNT: usize>(mut message: &[u8]) -> Option<[&[u8]; COUNT]>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtimes::wasm::imports::ResolvedImport;
 
-    fn script() -> Script {
-        Script {
-            skill: "test".into(),
-            path: "a.wasm".into(),
-            folder: None,
-            source: (*b"\0asm").into(),
-            function: None,
+    fn source() -> ModuleSource {
+        ModuleSource {
+            label: "a.wasm".into(),
+            bytes: (*b"\0asm").into(),
+            role: ModuleRole::Library { name: "a".into() },
+            libraries: vec!["a".into(), "b".into()],
         }
     }
 
@@ -149,8 +151,9 @@ mod tests {
     fn machined() -> CompiledModule {
         (
             ModuleMetadata {
-                imports: vec![None],
+                imports: vec![ResolvedImport::Wasi, ResolvedImport::Library("b".into())],
                 first_added_function: 7,
+                memories: 1,
                 tables: 1,
                 largest_table_elements: 2,
                 initial_bytes: 3,
@@ -161,13 +164,14 @@ mod tests {
 
     #[test]
     fn what_is_asked_arrives_and_so_does_the_answer() {
-        let (asked, counts) = decode_request(&encode_request(&script(), true)).unwrap();
-        assert_eq!((asked.path.as_str(), &*asked.source, counts), ("a.wasm", &b"\0asm"[..], true));
-        let (facts, code) = decode_response(&answered(Ok(machined())), &script(), false).unwrap();
+        let (asked, counts) = decode_request(&encode_request(&source(), true)).unwrap();
+        assert_eq!((asked.label.as_str(), &*asked.bytes, counts), ("a.wasm", &b"\0asm"[..], true));
+        assert_eq!((asked.library_name(), asked.libraries.len()), (Some("a"), 2));
+        let (facts, code) = decode_response(&answered(Ok(machined())), &source(), false).unwrap();
         assert_eq!((facts.first_added_function, code.as_slice()), (7, &b"code"[..]));
         let place = Location { file: "a.wasm".into(), line: Some(3), column: None };
         let error = SkillError::new(ErrorKind::InvalidSkill, "no").with_help("do").with_location(place);
-        let error = decode_response(&answered(Err(error)), &script(), false).err().unwrap();
+        let error = decode_response(&answered(Err(error)), &source(), false).err().unwrap();
         assert_eq!((error.message(), error.help()), ("no", Some("do")));
         assert_eq!((error.kind(), error.location().unwrap().line), (ErrorKind::InvalidSkill, Some(3)));
     }
@@ -176,7 +180,7 @@ mod tests {
     fn an_answer_of_any_other_form_is_none() {
         let whole = answered(Ok(machined()));
         let refused = |answer: &[u8]| {
-            let error = decode_response(answer, &script(), false).err().unwrap();
+            let error = decode_response(answer, &source(), false).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         };
         for end in 0..whole.len() {
@@ -192,23 +196,31 @@ mod tests {
                 .collect::<Vec<_>>()
                 .concat()
         };
-        let facts = |imports: usize, first: u64, tables: u64, elements: u64, bytes: u64| {
-            let imports = vec!["null"; imports].join(",");
+        let facts = |import: &str, imports: usize, numbers: [u64; 5]| {
+            let imports = vec![import; imports].join(",");
+            let [first, memories, tables, elements, bytes] = numbers;
             format!(
-                r#"{{"imports":[{imports}],"first_added":{first},"tables":{tables},"elements":{elements},"bytes":{bytes}}}"#
+                r#"{{"imports":[{imports}],"first_added":{first},"memories":{memories},"tables":{tables},"elements":{elements},"bytes":{bytes}}}"#
             )
         };
-        assert!(decode_response(&with(facts(1, 7, 1, 2, 3).as_bytes()), &script(), false).is_ok());
+        let accepted = |text: String| decode_response(&with(text.as_bytes()), &source(), false).is_ok();
+        let (wasi, library) = (r#""wasi""#, r#"{"library":"b"}"#);
+        assert!(accepted(facts(wasi, 1, [7, 1, 1, 2, 3])) && accepted(facts(library, 1, [7, 0, 1, 2, 3])));
         for text in [
-            facts(1001, 7, 1, 2, 3),
-            facts(1, 1 << 31, 1, 2, 3),
-            facts(1, 7, 17, 2, 3),
-            facts(1, 7, 1, 1 << 40, 3),
-            facts(1, 7, 1, 2, 1 << 50),
+            facts(wasi, 1001, [7, 1, 1, 2, 3]),
+            facts(wasi, 1, [1 << 31, 1, 1, 2, 3]),
+            facts(wasi, 1, [7, 2, 1, 2, 3]),
+            facts(wasi, 1, [7, 1, 17, 2, 3]),
+            facts(wasi, 1, [7, 1, 1, 1 << 40, 3]),
+            facts(wasi, 1, [7, 1, 1, 2, 1 << 50]),
+            facts(r#"{"library":"c"}"#, 1, [7, 1, 1, 2, 3]),
+            facts(r#"{"library":"main"}"#, 1, [7, 1, 1, 2, 3]),
+            facts(r#"{"library":"extism:host/env"}"#, 1, [7, 1, 1, 2, 3]),
+            facts(r#"{"host":["extism:host/env","nothing",1]}"#, 1, [7, 1, 1, 2, 3]),
+            facts(r#"{"host":["b","alloc",1]}"#, 1, [7, 1, 1, 2, 3]),
             "null".into(),
             "[".repeat(1 << 20),
             "x".repeat(2 << 20),
-            r#"{"imports":[["extism:host/env","nothing",1]],"first_added":1,"tables":0,"elements":0,"bytes":0}"#.into(),
         ] {
             refused(&with(text.as_bytes()));
         }
@@ -222,7 +234,7 @@ mod tests {
             (ErrorKind::Cancelled, ErrorKind::InvalidSkill),
         ] {
             let answer = answered(Err(SkillError::new(kind, "x")));
-            assert_eq!(decode_response(&answer, &script(), false).err().unwrap().kind(), meant);
+            assert_eq!(decode_response(&answer, &source(), false).err().unwrap().kind(), meant);
         }
     }
 }

@@ -27,9 +27,9 @@ fn serve() -> std::io::Result<()> {
     let mut request = Vec::new();
     std::io::stdin().lock().read_to_end(&mut request)?;
     let work = move || {
-        let (script, counts) = protocol::decode_request(&request)?;
+        let (source, counts) = protocol::decode_request(&request)?;
         drop(request);
-        Some(protocol::encode_response(compile(&script, counts), counts))
+        Some(protocol::encode_response(compile(&source, counts), counts))
     };
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(work)?;
     let answer = thread.join().ok().flatten().ok_or(std::io::ErrorKind::InvalidData)?;

@@ -1,5 +1,6 @@
 //! Tests of the cache on disk: it is used only if it belongs to the user, and no entry is used that is not authenticated.
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,9 @@ use crate::policy::{CancelToken, Limits};
 use crate::runtimes::wasm::cache_entry;
 use crate::runtimes::wasm::cache_entry::{CacheKey, MacKey};
 use crate::runtimes::wasm::compiled_plugin::CompiledPlugin;
+use crate::runtimes::wasm::imports::ResolvedImport;
 use crate::runtimes::wasm::metadata::ModuleMetadata;
+use crate::runtimes::wasm::module_source::{ModuleRole, ModuleSource};
 
 /// A cache of this test's own.
 struct CacheFixture {
@@ -50,15 +53,20 @@ impl CacheFixture {
 
     /// The result of a plug-in that is loaded through the cache.
     fn answer(&self, script: &Script) -> Value {
-        let compiled =
-            CompiledPlugin::load_or_compile(script, false, Some(&self.cache), &shared(), &CancelToken::new())
-                .unwrap();
+        let compiled = CompiledPlugin::load_or_compile(
+            &[module_of(script)],
+            false,
+            Some(&self.cache),
+            &shared(),
+            &CancelToken::new(),
+        )
+        .unwrap();
         let machine = LinkedPlugin::new(compiled, &script.path, false).unwrap();
         machine.run(&Value::Null, &SkillContext::builder("test").build(), &Arc::default()).unwrap()
     }
 
     fn entry_file(&self, script: &Script) -> PathBuf {
-        self.folder.join(CacheKey::new(script, false).file_name())
+        self.folder.join(CacheKey::new(&module_of(script), false).file_name())
     }
 
     fn file_names(&self) -> Vec<String> {
@@ -72,6 +80,11 @@ fn digit(digit: u8) -> Script {
     source(module(&format!(
         r#"(data (i32.const 0) "{digit}") (func (export "run") (call $answer (call $text (i32.const 0) (i32.const 1))))"#
     )))
+}
+
+/// The module of a plug-in that is this script alone.
+fn module_of(script: &Script) -> ModuleSource {
+    ModuleSource::single(script, script.source.clone())
 }
 
 fn mode(path: &Path) -> u32 {
@@ -115,13 +128,16 @@ fn functions_and_limits_have_entries_of_their_own() {
     for _ in 0..2 {
         assert_eq!((own.answer(&source(&text)), own.answer(&other)), (json!(1), json!(2)));
     }
-    let names =
-        [CacheKey::new(&other, false), CacheKey::new(&other, true), CacheKey::new(&source(&text), true)];
+    let names = [
+        CacheKey::new(&module_of(&other), false),
+        CacheKey::new(&module_of(&other), true),
+        CacheKey::new(&module_of(&source(&text)), true),
+    ];
     assert_ne!(names[0].file_name(), names[1].file_name());
     assert_ne!(names[1].file_name(), names[2].file_name());
     let spelled_out = Script { function: Some("run".into()), ..source(&text) };
     assert_eq!(
-        CacheKey::new(&spelled_out, true).file_name(),
+        CacheKey::new(&module_of(&spelled_out), true).file_name(),
         names[2].file_name(),
         "`run` is what is meant where none is named"
     );
@@ -151,7 +167,13 @@ fn an_entry_that_was_tampered_with_is_compiled_anew() {
         assert_eq!(own.answer(&script), json!(1), "{number}");
         let written = fs::read(&path).unwrap();
         assert!(
-            cache_entry::decode(&written, &CacheKey::new(&script, false), own.cache.mac_key()).is_some(),
+            cache_entry::decode(
+                &written,
+                &CacheKey::new(&module_of(&script), false),
+                own.cache.mac_key(),
+                &[]
+            )
+            .is_some(),
             "{number} was written anew"
         );
         assert_eq!(own.answer(&script), json!(1), "{number}, from the disk again");
@@ -161,27 +183,31 @@ fn an_entry_that_was_tampered_with_is_compiled_anew() {
 #[test]
 fn no_bit_of_an_entry_can_change() {
     let script = digit(1);
-    let (key, mac) = (CacheKey::new(&script, false), MacKey::new([7; 32]));
+    let (key, mac) = (CacheKey::new(&module_of(&script), false), MacKey::new([7; 32]));
     let facts = ModuleMetadata {
-        imports: vec![None],
+        imports: vec![ResolvedImport::Wasi],
         first_added_function: 7,
+        memories: 1,
         tables: 1,
         largest_table_elements: 2,
         initial_bytes: 3,
     };
     let whole = cache_entry::encode(&key, &mac, &facts, b"machine code");
-    let (found, code) = cache_entry::decode(&whole, &key, &mac).unwrap();
+    let (found, code) = cache_entry::decode(&whole, &key, &mac, &[]).unwrap();
     assert_eq!((found.first_added_function, found.uses_wasi(), code), (7, true, &b"machine code"[..]));
     for end in 0..whole.len() {
-        assert!(cache_entry::decode(&whole[..end], &key, &mac).is_none(), "cut at {end}");
+        assert!(cache_entry::decode(&whole[..end], &key, &mac, &[]).is_none(), "cut at {end}");
     }
     for at in 0..whole.len() * 8 {
         let mut changed = whole.clone();
         changed[at / 8] ^= 1 << (at % 8);
-        assert!(cache_entry::decode(&changed, &key, &mac).is_none(), "bit {at}");
+        assert!(cache_entry::decode(&changed, &key, &mac, &[]).is_none(), "bit {at}");
     }
-    assert!(cache_entry::decode(&whole, &CacheKey::new(&digit(2), false), &mac).is_none(), "another's");
-    assert!(cache_entry::decode(&whole, &key, &MacKey::new([8; 32])).is_none(), "another user's");
+    assert!(
+        cache_entry::decode(&whole, &CacheKey::new(&module_of(&digit(2)), false), &mac, &[]).is_none(),
+        "another's"
+    );
+    assert!(cache_entry::decode(&whole, &key, &MacKey::new([8; 32]), &[]).is_none(), "another user's");
 }
 
 #[test]
@@ -192,7 +218,7 @@ fn an_entry_that_is_no_file_of_the_users_is_not_read() {
     let path = own.entry_file(&script);
     let elsewhere = own.folder.join("elsewhere");
     fs::copy(&path, &elsewhere).unwrap();
-    let name = CacheKey::new(&script, false).file_name();
+    let name = CacheKey::new(&module_of(&script), false).file_name();
     let refused = |what: &str| {
         assert!(own.cache.read_entry(&name).is_none(), "{what} was read");
         assert_eq!(own.answer(&script), json!(1), "{what}");
@@ -312,7 +338,7 @@ fn a_folder_that_others_may_write_to_later_is_no_longer_used() {
     let own = CacheFixture::new();
     own.answer(&digit(1));
     fs::set_permissions(&own.folder, Permissions::from_mode(0o777)).unwrap();
-    assert!(own.cache.read_entry(&CacheKey::new(&digit(1), false).file_name()).is_none());
+    assert!(own.cache.read_entry(&CacheKey::new(&module_of(&digit(1)), false).file_name()).is_none());
     assert_eq!((own.answer(&digit(1)), own.answer(&digit(2))), (json!(1), json!(2)));
     assert_eq!(own.file_names().len(), 1, "and nothing is kept there");
 }
@@ -351,9 +377,14 @@ fn what_comes_from_the_disk_holds_the_same_limits() {
     ));
     let own = CacheFixture::new();
     for _ in 0..2 {
-        let compiled =
-            CompiledPlugin::load_or_compile(&script, true, Some(&own.cache), &shared(), &CancelToken::new())
-                .unwrap();
+        let compiled = CompiledPlugin::load_or_compile(
+            &[module_of(&script)],
+            true,
+            Some(&own.cache),
+            &shared(),
+            &CancelToken::new(),
+        )
+        .unwrap();
         let machine = LinkedPlugin::new(compiled, &script.path, true).unwrap();
         let run = |limits: Limits| {
             let context = SkillContext::builder("test").limits(limits).build();
@@ -371,13 +402,14 @@ fn what_another_key_says_is_true_is_compiled_anew() {
     let facts = || ModuleMetadata {
         imports: Vec::new(),
         first_added_function: 0,
+        memories: 0,
         tables: 0,
         largest_table_elements: 0,
         initial_bytes: 0,
     };
     own.answer(&script);
     let whole = fs::read(own.entry_file(&script)).unwrap();
-    let (key, theirs) = (CacheKey::new(&script, false), MacKey::new([0; 32]));
+    let (key, theirs) = (CacheKey::new(&module_of(&script), false), MacKey::new([0; 32]));
     let forged = cache_entry::encode(&key, &theirs, &facts(), b"machine code");
     // A sum that takes no key, as it stood there before, and none at all.
     let unsigned = [&whole[..16], &[0; 32], &whole[48..]].concat();
@@ -402,13 +434,19 @@ fn one_key_is_the_users_alone_and_stays() {
     let entry = fs::read(own.entry_file(&digit(1))).unwrap();
     let again = own.reopen().unwrap();
     assert_eq!(fs::read(own.key_file()).unwrap(), key);
-    assert!(cache_entry::decode(&entry, &CacheKey::new(&digit(1), false), again.mac_key()).is_some());
+    assert!(
+        cache_entry::decode(&entry, &CacheKey::new(&module_of(&digit(1)), false), again.mac_key(), &[])
+            .is_some()
+    );
     assert_eq!(fs::read_dir(&own.state).unwrap().count(), 1, "nothing unfinished is left");
     // Without its key, nothing of before is believed.
     fs::remove_file(own.key_file()).unwrap();
     let another = own.reopen().unwrap();
     assert_ne!(fs::read(own.key_file()).unwrap(), key);
-    assert!(cache_entry::decode(&entry, &CacheKey::new(&digit(1), false), another.mac_key()).is_none());
+    assert!(
+        cache_entry::decode(&entry, &CacheKey::new(&module_of(&digit(1)), false), another.mac_key(), &[])
+            .is_none()
+    );
     // A host was killed while it made one.
     fs::write(own.key_file(), &key[..9]).unwrap();
     assert!(own.reopen().is_ok());
@@ -451,4 +489,61 @@ fn a_key_that_somebody_else_may_know_is_not_used() {
     if rustix::process::geteuid().is_root() {
         refused(&|key| chown(key, Some(65534), None).unwrap(), "belongs to somebody else");
     }
+}
+
+#[test]
+fn one_module_in_two_roles_has_an_entry_for_each() {
+    let own = CacheFixture::new();
+    let bytes = digit(1).source;
+    let source = |role: ModuleRole, libraries: &[&str]| ModuleSource {
+        label: "scripts/plugin.json".into(),
+        bytes: bytes.clone(),
+        role,
+        libraries: libraries.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    let main = || ModuleRole::Main { function: "run".into() };
+    let library = |name: &str| ModuleRole::Library { name: name.into() };
+    let keys = [
+        source(main(), &[]),
+        source(main(), &["a"]),
+        source(main(), &["a", "b"]),
+        source(main(), &["ab"]),
+        source(library("a"), &["a"]),
+        source(library("a"), &["a", "b"]),
+        source(ModuleRole::Main { function: "library".into() }, &["a"]),
+    ];
+    let names: BTreeSet<String> = keys.iter().map(|key| CacheKey::new(key, false).file_name()).collect();
+    assert_eq!(names.len(), keys.len());
+    let (one, two) = (source(library("a"), &["a", "b"]), source(library("b"), &["a", "b"]));
+    assert_eq!(CacheKey::new(&one, false).file_name(), CacheKey::new(&two, false).file_name());
+    // All of a plug-in comes from the disk the second time.
+    let sources = [one, two, source(main(), &["a", "b"])];
+    for round in 0..3 {
+        let compiled = CompiledPlugin::load_or_compile(
+            &sources,
+            false,
+            Some(&own.cache),
+            &shared(),
+            &CancelToken::new(),
+        )
+        .unwrap();
+        let machine = LinkedPlugin::new(compiled, "scripts/plugin.json", false).unwrap();
+        let answer = machine.run(&Value::Null, &SkillContext::builder("test").build(), &Arc::default());
+        assert_eq!(answer.unwrap(), json!(1), "{round}");
+        assert_eq!(own.file_names().len(), 2, "{round}");
+    }
+    // An entry whose imports the plug-in cannot have is not used.
+    let facts = ModuleMetadata {
+        imports: vec![ResolvedImport::Library("c".into())],
+        first_added_function: 1,
+        memories: 0,
+        tables: 0,
+        largest_table_elements: 0,
+        initial_bytes: 0,
+    };
+    let key = CacheKey::new(&sources[0], false);
+    let entry = cache_entry::encode(&key, own.cache.mac_key(), &facts, b"machine code");
+    let decoded =
+        |libraries: &[String]| cache_entry::decode(&entry, &key, own.cache.mac_key(), libraries).is_some();
+    assert!(decoded(&["c".into()]) && !decoded(&sources[0].libraries) && !decoded(&[]));
 }

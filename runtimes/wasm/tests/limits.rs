@@ -138,3 +138,20 @@ fn operations_are_counted_where_a_limit_is_set() {
     let executor = loaded(module(ECHO));
     assert_eq!(limited(&*executor, json!(1), Limits::default().operations(1_000_000)).unwrap(), json!(1));
 }
+
+#[test]
+fn what_sending_a_body_takes_is_counted_before_it_is_sent() {
+    const LENGTH: u64 = 1_000_000;
+    let text = module(&format!(
+        r#"(data (i32.const 0) "{{\22url\22:\22http://a.test\22}}")
+        (func (export "run")
+            (drop (call $http_request (call $text (i32.const 0) (i32.const 23)) (call $alloc (i64.const {LENGTH})))))"#
+    ));
+    let executor = loaded(&text);
+    // The memory, the body itself, and a little for the input and the request.
+    let limit = |copies| {
+        let limits = Limits::default().memory(PAGE + LENGTH + copies * LENGTH + 10_000);
+        limited(&*executor, Value::Null, limits).unwrap_err().kind()
+    };
+    assert_eq!((limit(2), limit(3)), (ErrorKind::Memory, ErrorKind::Denied));
+}

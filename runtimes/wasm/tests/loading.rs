@@ -132,6 +132,9 @@ fn every_part_of_a_module_survives_the_rewriting() {
             (call $answer (call $text (i32.const 0) (i32.const 1))))"#,
     );
     assert_eq!(run(&full, json!(null)).unwrap(), json!(7));
+    let referring =
+        module(r#"(func $f (export "f")) (func (export "run") (drop (ref.func $f)) (call $fine))"#);
+    assert_eq!(run(&referring, json!(null)).unwrap(), json!("fine"), "its export declares the reference");
     let no_memory = r#"(module (table 1 externref) (func (export "run") (drop (table.grow 0 (ref.null extern) (i32.const 3)))))"#;
     assert!(run(no_memory, json!(null)).unwrap_err().message().contains("set no output"));
     assert!(

@@ -5,6 +5,7 @@ mod answers;
 #[cfg(unix)]
 mod cache;
 mod limits;
+mod linking;
 mod loading;
 mod parallel;
 mod stopping;

@@ -15,6 +15,7 @@ use crate::host::SkillContext;
 use crate::policy::{CancelToken, Limits, Watchdog};
 use crate::runtimes::wasm::budget::PluginBudget;
 use crate::runtimes::wasm::engine::on_demand_engine;
+use crate::runtimes::wasm::imports::ResolvedImport;
 use crate::runtimes::wasm::linker::{StoreData, build_linker};
 use crate::runtimes::wasm::run_state::RunState;
 use crate::runtimes::wasm::wasi::I32Exit;
@@ -92,7 +93,7 @@ static LINKED: LazyLock<(Engine, InstancePre<StoreData>)> = LazyLock::new(|| {
     let buffer = wast::parser::ParseBuffer::new(&text).unwrap();
     let binary = wast::parser::parse::<wast::Wat>(&buffer).unwrap().encode().unwrap();
     let module = Module::new(&engine, binary).unwrap();
-    let linked = build_linker(&engine, &[None]).unwrap().instantiate_pre(&module).unwrap();
+    let linked = build_linker(&engine, &[ResolvedImport::Wasi]).unwrap().instantiate_pre(&module).unwrap();
     (engine, linked)
 });
 

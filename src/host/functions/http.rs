@@ -124,9 +124,7 @@ fn http(ctx: &SkillContext, args: &Args) -> Result<Value> {
         let sentence = format!("http: url has more than {MAX_URL_BYTES} bytes");
         return Err(SkillError::new(ErrorKind::InvalidArgument, sentence));
     }
-    // They are copied, and a body in JSON is made of them: six letters for one at the worst.
-    let given = memory_size(args.value(1));
-    reservation.add(if args.value(1).get("json").is_some() { 8 * given } else { 2 * given })?;
+    reservation.add(memory_of_request(args.value(1)))?;
     let options = args.options::<Options>(1)?;
     let (host, encoding) = (url_host(url)?, options.encoding);
     let request = request(url, options, ctx.limits().output.min(MAX_BODY_BYTES))?;
@@ -141,6 +139,17 @@ fn http(ctx: &SkillContext, args: &Args) -> Result<Value> {
         "url": response.url,
         "body": body(response.body, encoding, &host)?,
     }))
+}
+
+/// Approximate bytes that the options and the request of them take: they are copied, a body in JSON has six letters for one at the
+/// worst, and the bytes of a body in base64 are three quarters of its text.
+fn memory_of_request(options: &Value) -> u64 {
+    let copies = match options {
+        Value::Object(options) if options.contains_key("json") => 8,
+        Value::Object(options) if options.contains_key("body_base64") => 3,
+        _ => 2,
+    };
+    copies * memory_size(options)
 }
 
 /// Approximate bytes of the value that a response becomes.
@@ -301,6 +310,34 @@ mod tests {
             json!({"method": "POST", "json": 1, "headers": {"Content-Type": "x/y"}, "max_bytes": 1 << 20});
         let asked = call(b"", json!(["http://a.test", own])).1.unwrap();
         assert_eq!((asked.headers, asked.max_bytes), (vec![header("Content-Type", "x/y")], 1000));
+    }
+
+    #[test]
+    fn what_a_body_takes_is_reserved_before_it_is_copied() {
+        const LENGTH: usize = 1 << 20;
+        for (key, copies) in [("body", 2), ("body_base64", 3), ("json", 8)] {
+            let attempt = |bytes: usize| {
+                let client = Arc::new(Canned { asked: Mutex::default(), body: b"" });
+                let granted = ["net:a.test".parse().unwrap()];
+                let context = SkillContext::builder("web")
+                    .permissions(Permissions::new(
+                        RequestedPermissions::All,
+                        granted,
+                        PathProtection::default(),
+                    ))
+                    .providers(Providers { http: Some(client.clone()), ..Providers::default() })
+                    .host_memory(bytes as u64)
+                    .build();
+                let options = json!({"method": "POST", key: "A".repeat(LENGTH)});
+                HTTP.call(&context, list(json!(["http://a.test", options]))).map(drop)
+            };
+            assert_eq!(attempt(copies * LENGTH).unwrap_err().kind(), ErrorKind::Memory, "{key}");
+            assert!(
+                attempt(copies * LENGTH + 64_000).is_ok(),
+                "{key}: {:?}",
+                attempt(copies * LENGTH + 64_000)
+            );
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ fn call(case: &Case<'_>) -> Result<String, extism::Error> {
 /// The compiled plug-in, that of the case before if it is the same.
 fn compiled(case: &Case<'_>) -> Result<CompiledPlugin, extism::Error> {
     if case.is_manifest {
-        return PluginBuilder::new(case.module).with_cache_disabled().compile();
+        return PluginBuilder::new(case.module).with_wasi(case.wasi).with_cache_disabled().compile();
     }
     let mut manifest = Manifest::new([Wasm::data(case.module)]).with_config(case.config.iter().copied());
     if let Some(host) = case.host {

@@ -8,6 +8,8 @@ mod kernel;
 #[cfg(test)]
 mod kits;
 #[cfg(test)]
+mod linking;
+#[cfg(test)]
 mod manifest;
 #[cfg(test)]
 mod wasi;
@@ -34,7 +36,7 @@ pub struct Case<'a> {
     pub wasi: bool,
     /// Whether it calls functions of the host, for which there is a project with one file.
     pub user: bool,
-    /// Whether the module is a manifest that names one.
+    /// Whether the module is a manifest that names its modules.
     pub is_manifest: bool,
 }
 
