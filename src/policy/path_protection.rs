@@ -254,7 +254,8 @@ fn has_secret_extension(name: &str) -> bool {
 }
 
 fn is_secret_in_folder(above: &str, name: &str) -> bool {
-    !above.is_empty()
+    // The names of all these folders begin with a dot.
+    above.contains('.')
         && SECRETS_IN_FOLDER
             .iter()
             .any(|(folder, secret)| secret.eq_ignore_ascii_case(name) && is_in_folder(above, folder))
