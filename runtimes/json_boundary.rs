@@ -6,8 +6,10 @@ use crate::error::{ErrorKind, SkillError};
 /// The nesting that `serde_json` itself can parse.
 pub(super) const MAX_DEPTH: usize = 127;
 
-/// Why a value cannot be converted, and where in it.
-pub(super) struct ConversionError {
+/// Why a value cannot be converted, and where in it. Boxed, because each level of a conversion passes it on.
+pub(super) struct ConversionError(Box<ConversionFailure>);
+
+struct ConversionFailure {
     kind: ErrorKind,
     reason: String,
     help: Option<&'static str>,
@@ -21,31 +23,33 @@ impl ConversionError {
     }
 
     pub(super) fn with_kind(kind: ErrorKind, reason: impl Into<String>) -> Self {
-        Self { kind, reason: reason.into(), help: None, path: Vec::new() }
+        Self(Box::new(ConversionFailure { kind, reason: reason.into(), help: None, path: Vec::new() }))
     }
 
     pub(super) fn too_deep() -> Self {
         Self::new(format!("is nested deeper than {MAX_DEPTH} levels, or holds itself"))
     }
 
-    pub(super) fn with_help(self, help: &'static str) -> Self {
-        Self { help: Some(help), ..self }
+    pub(super) fn with_help(mut self, help: &'static str) -> Self {
+        self.0.help = Some(help);
+        self
     }
 
     /// The error with the path extended by the place of the value in its container.
     pub(super) fn with_path_segment(mut self, part: impl FnOnce() -> String) -> Self {
         // A path as long as the value is deep would help nobody.
-        if self.path.len() < 16 {
-            self.path.push(part());
+        if self.0.path.len() < 16 {
+            self.0.path.push(part());
         }
         self
     }
 
     /// The error for a value of this name.
     pub(super) fn into_error(self, name: &str) -> SkillError {
-        let path: String = self.path.iter().rev().map(String::as_str).collect();
-        let error = SkillError::new(self.kind, format!("{name}{path} {}", self.reason));
-        match self.help {
+        let ConversionFailure { kind, reason, help, path } = *self.0;
+        let path: String = path.iter().rev().map(String::as_str).collect();
+        let error = SkillError::new(kind, format!("{name}{path} {reason}"));
+        match help {
             Some(help) => error.with_help(help),
             None => error,
         }
@@ -65,6 +69,7 @@ impl OutputBudget {
         Self { remaining: cap, limit: cap }
     }
 
+    #[inline]
     pub(super) fn spend(&mut self, bytes: u64) -> Result<(), ConversionError> {
         self.remaining = self.remaining.checked_sub(bytes).ok_or_else(|| {
             let reason = format!("is larger than the {} bytes a run may put out", self.limit);
@@ -72,6 +77,15 @@ impl OutputBudget {
         })?;
         Ok(())
     }
+}
+
+/// Counts memory before it is taken.
+#[inline]
+pub(super) fn spend_memory(remaining: &mut u64, bytes: u64) -> Result<(), ConversionError> {
+    *remaining = remaining.checked_sub(bytes).ok_or_else(|| {
+        ConversionError::with_kind(ErrorKind::Memory, "takes more memory than the script has left")
+    })?;
+    Ok(())
 }
 
 /// The error for a script that exceeded its memory limit.

@@ -4,9 +4,8 @@ use mlua::{Table, Value};
 use serde_json::{Map, Number, Value as Json};
 
 use super::value_path::{elide_long_name, field_segment, index_segment};
-use crate::error::ErrorKind;
 use crate::policy::CancelToken;
-use crate::runtimes::json_boundary::{ConversionError, MAX_DEPTH, OutputBudget};
+use crate::runtimes::json_boundary::{ConversionError, MAX_DEPTH, OutputBudget, spend_memory};
 
 /// The budget of conversions: the bytes of JSON that a run may output, and the memory that the script has left, for as long
 /// as the run is not stopped. It is spent before anything is created.
@@ -33,6 +32,7 @@ impl<'a> ConversionBudget<'a> {
         self.memory
     }
 
+    #[inline]
     fn spend(&mut self, bytes: u64, memory: u64) -> Result<(), ConversionError> {
         self.values_since_check += 1;
         if self.values_since_check >= 1 << 12 {
@@ -42,10 +42,7 @@ impl<'a> ConversionBudget<'a> {
                 .map_err(|stopped| ConversionError::with_kind(stopped.kind(), "was not read to its end"))?;
         }
         self.output.spend(bytes)?;
-        self.memory = self.memory.checked_sub(memory).ok_or_else(|| {
-            ConversionError::with_kind(ErrorKind::Memory, "takes more memory than the script has left")
-        })?;
-        Ok(())
+        spend_memory(&mut self.memory, memory)
     }
 }
 

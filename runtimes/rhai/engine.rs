@@ -11,7 +11,7 @@ use super::parse::ParsedScript;
 use super::run_slot::RunSlot;
 use super::stack::{self, Stack};
 use super::{closure_leaks, failure, from_rhai, host_api, to_rhai};
-use crate::error::{Result, SkillError};
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
 use crate::policy::Limits;
 use crate::runtimes::json_boundary::out_of_memory;
@@ -76,10 +76,11 @@ impl RhaiEngine {
     }
 
     fn evaluate_with_input(&self, ast: &AST, input: &Json, output: u64) -> Result<Json, RunError> {
-        if to_rhai::value_bytes(input) > self.slot.memory_limit() {
-            return Err(RunError::Host(out_of_memory(self.slot.memory_limit())));
-        }
-        let input = to_rhai::value(input).map_err(|error| RunError::Host(error.into_error("input")))?;
+        let limit = self.slot.memory_limit();
+        let input = to_rhai::value(input, &mut limit.clone()).map_err(|error| {
+            let error = error.into_error("input");
+            RunError::Host(if error.kind() == ErrorKind::Memory { out_of_memory(limit) } else { error })
+        })?;
         let mut scope = Scope::new();
         scope.push_dynamic("input", input);
         let result = self.evaluate(ast, &mut scope, output);

@@ -3,8 +3,7 @@
 use rhai::{Array, Dynamic, Map};
 use serde_json::{Number, Value as Json};
 
-use crate::error::ErrorKind;
-use crate::runtimes::json_boundary::{ConversionError, MAX_DEPTH, OutputBudget};
+use crate::runtimes::json_boundary::{ConversionError, MAX_DEPTH, OutputBudget, spend_memory};
 
 /// The JSON of a Rhai value, of at most `cap` bytes.
 pub(super) fn value(value: &Dynamic, cap: u64) -> Result<Json, ConversionError> {
@@ -27,17 +26,6 @@ const VALUE_BYTES: u64 = size_of::<Json>() as u64;
 const FIELD_BYTES: u64 = 2 * (size_of::<Json>() + size_of::<String>()) as u64;
 
 impl Reader<'_> {
-    /// Counts memory before it is taken.
-    fn spend_memory(&mut self, bytes: u64) -> Result<(), ConversionError> {
-        *self.remaining_memory = self.remaining_memory.checked_sub(bytes).ok_or_else(|| {
-            ConversionError::with_kind(
-                ErrorKind::Memory,
-                "takes more memory than the script has left".to_owned(),
-            )
-        })?;
-        Ok(())
-    }
-
     fn read(&mut self, value: &Dynamic, depth: usize) -> Result<Json, ConversionError> {
         // The checks are cheap, but the conversions are not: each that fails would look up the type's name.
         if value.is_string() {
@@ -68,7 +56,7 @@ impl Reader<'_> {
 
     fn list(&mut self, array: &Array, depth: usize) -> Result<Json, ConversionError> {
         self.output.spend(2 + array.len() as u64)?;
-        self.spend_memory(array.len() as u64 * VALUE_BYTES)?;
+        spend_memory(self.remaining_memory, array.len() as u64 * VALUE_BYTES)?;
         let mut items = Vec::with_capacity(array.len());
         for (position, item) in array.iter().enumerate() {
             items.push(
@@ -83,7 +71,7 @@ impl Reader<'_> {
         self.output.spend(2)?;
         let mut fields = serde_json::Map::new();
         for (key, field) in map {
-            self.spend_memory(FIELD_BYTES)?;
+            spend_memory(self.remaining_memory, FIELD_BYTES)?;
             let key = self.text(key)?;
             let field =
                 self.read(field, depth).map_err(|error| error.with_path_segment(|| format!(".{key}")))?;
@@ -94,7 +82,7 @@ impl Reader<'_> {
 
     fn text(&mut self, text: &str) -> Result<String, ConversionError> {
         self.output.spend(text.len() as u64 + 2)?;
-        self.spend_memory(text.len() as u64 + 16)?;
+        spend_memory(self.remaining_memory, text.len() as u64 + 16)?;
         Ok(text.to_owned())
     }
 }

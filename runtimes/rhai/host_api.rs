@@ -102,11 +102,10 @@ impl Ctx {
     fn call_charged(&self, function: &HostFunction, arguments: &[Dynamic]) -> Result<Dynamic> {
         let slot = &self.0;
         let result = slot.uncharged(|| self.call_host_function(function, arguments))?;
-        let value = if to_rhai::value_bytes(&result) > slot.remaining_memory() {
-            Err(slot.stop_out_of_memory())
-        } else {
-            to_rhai::value(&result).map_err(|error| error.into_error("the answer"))
-        };
+        let value = to_rhai::value(&result, &mut slot.remaining_memory()).map_err(|error| {
+            let error = error.into_error("the answer");
+            if error.kind() == ErrorKind::Memory { slot.stop_out_of_memory() } else { error }
+        });
         slot.uncharged(|| drop(result));
         value
     }

@@ -5,45 +5,47 @@ use rhai::{Array, Dynamic, Map};
 use serde_json::{Number, Value as Json};
 
 use crate::error::ErrorKind;
-use crate::runtimes::json_boundary::ConversionError;
+use crate::runtimes::json_boundary::{ConversionError, spend_memory};
 
-/// The Rhai value for JSON; `invalid-input` for an integer outside the range of signed 64 bits.
-pub(super) fn value(json: &Json) -> Result<Dynamic, ConversionError> {
+/// The minimum memory of a value in a list, and of a field with its key; of a text, and of a list or a map without what is in it.
+const VALUE_BYTES: u64 = size_of::<Dynamic>() as u64;
+const FIELD_BYTES: u64 = VALUE_BYTES + 24;
+const TEXT_BYTES: u64 = 32;
+const CONTAINER_BYTES: u64 = 48;
+
+/// The Rhai value for JSON; `invalid-input` for an integer outside the range of signed 64 bits. The memory that it takes is
+/// subtracted from `left`; `memory` if that is not enough.
+pub(super) fn value(json: &Json, left: &mut u64) -> Result<Dynamic, ConversionError> {
     Ok(match json {
         Json::Null => Dynamic::UNIT,
         Json::Bool(flag) => Dynamic::from_bool(*flag),
         Json::Number(number) => self::number(number)?,
-        Json::String(text) => text.as_str().into(),
+        Json::String(text) => {
+            spend_memory(left, TEXT_BYTES + text.len() as u64)?;
+            text.as_str().into()
+        }
         Json::Array(items) => {
+            spend_memory(left, CONTAINER_BYTES + items.len() as u64 * VALUE_BYTES)?;
             let mut array = Array::with_capacity(items.len());
             for (position, item) in items.iter().enumerate() {
-                array.push(value(item).map_err(|error| error.with_path_segment(|| format!("[{position}]")))?);
+                array.push(
+                    value(item, left).map_err(|error| error.with_path_segment(|| format!("[{position}]")))?,
+                );
             }
             Dynamic::from_array(array)
         }
         Json::Object(fields) => {
+            spend_memory(left, CONTAINER_BYTES)?;
             let mut map = Map::new();
             for (key, field) in fields {
-                let field = value(field).map_err(|error| error.with_path_segment(|| format!(".{key}")))?;
+                spend_memory(left, FIELD_BYTES + key.len() as u64)?;
+                let field =
+                    value(field, left).map_err(|error| error.with_path_segment(|| format!(".{key}")))?;
                 map.insert(key.as_str().into(), field);
             }
             Dynamic::from_map(map)
         }
     })
-}
-
-/// The minimum memory of the Rhai value: its places, its texts and their allocations.
-pub(super) fn value_bytes(json: &Json) -> u64 {
-    const DYNAMIC_BYTES: u64 = size_of::<Dynamic>() as u64;
-    match json {
-        Json::String(text) => DYNAMIC_BYTES + 32 + text.len() as u64,
-        Json::Array(items) => DYNAMIC_BYTES + 48 + items.iter().map(value_bytes).sum::<u64>(),
-        Json::Object(fields) => {
-            let field = |(key, field): (&String, &Json)| 24 + key.len() as u64 + value_bytes(field);
-            DYNAMIC_BYTES + 48 + fields.iter().map(field).sum::<u64>()
-        }
-        Json::Null | Json::Bool(_) | Json::Number(_) => DYNAMIC_BYTES,
-    }
 }
 
 fn number(number: &Number) -> Result<Dynamic, ConversionError> {

@@ -7,7 +7,7 @@ mod providers;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
@@ -70,7 +70,8 @@ struct ContextInner {
     caller: Option<SkillContext>,
     callee_limits: Option<Box<Limits>>,
     thread_budget: ThreadBudget,
-    plan_memory: MemoryBudget,
+    /// Made by the first plan, in the run that nobody called.
+    plan_memory: OnceLock<MemoryBudget>,
     host_memory: HostMemory,
     redaction: Redaction,
     /// Messages that were logged once and are not logged again.
@@ -171,7 +172,12 @@ impl SkillContext {
 
     /// The memory budget for step values that plans keep, shared by this run and all runs that it calls.
     pub(crate) fn plan_memory(&self) -> &MemoryBudget {
-        &self.inner.plan_memory
+        match &self.inner.caller {
+            Some(caller) => caller.plan_memory(),
+            None => self.inner.plan_memory.get_or_init(|| {
+                MemoryBudget::new(self.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS))
+            }),
+        }
     }
 
     /// The limits of each host operation for this run: memory, file size, and the cancel token.

@@ -21,23 +21,20 @@ pub(crate) const CANCEL_CHECK_BYTES: usize = 1 << 20;
 
 /// The bytes that host functions of a run may hold at a time. Clones share the budget.
 #[derive(Clone, Debug)]
-pub struct HostMemory(Arc<Account>);
-
-#[derive(Debug)]
-struct Account {
+pub struct HostMemory {
     budget: MemoryBudget,
-    caller: Option<HostMemory>,
+    caller: Option<Arc<HostMemory>>,
 }
 
 impl HostMemory {
     /// A budget of this many bytes.
     pub(crate) fn new(bytes: u64) -> Self {
-        Self(Arc::new(Account { budget: MemoryBudget::new(bytes), caller: None }))
+        Self { budget: MemoryBudget::new(bytes), caller: None }
     }
 
     /// A budget of this many bytes; each reservation also counts against the caller's budget.
     pub(crate) fn with_caller(bytes: u64, caller: &Self) -> Self {
-        Self(Arc::new(Account { budget: MemoryBudget::new(bytes), caller: Some(caller.clone()) }))
+        Self { budget: MemoryBudget::new(bytes), caller: Some(Arc::new(caller.clone())) }
     }
 
     /// An empty reservation. Bytes that are added to it are released when it is dropped.
@@ -50,23 +47,23 @@ impl HostMemory {
         if alloc_counter::is_reserve_released() {
             check_memory_reserve()?;
         }
-        if !self.0.budget.try_reserve(bytes) {
-            return Err(over_budget_error(bytes, self.0.budget.capacity()));
+        if !self.budget.try_reserve(bytes) {
+            return Err(over_budget_error(bytes, self.budget.capacity()));
         }
-        let taken = match &self.0.caller {
+        let taken = match &self.caller {
             Some(caller) => caller.reserve(bytes),
             None if bytes >= LARGE_ALLOCATION => check_system_memory(bytes.saturating_add(SYSTEM_HEADROOM)),
             None => Ok(()),
         };
         if taken.is_err() {
-            self.0.budget.release(bytes);
+            self.budget.release(bytes);
         }
         taken
     }
 
     fn release(&self, bytes: u64) {
-        self.0.budget.release(bytes);
-        if let Some(caller) = &self.0.caller {
+        self.budget.release(bytes);
+        if let Some(caller) = &self.caller {
             caller.release(bytes);
         }
     }
@@ -206,7 +203,7 @@ mod tests {
         assert!(held.add(41).is_err(), "the caller's limit holds for whom it calls");
         held.add(40).unwrap();
         drop(held);
-        assert_eq!((caller.0.budget.reserved(), nested.0.budget.reserved()), (0, 0));
+        assert_eq!((caller.budget.reserved(), nested.budget.reserved()), (0, 0));
     }
 
     #[test]
@@ -214,10 +211,10 @@ mod tests {
         let memory = HostMemory::new(GROWTH_STEP + 10);
         let mut held = memory.empty_reservation();
         held.grow(1).unwrap();
-        assert_eq!(memory.0.budget.reserved(), GROWTH_STEP);
+        assert_eq!(memory.budget.reserved(), GROWTH_STEP);
         held.grow(GROWTH_STEP - 1).unwrap();
         held.grow(10).unwrap();
-        assert_eq!(memory.0.budget.reserved(), GROWTH_STEP + 10);
+        assert_eq!(memory.budget.reserved(), GROWTH_STEP + 10);
         assert!(held.grow(1).is_err());
         assert!(HostMemoryReservation::uncounted().grow(u64::MAX).is_ok());
     }

@@ -63,6 +63,10 @@ fn is_temp_dir_name(name: &str) -> bool {
 /// Whether a path, `/`-separated, is in a directory of metier's own or passes through one; `is_there` tests whether another path
 /// exists.
 pub(crate) fn leads_into_metier_dir(path: &str, is_there: impl Fn(&str) -> bool) -> bool {
+    // All names that are metier's own begin with this one.
+    if !path.as_bytes().windows(DIR_NAME.len()).any(|part| part.eq_ignore_ascii_case(DIR_NAME.as_bytes())) {
+        return false;
+    }
     let (mut above, mut start) = ("", 0);
     path.split('/').any(|part| {
         start += part.len() + 1;

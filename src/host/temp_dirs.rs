@@ -105,7 +105,8 @@ impl TempDirLease {
         let mut state = lock_state();
         state.holders += 1;
         if state.holders == 1 {
-            state.cleanup_threads.extend(parent_dirs().filter_map(|parent| clean_up_abandoned(&parent)));
+            let parents = BASE_DIRS.iter().map(|base| parent_dir_in(base));
+            state.cleanup_threads.extend(parents.filter_map(|parent| clean_up_abandoned(&parent)));
         }
         Self(())
     }
@@ -146,27 +147,24 @@ static BASE_DIRS: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
     bases
 });
 
-/// Canonical directories for metier's persistent files.
-static PERSISTENT_DIRS: LazyLock<Vec<PathBuf>> =
-    LazyLock::new(|| metier_dirs().iter().map(|folder| resolve_existing(folder)).collect());
+/// Every directory of this process's own, canonical, whether it exists or not: for persistent and for temporary files.
+static OWN_DIRS: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
+    let persistent = metier_dirs().into_iter().map(|folder| resolve_existing(&folder));
+    persistent.chain(BASE_DIRS.iter().map(|base| parent_dir_in(base))).collect()
+});
 
 /// The temporary directories whose base is safe to use.
 static SAFE_PARENT_DIRS: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
     BASE_DIRS.iter().filter(|base| unsafe_reason(base).is_none()).map(|base| parent_dir_in(base)).collect()
 });
 
-fn parent_dirs() -> impl Iterator<Item = PathBuf> {
-    BASE_DIRS.iter().map(|base| parent_dir_in(base))
-}
-
 fn parent_dir_in(base: &Path) -> PathBuf {
     base.join(format!("{TEMP_DIR_PREFIX}{}", geteuid().as_raw()))
 }
 
-/// Every directory of this process's own below this canonical folder, whether it exists or not: no script may read or change its
-/// content, whatever it was granted.
+/// Those of them below this canonical folder: no script may read or change their content, whatever it was granted.
 pub(crate) fn metier_dirs_in(folder: &Path) -> Vec<PathBuf> {
-    PERSISTENT_DIRS.iter().cloned().chain(parent_dirs()).filter(|own| own.starts_with(folder)).collect()
+    OWN_DIRS.iter().filter(|own| own.starts_with(folder)).cloned().collect()
 }
 
 /// Those of them that exist. In shared temporary directories, where no lock can show that a script sees them, they are created

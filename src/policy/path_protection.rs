@@ -229,45 +229,46 @@ fn is_git_dir(name: &str) -> bool {
 /// Whether a name is `.git` or holds secrets in the folder `above`, which is empty or ends with `/`. Compared without case: some
 /// file systems do, and an unnecessary refusal names the permission that allows the access.
 fn is_secret(above: &str, name: &str) -> bool {
-    if is_git_dir(name) {
-        return true;
-    }
+    is_git_dir(name) || is_secret_name(name) || has_secret_extension(name) || is_secret_in_folder(above, name)
+}
+
+fn is_secret_name(name: &str) -> bool {
     let is_among = |names: &[&str]| names.iter().any(|secret| secret.eq_ignore_ascii_case(name));
-    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-    let ends_with = |endings: &[&str]| endings.iter().any(|known| known.eq_ignore_ascii_case(ending));
+    let is_sample = || SAMPLE_EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(extension(name)));
     if name.starts_with('.') {
-        if is_among(&SECRET_DOTFILES)
-            || (starts_with_ignore_case(name, ".env.") && !ends_with(&SAMPLE_EXTENSIONS))
-        {
-            return true;
-        }
-    } else if is_among(&SECRET_FILES)
+        return is_among(&SECRET_DOTFILES) || (starts_with_ignore_case(name, ".env.") && !is_sample());
+    }
+    is_among(&SECRET_FILES)
         || (starts_with_ignore_case(name, "id_")
             && PRIVATE_KEY_PREFIXES.iter().any(|key| starts_with_ignore_case(name, key))
-            && !ends_with(&SAMPLE_EXTENSIONS))
-        || (starts_with_ignore_case(name, "client_secret_") && ending.eq_ignore_ascii_case("json"))
-    {
-        return true;
-    }
-    ends_with(&SECRET_EXTENSIONS)
-        || (ending.eq_ignore_ascii_case("backup") && has_inner_extension(name, &["tfstate"]))
-        || (ending.eq_ignore_ascii_case("json") && has_inner_extension(name, &["tfvars"]))
-        || (!above.is_empty()
-            && SECRETS_IN_FOLDER
-                .iter()
-                .any(|(folder, secret)| secret.eq_ignore_ascii_case(name) && is_in_folder(above, folder)))
+            && !is_sample())
+        || (starts_with_ignore_case(name, "client_secret_") && extension(name).eq_ignore_ascii_case("json"))
+}
+
+fn has_secret_extension(name: &str) -> bool {
+    let Some((before, ending)) = name.rsplit_once('.') else { return false };
+    let is_before = |inner: &str| extension(before).eq_ignore_ascii_case(inner);
+    SECRET_EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(ending))
+        || (ending.eq_ignore_ascii_case("backup") && is_before("tfstate"))
+        || (ending.eq_ignore_ascii_case("json") && is_before("tfvars"))
+}
+
+fn is_secret_in_folder(above: &str, name: &str) -> bool {
+    // The names of all these folders begin with a dot.
+    above.contains('.')
+        && SECRETS_IN_FOLDER
+            .iter()
+            .any(|(folder, secret)| secret.eq_ignore_ascii_case(name) && is_in_folder(above, folder))
+}
+
+/// The part of a name after its last dot; empty if it has none.
+fn extension(name: &str) -> &str {
+    name.rsplit_once('.').map_or("", |(_, ending)| ending)
 }
 
 /// Keys with a suffix in their name: `id_rsa_work`.
 const PRIVATE_KEY_PREFIXES: [&str; 8] =
     ["id_rsa_", "id_dsa_", "id_ecdsa_", "id_ed25519_", "id_rsa.", "id_dsa.", "id_ecdsa.", "id_ed25519."];
-
-/// Whether the extension before the last is one of these: `x.tfstate.backup`.
-fn has_inner_extension(name: &str, endings: &[&str]) -> bool {
-    let before = name.rsplit_once('.').map_or("", |(before, _)| before);
-    let ending = before.rsplit_once('.').map_or("", |(_, ending)| ending);
-    endings.iter().any(|known| known.eq_ignore_ascii_case(ending))
-}
 
 fn starts_with_ignore_case(name: &str, start: &str) -> bool {
     name.get(..start.len()).is_some_and(|name| name.eq_ignore_ascii_case(start))

@@ -88,8 +88,9 @@ impl Permissions {
 
     /// Whether the run has this access.
     pub fn allows(&self, need: &Access) -> bool {
-        self.requesters.iter().all(|requester| self.request_covers(requester, need))
-            && self.grants_cover(need)
+        self.is_plain_read(need)
+            || self.requesters.iter().all(|requester| self.request_covers(requester, need))
+                && self.grants_cover(need)
     }
 
     /// Refuses with a sentence that starts with `attempt` (`failed to write out/a.txt`) and ends with a hint.
@@ -203,8 +204,13 @@ impl Permissions {
         self.any_covers(&self.grants, need)
     }
 
-    fn any_covers(&self, permissions: &[Permission], need: &Access) -> bool {
+    /// Whether this is reading the project, which every skill requests and every caller grants.
+    fn is_plain_read(&self, need: &Access) -> bool {
         Permission::READ.covers(need, &self.protection)
+    }
+
+    fn any_covers(&self, permissions: &[Permission], need: &Access) -> bool {
+        self.is_plain_read(need)
             || permissions.iter().any(|permission| permission.covers(need, &self.protection))
     }
 }

@@ -50,7 +50,9 @@ fn decode(call: &NativeCallContext, text: &str) -> Result<Dynamic, RhaiError> {
     };
     require_memory(call, 1, text.bytes().map(bytes_for).sum())?;
     let json = strict_json::parse(text).map_err(|error| format!("parse_json: {error}"))?;
-    to_rhai::value(&json).map_err(|error| error.into_error("parse_json: the value").to_string().into())
+    // Its memory was required above.
+    to_rhai::value(&json, &mut u64::MAX.clone())
+        .map_err(|error| error.into_error("parse_json: the value").to_string().into())
 }
 
 /// A text that may not grow beyond the memory that is left.

@@ -1,7 +1,7 @@
 //! Builds a [`SkillContext`].
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::providers::Providers;
 use super::{ContextInner, HostApiClient, SkillContext};
@@ -12,7 +12,7 @@ use crate::host::memory::HostMemory;
 use crate::host::redaction::Redaction;
 use crate::host::run_id::RunId;
 use crate::policy::{
-    CancelToken, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, ThreadBudget, WorkerOptions,
+    CancelToken, ExecutionMode, Limits, Permissions, SandboxMode, ThreadBudget, WorkerOptions,
 };
 
 /// Builds a [`SkillContext`].
@@ -21,14 +21,14 @@ pub struct ContextBuilder {
     qualified_name: Option<String>,
     project: Option<Box<Files>>,
     skill_files: Option<Box<Files>>,
-    permissions: Permissions,
+    permissions: Option<Permissions>,
     limits: Limits,
     sandbox_mode: SandboxMode,
     execution_mode: ExecutionMode,
     host_api_client: Option<Arc<dyn HostApiClient>>,
     worker: Option<WorkerOptions>,
-    thread_budget: ThreadBudget,
-    cancel: CancelToken,
+    thread_budget: Option<ThreadBudget>,
+    cancel: Option<CancelToken>,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
     extensions: Extensions,
@@ -46,14 +46,14 @@ impl ContextBuilder {
             qualified_name: None,
             project: None,
             skill_files: None,
-            permissions: Permissions::read_only(),
+            permissions: None,
             limits: Limits::default(),
             sandbox_mode: SandboxMode::default(),
             execution_mode: ExecutionMode::default(),
             host_api_client: None,
             worker: None,
-            thread_budget: ThreadBudget::default(),
-            cancel: CancelToken::new(),
+            thread_budget: None,
+            cancel: None,
             observer: None,
             providers: Providers::default(),
             extensions: Extensions::default(),
@@ -86,7 +86,7 @@ impl ContextBuilder {
 
     /// The permissions of the run.
     pub fn permissions(mut self, permissions: Permissions) -> Self {
-        self.permissions = permissions;
+        self.permissions = Some(permissions);
         self
     }
 
@@ -98,7 +98,7 @@ impl ContextBuilder {
 
     /// The token that stops the run.
     pub fn cancel(mut self, cancel: CancelToken) -> Self {
-        self.cancel = cancel;
+        self.cancel = Some(cancel);
         self
     }
 
@@ -163,14 +163,14 @@ impl ContextBuilder {
     /// The thread budget besides its own thread; the default of a run if not set.
     #[doc(hidden)]
     pub fn thread_budget(mut self, threads: ThreadBudget) -> Self {
-        self.thread_budget = threads;
+        self.thread_budget = Some(threads);
         self
     }
 
     /// The run whose skill calls this one. The log and progress of this run go to its caller's log and observer, and it shares
     /// its caller's thread budget.
     pub(crate) fn called_by(mut self, caller: SkillContext) -> Self {
-        self.thread_budget = caller.thread_budget().clone();
+        self.thread_budget = Some(caller.thread_budget().clone());
         self.caller = Some(caller);
         self
     }
@@ -185,21 +185,20 @@ impl ContextBuilder {
     pub fn build(self) -> SkillContext {
         // Whether the folder exists is checked where it is used.
         crate::alloc_counter::ensure_reserve();
-        let memory = self.limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
-        let own = || MemoryBudget::new(memory);
-        let host_memory = self.host_memory.unwrap_or(memory);
+        let host_memory =
+            self.host_memory.or(self.limits.memory).unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
         let inner = Arc::new(ContextInner {
             host_memory: match &self.caller {
                 Some(caller) => HostMemory::with_caller(host_memory, caller.host_memory()),
                 None => HostMemory::new(host_memory),
             },
-            plan_memory: self.caller.as_ref().map_or_else(own, |caller| caller.plan_memory().clone()),
+            plan_memory: OnceLock::new(),
             run_id: RunId::next(),
             skill: self.skill,
             qualified_name: self.qualified_name,
             project: self.project,
             skill_files: self.skill_files,
-            permissions: self.permissions,
+            permissions: self.permissions.unwrap_or_else(Permissions::read_only),
             log: RunLog::new(self.limits.output),
             limits: self.limits,
             sandbox_mode: self.sandbox_mode,
@@ -211,13 +210,13 @@ impl ContextBuilder {
             extensions: self.extensions,
             caller: self.caller,
             callee_limits: self.callee_limits,
-            thread_budget: self.thread_budget,
+            thread_budget: self.thread_budget.unwrap_or_default(),
             redaction: Redaction::default(),
             logged_lines: Mutex::default(),
             reports: Mutex::default(),
             journal_file: self.journal_file,
             steps: Mutex::default(),
         });
-        SkillContext { inner, cancel: self.cancel, callee_journal: None, step: None }
+        SkillContext { inner, cancel: self.cancel.unwrap_or_default(), callee_journal: None, step: None }
     }
 }

@@ -44,6 +44,7 @@ pub use walk::{Skipped, WalkFilter, WalkOptions};
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
@@ -60,7 +61,7 @@ pub struct Files {
     root: PathBuf,
     backend: OpenBackend,
     /// Paths in it that are metier's own: closed to everything that runs for a script. Others are recognized by their names.
-    reserved_paths: Vec<String>,
+    reserved_paths: OnceLock<Vec<String>>,
     protected_cache: ProtectedCache,
 }
 
@@ -77,7 +78,7 @@ fn reserved_paths(root: &Path) -> Vec<String> {
 impl Files {
     /// Whether a path without symbolic links is closed to scripts.
     fn is_reserved(&self, path: &str) -> bool {
-        self.reserved_paths.iter().any(|own| {
+        self.reserved_paths.get_or_init(|| reserved_paths(&self.root)).iter().any(|own| {
             path.strip_prefix(own.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || own.is_empty())
         }) || leads_into_metier_dir(path, |other| {
@@ -103,7 +104,7 @@ impl Files {
     fn new(dir: Dir, root: PathBuf) -> Self {
         Self {
             backend: fastest_backend(&dir),
-            reserved_paths: reserved_paths(&root),
+            reserved_paths: OnceLock::new(),
             protected_cache: ProtectedCache::default(),
             dir,
             root,

@@ -3,7 +3,7 @@
 //!
 //! Results are cached per run, and nothing is looked up without an indication: a folder is inspected once.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
@@ -102,7 +102,7 @@ impl Files {
         found
     }
 
-    fn unprotected_folders(&self) -> MutexGuard<'_, HashSet<String>> {
+    fn unprotected_folders(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.protected_cache.unprotected_folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,6 +1,6 @@
 //! What a run has found out about the protected paths of a project. Looked up once, since every operation asks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::error::Result;
@@ -14,7 +14,7 @@ use crate::policy::Permissions;
 pub(super) struct ProtectedCache {
     pub(super) folders: Mutex<HashMap<String, Arc<FolderInfo>>>,
     /// Folders in which only names decide what is protected.
-    pub(super) unprotected_folders: Mutex<HashSet<String>>,
+    pub(super) unprotected_folders: Mutex<BTreeSet<String>>,
     pub(super) hard_linked_secrets: OnceLock<Option<HardLinkedSecrets>>,
     pub(super) secret_links: OnceLock<Arc<[ProtectedAlias]>>,
     pub(super) shared_secret_links: SecretLinks,
