@@ -16,10 +16,7 @@ use rustix::process::{
 use serde::{Deserialize, Serialize};
 
 use crate::policy::SandboxLevel;
-use crate::runtimes::sandbox::linux::ipc::{
-    EncodedRequest, LaunchFds, LaunchMessage, Message, SandboxProfile,
-};
-use crate::runtimes::sandbox::linux::layers::landlock::PreparedRuleset;
+use crate::runtimes::sandbox::linux::ipc::{LaunchFds, LaunchMessage, Message, SandboxProfile};
 use crate::runtimes::sandbox::linux::layers::seccomp::SeccompFilter;
 use crate::runtimes::sandbox::linux::layers::{capabilities, landlock};
 use crate::runtimes::sandbox::linux::sys::{ExecProgram, ForkResult};
@@ -51,14 +48,14 @@ pub(super) struct ChildHandle {
 }
 
 impl ChildHandle {
-    /// Forks it. It does everything that needs no request, and waits for one, which probably resembles the previous one, if any.
-    pub(super) fn fork(profile: SandboxProfile, previous: Option<&EncodedRequest>) -> io::Result<Self> {
+    /// Forks it. It does everything that needs no request, and waits for one.
+    pub(super) fn fork(profile: SandboxProfile) -> io::Result<Self> {
         let (socket, child_socket) = ipc::socket_pair()?;
         let (setup_read, setup_write) = io::pipe()?;
         match sys::fork()? {
             ForkResult::Child => {
                 drop((socket, setup_read));
-                become_program(profile, previous, child_socket, setup_write.into())
+                become_program(profile, child_socket, setup_write.into())
             }
             ForkResult::Parent(pid) => {
                 drop((child_socket, setup_write));
@@ -83,12 +80,7 @@ impl ChildHandle {
 }
 
 /// Receives the request and executes its program, sandboxed. The pipe to the supervisor closes when the program starts.
-fn become_program(
-    profile: SandboxProfile,
-    previous: Option<&EncodedRequest>,
-    socket: OwnedFd,
-    setup_pipe: OwnedFd,
-) -> ! {
+fn become_program(profile: SandboxProfile, socket: OwnedFd, setup_pipe: OwnedFd) -> ! {
     // No descriptor that is still needed may have the number of the host API.
     let (Ok(socket), Ok(setup_pipe)) = (dup_above_api_fd(socket), dup_above_api_fd(setup_pipe)) else {
         sys::exit(127)
@@ -102,11 +94,10 @@ fn become_program(
     }
     let (step, error) = match apply_fixed_restrictions(profile) {
         Ok(enforcement) => {
-            let prepared = previous.and_then(warm_up);
             match ipc::receive(&socket) {
                 Ok(Message::Launch(message)) => {
                     drop(socket);
-                    exec_program(*message, enforcement, prepared, &mut setup_pipe)
+                    exec_program(*message, enforcement, &mut setup_pipe)
                 }
                 // The supervisor has no request for it.
                 _ => sys::exit(0),
@@ -141,8 +132,8 @@ fn apply_fixed_restrictions(profile: SandboxProfile) -> Result<Enforcement, Setu
 }
 
 /// Makes the OOM killer choose this process first. `/proc/self/oom_score_adj` belongs to root while the process is not dumpable.
-/// A copy of the host must not become dumpable: its memory may hold secrets. Any other process has at most the previous request
-/// in memory, and a sandboxed script cannot see processes outside of its sandbox.
+/// A copy of the host must not become dumpable: its memory may hold secrets. Any other process has at most
+/// requests in memory, and a sandboxed script cannot see processes outside of its sandbox.
 fn raise_oom_score() {
     let may_be_dumpable = !IS_HOST_COPY.load(Ordering::Relaxed);
     if may_be_dumpable {
@@ -154,29 +145,15 @@ fn raise_oom_score() {
     }
 }
 
-/// Prepares for a request like this one: reads from the system what such a request needs, and allocates once, so that the kernel
-/// need not load pages one by one while somebody waits.
-fn warm_up(previous: &EncodedRequest) -> Option<PreparedRuleset> {
-    let request = previous.decode().ok()?;
-    let prepared = PreparedRuleset::build(&request.sandbox.files, request.sandbox.block_network).ok();
-    drop(build_program(request));
-    prepared
-}
-
 /// Executes the program. Returns only if that fails, with the reason.
-fn exec_program(
-    message: LaunchMessage,
-    enforcement: Enforcement,
-    prepared: Option<PreparedRuleset>,
-    setup_pipe: &mut File,
-) -> SetupError {
+fn exec_program(message: LaunchMessage, enforcement: Enforcement, setup_pipe: &mut File) -> SetupError {
     let LaunchMessage { request, fds, nproc_rlimit, .. } = message;
     let request = match request.decode() {
         Ok(request) => request,
         Err(error) => return ("request", error),
     };
     let limits = request.sandbox.limits;
-    let (enforcement, program) = match prepare_program(request, fds, enforcement, prepared) {
+    let (enforcement, program) = match prepare_program(request, fds, enforcement) {
         Ok(prepared) => prepared,
         Err(failed) => return failed,
     };
@@ -206,12 +183,11 @@ fn prepare_program(
     request: LaunchRequest,
     fds: LaunchFds,
     mut enforcement: Enforcement,
-    prepared: Option<PreparedRuleset>,
 ) -> Result<(Enforcement, ExecProgram), SetupError> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
     rustix::process::chdir(request.folder.as_os_str()).map_err(at("folder"))?;
     let sandbox = &request.sandbox;
-    match landlock::restrict(&sandbox.files, sandbox.block_network, prepared) {
+    match landlock::restrict(&sandbox.files, sandbox.block_network) {
         Ok(abi) => enforcement.landlock_abi = abi,
         Err(error) if sandbox.required => return Err(("files", error)),
         Err(_) => {}

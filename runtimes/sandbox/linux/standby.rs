@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::runtimes::sandbox::linux::ipc;
-use crate::runtimes::sandbox::linux::ipc::{EncodedRequest, LaunchMessage, Message, SandboxProfile};
+use crate::runtimes::sandbox::linux::ipc::{LaunchMessage, Message, SandboxProfile};
 use crate::runtimes::sandbox::linux::layers::namespaces::NamespaceConfig;
 use crate::runtimes::sandbox::linux::supervisor::{IdleSupervisor, set_up_and_supervise};
 
@@ -24,8 +24,8 @@ pub(super) struct StandbyHandle {
 pub(super) struct StandbySupervisor {
     pub(super) socket: OwnedFd,
     pub(super) profile: SandboxProfile,
-    /// The previous request, which the next one is likely to resemble.
-    pub(super) previous_request: EncodedRequest,
+    /// The process limit of the previous request, which the next one is likely to have as well.
+    pub(super) process_limit: Option<u64>,
     pub(super) namespaces: Option<NamespaceConfig>,
 }
 
@@ -44,11 +44,10 @@ impl StandbyHandle {
 impl StandbySupervisor {
     /// Waits for a request and runs it to its end. Returns the supervisor's own exit code.
     pub(super) fn wait_and_run(self) -> i32 {
-        let Self { socket, profile, previous_request, namespaces } = self;
-        let processes = previous_request.decode().ok().and_then(|request| request.sandbox.limits.processes);
-        let entered = namespaces.map(|namespaces| namespaces.enter(processes));
+        let Self { socket, profile, process_limit, namespaces } = self;
+        let entered = namespaces.map(|namespaces| namespaces.enter(process_limit));
         let Ok(entered) = entered.transpose() else { return 1 };
-        let supervisor = match IdleSupervisor::new(profile, Some(&previous_request), entered.is_some()) {
+        let supervisor = match IdleSupervisor::new(profile, entered.is_some()) {
             Ok(supervisor) if supervisor.has_scoped_kill() => supervisor,
             // Whether a sandbox without this suffices depends on the request.
             _ => return 1,

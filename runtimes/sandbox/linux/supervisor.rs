@@ -19,7 +19,7 @@ use rustix::process::{
 
 use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::linux::child::{ChildHandle, SetupError, SetupMessage};
-use crate::runtimes::sandbox::linux::ipc::{EncodedRequest, LaunchFds, LaunchMessage, SandboxProfile};
+use crate::runtimes::sandbox::linux::ipc::{LaunchFds, LaunchMessage, SandboxProfile};
 use crate::runtimes::sandbox::linux::layers::landlock;
 use crate::runtimes::sandbox::linux::layers::namespaces::{
     EnteredNamespaces, NamespaceConfig, NamespaceSetup,
@@ -44,11 +44,7 @@ pub(super) struct IdleSupervisor {
 impl IdleSupervisor {
     /// Makes this process a supervisor for requests of that profile. `is_first` says whether it is the first process in namespaces
     /// of its own.
-    pub(super) fn new(
-        profile: SandboxProfile,
-        previous_request: Option<&EncodedRequest>,
-        is_first: bool,
-    ) -> Result<Self, SetupError> {
+    pub(super) fn new(profile: SandboxProfile, is_first: bool) -> Result<Self, SetupError> {
         let at = |step| move |error: Errno| (step, std::io::Error::from(error));
         let sigchld = sys::sigchld_fd().map_err(|error| ("signals", error))?;
         setsid().map_err(at("session"))?;
@@ -56,8 +52,7 @@ impl IdleSupervisor {
         set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
         let kill_method = if is_first { KillMethod::Scoped } else { KillMethod::set_up(profile.level) };
-        let child = ChildHandle::fork(profile, previous_request).map_err(|error| ("fork", error))?;
-        previous_request.into_iter().for_each(warm_up);
+        let child = ChildHandle::fork(profile).map_err(|error| ("fork", error))?;
         Ok(Self { sigchld, kill_method, child })
     }
 
@@ -92,7 +87,7 @@ impl LaunchTask {
         let Ok(entered) = self.namespaces.map(|namespaces| namespaces.enter(None)).transpose() else {
             return 1;
         };
-        let supervisor = IdleSupervisor::new(self.message.profile, None, entered.is_some());
+        let supervisor = IdleSupervisor::new(self.message.profile, entered.is_some());
         set_up_and_supervise(self.message, self.ready_fd, entered, supervisor)
     }
 }
@@ -156,14 +151,6 @@ fn supervise(
     report.enforcement.is_downgraded = is_downgraded;
     let is_sent = ipc::encode(&report).is_ok_and(|bytes| File::from(report_fd).write_all(&bytes).is_ok());
     i32::from(!is_sent || !report.enforcement.has(Restrictions::TREE_GONE))
-}
-
-/// Decodes a request like this one and encodes a report, so that the kernel has the pages for that loaded before somebody
-/// waits.
-fn warm_up(previous_request: &EncodedRequest) {
-    let setup = ipc::encode(&SetupMessage::Ready(Enforcement::default()));
-    let setup = setup.map(|bytes| parse_setup(&bytes));
-    drop((previous_request.decode(), setup, ipc::encode(&setup_failed_report("", 0))));
 }
 
 /// The report for a script that was not started.

@@ -539,7 +539,7 @@ fn a_standby_whose_child_is_gone_takes_no_request() {
 }
 
 #[test]
-fn prepared_rules_open_what_a_request_reads_now_and_nothing_else() {
+fn a_standby_opens_what_its_request_reads_now_and_nothing_of_the_one_before() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| std::fs::canonicalize(folder.path()).unwrap().join(name);
     for folder in ["project", "tools"] {

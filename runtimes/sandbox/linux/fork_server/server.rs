@@ -14,7 +14,7 @@ use super::namespace_support::NamespaceSupport;
 use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::RESPONSE_TIMEOUT;
 use crate::runtimes::sandbox::linux::cleanup_list::CleanupList;
-use crate::runtimes::sandbox::linux::ipc::{EncodedRequest, LaunchMessage, Message, SandboxProfile};
+use crate::runtimes::sandbox::linux::ipc::{LaunchMessage, Message, SandboxProfile};
 use crate::runtimes::sandbox::linux::layers::capabilities;
 use crate::runtimes::sandbox::linux::layers::namespaces::NamespaceConfig;
 use crate::runtimes::sandbox::linux::standby::{StandbyHandle, StandbySupervisor};
@@ -80,8 +80,8 @@ struct ForkServer {
     mount_watcher: Option<MountWatcher>,
     supervisors: Vec<Pid>,
     standby: Option<StandbyHandle>,
-    /// A standby that is still to be forked: for which profile, the previous request, and when.
-    pending_standby: Option<(SandboxProfile, EncodedRequest, Instant)>,
+    /// A standby that is still to be forked: for which profile and process limit, and when.
+    pending_standby: Option<(SandboxProfile, Option<u64>, Instant)>,
     /// Whether there was a request before, so that another one is likely.
     has_launched_before: bool,
     /// Requests for which supervisors are preparing.
@@ -138,8 +138,8 @@ impl ForkServer {
         drop(fds);
         if !ready.contains(&true) {
             let standby = self.pending_standby.take();
-            return standby.map_or(NextAction::Continue, |(profile, previous_request, _)| {
-                self.fork_standby(profile, previous_request)
+            return standby.map_or(NextAction::Continue, |(profile, process_limit, _)| {
+                self.fork_standby(profile, process_limit)
             });
         }
         if ready[1] {
@@ -210,7 +210,8 @@ impl ForkServer {
         // A supervisor that can kill a tree only generation by generation does so depending on the request.
         let is_worth_it = profile.level != SandboxLevel::LandlockUnscoped && self.standby.is_none();
         if std::mem::replace(&mut self.has_launched_before, true) && is_worth_it {
-            self.pending_standby = Some((profile, request, Instant::now() + STANDBY_DELAY));
+            let process_limit = request.decode().ok().and_then(|request| request.sandbox.limits.processes);
+            self.pending_standby = Some((profile, process_limit, Instant::now() + STANDBY_DELAY));
         }
         NextAction::Continue
     }
@@ -272,7 +273,7 @@ impl ForkServer {
     }
 
     /// Forks a supervisor that stands by for a request of that profile.
-    fn fork_standby(&mut self, profile: SandboxProfile, previous_request: EncodedRequest) -> NextAction {
+    fn fork_standby(&mut self, profile: SandboxProfile, process_limit: Option<u64>) -> NextAction {
         let (Some(mounts), Ok((socket, standby_socket))) = (&self.mount_watcher, ipc::socket_pair()) else {
             return NextAction::Continue;
         };
@@ -283,12 +284,7 @@ impl ForkServer {
         match self.namespaces.fork(namespaces, profile) {
             Ok(ForkResult::Child) => {
                 let socket = standby_socket;
-                return NextAction::StandBy(StandbySupervisor {
-                    socket,
-                    profile,
-                    previous_request,
-                    namespaces,
-                });
+                return NextAction::StandBy(StandbySupervisor { socket, profile, process_limit, namespaces });
             }
             Ok(ForkResult::Parent(pid)) => self.standby = Some(StandbyHandle { pid, socket, profile }),
             Err(_) => {}

@@ -1,6 +1,6 @@
 //! Landlock: which files a script may open, and that its signals stay inside.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
@@ -9,7 +9,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
     Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, stat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
 use crate::host::FileId;
@@ -22,7 +22,7 @@ const TARGET_ABI: ABI = ABI::V9;
 /// the kernel does not enforce that.
 #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
 pub(crate) fn deny_all_files() -> io::Result<()> {
-    let landlock_abi = restrict(&FileRules::default(), true, None)?;
+    let landlock_abi = restrict(&FileRules::default(), true)?;
     if landlock_abi >= MIN_LANDLOCK_ABI { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
@@ -38,74 +38,19 @@ pub(crate) fn scope_signals() -> io::Result<bool> {
     entered().map(|status| abi(&status) >= SIGNAL_SCOPE_ABI).map_err(io::Error::other)
 }
 
-/// A ruleset prepared before the request arrives: the system paths that a similar request reads.
-pub(crate) struct PreparedRuleset {
-    ruleset: RulesetCreated,
-    block_network: bool,
-    /// The paths, and the files they led to.
-    read_paths: Vec<(OsString, Option<FileId>)>,
-    /// Files of procfs. When memory is short, the kernel may drop an inode that no process holds open; it then creates a new one
-    /// with the same number, to which no rule applies.
-    procfs_fds: Vec<OwnedFd>,
+/// Restricts this process to the rules. Returns the Landlock ABI that the kernel enforces.
+pub(crate) fn restrict(rules: &FileRules, block_network: bool) -> io::Result<u8> {
+    apply_ruleset(rules, block_network).map(|status| abi(&status)).map_err(io::Error::other)
 }
 
-impl PreparedRuleset {
-    pub(crate) fn build(rules: &FileRules, block_network: bool) -> io::Result<Self> {
-        let build = || -> Result<Self, RulesetError> {
-            let mut ruleset = empty_ruleset(block_network)?;
-            let (mut read_paths, mut procfs_fds) = (Vec::new(), Vec::new());
-            for path in &rules.read {
-                let found =
-                    open_following_symlinks(path).and_then(|opened| Ok((fstat(&opened)?, opened))).ok();
-                read_paths.push((path.clone(), found.as_ref().map(|(about, _)| FileId::from_stat(about))));
-                let Some((about, opened)) = found else { continue };
-                ruleset = ruleset.add_rule(rule_for_file(&opened, &about, read_access()))?;
-                if Path::new(path).starts_with("/proc") {
-                    procfs_fds.push(opened);
-                }
-            }
-            Ok(Self { ruleset, block_network, read_paths, procfs_fds })
-        };
-        build().map_err(io::Error::other)
-    }
-
-    /// Whether these paths are those of the request, and lead to the same files as before.
-    fn matches(&self, rules: &FileRules, block_network: bool) -> bool {
-        let found = |path: &OsString| stat(path.as_os_str()).ok().as_ref().map(FileId::from_stat);
-        let now = rules.read.iter().map(|path| (path, found(path)));
-        self.block_network == block_network
-            && now.eq(self.read_paths.iter().map(|(path, found)| (path, *found)))
-    }
-}
-
-/// Restricts this process to the rules, some of which may be prepared. Returns the Landlock ABI that the kernel enforces.
-pub(crate) fn restrict(
-    rules: &FileRules,
-    block_network: bool,
-    prepared: Option<PreparedRuleset>,
-) -> io::Result<u8> {
-    apply_ruleset(rules, block_network, prepared).map(|status| abi(&status)).map_err(io::Error::other)
-}
-
-fn apply_ruleset(
-    rules: &FileRules,
-    block_network: bool,
-    prepared: Option<PreparedRuleset>,
-) -> Result<RestrictionStatus, RulesetError> {
-    let prepared = prepared.filter(|prepared| prepared.matches(rules, block_network));
-    let unprepared = if prepared.is_some() { &[][..] } else { &rules.read };
-    let system = unprepared.iter().filter_map(|path| read_rule(open_following_symlinks(path).ok()?));
-    let own = rules.own.iter().filter_map(|path| read_rule(open_pinned(path).ok()?));
-    let write = rules.write.iter().filter_map(|path| write_rule(open_pinned(path).ok()?));
+fn apply_ruleset(rules: &FileRules, block_network: bool) -> Result<RestrictionStatus, RulesetError> {
+    let system =
+        rules.read.iter().filter_map(|path| rule(open_following_symlinks(path).ok()?, read_access()));
+    let own = rules.own.iter().filter_map(|path| rule(open_pinned(path).ok()?, read_access()));
+    let write = rules.write.iter().filter_map(|path| rule(open_pinned(path).ok()?, write_access()));
     // One after the other, because each has a file open.
     let all = system.chain(own).chain(write).map(Ok::<_, RulesetError>);
-    let (ruleset, procfs_fds) = match prepared {
-        Some(PreparedRuleset { ruleset, procfs_fds, .. }) => (ruleset, procfs_fds),
-        None => (empty_ruleset(block_network)?, Vec::new()),
-    };
-    let status = ruleset.add_rules(all)?.restrict_self();
-    drop(procfs_fds);
-    status
+    empty_ruleset(block_network)?.add_rules(all)?.restrict_self()
 }
 
 /// A ruleset without rules: nothing may be opened.
@@ -122,25 +67,17 @@ fn read_access() -> BitFlags<AccessFs> {
     AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir
 }
 
-fn read_rule(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
-    rule_for_fd(opened, read_access())
-}
-
-fn write_rule(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
+fn write_access() -> BitFlags<AccessFs> {
     // A script creates and controls no device, and connects to no socket of the host by its path.
     let not = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev | AccessFs::ResolveUnix;
-    rule_for_fd(opened, AccessFs::from_all(TARGET_ABI) & !not)
+    AccessFs::from_all(TARGET_ABI) & !not
 }
 
 /// The rule for an open file or folder; a file has fewer rights than a folder.
-fn rule_for_fd(opened: OwnedFd, access: BitFlags<AccessFs>) -> Option<PathBeneath<OwnedFd>> {
-    let about = fstat(&opened).ok()?;
-    Some(rule_for_file(opened, &about, access))
-}
-
-fn rule_for_file<F: AsFd>(opened: F, about: &Stat, access: BitFlags<AccessFs>) -> PathBeneath<F> {
-    let is_folder = FileType::from_raw_mode(about.st_mode).is_dir();
-    PathBeneath::new(opened, if is_folder { access } else { access & AccessFs::from_file(TARGET_ABI) })
+fn rule(opened: OwnedFd, access: BitFlags<AccessFs>) -> Option<PathBeneath<OwnedFd>> {
+    let is_folder = FileType::from_raw_mode(fstat(&opened).ok()?.st_mode).is_dir();
+    let access = if is_folder { access } else { access & AccessFs::from_file(TARGET_ABI) };
+    Some(PathBeneath::new(opened, access))
 }
 
 const PATH_FD_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
@@ -205,43 +142,6 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-
-    #[test]
-    fn prepared_rules_are_for_paths_that_lead_to_the_same_files_and_for_no_others() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |path: &str| folder.path().join(path).into_os_string();
-        for name in ["one", "other"] {
-            std::fs::write(at(name), "").unwrap();
-        }
-        symlink("one", at("link")).unwrap();
-        let rules = |paths: &[&str]| {
-            let read = paths.iter().map(|path| at(path)).collect();
-            FileRules { read, ..FileRules::default() }
-        };
-        let usual = rules(&["link", "other", "free", "/proc/stat"]);
-        let prepared = PreparedRuleset::build(&usual, true).unwrap();
-        assert!(prepared.matches(&usual, true) && !prepared.matches(&usual, false));
-        // Its inode number does not identify it, so it is held open.
-        assert_eq!(prepared.procfs_fds.len(), 1);
-        for others in [&["link", "other"][..], &["link", "other", "one"], &["other", "link", "free"], &[]] {
-            assert!(!prepared.matches(&rules(others), true), "{others:?}");
-        }
-        let swap = |one: &str, other: &str| {
-            let flags = rustix::fs::RenameFlags::EXCHANGE;
-            rustix::fs::renameat_with(CWD, at(one), CWD, at(other), flags).unwrap();
-        };
-        swap("one", "other");
-        assert!(!prepared.matches(&usual, true));
-        swap("one", "other");
-        std::fs::write(at("free"), "").unwrap();
-        assert!(!prepared.matches(&usual, true));
-        std::fs::remove_file(at("free")).unwrap();
-        assert!(prepared.matches(&usual, true));
-        // The rule holds its file, so that no other file gets its inode number.
-        std::fs::remove_file(at("one")).unwrap();
-        std::fs::write(at("one"), "").unwrap();
-        assert!(!prepared.matches(&usual, true));
-    }
 
     #[test]
     fn a_link_anywhere_on_a_path_leads_nowhere_however_the_path_is_opened() {
