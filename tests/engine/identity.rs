@@ -88,7 +88,9 @@ fn a_provider_tells_a_shadowed_skill_from_the_one_in_front() {
 
 #[test]
 fn every_run_has_an_identity_and_knows_its_caller() {
-    let seen: Arc<Mutex<Vec<(RunId, Option<RunId>)>>> = Arc::default();
+    /// A run, and the one that called it.
+    type Seen = Mutex<Vec<(RunId, Option<RunId>)>>;
+    let seen: Arc<Seen> = Arc::default();
     let to = seen.clone();
     let tools = ClosureTools::new().tool("note", "Notes the run", json!({}), move |ctx, _| {
         to.lock().unwrap().push((ctx.run_id(), ctx.caller().map(SkillContext::run_id)));
