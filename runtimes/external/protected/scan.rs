@@ -335,21 +335,17 @@ impl ProtectedScan<'_> {
             if self.script_access(path) != ScriptAccess::Read {
                 continue;
             }
-            for link in symlinks_along(self.project, Path::new(path)) {
-                self.read_only.insert(link);
-            }
+            let links = symlinks_along(self.project, Path::new(path));
+            let is_real = links.is_empty();
+            self.read_only.extend(links);
             let place = self.project.join(path);
-            if place.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-                let is_real = fs::canonicalize(&place).is_ok_and(|real| real == place);
-                if is_real {
-                    let path = path.to_owned();
-                    self.protect_dir(ScanDir {
-                        full_path: place,
-                        relative_path: path,
-                        is_protected: true,
-                        ..ScanDir::default()
-                    });
-                }
+            if is_real && place.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                self.protect_dir(ScanDir {
+                    full_path: place,
+                    relative_path: path.to_owned(),
+                    is_protected: true,
+                    ..ScanDir::default()
+                });
             }
         }
     }
@@ -552,9 +548,12 @@ fn symlinks_along(project: &Path, path: &Path) -> Vec<PathBuf> {
     let mut place = project.to_owned();
     for part in path {
         place.push(part);
-        if place.symlink_metadata().is_ok_and(|about| about.is_symlink()) {
-            links.push(place.clone());
+        let Ok(about) = place.symlink_metadata() else { break };
+        // What is no symlink, in a folder that leads through none, is its own real path.
+        if !about.is_symlink() {
+            continue;
         }
+        links.push(place.clone());
         let Ok(real) = fs::canonicalize(&place) else { break };
         if !real.starts_with(project) {
             break;
