@@ -49,7 +49,7 @@ impl Scan {
         };
         let origin = Arc::new(RootOrigin::from_root(root, rank));
         let (mut level, mut folders, mut names) = (vec![start], 0, 0);
-        let (mut skill_folders, mut unfinished) = (BTreeSet::new(), Vec::new());
+        let (mut skill_folders, mut unfinished) = (Vec::new(), Vec::new());
         for depth in 0..=MAX_DEPTH {
             level = self.skip_visited(level);
             let space = if names > MAX_ENTRIES { 0 } else { MAX_FOLDERS - folders };
@@ -62,7 +62,7 @@ impl Scan {
                 self.problems.extend(inspection.problems);
                 below.extend(inspection.subfolders);
                 if inspection.skill_file.is_some() {
-                    skill_folders.insert(candidate.path.clone());
+                    skill_folders.push(candidate.path.clone());
                 }
                 if let Some(sign) = inspection.skill_sign.filter(|_| depth > 0) {
                     unfinished.push((candidate.path.clone(), sign));
@@ -76,11 +76,9 @@ impl Scan {
             }
             level = below;
         }
-        for (folder, sign) in unfinished {
-            if !has_skill_around_or_below(&folder, &skill_folders) {
-                skill_folders.insert(folder.clone());
-                self.add_unfinished(&origin, folder, &sign);
-            }
+        // Comparing the paths of all skills takes as long as a fifth of the search, and few roots need it.
+        if !unfinished.is_empty() {
+            self.add_unfinished_folders(&origin, skill_folders.into_iter().collect(), unfinished);
         }
         if let Some(first) = level.first() {
             let message =
@@ -177,6 +175,21 @@ impl Scan {
         };
         self.problems.push(broken.problem.clone());
         self.broken.push(broken);
+    }
+
+    /// Adds the folders with a sign of a skill that neither are part of a skill nor group skills.
+    fn add_unfinished_folders(
+        &mut self,
+        origin: &Arc<RootOrigin>,
+        mut skill_folders: BTreeSet<PathBuf>,
+        unfinished: Vec<(PathBuf, String)>,
+    ) {
+        for (folder, sign) in unfinished {
+            if !has_skill_around_or_below(&folder, &skill_folders) {
+                skill_folders.insert(folder.clone());
+                self.add_unfinished(origin, folder, &sign);
+            }
+        }
     }
 
     /// A folder that looks like a skill and has no `SKILL.md`.
