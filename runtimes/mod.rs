@@ -14,6 +14,8 @@ macro_rules! sandboxed_tests {
     ($($tests:item)*) => {};
 }
 mod external;
+#[cfg(all(test, any(feature = "lua-runtime", feature = "rhai-runtime")))]
+mod late_stop_tests;
 #[cfg(feature = "lua-runtime")]
 mod lua;
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]

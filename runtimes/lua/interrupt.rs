@@ -16,7 +16,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::transmute;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{Function, Lua, ffi};
@@ -27,8 +27,10 @@ pub(super) struct Interrupt(Arc<InterruptCell>);
 struct InterruptCell {
     /// The state's callback, an optional function pointer: null if there is none.
     callback: NonNull<AtomicPtr<()>>,
-    /// Whether a script is running, so that the state is alive and the callback may be set.
-    is_running: Mutex<bool>,
+    /// The number of the run that may be stopped; without one, the state may be gone and the callback may not be set.
+    active_run: Mutex<Option<u64>>,
+    /// The number of the next run.
+    next_run: AtomicU64,
 }
 
 // SAFETY: the callback is followed only under the lock and only while a script runs, when the state is alive; it is
@@ -46,54 +48,60 @@ impl Interrupt {
         });
         let callback =
             NonNull::new(callback).ok_or_else(|| mlua::Error::runtime("the state has no callbacks"))?;
-        Ok(Self(Arc::new(InterruptCell { callback, is_running: Mutex::new(false) })))
+        Ok(Self(Arc::new(InterruptCell {
+            callback,
+            active_run: Mutex::default(),
+            next_run: AtomicU64::new(0),
+        })))
     }
 
-    /// Until the guard is dropped, a [`stopper`](Self::stopper) stops the script, and so does exceeding this number of
-    /// operations, if they are counted. The script runs on this thread.
+    /// Until the guard is dropped, its [`stopper`](InterruptGuard::stopper) stops the script, and so does exceeding this number
+    /// of operations, if they are counted. The script runs on this thread.
     pub(super) fn enable(&self, operations: Option<u64>) -> InterruptGuard<'_> {
-        *self.0.lock() = true;
+        let run = self.0.next_run.fetch_add(1, Ordering::Relaxed);
+        *self.0.lock() = Some(run);
         let before = OPERATIONS.replace(operations.map(OperationCounter::new));
         if operations.is_some() {
             self.0.set_callback(count_operation as *mut ());
         }
-        InterruptGuard { cell: &self.0, outer_operations: before, on_this_thread: PhantomData }
-    }
-
-    /// Returns a function that stops the script that is running when it is called, from any thread; if none is running it
-    /// does nothing.
-    pub(super) fn stopper(&self) -> impl FnOnce() + Send + 'static {
-        let target = self.0.clone();
-        move || {
-            let is_running = target.lock();
-            if *is_running {
-                target.set_callback(stop as *mut ());
-            }
-        }
+        InterruptGuard { cell: &self.0, run, outer_operations: before, on_this_thread: PhantomData }
     }
 }
 
 /// Exists while a script is running; restores the state's interrupt on drop.
 pub(super) struct InterruptGuard<'a> {
-    cell: &'a InterruptCell,
+    cell: &'a Arc<InterruptCell>,
+    run: u64,
     /// The counter of an outer run on this thread.
     outer_operations: Option<OperationCounter>,
     on_this_thread: PhantomData<*const ()>,
 }
 
 impl InterruptGuard<'_> {
+    /// Returns a function that stops this run from any thread. If it is called late, when the run has ended and the state may
+    /// serve another one, it does nothing.
+    pub(super) fn stopper(&self) -> impl FnOnce() + Send + 'static {
+        let (target, run) = (Arc::clone(self.cell), self.run);
+        move || {
+            let active = target.lock();
+            if *active == Some(run) {
+                target.set_callback(stop as *mut ());
+            }
+        }
+    }
+
     /// Whether the script was stopped because it exceeded its limit of operations.
     pub(super) fn is_exhausted(&self) -> bool {
         // Read while the guard exists, since afterwards the counter on this thread is that of the outer run.
-        debug_assert!(*self.cell.lock(), "the run is over");
+        debug_assert!(self.cell.lock().is_some(), "the run is over");
         OPERATIONS.get().is_some_and(|operations| operations.is_exhausted)
     }
 }
 
 impl Drop for InterruptGuard<'_> {
     fn drop(&mut self) {
-        let mut is_running = self.cell.lock();
-        *is_running = false;
+        let mut active = self.cell.lock();
+        *active = None;
         self.cell.set_callback(null_mut());
         OPERATIONS.set(self.outer_operations);
     }
@@ -133,8 +141,8 @@ impl InterruptCell {
         unsafe { self.callback.as_ref() }.store(callback, Ordering::Release);
     }
 
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.is_running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<u64>> {
+        self.active_run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

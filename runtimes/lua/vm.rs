@@ -109,7 +109,7 @@ impl Vm {
     pub(super) fn run(&self, input: &serde_json::Value, context: &SkillContext) -> Result<serde_json::Value> {
         context.cancel().check()?;
         let running = self.interrupt.enable(context.limits().operations);
-        let stopper = self.interrupt.stopper();
+        let stopper = running.stopper();
         let _guard = context.cancel().on_stop(move |_| stopper());
         let _occupied = self.slot.occupy(context);
         let limit = context.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);

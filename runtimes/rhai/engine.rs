@@ -45,9 +45,9 @@ impl RhaiEngine {
         context.cancel().check()?;
         let limits = context.limits();
         self.engine.set_max_operations(limits.operations.unwrap_or(Limits::OPERATIONS));
-        let _occupied = self.slot.occupy(context);
-        let slot = self.slot.clone();
-        let _guard = context.cancel().on_stop(move |_| slot.stop());
+        let occupied = self.slot.occupy(context);
+        let stopper = occupied.stopper();
+        let _guard = context.cancel().on_stop(move |_| stopper());
         let memory = limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
         if let Some(estimator) = &self.estimator {
             estimator.begin(&mut self.engine, memory);

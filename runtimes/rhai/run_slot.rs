@@ -25,6 +25,8 @@ pub(super) struct RunSlot {
 
 #[derive(Default)]
 struct ActiveRun {
+    /// Counts the runs of the slot, so that a stop that comes late does not stop the next one.
+    number: u64,
     context: Option<SkillContext>,
     error: Option<SkillError>,
 }
@@ -36,9 +38,10 @@ pub(super) struct Ctx(pub(super) Arc<RunSlot>);
 impl RunSlot {
     /// The engine belongs to this run until the guard is dropped.
     pub(super) fn occupy(self: &Arc<Self>, context: &SkillContext) -> SlotGuard {
+        let mut run = self.lock();
+        *run = ActiveRun { number: run.number + 1, context: Some(context.clone()), error: None };
         self.is_stopped.store(false, Ordering::Relaxed);
-        *self.lock() = ActiveRun { context: Some(context.clone()), error: None };
-        SlotGuard(self.clone())
+        SlotGuard { slot: self.clone(), number: run.number }
     }
 
     /// Begins the run at this place of the stack, with limits in bytes for the stack of its calls and for the script's
@@ -99,7 +102,7 @@ impl RunSlot {
         self.budget.uncharged(work)
     }
 
-    pub(super) fn stop(&self) {
+    fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 
@@ -139,10 +142,28 @@ impl RunSlot {
     }
 }
 
-pub(super) struct SlotGuard(Arc<RunSlot>);
+/// Exists while a run occupies the engine.
+pub(super) struct SlotGuard {
+    slot: Arc<RunSlot>,
+    number: u64,
+}
+
+impl SlotGuard {
+    /// Returns a function that stops this run from any thread. If it is called late, when the run has ended and the engine may
+    /// serve another one, it does nothing.
+    pub(super) fn stopper(&self) -> impl FnOnce() + Send + 'static {
+        let (slot, number) = (self.slot.clone(), self.number);
+        move || {
+            let run = slot.lock();
+            if run.number == number && run.context.is_some() {
+                slot.stop();
+            }
+        }
+    }
+}
 
 impl Drop for SlotGuard {
     fn drop(&mut self) {
-        *self.0.lock() = ActiveRun::default();
+        *self.slot.lock() = ActiveRun { number: self.number, ..ActiveRun::default() };
     }
 }
