@@ -1,4 +1,5 @@
 //! A stop that arrives when its run has ended, and the engine of that run serves the next one.
+#![cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;

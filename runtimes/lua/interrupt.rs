@@ -19,7 +19,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mlua::{Function, Lua, ffi};
+use mlua::{Function, Lua, LuaString, ffi};
 
 /// The interrupt of one state. The state must outlive every [`InterruptGuard`] of it.
 pub(super) struct Interrupt(Arc<InterruptCell>);
@@ -184,21 +184,31 @@ unsafe fn poll_interrupt(state: *mut ffi::lua_State) {
     }
 }
 
+/// Does work of the host's on this thread whose steps do not count as operations of the run.
+pub(super) fn without_counting<T>(work: impl FnOnce() -> T) -> T {
+    let counted = OPERATIONS.take();
+    let result = work();
+    OPERATIONS.set(counted);
+    result
+}
+
 /// Whether a call with these arguments is too expensive to run without checking for a stop.
 pub(super) type IsExpensive = fn(&Arguments) -> bool;
 
 /// Wraps `native`, a function of Luau's own, so that it calls the interrupt first; calls that `is_expensive` finds expensive are
-/// passed to `in_steps` instead. Scripts see the same function: errors contain its name and point to the same line.
+/// passed to the function that `finder` returns for `path`, such as `string.rep`. Scripts see the same function: errors contain
+/// its name and point to the same line.
 pub(super) fn make_interruptible(
     lua: &Lua,
     name: &CStr,
     native: &Function,
     is_expensive: IsExpensive,
-    in_steps: &Function,
+    finder: &Function,
+    path: &LuaString,
 ) -> mlua::Result<Function> {
     // SAFETY: the arguments are the only values on the stack, which has space for two more; the name is copied.
     unsafe {
-        lua.exec_raw((native, in_steps), |state| {
+        lua.exec_raw((native, finder, path), |state| {
             let Some(native) = ffi::lua_tocfunction(state, 1) else {
                 // No function is returned, which is an error.
                 return ffi::lua_settop(state, 0);
@@ -207,14 +217,14 @@ pub(super) fn make_interruptible(
             ffi::lua_insert(state, 2);
             ffi::lua_pushlightuserdata(state, is_expensive as *mut c_void);
             ffi::lua_insert(state, 3);
-            ffi::lua_pushcclosurek(state, call_interruptible, name.as_ptr(), 3, None);
+            ffi::lua_pushcclosurek(state, call_interruptible, name.as_ptr(), 4, None);
             ffi::lua_replace(state, 1);
         })
     }
 }
 
-/// The function that [`make_interruptible`] creates; its upvalues are the native function, the check of its arguments, and
-/// the function that works in steps.
+/// The function that [`make_interruptible`] creates; its upvalues are the native function, the check of its arguments, the finder
+/// of the function that works in steps, and that function's path.
 unsafe extern "C-unwind" fn call_interruptible(state: *mut ffi::lua_State) -> c_int {
     // SAFETY: the upvalues are those that `make_interruptible` stored, which nobody else can reach; the native function finds
     // the frame as if it had been called itself, and none of those that are wrapped has upvalues. No Rust value waits to be
@@ -227,6 +237,8 @@ unsafe extern "C-unwind" fn call_interruptible(state: *mut ffi::lua_State) -> c_
             return transmute::<*mut c_void, ffi::lua_CFunction>(native)(state);
         }
         ffi::lua_pushvalue(state, ffi::lua_upvalueindex(3));
+        ffi::lua_pushvalue(state, ffi::lua_upvalueindex(4));
+        ffi::lua_call(state, 1, 1);
         ffi::lua_insert(state, 1);
         ffi::lua_call(state, ffi::lua_gettop(state) - 1, ffi::LUA_MULTRET);
         ffi::lua_gettop(state)

@@ -82,31 +82,59 @@ const MAX_TEXT_BYTES: usize = 4 << 20;
 /// The maximum elements of a table that is read once, where each may have to be hashed.
 const MAX_ELEMENTS: usize = 1 << 18;
 
+/// The registry key of the libraries as they were before their functions were wrapped.
+const NATIVE_KEY: &str = "native";
+/// The registry key of the functions that work in steps, once they are loaded.
+const STEPWISE_KEY: &str = "stepwise";
+
 /// Replaces Luau's own functions by the wrapped ones. Must be called before anything else is removed from the libraries.
 pub(super) fn install(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<()> {
-    let stepwise = stepwise_functions(lua, slot)?;
-    let never = lua.create_function(|_, ()| Ok(()))?;
+    let finder = stepwise_finder(lua, slot)?;
+    let natives = lua.create_table()?;
+    let clone: Function = lua.globals().get::<Table>("table")?.get("clone")?;
     for (library, functions) in INTERRUPTIBLE {
         let table: Table = lua.globals().get(*library)?;
-        let stepwise: Table = stepwise.get(*library)?;
+        natives.raw_set(*library, clone.call::<Table>(&table)?)?;
         for (name, is_expensive) in *functions {
-            let key = name.to_bytes();
-            let key = lua.create_string(key)?;
-            let stepwise: Option<Function> = stepwise.get(&key)?;
-            let stepwise = stepwise.as_ref().unwrap_or(&never);
+            let key = lua.create_string(name.to_bytes())?;
+            let path = lua.create_string([library.as_bytes(), b".", name.to_bytes()].concat())?;
             let native: Function = table.get(&key)?;
-            table
-                .raw_set(&key, interrupt::make_interruptible(lua, name, &native, *is_expensive, stepwise)?)?;
+            let wrapped = interrupt::make_interruptible(lua, name, &native, *is_expensive, &finder, &path)?;
+            table.raw_set(&key, wrapped)?;
         }
     }
+    lua.set_named_registry_value(NATIVE_KEY, natives)?;
     // The same function by an older name.
     lua.globals().raw_set("unpack", lua.globals().get::<Table>("table")?.get::<Function>("unpack")?)
 }
 
-/// The replacements of Luau's functions for expensive calls, by library and name.
-pub(super) fn stepwise_functions(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<Table> {
+/// `find("string.rep")`: the function that does in steps what that one does.
+fn stepwise_finder(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<Function> {
+    let slot = slot.clone();
+    lua.create_function(move |lua, path: LuaString| {
+        let path = path.to_str()?;
+        let (library, name) = path.split_once('.').unwrap_or((&path, ""));
+        loaded_functions(lua, &slot)?.get::<Table>(library)?.get::<Function>(name)
+    })
+}
+
+/// The functions that work in steps. They are loaded at the first expensive call: most runs make none, and loading takes as
+/// long as the rest of a new state.
+fn loaded_functions(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<Table> {
+    if let Some(loaded) = lua.named_registry_value(STEPWISE_KEY)? {
+        return Ok(loaded);
+    }
+    let native: Table = lua.named_registry_value(NATIVE_KEY)?;
+    // Only the first run of a state loads them, so they are not counted.
+    let loaded = interrupt::without_counting(|| stepwise_functions(lua, slot, &native))?;
+    lua.set_named_registry_value(STEPWISE_KEY, &loaded)?;
+    Ok(loaded)
+}
+
+/// The replacements of Luau's functions for expensive calls, by library and name; `native` holds the libraries of Luau.
+pub(super) fn stepwise_functions(lua: &Lua, slot: &Arc<RunSlot>, native: &Table) -> mlua::Result<Table> {
     let chunk = lua.load(include_str!("natives.luau")).set_name("=[host]");
-    chunk.call((search(lua, slot)?, find_pattern(lua, slot)?, interrupt::less(lua)?))
+    chunk.call((native, search(lua, slot)?, find_pattern(lua, slot)?, interrupt::less(lua)?))
 }
 
 /// `search(text, wanted, from, is_plain)`: the results of `string.find`; `false` and a message if the pattern is invalid.

@@ -125,7 +125,7 @@ fn a_replaced_function_returns_what_the_original_returns() {
     let slot = Arc::new(RunSlot::new("test".into()));
     let context = SkillContext::builder("test").build();
     let _occupied = slot.occupy(&context);
-    let careful = interruptible_std::stepwise_functions(&lua, &slot).unwrap();
+    let careful = interruptible_std::stepwise_functions(&lua, &slot, &lua.globals()).unwrap();
     for seed in 0..2 {
         let count: usize = lua.load(COMPARE).set_name("=compare").call((careful.clone(), seed)).unwrap();
         assert!(count > 10_000);

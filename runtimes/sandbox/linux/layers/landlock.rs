@@ -44,13 +44,13 @@ pub(crate) fn restrict(rules: &FileRules, block_network: bool) -> io::Result<u8>
 }
 
 fn apply_ruleset(rules: &FileRules, block_network: bool) -> Result<RestrictionStatus, RulesetError> {
-    let system =
-        rules.read.iter().filter_map(|path| rule(open_following_symlinks(path).ok()?, read_access()));
-    let own = rules.own.iter().filter_map(|path| rule(open_pinned(path).ok()?, read_access()));
-    let write = rules.write.iter().filter_map(|path| rule(open_pinned(path).ok()?, write_access()));
-    // One after the other, because each has a file open.
-    let all = system.chain(own).chain(write).map(Ok::<_, RulesetError>);
-    empty_ruleset(block_network)?.add_rules(all)?.restrict_self()
+    let system = rules.read.iter().filter_map(|path| open_following_symlinks(path).ok());
+    let system = system.map(|opened| (opened, read_access()));
+    let own = rules.own.iter().filter_map(|path| Some((open_pinned(path).ok()?, read_access())));
+    let write = rules.write.iter().filter_map(|path| Some((open_pinned(path).ok()?, write_access())));
+    // One after the other, because each has a file open. The crate takes the rights of folders from files.
+    let all = system.chain(own).chain(write).map(|(opened, access)| PathBeneath::new(opened, access));
+    empty_ruleset(block_network)?.add_rules(all.map(Ok::<_, RulesetError>))?.restrict_self()
 }
 
 /// A ruleset without rules: nothing may be opened.
@@ -71,13 +71,6 @@ fn write_access() -> BitFlags<AccessFs> {
     // A script creates and controls no device, and connects to no socket of the host by its path.
     let not = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev | AccessFs::ResolveUnix;
     AccessFs::from_all(TARGET_ABI) & !not
-}
-
-/// The rule for an open file or folder; a file has fewer rights than a folder.
-fn rule(opened: OwnedFd, access: BitFlags<AccessFs>) -> Option<PathBeneath<OwnedFd>> {
-    let is_folder = FileType::from_raw_mode(fstat(&opened).ok()?.st_mode).is_dir();
-    let access = if is_folder { access } else { access & AccessFs::from_file(TARGET_ABI) };
-    Some(PathBeneath::new(opened, access))
 }
 
 const PATH_FD_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
