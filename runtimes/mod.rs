@@ -22,83 +22,103 @@ mod lua;
 mod pool;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
+mod runtime;
 mod sequence;
 mod services;
 // Without a sandbox implementation, parts of its interface are unused.
 #[cfg(unix)]
 #[cfg_attr(not(all(feature = "sandboxed", target_os = "linux")), allow(dead_code, unused_imports))]
 pub(crate) mod sandbox;
+mod table;
 #[cfg(feature = "wasm-runtime")]
 mod wasm;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
+use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::{InterpreterReport, LaunchPreview, SandboxSupport, SkillContext};
-use crate::policy::{CancelToken, ExecutionMode};
+use crate::policy::{CancelToken, ExecutionMode, RuntimeLimit};
 
+use self::runtime::LoadFn;
+pub use self::runtime::Runtime;
 pub(crate) use self::services::RuntimeServices;
+pub use self::table::Runtimes;
+pub(crate) use self::table::is_plugin_manifest;
 #[allow(unused_imports, reason = "asked for where there is a sandbox")]
 pub(crate) use crate::host::metier_dirs;
 
-/// Compiles a script once; the executor runs it many times. The token is that of the first run that needs it, so that a slow
-/// load is stopped with that run: at its deadline or when it is cancelled.
-pub(crate) type LoadFn = fn(&Script, &RuntimeServices, &CancelToken) -> Result<Box<dyn SkillExecutor>>;
-
-/// One language.
-pub(crate) struct Runtime {
-    /// The runtime that it implements.
-    pub(crate) name: SkillRuntime,
-    /// The Cargo feature that enables it; `None` if it is always built in.
-    pub(crate) feature: Option<&'static str>,
-    /// Loads a script, if this build supports the language.
-    pub(crate) load: Option<LoadFn>,
+impl Runtimes {
+    /// The runtimes of this version of metier, built in or not.
+    pub fn built_in() -> Self {
+        let mut runtimes = Self::default();
+        for runtime in built_in_runtimes() {
+            let registered = runtimes.register(runtime);
+            debug_assert!(registered.is_ok(), "{registered:?}");
+        }
+        runtimes
+    }
 }
 
-/// Every language this version knows, built in or not.
-pub(crate) const RUNTIMES: &[Runtime] = &[
-    Runtime {
-        name: SkillRuntime::Lua,
-        feature: Some("lua-runtime"),
-        #[cfg(feature = "lua-runtime")]
-        load: Some(|script, _, _| lua::load(script)),
-        #[cfg(not(feature = "lua-runtime"))]
-        load: None,
-    },
-    Runtime {
-        name: SkillRuntime::Rhai,
-        feature: Some("rhai-runtime"),
-        #[cfg(feature = "rhai-runtime")]
-        load: Some(|script, _, cancel| rhai::load(script, cancel)),
-        #[cfg(not(feature = "rhai-runtime"))]
-        load: None,
-    },
-    Runtime {
-        name: SkillRuntime::Wasm,
-        feature: Some("wasm-runtime"),
-        #[cfg(feature = "wasm-runtime")]
-        load: Some(wasm::load),
-        #[cfg(not(feature = "wasm-runtime"))]
-        load: None,
-    },
-    Runtime { name: SkillRuntime::ToolSequence, feature: None, load: Some(sequence::load) },
-    Runtime {
-        name: SkillRuntime::External,
-        feature: None,
-        load: Some(|script, shared, _| external::load(script, shared.external())),
-    },
-];
+/// One row for each. docs/limits.md has the table of the limits.
+fn built_in_runtimes() -> [Runtime; 5] {
+    use RuntimeLimit::{Cpu, FileSize, Memory, OpenFiles, Operations};
 
-/// The loader of a language; fails with `unavailable`, naming the Cargo feature, if this build does not have it.
-pub(crate) fn loader(runtime: SkillRuntime) -> Result<LoadFn> {
-    let row = RUNTIMES.iter().find(|row| row.name == runtime);
-    if let Some(load) = row.and_then(|row| row.load) {
-        return Ok(load);
+    #[cfg(feature = "lua-runtime")]
+    const LUA: Option<LoadFn> = Some(|script, _, _| lua::load(script));
+    #[cfg(not(feature = "lua-runtime"))]
+    const LUA: Option<LoadFn> = None;
+    #[cfg(feature = "rhai-runtime")]
+    const RHAI: Option<LoadFn> = Some(|script, _, cancel| rhai::load(script, cancel));
+    #[cfg(not(feature = "rhai-runtime"))]
+    const RHAI: Option<LoadFn> = None;
+    #[cfg(feature = "wasm-runtime")]
+    const WASM: Option<LoadFn> = Some(wasm::load);
+    #[cfg(not(feature = "wasm-runtime"))]
+    const WASM: Option<LoadFn> = None;
+    const EXTERNAL: LoadFn = |script, shared, _| external::load(script, shared.external());
+    // Only Linux can limit a process that already runs.
+    const PROCESS_LIMITS: &[RuntimeLimit] =
+        if cfg!(target_os = "linux") { &[Memory, Cpu, FileSize, OpenFiles] } else { &[] };
+
+    [
+        Runtime::built_in(RuntimeId::LUA, LUA)
+            .extensions(&["lua", "luau"])
+            .feature("lua-runtime")
+            .enforces(&[Memory, Operations, FileSize]),
+        Runtime::built_in(RuntimeId::RHAI, RHAI)
+            .extensions(&["rhai"])
+            .feature("rhai-runtime")
+            .enforces(&[Memory, Operations, FileSize]),
+        Runtime::built_in(RuntimeId::WASM, WASM)
+            .extensions(&["wasm", "wat"])
+            .file_names(&["plugin.json"])
+            .feature("wasm-runtime")
+            .enforces(&[Memory, Operations, FileSize]),
+        Runtime::built_in(RuntimeId::TOOL_SEQUENCE, Some(sequence::load))
+            .file_names(&["sequence.json"])
+            .enforces(&[Memory, FileSize]),
+        Runtime::built_in(RuntimeId::EXTERNAL, Some(EXTERNAL)).enforces(PROCESS_LIMITS),
+    ]
+}
+
+/// Compiles a script: by the embedder's loader if there is one, for a worker process if the script runs there, or else in this
+/// process.
+pub(crate) fn load(
+    runtimes: &Runtimes,
+    runtime: RuntimeId,
+    script: &Script,
+    mode: ExecutionMode,
+    shared: &RuntimeServices,
+    cancel: &CancelToken,
+) -> Result<Box<dyn SkillExecutor>> {
+    let runtime = runtimes.get(runtime)?;
+    if let Some(load) = runtime.custom_loader() {
+        return load(script);
     }
-    let error = SkillError::new(ErrorKind::Unavailable, format!("this build cannot run {runtime} scripts"));
-    Err(match row.and_then(|row| row.feature) {
-        Some(feature) => error.with_help(format!("build metier with the Cargo feature `{feature}`")),
-        None => error.with_help(format!("this version of metier has no {runtime} runtime")),
-    })
+    let load = runtime.built_in_loader()?;
+    if mode == ExecutionMode::Worker && RuntimeId::WITH_WORKERS.contains(&runtime.id()) {
+        return load_embedded_worker(runtime.id(), script, shared);
+    }
+    load(script, shared, cancel)
 }
 
 /// If this program was started as the compiler, compiles a module for the host and exits.
@@ -108,40 +128,36 @@ pub(crate) fn compiler_main() {
     wasm::compiler_main();
 }
 
-/// The executor of a script that runs in a worker process in this mode; `None` for scripts that do not run there.
-pub(crate) fn load_embedded_worker(
-    mode: ExecutionMode,
-    runtime: SkillRuntime,
+/// The executor of a script that runs in a worker process.
+#[cfg_attr(unix, allow(clippy::unnecessary_wraps))]
+fn load_embedded_worker(
+    runtime: RuntimeId,
     script: &Script,
     shared: &RuntimeServices,
-) -> Option<Result<Box<dyn SkillExecutor>>> {
-    let is_asked = mode == ExecutionMode::Worker && matches!(runtime, SkillRuntime::Lua | SkillRuntime::Rhai);
-    is_asked.then(|| {
-        loader(runtime)?;
-        #[cfg(unix)]
-        return Ok(external::load_embedded_worker(
-            runtime,
-            script,
-            shared.embedded_workers().clone(),
-            shared.launcher().clone(),
-            shared.watchdog().clone(),
-        ));
-        #[cfg(not(unix))]
-        {
-            let sentence =
-                format!("failed to run {}: there are no worker processes on this system", script.path);
-            let _ = shared;
-            return Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence)
-                .with_help("run it in this process, by --execution in-process"));
-        }
-    })
+) -> Result<Box<dyn SkillExecutor>> {
+    #[cfg(unix)]
+    return Ok(external::load_embedded_worker(
+        runtime,
+        script,
+        shared.embedded_workers().clone(),
+        shared.launcher().clone(),
+        shared.watchdog().clone(),
+    ));
+    #[cfg(not(unix))]
+    {
+        let sentence = format!("failed to run {}: there are no worker processes on this system", script.path);
+        let _ = (runtime, shared);
+        return Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence)
+            .with_help("run it in this process, by --execution in-process"));
+    }
 }
 
 /// If this program was started as a worker, runs scripts for a host and exits.
 #[cfg(unix)]
 pub(crate) fn worker_main() {
     external::worker_main(|runtime, script| {
-        loader(runtime)?(script, &RuntimeServices::default(), &CancelToken::new())
+        let load = Runtimes::built_in().get(runtime)?.built_in_loader()?;
+        load(script, &RuntimeServices::default(), &CancelToken::new())
     });
 }
 
@@ -155,13 +171,13 @@ pub(crate) fn client_main() {
 /// plug-in with its modules in it. `read` reads such a file.
 #[cfg_attr(not(feature = "wasm-runtime"), allow(clippy::unnecessary_wraps))]
 pub(crate) fn inline_files(
-    runtime: SkillRuntime,
+    runtime: RuntimeId,
     path: &str,
     source: Vec<u8>,
     read: impl Fn(&str) -> Result<Vec<u8>>,
 ) -> Result<Vec<u8>> {
     #[cfg(feature = "wasm-runtime")]
-    if runtime == SkillRuntime::Wasm {
+    if runtime == RuntimeId::WASM {
         return wasm::inline_modules(path, source, read);
     }
     let _ = (runtime, path, read);
@@ -169,11 +185,15 @@ pub(crate) fn inline_files(
 }
 
 /// Whether a runtime is detected for a file of this name; `source` reads the file if the name is not enough.
-pub(crate) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
-    if SkillRuntime::is_plugin_manifest(path) {
+pub(crate) fn looks_like_script(
+    runtimes: &Runtimes,
+    path: &str,
+    source: impl FnOnce() -> Option<Vec<u8>>,
+) -> bool {
+    if is_plugin_manifest(path) {
         return source().is_some_and(|source| names_modules(&source));
     }
-    SkillRuntime::from_path(path) != SkillRuntime::External || external::looks_like_script(path, source)
+    runtimes.for_path(path) != RuntimeId::EXTERNAL || external::looks_like_script(path, source)
 }
 
 /// Whether a file is a JSON object with a list `wasm`, as the manifest of a plug-in.

@@ -2,16 +2,14 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::Result;
 use crate::host::SkillContext;
 use crate::policy::Permission;
-use crate::suggestion::{closest, did_you_mean};
 
 /// Runs one script. Implementations keep no state from one run to the next.
 ///
@@ -57,106 +55,52 @@ pub trait SkillExecutor: Send + Sync {
     }
 }
 
-/// The kinds of runtime. The engine knows which of them this build has.
+/// The name of a runtime, as in `runtime:` and in JSON. Whether there is such a runtime, a set of runtimes knows:
+/// [`Runtimes`](crate::engine::Runtimes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum SkillRuntime {
+pub struct RuntimeId(&'static str);
+
+impl RuntimeId {
     /// Luau, in process.
-    Lua,
+    pub const LUA: Self = Self("lua");
     /// Rhai, in process.
-    Rhai,
+    pub const RHAI: Self = Self("rhai");
     /// A WebAssembly plug-in, in process.
-    Wasm,
+    pub const WASM: Self = Self("wasm");
     /// A declared sequence of calls.
-    ToolSequence,
+    pub const TOOL_SEQUENCE: Self = Self("tool-sequence");
     /// A script run by its interpreter, as a process.
-    External,
-}
+    pub const EXTERNAL: Self = Self("external");
 
-/// Runtime, name, file extensions that identify it.
-const RUNTIMES: [(SkillRuntime, &str, &[&str]); 5] = [
-    (SkillRuntime::Lua, "lua", &["lua", "luau"]),
-    (SkillRuntime::Rhai, "rhai", &["rhai"]),
-    (SkillRuntime::Wasm, "wasm", &["wasm", "wat"]),
-    (SkillRuntime::ToolSequence, "tool-sequence", &[]),
-    (SkillRuntime::External, "external", &[]),
-];
+    /// The runtimes whose scripts can run in worker processes.
+    pub(crate) const WITH_WORKERS: [Self; 2] = [Self::LUA, Self::RHAI];
 
-impl SkillRuntime {
-    /// All runtimes.
-    pub fn all() -> impl Iterator<Item = Self> {
-        RUNTIMES.into_iter().map(|(runtime, ..)| runtime)
+    /// The runtime of this name.
+    pub const fn new(name: &'static str) -> Self {
+        Self(name)
     }
 
-    /// The name in `runtime:` and in JSON.
-    pub fn name(self) -> &'static str {
-        RUNTIMES[self as usize].1
-    }
-
-    /// Whether a file has the name of an Extism manifest, which names the modules of a plug-in.
-    pub(crate) fn is_plugin_manifest(path: &str) -> bool {
-        path.rsplit('/').next() == Some("plugin.json")
-    }
-
-    /// The runtime of a script by its file name: `sequence.json` is a sequence, `plugin.json` a plug-in, an unknown extension
-    /// is external.
-    #[doc(hidden)]
-    pub fn from_path(path: &str) -> Self {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-        let known = |(_, _, endings): &&(_, _, &[&str])| {
-            endings.iter().any(|known| Some(*known) == ending.as_deref())
-        };
-        match RUNTIMES.iter().find(known) {
-            Some((runtime, ..)) => *runtime,
-            None if name == "sequence.json" => Self::ToolSequence,
-            None if Self::is_plugin_manifest(path) => Self::Wasm,
-            None => Self::External,
-        }
-    }
-
-    /// The runtime of a script in a skill that may name a runtime. A script that is not the skill's main one may be in another
-    /// language, if its extension identifies one.
-    #[doc(hidden)]
-    pub fn for_script(path: &str, declared: Option<Self>, is_main: bool) -> Self {
-        let by_extension = Self::from_path(path);
-        declared.filter(|_| is_main || by_extension == Self::External).unwrap_or(by_extension)
-    }
-
-    /// The runtime of the script's language by its extension, if the script cannot be in this runtime's language. A process may
-    /// use any.
-    #[doc(hidden)]
-    pub fn conflicting_runtime(self, path: &str) -> Option<Self> {
-        let by_extension = Self::from_path(path);
-        (by_extension != self && ![self, by_extension].contains(&Self::External)).then_some(by_extension)
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        self.0
     }
 }
 
-impl FromStr for SkillRuntime {
-    type Err = SkillError;
-
-    fn from_str(name: &str) -> Result<Self> {
-        RUNTIMES.into_iter().find(|(_, known, _)| *known == name).map(|(runtime, ..)| runtime).ok_or_else(
-            || {
-                let known = RUNTIMES.map(|(_, known, _)| known).join(", ");
-                let help = closest(name, RUNTIMES.map(|(_, known, _)| known))
-                    .map_or_else(|| format!("the runtimes are {known}"), did_you_mean);
-                SkillError::new(ErrorKind::InvalidSkill, format!("no runtime is called `{name}`"))
-                    .with_help(help)
-            },
-        )
+impl From<&'static str> for RuntimeId {
+    fn from(name: &'static str) -> Self {
+        Self(name)
     }
 }
 
-impl fmt::Display for SkillRuntime {
+impl fmt::Display for RuntimeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.0)
     }
 }
 
-impl Serialize for SkillRuntime {
+impl Serialize for RuntimeId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
+        serializer.serialize_str(self.0)
     }
 }
 
@@ -207,41 +151,5 @@ impl From<Value> for SkillInput {
 impl From<Value> for SkillOutput {
     fn from(value: Value) -> Self {
         Self { value }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_runtime_is_told_by_the_ending_of_the_file() {
-        for (path, runtime) in [
-            ("scripts/main.lua", SkillRuntime::Lua),
-            ("scripts/Main.LUAU", SkillRuntime::Lua),
-            ("scripts/a.b.rhai", SkillRuntime::Rhai),
-            ("scripts/sequence.json", SkillRuntime::ToolSequence),
-            ("scripts/plugin.json", SkillRuntime::Wasm),
-            ("scripts/other.json", SkillRuntime::External),
-            ("scripts/run", SkillRuntime::External),
-            ("scripts.lua/run.py", SkillRuntime::External),
-        ] {
-            assert_eq!(SkillRuntime::from_path(path), runtime, "{path}");
-        }
-        assert_eq!(SkillRuntime::Rhai.conflicting_runtime("scripts/main.lua"), Some(SkillRuntime::Lua));
-        assert_eq!(SkillRuntime::Lua.conflicting_runtime("main.luau"), None);
-        assert_eq!(
-            SkillRuntime::External.conflicting_runtime("main.lua"),
-            None,
-            "an interpreter may be installed"
-        );
-        assert_eq!(
-            SkillRuntime::Lua.conflicting_runtime("scripts/main.txt"),
-            None,
-            "an ending nobody knows tells nothing"
-        );
-        for runtime in SkillRuntime::all() {
-            assert_eq!(runtime.name().parse::<SkillRuntime>().unwrap(), runtime);
-        }
     }
 }

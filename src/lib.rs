@@ -10,7 +10,7 @@
 //! # fn main() -> metier::error::Result<()> {
 //! let engine = Engine::builder(".").build()?;
 //! let outcome = engine.run(Invocation::new("word-count").input(json!({"text": "one two three"})));
-//! # if metier::supports(metier::executor::SkillRuntime::Lua).is_ok() {
+//! # if metier::supports(metier::executor::RuntimeId::LUA).is_ok() {
 //! assert_eq!(outcome.result?["total"]["words"], 3);
 //! # }
 //! # Ok(())
@@ -65,14 +65,14 @@ pub(crate) mod runtimes;
 ///
 /// ```
 /// use metier::ScriptLoader;
-/// use metier::executor::{Script, SkillInput, SkillRuntime};
+/// use metier::executor::{Script, SkillInput, RuntimeId};
 /// use serde_json::json;
 ///
 /// # fn main() -> metier::error::Result<()> {
-/// # if metier::supports(SkillRuntime::Lua).is_err() { return Ok(()); }
+/// # if metier::supports(RuntimeId::LUA).is_err() { return Ok(()); }
 /// let source = "return input.n * 2".as_bytes().into();
 /// let script = Script { skill: "double".into(), path: "double.lua".into(), folder: None, source, function: None };
-/// let executor = ScriptLoader::new().load(SkillRuntime::Lua, &script)?;
+/// let executor = ScriptLoader::new().load(RuntimeId::LUA, &script)?;
 /// assert_eq!(executor.execute(SkillInput::from(json!({"n": 21})))?.value, 42);
 /// # Ok(())
 /// # }
@@ -116,23 +116,23 @@ impl ScriptLoader {
         self
     }
 
-    /// Loads a script; `unavailable` where this build lacks the runtime.
+    /// Loads a script of a built-in runtime; `unavailable` where this build lacks it.
     pub fn load(
         self,
-        runtime: executor::SkillRuntime,
+        runtime: executor::RuntimeId,
         script: &executor::Script,
     ) -> error::Result<Box<dyn executor::SkillExecutor>> {
         let shared = runtimes::RuntimeServices::new(self.helper, policy::SandboxLevel::default())
             .with_compile_in_process(self.compile_in_process)
             .with_load_timeout();
-        runtimes::load_embedded_worker(self.mode, runtime, script, &shared)
-            .unwrap_or_else(|| runtimes::loader(runtime)?(script, &shared, &self.cancel))
+        let built_in = runtimes::Runtimes::built_in();
+        runtimes::load(&built_in, runtime, script, self.mode, &shared, &self.cancel)
     }
 }
 
-/// Whether this build can run scripts of a runtime; otherwise `unavailable`, with the Cargo feature that adds it.
-pub fn supports(runtime: executor::SkillRuntime) -> error::Result<()> {
-    runtimes::loader(runtime).map(drop)
+/// Whether this build can run scripts of a built-in runtime; otherwise `unavailable`, with the Cargo feature that adds it.
+pub fn supports(runtime: executor::RuntimeId) -> error::Result<()> {
+    runtimes::Runtimes::built_in().get(runtime)?.check_available()
 }
 
 /// Makes this program its own helper program. Must be the first line of `main`.

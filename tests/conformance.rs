@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use metier::error::{ErrorKind, Result};
-use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
+use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::{AccessRule, Example, Files, Fixtures, HostFunction, SkillContext, functions};
 use metier::policy::{
     CancelToken, ExecutionMode, Limits, PathProtection, Permission, Permissions, RequestedPermissions,
@@ -40,7 +40,7 @@ const PLUG_IN: &[u8] = include_bytes!("plugins/conformance.wasm");
 /// answers with its input, and the same promises broken in the ways every language knows. For a language that does not
 /// read JSON, `{{name}}` and `{{args}}` stand for those two; of WebAssembly, each script is a function of the plug-in.
 struct Language {
-    runtime: SkillRuntime,
+    runtime: RuntimeId,
     mode: ExecutionMode,
     /// The script's path, whose ending tells an interpreter.
     path: &'static str,
@@ -62,7 +62,7 @@ struct Language {
 const LANGUAGES: &[Language] = &[
     #[cfg(feature = "lua-runtime")]
     Language {
-        runtime: SkillRuntime::Lua,
+        runtime: RuntimeId::LUA,
         mode: ExecutionMode::InProcess,
         path: "scripts/main",
         needs: None,
@@ -78,7 +78,7 @@ const LANGUAGES: &[Language] = &[
     },
     #[cfg(feature = "rhai-runtime")]
     Language {
-        runtime: SkillRuntime::Rhai,
+        runtime: RuntimeId::RHAI,
         mode: ExecutionMode::InProcess,
         path: "scripts/main",
         needs: None,
@@ -102,7 +102,7 @@ const LANGUAGES: &[Language] = &[
     },
     #[cfg(feature = "wasm-runtime")]
     Language {
-        runtime: SkillRuntime::Wasm,
+        runtime: RuntimeId::WASM,
         mode: ExecutionMode::InProcess,
         path: "scripts/main",
         needs: None,
@@ -118,7 +118,7 @@ const LANGUAGES: &[Language] = &[
     },
     #[cfg(all(feature = "sandboxed", target_os = "linux"))]
     Language {
-        runtime: SkillRuntime::External,
+        runtime: RuntimeId::EXTERNAL,
         mode: ExecutionMode::InProcess,
         path: "scripts/main.py",
         needs: Some("python3"),
@@ -144,7 +144,7 @@ while True: kept.append(bytearray(1 << 20))",
     },
     #[cfg(all(feature = "sandboxed", target_os = "linux"))]
     Language {
-        runtime: SkillRuntime::External,
+        runtime: RuntimeId::EXTERNAL,
         mode: ExecutionMode::InProcess,
         path: "scripts/main.js",
         needs: Some("node"),
@@ -162,7 +162,7 @@ try { ctx.write('a.txt', 'x') } catch (e) { console.log(JSON.stringify([e.kind, 
     },
     #[cfg(all(feature = "sandboxed", target_os = "linux"))]
     Language {
-        runtime: SkillRuntime::External,
+        runtime: RuntimeId::EXTERNAL,
         mode: ExecutionMode::InProcess,
         path: "scripts/main.bash",
         needs: Some("bash"),
@@ -325,7 +325,7 @@ impl Loaded {
         std::fs::create_dir(file.parent().unwrap()).unwrap();
         std::fs::write(&file, source).unwrap();
         let (bytes, function) = match language.runtime {
-            SkillRuntime::Wasm => (PLUG_IN, Some(source.to_owned())),
+            RuntimeId::WASM => (PLUG_IN, Some(source.to_owned())),
             _ => (source.as_bytes(), None),
         };
         let script = Script {
@@ -349,8 +349,7 @@ impl Loaded {
 /// The embedded languages again, in worker processes.
 fn in_workers() -> impl Iterator<Item = &'static Language> {
     static IN_WORKERS: LazyLock<Vec<Language>> = LazyLock::new(|| {
-        let embedded =
-            |language: &&Language| matches!(language.runtime, SkillRuntime::Lua | SkillRuntime::Rhai);
+        let embedded = |language: &&Language| matches!(language.runtime, RuntimeId::LUA | RuntimeId::RHAI);
         let can = METIER.is_some() && cfg!(all(feature = "sandboxed", target_os = "linux"));
         let embedded = LANGUAGES.iter().filter(embedded).filter(|_| can);
         embedded.map(|language| Language { mode: ExecutionMode::Worker, ..*language }).collect()

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use metier::error::{ErrorKind, Result};
-use metier::executor::{Script, SkillInput, SkillRuntime};
+use metier::executor::{RuntimeId, Script, SkillInput};
 use metier::host::{Files, HostFunction, SkillContext, functions};
 use metier::policy::{PathProtection, Permissions, RequestedPermissions};
 use not_run::{find_program, not_run};
@@ -211,7 +211,7 @@ fn run(module: &[u8], function: &str, input: Value) -> Result<Value> {
         source: module.into(),
         function: Some(function.into()),
     };
-    let executor = metier::ScriptLoader::new().compile_in_process(true).load(SkillRuntime::Wasm, &script)?;
+    let executor = metier::ScriptLoader::new().compile_in_process(true).load(RuntimeId::WASM, &script)?;
     Ok(executor.execute_with_context(SkillInput::from(input), Some(&context))?.value)
 }
 

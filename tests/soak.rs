@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use metier::error::ErrorKind;
-use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
+use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::SkillContext;
 use metier::policy::{CancelToken, Limits, Watchdog};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ const THREADS: usize = 8;
 
 /// One script that minds its business and two that do not, in one language.
 struct Language {
-    runtime: SkillRuntime,
+    runtime: RuntimeId,
     /// Leaves a mark wherever it can, complains if it finds one, and answers with its input.
     honest: &'static str,
     endless: &'static str,
@@ -33,7 +33,7 @@ struct Language {
 
 const LANGUAGES: [Language; 3] = [
     Language {
-        runtime: SkillRuntime::Lua,
+        runtime: RuntimeId::LUA,
         honest: "assert(mark == nil and string.mark == nil)
             mark = input.id
             pcall(function() string.mark = input.id end)
@@ -45,7 +45,7 @@ const LANGUAGES: [Language; 3] = [
         growing: "local list = {} while true do list[#list + 1] = {#list} end",
     },
     Language {
-        runtime: SkillRuntime::Rhai,
+        runtime: RuntimeId::RHAI,
         honest: "if is_def_var(\"mark\") { throw \"marked\"; }
             let mark = input.id;
             let list = [];
@@ -55,7 +55,7 @@ const LANGUAGES: [Language; 3] = [
         endless: "loop { try { loop {} } catch {} }",
         growing: "let list = []; loop { list.push([list.len()]); }",
     },
-    Language { runtime: SkillRuntime::Wasm, honest: HONEST, endless: ENDLESS, growing: GROWING },
+    Language { runtime: RuntimeId::WASM, honest: HONEST, endless: ENDLESS, growing: GROWING },
 ];
 
 /// Answers `{"id": N, "twice": N}`, copied from `{"id":N}` with a byte of its own memory that must still be zero.
@@ -123,10 +123,10 @@ struct Loaded {
     growing: Box<dyn SkillExecutor>,
 }
 
-fn load(runtime: SkillRuntime, source: &str) -> Box<dyn SkillExecutor> {
+fn load(runtime: RuntimeId, source: &str) -> Box<dyn SkillExecutor> {
     let script = Script {
         skill: "soak".into(),
-        path: if runtime == SkillRuntime::Wasm { "scripts/main.wat" } else { "scripts/main" }.into(),
+        path: if runtime == RuntimeId::WASM { "scripts/main.wat" } else { "scripts/main" }.into(),
         folder: None,
         source: source.as_bytes().into(),
         function: None,

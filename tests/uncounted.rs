@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use metier::executor::{Script, SkillInput, SkillRuntime};
+use metier::executor::{RuntimeId, Script, SkillInput};
 use metier::host::SkillContext;
 use metier::policy::Limits;
 
@@ -57,7 +57,7 @@ fn child(source: &str) {
         function: None,
     };
     let context = SkillContext::builder("uncounted").limits(Limits::default().memory(LIMIT)).build();
-    let executor = metier::ScriptLoader::new().load(SkillRuntime::Rhai, &script).unwrap();
+    let executor = metier::ScriptLoader::new().load(RuntimeId::RHAI, &script).unwrap();
     let ended = executor.execute_with_context(SkillInput::default(), Some(&context));
     if let Err(error) = &ended {
         eprintln!("{error}");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use metier::ScriptLoader;
 use metier::engine::{Engine, Invocation};
 use metier::error::{ErrorKind, SkillError};
-use metier::executor::{Script, SkillRuntime};
+use metier::executor::{RuntimeId, Script};
 use metier::policy::{CancelToken, Limits, SandboxLevel};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -107,7 +107,7 @@ fn a_small_module_is_compiled_by_the_helper_and_runs() {
 #[test]
 fn what_is_wrong_with_a_module_is_said_by_the_helper_with_its_place() {
     let load = |module: &str| {
-        ScriptLoader::new().helper(HELPER).load(SkillRuntime::Wasm, &script(module)).err().unwrap()
+        ScriptLoader::new().helper(HELPER).load(RuntimeId::WASM, &script(module)).err().unwrap()
     };
     let error = load("(module\n  (func (i32.nonsense)))");
     let place = error.location().unwrap();
@@ -119,7 +119,7 @@ fn what_is_wrong_with_a_module_is_said_by_the_helper_with_its_place() {
 #[test]
 fn a_program_without_a_helper_compiles_nothing_unless_it_is_allowed_to() {
     let small = script(SMALL);
-    let error = metier::ScriptLoader::new().load(SkillRuntime::Wasm, &small).err().unwrap();
+    let error = metier::ScriptLoader::new().load(RuntimeId::WASM, &small).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.help().unwrap().contains("helper_main"), "{error:?}");
     let project = project(SMALL);
@@ -129,14 +129,13 @@ fn a_program_without_a_helper_compiles_nothing_unless_it_is_allowed_to() {
         ErrorKind::Unavailable
     );
     assert_eq!(engine(true).run(Invocation::new("hostile")).result.unwrap(), 7);
-    assert!(ScriptLoader::new().compile_in_process(true).load(SkillRuntime::Wasm, &small).is_ok());
+    assert!(ScriptLoader::new().compile_in_process(true).load(RuntimeId::WASM, &small).is_ok());
 }
 
 #[test]
 fn a_helper_that_is_none_is_an_error_and_not_believed() {
     for (program, kind) in [("/bin/true", None), ("/nonexistent", Some(ErrorKind::SandboxUnavailable))] {
-        let error =
-            ScriptLoader::new().helper(program).load(SkillRuntime::Wasm, &script(SMALL)).err().unwrap();
+        let error = ScriptLoader::new().helper(program).load(RuntimeId::WASM, &script(SMALL)).err().unwrap();
         assert!(kind.is_none_or(|kind| error.kind() == kind), "{program}: {error:?}");
         assert!(!error.kind().is_limit(), "{program}: {error:?}");
     }
@@ -153,7 +152,7 @@ fn a_cancel_stops_the_compiler_and_nothing_is_left_of_it() {
         cancel.cancel();
     });
     let began = Instant::now();
-    let loaded = ScriptLoader::new().helper(HELPER).cancel(token).load(SkillRuntime::Wasm, &script(&module));
+    let loaded = ScriptLoader::new().helper(HELPER).cancel(token).load(RuntimeId::WASM, &script(&module));
     let took = began.elapsed();
     canceller.join().unwrap();
     assert!(took < DEADLINE + LATE, "{took:?}");

@@ -2,7 +2,7 @@
 
 use criterion::Criterion;
 use metier::engine::{Engine, Invocation};
-use metier::executor::{Script, SkillExecutor, SkillRuntime};
+use metier::executor::{RuntimeId, Script, SkillExecutor};
 use metier::host::SkillContext;
 use metier::registry::{Root, Roots, Scope};
 use metier::skill::contract::parse;
@@ -73,7 +73,7 @@ fn executor() -> Box<dyn SkillExecutor> {
         source: SCRIPT.as_bytes().into(),
         function: None,
     };
-    metier::ScriptLoader::new().load(SkillRuntime::Lua, &script).expect("loads")
+    metier::ScriptLoader::new().load(RuntimeId::LUA, &script).expect("loads")
 }
 
 fn whole_runs(criterion: &mut Criterion) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use criterion::Criterion;
 use metier::engine::{Engine, Invocation};
-use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
+use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::SkillContext;
 use metier::policy::{CancelToken, ExecutionMode, Watchdog};
 use mlua::LuaSerdeExt;
@@ -25,7 +25,7 @@ fn load(source: &str) -> Box<dyn SkillExecutor> {
         source: source.as_bytes().into(),
         function: None,
     };
-    metier::ScriptLoader::new().load(SkillRuntime::Lua, &script).expect("the script compiles")
+    metier::ScriptLoader::new().load(RuntimeId::LUA, &script).expect("the script compiles")
 }
 
 pub fn calls(criterion: &mut Criterion) {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion};
-use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
+use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::SkillContext;
 use metier::policy::{CancelToken, Watchdog};
 use rhai::serde::{from_dynamic, to_dynamic};
@@ -26,7 +26,7 @@ fn load(source: &str) -> Box<dyn SkillExecutor> {
         source: source.as_bytes().into(),
         function: None,
     };
-    metier::ScriptLoader::new().load(SkillRuntime::Rhai, &script).expect("the script parses")
+    metier::ScriptLoader::new().load(RuntimeId::RHAI, &script).expect("the script parses")
 }
 
 fn run(executor: &dyn SkillExecutor, watchdog: &Watchdog, input: Value) -> Value {

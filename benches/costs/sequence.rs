@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use criterion::Criterion;
 use metier::engine::{Engine, Invocation};
 use metier::error::Result;
-use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
+use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::{ConfigProvider, SkillContext};
 use metier::policy::{CancelToken, Watchdog};
 use metier::registry::{Root, Roots, Scope};
@@ -53,7 +53,7 @@ fn load() -> Box<dyn SkillExecutor> {
         source: Value::from((0..STEPS).map(step).collect::<Vec<_>>()).to_string().into_bytes().into(),
         function: None,
     };
-    metier::ScriptLoader::new().load(SkillRuntime::ToolSequence, &script).expect("the plan loads")
+    metier::ScriptLoader::new().load(RuntimeId::TOOL_SEQUENCE, &script).expect("the plan loads")
 }
 
 /// Two steps that take 100 ms each and do not need one another, against sleeping so long once.

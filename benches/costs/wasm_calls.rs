@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion};
-use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
+use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::SkillContext;
 use metier::policy::{CancelToken, Watchdog};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ fn load_executor(source: &[u8]) -> Box<dyn SkillExecutor> {
         source: source.into(),
         function: None,
     };
-    metier::ScriptLoader::new().load(SkillRuntime::Wasm, &script).expect("the module loads")
+    metier::ScriptLoader::new().load(RuntimeId::WASM, &script).expect("the module loads")
 }
 
 pub fn calls(criterion: &mut Criterion) {

@@ -7,7 +7,7 @@ mod work;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use metier::executor::{Script, SkillInput, SkillRuntime};
+use metier::executor::{RuntimeId, Script, SkillInput};
 use metier::host::{Files, SkillContext};
 use metier::policy::{CancelToken, Watchdog};
 use serde_json::Value;
@@ -45,8 +45,8 @@ fn time(work: &work::Work) -> u128 {
     })
 }
 
-fn runtime(work: &work::Work) -> SkillRuntime {
-    work.runtime.parse().expect("is known")
+fn runtime(work: &work::Work) -> RuntimeId {
+    RuntimeId::new(work.runtime)
 }
 
 fn script(work: &work::Work, project: &Path) -> Script {

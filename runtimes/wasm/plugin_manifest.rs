@@ -13,8 +13,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{Script, SkillRuntime};
+use crate::executor::Script;
 use crate::policy::{Limits, Permission};
+use crate::runtimes::table::is_plugin_manifest;
 use crate::runtimes::wasm::imports::is_host_namespace;
 use crate::runtimes::wasm::module_source::{MAIN_MODULE, ModuleRole, ModuleSource};
 use crate::runtimes::wasm::plugin_settings::PluginSettings;
@@ -286,7 +287,7 @@ impl TotalBytes {
 /// Whether a script is a manifest: by its name, so that no other file leads to a module elsewhere, and by its text, since a
 /// source that is a module itself may have any name.
 fn is_manifest(path: &str, source: &[u8]) -> bool {
-    SkillRuntime::is_plugin_manifest(path) && source.trim_ascii_start().first() == Some(&b'{')
+    is_plugin_manifest(path) && source.trim_ascii_start().first() == Some(&b'{')
 }
 
 fn parse(file: &str, source: &[u8]) -> Result<Manifest> {

@@ -12,7 +12,7 @@ use crate::cases::file_fixture::{FileContent, write_files};
 use crate::cases::git_fixture::write_git_history;
 use crate::cases::result::{CaseResult, CaseStatus};
 use crate::cases::tool_recorder::RecordedCalls;
-use crate::engine::{Engine, Invocation, Outcome, requested_permissions};
+use crate::engine::{Engine, Invocation, Outcome, Runtimes, requested_permissions};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::temp_dirs::PrivateTempDir;
 use crate::host::untrusted::UntrustedDirs;
@@ -194,11 +194,13 @@ fn untrusted_projects(skill: &Skill) -> UntrustedDirs {
 fn case_permissions(skill: &Skill, case: &Case) -> Vec<Permission> {
     match &case.allow {
         Some(named) => named.clone(),
-        None => match requested_permissions(skill, case.definition.script.as_deref()) {
-            RequestedPermissions::Listed(asked) => asked,
-            // The skill lists no permissions that could be granted here.
-            RequestedPermissions::All => Vec::new(),
-        },
+        None => {
+            match requested_permissions(&Runtimes::built_in(), skill, case.definition.script.as_deref()) {
+                RequestedPermissions::Listed(asked) => asked,
+                // The skill lists no permissions that could be granted here.
+                RequestedPermissions::All => Vec::new(),
+            }
+        }
     }
 }
 

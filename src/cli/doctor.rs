@@ -34,6 +34,7 @@ fn page(diagnosis: &Diagnosis) -> String {
     let mut rows = vec![
         ("metier", diagnosis.version.to_owned()),
         ("features", feature_list(diagnosis)),
+        ("runtimes", runtime_list(diagnosis)),
         ("system", system_line(diagnosis)),
         ("landlock", diagnosis.sandbox.landlock_abi.map_or("none".into(), |abi| format!("ABI {abi}"))),
         ("sandbox", sandbox_levels(diagnosis)),
@@ -71,6 +72,12 @@ fn feature_list(diagnosis: &Diagnosis) -> String {
         [] => named(true).join(", "),
         missing => format!("{}; not built in: {}", named(true).join(", "), missing.join(", ")),
     }
+}
+
+/// The runtimes of the command are those of metier; which of them a build lacks, its features say.
+fn runtime_list(diagnosis: &Diagnosis) -> String {
+    let available = diagnosis.runtimes.iter().filter(|runtime| runtime.available);
+    available.map(|runtime| runtime.name.name()).collect::<Vec<_>>().join(", ")
 }
 
 fn system_line(diagnosis: &Diagnosis) -> String {

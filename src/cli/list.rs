@@ -38,7 +38,7 @@ pub(super) fn run(session: &Session) -> Result<u8> {
 
 fn line(engine: &Engine, skill: &Skill, width: usize) -> String {
     let availability = engine.availability(skill);
-    let runtime = availability.runtime.map_or("-", metier::executor::SkillRuntime::name);
+    let runtime = availability.runtime.map_or("-", metier::executor::RuntimeId::name);
     let note = match (skill.shadowed_by(), availability.cannot_run().map(ToString::to_string)) {
         (Some(other), _) => format!("shadowed by {other}"),
         (None, Some(reason)) => format!("cannot run: {reason}"),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use metier::engine::{Engine, Invocation};
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::executor::SkillRuntime;
+use metier::executor::RuntimeId;
 use metier::registry::{Root, Roots, Scope};
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse, suggested_name};
 use serde::Serialize;
@@ -151,7 +151,7 @@ fn unknown_runtime(runtime: &str) -> SkillError {
 
 fn script_name(name: Option<&str>, template: &Template) -> Result<String> {
     let Some(script) = name else { return Ok(template.script_name.to_owned()) };
-    if template.runtime == SkillRuntime::ToolSequence && script != template.script_name {
+    if template.runtime == RuntimeId::TOOL_SEQUENCE && script != template.script_name {
         let message = format!("`{}` cannot be the name of a tool sequence", escape_line(script));
         return Err(
             SkillError::new(ErrorKind::Usage, message).with_help(format!("call it {}", template.script_name))
@@ -278,7 +278,7 @@ mod tests {
         let chosen = |runtime: Option<&str>, script: Option<&str>| {
             select_template(runtime, script).map_or("none", Template::name)
         };
-        if metier::supports(SkillRuntime::Lua).is_ok() {
+        if metier::supports(RuntimeId::LUA).is_ok() {
             assert_eq!(chosen(None, None), "lua");
         }
         for (runtime, script, name) in [

@@ -2,7 +2,7 @@
 
 use metier::engine::{Engine, requested_permissions};
 use metier::error::Result;
-use metier::executor::SkillRuntime;
+use metier::executor::RuntimeId;
 use metier::plan::Plan;
 use metier::policy::RequestedPermissions;
 use metier::registry::Skill;
@@ -53,7 +53,7 @@ fn record(engine: &Engine, skill: &Skill) -> Result<Value> {
         "compatibility": manifest.compatibility,
         "metadata": manifest.metadata,
         "allowed_tools": manifest.allowed_tools,
-        "requested_permissions": permission_names(skill),
+        "requested_permissions": permission_names(engine, skill),
         "scripts": skill.scripts()?,
         "diagnostics": skill.diagnostics(),
         "signature": signature::function_signature(skill),
@@ -74,7 +74,7 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
     let availability = engine.availability(skill);
     let runnable = match (&availability.runtime, &availability.reason) {
         (_, Some(reason)) => format!("no: {reason}"),
-        (runtime, None) => format!("yes, in {}", runtime.map_or("-", SkillRuntime::name)),
+        (runtime, None) => format!("yes, in {}", runtime.map_or("-", RuntimeId::name)),
     };
     let scripts = skill.scripts()?;
     let mut rows = vec![
@@ -83,7 +83,7 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
         ("path", skill.path()),
         ("runs", runnable),
         ("scripts", if scripts.is_empty() { "none".into() } else { scripts.join(", ") }),
-        ("requests", permission_names(skill).join(", ")),
+        ("requests", permission_names(engine, skill).join(", ")),
         ("shadowed by", skill.shadowed_by().unwrap_or("nothing").to_owned()),
     ];
     rows.extend(availability.warnings.into_iter().map(|warning| ("missing", warning)));
@@ -119,8 +119,8 @@ fn contract_rows(contract: &Contract) -> Vec<(&'static str, String)> {
 }
 
 /// The permissions that the skill requests; `everything` for an external script that lists none.
-fn permission_names(skill: &Skill) -> Vec<String> {
-    match requested_permissions(skill, None) {
+fn permission_names(engine: &Engine, skill: &Skill) -> Vec<String> {
+    match requested_permissions(engine.runtimes(), skill, None) {
         RequestedPermissions::All => vec!["everything".into()],
         RequestedPermissions::Listed(permissions) => {
             let mut names = vec!["read".to_owned()];

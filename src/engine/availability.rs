@@ -6,7 +6,7 @@ use super::{EngineInner, dependencies, worker};
 use crate::engine::pipeline::run_deadline;
 use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::SkillRuntime;
+use crate::executor::RuntimeId;
 use crate::policy::{CancelToken, Limits, SandboxMode};
 use crate::registry::Skill;
 use crate::runtimes;
@@ -16,7 +16,7 @@ use crate::runtimes;
 #[non_exhaustive]
 pub struct Availability {
     /// The runtime of the script that would run; absent when no single script can be selected.
-    pub runtime: Option<SkillRuntime>,
+    pub runtime: Option<RuntimeId>,
     /// Why it could not run.
     pub reason: Option<SkillError>,
     /// Optional dependencies of the contract that are missing, one sentence each; the skill runs without them.
@@ -40,7 +40,7 @@ impl Availability {
 impl EngineInner {
     pub(super) fn availability(&self, skill: &Skill) -> Availability {
         let warnings = dependencies::missing_optional(skill, &self.registry);
-        match select_script(skill, None) {
+        match select_script(&self.runtimes, skill, None) {
             Ok(selected) => Availability {
                 runtime: Some(selected.runtime),
                 reason: self.check_runnable(&selected, skill).err(),
@@ -53,24 +53,26 @@ impl EngineInner {
     fn check_runnable(&self, selected: &SelectedScript, skill: &Skill) -> Result<(), SkillError> {
         let SelectedScript { runtime, path, .. } = selected;
         let runtime = *runtime;
-        self.script_cache.check_supported(runtime)?;
+        let described = self.runtimes.get(runtime)?;
+        described.check_available()?;
         dependencies::require_dependencies(skill, &self.registry)?;
         // What a loader of the embedder needs, only the embedder knows.
-        if self.script_cache.has_custom_loader(runtime) {
+        if described.custom_loader().is_some() {
             return Ok(());
         }
-        if runtime == SkillRuntime::ToolSequence {
+        if runtime == RuntimeId::TOOL_SEQUENCE {
             // Loading a plan checks it.
             let cancel = CancelToken::new();
             let _armed = self.watchdog.arm(run_deadline(Instant::now(), &self.limits), &cancel);
             self.script_cache.load(
+                &self.runtimes,
                 runtime,
                 &self.load_script(skill, selected)?,
                 self.execution_mode,
                 &cancel,
             )?;
         }
-        if runtime == SkillRuntime::External {
+        if runtime == RuntimeId::EXTERNAL {
             worker::requested_worker(skill.manifest(), runtime, &Limits::default())?;
             if self.sandbox_mode == SandboxMode::Required {
                 runtimes::check_sandbox_built_in()?;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::{Engine, EngineInner};
 use crate::engine::builtin::UnpackedSkills;
 use crate::engine::callee_resolver::CalleeResolver;
-use crate::engine::script_cache::{CustomLoader, ScriptCache};
+use crate::engine::script_cache::ScriptCache;
 use crate::engine::skill_provider::EngineSkillProvider;
 use crate::engine::tool_validation::ValidatedTools;
 use crate::error::{Result, SkillError};
-use crate::executor::{Script, SkillExecutor, SkillRuntime};
+use crate::executor::{RuntimeId, Script, SkillExecutor};
 use crate::host::files::SecretLinks;
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{
@@ -19,7 +19,7 @@ use crate::host::{
 };
 use crate::policy::{ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog};
 use crate::registry::{Registry, Roots};
-use crate::runtimes::RuntimeServices;
+use crate::runtimes::{Runtime, RuntimeServices, Runtimes};
 
 /// Builds an [`Engine`]; see [`Engine::builder`].
 ///
@@ -50,7 +50,7 @@ pub struct EngineBuilder {
     max_threads: usize,
     helper: Option<PathBuf>,
     compile_in_process: bool,
-    loaders: Vec<(SkillRuntime, CustomLoader)>,
+    runtimes: Vec<Runtime>,
     providers: Providers,
 }
 
@@ -66,7 +66,7 @@ impl EngineBuilder {
             max_threads: ThreadBudget::DEFAULT_MAX,
             helper: None,
             compile_in_process: false,
-            loaders: Vec::new(),
+            runtimes: Vec::new(),
             providers: Providers { http: DEFAULT_HTTP_CLIENT.map(|client| client()), ..Providers::default() },
         }
     }
@@ -91,7 +91,8 @@ impl EngineBuilder {
     }
 
     /// Where Lua and Rhai scripts run, for runs whose invocation does not set it. Default: in this process. In a worker process
-    /// a script is killed at its deadline whatever it does.
+    /// a script is killed at its deadline whatever it does. All other runtimes, and a replaced loader of Lua or Rhai, run where
+    /// they always do.
     pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
         self.execution_mode = mode;
         self
@@ -134,13 +135,20 @@ impl EngineBuilder {
         self
     }
 
-    /// Loads scripts of `runtime` with a custom loader, in place of the built-in one.
+    /// Adds a runtime: skills choose it by `runtime: NAME`, or by scripts with one of these extensions. The name of a built-in
+    /// runtime replaces its loader. See [`Runtime`] for the rules and for more options.
     pub fn runtime(
-        mut self,
-        runtime: SkillRuntime,
+        self,
+        name: impl Into<RuntimeId>,
+        extensions: &[&'static str],
         load: impl Fn(&Script) -> Result<Box<dyn SkillExecutor>> + Send + Sync + 'static,
     ) -> Self {
-        self.loaders.push((runtime, Box::new(load)));
+        self.runtime_with(Runtime::new(name, load).extensions(extensions))
+    }
+
+    /// Adds a runtime, as [`EngineBuilder::runtime`] does.
+    pub fn runtime_with(mut self, runtime: Runtime) -> Self {
+        self.runtimes.push(runtime);
         self
     }
 
@@ -183,10 +191,13 @@ impl EngineBuilder {
         self
     }
 
-    /// Discovers the skills and opens the project; `io` when the project's folder cannot be opened.
+    /// Discovers the skills and opens the project; `io` when the project's folder cannot be opened, `usage` when a runtime cannot
+    /// be registered.
     pub fn build(self) -> Result<Engine> {
         // Reserve memory before threads and caches use up the address space; each run checks that the reserve exists.
         check_memory_reserve().ok();
+        let mut runtimes = Runtimes::built_in();
+        self.runtimes.into_iter().try_for_each(|runtime| runtimes.register(runtime))?;
         let unreadable =
             |source| SkillError::io(format_args!("failed to open {}", self.project.display()), source);
         let project = std::fs::canonicalize(&self.project).map_err(unreadable)?;
@@ -198,12 +209,12 @@ impl EngineBuilder {
         Ok(Engine(Arc::new_cyclic(|parts| EngineInner {
             roots,
             registry,
+            runtimes,
             protected_folders: protected,
             limits: self.limits,
             sandbox_mode: self.sandbox_mode,
             execution_mode: self.execution_mode,
             script_cache: ScriptCache::new(
-                self.loaders,
                 RuntimeServices::new(self.helper, self.sandbox_level)
                     .with_compile_in_process(self.compile_in_process)
                     .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &self.providers))),

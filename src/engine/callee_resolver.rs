@@ -10,11 +10,12 @@ use super::{Engine, EngineInner};
 use crate::engine::requested_permissions::{callable_skill_names, declared_permissions};
 use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::SkillRuntime;
+use crate::executor::RuntimeId;
 use crate::host::{Providers, ToolProvider, catch_panic};
 use crate::plan::{self, Callee, CalleeLookup, Callees, Caller, Plan};
 use crate::policy::{Limits, Permission, RequestedPermissions};
 use crate::registry::{Skill, SkillFolder};
+use crate::runtimes::{Runtimes, is_plugin_manifest};
 use crate::skill::contract::Schema;
 
 /// The skills and tools of an engine. Holds the engine weakly, since the engine holds this.
@@ -39,7 +40,7 @@ impl CalleeResolver {
     }
 
     fn callee(&self, engine: &EngineInner, skill: &Skill) -> Result<Callee> {
-        let selected = select_script(skill, None)?;
+        let selected = select_script(&engine.runtimes, skill, None)?;
         let plan = load_plan(skill, &selected)?;
         let requested = permissions_of_script(skill, &selected, plan.as_ref());
         let seer = engine.skill_by_qualified_name(self.calling_skill.as_deref());
@@ -53,7 +54,7 @@ impl CalleeResolver {
             output_schema,
             calls: calls.collect(),
             requested,
-            is_process: selected.runtime == SkillRuntime::External,
+            is_process: selected.runtime == RuntimeId::EXTERNAL,
         })
     }
 }
@@ -114,13 +115,12 @@ impl Callees for CalleeResolver {
         let (Some(skill), Some(asker)) = (engine.skill_by_identity(identity), seer) else {
             return Vec::new();
         };
-        let RequestedPermissions::Listed(own) = declared_permissions(asker, SkillRuntime::ToolSequence)
-        else {
+        let RequestedPermissions::Listed(own) = declared_permissions(asker, RuntimeId::TOOL_SEQUENCE) else {
             return Vec::new();
         };
         let mut names = callable_skill_names(&own);
         if !names.is_empty()
-            && let RequestedPermissions::Listed(listed) = requested_permissions(skill, None)
+            && let RequestedPermissions::Listed(listed) = requested_permissions(&engine.runtimes, skill, None)
         {
             let known = callable_skill_names(&listed);
             names.retain(|name| known.contains(name));
@@ -179,9 +179,13 @@ impl EngineInner {
 /// The permissions that a skill requests when the named script runs, or the default script where none is named: those it lists,
 /// and the tools that its plan names. For a skill that could not run, those it lists.
 #[doc(hidden)]
-pub fn requested_permissions(skill: &Skill, script: Option<&str>) -> RequestedPermissions {
-    let Ok(selected) = select_script(skill, script) else {
-        return declared_permissions(skill, SkillRuntime::ToolSequence);
+pub fn requested_permissions(
+    runtimes: &Runtimes,
+    skill: &Skill,
+    script: Option<&str>,
+) -> RequestedPermissions {
+    let Ok(selected) = select_script(runtimes, skill, script) else {
+        return declared_permissions(skill, RuntimeId::TOOL_SEQUENCE);
     };
     let plan = load_plan(skill, &selected).ok().flatten();
     permissions_of_script(skill, &selected, plan.as_ref())
@@ -194,7 +198,7 @@ fn permissions_of_script(
     selected: &SelectedScript,
     plan: Option<&Plan>,
 ) -> RequestedPermissions {
-    if SkillRuntime::is_plugin_manifest(&selected.path) && selected.runtime == SkillRuntime::Wasm {
+    if is_plugin_manifest(&selected.path) && selected.runtime == RuntimeId::WASM {
         return RequestedPermissions::All;
     }
     with_permissions(
@@ -232,7 +236,7 @@ impl Engine {
     /// The plan that a skill runs, parsed but not checked; `None` where it runs none. `invalid-skill` where it cannot be read.
     pub fn plan(&self, skill: &Skill) -> Result<Option<Plan>> {
         // `Engine::availability` reports why a skill cannot run.
-        select_script(skill, None).map_or(Ok(None), |selected| load_plan(skill, &selected))
+        select_script(&self.0.runtimes, skill, None).map_or(Ok(None), |selected| load_plan(skill, &selected))
     }
 }
 
@@ -245,7 +249,7 @@ fn contract_schemas(skill: &Skill) -> (Option<Value>, Option<Value>) {
 
 /// The skill's plan, where it has one.
 pub(super) fn load_plan(skill: &Skill, selected: &SelectedScript) -> Result<Option<Plan>> {
-    if selected.runtime != SkillRuntime::ToolSequence {
+    if selected.runtime != RuntimeId::TOOL_SEQUENCE {
         return Ok(None);
     }
     let source = skill.folder().read(&selected.path, Limits::MAX_READ_SIZE)?;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::error::{ErrorKind, Result, SkillError, Violation};
-use crate::executor::SkillRuntime;
+use crate::executor::RuntimeId;
 use crate::policy::Limits;
 use crate::registry::Skill;
 use crate::skill::contract::{ContractLimits, ValidationFailure};
@@ -21,10 +21,10 @@ pub(super) fn narrow_limits(skill: &Skill, limits: Limits) -> Limits {
 }
 
 /// Like [`narrow_limits`], for limits that depend on the runtime, whose defaults are an upper bound too.
-pub(super) fn narrow_runtime_limits(skill: &Skill, runtime: SkillRuntime, limits: Limits) -> Limits {
+pub(super) fn narrow_runtime_limits(skill: &Skill, runtime: RuntimeId, limits: Limits) -> Limits {
     let Some(contract) = skill.contract() else { return limits };
     let ContractLimits { memory, operations, .. } = contract.limits;
-    let default = if runtime == SkillRuntime::Rhai { Limits::OPERATIONS } else { u64::MAX };
+    let default = if runtime == RuntimeId::RHAI { Limits::OPERATIONS } else { u64::MAX };
     let least =
         |own: Option<u64>, given: Option<u64>, default| own.map(|own| own.min(given.unwrap_or(default)));
     Limits {

@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::EngineInner;
+use crate::executor::RuntimeId;
 use crate::host::{EnforcedLevel, InterpreterReport, SandboxSupport, TreeKill};
 use crate::registry::{Problem, Scope};
-use crate::runtimes;
+use crate::runtimes::{self, Runtime};
 use crate::skill::Severity;
 
 /// What is available to run skills with, detected at the time of the call.
 ///
-/// In JSON every key is always present: `{ok, version, system, features, sandbox, sandbox_levels, interpreters, project, roots,
-/// shadowed, problems, cache, findings}`.
+/// In JSON every key is always present: `{ok, version, system, features, runtimes, sandbox, sandbox_levels, interpreters, project,
+/// roots, shadowed, problems, cache, findings}`.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Diagnosis {
@@ -25,6 +26,8 @@ pub struct Diagnosis {
     pub system: System,
     /// Cargo features, and whether this build has them.
     pub features: Vec<Feature>,
+    /// The runtimes that skills can choose.
+    pub runtimes: Vec<RuntimeReport>,
     /// Which restrictions were in effect in a sandbox around a program that did nothing.
     pub sandbox: SandboxSupport,
     /// The sandbox levels, strongest last.
@@ -65,6 +68,18 @@ pub struct Feature {
     pub name: &'static str,
     /// Whether this build has it.
     pub built_in: bool,
+}
+
+/// A runtime.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RuntimeReport {
+    /// Its name, as in `runtime:`.
+    pub name: RuntimeId,
+    /// The extensions of its scripts; `[]` for plans, and for external scripts, which may have any.
+    pub extensions: Vec<&'static str>,
+    /// Whether this build, or the program around it, has it.
+    pub available: bool,
 }
 
 /// A sandbox level.
@@ -153,6 +168,7 @@ impl EngineInner {
                 kernel: kernel_release(),
             },
             features: runtimes::FEATURES.iter().map(|&(name, built_in)| Feature { name, built_in }).collect(),
+            runtimes: self.runtimes.iter().map(runtime_report).collect(),
             sandbox_levels: sandbox_level_reports(&sandbox),
             sandbox,
             interpreters,
@@ -216,6 +232,14 @@ impl EngineInner {
             Some(ShadowedSkill { skill: skill.qualified_name(), by })
         };
         self.registry.skills().iter().filter_map(shadowed).collect()
+    }
+}
+
+fn runtime_report(runtime: &Runtime) -> RuntimeReport {
+    RuntimeReport {
+        name: runtime.id(),
+        extensions: runtime.file_extensions().to_vec(),
+        available: runtime.check_available().is_ok(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::engine::pipeline::run_deadline;
 use crate::engine::requested_permissions::callable_skill_names;
 use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{SkillInput, SkillRuntime};
+use crate::executor::{RuntimeId, SkillInput};
 use crate::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillContext, functions};
 use crate::plan::Plan;
 use crate::policy::{Access, CancelToken, Limits, Permission};
@@ -36,7 +36,7 @@ pub struct Explanation {
     /// The script, by its path in the skill's folder.
     pub script: String,
     /// The runtime of the script.
-    pub runtime: SkillRuntime,
+    pub runtime: RuntimeId,
     /// The project whose files the script sees.
     pub project: PathBuf,
     /// How strictly the sandbox of a process is required: `required`, `best-effort` or `off`.
@@ -83,7 +83,7 @@ pub struct CalleeExplanation {
     /// The script, by its path in the skill's folder, where one could be selected.
     pub script: Option<String>,
     /// The runtime of the script.
-    pub runtime: Option<SkillRuntime>,
+    pub runtime: Option<RuntimeId>,
     /// The effective permissions: those that it and every caller request and the caller grants; empty where it could not be
     /// examined.
     pub permissions: Vec<String>,
@@ -99,7 +99,7 @@ pub struct CalleeExplanation {
 struct ExplainedSkill {
     skill: String,
     script: String,
-    runtime: SkillRuntime,
+    runtime: RuntimeId,
     limits: Limits,
     not_applied: Vec<&'static str>,
     ctx: SkillContext,
@@ -184,7 +184,7 @@ impl EngineInner {
         reason: SkillError,
     ) -> CalleeExplanation {
         let skill = self.resolve_skill(self.skill_by_qualified_name(caller.ctx.qualified_name()), name).ok();
-        let selected = skill.and_then(|skill| select_script(skill, None).ok());
+        let selected = skill.and_then(|skill| select_script(&self.runtimes, skill, None).ok());
         CalleeExplanation {
             skill: skill.map_or_else(|| name.to_owned(), Skill::qualified_name),
             caller: caller.skill.clone(),
@@ -203,10 +203,10 @@ impl EngineInner {
         invocation: &Invocation,
         token: &CancelToken,
     ) -> Result<ExplainedSkill> {
-        let selected = select_script(skill, invocation.script.as_deref())?;
+        let selected = select_script(&self.runtimes, skill, invocation.script.as_deref())?;
         let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let named = narrow_limits(skill, given);
-        let (limits, not_applied) = effective_limits(skill, &selected, named.clone());
+        let (limits, not_applied) = effective_limits(&self.runtimes, skill, &selected, named.clone())?;
         let (_, context) = self.prepare(skill, &selected, invocation, &limits, token.clone())?;
         let worker = worker::requested_worker(skill.manifest(), selected.runtime, &named)?;
         let ctx = context.worker(worker).callee_limits(named).build();
@@ -222,10 +222,10 @@ impl EngineInner {
             process: None,
             reason: None,
         };
-        if self.script_cache.has_custom_loader(selected.runtime) {
+        if self.runtimes.get(selected.runtime)?.custom_loader().is_some() {
             return Ok(of);
         }
-        if selected.runtime != SkillRuntime::External {
+        if selected.runtime != RuntimeId::EXTERNAL {
             of.sandbox = Some(SandboxReport::IN_PROCESS);
             return Ok(of);
         }

@@ -2,86 +2,44 @@
 
 use crate::engine::contract_validation::narrow_runtime_limits;
 use crate::engine::script_selection::SelectedScript;
-use crate::executor::SkillRuntime;
-use crate::policy::Limits;
+use crate::error::Result;
+use crate::executor::RuntimeId;
+use crate::policy::{Limits, RuntimeLimit};
 use crate::registry::Skill;
-
-/// The names of the limits that some runtimes do not support, as in outcomes.
-const LIMIT_NAMES: [&str; 5] = ["memory", "operations", "cpu", "file_size", "open_files"];
-
-/// Whether the system can limit a process. Only Linux can limit a process that already runs.
-const PROCESS_LIMITS_SUPPORTED: bool = cfg!(target_os = "linux");
-
-/// As in the table of docs/limits.md.
-const SUPPORTED_LIMITS: [(SkillRuntime, [bool; 5]); 5] = [
-    //                           memory   operations cpu    file_size open_files
-    (SkillRuntime::Lua, [true, true, false, true, false]),
-    (SkillRuntime::Rhai, [true, true, false, true, false]),
-    (SkillRuntime::Wasm, [true, true, false, true, false]),
-    (SkillRuntime::ToolSequence, [true, false, false, true, false]),
-    (
-        SkillRuntime::External,
-        [
-            PROCESS_LIMITS_SUPPORTED,
-            false,
-            PROCESS_LIMITS_SUPPORTED,
-            PROCESS_LIMITS_SUPPORTED,
-            PROCESS_LIMITS_SUPPORTED,
-        ],
-    ),
-];
+use crate::runtimes::{Runtime, Runtimes};
 
 /// The limits that apply to a run of this script with the given limits, and the names of those that are not applied.
 pub(super) fn effective_limits(
+    runtimes: &Runtimes,
     skill: &Skill,
     selected: &SelectedScript,
     given: Limits,
-) -> (Limits, Vec<&'static str>) {
-    let runtime = selected.runtime;
-    let named = narrow_runtime_limits(skill, runtime, given.clone());
-    split_by_support(
-        runtime,
-        &named,
-        &narrow_runtime_limits(skill, runtime, selected.with_runtime_defaults(given)),
-    )
+) -> Result<(Limits, Vec<&'static str>)> {
+    let runtime = runtimes.get(selected.runtime)?;
+    let named = narrow_runtime_limits(skill, selected.runtime, given.clone());
+    let settled = narrow_runtime_limits(skill, selected.runtime, selected.with_runtime_defaults(given));
+    Ok(split_by_support(runtime, &named, settled))
 }
 
 /// The limits that are enforced, and the names of those that were set but that the runtime does not support.
-fn split_by_support(runtime: SkillRuntime, named: &Limits, settled: &Limits) -> (Limits, Vec<&'static str>) {
-    let held =
-        SUPPORTED_LIMITS.into_iter().find(|(known, _)| *known == runtime).map_or([true; 5], |(_, held)| held);
-    let [memory, operations, cpu, file_size, open_files] = held;
-    let limits = Limits {
-        memory: settled.memory.filter(|_| memory),
-        operations: settled.operations.filter(|_| operations),
-        cpu: settled.cpu.filter(|_| cpu),
-        file_size: settled.file_size.filter(|_| file_size),
-        open_files: settled.open_files.filter(|_| open_files),
-        ..settled.clone()
-    };
-    let are_named = [
-        named.memory.is_some(),
-        named.operations.is_some(),
-        named.cpu.is_some(),
-        named.file_size.is_some(),
-        named.open_files.is_some(),
-    ];
-    let rows = LIMIT_NAMES.into_iter().zip(held).zip(are_named);
-    let not_applied = rows
-        .filter(|((_, is_held), is_write_granted)| *is_write_granted && !is_held)
-        .map(|((name, _), _)| name);
-    (limits, not_applied.collect())
+fn split_by_support(runtime: &Runtime, named: &Limits, settled: Limits) -> (Limits, Vec<&'static str>) {
+    let (mut limits, mut not_applied) = (settled, Vec::new());
+    for limit in RuntimeLimit::ALL.into_iter().filter(|limit| !runtime.has_limit(*limit)) {
+        limit.remove(&mut limits);
+        not_applied.extend(limit.is_set(named).then_some(limit.name()));
+    }
+    (limits, not_applied)
 }
 
 /// The log line about limits that are not applied.
-pub(super) fn unsupported_warning(runtime: SkillRuntime, not_applied: &[&str]) -> Option<String> {
+pub(super) fn unsupported_warning(runtime: RuntimeId, not_applied: &[&str]) -> Option<String> {
     let (noun, verb) = match not_applied {
         [] => return None,
         [_] => ("limit", "is"),
         _ => ("limits", "are"),
     };
     let names = not_applied.join(", ");
-    let rest = if runtime == SkillRuntime::ToolSequence {
+    let rest = if runtime == RuntimeId::TOOL_SEQUENCE {
         "; the skills that it calls are held to it where their runtimes hold it"
     } else {
         ""
@@ -103,12 +61,6 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_row_for_each_runtime() {
-        let rows: Vec<SkillRuntime> = SUPPORTED_LIMITS.into_iter().map(|(runtime, _)| runtime).collect();
-        assert_eq!(rows, SkillRuntime::all().collect::<Vec<_>>());
-    }
-
-    #[test]
     fn the_table_is_that_of_the_documentation() {
         let page = include_str!("../../docs/limits.md");
         let (_, table) = page
@@ -121,41 +73,57 @@ mod tests {
                 (cells.next().unwrap(), cells.map(|cell| cell != "no").collect())
             })
             .collect();
-        let named = ["Lua", "Rhai", "WebAssembly", "plans", "processes, on Linux"];
-        assert_eq!(rows.len(), SUPPORTED_LIMITS.len());
-        for (((runtime, held), (name, documented)), expected) in
-            SUPPORTED_LIMITS.into_iter().zip(rows).zip(named)
-        {
+        let named = [
+            "Lua",
+            "Rhai",
+            "WebAssembly",
+            "plans",
+            "processes, on Linux",
+            "[own runtimes](embedding.md#own-runtimes)",
+        ];
+        let mut runtimes = Runtimes::built_in();
+        runtimes.register(own("calc")).unwrap();
+        assert_eq!((rows.len(), runtimes.iter().count()), (named.len(), named.len()));
+        for ((runtime, (name, documented)), expected) in runtimes.iter().zip(rows).zip(named) {
             assert_eq!(name, expected);
-            if runtime != SkillRuntime::External || cfg!(target_os = "linux") {
-                assert_eq!(held[..], documented, "{runtime}");
+            if runtime.id() != RuntimeId::EXTERNAL || cfg!(target_os = "linux") {
+                assert_eq!(supported(runtime), documented, "{}", runtime.id());
             }
         }
     }
 
     #[test]
     fn what_is_named_is_held_or_not_applied() {
-        for (runtime, held) in SUPPORTED_LIMITS {
-            let (limits, not_applied) = split_by_support(runtime, &all_named(), &all_named());
-            let reported = [
-                limits.memory.is_some(),
-                limits.operations.is_some(),
-                limits.cpu.is_some(),
-                limits.file_size.is_some(),
-                limits.open_files.is_some(),
-            ];
-            assert_eq!(reported, held, "{runtime}");
-            let missing: Vec<&str> =
-                LIMIT_NAMES.into_iter().zip(held).filter(|(_, held)| !held).map(|(name, _)| name).collect();
-            assert_eq!(not_applied, missing, "{runtime}");
-            assert_eq!(unsupported_warning(runtime, &not_applied).is_none(), missing.is_empty());
+        for runtime in Runtimes::built_in().iter() {
+            let (limits, not_applied) = split_by_support(runtime, &all_named(), all_named());
+            assert_eq!(RuntimeLimit::ALL.map(|limit| limit.is_set(&limits)), supported(runtime)[..]);
+            let missing = RuntimeLimit::ALL.into_iter().filter(|limit| !runtime.has_limit(*limit));
+            assert_eq!(not_applied, missing.map(RuntimeLimit::name).collect::<Vec<_>>());
+            assert_eq!(unsupported_warning(runtime.id(), &not_applied).is_none(), not_applied.is_empty());
         }
     }
 
     #[test]
     fn what_nobody_named_is_not_missed() {
-        for (runtime, _) in SUPPORTED_LIMITS {
-            assert_eq!(split_by_support(runtime, &Limits::default(), &all_named()).1, [""; 0]);
+        for runtime in Runtimes::built_in().iter() {
+            assert_eq!(split_by_support(runtime, &Limits::default(), all_named()).1, [""; 0]);
         }
+    }
+
+    #[test]
+    fn a_replaced_loader_enforces_what_the_built_in_one_did_unless_it_says_otherwise() {
+        for (runtime, memory) in [(own("lua"), true), (own("lua").enforces(&[]), false)] {
+            let mut runtimes = Runtimes::built_in();
+            runtimes.register(runtime).unwrap();
+            assert_eq!(runtimes.get(RuntimeId::LUA).unwrap().has_limit(RuntimeLimit::Memory), memory);
+        }
+    }
+
+    fn own(name: &'static str) -> Runtime {
+        Runtime::new(name, |_| Err(crate::error::SkillError::new(crate::error::ErrorKind::Script, "unused")))
+    }
+
+    fn supported(runtime: &Runtime) -> Vec<bool> {
+        RuntimeLimit::ALL.iter().map(|limit| runtime.has_limit(*limit)).collect()
     }
 }

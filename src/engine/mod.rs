@@ -38,11 +38,14 @@ pub use self::script_selection::main_script_runtime;
 pub use availability::Availability;
 pub use builder::EngineBuilder;
 pub use doctor::{
-    CacheReport, Diagnosis, Feature, Finding, RootReport, SandboxLevelReport, ShadowedSkill, System,
+    CacheReport, Diagnosis, Feature, Finding, RootReport, RuntimeReport, SandboxLevelReport, ShadowedSkill,
+    System,
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
 pub use invocation::Invocation;
 pub use outcome::{LimitsReport, Outcome};
+
+pub use crate::runtimes::{Runtime, Runtimes};
 
 /// Runs the skills of one project. Cheap to clone; clones share compiled scripts and the clock.
 ///
@@ -54,6 +57,7 @@ struct EngineInner {
     project: PathBuf,
     roots: Roots,
     registry: Registry,
+    runtimes: Runtimes,
     protected_folders: Vec<String>,
     secret_links: SecretLinks,
     limits: Limits,
@@ -120,6 +124,11 @@ impl Engine {
     #[doc(hidden)]
     pub fn runs_processes(&self) -> bool {
         self.0.script_cache.services().runs_processes()
+    }
+
+    /// The runtimes that skills can choose: those of metier and those of the program.
+    pub fn runtimes(&self) -> &Runtimes {
+        &self.0.runtimes
     }
 
     /// The skills this engine knows.

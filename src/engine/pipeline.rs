@@ -18,7 +18,7 @@ use crate::engine::output_cap::OutputCap;
 use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
+use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::{
     AddressSpaceReservation, ContextBuilder, Files, LogLevel, Providers, SkillContext, catch_panic,
     check_memory_reserve,
@@ -63,12 +63,15 @@ impl EngineInner {
         token: CancelToken,
     ) -> Outcome {
         let (name, version) = (skill.name().to_owned(), Some(skill.version().to_string()));
-        let selected = match select_script(skill, invocation.script.as_deref()) {
+        let selected = match select_script(&self.runtimes, skill, invocation.script.as_deref()) {
             Ok(selected) => selected,
             Err(error) => return Outcome::not_run(name, version, &limits, error),
         };
-        let given = limits.clone();
-        let (limits, not_applied) = effective_limits(skill, &selected, limits);
+        let given = limits;
+        let (limits, not_applied) = match effective_limits(&self.runtimes, skill, &selected, given.clone()) {
+            Ok(split) => split,
+            Err(error) => return Outcome::not_run(name, version, &given, error),
+        };
         let not_run = |error| Outcome::not_run(name.clone(), version.clone(), &limits, error);
         let input = dependencies::require_dependencies(skill, &self.registry)
             .and_then(|()| catch_contract_panic(|| validate_input(skill, invocation.input.take())));
@@ -81,7 +84,7 @@ impl EngineInner {
             let worker = worker::requested_worker(skill.manifest(), selected.runtime, &given)?;
             Ok((executor, context.worker(worker)))
         });
-        let is_in_process = selected.runtime != SkillRuntime::External;
+        let is_in_process = selected.runtime != RuntimeId::EXTERNAL;
         let promised = AddressSpaceReservation::for_run(limits.address_space(is_in_process));
         let (_promised, (executor, context)) = match promised.and_then(|promised| Ok((promised, prepared?))) {
             Ok((promised, (executor, context))) => {
@@ -164,8 +167,9 @@ impl EngineInner {
         token.check()?;
         let (script, files) = self.open_script(skill, selected, &token)?;
         let mode = invocation.execution_mode.unwrap_or(self.execution_mode);
-        let executor =
-            catch_runtime_panic(|| self.script_cache.load(selected.runtime, &script, mode, &token))?;
+        let executor = catch_runtime_panic(|| {
+            self.script_cache.load(&self.runtimes, selected.runtime, &script, mode, &token)
+        })?;
         let asked =
             with_permissions(declared_permissions(skill, selected.runtime), executor.requested_permissions());
         let context = SkillContext::builder(skill.name())
@@ -181,7 +185,7 @@ impl EngineInner {
             .thread_budget(ThreadBudget::new(self.max_threads))
             .cancel(token);
         let context = match selected.runtime {
-            SkillRuntime::External => context.host_memory(limits.host_memory_for_process()),
+            RuntimeId::EXTERNAL => context.host_memory(limits.host_memory_for_process()),
             _ => context,
         };
         let context = match &invocation.observer {
@@ -234,7 +238,7 @@ fn journal_file(
     skill: &Skill,
     selected: &SelectedScript,
 ) -> Result<Option<PathBuf>> {
-    let is_plan = selected.runtime == SkillRuntime::ToolSequence;
+    let is_plan = selected.runtime == RuntimeId::TOOL_SEQUENCE;
     match &invocation.journal {
         Some(JournalTarget::Folder(folder)) if is_plan => Ok(Some(plan::journal_path(folder, skill.name()))),
         Some(JournalTarget::Folder(_)) => {
@@ -275,7 +279,7 @@ mod tests {
         }
         let engine = Engine::builder(project.path()).build().unwrap();
         let skill = engine.registry().find("stopped").unwrap();
-        let selected = select_script(skill, None).unwrap();
+        let selected = select_script(&engine.0.runtimes, skill, None).unwrap();
         let token = CancelToken::new();
         assert!(engine.0.open_script(skill, &selected, &token).is_ok());
         token.cancel();

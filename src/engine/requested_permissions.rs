@@ -1,12 +1,12 @@
 //! The permissions that a skill requests: those of its contract, or else its `allowed-tools` parsed as permissions.
 
-use crate::executor::SkillRuntime;
+use crate::executor::RuntimeId;
 use crate::policy::{Permission, RequestedPermissions};
 use crate::registry::Skill;
 use crate::skill::contract::PermissionRequest;
 
 /// The permissions that a script of this runtime requests in that skill.
-pub(super) fn declared_permissions(skill: &Skill, runtime: SkillRuntime) -> RequestedPermissions {
+pub(super) fn declared_permissions(skill: &Skill, runtime: RuntimeId) -> RequestedPermissions {
     let tools = &skill.manifest().allowed_tools;
     match skill.contract().and_then(|contract| contract.permissions.as_deref()) {
         Some(permissions) => permissions_from_contract(permissions),
@@ -34,10 +34,10 @@ fn permissions_from_contract(permissions: &[PermissionRequest]) -> RequestedPerm
 /// shell without permission checks, and the caller's grants decide.
 pub(super) fn permissions_from_allowed_tools(
     allowed_tools: &[String],
-    runtime: SkillRuntime,
+    runtime: RuntimeId,
 ) -> RequestedPermissions {
     let own: Vec<Permission> = allowed_tools.iter().filter_map(|tool| tool.parse().ok()).collect();
-    if own.is_empty() && runtime == SkillRuntime::External {
+    if own.is_empty() && runtime == RuntimeId::EXTERNAL {
         return RequestedPermissions::All;
     }
     let foreign = allowed_tools.iter().filter_map(|tool| Permission::from_client_tool(tool));
@@ -54,7 +54,7 @@ pub(super) fn callable_skill_names(permissions: &[Permission]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn asked(tools: &[&str], runtime: SkillRuntime) -> RequestedPermissions {
+    fn asked(tools: &[&str], runtime: RuntimeId) -> RequestedPermissions {
         permissions_from_allowed_tools(
             &tools.iter().map(|&tool| tool.to_owned()).collect::<Vec<_>>(),
             runtime,
@@ -65,17 +65,17 @@ mod tests {
     fn other_clients_names_map_where_they_plainly_match() {
         let expected = ["write:out", "read", "exec"].map(|text| text.parse().unwrap());
         assert_eq!(
-            asked(&["write:out", "Read", "Bash(git:*)", "mcp__x__y", "rewrite"], SkillRuntime::Lua),
+            asked(&["write:out", "Read", "Bash(git:*)", "mcp__x__y", "rewrite"], RuntimeId::LUA),
             RequestedPermissions::Listed(expected.to_vec())
         );
     }
 
     #[test]
     fn only_an_external_script_without_our_words_asks_for_everything() {
-        assert_eq!(asked(&["Read", "Bash"], SkillRuntime::External), RequestedPermissions::All);
-        assert_eq!(asked(&[], SkillRuntime::Lua), RequestedPermissions::Listed(vec![]));
+        assert_eq!(asked(&["Read", "Bash"], RuntimeId::EXTERNAL), RequestedPermissions::All);
+        assert_eq!(asked(&[], RuntimeId::LUA), RequestedPermissions::Listed(vec![]));
         assert_eq!(
-            asked(&["exec"], SkillRuntime::External),
+            asked(&["exec"], RuntimeId::EXTERNAL),
             RequestedPermissions::Listed(vec![Permission::EXEC])
         );
     }

@@ -5,18 +5,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use sha2::{Digest, Sha256};
 
 use crate::error::Result;
-use crate::executor::{Script, SkillExecutor, SkillRuntime};
+use crate::executor::{RuntimeId, Script, SkillExecutor};
 use crate::policy::{CancelToken, ExecutionMode};
-use crate::runtimes::{self, RuntimeServices};
-
-/// Compiles a script; see [`super::EngineBuilder::runtime`].
-pub(super) type CustomLoader = Box<dyn Fn(&Script) -> Result<Box<dyn SkillExecutor>> + Send + Sync>;
+use crate::runtimes::{self, RuntimeServices, Runtimes};
 
 /// Maximum number of cached scripts; the least recently used one is evicted first.
 const MAX_SCRIPTS: usize = 64;
 
 pub(super) struct ScriptCache {
-    custom_loaders: Vec<(SkillRuntime, CustomLoader)>,
     services: RuntimeServices,
     /// Most recently used last.
     entries: Mutex<Vec<(ScriptKey, Arc<ScriptSlot>)>>,
@@ -94,7 +90,7 @@ impl Drop for LoadGuard<'_> {
 /// Everything that affects what a script does or what its errors say.
 #[derive(PartialEq, Eq)]
 struct ScriptKey {
-    runtime: SkillRuntime,
+    runtime: RuntimeId,
     mode: ExecutionMode,
     skill: String,
     path: String,
@@ -104,14 +100,15 @@ struct ScriptKey {
 }
 
 impl ScriptCache {
-    pub(super) fn new(own: Vec<(SkillRuntime, CustomLoader)>, shared: RuntimeServices) -> Self {
-        Self { custom_loaders: own, services: shared, entries: Mutex::default() }
+    pub(super) fn new(services: RuntimeServices) -> Self {
+        Self { services, entries: Mutex::default() }
     }
 
     /// The executor for this source, compiled now or earlier. Fails when the token stops before it is ready.
     pub(super) fn load(
         &self,
-        runtime: SkillRuntime,
+        runtimes: &Runtimes,
+        runtime: RuntimeId,
         script: &Script,
         mode: ExecutionMode,
         cancel: &CancelToken,
@@ -131,13 +128,7 @@ impl ScriptCache {
             Err(filling) => filling,
         };
         let executor: Arc<dyn SkillExecutor> =
-            match self.custom_loaders.iter().find(|(own, _)| *own == runtime) {
-                Some((_, load)) => load(script)?.into(),
-                None => match runtimes::load_embedded_worker(mode, runtime, script, &self.services) {
-                    Some(executor) => executor?.into(),
-                    None => runtimes::loader(runtime)?(script, &self.services, cancel)?.into(),
-                },
-            };
+            runtimes::load(runtimes, runtime, script, mode, &self.services, cancel)?.into();
         filling.fill(&executor);
         Ok(executor)
     }
@@ -155,22 +146,9 @@ impl ScriptCache {
         slot
     }
 
-    /// Whether a loader of the embedder loads scripts of this runtime.
-    pub(super) fn has_custom_loader(&self, runtime: SkillRuntime) -> bool {
-        self.custom_loaders.iter().any(|(own, _)| *own == runtime)
-    }
-
     /// The services that all executors share.
     pub(super) fn services(&self) -> &RuntimeServices {
         &self.services
-    }
-
-    /// Whether scripts of this runtime can be loaded at all.
-    pub(super) fn check_supported(&self, runtime: SkillRuntime) -> Result<()> {
-        if self.has_custom_loader(runtime) {
-            return Ok(());
-        }
-        runtimes::loader(runtime).map(drop)
     }
 }
 

@@ -3,18 +3,18 @@
 use std::fmt;
 
 use crate::error::{ErrorKind, Location, Result, SkillError};
-use crate::executor::SkillRuntime;
+use crate::executor::RuntimeId;
 use crate::host::catch_panic;
 use crate::policy::Limits;
 use crate::registry::Skill;
-use crate::runtimes;
+use crate::runtimes::{self, Runtimes, is_plugin_manifest};
 use crate::skill::contract::{Contract, Entrypoint};
 
 /// The script to run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SelectedScript {
     pub(super) path: String,
-    pub(super) runtime: SkillRuntime,
+    pub(super) runtime: RuntimeId,
     /// The function to call, where the contract names one.
     pub(super) function: Option<String>,
 }
@@ -24,8 +24,8 @@ impl SelectedScript {
     /// decides which of them the runtime supports.
     pub(super) fn with_runtime_defaults(&self, limits: Limits) -> Limits {
         match self.runtime {
-            SkillRuntime::External => limits.for_process(),
-            SkillRuntime::Rhai => {
+            RuntimeId::EXTERNAL => limits.for_process(),
+            RuntimeId::RHAI => {
                 let operations = limits.operations.unwrap_or(Limits::OPERATIONS);
                 limits.for_in_process().operations(operations)
             }
@@ -36,9 +36,13 @@ impl SelectedScript {
 
 /// The named script, by its path or as an entrypoint of the contract; or else the default entrypoint; or else `scripts/main.*`;
 /// or else the only script there is. A skill with an invalid contract has none.
-pub(super) fn select_script(skill: &Skill, named: Option<&str>) -> Result<SelectedScript> {
+pub(super) fn select_script(
+    runtimes: &Runtimes,
+    skill: &Skill,
+    named: Option<&str>,
+) -> Result<SelectedScript> {
     catch_panic("the contract", ErrorKind::InvalidSkill, || skill.contract_error().map_or(Ok(()), Err))?;
-    let declared = declared_runtime(skill)?;
+    let declared = declared_runtime(runtimes, skill)?;
     let entered = match named {
         Some(name) => {
             let called = skill.contract().and_then(|contract| contract.entrypoint_by_name(name));
@@ -47,32 +51,32 @@ pub(super) fn select_script(skill: &Skill, named: Option<&str>) -> Result<Select
         None => default_entrypoint(skill),
     };
     if let Some(entered) = entered {
-        return select_entrypoint(skill, entered, declared.as_ref(), named.is_none());
+        return select_entrypoint(runtimes, skill, entered, declared.as_ref(), named.is_none());
     }
     if let Some(path) = plan_file(skill, named, declared.as_ref())? {
-        return Ok(SelectedScript { path, runtime: SkillRuntime::ToolSequence, function: None });
+        return Ok(SelectedScript { path, runtime: RuntimeId::TOOL_SEQUENCE, function: None });
     }
     let declared = declared.map(|declared| declared.runtime);
     let path = match named {
         Some(path) => named_script_path(skill, path)?,
-        None => infer_script(skill.name(), &skill.scripts()?, declared, |path| {
+        None => infer_script(runtimes, skill.name(), &skill.scripts()?, declared, |path| {
             skill.folder().read(path, Limits::MAX_READ_SIZE).ok()
         })?,
     };
-    let runtime = SkillRuntime::for_script(&path, declared, named.is_none());
+    let runtime = runtimes.for_script(&path, declared, named.is_none());
     Ok(SelectedScript { path, runtime, function: None })
 }
 
 /// The runtime in which a skill runs when nobody names a script, or why it does not run: `invalid-skill` with the location of
 /// what declares a wrong runtime or entrypoint, `unavailable` if it has no script, `usage` if it has several.
 #[doc(hidden)]
-pub fn main_script_runtime(skill: &Skill) -> Result<SkillRuntime> {
-    select_script(skill, None).map(|selected| selected.runtime)
+pub fn main_script_runtime(runtimes: &Runtimes, skill: &Skill) -> Result<RuntimeId> {
+    select_script(runtimes, skill, None).map(|selected| selected.runtime)
 }
 
 /// A runtime, and the location that declares it.
 struct DeclaredRuntime {
-    runtime: SkillRuntime,
+    runtime: RuntimeId,
     location: Location,
 }
 
@@ -86,7 +90,7 @@ impl fmt::Display for DeclaredRuntime {
 }
 
 /// The runtime that the contract or `SKILL.md` declares; where both do, they agree.
-fn declared_runtime(skill: &Skill) -> Result<Option<DeclaredRuntime>> {
+fn declared_runtime(runtimes: &Runtimes, skill: &Skill) -> Result<Option<DeclaredRuntime>> {
     let named = skill.contract().and_then(|contract| {
         Some((contract.runtime.as_deref()?, contract_location(skill, contract.runtime_location.line)))
     });
@@ -94,7 +98,7 @@ fn declared_runtime(skill: &Skill) -> Result<Option<DeclaredRuntime>> {
     let named =
         named.or_else(|| Some((manifest.runtime.as_deref()?, manifest_location(manifest.lines.runtime))));
     let Some((name, place)) = named else { return Ok(None) };
-    match name.parse() {
+    match runtimes.find(name) {
         Ok(runtime) => Ok(Some(DeclaredRuntime { runtime, location: place })),
         Err(error) => Err(SkillError::with_location(error, place)),
     }
@@ -131,6 +135,7 @@ fn manifest_location(line: Option<u32>) -> Location {
 }
 
 fn select_entrypoint(
+    runtimes: &Runtimes,
     skill: &Skill,
     LocatedEntrypoint { entrypoint, location: place }: LocatedEntrypoint,
     declared: Option<&DeclaredRuntime>,
@@ -139,7 +144,7 @@ fn select_entrypoint(
     let Entrypoint { path, function, runtime, .. } = entrypoint;
     let path = entrypoint_path(skill, &path).map_err(|error| error.with_location(place.clone()))?;
     if let Some(declared) = declared.filter(|_| is_main && runtime.is_none())
-        && let Some(told) = declared.runtime.conflicting_runtime(&path)
+        && let Some(told) = runtimes.conflicting(declared.runtime, &path)
     {
         let sentence =
             format!("skill {} enters at {path}, which is {told}, and says {declared}", skill.name());
@@ -148,10 +153,10 @@ fn select_entrypoint(
             .with_help("make them agree, or take out the runtime"));
     }
     let runtime = match runtime {
-        Some(runtime) => runtime.parse().map_err(|error: SkillError| error.with_location(place.clone()))?,
-        None => SkillRuntime::for_script(&path, declared.map(|declared| declared.runtime), is_main),
+        Some(name) => runtimes.find(&name).map_err(|error| error.with_location(place.clone()))?,
+        None => runtimes.for_script(&path, declared.map(|declared| declared.runtime), is_main),
     };
-    if let Some(function) = function.as_ref().filter(|_| runtime != SkillRuntime::Wasm) {
+    if let Some(function) = function.as_ref().filter(|_| runtime != RuntimeId::WASM) {
         let sentence = format!(
             "skill {} enters {path} at the function {function}, and {runtime} scripts run from their first line",
             skill.name()
@@ -176,10 +181,10 @@ fn plan_file(
         let is_meant = path.strip_prefix("./").unwrap_or(path) == file;
         return Ok(is_meant.then(|| file.to_owned()));
     }
-    match declared.filter(|declared| declared.runtime != SkillRuntime::ToolSequence) {
+    match declared.filter(|declared| declared.runtime != RuntimeId::TOOL_SEQUENCE) {
         None => Ok(Some(file.to_owned())),
         Some(declared) => {
-            let (name, runtime) = (skill.name(), SkillRuntime::ToolSequence);
+            let (name, runtime) = (skill.name(), RuntimeId::TOOL_SEQUENCE);
             let sentence = format!("skill {name} has steps, which run in {runtime}, and says {declared}");
             Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
                 .with_location(contract_location(skill, contract.steps_location.line))
@@ -228,24 +233,21 @@ fn entrypoint_names(skill: &Skill) -> Vec<&str> {
 }
 
 fn infer_script(
+    runtimes: &Runtimes,
     skill: &str,
     scripts: &[String],
-    declared: Option<SkillRuntime>,
+    declared: Option<RuntimeId>,
     source: impl Fn(&str) -> Option<Vec<u8>>,
 ) -> Result<String> {
     let fits = |path: &&String| match declared {
-        Some(runtime) if runtime != SkillRuntime::External && SkillRuntime::from_path(path) != runtime => {
-            false
-        }
-        Some(runtime) if runtime != SkillRuntime::External && !SkillRuntime::is_plugin_manifest(path) => true,
-        _ => runtimes::looks_like_script(path, || source(path)),
+        Some(runtime) if runtime != RuntimeId::EXTERNAL && runtimes.for_path(path) != runtime => false,
+        Some(runtime) if runtime != RuntimeId::EXTERNAL && !is_plugin_manifest(path) => true,
+        _ => runtimes::looks_like_script(runtimes, path, || source(path)),
     };
     let mut runnable: Vec<&String> = scripts.iter().filter(fits).collect();
     // The modules beside a manifest are those that it names.
-    if runnable.iter().any(|path| SkillRuntime::is_plugin_manifest(path)) {
-        runnable.retain(|path| {
-            SkillRuntime::is_plugin_manifest(path) || SkillRuntime::from_path(path) != SkillRuntime::Wasm
-        });
+    if runnable.iter().any(|path| is_plugin_manifest(path)) {
+        runnable.retain(|path| is_plugin_manifest(path) || runtimes.for_path(path) != RuntimeId::WASM);
     }
     let stem =
         |path: &str| path.strip_prefix("scripts/").and_then(|name| name.split('.').next()).map(str::to_owned);
@@ -262,9 +264,9 @@ fn infer_script(
     }
 }
 
-fn no_script_error(skill: &str, declared: Option<SkillRuntime>, scripts: &[String]) -> SkillError {
+fn no_script_error(skill: &str, declared: Option<RuntimeId>, scripts: &[String]) -> SkillError {
     match declared {
-        Some(SkillRuntime::ToolSequence) => {
+        Some(RuntimeId::TOOL_SEQUENCE) => {
             let sentence = format!("skill {skill} says runtime: tool-sequence, but has no steps");
             SkillError::new(ErrorKind::InvalidSkill, sentence)
                 .with_help("write them under `steps` in skill.yaml, or in scripts/sequence.json")
@@ -284,9 +286,9 @@ fn no_script_error(skill: &str, declared: Option<SkillRuntime>, scripts: &[Strin
 mod tests {
     use super::*;
 
-    fn chosen(scripts: &[&str], declared: Option<SkillRuntime>) -> Result<String> {
+    fn chosen(scripts: &[&str], declared: Option<RuntimeId>) -> Result<String> {
         let scripts: Vec<String> = scripts.iter().map(|&path| path.to_owned()).collect();
-        infer_script("x", &scripts, declared, |_| Some(b"#!/bin/sh".to_vec()))
+        infer_script(&Runtimes::built_in(), "x", &scripts, declared, |_| Some(b"#!/bin/sh".to_vec()))
     }
 
     #[test]
@@ -295,7 +297,7 @@ mod tests {
         assert_eq!(chosen(&["scripts/run"], None).unwrap(), "scripts/run", "told by its shebang");
         assert_eq!(chosen(&["scripts/lib.py", "scripts/main.py"], None).unwrap(), "scripts/main.py");
         assert_eq!(
-            chosen(&["scripts/a.py", "scripts/b.lua"], Some(SkillRuntime::Lua)).unwrap(),
+            chosen(&["scripts/a.py", "scripts/b.lua"], Some(RuntimeId::LUA)).unwrap(),
             "scripts/b.lua"
         );
     }
@@ -304,9 +306,9 @@ mod tests {
     fn a_manifest_of_a_plug_in_stands_for_the_modules_beside_it() {
         let chosen = |declared, manifest: &'static [u8]| {
             let scripts = ["scripts/main.wasm", "scripts/plugin.json"].map(str::to_owned);
-            infer_script("x", &scripts, declared, |_| Some(manifest.to_vec())).unwrap()
+            infer_script(&Runtimes::built_in(), "x", &scripts, declared, |_| Some(manifest.to_vec())).unwrap()
         };
-        for declared in [None, Some(SkillRuntime::Wasm)] {
+        for declared in [None, Some(RuntimeId::WASM)] {
             assert_eq!(chosen(declared, br#"{"wasm": []}"#), "scripts/plugin.json");
             for other in [&b"{}"[..], br#"{"wasm": 1}"#, b"[]", b"{\"wasm\": [", b"\xff"] {
                 assert_eq!(chosen(declared, other), "scripts/main.wasm");
@@ -318,9 +320,9 @@ mod tests {
     fn a_runtime_brings_its_own_memory_limit_where_none_was_named() {
         let selected = |runtime| SelectedScript { path: "scripts/main".into(), runtime, function: None };
         let settled = |runtime, limits| selected(runtime).with_runtime_defaults(limits).memory;
-        assert_eq!(settled(SkillRuntime::Lua, Limits::default()), Some(64 << 20));
-        assert_eq!(settled(SkillRuntime::External, Limits::default()), Some(2 << 30));
-        assert_eq!(settled(SkillRuntime::External, Limits::default().memory(5)), Some(5));
+        assert_eq!(settled(RuntimeId::LUA, Limits::default()), Some(64 << 20));
+        assert_eq!(settled(RuntimeId::EXTERNAL, Limits::default()), Some(2 << 30));
+        assert_eq!(settled(RuntimeId::EXTERNAL, Limits::default().memory(5)), Some(5));
     }
 
     #[test]
@@ -329,12 +331,12 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.message().ends_with("scripts/a.py, scripts/b.sh"), "{error}");
         assert_eq!(chosen(&["scripts/data.json"], None).unwrap_err().kind(), ErrorKind::Unavailable);
-        let error = chosen(&[], Some(SkillRuntime::ToolSequence)).unwrap_err();
+        let error = chosen(&[], Some(RuntimeId::TOOL_SEQUENCE)).unwrap_err();
         assert_eq!(
             (error.kind(), error.message()),
             (ErrorKind::InvalidSkill, "skill x says runtime: tool-sequence, but has no steps")
         );
-        let error = chosen(&["scripts/a.py"], Some(SkillRuntime::Lua)).unwrap_err();
+        let error = chosen(&["scripts/a.py"], Some(RuntimeId::LUA)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidSkill);
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a skill requests a worker: a process that is reused for several runs.
 
 use crate::error::{Location, Result};
-use crate::executor::SkillRuntime;
+use crate::executor::RuntimeId;
 use crate::policy::{Limits, WorkerOptions};
 use crate::skill::Manifest;
 
@@ -9,10 +9,10 @@ use crate::skill::Manifest;
 /// process from its start, so a worker for which the caller set a CPU limit serves a single run: no skill lifts a limit.
 pub(super) fn requested_worker(
     manifest: &Manifest,
-    runtime: SkillRuntime,
+    runtime: RuntimeId,
     named: &Limits,
 ) -> Result<Option<WorkerOptions>> {
-    let Some(word) = manifest.metadata.get("worker").filter(|_| runtime == SkillRuntime::External) else {
+    let Some(word) = manifest.metadata.get("worker").filter(|_| runtime == RuntimeId::EXTERNAL) else {
         return Ok(None);
     };
     let place = || Location { file: "SKILL.md".to_owned(), line: manifest.lines.worker, column: None };

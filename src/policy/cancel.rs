@@ -28,7 +28,7 @@ pub enum StopCause {
 /// let token = CancelToken::new();
 /// token.cancel(); // or from another thread, while the run goes on
 /// let outcome = Engine::builder(".").build()?.run(Invocation::new("word-count").cancel(token));
-/// # if metier::supports(metier::executor::SkillRuntime::Lua).is_ok() {
+/// # if metier::supports(metier::executor::RuntimeId::LUA).is_ok() {
 /// assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::Cancelled);
 /// # }
 /// # Ok(())

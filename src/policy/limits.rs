@@ -127,11 +127,11 @@ impl Limits {
         }
     }
 
-    /// The limits that apply to an in-process language: memory and file size by default, none that apply only to processes.
+    /// The limits of an in-process language: memory and file size by default.
     pub(crate) fn for_in_process(self) -> Self {
         let memory = self.memory.or(Some(Self::DEFAULT_MEMORY_IN_PROCESS));
         let file_size = self.file_size.or(Some(Self::DEFAULT_FILE_SIZE));
-        Self { memory, cpu: None, file_size, open_files: None, ..self }
+        Self { memory, file_size, ..self }
     }
 }
 
@@ -170,7 +170,6 @@ mod tests {
         let process = Limits::default().operations(9).for_process();
         assert_eq!((process.operations, process.open_files), (None, Some(Limits::DEFAULT_OPEN_FILES)));
         assert!(process.cpu >= Some(Duration::from_secs(32)));
-        assert_eq!(Limits::default().cpu(Duration::from_secs(1)).for_in_process().cpu, None);
         assert_eq!(
             Limits::default().timeout(Duration::MAX).for_process().cpu,
             Some(Duration::from_secs(u64::MAX))

@@ -9,6 +9,7 @@ mod output_policy;
 mod path_protection;
 mod permission;
 mod permissions;
+mod runtime_limit;
 mod sandbox_mode;
 mod thread_budget;
 #[doc(hidden)]
@@ -34,4 +35,5 @@ pub use limits::Limits;
 pub use permission::Access;
 pub use permission::Permission;
 pub use permissions::{Permissions, RequestedPermissions};
+pub use runtime_limit::RuntimeLimit;
 pub use watchdog::{DeadlineGuard, Watchdog};

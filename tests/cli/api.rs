@@ -1,6 +1,6 @@
 //! `api`: one table, printed as a list, as JSON, as a page and as definitions for editors.
 
-use metier::executor::{Script, SkillInput, SkillRuntime};
+use metier::executor::{RuntimeId, Script, SkillInput};
 use metier::host::{SkillContext, functions};
 use serde_json::json;
 
@@ -63,7 +63,7 @@ fn the_definitions_for_luau_are_valid_types_and_names_that_exist() {
         source: format!("{checks}{types}\nreturn true").into_bytes().into(),
         function: None,
     };
-    let executor = metier::ScriptLoader::new().load(SkillRuntime::Lua, &script).unwrap();
+    let executor = metier::ScriptLoader::new().load(RuntimeId::LUA, &script).unwrap();
     let context = SkillContext::builder("definitions").build();
     let answer = executor.execute_with_context(SkillInput::default(), Some(&context)).unwrap();
     assert_eq!(answer.value, json!(true));

@@ -30,6 +30,7 @@ fn every_key_is_always_present() {
             "problems",
             "project",
             "roots",
+            "runtimes",
             "sandbox",
             "sandbox_levels",
             "shadowed",

@@ -147,7 +147,7 @@ fn the_limits_are_those_that_applied() {
 #[test]
 fn rhai_reports_its_limit_of_operations() {
     let project = Project::new().skill(".metier/skills/x").file(".metier/skills/x/scripts/main.rhai", "1");
-    if metier::supports(metier::executor::SkillRuntime::Rhai).is_ok() {
+    if metier::supports(metier::executor::RuntimeId::RHAI).is_ok() {
         let outcome = project.metier(&["run", "x", "--json"]).json();
         assert_eq!(outcome["limits"]["operations"], json!(10_000_000));
     }

@@ -92,7 +92,7 @@ fn the_runtime_is_the_contracts_word() {
 
 #[test]
 fn a_function_is_handed_to_the_runtime_that_can_call_it() {
-    use metier::executor::{Script, SkillInput, SkillOutput, SkillRuntime};
+    use metier::executor::{RuntimeId, Script, SkillInput, SkillOutput};
     struct Says(Option<String>);
     impl metier::executor::SkillExecutor for Says {
         fn execute_with_context(
@@ -109,7 +109,7 @@ fn a_function_is_handed_to_the_runtime_that_can_call_it() {
     let load = |script: &Script| {
         Ok(Box::new(Says(script.function.clone())) as Box<dyn metier::executor::SkillExecutor>)
     };
-    let engine = project.builder().runtime(SkillRuntime::Wasm, load).build().unwrap();
+    let engine = project.builder().runtime(RuntimeId::WASM, &[], load).build().unwrap();
     let run = |name: Option<&str>| {
         let invocation = Invocation::new("x");
         value(engine.run(match name {

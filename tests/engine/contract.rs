@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use metier::engine::{Engine, Invocation};
 use metier::error::{ErrorKind, Result};
-use metier::executor::{SkillExecutor, SkillInput, SkillOutput, SkillRuntime};
+use metier::executor::{RuntimeId, SkillExecutor, SkillInput, SkillOutput};
 use metier::host::{LogLine, Observer, Progress, SkillContext};
 use metier::policy::Limits;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn engine_with_executor(
     let project = Project::new().skill("x", "").file(".metier/skills/x/scripts/main.rhai", "1");
     let load =
         move |_: &_| -> Result<Box<dyn SkillExecutor>> { Ok(Box::new(FunctionExecutor(body.clone()))) };
-    let engine = project.builder().runtime(SkillRuntime::Rhai, load).build().unwrap();
+    let engine = project.builder().runtime(RuntimeId::RHAI, &[], load).build().unwrap();
     (project, engine)
 }
 
@@ -40,7 +40,7 @@ fn a_runtime_of_ones_own_stands_behind_the_same_trait() {
     assert_eq!(value(engine.run(Invocation::new("x"))), json!("hello"));
     assert!(engine.availability(&engine.registry().skills()[0]).is_runnable());
     let without = project.engine().run(Invocation::new("x"));
-    match metier::supports(SkillRuntime::Rhai) {
+    match metier::supports(RuntimeId::RHAI) {
         Ok(()) => assert_eq!(value(without), json!(1), "what is built in"),
         Err(_) => assert_eq!(kind(&without), ErrorKind::Unavailable),
     }
@@ -68,7 +68,7 @@ fn a_panic_in_a_loader_or_an_observer_does_too() {
     }
     let project = Project::lua("print('x') return 1");
     let panics = |_: &_| -> Result<Box<dyn SkillExecutor>> { panic!("on purpose") };
-    let engine = project.builder().runtime(SkillRuntime::Lua, panics).build().unwrap();
+    let engine = project.builder().runtime(RuntimeId::LUA, &[], panics).build().unwrap();
     assert_eq!(kind(&engine.run(Invocation::new("x"))), ErrorKind::Script);
     assert_eq!(kind(&engine.run(Invocation::new("x"))), ErrorKind::Script, "again, and not as a hang");
     let engine = project.engine();
@@ -225,9 +225,9 @@ fn a_script_is_compiled_once_and_again_when_it_changes() {
     let project = Project::lua("return 1");
     let load = move |script: &_| {
         counter.fetch_add(1, Ordering::SeqCst);
-        metier::ScriptLoader::new().load(SkillRuntime::Lua, script)
+        metier::ScriptLoader::new().load(RuntimeId::LUA, script)
     };
-    let engine = project.builder().runtime(SkillRuntime::Lua, load).build().unwrap();
+    let engine = project.builder().runtime(RuntimeId::LUA, &[], load).build().unwrap();
     let script = project.path(".metier/skills/x/scripts/main.lua");
     for (text, loaded) in [("return 1", 1), ("return 2", 2), ("return 1", 2), ("return 2", 2)] {
         write(&script, text);
@@ -258,7 +258,7 @@ fn thousands_of_scripts_do_not_pile_up() {
         counter.fetch_add(1, Ordering::SeqCst);
         Ok(Box::new(Counted(counter.clone())))
     };
-    let engine = project.builder().runtime(SkillRuntime::Lua, load).build().unwrap();
+    let engine = project.builder().runtime(RuntimeId::LUA, &[], load).build().unwrap();
     for number in 0..2000 {
         write(&project.path(".metier/skills/x/scripts/main.lua"), number.to_string());
         assert!(engine.run(Invocation::new("x")).result.is_ok());

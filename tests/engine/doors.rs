@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome, RunFuture};
 use metier::error::{ErrorKind, Result};
-use metier::executor::{SkillExecutor, SkillInput, SkillOutput, SkillRuntime};
+use metier::executor::{RuntimeId, SkillExecutor, SkillInput, SkillOutput};
 use metier::host::SkillContext;
 use metier::policy::CancelToken;
 use metier::registry::Registry;
@@ -241,10 +241,10 @@ fn a_loader_is_asked_once_however_many_runs_start_together() {
     let loads = Arc::new(AtomicUsize::new(0));
     let counter = loads.clone();
     let project = Project::lua("return 1");
-    let builder = project.builder().runtime(SkillRuntime::Lua, move |script| {
+    let builder = project.builder().runtime(RuntimeId::LUA, &[], move |script| {
         counter.fetch_add(1, Ordering::SeqCst);
         std::thread::sleep(Duration::from_millis(20));
-        metier::ScriptLoader::new().load(SkillRuntime::Lua, script)
+        metier::ScriptLoader::new().load(RuntimeId::LUA, script)
     });
     let engine = builder.build().unwrap();
     let runs: Vec<_> = (0..50).map(|_| start_run(engine.run_async(Invocation::new("x")))).collect();
@@ -276,7 +276,7 @@ fn what_an_own_loader_runs_is_available_whatever_the_machine_lacks() {
         let ran = engine.run(Invocation::new("x")).result.is_ok();
         (engine.availability(engine.registry().find("x").unwrap()).is_runnable(), ran)
     };
-    let own = project.builder().runtime(SkillRuntime::External, |_| Ok(Box::new(Answers)));
+    let own = project.builder().runtime(RuntimeId::EXTERNAL, &[], |_| Ok(Box::new(Answers)));
     assert_eq!(availability(own), (true, true));
     let (is_available, ran) = availability(project.builder());
     assert_eq!(is_available, ran, "fish may be installed");

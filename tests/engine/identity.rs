@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use metier::engine::Invocation;
 use metier::error::{ErrorKind, Result};
-use metier::executor::{SkillExecutor, SkillInput, SkillOutput, SkillRuntime};
+use metier::executor::{RuntimeId, SkillExecutor, SkillInput, SkillOutput};
 use metier::host::{ClosureTools, ConfigProvider, Fixtures, Providers, RunId, SecretProvider, SkillContext};
 use metier::registry::{Root, Scope, Skill};
 use serde_json::{Map, Value, json};
@@ -157,7 +157,7 @@ fn an_executor_that_ignores_its_token_succeeds_too_late() {
         }
     }
     let project = Project::lua("return 1");
-    let engine = project.builder().runtime(SkillRuntime::Lua, |_| Ok(Box::new(Sleeper))).build().unwrap();
+    let engine = project.builder().runtime(RuntimeId::LUA, &[], |_| Ok(Box::new(Sleeper))).build().unwrap();
     let outcome = engine.run(Invocation::new("x").limits(deadline(100)));
     assert_eq!(kind(&outcome), ErrorKind::Timeout, "{}", sentence(&outcome));
     assert_eq!(outcome.limits.hit, Some("deadline"));

@@ -14,4 +14,5 @@ mod permissions;
 mod project;
 mod providers;
 mod redaction;
+mod runtimes;
 mod tools;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use metier::engine::{Engine, Invocation, Outcome};
 use metier::error::{ErrorKind, Result};
-use metier::executor::{SkillExecutor, SkillInput, SkillOutput, SkillRuntime};
+use metier::executor::{RuntimeId, SkillExecutor, SkillInput, SkillOutput};
 use metier::host::{ClosureTools, LogLine, Observer, ProcessReport, Progress, SecretProvider, SkillContext};
 use metier::policy::Limits;
 use serde_json::{Value, json};
@@ -207,7 +207,7 @@ fn the_report_of_a_process_is_clean() {
         }
     }
     let project = Project::lua_with_tools("secret:KEY", "");
-    let builder = project.builder().runtime(SkillRuntime::Lua, |_| Ok(Box::new(Process)));
+    let builder = project.builder().runtime(RuntimeId::LUA, &[], |_| Ok(Box::new(Process)));
     let engine = builder.secrets(SecretTable([(("x", "KEY"), VALUE)].into())).build().unwrap();
     let outcome = engine.run(granted(Invocation::new("x"), &["secret:KEY"]));
     assert_redacted(&outcome);

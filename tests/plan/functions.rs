@@ -1,7 +1,7 @@
 //! The host API means the same in a plan as in every language: each row's example, called by the names of its parameters.
 
 use metier::error::{ErrorKind, Result};
-use metier::executor::{Script, SkillInput, SkillRuntime};
+use metier::executor::{RuntimeId, Script, SkillInput};
 use metier::host::{AccessRule, Files, Fixtures, HostFunction, SkillContext, functions};
 use metier::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 use serde_json::{Map, Value, json};
@@ -39,7 +39,7 @@ fn call_example(function: &HostFunction, name: &str, allow: &[&str]) -> Result<V
         .build();
     let input = SkillInput::from(json!({"args": given}));
     Ok(metier::ScriptLoader::new()
-        .load(SkillRuntime::ToolSequence, &script)?
+        .load(RuntimeId::TOOL_SEQUENCE, &script)?
         .execute_with_context(input, Some(&context))?
         .value)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use metier::engine::Engine;
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::executor::{Script, SkillRuntime};
+use metier::executor::{RuntimeId, Script};
 use metier::host::{ConfigProvider, Observer, Providers, SkillContext, StepEvent};
 use metier::policy::{CancelToken, Limits, ThreadBudget};
 use serde_json::{Map, Value, json};
@@ -233,7 +233,7 @@ fn threads_left_after(
     let threads = ThreadBudget::new(9);
     let context =
         SkillContext::builder("x").thread_budget(threads.clone()).providers(providers).cancel(token).build();
-    let executor = metier::ScriptLoader::new().load(SkillRuntime::ToolSequence, &script).unwrap();
+    let executor = metier::ScriptLoader::new().load(RuntimeId::TOOL_SEQUENCE, &script).unwrap();
     let result = executor.execute_with_context(json!({}).into(), Some(&context));
     let left: Vec<_> = std::iter::from_fn(|| threads.try_acquire()).collect();
     (left.len(), result.map(|output| output.value))

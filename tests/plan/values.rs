@@ -182,7 +182,7 @@ fn a_function_is_called_by_the_names_of_its_parameters() {
 
 #[test]
 fn a_plan_without_an_engine_runs_functions_and_says_what_is_not_there() {
-    use metier::executor::{Script, SkillInput, SkillRuntime};
+    use metier::executor::{RuntimeId, Script, SkillInput};
     let script = |steps: Value| Script {
         skill: "x".into(),
         path: "scripts/sequence.json".into(),
@@ -192,17 +192,16 @@ fn a_plan_without_an_engine_runs_functions_and_says_what_is_not_there() {
     };
     let loaded = metier::ScriptLoader::new()
         .load(
-            SkillRuntime::ToolSequence,
+            RuntimeId::TOOL_SEQUENCE,
             &script(json!([{"tool": "log", "args": {"level": "info", "message": "$inputs.m"}}])),
         )
         .unwrap();
     assert_eq!(loaded.execute(SkillInput::from(json!({"m": "hello"}))).unwrap().value, Value::Null);
-    let loaded = metier::ScriptLoader::new()
-        .load(SkillRuntime::ToolSequence, &script(json!([{"skill": "a"}])))
-        .unwrap();
+    let loaded =
+        metier::ScriptLoader::new().load(RuntimeId::TOOL_SEQUENCE, &script(json!([{"skill": "a"}]))).unwrap();
     assert_eq!(loaded.execute(SkillInput::default()).unwrap_err().kind(), ErrorKind::Unavailable);
     let refused = metier::ScriptLoader::new()
-        .load(SkillRuntime::ToolSequence, &script(json!([{"skill": "a", "args": []}])))
+        .load(RuntimeId::TOOL_SEQUENCE, &script(json!([{"skill": "a", "args": []}])))
         .err()
         .unwrap();
     assert_eq!(refused.kind(), ErrorKind::InvalidSkill);

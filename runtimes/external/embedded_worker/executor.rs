@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::pool::{EmbeddedWorker, EmbeddedWorkerKey, EmbeddedWorkerPool};
 use super::protocol;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput, SkillRuntime};
+use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{Files, SandboxReport, SkillContext, check_value_memory};
 use crate::policy::{Limits, SandboxMode, Watchdog};
 use crate::runtimes::external::host_api::RequestHandler;
@@ -62,7 +62,7 @@ const WORKER_ERROR_KINDS: [ErrorKind; 9] = [
 
 /// A script that runs in worker processes.
 struct EmbeddedWorkerExecutor {
-    runtime: SkillRuntime,
+    runtime: RuntimeId,
     script: Script,
     digest: [u8; 32],
     pool: Arc<EmbeddedWorkerPool>,
@@ -72,7 +72,7 @@ struct EmbeddedWorkerExecutor {
 
 /// The executor of a script that runs in worker processes. It compiles nothing, and starts no process before the first run.
 pub(crate) fn load(
-    runtime: SkillRuntime,
+    runtime: RuntimeId,
     script: &Script,
     pool: Arc<EmbeddedWorkerPool>,
     launcher: Arc<Launcher>,

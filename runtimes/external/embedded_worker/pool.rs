@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use crate::executor::SkillRuntime;
+use crate::executor::RuntimeId;
 use crate::host::{Redaction, SandboxReport};
 use crate::policy::SandboxMode;
 use crate::runtimes::external::worker::session::WorkerSession;
@@ -19,7 +19,7 @@ const MAX_RUNS: u64 = 1000;
 /// What all runs of one process have in common. The permissions are not part of it, because the host checks them at every call.
 #[derive(PartialEq, Eq)]
 pub(super) struct EmbeddedWorkerKey {
-    pub(super) runtime: SkillRuntime,
+    pub(super) runtime: RuntimeId,
     pub(super) skill: String,
     pub(super) path: String,
     pub(super) folder: Option<PathBuf>,

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::{ErrorKind, Location, SkillError, Violation};
-use crate::executor::{Script, SkillRuntime};
+use crate::executor::{RuntimeId, Script};
 use crate::policy::{Limits, OutputPolicy};
 use crate::strict_json;
 
@@ -19,7 +19,7 @@ const SEPARATOR: char = '\x1e';
 pub(super) struct RunRequest {
     pub(super) id: u64,
     /// Only in the first request to a process.
-    pub(super) script: Option<(SkillRuntime, Script)>,
+    pub(super) script: Option<(RuntimeId, Script)>,
     pub(super) limits: Limits,
     pub(super) input: Option<Value>,
 }
@@ -30,7 +30,7 @@ pub(super) type RunResult = Result<Value, SkillError>;
 /// The request, with its newline.
 pub(super) fn encode_request(
     id: u64,
-    script: Option<(SkillRuntime, &Script)>,
+    script: Option<(RuntimeId, &Script)>,
     limits: &Limits,
     input: Option<&Value>,
 ) -> Vec<u8> {
@@ -60,7 +60,8 @@ pub(super) fn decode_request(line: &[u8]) -> Option<RunRequest> {
     let text = |script: &Map<String, Value>, key: &str| Some(script.get(key)?.as_str()?.to_owned());
     let script = match header.remove("script")? {
         Value::Object(script) => {
-            let runtime = text(&script, "runtime")?.parse().ok()?;
+            let name = text(&script, "runtime")?;
+            let runtime = RuntimeId::WITH_WORKERS.into_iter().find(|id| id.name() == name)?;
             let source = unhex(&text(&script, "source")?)?;
             let function = text(&script, "function");
             let (skill, path) = (text(&script, "skill")?, text(&script, "path")?);
@@ -180,11 +181,11 @@ mod tests {
         };
         let (limits, input) =
             (Limits::default().memory(7).operations(9), json!({"a": "\u{1e}\n", "b": [null]}));
-        let text = encode_request(3, Some((SkillRuntime::Lua, &script)), &limits, Some(&input));
+        let text = encode_request(3, Some((RuntimeId::LUA, &script)), &limits, Some(&input));
         assert_eq!(text.iter().position(|byte| *byte == b'\n'), Some(text.len() - 1));
         let run = decode_request(&text).unwrap();
         let (runtime, read) = run.script.unwrap();
-        assert_eq!((run.id, runtime, run.input), (3, SkillRuntime::Lua, Some(input)));
+        assert_eq!((run.id, runtime, run.input), (3, RuntimeId::LUA, Some(input)));
         assert_eq!((read.source, read.function), (script.source, script.function));
         assert_eq!((run.limits.memory, run.limits.operations), (Some(7), Some(9)));
         assert!(decode_request(&encode_request(4, None, &limits, None)).unwrap().input.is_none());

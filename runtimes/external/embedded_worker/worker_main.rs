@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::protocol::{self, RunRequest, RunResult, WORKER_ARG};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
+use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::{HostApiClient, SkillContext, catch_panic};
 use crate::runtimes::sandbox::{HOST_API_FD, inherited_fd};
 
 /// Loads a script in this process.
-type LoadFn = fn(SkillRuntime, &Script) -> Result<Box<dyn SkillExecutor>>;
+type LoadFn = fn(RuntimeId, &Script) -> Result<Box<dyn SkillExecutor>>;
 
 /// If this program was started as a worker, serves requests and exits.
 pub(crate) fn worker_main(load: LoadFn) {

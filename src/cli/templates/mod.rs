@@ -1,6 +1,6 @@
 //! The skills that `metier new` starts from: a script for each language, and a form that scripts share.
 
-use metier::executor::SkillRuntime;
+use metier::executor::RuntimeId;
 use metier::skill::contract::CONTRACT_FILES;
 
 /// A skill to start from.
@@ -8,7 +8,7 @@ pub struct Template {
     /// What `--runtime` calls it; the first name is the usual one.
     pub names: &'static [&'static str],
     /// The runtime that runs its script.
-    pub runtime: SkillRuntime,
+    pub runtime: RuntimeId,
     /// The name of its script if the caller gives none.
     pub script_name: &'static str,
     /// The extensions that its script may have.
@@ -64,18 +64,11 @@ const DESCRIPTION: &str =
 
 /// The templates. The first is the default; the first with an extension is the one that a script's name chooses.
 pub static TEMPLATES: [Template; 16] = [
+    template(RuntimeId::LUA, &["lua"], "main.lua", &["lua", "luau"], include_str!("scripts/lua.lua"), &LIST),
+    template(RuntimeId::RHAI, &["rhai"], "main.rhai", &["rhai"], include_str!("scripts/rhai.rhai"), &LIST),
+    template(RuntimeId::WASM, &["wasm"], "main.wat", &["wat"], include_str!("scripts/wasm.wat"), &WASM),
     template(
-        SkillRuntime::Lua,
-        &["lua"],
-        "main.lua",
-        &["lua", "luau"],
-        include_str!("scripts/lua.lua"),
-        &LIST,
-    ),
-    template(SkillRuntime::Rhai, &["rhai"], "main.rhai", &["rhai"], include_str!("scripts/rhai.rhai"), &LIST),
-    template(SkillRuntime::Wasm, &["wasm"], "main.wat", &["wat"], include_str!("scripts/wasm.wat"), &WASM),
-    template(
-        SkillRuntime::ToolSequence,
+        RuntimeId::TOOL_SEQUENCE,
         &["tool-sequence"],
         "sequence.json",
         &["json"],
@@ -119,11 +112,11 @@ const fn external(
     script: &'static str,
     form: &'static Form,
 ) -> Template {
-    template(SkillRuntime::External, names, script_name, extensions, script, form)
+    template(RuntimeId::EXTERNAL, names, script_name, extensions, script, form)
 }
 
 const fn template(
-    runtime: SkillRuntime,
+    runtime: RuntimeId,
     names: &'static [&'static str],
     script_name: &'static str,
     extensions: &'static [&'static str],

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use cap_std::fs::Dir;
-use metier::executor::SkillRuntime;
+use metier::engine::Runtimes;
+use metier::executor::RuntimeId;
 use metier::plan;
 use metier::skill::contract::{CONTRACT_FILES, ParsedContract, parse, parse_with_manifest};
 use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
@@ -97,7 +98,8 @@ fn entrypoint_diagnostics(
         Some(runtime) => (Some(runtime), String::new()),
         None => (manifest.and_then(|manifest| manifest.runtime.as_ref()), runtime_location(manifest)),
     };
-    let declared: Option<SkillRuntime> = name.and_then(|name| name.parse().ok());
+    let built_in = Runtimes::built_in();
+    let declared = name.and_then(|name| built_in.find(name).ok());
     let entrypoints = contract.entrypoint.iter().chain(contract.entrypoints.iter().map(|(_, named)| named));
     let mut found = Vec::new();
     let mut runtimes: Vec<&str> = contract.runtime.as_deref().into_iter().collect();
@@ -107,7 +109,7 @@ fn entrypoint_diagnostics(
         }
         let is_main = contract.main_entrypoint() == Some(entrypoint);
         if let Some(declared) = declared.filter(|_| is_main && entrypoint.runtime.is_none())
-            && let Some(detected) = declared.conflicting_runtime(&entrypoint.path)
+            && let Some(detected) = built_in.conflicting(declared, &entrypoint.path)
         {
             let path = &entrypoint.path;
             let message = format!(
@@ -117,11 +119,11 @@ fn entrypoint_diagnostics(
             found.push(mismatch.with_help("name the runtime of the script, or remove the runtime"));
         }
         let runtime = match &entrypoint.runtime {
-            Some(name) => name.parse().ok(),
-            None => Some(SkillRuntime::for_script(&entrypoint.path, declared, is_main)),
+            Some(name) => built_in.find(name).ok(),
+            None => Some(built_in.for_script(&entrypoint.path, declared, is_main)),
         };
         if let (Some(function), Some(runtime)) = (&entrypoint.function, runtime)
-            && runtime != SkillRuntime::Wasm
+            && runtime != RuntimeId::WASM
         {
             let message = format!(
                 "the function `{function}` cannot be called: scripts in {runtime} run from the first line"
@@ -133,7 +135,7 @@ fn entrypoint_diagnostics(
         runtimes.extend(entrypoint.runtime.as_deref());
     }
     for name in runtimes {
-        if let Err(error) = name.parse::<SkillRuntime>() {
+        if let Err(error) = built_in.find(name) {
             let mut unknown =
                 Diagnostic::new(&lints::RUNTIME_UNKNOWN, text, &first_span(text, name), error.message());
             // Only metier reads contracts, and with this one nothing runs.

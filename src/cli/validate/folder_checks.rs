@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use cap_std::fs::Dir;
-use metier::executor::SkillRuntime;
+use metier::engine::Runtimes;
+use metier::executor::RuntimeId;
 use metier::policy::{Permission, WorkerOptions};
 use metier::skill::contract::CONTRACT_FILES;
 use metier::skill::{Diagnostic, Manifest, Rule};
@@ -74,21 +75,20 @@ impl FolderChecks<'_> {
     fn runtime_mismatch(&self) -> Option<Diagnostic> {
         let name = self.manifest.runtime.as_deref()?;
         let span = self.value_span("runtime", name);
-        match name.parse::<SkillRuntime>() {
+        let runtimes = Runtimes::built_in();
+        match runtimes.find(name) {
             Err(error) => {
                 let found = self.diagnostic(&lints::RUNTIME_UNKNOWN, &span, error.message());
                 Some(found.with_help(error.help().unwrap_or("remove the line")))
             }
-            Ok(runtime) if self.conflicting_entrypoint(runtime).is_some() => {
-                let (path, detected) = self.conflicting_entrypoint(runtime)?;
+            Ok(runtime) if self.conflicting_entrypoint(&runtimes, runtime).is_some() => {
+                let (path, detected) = self.conflicting_entrypoint(&runtimes, runtime)?;
                 let message = format!(
                     "the runtime is {runtime}, but the entrypoint `{path}` is a script in {detected}"
                 );
                 Some(self.diagnostic(&lints::RUNTIME_UNFIT, &span, message))
             }
-            Ok(runtime)
-                if script_names(self.dir).iter().any(|path| SkillRuntime::from_path(path) == runtime) =>
-            {
+            Ok(runtime) if script_names(self.dir).iter().any(|path| runtimes.for_path(path) == runtime) => {
                 None
             }
             Ok(runtime) => {
@@ -99,19 +99,18 @@ impl FolderChecks<'_> {
     }
 
     /// An entrypoint that this runtime cannot run, and the runtime of its language.
-    fn conflicting_entrypoint(&self, runtime: SkillRuntime) -> Option<(&str, SkillRuntime)> {
+    fn conflicting_entrypoint(&self, runtimes: &Runtimes, runtime: RuntimeId) -> Option<(&str, RuntimeId)> {
         let path = self.manifest.entrypoint()?;
-        Some((path, runtime.conflicting_runtime(path)?))
+        Some((path, runtimes.conflicting(runtime, path)?))
     }
 
     /// A worker protocol that an external script requests and that does not exist.
     fn unknown_worker(&self) -> Option<Diagnostic> {
         let value = self.manifest.metadata.get("worker")?;
+        let runtimes = Runtimes::built_in();
         let is_external = match self.manifest.runtime.as_deref() {
-            Some(name) => name == SkillRuntime::External.name(),
-            None => script_names(self.dir)
-                .iter()
-                .all(|path| SkillRuntime::from_path(path) == SkillRuntime::External),
+            Some(name) => name == RuntimeId::EXTERNAL.name(),
+            None => script_names(self.dir).iter().all(|path| runtimes.for_path(path) == RuntimeId::EXTERNAL),
         };
         let error = WorkerOptions::is_requested(value).err().filter(|_| is_external)?;
         let span = self.value_span("worker", value.as_str().unwrap_or_default());

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use cap_std::fs::Dir;
-use metier::executor::SkillRuntime;
+use metier::engine::Runtimes;
+use metier::executor::RuntimeId;
 use metier::plan;
 use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
@@ -48,8 +49,9 @@ pub fn sequences(
 }
 
 fn sequence_files(dir: &Dir, manifest: Option<&Manifest>, contract: Option<&Contract>) -> Vec<String> {
+    let runtimes = &Runtimes::built_in();
     let declared = contract.and_then(|contract| contract.runtime.as_ref());
-    let declared = declared.or_else(|| manifest?.runtime.as_ref()).and_then(|name| name.parse().ok());
+    let declared = declared.or_else(|| manifest?.runtime.as_ref()).and_then(|name| runtimes.find(name).ok());
     let main = contract.and_then(Contract::main_entrypoint);
     let named = contract.into_iter().flat_map(|contract| {
         contract.entrypoint.iter().chain(contract.entrypoints.iter().map(|(_, entrypoint)| entrypoint))
@@ -57,14 +59,14 @@ fn sequence_files(dir: &Dir, manifest: Option<&Manifest>, contract: Option<&Cont
     let named = named.filter_map(|entrypoint| {
         let is_main = main == Some(entrypoint);
         let runtime = match &entrypoint.runtime {
-            Some(name) => name.parse().ok()?,
-            None => script_runtime(&entrypoint.path, declared, is_main),
+            Some(name) => runtimes.find(name).ok()?,
+            None => script_runtime(runtimes, &entrypoint.path, declared, is_main),
         };
-        (runtime == SkillRuntime::ToolSequence).then(|| entrypoint.path.clone())
+        (runtime == RuntimeId::TOOL_SEQUENCE).then(|| entrypoint.path.clone())
     });
-    let entered = manifest
-        .and_then(Manifest::entrypoint)
-        .filter(|path| main.is_none() && script_runtime(path, declared, true) == SkillRuntime::ToolSequence);
+    let entered = manifest.and_then(Manifest::entrypoint).filter(|path| {
+        main.is_none() && script_runtime(runtimes, path, declared, true) == RuntimeId::TOOL_SEQUENCE
+    });
     let mut files: Vec<String> = Vec::new();
     for file in std::iter::once(DEFAULT_PATH.to_owned()).chain(named).chain(entered.map(str::to_owned)) {
         let file = file.strip_prefix("./").unwrap_or(&file).to_owned();
@@ -76,9 +78,9 @@ fn sequence_files(dir: &Dir, manifest: Option<&Manifest>, contract: Option<&Cont
 }
 
 /// The runtime of a script: the one that is declared, or that of its language if the declared one cannot run it.
-fn script_runtime(path: &str, declared: Option<SkillRuntime>, is_main: bool) -> SkillRuntime {
-    let detected = declared.and_then(|declared| declared.conflicting_runtime(path));
-    detected.unwrap_or_else(|| SkillRuntime::for_script(path, declared, is_main))
+fn script_runtime(runtimes: &Runtimes, path: &str, declared: Option<RuntimeId>, is_main: bool) -> RuntimeId {
+    let detected = declared.and_then(|declared| runtimes.conflicting(declared, path));
+    detected.unwrap_or_else(|| runtimes.for_script(path, declared, is_main))
 }
 
 impl SequenceValidation {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use metier::engine::main_script_runtime;
+use metier::engine::{Runtimes, main_script_runtime};
 use metier::error::{ErrorKind, SkillError};
 use metier::registry::Registry;
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse};
@@ -116,7 +116,8 @@ impl SkillValidation {
 
     /// A skill whose main script `metier run` refuses is not valid, by the same rule.
     fn check_main_script(&mut self, folder: &Path) {
-        let refused = Registry::skill_in(folder).and_then(|skill| main_script_runtime(&skill).err());
+        let refused = Registry::skill_in(folder)
+            .and_then(|skill| main_script_runtime(&Runtimes::built_in(), &skill).err());
         let Some(error) = refused.filter(|error| error.kind() == ErrorKind::InvalidSkill) else { return };
         self.valid = false;
         let about_runtime = [lints::RUNTIME_UNKNOWN.code, lints::RUNTIME_UNFIT.code];

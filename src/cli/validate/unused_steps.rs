@@ -1,7 +1,7 @@
 //! Finds steps and sequences that do not run, because something else of the skill runs.
 
 use cap_std::fs::Dir;
-use metier::executor::SkillRuntime;
+use metier::executor::RuntimeId;
 use metier::skill::{Contract, Diagnostic, Manifest, Rule};
 
 use super::runtime_location::runtime_location;
@@ -28,11 +28,11 @@ pub fn unused_steps(
         let message = format!("the entrypoint {path} runs, so the steps do not run");
         found.push(diagnostic(&lints::STEPS_UNUSED, steps, message, "remove the steps or the entrypoint"));
     } else if let Some(runtime) = contract.runtime.as_deref().or_else(|| manifest?.runtime.as_deref())
-        && runtime != SkillRuntime::ToolSequence.name()
+        && runtime != RuntimeId::TOOL_SEQUENCE.name()
     {
         let location = if contract.runtime.is_none() { runtime_location(manifest) } else { String::new() };
         let message =
-            format!("the runtime is {runtime}{location}, but steps run in {}", SkillRuntime::ToolSequence);
+            format!("the runtime is {runtime}{location}, but steps run in {}", RuntimeId::TOOL_SEQUENCE);
         found.push(diagnostic(&lints::STEPS_UNFIT, steps, message, "remove the steps or the runtime"));
     } else if dir.symlink_metadata(DEFAULT_PATH).is_ok() {
         let message = format!("the steps run, so {DEFAULT_PATH} does not run");

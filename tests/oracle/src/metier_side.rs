@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use metier::ScriptLoader;
 use metier::error::Result;
-use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
+use metier::executor::{Script, SkillExecutor, SkillInput, RuntimeId};
 use metier::host::{ConfigProvider, Files, Providers, SkillContext, WebClient};
 use metier::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ fn load(script: Script) -> Result<Arc<dyn SkillExecutor>> {
         LAST.set(Some((last, executor.clone())));
         return Ok(executor);
     }
-    let executor = ScriptLoader::new().compile_in_process(true).load(SkillRuntime::Wasm, &script)?;
+    let executor = ScriptLoader::new().compile_in_process(true).load(RuntimeId::WASM, &script)?;
     let executor: Arc<dyn SkillExecutor> = executor.into();
     LAST.set(Some((script, executor.clone())));
     Ok(executor)

@@ -195,7 +195,7 @@ fn planted() -> CaseResult {
     assert!(fs::symlink_metadata(stage.at("project/planted")).is_ok());
     stage.write("skills/lua/SKILL.md", "---\nname: lua\ndescription: reads\n---\n");
     stage.write("skills/lua/scripts/main.lua", "return ctx.read_file(input.path)");
-    if metier::supports(metier::executor::SkillRuntime::Lua).is_err() {
+    if metier::supports(metier::executor::RuntimeId::LUA).is_err() {
         return crate::case::SkipReason::unsupported("Lua is not built in");
     }
     symlink("own", stage.at("project/good")).unwrap();
