@@ -78,18 +78,26 @@ fn the_program_that_embeds_is_the_example_and_runs() {
     if !cfg!(feature = "lua-runtime") {
         return not_run("examples/embed.rs", "built without lua-runtime");
     }
-    let program = example("embed");
+    assert_example_prints("embed", "3 words\n");
+}
+
+#[test]
+fn the_program_with_a_language_and_a_skill_of_its_own_runs() {
+    let lines = include_str!("../examples/calc.rs").lines().count();
+    assert!(lines < 80, "{lines} lines are too many for an example");
+    assert_example_prints("calc", "the surface is 22.0\n");
+}
+
+fn assert_example_prints(name: &str, expected: &str) {
+    let program = example(name);
     if !program.is_file() {
-        return not_run("examples/embed.rs", "not built; `cargo test` without a filter builds it");
+        return not_run(name, "not built; `cargo test` without a filter builds it");
     }
     let project = tempfile::tempdir().unwrap();
     let output = Command::new(program).current_dir(project.path()).output().unwrap();
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "3 words\n",
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{stderr}");
+    assert!(output.status.success(), "{stderr}");
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Engine, EngineInner};
-use crate::engine::builtin::UnpackedSkills;
 use crate::engine::callee_resolver::CalleeResolver;
 use crate::engine::script_cache::ScriptCache;
 use crate::engine::skill_provider::EngineSkillProvider;
 use crate::engine::tool_validation::ValidatedTools;
+use crate::engine::unpacked_skills::UnpackedSkills;
 use crate::error::{Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor};
 use crate::host::files::SecretLinks;
@@ -219,7 +219,7 @@ impl EngineBuilder {
                     .with_compile_in_process(self.compile_in_process)
                     .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &self.providers))),
             ),
-            builtin_folders: UnpackedSkills::default(),
+            unpacked_skills: UnpackedSkills::default(),
             watchdog: Watchdog::new(),
             max_threads: self.max_threads,
             _temp_dir_lease: temp_places,

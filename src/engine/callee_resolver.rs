@@ -49,7 +49,7 @@ impl CalleeResolver {
         let calls = named.filter_map(|name| engine.name_seen_by_caller(skill, name, seer));
         let (input_schema, output_schema) = contract_schemas(skill);
         Ok(Callee {
-            identity: skill_identity(skill.folder()),
+            identity: skill_identity(skill),
             input_schema,
             output_schema,
             calls: calls.collect(),
@@ -136,7 +136,7 @@ impl Callees for CalleeResolver {
 }
 
 fn caller_of_skill(skill: &Skill) -> Caller {
-    Caller { identity: skill_identity(skill.folder()), input_schema: contract_schemas(skill).0 }
+    Caller { identity: skill_identity(skill), input_schema: contract_schemas(skill).0 }
 }
 
 /// The name by which the caller finds the skill that another one calls `name`: `name` itself if it means the same skill there,
@@ -146,21 +146,21 @@ fn name_for_caller<'a>(
     name: &str,
     meant: impl Fn(&str) -> Result<&'a Skill>,
 ) -> Option<String> {
-    let is_same = |meant: &Skill| skill_identity(meant.folder()) == skill_identity(skill.folder());
+    let is_same = |meant: &Skill| skill_identity(meant) == skill_identity(skill);
     [name.to_owned(), skill.qualified_name()].into_iter().find(|name| meant(name).is_ok_and(is_same))
 }
 
 /// What identifies a skill among all others: its folder.
-fn skill_identity(folder: &SkillFolder) -> String {
-    match folder {
+fn skill_identity(skill: &Skill) -> String {
+    match skill.folder() {
         SkillFolder::Disk(path) => path.display().to_string(),
-        SkillFolder::Builtin(skill) => format!("builtin:{}", skill.name),
+        SkillFolder::Embedded(_) => skill.path(),
     }
 }
 
 impl EngineInner {
     fn skill_by_identity(&self, identity: &str) -> Option<&Skill> {
-        self.registry.skills().iter().find(|skill| skill_identity(skill.folder()) == identity)
+        self.registry.skills().iter().find(|skill| skill_identity(skill) == identity)
     }
 
     /// The name by which the caller finds the skill that `by` calls `name`.
@@ -172,7 +172,7 @@ impl EngineInner {
     /// The skill whose folder is at that path, or was unpacked to it.
     fn skill_at_path(&self, folder: Option<&Path>) -> Option<&Skill> {
         let folder = folder?;
-        self.registry.skills().iter().find(|skill| self.builtin_folders.is_located_at(skill.folder(), folder))
+        self.registry.skills().iter().find(|skill| self.unpacked_skills.is_located_at(skill.folder(), folder))
     }
 }
 

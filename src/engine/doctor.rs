@@ -102,7 +102,7 @@ pub struct RootReport {
     pub scope: Scope,
     /// Its label in qualified names.
     pub label: String,
-    /// The folder; `null` for the builtin skills.
+    /// The folder; `null` for skills inside the program.
     pub path: Option<PathBuf>,
     /// Whether the folder exists.
     pub exists: bool,
@@ -215,15 +215,15 @@ impl EngineInner {
             skills: skills(root.scope, &root.label),
             problems: problems(&root.path),
         });
-        let builtin = self.roots.has_builtin().then(|| RootReport {
-            scope: Scope::Builtin,
-            label: "metier".into(),
+        let embedded = self.roots.embedded().iter().map(|root| RootReport {
+            scope: root.scope,
+            label: root.label.clone(),
             path: None,
             exists: true,
-            skills: self.registry.skills().iter().filter(|skill| skill.scope() == Scope::Builtin).count(),
+            skills: skills(root.scope, &root.label),
             problems: 0,
         });
-        on_disk.chain(builtin).collect()
+        on_disk.chain(embedded).collect()
     }
 
     fn shadowed_skills(&self) -> Vec<ShadowedSkill> {

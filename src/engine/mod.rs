@@ -2,7 +2,6 @@
 
 mod availability;
 mod builder;
-mod builtin;
 mod callee_resolver;
 mod contract_validation;
 mod dependencies;
@@ -19,6 +18,7 @@ mod script_cache;
 mod script_selection;
 mod skill_provider;
 mod tool_validation;
+mod unpacked_skills;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ struct EngineInner {
     sandbox_mode: SandboxMode,
     execution_mode: ExecutionMode,
     script_cache: self::script_cache::ScriptCache,
-    builtin_folders: self::builtin::UnpackedSkills,
+    unpacked_skills: self::unpacked_skills::UnpackedSkills,
     watchdog: Watchdog,
     /// The maximum number of threads of one run.
     max_threads: usize,

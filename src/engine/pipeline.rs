@@ -135,14 +135,14 @@ impl EngineInner {
         selected: &SelectedScript,
         cancel: &CancelToken,
     ) -> Result<(Script, Files)> {
-        let folder = self.builtin_folders.disk_folder(skill.folder())?;
+        let folder = self.unpacked_skills.disk_folder(skill.folder())?;
         let files = Files::open(&folder)?;
         let read = |path: &str| {
             // A script may name several large files.
             cancel.check()?;
             match skill.folder() {
                 SkillFolder::Disk(_) => SkillFolder::read_from(&files, path, Limits::MAX_READ_SIZE),
-                builtin @ SkillFolder::Builtin(_) => builtin.read(path, Limits::MAX_READ_SIZE),
+                embedded @ SkillFolder::Embedded(_) => embedded.read(path, Limits::MAX_READ_SIZE),
             }
         };
         let source = runtimes::inline_files(selected.runtime, &selected.path, read(&selected.path)?, read)?;

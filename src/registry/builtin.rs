@@ -1,30 +1,15 @@
 //! The builtin skills, which are part of the binary so that they run from anywhere.
 
-/// A skill whose files are part of the program.
-#[derive(Debug, PartialEq, Eq)]
-#[doc(hidden)]
-pub struct BuiltinSkill {
-    /// The name of its folder.
-    pub name: &'static str,
-    /// Its files: path below the folder, `/`-separated, and bytes; sorted by path.
-    pub files: &'static [(&'static str, &'static [u8])],
-}
-
-impl BuiltinSkill {
-    /// The bytes of a file, where there is one at that path.
-    pub fn file(&self, path: &str) -> Option<&'static [u8]> {
-        self.files.iter().find(|(known, _)| *known == path).map(|(_, bytes)| *bytes)
-    }
-}
+use super::embedded::EmbeddedSkill;
 
 /// Each row names a folder of `skills/` and its files in the binary; test cases beside them are left out.
 macro_rules! builtin_skills {
     ($($name:literal: $($file:literal),+;)*) => {
         /// Every skill inside the binary, by name.
-        pub const BUILTIN_SKILLS: &[BuiltinSkill] = &[$(BuiltinSkill {
-            name: $name,
-            files: &[$(($file, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/skills/", $name, "/", $file)))),+],
-        }),*];
+        pub static BUILTIN_SKILLS: &[EmbeddedSkill] = &[$(EmbeddedSkill::new(
+            $name,
+            &[$(($file, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/skills/", $name, "/", $file)))),+],
+        )),*];
     };
 }
 
@@ -61,8 +46,8 @@ mod tests {
     fn the_rows_are_the_folder_file_by_file() {
         let mut expected = BTreeSet::new();
         on_disk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("skills"), "", &mut expected);
-        let paths = |builtin: &'static BuiltinSkill| {
-            builtin.files.iter().map(move |(path, _)| format!("{}/{path}", builtin.name))
+        let paths = |builtin: &'static EmbeddedSkill| {
+            builtin.files().iter().map(move |(path, _)| format!("{}/{path}", builtin.name()))
         };
         let rows: Vec<String> = BUILTIN_SKILLS.iter().flat_map(paths).collect();
         assert_eq!(
@@ -77,8 +62,8 @@ mod tests {
         use crate::skill::{Profile, SkillLocation, parse};
         for builtin in BUILTIN_SKILLS {
             let source = builtin.file("SKILL.md").unwrap();
-            let parsed = parse(source, SkillLocation { directory: builtin.name, file_name: "SKILL.md" });
-            assert!(parsed.is_loadable() && parsed.is_valid(Profile::Spec), "{}", builtin.name);
+            let parsed = parse(source, SkillLocation { directory: builtin.name(), file_name: "SKILL.md" });
+            assert!(parsed.is_loadable() && parsed.is_valid(Profile::Spec), "{}", builtin.name());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::registry::builtin::BuiltinSkill;
+use crate::registry::embedded::EmbeddedSkill;
 use crate::registry::skill_dir::SkillDir;
 use crate::skill::contract::{CONTRACT_FILES, MAX_CONTRACT, ParsedContract, load_with_manifest};
 use crate::skill::{Contract, Diagnostic, Manifest};
@@ -34,10 +34,14 @@ pub(super) fn read_contract(
     Some(ContractFile::new(file, parsed))
 }
 
-/// The contract of a skill inside the binary.
-pub(super) fn builtin_contract(skill: &BuiltinSkill, manifest: &Manifest) -> Option<ContractFile> {
-    let file = CONTRACT_FILES[0];
-    Some(ContractFile::new(file, load_with_manifest(skill.file(file)?, manifest)))
+/// The contract of a skill inside the program.
+pub(super) fn embedded_contract(skill: &EmbeddedSkill, manifest: &Manifest) -> Option<ContractFile> {
+    let mut present = CONTRACT_FILES.into_iter().filter_map(|file| Some((file, skill.file(file)?)));
+    let (file, source) = present.next()?;
+    let is_only = present.next().is_none();
+    let parsed =
+        if is_only { load_with_manifest(source, manifest) } else { ParsedContract::duplicate_files() };
+    Some(ContractFile::new(file, parsed))
 }
 
 impl ContractFile {

@@ -8,6 +8,7 @@ mod builtin;
 mod catalog;
 mod contract_file;
 mod digest;
+mod embedded;
 mod frontmatter_reader;
 mod home_dirs;
 mod inspect;
@@ -25,7 +26,7 @@ mod skill_dir;
 mod skill_folder;
 mod user_roots;
 
-pub use self::builtin::BuiltinSkill;
+pub use self::embedded::{EmbeddedRoot, EmbeddedSkill};
 pub use self::home_dirs::contains_home_dir;
 pub use self::skill_folder::SkillFolder;
 pub use catalog::Catalog;
@@ -71,8 +72,8 @@ impl Registry {
         for (rank, root) in roots.iter().enumerate() {
             scan.scan_root(root, rank);
         }
-        if roots.has_builtin() {
-            scan.add_builtin(roots.iter().count());
+        for (rank, root) in (roots.iter().count()..).zip(roots.embedded()) {
+            scan.add_embedded(root, rank);
         }
         let Scan { mut skills, broken, mut problems, linked_folders: linked, .. } = scan;
         problems.extend(self::precedence::rank_skills(&mut skills));
@@ -110,8 +111,9 @@ impl Registry {
         self.lookup(LookupScope::All).find(name)
     }
 
-    /// The skill that another skill means by that name. By a plain name, a skill of the user finds no skill of a project, and a
-    /// builtin skill finds only other builtin skills, so that no nearer skill replaces one it relies on; `project/.agents:name`
+    /// The skill that another skill means by that name. By a plain name, a skill of the user finds no skill of a project, one of
+    /// the program only those of the program and builtin ones, and a builtin skill only other builtin skills, so that no nearer
+    /// skill replaces one it relies on; `project/.agents:name`
     /// finds what it names. Skills of a project, or of a root named by the caller, find what everybody finds.
     ///
     /// Fails as [`Registry::find`] does, with a hint where only a nearer skill has the name.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::root::{Root, Scope};
+use crate::registry::embedded::EmbeddedRoot;
 use crate::registry::skill_folder::SkillFolder;
 
 /// The root of a skill, shared by all skills in it.
@@ -21,8 +22,8 @@ impl RootOrigin {
         Self { scope: root.scope, label: root.label.clone(), rank, path: root.path.clone() }
     }
 
-    pub(super) fn builtin(rank: usize) -> Self {
-        Self { scope: Scope::Builtin, label: env!("CARGO_PKG_NAME").to_owned(), rank, path: PathBuf::new() }
+    pub(super) fn from_embedded(root: &EmbeddedRoot, rank: usize) -> Self {
+        Self { scope: root.scope, label: root.label.clone(), rank, path: PathBuf::new() }
     }
 }
 
@@ -35,11 +36,16 @@ pub(super) struct SkillAddress {
 }
 
 impl SkillAddress {
-    /// The file, or `builtin:NAME`.
+    /// The file, `builtin:NAME`, or `embedded/ROOT:NAME`.
     pub(super) fn path(&self) -> PathBuf {
         match &self.folder {
             SkillFolder::Disk(folder) => folder.join(self.file_name),
-            SkillFolder::Builtin(skill) => format!("builtin:{}", skill.name).into(),
+            SkillFolder::Embedded(skill) if self.origin.scope == Scope::Builtin => {
+                format!("builtin:{}", skill.name()).into()
+            }
+            SkillFolder::Embedded(skill) => {
+                format!("{}/{}:{}", self.origin.scope, self.origin.label, skill.name()).into()
+            }
         }
     }
 
@@ -54,7 +60,7 @@ impl SkillAddress {
             SkillFolder::Disk(folder) => {
                 slash_separated(folder.strip_prefix(&self.origin.path).unwrap_or(folder))
             }
-            SkillFolder::Builtin(builtin) => builtin.name.to_owned(),
+            SkillFolder::Embedded(skill) => skill.name().to_owned(),
         }
     }
 

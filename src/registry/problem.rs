@@ -13,7 +13,7 @@ use crate::skill::{Diagnostic, Severity};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The file or folder concerned; `builtin:NAME` for a builtin skill.
+    /// The file or folder concerned; for a skill inside the program, what [`Skill::path`](super::Skill::path) returns.
     pub path: PathBuf,
     /// How severe it is: an error hides a skill, a warning may, the rest is worth knowing.
     pub severity: Severity,

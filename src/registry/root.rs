@@ -15,7 +15,9 @@ pub enum Scope {
     Project,
     /// Of the user.
     User,
-    /// Builtin, inside the binary.
+    /// Inside the program that embeds metier.
+    Embedded,
+    /// Builtin, inside metier.
     Builtin,
 }
 
@@ -26,6 +28,7 @@ impl Scope {
             Self::Explicit => "explicit",
             Self::Project => "project",
             Self::User => "user",
+            Self::Embedded => "embedded",
             Self::Builtin => "builtin",
         }
     }

@@ -4,17 +4,20 @@ use std::path::Path;
 
 use super::project::{absolute_path, path_in_project, real_path, unresolved_path_in_project};
 use super::root::{Root, Scope};
+use crate::registry::builtin::BUILTIN_SKILLS;
+use crate::registry::embedded::{EmbeddedRoot, EmbeddedSkill};
 use crate::registry::user_roots;
 
 /// The folder of skills that every client shares, and the folder of clients that read only their own.
 const AGENTS_FOLDER: &str = ".agents";
 const CLAUDE_FOLDER: &str = ".claude";
 
-/// Where to look for skills, nearest first, and whether the builtin skills come last.
+/// Where to look for skills, nearest first: folders, then skills inside the program, then the builtin skills.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
     roots: Vec<Root>,
-    has_builtin: bool,
+    /// By scope, so that the builtin skills come last.
+    embedded: Vec<EmbeddedRoot>,
 }
 
 impl Roots {
@@ -26,7 +29,12 @@ impl Roots {
         let own = format!(".{product}");
         let in_project = [own.as_str(), AGENTS_FOLDER]
             .map(|label| Root::new(Scope::Project, label, project.join(label).join("skills")));
-        let roots = Self { has_builtin: true, ..Self::empty() };
+        let builtin = EmbeddedRoot {
+            scope: Scope::Builtin,
+            label: env!("CARGO_PKG_NAME").to_owned(),
+            skills: BUILTIN_SKILLS,
+        };
+        let roots = Self { embedded: vec![builtin], ..Self::empty() };
         in_project.into_iter().chain(user_roots::roots(product)).fold(roots, Self::with)
     }
 
@@ -49,22 +57,39 @@ impl Roots {
     /// Adds a root after those of the same or a nearer scope. A label that already exists in its scope gets a number, so that
     /// qualified names stay distinct.
     pub fn with(mut self, mut root: Root) -> Self {
-        root.label = self.unique_label(&root);
+        root.label = self.unique_label(root.scope, &root.label);
         root.path = absolute_path(&root.path);
         let at = self.roots.partition_point(|known| known.scope <= root.scope);
         self.roots.insert(at, root);
         self
     }
 
+    /// Adds skills that are part of the program, after those of the user and before the builtin ones. Their scope is
+    /// `embedded`; a label that already exists there gets a number.
+    pub fn with_embedded(mut self, label: &str, skills: &'static [EmbeddedSkill]) -> Self {
+        let scope = Scope::Embedded;
+        let label = self.unique_label(scope, label);
+        let at = self.embedded.partition_point(|known| known.scope <= scope);
+        self.embedded.insert(at, EmbeddedRoot { scope, label, skills });
+        self
+    }
+
     /// Leaves out the builtin skills.
-    pub fn without_builtin(self) -> Self {
-        Self { has_builtin: false, ..self }
+    pub fn without_builtin(mut self) -> Self {
+        self.embedded.retain(|root| root.scope != Scope::Builtin);
+        self
     }
 
     /// Whether the builtin skills are included.
     #[doc(hidden)]
     pub fn has_builtin(&self) -> bool {
-        self.has_builtin
+        self.embedded.iter().any(|root| root.scope == Scope::Builtin)
+    }
+
+    /// The roots inside the program, nearest first.
+    #[doc(hidden)]
+    pub fn embedded(&self) -> &[EmbeddedRoot] {
+        &self.embedded
     }
 
     /// The roots on disk, nearest first.
@@ -91,13 +116,15 @@ impl Roots {
         folders
     }
 
-    fn unique_label(&self, root: &Root) -> String {
-        let is_taken =
-            |label: &str| self.roots.iter().any(|known| known.scope == root.scope && known.label == label);
-        if !is_taken(&root.label) {
-            return root.label.clone();
+    fn unique_label(&self, scope: Scope, label: &str) -> String {
+        let on_disk = self.roots.iter().map(|root| (root.scope, &root.label));
+        let known: Vec<_> =
+            on_disk.chain(self.embedded.iter().map(|root| (root.scope, &root.label))).collect();
+        let is_taken = |label: &str| known.iter().any(|known| known.0 == scope && known.1 == label);
+        if !is_taken(label) {
+            return label.to_owned();
         }
-        let numbered = (2..).map(|number: u32| format!("{}-{number}", root.label));
+        let numbered = (2..).map(|number: u32| format!("{label}-{number}"));
         numbered.into_iter().find(|label| !is_taken(label)).unwrap_or_default()
     }
 }

@@ -12,8 +12,8 @@ use super::problem::Problem;
 use super::root::Root;
 use super::skill::Skill;
 use crate::error::SkillError;
-use crate::registry::builtin::BUILTIN_SKILLS;
 use crate::registry::contract_file;
+use crate::registry::embedded::EmbeddedRoot;
 use crate::registry::inspect::{FolderCandidate, SKILL_FILE_NAMES, SkillFile, inspect_folder};
 use crate::registry::parallel;
 use crate::registry::skill_folder::SkillFolder;
@@ -97,20 +97,20 @@ impl Scan {
         }
     }
 
-    /// Adds the builtin skills.
-    pub(super) fn add_builtin(&mut self, rank: usize) {
-        let origin = Arc::new(RootOrigin::builtin(rank));
-        for builtin in BUILTIN_SKILLS {
+    /// Adds the skills of a root inside the program.
+    pub(super) fn add_embedded(&mut self, root: &EmbeddedRoot, rank: usize) {
+        let origin = Arc::new(RootOrigin::from_embedded(root, rank));
+        for skill in root.skills {
             let file = "SKILL.md";
-            let location = SkillLocation { directory: builtin.name, file_name: file };
-            let parsed = load(builtin.file(file).unwrap_or_default(), location);
+            let location = SkillLocation { directory: skill.name(), file_name: file };
+            let parsed = load(skill.file(file).unwrap_or_default(), location);
             let contract_file = parsed
                 .manifest
                 .as_ref()
-                .and_then(|manifest| contract_file::builtin_contract(builtin, manifest));
+                .and_then(|manifest| contract_file::embedded_contract(skill, manifest));
             self.add_skill(
                 &origin,
-                SkillFolder::Builtin(builtin),
+                SkillFolder::Embedded(skill),
                 SkillFile { file_name: file, parsed: Ok(parsed), contract_file },
             );
         }

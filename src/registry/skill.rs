@@ -133,7 +133,7 @@ impl Skill {
     fn contract_path(&self, contract_file: &ContractFile) -> PathBuf {
         match self.folder() {
             SkillFolder::Disk(folder) => folder.join(contract_file.file_name),
-            SkillFolder::Builtin(_) => PathBuf::from(format!("{}/{}", self.path(), contract_file.file_name)),
+            SkillFolder::Embedded(_) => PathBuf::from(format!("{}/{}", self.path(), contract_file.file_name)),
         }
     }
 
@@ -148,7 +148,8 @@ impl Skill {
         &self.address.origin.label
     }
 
-    /// The path of its `SKILL.md`, to display; `builtin:NAME` for a builtin skill.
+    /// The path of its `SKILL.md`, to display; `builtin:NAME` for a builtin skill, `embedded/ROOT:NAME` for one of the
+    /// program.
     pub fn path(&self) -> String {
         self.file_path().display().to_string()
     }

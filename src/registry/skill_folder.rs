@@ -1,4 +1,4 @@
-//! A skill's folder, on disk or inside the binary.
+//! A skill's folder, on disk or inside the program.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::Files;
 use crate::host::files::{EntryKind, WalkFilter, WalkOptions, path_below};
 use crate::policy::{CancelToken, Limits};
-use crate::registry::builtin::BuiltinSkill;
+use crate::registry::embedded::EmbeddedSkill;
 
 /// Maximum depth of a file listing.
 const MAX_LISTED_DEPTH: usize = 8;
@@ -19,8 +19,8 @@ const MAX_WALK_DEPTH: usize = 256;
 pub enum SkillFolder {
     /// A folder on disk, absolute.
     Disk(PathBuf),
-    /// Part of the binary.
-    Builtin(&'static BuiltinSkill),
+    /// Part of the program.
+    Embedded(&'static EmbeddedSkill),
 }
 
 impl SkillFolder {
@@ -30,9 +30,9 @@ impl SkillFolder {
     pub fn read(&self, path: &str, cap: u64) -> Result<Vec<u8>> {
         match self {
             Self::Disk(folder) => Self::read_from(&Files::open(folder)?, path, cap),
-            Self::Builtin(builtin) => {
+            Self::Embedded(skill) => {
                 let path = path_below(path, None, "the skill")?;
-                let bytes = builtin.file(&path).ok_or_else(|| not_found_error(&path))?.to_vec();
+                let bytes = skill.file(&path).ok_or_else(|| not_found_error(&path))?.to_vec();
                 check_size(&path, bytes.len() as u64, cap)?;
                 Ok(bytes)
             }
@@ -59,7 +59,7 @@ impl SkillFolder {
     pub fn files(&self) -> Result<Vec<String>> {
         match self {
             Self::Disk(folder) => regular_files(folder, "", MAX_LISTED_DEPTH),
-            Self::Builtin(builtin) => Ok(builtin.files.iter().map(|(path, _)| (*path).to_owned()).collect()),
+            Self::Embedded(skill) => Ok(embedded_files(skill, |_| true)),
         }
     }
 
@@ -67,7 +67,7 @@ impl SkillFolder {
     pub(super) fn all_files(&self) -> Result<Vec<String>> {
         match self {
             Self::Disk(folder) => regular_files(folder, "", MAX_WALK_DEPTH),
-            Self::Builtin(_) => self.files(),
+            Self::Embedded(_) => self.files(),
         }
     }
 
@@ -90,22 +90,26 @@ impl SkillFolder {
                 Ok(Vec::new())
             }
             Self::Disk(folder) => regular_files(folder, subfolder, depth),
-            Self::Builtin(builtin) => {
-                let is_below =
-                    |path: &&str| path.strip_prefix(subfolder).is_some_and(|rest| rest.starts_with('/'));
-                let paths = builtin.files.iter().map(|(path, _)| *path);
-                Ok(paths.filter(is_below).map(str::to_owned).collect())
-            }
+            Self::Embedded(skill) => Ok(embedded_files(skill, |path| {
+                path.strip_prefix(subfolder).is_some_and(|rest| rest.starts_with('/'))
+            })),
         }
     }
 
-    /// The folder on disk; `None` for a builtin skill.
+    /// The folder on disk; `None` for a skill inside the program.
     pub fn disk_path(&self) -> Option<&Path> {
         match self {
             Self::Disk(folder) => Some(folder),
-            Self::Builtin(_) => None,
+            Self::Embedded(_) => None,
         }
     }
+}
+
+fn embedded_files(skill: &EmbeddedSkill, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let paths = skill.files().iter().map(|(path, _)| *path);
+    let mut paths: Vec<String> = paths.filter(|path| is_wanted(path)).map(str::to_owned).collect();
+    paths.sort_unstable();
+    paths
 }
 
 fn regular_files(folder: &Path, start: &str, depth: usize) -> Result<Vec<String>> {

@@ -5,6 +5,7 @@
 mod attacks;
 mod contract;
 mod doors;
+mod embedded_skills;
 mod identity;
 mod integers;
 mod leaks;

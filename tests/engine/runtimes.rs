@@ -57,7 +57,8 @@ fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
     }
 }
 
-fn with_calc(project: &Project) -> EngineBuilder {
+/// An engine that knows `calc`.
+pub fn with_calc(project: &Project) -> EngineBuilder {
     project.builder().runtime("calc", &["calc"], load)
 }
 

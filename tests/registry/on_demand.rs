@@ -94,7 +94,7 @@ fn a_skill_that_ships_gives_its_body_and_files_from_the_binary() {
     let project = Project::new();
     let registry = Registry::discover(&Roots::standard("metier-test-of-roots", project.root()));
     let skill = registry.find("builtin:word-count").unwrap();
-    assert!(matches!(skill.folder(), SkillFolder::Builtin(_)) && skill.folder().disk_path().is_none());
+    assert!(matches!(skill.folder(), SkillFolder::Embedded(_)) && skill.folder().disk_path().is_none());
     assert!(!skill.body().unwrap().is_empty());
     assert_eq!(skill.scripts().unwrap(), ["scripts/count.lua"]);
     assert!(skill.folder().read("scripts/count.lua", 1 << 20).is_ok());
