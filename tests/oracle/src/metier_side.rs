@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use metier::ScriptLoader;
 use metier::error::Result;
-use metier::executor::{Script, SkillExecutor, SkillInput, RuntimeId};
+use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::{ConfigProvider, Files, Providers, SkillContext, WebClient};
 use metier::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 use serde_json::{Map, Value};
