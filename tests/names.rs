@@ -157,6 +157,7 @@ impl Names {
     fn add_keys<'a>(
         &mut self,
         of_type: &[syn::Attribute],
+        rename_all: &str,
         parts: impl Iterator<Item = (&'a syn::Ident, &'a [syn::Attribute])>,
     ) {
         let derives = of_type.iter().filter(|attribute| attribute.path().is_ident("derive"));
@@ -167,7 +168,7 @@ impl Names {
         if !is_json || self.in_bytes {
             return;
         }
-        let case = serde_value(of_type, "rename_all");
+        let case = serde_value(of_type, rename_all);
         for (name, attributes) in parts {
             if has_serde_word(attributes, "skip") || has_serde_word(attributes, "flatten") {
                 continue;
@@ -243,13 +244,23 @@ impl<'ast> Visit<'ast> for Names {
     fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
         self.add_keys(
             &item.attrs,
+            "rename_all",
             item.fields.iter().filter_map(|field| Some((field.ident.as_ref()?, &field.attrs[..]))),
         );
         visit::visit_item_struct(self, item);
     }
 
     fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
-        self.add_keys(&item.attrs, item.variants.iter().map(|variant| (&variant.ident, &variant.attrs[..])));
+        self.add_keys(
+            &item.attrs,
+            "rename_all",
+            item.variants.iter().map(|variant| (&variant.ident, &variant.attrs[..])),
+        );
+        for variant in &item.variants {
+            let named =
+                variant.fields.iter().filter_map(|field| Some((field.ident.as_ref()?, &field.attrs[..])));
+            self.add_keys(&item.attrs, "rename_all_fields", named);
+        }
         visit::visit_item_enum(self, item);
     }
 

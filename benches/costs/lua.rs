@@ -1,12 +1,13 @@
 //! A small Lua call, limits on and environment fresh, against a cached function in a bare state.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
 use metier::engine::{Engine, Invocation};
 use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
-use metier::host::SkillContext;
+use metier::host::{Event, Observer, SkillContext};
 use metier::policy::{CancelToken, ExecutionMode, Watchdog};
 use mlua::LuaSerdeExt;
 use serde_json::{Value, json};
@@ -72,14 +73,20 @@ pub fn tight_loop(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The small call by an engine, in this process and in a worker that is kept.
-pub fn worker_calls(criterion: &mut Criterion) {
+/// A project whose skill `small` makes the small call.
+fn small_skill() -> tempfile::TempDir {
     let project = tempfile::tempdir().expect("a folder");
     let scripts = project.path().join(".metier/skills/small/scripts");
     std::fs::create_dir_all(&scripts).expect("a folder");
     std::fs::write(scripts.with_file_name("SKILL.md"), "---\nname: small\ndescription: Adds.\n---\n")
         .expect("a file");
     std::fs::write(scripts.join("main.lua"), SMALL).expect("a file");
+    project
+}
+
+/// The small call by an engine, in this process and in a worker that is kept.
+pub fn worker_calls(criterion: &mut Criterion) {
+    let project = small_skill();
     let engine = Engine::builder(project.path()).build().expect("an engine");
     let mut group = criterion.benchmark_group("lua_engine");
     for (name, mode) in [("in_process", ExecutionMode::InProcess), ("worker", ExecutionMode::Worker)] {
@@ -90,5 +97,25 @@ pub fn worker_calls(criterion: &mut Criterion) {
             });
         });
     }
+    group.finish();
+}
+
+/// The small call by an engine that nobody observes, and by one whose observer does nothing with what it gets.
+pub fn observed_calls(criterion: &mut Criterion) {
+    let project = small_skill();
+    let engine = Engine::builder(project.path()).build().expect("an engine");
+    let mut group = criterion.benchmark_group("events");
+    group.bench_function("unobserved", |b| {
+        b.iter(|| engine.run(Invocation::new("small").input(black_box(input()))).result.expect("runs"));
+    });
+    let observer: Arc<dyn Observer> = Arc::new(|event: &Event| {
+        black_box(event);
+    });
+    group.bench_function("observed", |b| {
+        b.iter(|| {
+            let invocation = Invocation::new("small").input(black_box(input())).observer(observer.clone());
+            engine.run(invocation).result.expect("runs")
+        });
+    });
     group.finish();
 }

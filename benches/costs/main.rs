@@ -30,6 +30,7 @@ fn main() {
     lua::calls(&mut criterion);
     lua::tight_loop(&mut criterion);
     lua::worker_calls(&mut criterion);
+    lua::observed_calls(&mut criterion);
     if is_selected("overshoot") {
         overshoot::print();
     }

@@ -38,6 +38,12 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         "lua_engine/in_process",
         Informational,
     ),
+    (
+        "Lua small call by an engine, with an observer that does nothing / that nobody observes",
+        "events/observed",
+        "events/unobserved",
+        Informational,
+    ),
     ("Rhai small call, limits / raw engine, cached AST, rhai's serde", "rhai/metier", "rhai/raw", Times(1.3)),
     ("Rhai 20,000 pushes, limits / no limits", "rhai_pushes/metier", "rhai_pushes/unlimited", Times(2.0)),
     (

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::untrusted::UntrustedDirs;
-use crate::host::{FileId, Files, SandboxReport, SkillContext, temp_dirs};
+use crate::host::{FileId, Files, ProcessOutput, SandboxReport, SkillContext, temp_dirs};
 use crate::policy::{Access, Permissions, SandboxMode, WorkerOptions};
 use crate::runtimes::external::command;
 use crate::runtimes::external::host_api::{RequestHandler, imports_client};
@@ -302,6 +302,7 @@ impl ExternalExecutor {
             stdin: input.map(|value| value.to_string().into_bytes()),
             limits: ctx.limits(),
             cancel: ctx.cancel(),
+            observed: ProcessOutput::new(ctx),
             handler: &handler,
         };
         let exit = run::run(options).map_err(|error| self.start_error(ctx, gaps, error))?;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::error::{ErrorKind, SkillError};
+use crate::host::OutputStream;
 use crate::policy::{Limits, OutputPolicy};
 use crate::runtimes::external::process::run::ProcessExit;
-use crate::runtimes::external::process::stdio_loop::OutputStream;
 
 /// System signals: killed, out of CPU time, a file that grew too large.
 const SIGKILL: i32 = 9;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use metier::error::{ErrorKind, SkillError};
-use metier::host::{LogLine, Observer, Progress, StepEvent};
+use metier::host::{Event, EventKind, LogLine, Observer};
 use metier::policy::{CancelToken, StopCause};
 
 /// How long work may go on after it was stopped. Without optimization everything takes several times as long.
@@ -245,28 +245,18 @@ impl WatchdogObserver {
 }
 
 impl Observer for WatchdogObserver {
-    fn on_log(&self, line: &LogLine) {
-        if let Some(log) = &self.log {
-            log.lock().unwrap_or_else(PoisonError::into_inner).push(line.clone());
+    fn on_event(&self, event: &Event) {
+        match (&event.kind, &self.log) {
+            // A run that is called may have to stop earlier than the command.
+            (EventKind::Stopping { cause, .. }, _) if event.caller.is_none() => {
+                self.watchdog.start_grace_period(*cause);
+            }
+            (EventKind::Log(line), Some(log)) => {
+                log.lock().unwrap_or_else(PoisonError::into_inner).push(line.clone());
+            }
+            _ => {}
         }
-        self.next.iter().for_each(|next| next.on_log(line));
-    }
-
-    fn on_progress(&self, progress: &Progress) {
-        self.next.iter().for_each(|next| next.on_progress(progress));
-    }
-
-    fn on_step_progress(&self, step: usize, progress: &Progress) {
-        self.next.iter().for_each(|next| next.on_step_progress(step, progress));
-    }
-
-    fn on_step(&self, step: &StepEvent) {
-        self.next.iter().for_each(|next| next.on_step(step));
-    }
-
-    fn on_stop(&self, cause: StopCause) {
-        self.watchdog.start_grace_period(cause);
-        self.next.iter().for_each(|next| next.on_stop(cause));
+        self.next.iter().for_each(|next| next.on_event(event));
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anstyle::AnsiColor;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use metier::host::{LogLevel, LogLine, Observer, Progress, StepEvent};
+use metier::host::{Event, EventKind, LogLevel, LogLine, Observer, Progress, RunId};
 
 use super::output;
 use super::terminal::{escape_sentence, shorten_line};
@@ -19,6 +19,8 @@ pub struct ProgressDisplay {
     screen: MultiProgress,
     /// The bar of the skill itself, and those of the skills that its steps run.
     bars: Mutex<HashMap<Option<usize>, ProgressBar>>,
+    /// The step of the invoked plan that a run belongs to.
+    steps_of_runs: Mutex<HashMap<RunId, usize>>,
     steps: StepDisplay,
 }
 
@@ -26,7 +28,12 @@ impl Default for ProgressDisplay {
     fn default() -> Self {
         // Nothing is drawn if standard error is not a terminal.
         let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-        Self { bars: Mutex::default(), steps: StepDisplay::new(screen.clone()), screen }
+        Self {
+            bars: Mutex::default(),
+            steps_of_runs: Mutex::default(),
+            steps: StepDisplay::new(screen.clone()),
+            screen,
+        }
     }
 }
 
@@ -43,6 +50,31 @@ impl ProgressDisplay {
     pub fn clear(&self) {
         self.steps.clear();
         self.bars().drain().for_each(|(_, bar)| bar.finish_and_clear());
+    }
+
+    /// Remembers which step of the invoked plan a run belongs to.
+    fn add_run(&self, event: &Event, step: Option<usize>) {
+        let mut steps = self.steps_of_runs();
+        let Some(caller) = event.caller else { return };
+        let step = steps.get(&caller).copied().or(step);
+        if let Some(step) = step {
+            steps.insert(event.run, step);
+        }
+    }
+
+    fn step_of_run(&self, run: RunId) -> Option<usize> {
+        self.steps_of_runs().get(&run).copied()
+    }
+
+    fn steps_of_runs(&self) -> MutexGuard<'_, HashMap<RunId, usize>> {
+        self.steps_of_runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn show_log_line(&self, line: &LogLine) {
+        let (_, name, color) = LEVELS.iter().find(|(level, ..)| *level == line.level).unwrap_or(&LEVELS[2]);
+        let style = color.on_default();
+        let text = format!("{style}{name}{style:#}: {}", escape_sentence(&line.message));
+        self.screen.suspend(|| output::eprint(&text));
     }
 
     fn bars(&self) -> MutexGuard<'_, HashMap<Option<usize>, ProgressBar>> {
@@ -62,28 +94,24 @@ impl ProgressDisplay {
 }
 
 impl Observer for ProgressDisplay {
-    fn on_log(&self, line: &LogLine) {
-        let (_, name, color) = LEVELS.iter().find(|(level, ..)| *level == line.level).unwrap_or(&LEVELS[2]);
-        let style = color.on_default();
-        let text = format!("{style}{name}{style:#}: {}", escape_sentence(&line.message));
-        self.screen.suspend(|| output::eprint(&text));
-    }
-
-    fn on_step(&self, step: &StepEvent) {
-        if step.status.is_some()
-            && let Some(bar) = self.bars().remove(&Some(step.index))
-        {
-            bar.finish_and_clear();
+    fn on_event(&self, event: &Event) {
+        let is_invoked = event.caller.is_none();
+        match &event.kind {
+            EventKind::Started { step, .. } => self.add_run(event, *step),
+            EventKind::Finished { .. } => drop(self.steps_of_runs().remove(&event.run)),
+            EventKind::Log(line) => self.show_log_line(line),
+            EventKind::Progress(progress) => self.show_progress(self.step_of_run(event.run), progress),
+            EventKind::StepStarted { step, .. } if is_invoked && step.item.is_none() => {
+                self.steps.show_start(step);
+            }
+            EventKind::StepFinished { step, status, duration, .. } if is_invoked && step.item.is_none() => {
+                if let Some(bar) = self.bars().remove(&Some(step.index)) {
+                    bar.finish_and_clear();
+                }
+                self.steps.show_end(step, *status, *duration);
+            }
+            _ => {}
         }
-        self.steps.show(step);
-    }
-
-    fn on_progress(&self, progress: &Progress) {
-        self.show_progress(None, progress);
-    }
-
-    fn on_step_progress(&self, step: usize, progress: &Progress) {
-        self.show_progress(Some(step), progress);
     }
 }
 

@@ -6,10 +6,10 @@ mod callee_resolver;
 mod contract_validation;
 mod dependencies;
 mod doctor;
+mod event_stream;
 mod explain;
 mod invocation;
 mod limit_support;
-mod outcome;
 mod output_cap;
 mod pipeline;
 mod requested_permissions;
@@ -33,8 +33,10 @@ use crate::registry::{Registry, Roots, Skill};
 use crate::runtimes;
 
 pub use self::callee_resolver::requested_permissions;
+pub use self::event_stream::EventStream;
 pub use self::run_future::RunFuture;
 pub use self::script_selection::main_script_runtime;
+pub use crate::host::outcome::{LimitsReport, Outcome};
 pub use availability::Availability;
 pub use builder::EngineBuilder;
 pub use doctor::{
@@ -43,7 +45,6 @@ pub use doctor::{
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
 pub use invocation::Invocation;
-pub use outcome::{LimitsReport, Outcome};
 
 pub use crate::runtimes::{Runtime, Runtimes};
 
@@ -94,6 +95,32 @@ impl Engine {
     /// Nothing starts before the first poll, and dropping the future cancels the run.
     pub fn run_async(&self, invocation: Invocation) -> RunFuture {
         RunFuture::new(self.clone(), invocation)
+    }
+
+    /// Runs a skill on a thread of its own; the stream has its events as they happen, and ends after
+    /// [`EventKind::Finished`](crate::host::EventKind::Finished). An observer of the invocation receives the events as well.
+    ///
+    /// Nothing starts before the first poll, and dropping the stream cancels the run. It works on every executor.
+    ///
+    /// ```
+    /// use std::pin::pin;
+    ///
+    /// use futures_core::Stream;
+    /// use metier::engine::{Engine, Invocation};
+    /// use metier::host::EventKind;
+    ///
+    /// # async fn run() -> metier::error::Result<()> {
+    /// let mut events = pin!(Engine::builder(".").build()?.run_streamed(Invocation::new("word-count")));
+    /// while let Some(event) = std::future::poll_fn(|context| events.as_mut().poll_next(context)).await {
+    ///     if let EventKind::Finished { outcome, .. } = &event.kind {
+    ///         println!("{:?}", outcome.result);
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_streamed(&self, invocation: Invocation) -> EventStream {
+        EventStream::new(self.clone(), invocation)
     }
 
     /// What a run could access, without running it: its sandbox is set up around a program that does nothing, and its

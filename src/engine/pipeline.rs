@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::invocation::JournalTarget;
-use super::outcome::RedactedOutcome;
 use super::{EngineInner, Invocation, Outcome, dependencies, worker};
 use crate::engine::builder::with_validated_tools;
 use crate::engine::callee_resolver::with_permissions;
@@ -19,9 +18,10 @@ use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
+use crate::host::outcome::RedactedOutcome;
 use crate::host::{
-    AddressSpaceReservation, ContextBuilder, Files, LogLevel, Providers, SkillContext, catch_panic,
-    check_memory_reserve,
+    AddressSpaceReservation, ContextBuilder, EventKind, Files, LogLevel, Providers, Redaction, RunEvents,
+    RunId, SkillContext, catch_panic, check_memory_reserve,
 };
 use crate::plan;
 use crate::policy::{CancelToken, Limits, PathProtection, Permissions, RequestedPermissions, ThreadBudget};
@@ -42,17 +42,31 @@ impl EngineInner {
         let found = self.resolve_skill(self.skill_by_qualified_name(by), &invocation.skill);
         let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let limits = found.as_ref().map_or(given.clone(), |skill| narrow_limits(skill, given));
+        let run_id = RunId::next();
+        let name = found.as_ref().map_or(invocation.skill.as_str(), |skill| skill.name());
+        let span = tracing::info_span!("run", skill = name, %run_id);
+        let _entered = span.enter();
+        let events = run_events(&invocation, run_id, name);
+        let caller = events.as_ref().and_then(|_| invocation.caller.clone());
+        if let Some(events) = &events {
+            events.notify(&Redaction::default(), start_event(found.as_ref().ok().copied(), &invocation));
+        }
         let token = invocation.cancel.child();
-        let observer = invocation.observer.clone();
-        let _told = observer.map(|observer| token.on_stop(move |cause| observer.on_stop(cause)));
+        let _stopping = events.clone().map(|events| {
+            token.on_stop(move |cause| events.notify(&Redaction::default(), EventKind::Stopping { cause }))
+        });
         let _armed = self.watchdog.arm(run_deadline(started, &limits), &token);
         let found = check_memory_reserve().and(found);
         let mut outcome = match found {
-            Ok(skill) => self.run_skill(skill, invocation, limits, token),
+            Ok(skill) => self.run_skill(skill, invocation, limits, token, (run_id, &span, events.clone())),
             Err(error) => Outcome::not_run(invocation.skill, None, &limits, error),
         };
         outcome.duration = started.elapsed();
-        outcome
+        let Some(events) = events else { return outcome };
+        match caller {
+            Some(caller) => events.finish(caller.redaction(), outcome),
+            None => events.finish(&Redaction::default(), outcome),
+        }
     }
 
     fn run_skill(
@@ -61,6 +75,7 @@ impl EngineInner {
         mut invocation: Invocation,
         limits: Limits,
         token: CancelToken,
+        (run_id, span, events): (RunId, &tracing::Span, Option<Arc<RunEvents>>),
     ) -> Outcome {
         let (name, version) = (skill.name().to_owned(), Some(skill.version().to_string()));
         let selected = match select_script(&self.runtimes, skill, invocation.script.as_deref()) {
@@ -82,7 +97,7 @@ impl EngineInner {
         let prepared = self.prepare(skill, &selected, &invocation, &limits, token);
         let prepared = prepared.and_then(|(executor, context)| {
             let worker = worker::requested_worker(skill.manifest(), selected.runtime, &given)?;
-            Ok((executor, context.worker(worker)))
+            Ok((executor, context.run_id(run_id).span(span).events(events).worker(worker)))
         });
         let is_in_process = selected.runtime != RuntimeId::EXTERNAL;
         let promised = AddressSpaceReservation::for_run(limits.address_space(is_in_process));
@@ -188,10 +203,6 @@ impl EngineInner {
             RuntimeId::EXTERNAL => context.host_memory(limits.host_memory_for_process()),
             _ => context,
         };
-        let context = match &invocation.observer {
-            Some(observer) => context.observer(observer.clone()),
-            None => context,
-        };
         let context = match &invocation.caller {
             Some(caller) => context.called_by(caller.clone()),
             None => context,
@@ -229,6 +240,26 @@ impl EngineInner {
             Some(contract) => permissions.declared_in(contract),
             None => permissions,
         }
+    }
+}
+
+/// Where the events of a run go: to the observer of its caller, or to that of the invocation.
+fn run_events(invocation: &Invocation, run: RunId, skill: &str) -> Option<Arc<RunEvents>> {
+    if let Some(caller) = &invocation.caller {
+        return caller.events().map(|events| events.for_callee(run, skill));
+    }
+    let observer = invocation.observer.clone()?;
+    Some(RunEvents::new(observer, run, skill, invocation.extensions.clone()))
+}
+
+fn start_event(skill: Option<&Skill>, invocation: &Invocation) -> EventKind {
+    let script = skill.and_then(|skill| select_script(skill, invocation.script.as_deref()).ok());
+    EventKind::Started {
+        qualified_name: skill.map(Skill::qualified_name),
+        version: skill.map(|skill| skill.version().to_string()),
+        runtime: script.as_ref().map(|script| script.runtime.name()),
+        script: script.map(|script| script.path),
+        step: invocation.caller.as_ref().and_then(SkillContext::step),
     }
 }
 

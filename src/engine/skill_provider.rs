@@ -42,7 +42,7 @@ impl SkillProvider for EngineSkillProvider {
         } else {
             // The caller blocks until the callee ends, so the callee gets a thread even if the thread budget is used up.
             let _thread = ctx.thread_budget().try_acquire();
-            engine.run_on_new_thread(invocation)?
+            engine.run_on_new_thread(ctx, invocation)?
         };
         if let Some(report) = outcome.sandbox {
             ctx.report_sandbox(report);
@@ -64,14 +64,14 @@ impl EngineInner {
         by.map_or_else(|| self.registry.find(name), |skill| self.registry.find_for_caller(skill, name))
     }
 
-    /// Runs on a new thread, because the stack limit of each language is measured for one script per thread.
-    fn run_on_new_thread(&self, invocation: Invocation) -> Result<Outcome> {
+    /// Runs what this run calls on a new thread, because the stack limit of each language is measured for one script per thread.
+    fn run_on_new_thread(&self, ctx: &SkillContext, invocation: Invocation) -> Result<Outcome> {
         let failed =
             |why: &str| SkillError::new(ErrorKind::Unavailable, format!("{why} for a skill to run on"));
         thread::scope(|scope| {
             let run = thread::Builder::new()
                 .name("metier-skill".into())
-                .spawn_scoped(scope, || self.run(invocation));
+                .spawn_scoped(scope, || ctx.in_span(|| self.run(invocation)));
             let run = run.map_err(|source| failed("no thread could be started").with_source(source))?;
             run.join().map_err(|_| failed("the thread was lost"))
         })

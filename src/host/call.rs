@@ -1,9 +1,13 @@
 //! A call of a host function: its arguments and permissions are checked, then its body runs.
 
+use std::borrow::Cow;
+use std::time::Instant;
+
 use serde_json::Value;
 
 use super::args::{Args, MAX_SHOWN_CHARS, whole_number};
 use super::context::SkillContext;
+use super::event::EventKind;
 use super::files::relative_path;
 use super::function::{AccessRule, HostFunction, Param, ValueType};
 use super::functions::function;
@@ -40,9 +44,33 @@ impl HostFunction {
         if let Some(host) = ctx.host_api_client() {
             return host.call(self.name, arguments);
         }
-        let args = self.check_arguments(ctx, arguments)?;
-        self.check_permission(ctx, &args)?;
-        let answer = (self.body)(ctx, &args)?;
+        if ctx.is_observed() {
+            return self.call_observed(ctx, arguments);
+        }
+        self.call_with(ctx, &self.check_arguments(ctx, arguments)?)
+    }
+
+    /// The same, and notifies the observer of the end of the call.
+    fn call_observed(&self, ctx: &SkillContext, arguments: Vec<Value>) -> Result<Value> {
+        let started = Instant::now();
+        let args = self.check_arguments(ctx, arguments);
+        let access = args.as_ref().ok().and_then(|args| self.required_access(args).ok().flatten());
+        let permission = access.map(|(access, ..)| access.to_string());
+        let result = args.and_then(|args| self.call_with(ctx, &args));
+        ctx.notify(|| EventKind::HostCall {
+            function: self.name,
+            permission,
+            step: ctx.step(),
+            error: result.as_ref().err().map(SkillError::kind),
+            duration: started.elapsed(),
+        });
+        result
+    }
+
+    /// Checks permissions and runs the body.
+    fn call_with(&self, ctx: &SkillContext, args: &Args) -> Result<Value> {
+        self.check_permission(ctx, args)?;
+        let answer = (self.body)(ctx, args)?;
         if let AccessRule::Write(at) = self.access {
             warn_about_autorun(ctx, args.text(at));
         }
@@ -51,9 +79,16 @@ impl HostFunction {
 
     /// The only place that checks permissions before a call. Files behind symbolic links are checked again when they are opened.
     fn check_permission(&self, ctx: &SkillContext, args: &Args) -> Result<()> {
+        let Some((need, verb, target)) = self.required_access(args)? else { return Ok(()) };
+        let target = if target.is_empty() { "." } else { &target };
+        ctx.permissions().require(&need, format_args!("failed to {verb} {target}"))
+    }
+
+    /// The access that a call needs, and what it does, for an error: the verb and its object. `None` if it needs no permission.
+    fn required_access<'a>(&self, args: &'a Args) -> Result<Option<(Access, &'static str, Cow<'a, str>)>> {
         let text = |position| args.optional_text(position).unwrap_or_default();
         let (need, verb, target) = match self.access {
-            AccessRule::Unrestricted => return Ok(()),
+            AccessRule::Unrestricted => return Ok(None),
             AccessRule::Read(at) => (Access::read(text(at)), "read", text(at)),
             AccessRule::ReadRoot => (Access::read(""), "read", ""),
             AccessRule::Write(at) => (Access::write(text(at)), "write", text(at)),
@@ -66,13 +101,10 @@ impl HostFunction {
             AccessRule::Net(at) => {
                 // The rest of the URL may contain a secret.
                 let host = url_host(text(at))?;
-                return ctx
-                    .permissions()
-                    .require(&Access::net(host.as_str()), format_args!("failed to reach {host}"));
+                return Ok(Some((Access::net(host.as_str()), "reach", host.into())));
             }
         };
-        let target = if target.is_empty() { "." } else { target };
-        ctx.permissions().require(&need, format_args!("failed to {verb} {target}"))
+        Ok(Some((need, verb, target.into())))
     }
 
     /// Checks that the function accepts this number of arguments.

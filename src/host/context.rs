@@ -16,10 +16,12 @@ use super::files::{Files, FilesView};
 use super::memory::{HostMemory, OperationLimits};
 use super::redaction::{Redacted, Redaction};
 use super::report::{ProcessReport, SandboxReport};
+use super::run_events::RunEvents;
 use super::run_id::RunId;
-use super::steps::{StepEvent, StepReport};
+use super::steps::StepReport;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::log::{Observer, RunLog};
+use crate::host::event::EventKind;
+use crate::host::log::RunLog;
 use crate::policy::{
     CancelToken, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, ThreadBudget, WorkerOptions,
 };
@@ -64,7 +66,10 @@ struct ContextInner {
     host_api_client: Option<Arc<dyn HostApiClient>>,
     worker: Option<WorkerOptions>,
     log: RunLog,
-    observer: Option<Arc<dyn Observer>>,
+    /// Where its events go, if somebody observes it.
+    events: Option<Arc<RunEvents>>,
+    /// Its span, if anybody traces.
+    span: Option<Box<tracing::Span>>,
     providers: Providers,
     extensions: Extensions,
     caller: Option<SkillContext>,
@@ -254,16 +259,34 @@ impl SkillContext {
         self.callee_journal.as_deref()
     }
 
-    /// Whether an observer receives the step events of this run's plan.
+    /// Whether somebody observes the run.
     pub(crate) fn is_observed(&self) -> bool {
-        self.inner.observer.is_some() && self.inner.caller.is_none()
+        self.inner.events.is_some()
     }
 
-    /// Notifies the observer that a step of this run's plan started or ended.
-    pub(crate) fn notify_step(&self, step: &StepEvent) {
-        if let Some(observer) = self.inner.observer.as_ref().filter(|_| self.inner.caller.is_none()) {
-            observer.on_step(step);
+    /// Where the events of the run go, if somebody observes it.
+    pub(crate) fn events(&self) -> Option<&RunEvents> {
+        self.inner.events.as_deref()
+    }
+
+    /// Notifies the observer, if there is one, without secrets.
+    pub(crate) fn notify(&self, kind: impl FnOnce() -> EventKind) {
+        if let Some(events) = &self.inner.events {
+            events.notify(self.redaction(), kind());
         }
+    }
+
+    /// Does a part of the run on another thread, in the span of the run.
+    pub(crate) fn in_span<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.inner.span {
+            Some(span) => span.in_scope(work),
+            None => work(),
+        }
+    }
+
+    /// The index of the plan step that makes calls with this context; `None` for a script.
+    pub(crate) fn step(&self) -> Option<usize> {
+        self.step
     }
 
     /// Records the reports of the plan's steps, also when the run fails; without secrets, and with each error truncated to the

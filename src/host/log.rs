@@ -5,9 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 
 use super::redaction::Redacted;
-use super::steps::StepEvent;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::StopCause;
 
 /// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -65,44 +63,6 @@ pub struct Progress {
     pub done: Option<f64>,
     /// Total units.
     pub total: Option<f64>,
-}
-
-/// Receives events of a run and of the skills it calls while they run. Called on the threads of these runs: return quickly and do
-/// not block.
-///
-/// ```
-/// use std::sync::Arc;
-///
-/// use metier::engine::Invocation;
-/// use metier::host::{LogLine, Observer, Progress};
-///
-/// struct Terminal;
-///
-/// impl Observer for Terminal {
-///     fn on_log(&self, line: &LogLine) {
-///         eprintln!("{}", line.message);
-///     }
-///     fn on_progress(&self, progress: &Progress) {
-///         eprintln!("{progress:?}");
-///     }
-/// }
-///
-/// let invocation = Invocation::new("word-count").observer(Arc::new(Terminal));
-/// # let _ = invocation;
-/// ```
-pub trait Observer: Send + Sync {
-    /// A log line was written.
-    fn on_log(&self, _line: &LogLine) {}
-    /// The skill reported progress.
-    fn on_progress(&self, _progress: &Progress) {}
-    /// A skill that a step of the invoked plan runs reported progress; the step is given by its index, from 0.
-    fn on_step_progress(&self, _step: usize, progress: &Progress) {
-        self.on_progress(progress);
-    }
-    /// A step of the invoked plan started or ended; steps of plans that it calls are not reported.
-    fn on_step(&self, _step: &StepEvent) {}
-    /// The run was told to stop, by its caller or at its deadline. Code that still runs a moment later ignores the signal.
-    fn on_stop(&self, _cause: StopCause) {}
 }
 
 /// The log of one run, bounded in bytes.

@@ -8,6 +8,7 @@ mod closure_tools;
 mod context;
 #[cfg(unix)]
 mod dir_cleaner;
+mod event;
 mod explain;
 mod extensions;
 mod file_id;
@@ -22,8 +23,12 @@ mod io_error;
 mod log;
 mod memory;
 pub(crate) mod metier_dirs;
+pub(crate) mod outcome;
+#[cfg(unix)]
+mod output_lines;
 mod redaction;
 mod report;
+mod run_events;
 mod run_id;
 mod steps;
 #[cfg_attr(not(unix), path = "temp_dirs_unsupported.rs")]
@@ -40,6 +45,7 @@ pub(crate) use self::catch_panic::catch_panic;
 pub use self::closure_tools::ClosureTools;
 #[cfg(unix)]
 pub(crate) use self::dir_cleaner::{DirCleaner, OPEN_BY_NAME};
+pub use self::event::{Event, EventKind, Observer, OutputStream, PlanStep};
 pub use self::explain::{
     AccessReason, InterpreterReport, LaunchPreview, SandboxPath, SandboxSupport, TreeKill,
 };
@@ -48,7 +54,10 @@ pub(crate) use self::file_id::FileId;
 pub use self::fixtures::Fixtures;
 pub use self::function::{AccessRule, Example, HostFunction, Param, ValueType};
 pub use self::functions::{function, functions};
-pub use self::log::{LogLevel, LogLine, Observer, Progress};
+pub use self::log::{LogLevel, LogLine, Progress};
+#[cfg(unix)]
+pub(crate) use self::output_lines::ProcessOutput;
+pub(crate) use self::run_events::{PanicSafeObserver, RunEvents};
 pub use self::run_id::RunId;
 pub(crate) use address_space::AddressSpaceReservation;
 pub(crate) use args::Args;
@@ -64,7 +73,7 @@ pub use http::WebClient;
 pub(crate) use memory::{HostMemory, check_memory_reserve};
 pub(crate) use redaction::{Redacted, Redaction};
 pub use report::{EnforcedLevel, ProcessReport, ProcessUsage, SandboxReport};
-pub use steps::{StepEvent, StepReport, StepStatus};
+pub use steps::{StepReport, StepStatus};
 pub(crate) use tool_layer::{LayeredTools, ToolLayer};
 pub(crate) use value_size::memory_size;
 #[cfg(unix)]

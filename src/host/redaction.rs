@@ -62,15 +62,20 @@ impl Redaction {
         self.learn_all(&[Secret { value: value.to_owned(), placeholder: format!("[secret:{name}]") }]);
     }
 
+    /// Whether there is anything to remove.
+    pub(super) fn has_secrets(&self) -> bool {
+        self.has_secrets.load(Ordering::Acquire)
+    }
+
     /// Whether this text is or contains a known secret.
     pub(crate) fn contains_secret(&self, text: &str) -> bool {
-        self.has_secrets.load(Ordering::Acquire) && self.text(text.to_owned()).as_inner().as_str() != text
+        self.has_secrets() && self.text(text.to_owned()).as_inner().as_str() != text
     }
 
     /// From now on, the secrets that were given to other runs are replaced by their names as well.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes know secrets of earlier runs"))]
     pub(crate) fn learn_from(&self, others: &Self) {
-        if !others.has_secrets.load(Ordering::Acquire) || std::ptr::eq(self, others) {
+        if !others.has_secrets() || std::ptr::eq(self, others) {
             return;
         }
         let others = others.secrets.read().unwrap_or_else(PoisonError::into_inner).secrets.clone();
@@ -96,6 +101,18 @@ impl Redaction {
     /// The beginning of a longer text without secrets, including a secret that is cut off at its end.
     pub(crate) fn text_prefix(&self, text: String) -> Redacted<String> {
         Redacted(self.redact_text(text, true))
+    }
+
+    /// Takes the beginning of a text that is not complete, as far as no continuation of it can make it a part of a secret, without
+    /// secrets. The rest stays in `text`.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes write texts piece by piece"))]
+    pub(super) fn take_decided(&self, text: &mut String) -> Redacted<String> {
+        let Some(search) = self.search() else { return Redacted(std::mem::take(text)) };
+        let mut matches = search.find_matches(text, true);
+        // A match that reaches the end may be the beginning of a longer one.
+        let undecided = matches.pop_if(|found| finder::significant_chars(&text[found.end..]) == 0);
+        let rest = text.split_off(undecided.map_or(text.len(), |found| found.start));
+        Redacted(search.replace_matches(std::mem::replace(text, rest), matches))
     }
 
     /// Consecutive lines without secrets, including secrets that span several lines.
@@ -144,7 +161,7 @@ impl Redaction {
         let is_short = |text: &str| text.len() <= Self::MAX_ERROR_CHARS;
         let texts = || error.help().into_iter().chain(error.traceback().iter().map(String::as_str));
         let is_bounded = is_short(error.message()) && texts().all(is_short);
-        if is_bounded && !self.has_secrets.load(Ordering::Acquire) {
+        if is_bounded && !self.has_secrets() {
             return Redacted(error);
         }
         let text = |text: &str| self.text(text.to_owned()).truncate(Self::MAX_ERROR_CHARS).0;
@@ -198,7 +215,7 @@ impl Redaction {
 
     /// The search, if there is a secret to search for.
     fn search(&self) -> Option<Arc<SecretSearch>> {
-        if !self.has_secrets.load(Ordering::Acquire) {
+        if !self.has_secrets() {
             return None;
         }
         if let Some(search) = &self.secrets.read().unwrap_or_else(PoisonError::into_inner).search {
@@ -310,6 +327,10 @@ impl SecretSearch {
 
     fn redact_text(&self, text: String, is_cut: bool) -> String {
         let matches = self.find_matches(&text, is_cut);
+        self.replace_matches(text, matches)
+    }
+
+    fn replace_matches(&self, text: String, matches: Vec<SecretMatch>) -> String {
         if matches.is_empty() {
             return text;
         }

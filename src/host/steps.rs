@@ -1,27 +1,7 @@
-//! Events and reports about the steps of a plan.
-
-use std::time::Duration;
+//! Reports about the steps of a plan.
 
 use serde::Serialize;
 use serde_json::Value;
-
-/// A step of a plan has started or ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StepEvent {
-    /// Its index, from 0.
-    pub index: usize,
-    /// How many steps the plan has.
-    pub step_count: usize,
-    /// Its id.
-    pub id: String,
-    /// What it calls: `grep`, `tool search`, `skill word-count`.
-    pub call: String,
-    /// How it ended, or `None` when it has just started.
-    pub status: Option<StepStatus>,
-    /// How long it took; zero when it has just started.
-    pub duration: Duration,
-}
 
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

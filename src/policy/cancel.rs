@@ -5,10 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::Serialize;
+
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// Why a run was stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a run was stopped. In JSON its name: `cancelled`, `deadline`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum StopCause {
     /// The caller cancelled it.

@@ -293,6 +293,14 @@ impl fmt::Display for Permission {
     }
 }
 
+/// As a permission that names its target: `read:docs/a.md`, `sample`.
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.name())?;
+        if self.target.is_empty() { Ok(()) } else { write!(f, ":{}", self.target) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

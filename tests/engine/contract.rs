@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use metier::engine::{Engine, Invocation};
 use metier::error::{ErrorKind, Result};
 use metier::executor::{RuntimeId, SkillExecutor, SkillInput, SkillOutput};
-use metier::host::{LogLine, Observer, Progress, SkillContext};
+use metier::host::{Event, EventKind, Observer, SkillContext};
 use metier::policy::Limits;
 use serde_json::{Value, json};
 
@@ -59,21 +59,13 @@ fn a_panic_in_a_runtime_ends_the_run_and_nothing_else() {
 }
 
 #[test]
-fn a_panic_in_a_loader_or_an_observer_does_too() {
-    struct Panics;
-    impl Observer for Panics {
-        fn on_log(&self, _: &LogLine) {
-            panic!("on purpose");
-        }
-    }
+fn a_panic_in_a_loader_does_too() {
     let project = Project::lua("print('x') return 1");
     let panics = |_: &_| -> Result<Box<dyn SkillExecutor>> { panic!("on purpose") };
     let engine = project.builder().runtime(RuntimeId::LUA, &[], panics).build().unwrap();
     assert_eq!(kind(&engine.run(Invocation::new("x"))), ErrorKind::Script);
     assert_eq!(kind(&engine.run(Invocation::new("x"))), ErrorKind::Script, "again, and not as a hang");
-    let engine = project.engine();
-    assert!(engine.run(Invocation::new("x").observer(Arc::new(Panics))).result.is_err());
-    assert_eq!(value(engine.run(Invocation::new("x"))), json!(1));
+    assert_eq!(value(project.engine().run(Invocation::new("x"))), json!(1));
 }
 
 #[test]
@@ -142,16 +134,18 @@ fn an_observer_hears_log_and_progress_while_the_script_runs() {
     #[derive(Default)]
     struct Heard(Mutex<Vec<String>>, Mutex<Option<metier::policy::CancelToken>>);
     impl Observer for Heard {
-        fn on_log(&self, line: &LogLine) {
-            self.0.lock().unwrap().push(line.message.clone());
-        }
-        fn on_progress(&self, progress: &Progress) {
-            self.0
-                .lock()
-                .unwrap()
-                .push(format!("{} {:?}/{:?}", progress.message, progress.done, progress.total));
-            // Only a live ear can end the endless loop below.
-            self.1.lock().unwrap().take().unwrap().cancel();
+        fn on_event(&self, event: &Event) {
+            match &event.kind {
+                EventKind::Log(line) => self.0.lock().unwrap().push(line.message.clone()),
+                EventKind::Progress(progress) => {
+                    let text = format!("{} {:?}/{:?}", progress.message, progress.done, progress.total);
+                    self.0.lock().unwrap().push(text);
+                    // Only a live ear can end the endless loop below.
+                    let token = self.1.lock().unwrap().take();
+                    token.unwrap().cancel();
+                }
+                _ => {}
+            }
         }
     }
     let project =
@@ -165,17 +159,16 @@ fn an_observer_hears_log_and_progress_while_the_script_runs() {
 
 #[test]
 fn an_observer_hears_no_more_than_the_log_holds() {
-    struct Counts(AtomicUsize);
-    impl Observer for Counts {
-        fn on_log(&self, _: &LogLine) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
     let project = Project::lua("for i = 1, 10000 do pcall(print, 'twenty letters or so') end return 1");
-    let counts = Arc::new(Counts(AtomicUsize::new(0)));
-    let invocation = Invocation::new("x").observer(counts.clone()).limits(Limits::default().output(1000));
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = count.clone();
+    let observer = move |event: &Event| {
+        let is_line = matches!(event.kind, EventKind::Log(_));
+        counter.fetch_add(usize::from(is_line), Ordering::SeqCst);
+    };
+    let invocation = Invocation::new("x").observer(Arc::new(observer)).limits(Limits::default().output(1000));
     let outcome = project.engine().run(invocation);
-    assert_eq!(counts.0.load(Ordering::SeqCst), outcome.log.len());
+    assert_eq!(count.load(Ordering::SeqCst), outcome.log.len());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use metier::engine::{Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::host::{ClosureTools, LogLine, Observer, Progress, SecretProvider, SkillContext, StepEvent};
+use metier::host::{ClosureTools, Event, Observer, SecretProvider, SkillContext};
 use metier::policy::{Limits, OutputPolicy};
 use serde_json::{Value, json};
 
@@ -93,14 +93,8 @@ fn texts(value: &Value, found: &mut Vec<String>) {
 struct RecordingObserver(Mutex<Vec<String>>);
 
 impl Observer for RecordingObserver {
-    fn on_log(&self, line: &LogLine) {
-        self.0.lock().unwrap().push(line.message.clone());
-    }
-    fn on_progress(&self, progress: &Progress) {
-        self.0.lock().unwrap().push(progress.message.clone());
-    }
-    fn on_step(&self, step: &StepEvent) {
-        self.0.lock().unwrap().push(format!("{step:?}"));
+    fn on_event(&self, event: &Event) {
+        texts(&serde_json::to_value(event).unwrap(), &mut self.0.lock().unwrap());
     }
 }
 

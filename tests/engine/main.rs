@@ -6,6 +6,7 @@ mod attacks;
 mod contract;
 mod doors;
 mod embedded_skills;
+mod events;
 mod identity;
 mod integers;
 mod leaks;

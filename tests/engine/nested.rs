@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use metier::engine::{Invocation, Outcome};
 use metier::error::ErrorKind;
-use metier::host::{LogLine, Observer, Progress};
+use metier::host::{Event, EventKind, Observer};
 use metier::policy::{CancelToken, Limits};
 use serde_json::json;
 
@@ -215,11 +215,13 @@ fn what_a_callee_says_is_heard_under_its_name() {
     #[derive(Default)]
     struct Ear(Mutex<Vec<String>>);
     impl Observer for Ear {
-        fn on_log(&self, line: &LogLine) {
-            self.0.lock().unwrap().push(line.message.clone());
-        }
-        fn on_progress(&self, progress: &Progress) {
-            self.0.lock().unwrap().push(format!("{} {:?}", progress.message, progress.done));
+        fn on_event(&self, event: &Event) {
+            let text = match &event.kind {
+                EventKind::Log(line) => line.message.clone(),
+                EventKind::Progress(progress) => format!("{} {:?}", progress.message, progress.done),
+                _ => return,
+            };
+            self.0.lock().unwrap().push(text);
         }
     }
     let project = Project::lua_with_tools("skill:y skill:z", "print('before') return ctx.skill('y')")

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use metier::engine::{Engine, Invocation, Outcome};
 use metier::error::{ErrorKind, Result};
 use metier::executor::{RuntimeId, SkillExecutor, SkillInput, SkillOutput};
-use metier::host::{ClosureTools, LogLine, Observer, ProcessReport, Progress, SecretProvider, SkillContext};
+use metier::host::{ClosureTools, Event, EventKind, Observer, ProcessReport, SecretProvider, SkillContext};
 use metier::policy::Limits;
 use serde_json::{Value, json};
 
@@ -53,11 +53,12 @@ fn log_and_progress_are_clean_before_anybody_hears_them() {
     #[derive(Default)]
     struct Ear(Mutex<String>);
     impl Observer for Ear {
-        fn on_log(&self, line: &LogLine) {
-            self.0.lock().unwrap().push_str(&line.message);
-        }
-        fn on_progress(&self, progress: &Progress) {
-            self.0.lock().unwrap().push_str(&progress.message);
+        fn on_event(&self, event: &Event) {
+            match &event.kind {
+                EventKind::Log(line) => self.0.lock().unwrap().push_str(&line.message),
+                EventKind::Progress(progress) => self.0.lock().unwrap().push_str(&progress.message),
+                _ => {}
+            }
         }
     }
     let script =

@@ -163,30 +163,34 @@ fn a_tool_that_panics_fails_its_step_and_leaves_nobody_waiting() {
 
 #[test]
 fn observers_hear_each_step_start_and_end() {
+    use metier::host::{Event, EventKind};
     use std::sync::{Arc, Mutex};
-    #[derive(Default)]
-    struct Heard(Mutex<Vec<String>>);
-    impl metier::host::Observer for Heard {
-        fn on_step(&self, step: &metier::host::StepEvent) {
-            let ended = step.status.map_or("starts", metier::host::StepStatus::name);
-            self.0.lock().unwrap().push(format!(
-                "{}/{} {} {ended}",
-                step.index + 1,
-                step.step_count,
-                step.id
-            ));
-        }
-    }
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let sink = heard.clone();
+    let observer = move |event: &Event| {
+        let (step, ended) = match &event.kind {
+            EventKind::StepStarted { step, .. } => (step, "starts"),
+            EventKind::StepFinished { step, status, .. } => (step, status.name()),
+            _ => return,
+        };
+        let line = format!("{} {}/{} {} {ended}", event.skill, step.index + 1, step.count, step.id);
+        sink.lock().unwrap().push(line);
+    };
     let inner = json!([{"id": "inner", "tool": "tree"}]);
     let steps = json!([{"id": "a", "tool": "tree"}, {"id": "b", "tool": "tree", "when": "false"}, {"id": "c", "skill": "y"}]);
     let project = Project::new().sequence("x", "", &steps).sequence("y", "", &inner);
-    let heard = Arc::new(Heard::default());
-    project.engine().run(Invocation::new("x").observer(heard.clone())).result.unwrap();
-    let heard = heard.0.lock().unwrap();
-    assert_eq!(
-        *heard,
-        ["1/3 a starts", "1/3 a ok", "2/3 b starts", "2/3 b skipped", "3/3 c starts", "3/3 c ok"]
-    );
+    project.engine().run(Invocation::new("x").observer(Arc::new(observer))).result.unwrap();
+    let expected = [
+        "x 1/3 a starts",
+        "x 1/3 a ok",
+        "x 2/3 b starts",
+        "x 2/3 b skipped",
+        "x 3/3 c starts",
+        "y 1/1 inner starts",
+        "y 1/1 inner ok",
+        "x 3/3 c ok",
+    ];
+    assert_eq!(*heard.lock().unwrap(), expected);
 }
 
 #[test]

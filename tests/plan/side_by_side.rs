@@ -1,12 +1,13 @@
 //! Which steps run at the same time, seen by what each of them can only do while another one runs.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use metier::engine::EngineBuilder;
 use metier::error::Result;
-use metier::host::{ClosureTools, ConfigProvider, Observer, Progress, SkillContext};
+use metier::host::{ClosureTools, ConfigProvider, Event, EventKind, SkillContext};
 use metier::policy::SandboxMode;
 use serde_json::{Map, Value, json};
 
@@ -142,24 +143,27 @@ fn tools_never_run_beside_anything() {
 
 #[test]
 fn progress_is_told_by_the_step_it_comes_from() {
-    #[derive(Default)]
-    struct Heard(Mutex<Vec<(Option<usize>, String)>>);
-    impl Observer for Heard {
-        fn on_progress(&self, progress: &Progress) {
-            self.0.lock().unwrap().push((None, progress.message.clone()));
+    let (heard, steps) = (Arc::new(Mutex::new(Vec::new())), Mutex::new(HashMap::new()));
+    let sink = heard.clone();
+    let observer = move |event: &Event| match &event.kind {
+        EventKind::Started { step, .. } => {
+            let mut steps = steps.lock().unwrap();
+            let caller: Option<&Option<usize>> = event.caller.and_then(|run| steps.get(&run));
+            let step = caller.copied().flatten().or(*step);
+            steps.insert(event.run, step);
         }
-        fn on_step_progress(&self, step: usize, progress: &Progress) {
-            self.0.lock().unwrap().push((Some(step), progress.message.clone()));
+        EventKind::Progress(progress) => {
+            sink.lock().unwrap().push((steps.lock().unwrap()[&event.run], progress.message.clone()));
         }
-    }
+        _ => {}
+    };
     let says = "ctx.progress('on', 1, 2) return 1";
     let project = Project::new()
         .contract("x", "", "steps:\n- {tool: progress, args: {message: own}}\n- {skill: y}\n- {skill: z}\n")
         .lua("y", "", says)
         .sequence("z", "", &json!([{"skill": "y"}]));
-    let heard = Arc::new(Heard::default());
-    project.engine().run(x(&[]).observer(heard.clone())).result.unwrap();
-    let mut heard = std::mem::take(&mut *heard.0.lock().unwrap());
+    project.engine().run(x(&[]).observer(Arc::new(observer))).result.unwrap();
+    let mut heard = std::mem::take(&mut *heard.lock().unwrap());
     heard.sort();
     let expected = [(None, "own"), (Some(1), "y: on"), (Some(2), "z: y: on")];
     assert_eq!(heard, expected.map(|(step, message)| (step, message.to_owned())));

@@ -4,11 +4,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use metier::engine::{Engine, Invocation};
 use metier::error::ErrorKind;
+use metier::host::{Event, EventKind};
 use metier::policy::ExecutionMode;
 use serde_json::json;
 
@@ -110,6 +112,32 @@ fn scripts_run_in_workers_as_in_the_host() {
             .file("skills/x/SKILL.md", asks);
         assert!(run(&stage).0.result.is_ok());
         assert_eq!(fs::read(stage.at("project/new")).unwrap(), b"x");
+    });
+}
+
+#[test]
+fn what_a_script_in_a_worker_does_is_observed() {
+    for_each_level(|| {
+        let script = "print('hi') ctx.progress('half', 1, 2) return ctx.read_file('own')";
+        let stage = marked_fixture("main.lua", script);
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let sink = lines.clone();
+        let observer = move |event: &Event| {
+            let line = match &event.kind {
+                EventKind::Started { .. } => "started".to_owned(),
+                EventKind::HostCall { function, .. } => format!("called {function}"),
+                EventKind::Log(line) => line.message.clone(),
+                EventKind::Progress(progress) => progress.message.clone(),
+                EventKind::Finished { .. } => "finished".to_owned(),
+                other => panic!("{other:?}"),
+            };
+            sink.lock().unwrap().push(line);
+        };
+        let outcome = engine(&stage).run(invocation(&stage).observer(Arc::new(observer)));
+        assert!(outcome.result.is_ok(), "{outcome:?}");
+        let expected =
+            ["started", "hi", "called log", "half", "called progress", "called read_file", "finished"];
+        assert_eq!(*lines.lock().unwrap(), expected);
     });
 }
 

@@ -8,9 +8,11 @@ mod not_run;
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use metier::engine::{Engine, Invocation, Outcome};
 use metier::error::ErrorKind;
+use metier::host::{Event, EventKind};
 use metier::policy::{Limits, SandboxMode};
 use metier::registry::{Root, Roots, Scope};
 use not_run::{find_program, not_run};
@@ -112,6 +114,28 @@ fn every_outcome_is_whole() {
     let outcome = engine.run(python_invocation("1 / 0"));
     assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::Script);
     assert_eq!(value(engine.run(python_invocation("runs"))), json!(4));
+}
+
+#[test]
+fn the_lines_and_calls_of_a_worker_are_events_of_the_run_that_it_answers() {
+    let Some(stage) = WorkerFixture::new() else { return };
+    let engine = stage.engine();
+    for number in 0..2 {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let sink = lines.clone();
+        let observer = move |event: &Event| match &event.kind {
+            EventKind::Output { stream, line, .. } => sink.lock().unwrap().push(format!("{stream}: {line}")),
+            EventKind::HostCall { permission, .. } => sink.lock().unwrap().extend(permission.clone()),
+            _ => {}
+        };
+        let code = format!("print('talk {number}') or ctx.read_file('a.txt')");
+        let invocation = python_invocation(&code).observer(Arc::new(observer));
+        assert_eq!(value(engine.run(invocation)), json!("text"));
+        let mut lines = lines.lock().unwrap().clone();
+        lines.sort();
+        // Standard output has the response of the worker, which is no line of the script.
+        assert_eq!(lines, ["read:a.txt".to_owned(), format!("standard error: talk {number}")]);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::pool::{EmbeddedWorker, EmbeddedWorkerKey, EmbeddedWorkerPool};
 use super::protocol;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
-use crate::host::{Files, SandboxReport, SkillContext, check_value_memory};
+use crate::host::{Files, ProcessOutput, SandboxReport, SkillContext, check_value_memory};
 use crate::policy::{Limits, SandboxMode, Watchdog};
 use crate::runtimes::external::host_api::RequestHandler;
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
@@ -112,6 +112,8 @@ impl EmbeddedWorkerExecutor {
             line: protocol::encode_request(id, script, ctx.limits(), input.value.as_ref()),
             limits: &response_limits(ctx.limits()),
             cancel: ctx.cancel(),
+            // It runs metier's own program, which writes nothing there.
+            observed: ProcessOutput::default(),
             handler: &handler,
         };
         let reply = worker.session.call(call).map_err(|error| self.start_error(ctx, error))?;

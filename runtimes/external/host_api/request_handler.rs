@@ -71,7 +71,11 @@ impl<'a> RequestHandler<'a> {
 
     /// Answers the requests of these connections, and of those that are sent over them, until `stopped` hangs up or all of them are
     /// closed.
-    pub(crate) fn serve(&self, Connections(connections): &mut Connections, stopped: &PipeReader) {
+    pub(crate) fn serve(&self, connections: &mut Connections, stopped: &PipeReader) {
+        self.ctx.in_span(|| self.serve_in_turns(connections, stopped));
+    }
+
+    fn serve_in_turns(&self, Connections(connections): &mut Connections, stopped: &PipeReader) {
         while !connections.is_empty() && wait_for_turn(connections, stopped) {
             let (mut open, mut received) = (Vec::with_capacity(connections.len()), Vec::new());
             for at in 0..connections.len() {

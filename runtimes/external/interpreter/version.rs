@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::host::SkillContext;
+use crate::host::{ProcessOutput, SkillContext};
 use crate::policy::{Limits, Watchdog};
 use crate::runtimes::external::environment::inherited_variables;
 use crate::runtimes::external::host_api::RequestHandler;
@@ -62,6 +62,7 @@ fn run_query(launch: Launch<'_>) -> Option<String> {
         stdin: None,
         limits: &limits,
         cancel: ctx.cancel(),
+        observed: ProcessOutput::default(),
         handler: &RequestHandler::new(&ctx, "--version", None),
     };
     let exit = run::run(options).ok().filter(|exit| exit.status.success())?;

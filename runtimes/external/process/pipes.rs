@@ -135,6 +135,12 @@ impl OutputReader {
         &self.bytes
     }
 
+    /// The same without what is beyond the cap.
+    pub(crate) fn capped_bytes(&self) -> &[u8] {
+        let cap = usize::try_from(self.cap).unwrap_or(usize::MAX);
+        &self.bytes[..self.bytes.len().min(cap)]
+    }
+
     /// What was captured so far. The reader starts anew with the same pipe.
     pub(crate) fn take_captured(&mut self, limits: &Limits) -> io::Result<CapturedOutput> {
         let next = Self::new(self.pipe.take(), limits)?;

@@ -8,6 +8,7 @@ use super::host_api_thread::HostApiThread;
 use super::launch::Launch;
 use super::pipes::{CapturedOutput, OutputReader, StdinWriter};
 use super::stdio_loop::StdioLoop;
+use crate::host::ProcessOutput;
 use crate::policy::{CancelToken, Limits};
 use crate::runtimes::external::host_api::{Connections, RequestHandler};
 use crate::runtimes::sandbox::SupervisorReport;
@@ -21,6 +22,8 @@ pub(crate) struct ProcessOptions<'a> {
     pub(crate) limits: &'a Limits,
     /// Stops the process, at the deadline too.
     pub(crate) cancel: &'a CancelToken,
+    /// Receives the lines of its output.
+    pub(crate) observed: ProcessOutput<'a>,
     /// Answers calls of the host API. A plain process cannot make any.
     pub(crate) handler: &'a RequestHandler<'a>,
 }
@@ -56,7 +59,7 @@ impl ProcessExit {
 /// that moment, so a background job cannot delay the run. A descendant of a plain process that left the process group
 /// (`setsid`) survives; only a sandbox ends it. Fails if the process cannot be started or a descriptor cannot be created.
 pub(crate) fn run(options: ProcessOptions<'_>) -> io::Result<ProcessExit> {
-    let ProcessOptions { launch, stdin: input, limits, cancel, handler } = options;
+    let ProcessOptions { launch, stdin: input, limits, cancel, mut observed, handler } = options;
     let mut tree = launch.start(input.is_some(), limits)?;
     let [stdin, stdout, stderr] = tree.take_stdio();
     let mut streams = StdioLoop {
@@ -67,13 +70,14 @@ pub(crate) fn run(options: ProcessOptions<'_>) -> io::Result<ProcessExit> {
     let (api_socket, exit) = (tree.take_api_socket(), tree.exit_fd()?);
     std::thread::scope(|scope| {
         let mut host_api = HostApiThread::new(Connections::new(api_socket), scope, handler);
-        let end = streams.run(&exit, cancel, &mut host_api, |_| None);
+        let end = streams.run(&exit, cancel, &mut host_api, &mut observed, |_| None);
         tree.kill();
         // Waits for the call that is being answered, so that nothing continues after the run.
         host_api.stop();
         end
     })?;
     let [stdout, stderr] = [streams.stdout, streams.stderr].map(OutputReader::into_last_captured);
+    observed.finish((&stdout.bytes, stdout.truncated), (&stderr.bytes, stderr.truncated));
     let (status, report) = tree.reap()?;
     Ok(ProcessExit { report, status, stdout, stderr })
 }

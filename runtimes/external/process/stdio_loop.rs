@@ -1,6 +1,5 @@
 //! Moves the standard streams of a running process, until there is a reason to stop.
 
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -8,6 +7,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::host_api_thread::HostApiThread;
 use super::pipes::{OutputReader, StdinWriter};
+use crate::host::{OutputStream, ProcessOutput};
 use crate::policy::CancelToken;
 
 /// The host's ends of the standard streams.
@@ -30,30 +30,15 @@ pub(crate) enum StdioEnd {
     OutputLimit(OutputStream),
 }
 
-/// A stream that the process writes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OutputStream {
-    Stdout,
-    Stderr,
-}
-
-impl fmt::Display for OutputStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Stdout => "standard output",
-            Self::Stderr => "standard error",
-        })
-    }
-}
-
 impl StdioLoop {
-    /// Writes input, reads output and lets `host_api` answer calls until the process exits (`exit` becomes readable), `cancel`
+    /// Writes input, reads output (passing its lines on to `observed`) and lets `host_api` answer calls until the process exits (`exit` becomes readable), `cancel`
     /// stops, a stream exceeds its limit, or `search` returns a position in standard output.
     pub(crate) fn run(
         &mut self,
         exit: &OwnedFd,
         cancel: &CancelToken,
         host_api: &mut HostApiThread<'_, '_>,
+        observed: &mut ProcessOutput<'_>,
         mut search: impl FnMut(&[u8]) -> Option<usize>,
     ) -> io::Result<StdioEnd> {
         // The listener owns the only writing end. When it is called, it drops that end, and the reading end hangs up.
@@ -80,6 +65,7 @@ impl StdioLoop {
             self.stdin.write_available();
             self.stdout.read_available();
             self.stderr.read_available();
+            observed.update(self.stdout.capped_bytes(), self.stderr.capped_bytes());
             host_api.start_when_called();
             if let Some(position) = search(self.stdout.bytes()) {
                 return Ok(StdioEnd::Found(position));

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillInput;
-use crate::host::{ProcessReport, ProcessUsage, Redaction, SandboxReport, SkillContext, check_value_memory};
+use crate::host::{
+    ProcessOutput, ProcessReport, ProcessUsage, Redaction, SandboxReport, SkillContext, check_value_memory,
+};
 use crate::policy::WorkerOptions;
 use crate::runtimes::external::host_api::RequestHandler;
 use crate::runtimes::external::limit_errors;
@@ -106,6 +108,7 @@ impl WorkerProcess {
             line: protocol::encode_request(self.runs, input),
             limits: ctx.limits(),
             cancel: ctx.cancel(),
+            observed: ProcessOutput::without_stdout(ctx),
             handler: &handler,
         };
         let reply = match self.session.call(call) {

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::host::{OutputStream, ProcessOutput};
 use crate::policy::{CancelToken, Limits, OutputPolicy};
 use crate::runtimes::external::host_api::{Connections, RequestHandler};
 use crate::runtimes::external::process::host_api_thread::HostApiThread;
 use crate::runtimes::external::process::launch::Launch;
 use crate::runtimes::external::process::pipes::{CapturedOutput, OutputReader, StdinWriter};
 use crate::runtimes::external::process::process_tree::ProcessTree;
-use crate::runtimes::external::process::stdio_loop::{OutputStream, StdioEnd, StdioLoop};
+use crate::runtimes::external::process::stdio_loop::{StdioEnd, StdioLoop};
 use crate::runtimes::sandbox::SupervisorReport;
 
 /// Bytes that a response may have besides its value.
@@ -36,6 +37,8 @@ pub(crate) struct WorkerCall<'a> {
     pub(crate) line: Vec<u8>,
     pub(crate) limits: &'a Limits,
     pub(crate) cancel: &'a CancelToken,
+    /// Receives the lines of its output.
+    pub(crate) observed: ProcessOutput<'a>,
     pub(crate) handler: &'a RequestHandler<'a>,
 }
 
@@ -86,12 +89,12 @@ impl WorkerSession {
     }
 
     /// Sends a request and waits for its response. Fails if a descriptor cannot be created.
-    pub(crate) fn call(&mut self, call: WorkerCall<'_>) -> io::Result<WorkerReply> {
+    pub(crate) fn call(&mut self, mut call: WorkerCall<'_>) -> io::Result<WorkerReply> {
         self.stdio.stdin.write_line(call.line);
         let connections = std::mem::replace(&mut self.connections, Connections::new(None));
         let (end, connections) = std::thread::scope(|scope| {
             let mut host_api = HostApiThread::new(connections, scope, call.handler);
-            let end = self.wait_for_response(&mut host_api, call.cancel);
+            let end = self.wait_for_response(&mut host_api, call.cancel, &mut call.observed);
             (end, host_api.stop())
         });
         self.connections = connections;
@@ -100,6 +103,7 @@ impl WorkerSession {
         let end = end?;
         let stdout = self.stdio.stdout.take_captured(&response_limits(call.limits))?;
         let stderr = self.stdio.stderr.take_captured(call.limits)?;
+        call.observed.finish((&stdout.bytes, stdout.truncated), (&stderr.bytes, stderr.truncated));
         let (outcome, is_whole_output) = match end {
             StdioEnd::Found(at) => {
                 (CallOutcome::Line(stdout.bytes[..at].to_vec()), stdout.bytes.len() == at + 1)
@@ -147,6 +151,7 @@ impl WorkerSession {
         &mut self,
         host_api: &mut HostApiThread<'_, '_>,
         cancel: &CancelToken,
+        observed: &mut ProcessOutput<'_>,
     ) -> io::Result<StdioEnd> {
         let mut searched = 0;
         let mut line_end = |output: &[u8]| {
@@ -155,7 +160,7 @@ impl WorkerSession {
             searched = output.len();
             end
         };
-        let end = self.stdio.run(&self.exit, cancel, host_api, &mut line_end)?;
+        let end = self.stdio.run(&self.exit, cancel, host_api, observed, &mut line_end)?;
         if end != StdioEnd::Exited {
             return Ok(end);
         }

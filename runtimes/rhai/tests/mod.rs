@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::load;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput};
-use crate::host::{LogLine, Observer, SkillContext};
+use crate::host::{HostApiClient, SkillContext};
 use crate::policy::{CancelToken, Limits, Watchdog};
 
 fn script(source: &str) -> Box<dyn SkillExecutor> {
@@ -387,14 +387,14 @@ fn a_flood_of_print_meets_the_output_cap() {
 #[test]
 fn a_panic_in_the_host_spoils_no_later_run() {
     struct Clumsy;
-    impl Observer for Clumsy {
-        fn on_log(&self, _: &LogLine) {
+    impl HostApiClient for Clumsy {
+        fn call(&self, _: &str, _: Vec<Value>) -> Result<Value> {
             panic!("dropped it");
         }
     }
     let executor = script("if input == 1 { for i in 0..3 { ctx.log(\"info\", \"x\"); } } input");
     for input in [1, 2, 1, 2] {
-        let context = SkillContext::builder("test").observer(Arc::new(Clumsy)).build();
+        let context = SkillContext::builder("test").host_api_client(Arc::new(Clumsy)).build();
         let run = || executor.execute_with_context(json!(input).into(), Some(&context)).unwrap().value;
         let ended = catch_unwind(AssertUnwindSafe(run));
         assert_eq!(ended.ok(), (input == 2).then_some(json!(2)));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use metier::host::{StepEvent, StepStatus};
+use metier::host::{PlanStep, StepStatus};
 
 use crate::cli::output;
 use crate::cli::terminal::shorten_line;
@@ -24,22 +24,21 @@ impl StepDisplay {
         Self { screen, running: Mutex::default(), is_live: std::io::stderr().is_terminal() }
     }
 
-    /// Shows that a step started or ended.
-    pub fn show(&self, step: &StepEvent) {
-        match step.status {
-            None if self.is_live => {
-                let line = self.screen.add(spinner());
-                line.set_message(label(step));
-                self.running().insert(step.index, line);
-            }
-            None => {}
-            Some(status) => {
-                if let Some(line) = self.running().remove(&step.index) {
-                    line.finish_and_clear();
-                }
-                self.screen.suspend(|| output::eprint(&status_line(step, status)));
-            }
+    /// Shows that a step started.
+    pub fn show_start(&self, step: &PlanStep) {
+        if self.is_live {
+            let line = self.screen.add(spinner());
+            line.set_message(label(step));
+            self.running().insert(step.index, line);
         }
+    }
+
+    /// Shows that a step ended.
+    pub fn show_end(&self, step: &PlanStep, status: StepStatus, duration: Duration) {
+        if let Some(line) = self.running().remove(&step.index) {
+            line.finish_and_clear();
+        }
+        self.screen.suspend(|| output::eprint(&status_line(step, status, duration)));
     }
 
     /// Removes the running steps from the screen.
@@ -53,23 +52,23 @@ impl StepDisplay {
 }
 
 /// `step 2/4 install (skill helm-install): ok, 12 ms`.
-fn status_line(step: &StepEvent, status: StepStatus) -> String {
+fn status_line(step: &PlanStep, status: StepStatus, duration: Duration) -> String {
     let style = match status {
         StepStatus::Ok => AnsiColor::Green.on_default(),
         StepStatus::Failed => AnsiColor::Red.on_default(),
         StepStatus::Skipped | StepStatus::Resumed | StepStatus::Stopped => Style::new().dimmed(),
     };
     let time = match status {
-        StepStatus::Ok | StepStatus::Failed => format!(", {} ms", step.duration.as_millis()),
+        StepStatus::Ok | StepStatus::Failed => format!(", {} ms", duration.as_millis()),
         StepStatus::Skipped | StepStatus::Resumed | StepStatus::Stopped => String::new(),
     };
     format!("{}: {style}{}{style:#}{time}", label(step), status.name())
 }
 
-fn label(step: &StepEvent) -> String {
+fn label(step: &PlanStep) -> String {
     let call =
         if step.call == step.id { String::new() } else { format!(" ({})", shorten_line(&step.call, 60)) };
-    format!("step {}/{} {}{call}", step.index + 1, step.step_count, shorten_line(&step.id, 40))
+    format!("step {}/{} {}{call}", step.index + 1, step.count, shorten_line(&step.id, 40))
 }
 
 fn spinner() -> ProgressBar {

@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use super::providers::Providers;
 use super::{ContextInner, HostApiClient, SkillContext};
+use crate::host::event::Observer;
 use crate::host::extensions::Extensions;
 use crate::host::files::Files;
-use crate::host::log::{Observer, RunLog};
+use crate::host::log::RunLog;
 use crate::host::memory::HostMemory;
 use crate::host::redaction::Redaction;
+use crate::host::run_events::RunEvents;
 use crate::host::run_id::RunId;
 use crate::policy::{
     CancelToken, ExecutionMode, Limits, Permissions, SandboxMode, ThreadBudget, WorkerOptions,
@@ -17,6 +19,7 @@ use crate::policy::{
 
 /// Builds a [`SkillContext`].
 pub struct ContextBuilder {
+    run_id: Option<RunId>,
     skill: String,
     qualified_name: Option<String>,
     project: Option<Box<Files>>,
@@ -30,6 +33,8 @@ pub struct ContextBuilder {
     thread_budget: Option<ThreadBudget>,
     cancel: Option<CancelToken>,
     observer: Option<Arc<dyn Observer>>,
+    events: Option<Arc<RunEvents>>,
+    span: Option<Box<tracing::Span>>,
     providers: Providers,
     extensions: Extensions,
     caller: Option<SkillContext>,
@@ -42,6 +47,7 @@ impl ContextBuilder {
     /// No grants, no files, default limits.
     pub(super) fn new(skill: String) -> Self {
         Self {
+            run_id: None,
             skill,
             qualified_name: None,
             project: None,
@@ -55,6 +61,8 @@ impl ContextBuilder {
             thread_budget: None,
             cancel: None,
             observer: None,
+            events: None,
+            span: None,
             providers: Providers::default(),
             extensions: Extensions::default(),
             caller: None,
@@ -105,6 +113,24 @@ impl ContextBuilder {
     /// The observer of the run's events.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
+        self
+    }
+
+    /// The identity of the run; a new one by default.
+    pub(crate) fn run_id(mut self, run: RunId) -> Self {
+        self.run_id = Some(run);
+        self
+    }
+
+    /// The span of the run, which its threads enter.
+    pub(crate) fn span(mut self, span: &tracing::Span) -> Self {
+        self.span = (!span.is_disabled()).then(|| Box::new(span.clone()));
+        self
+    }
+
+    /// Where the events of the run go, in place of an observer.
+    pub(crate) fn events(mut self, events: Option<Arc<RunEvents>>) -> Self {
+        self.events = events;
         self
     }
 
@@ -167,7 +193,7 @@ impl ContextBuilder {
         self
     }
 
-    /// The run whose skill calls this one. The log and progress of this run go to its caller's log and observer, and it shares
+    /// The run whose skill calls this one. The log of this run goes to its caller's log, and it shares
     /// its caller's thread budget.
     pub(crate) fn called_by(mut self, caller: SkillContext) -> Self {
         self.thread_budget = Some(caller.thread_budget().clone());
@@ -187,13 +213,16 @@ impl ContextBuilder {
         crate::alloc_counter::ensure_reserve();
         let host_memory =
             self.host_memory.or(self.limits.memory).unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
+        let run_id = self.run_id.unwrap_or_else(RunId::next);
+        let observed = |observer| RunEvents::new(observer, run_id, &self.skill, self.extensions.clone());
+        let events = self.events.or_else(|| self.observer.map(observed));
         let inner = Arc::new(ContextInner {
             host_memory: match &self.caller {
                 Some(caller) => HostMemory::with_caller(host_memory, caller.host_memory()),
                 None => HostMemory::new(host_memory),
             },
             plan_memory: OnceLock::new(),
-            run_id: RunId::next(),
+            run_id,
             skill: self.skill,
             qualified_name: self.qualified_name,
             project: self.project,
@@ -205,7 +234,8 @@ impl ContextBuilder {
             execution_mode: self.execution_mode,
             host_api_client: self.host_api_client,
             worker: self.worker,
-            observer: self.observer,
+            events,
+            span: self.span,
             providers: self.providers,
             extensions: self.extensions,
             caller: self.caller,

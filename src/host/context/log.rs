@@ -4,7 +4,8 @@ use std::sync::PoisonError;
 
 use super::SkillContext;
 use crate::error::Result;
-use crate::host::log::{LogLevel, LogLine, Progress};
+use crate::host::event::EventKind;
+use crate::host::log::{LogLevel, LogLine, Progress, RunLog};
 use crate::host::redaction::{Redacted, Redaction};
 
 impl SkillContext {
@@ -16,15 +17,23 @@ impl SkillContext {
             let level = serde_json::to_value(level).unwrap_or_default();
             return host.call("log", vec![level, message.into().into()]).map(drop);
         }
-        let message = self.redaction().text(message.into());
-        if let Some(caller) = &self.inner.caller {
-            return caller.log(level, self.with_skill_prefix(message.as_inner()));
-        }
+        let (message, log) = self.in_root(message.into());
         let line = LogLine::new(level, message);
-        let Some(observer) = &self.inner.observer else { return self.inner.log.log(line) };
-        self.inner.log.log(line.clone())?;
-        observer.on_log(line.as_inner());
+        if !self.is_observed() {
+            return log.log(line);
+        }
+        log.log(line.clone())?;
+        self.notify(|| EventKind::Log(line.into_inner()));
         Ok(())
+    }
+
+    /// The message as the run that nobody called shows it, and the log of that run.
+    fn in_root(&self, message: String) -> (Redacted<String>, &RunLog) {
+        let message = self.redaction().text(message);
+        match &self.inner.caller {
+            Some(caller) => caller.in_root(format!("{}: {message}", self.skill())),
+            None => (message, &self.inner.log),
+        }
     }
 
     /// Logs a warning. If the log is full, the run does not fail.
@@ -55,28 +64,10 @@ impl SkillContext {
 
     /// Reports progress to the observer, without secrets; prefixed like log lines.
     pub fn progress(&self, progress: &Progress) {
-        self.forward_progress(progress, None);
-    }
-
-    /// Passes on progress of this run, or of a skill that a step of its plan runs.
-    fn forward_progress(&self, progress: &Progress, step: Option<usize>) {
-        let message = self.redaction().text(progress.message.clone());
-        if let Some(caller) = &self.inner.caller {
-            caller.forward_progress(
-                &Progress { message: self.with_skill_prefix(message.as_inner()), ..*progress },
-                caller.step,
-            );
-        } else if let Some(observer) = &self.inner.observer {
-            let progress = Progress { message: message.into_inner(), ..*progress };
-            match step {
-                Some(step) => observer.on_step_progress(step, &progress),
-                None => observer.on_progress(&progress),
-            }
+        if self.is_observed() {
+            let message = self.in_root(progress.message.clone()).0.into_inner();
+            self.notify(|| EventKind::Progress(Progress { message, ..*progress }));
         }
-    }
-
-    fn with_skill_prefix(&self, message: &str) -> String {
-        format!("{}: {message}", self.skill())
     }
 
     /// From now on, `[secret:NAME]` replaces this value in the output of the run and of those that called it.

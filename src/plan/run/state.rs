@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::backend::StepBackend;
-use super::scope::{StepOutcome, StepScope};
+use super::scope::{StepOutcome, StepScope, charge_size};
 use super::step_result::ErrorWithInput;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{LogLevel, SkillContext, StepEvent, StepReport, StepStatus, memory_size};
+use crate::host::{EventKind, LogLevel, PlanStep, SkillContext, StepReport, StepStatus, memory_size};
 use crate::plan::Plan;
 use crate::plan::journal::{Journal, RecordedOutcome};
 use crate::policy::{CancelToken, MemoryBudget, Watchdog};
@@ -88,23 +88,35 @@ impl PlanRunState<'_> {
         }
     }
 
-    pub(in crate::plan) fn notify_start(&self, at: usize) {
-        self.notify_observer(at, None, Duration::ZERO);
+    /// Notifies the observer that a step, or one item of it, starts.
+    pub(in crate::plan) fn notify_start(&self, at: usize, item: Option<usize>) {
+        self.ctx.notify(|| EventKind::StepStarted { step: self.plan_step(at, item) });
     }
 
-    pub(in crate::plan) fn notify_end(&self, at: usize, status: StepStatus, duration: Duration) {
-        self.notify_observer(at, Some(status), duration);
+    /// Notifies the observer that a step, or one item of it, has ended.
+    pub(in crate::plan) fn notify_end(&self, at: usize, item: Option<usize>, end: StepEnd<'_>) {
+        self.ctx.notify(|| {
+            let StepEnd { status, attempts, duration, value, error } = end;
+            let fits = |value: &&Value| charge_size(value, &mut { self.max_output_bytes }, 0).is_ok();
+            let value = value.filter(fits).cloned();
+            let step = self.plan_step(at, item);
+            EventKind::StepFinished { step, status, attempts, duration, value, error }
+        });
     }
 
-    fn notify_observer(&self, at: usize, status: Option<StepStatus>, duration: Duration) {
-        if !self.ctx.is_observed() {
-            return;
-        }
-        let step = &self.plan.steps()[at];
-        let (id, call) = (step.id.clone(), step.call.to_string());
-        let step_count = self.plan.steps().len();
-        self.ctx.notify_step(&StepEvent { index: at, step_count, id, call, status, duration });
+    fn plan_step(&self, at: usize, item: Option<usize>) -> PlanStep {
+        let (steps, step) = (self.plan.steps(), &self.plan.steps()[at]);
+        PlanStep::new((at, steps.len()), &step.id, step.call.to_string(), item)
     }
+}
+
+/// How a step, or one item of it, ended, for the observer.
+pub(in crate::plan) struct StepEnd<'a> {
+    pub(in crate::plan) status: StepStatus,
+    pub(in crate::plan) attempts: u32,
+    pub(in crate::plan) duration: Duration,
+    pub(in crate::plan) value: Option<&'a Value>,
+    pub(in crate::plan) error: Option<String>,
 }
 
 impl Drop for PlanRunState<'_> {

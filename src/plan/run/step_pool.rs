@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
 
-use super::progress::RunProgress;
+use super::progress::{RunProgress, finish_step};
 use super::schedule::Schedule;
 use super::state::PlanRunState;
 use super::step_result::ErrorWithInput;
@@ -31,7 +31,7 @@ struct PoolState {
     progress: RunProgress,
     /// Threads that were requested and have not begun.
     starting_threads: usize,
-    /// The panic of an observer, or of a bug in metier.
+    /// The panic of a bug in metier.
     panic: Option<Box<dyn Any + Send>>,
 }
 
@@ -49,7 +49,8 @@ impl<'a> StepPool<'a> {
             // thread is unknown, so a new thread runs the plan in its place.
             let is_apart = self.run.ctx.depth() == 0 && self.run.plan.calls_skills();
             let lead = || {
-                Builder::new().name("metier-plan".into()).spawn_scoped(scope, || self.run_main_thread(scope))
+                let lead = || self.run.ctx.in_span(|| self.run_main_thread(scope));
+                Builder::new().name("metier-plan".into()).spawn_scoped(scope, lead)
             };
             if !is_apart || lead().is_err() {
                 self.run_main_thread(scope);
@@ -96,18 +97,28 @@ impl<'a> StepPool<'a> {
         scope: &'scope Scope<'scope, '_>,
     ) -> MutexGuard<'scope, PoolState> {
         self.spawn_extra_threads(&mut state, scope);
-        // Whatever happens, the other threads must be notified that the step has ended.
-        let notified = catch_unwind(AssertUnwindSafe(|| self.run.notify_start(at)));
         drop(state);
-        let result = notified.map(|()| run_step(self.run, at));
+        // Whatever happens, the other threads must be notified that the step has ended.
+        let end = catch_unwind(AssertUnwindSafe(|| {
+            self.run.notify_start(at, None);
+            let result = run_step(self.run, at);
+            let is_after_failure = result.outcome.is_err() && self.lock_state().progress.failure.is_some();
+            finish_step(self.run, at, result, is_after_failure)
+        }));
         let mut state = self.lock_state();
-        let finished = result.and_then(|result| {
-            catch_unwind(AssertUnwindSafe(|| state.progress.finish_step(self.run, at, result)))
-        });
-        if let Err(panic) = finished {
-            state.progress.is_over = true;
-            state.panic.get_or_insert(panic);
+        let must_stop = match end {
+            Ok(end) => state.progress.end_step(at, end),
+            Err(panic) => {
+                state.progress.is_over = true;
+                state.panic.get_or_insert(panic);
+                true
+            }
+        };
+        if must_stop {
+            // The listeners of the token include observers.
+            drop(state);
             self.run.token.cancel();
+            state = self.lock_state();
         }
         state.schedule.end(at);
         self.step_finished.notify_one();
@@ -120,7 +131,7 @@ impl<'a> StepPool<'a> {
             let Some(thread) = self.run.ctx.thread_budget().try_acquire() else { return };
             let help = move || {
                 let _thread = thread;
-                self.run_extra_thread(scope);
+                self.run.ctx.in_span(|| self.run_extra_thread(scope));
             };
             if Builder::new().name("metier-step".into()).spawn_scoped(scope, help).is_err() {
                 // If the system cannot create a thread, the running threads execute its steps.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use super::scope::{StepOutcome, StepScope, is_too_deep};
-use super::state::PlanRunState;
+use super::state::{PlanRunState, StepEnd};
 use super::step_result::{ErrorWithInput, StepResult};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{LogLevel, StepStatus, catch_panic, memory_size};
@@ -86,7 +86,7 @@ impl StepRunner<'_> {
         self.has_executed |= items.is_empty();
         for (number, item) in items.iter().enumerate() {
             let scope = self.run.scope(Some((&each.variable, item)));
-            values.push(match self.run_once(&scope, Some(number)) {
+            values.push(match self.run_item(&scope, number) {
                 Ok(value) => value,
                 Err(failed)
                     if self.step.on_failure == OnFailure::Continue && self.run.token.cause().is_none() =>
@@ -101,6 +101,35 @@ impl StepRunner<'_> {
             });
         }
         Ok(StepOutcome::Done(Value::Array(values)))
+    }
+
+    /// Makes the call for one item, and notifies the observer of it.
+    fn run_item(&mut self, scope: &StepScope<'_>, number: usize) -> Result<Value, ErrorWithInput> {
+        if !self.run.ctx.is_observed() {
+            return self.run_once(scope, Some(number));
+        }
+        self.run.notify_start(self.index, Some(number));
+        let (started, attempts) = (Instant::now(), self.attempts);
+        let result = self.run_once(scope, Some(number));
+        let attempts = self.attempts - attempts;
+        // Unless the whole run was stopped, another step has ended it.
+        let is_stopped = || self.run.token.cause().is_some() && self.run.ctx.cancel().cause().is_none();
+        let status = match &result {
+            Ok(_) if attempts == 0 => StepStatus::Resumed,
+            Ok(_) => StepStatus::Ok,
+            Err(_) if is_stopped() => StepStatus::Stopped,
+            Err(_) => StepStatus::Failed,
+        };
+        let error = result.as_ref().err().filter(|_| status == StepStatus::Failed);
+        let end = StepEnd {
+            status,
+            attempts,
+            duration: started.elapsed(),
+            value: result.as_ref().ok(),
+            error: error.map(|failed| failed.error.message().to_owned()),
+        };
+        self.run.notify_end(self.index, Some(number), end);
+        result
     }
 
     /// Makes one call with its retries, unless the journal has its result.

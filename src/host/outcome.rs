@@ -6,8 +6,11 @@ use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 use serde_json::Value;
 
+use super::log::LogLine;
+use super::redaction::{Redacted, Redaction};
+use super::report::{ProcessReport, SandboxReport};
+use super::steps::StepReport;
 use crate::error::{ErrorKind, SkillError};
-use crate::host::{LogLine, ProcessReport, Redacted, SandboxReport, StepReport};
 use crate::policy::{Limits, StopCause};
 
 /// The result of an invocation.
@@ -55,12 +58,12 @@ pub struct Outcome {
 }
 
 /// The redacted results of a run. Everything that a script can influence enters an outcome only through this type.
-pub(super) struct RedactedOutcome {
-    pub(super) result: Result<Redacted<Value>, Redacted<SkillError>>,
-    pub(super) log: Redacted<Vec<LogLine>>,
-    pub(super) process: Option<Redacted<ProcessReport>>,
-    pub(super) steps: Redacted<Vec<StepReport>>,
-    pub(super) sandbox: Option<SandboxReport>,
+pub(crate) struct RedactedOutcome {
+    pub(crate) result: Result<Redacted<Value>, Redacted<SkillError>>,
+    pub(crate) log: Redacted<Vec<LogLine>>,
+    pub(crate) process: Option<Redacted<ProcessReport>>,
+    pub(crate) steps: Redacted<Vec<StepReport>>,
+    pub(crate) sandbox: Option<SandboxReport>,
 }
 
 /// The limits of a run as its outcome reports them.
@@ -94,7 +97,7 @@ pub struct LimitsReport {
 
 impl LimitsReport {
     /// The limits as set, before anything ran.
-    pub(super) fn new(limits: &Limits, error: Option<&SkillError>) -> Self {
+    pub(crate) fn new(limits: &Limits, error: Option<&SkillError>) -> Self {
         let hit = error.map(SkillError::kind).filter(|kind| kind.is_limit());
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
@@ -125,7 +128,7 @@ impl Outcome {
     }
 
     /// The outcome of an invocation that ended before its script did anything.
-    pub(super) fn not_run(
+    pub(crate) fn not_run(
         skill: String,
         version: Option<String>,
         limits: &Limits,
@@ -144,7 +147,7 @@ impl Outcome {
         }
     }
 
-    pub(super) fn from_run(
+    pub(crate) fn from_run(
         skill: String,
         version: Option<String>,
         limits: &Limits,
@@ -165,24 +168,35 @@ impl Outcome {
     }
 
     /// Sets the limits that were not applied to the run.
-    pub(super) fn with_unsupported_limits(mut self, names: Vec<&'static str>) -> Self {
+    pub(crate) fn with_unsupported_limits(mut self, names: Vec<&'static str>) -> Self {
         self.limits.not_applied = names;
         self
     }
 
     /// Sets whether output was truncated at the cap.
-    pub(super) fn with_truncation(mut self, was_cut: bool) -> Self {
+    pub(crate) fn with_truncation(mut self, was_cut: bool) -> Self {
         self.limits.truncated = was_cut;
         self
     }
 
     /// Clears the timeout from the limits report unless the run itself met its deadline: a timeout of only a part of it does
     /// not count.
-    pub(super) fn with_stop_cause(mut self, cause: Option<StopCause>) -> Self {
+    pub(crate) fn with_stop_cause(mut self, cause: Option<StopCause>) -> Self {
         if self.limits.hit == Some(ErrorKind::Timeout.name()) && cause != Some(StopCause::Deadline) {
             self.limits.hit = None;
         }
         self
+    }
+
+    /// The outcome without secrets, of which some may be the caller's.
+    pub(super) fn redact(&self, redaction: &Redaction) -> Self {
+        let result = match &self.result {
+            Ok(value) => Ok(redaction.value(value.clone()).into_inner()),
+            Err(error) => Err(redaction.error(error.clone()).into_inner()),
+        };
+        let process = self.process.clone().map(|report| redaction.process(report).into_inner());
+        let steps = redaction.steps(self.steps.clone()).into_inner();
+        Self { result, process, steps, ..self.clone() }
     }
 
     /// The exit code of the command line for this outcome: 0, or that of the error kind.
