@@ -19,8 +19,8 @@ pub struct ProgressDisplay {
     screen: MultiProgress,
     /// The bar of the skill itself, and those of the skills that its steps run.
     bars: Mutex<HashMap<Option<usize>, ProgressBar>>,
-    /// The step of the invoked plan that a run belongs to.
-    steps_of_runs: Mutex<HashMap<RunId, usize>>,
+    /// The step of the invoked plan, if it is one, that a called run belongs to.
+    steps_of_runs: Mutex<HashMap<RunId, Option<usize>>>,
     steps: StepDisplay,
 }
 
@@ -54,19 +54,18 @@ impl ProgressDisplay {
 
     /// Remembers which step of the invoked plan a run belongs to.
     fn add_run(&self, event: &Event, step: Option<usize>) {
-        let mut steps = self.steps_of_runs();
         let Some(caller) = event.caller else { return };
-        let step = steps.get(&caller).copied().or(step);
-        if let Some(step) = step {
-            steps.insert(event.run, step);
-        }
+        let mut steps = self.steps_of_runs();
+        // A caller that is not there is the run that was invoked.
+        let step = steps.get(&caller).map_or(step, |step| *step);
+        steps.insert(event.run, step);
     }
 
     fn step_of_run(&self, run: RunId) -> Option<usize> {
-        self.steps_of_runs().get(&run).copied()
+        self.steps_of_runs().get(&run).copied().flatten()
     }
 
-    fn steps_of_runs(&self) -> MutexGuard<'_, HashMap<RunId, usize>> {
+    fn steps_of_runs(&self) -> MutexGuard<'_, HashMap<RunId, Option<usize>>> {
         self.steps_of_runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -53,7 +53,9 @@ impl EngineInner {
         }
         let token = invocation.cancel.child();
         let _stopping = events.clone().map(|events| {
-            token.on_stop(move |cause| events.notify(&Redaction::default(), EventKind::Stopping { cause }))
+            token.on_stop_last(move |cause| {
+                events.notify(&Redaction::default(), EventKind::Stopping { cause });
+            })
         });
         let _armed = self.watchdog.arm(run_deadline(started, &limits), &token);
         let found = check_memory_reserve().and(found);

@@ -103,11 +103,17 @@ impl Redaction {
         Redacted(self.redact_text(text, true))
     }
 
-    /// Takes the beginning of a text that is not complete, as far as no continuation of it can make it a part of a secret, without
-    /// secrets. The rest stays in `text`.
+    /// Adds a piece to a text that is not complete, and takes its beginning from it without secrets: as much as no continuation can
+    /// make a part of a secret.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes write texts piece by piece"))]
-    pub(super) fn take_decided(&self, text: &mut String) -> Redacted<String> {
+    pub(super) fn take_decided(&self, text: &mut String, piece: &str) -> Redacted<String> {
+        let was_held = !text.is_empty();
+        text.push_str(piece);
         let Some(search) = self.search() else { return Redacted(std::mem::take(text)) };
+        if was_held && finder::significant_chars(piece) == 0 {
+            // It decides nothing, and a flood of it would be searched again and again.
+            return Redacted(String::new());
+        }
         let mut matches = search.find_matches(text, true);
         // A match that reaches the end may be the beginning of a longer one.
         let undecided = matches.pop_if(|found| finder::significant_chars(&text[found.end..]) == 0);

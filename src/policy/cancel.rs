@@ -52,6 +52,9 @@ type Listener = Box<dyn FnOnce(StopCause) + Send>;
 
 const NO_CAUSE: u8 = 0;
 
+/// The bit in the id of a listener that is called after the others.
+const LAST: u64 = 1 << 63;
+
 impl CancelToken {
     /// A token that is not cancelled.
     pub fn new() -> Self {
@@ -91,7 +94,16 @@ impl CancelToken {
     /// It is called on the thread that stops the token, so it must be short and must not block. If a listener panics, the others
     /// are still called.
     pub fn on_stop(&self, listener: impl FnOnce(StopCause) + Send + 'static) -> StopGuard {
-        let id = self.0.next.fetch_add(1, Ordering::Relaxed);
+        self.add_listener(0, listener)
+    }
+
+    /// The same, after the listeners that stop the work, also those that are added later: for code that may take long.
+    pub(crate) fn on_stop_last(&self, listener: impl FnOnce(StopCause) + Send + 'static) -> StopGuard {
+        self.add_listener(LAST, listener)
+    }
+
+    fn add_listener(&self, order: u64, listener: impl FnOnce(StopCause) + Send + 'static) -> StopGuard {
+        let id = order | self.0.next.fetch_add(1, Ordering::Relaxed);
         let mut listeners = lock(&self.0.listeners);
         match self.cause() {
             Some(cause) => {
@@ -114,8 +126,9 @@ impl CancelToken {
         {
             return;
         }
-        let notified = std::mem::take(&mut *listeners);
+        let mut notified = std::mem::take(&mut *listeners);
         drop(listeners);
+        notified.sort_unstable_by_key(|(id, _)| *id);
         for (_, listener) in notified {
             if catch_unwind(AssertUnwindSafe(|| listener(cause))).is_err() {
                 tracing::error!("a listener panicked when its run was stopped");
@@ -192,6 +205,19 @@ mod tests {
 
     fn count(counter: &AtomicUsize) {
         counter.fetch_add(1, Ordering::SeqCst);
+    }
+
+    #[test]
+    fn the_last_listener_comes_after_those_that_were_added_later() {
+        let (token, order) = (CancelToken::new(), Arc::new(Mutex::new(Vec::new())));
+        let push = |name: &'static str| {
+            let order = order.clone();
+            move |_| lock(&order).push(name)
+        };
+        let _last = token.on_stop_last(push("last"));
+        let _guards = ["first", "second"].map(|name| token.on_stop(push(name)));
+        token.cancel();
+        assert_eq!(*lock(&order), ["first", "second", "last"]);
     }
 
     #[test]

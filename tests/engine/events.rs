@@ -84,6 +84,12 @@ fn plan(steps: &Value) -> Project {
     Project::new().skill("x", "").file(".metier/skills/x/scripts/sequence.json", steps.to_string())
 }
 
+/// A plan whose steps run side by side.
+fn parallel_plan(steps: &Value) -> Project {
+    let contract = json!({"steps": steps}).to_string();
+    Project::new().skill("x", "").file(".metier/skills/x/skill.yaml", contract)
+}
+
 /// Each run has its start first and its end last, and names the run that called it.
 #[track_caller]
 fn assert_well_ordered(events: &[Event]) {
@@ -184,7 +190,7 @@ fn a_plan_reports_its_steps_with_values_errors_and_items() {
 fn steps_side_by_side_keep_the_order_of_each_run() {
     let steps: Vec<_> = (0..24).map(|at| json!({"id": format!("s{at}"), "skill": "y"})).collect();
     let project =
-        callee(plan(&json!(steps)), "y", "for i = 1, 20 do print(i) ctx.progress('p') end return 1");
+        callee(parallel_plan(&json!(steps)), "y", "for i = 1, 20 do print(i) ctx.progress('p') end return 1");
     let recorder = events_of(&project, &[]);
     let events = recorder.events();
     assert_well_ordered(&events);
@@ -372,7 +378,7 @@ fn an_observer_may_run_skills_in_every_event() {
         {"id": "a", "skill": "y"}, {"id": "b", "skill": "y"}, {"id": "c", "tool": "glob", "args": {"pattern": "*"}},
         {"id": "bad", "tool": "read_file", "args": {"path": "gone"}, "after": ["a", "b", "c"]},
     ]);
-    let project = callee(plan(&steps), "y", "print('a') return 1");
+    let project = callee(parallel_plan(&steps), "y", "print('a') return 1");
     let project = callee(project, "inner", "print('b') return 2");
     let engine = project.engine();
     let (inner, count) = (engine.clone(), Arc::new(AtomicUsize::new(0)));
@@ -384,6 +390,58 @@ fn an_observer_may_run_skills_in_every_event() {
     let outcome = engine.run(Invocation::new("x").observer(Arc::new(observer)));
     assert_eq!(kind(&outcome), ErrorKind::Io);
     assert_eq!(count.load(Ordering::SeqCst), 2 + 2 * 2 + 2 * 4 + 2 * 3);
+}
+
+#[test]
+fn an_observer_may_run_skills_when_a_step_is_stopped_for_the_failure_of_another() {
+    let steps =
+        json!([{"id": "long", "skill": "y"}, {"id": "bad", "tool": "read_file", "args": {"path": "gone"}}]);
+    let project = callee(parallel_plan(&steps), "y", ENDLESS);
+    let project = callee(project, "inner", "return 2");
+    let engine = project.engine();
+    let (inner, count) = (engine.clone(), Arc::new(AtomicUsize::new(0)));
+    let counter = count.clone();
+    let observer = move |event: &Event| {
+        if matches!(event.kind, EventKind::Stopping { .. }) {
+            assert_eq!(value(inner.run(Invocation::new("inner"))), json!(2));
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let outcome = engine.run(Invocation::new("x").observer(Arc::new(observer)));
+    assert_eq!((kind(&outcome), count.load(Ordering::SeqCst)), (ErrorKind::Io, 1));
+}
+
+#[test]
+fn the_end_of_a_run_comes_after_an_event_that_another_thread_reports() {
+    let (recorder, project) = (Recorder::default(), Project::lua(ENDLESS));
+    let sink = recorder.clone();
+    let observer = move |event: &Event| {
+        if matches!(event.kind, EventKind::Stopping { .. }) {
+            // The script has ended long before.
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        sink.on_event(event);
+    };
+    project.engine().run(Invocation::new("x").limits(deadline(60)).observer(Arc::new(observer)));
+    let expected = ["x started scripts/main.lua", "x stopping Deadline", "x finished false"];
+    assert_eq!(recorder.lines(), expected);
+}
+
+#[test]
+fn an_observer_that_blocks_cannot_keep_a_run_from_ending() {
+    let has_finished = Arc::new(AtomicBool::new(false));
+    let ended = has_finished.clone();
+    let observer = move |event: &Event| match event.kind {
+        EventKind::Stopping { .. } => {
+            wait_until(Duration::from_mins(1), || ended.load(Ordering::SeqCst));
+        }
+        EventKind::Finished { .. } => ended.store(true, Ordering::SeqCst),
+        _ => {}
+    };
+    let began = Instant::now();
+    let engine = Project::lua(ENDLESS);
+    engine.engine().run(Invocation::new("x").limits(deadline(60)).observer(Arc::new(observer)));
+    assert!(has_finished.load(Ordering::SeqCst) && began.elapsed() < Duration::from_secs(10));
 }
 
 #[test]
@@ -742,16 +800,23 @@ mod spans {
     fn what_metier_traces_lies_in_the_span_of_its_run_on_every_thread() {
         let spans = spans();
         let steps: Vec<_> = (0..4).map(|at| json!({"id": format!("s{at}"), "skill": "y"})).collect();
-        let project = callee(plan(&json!(steps)), "y", "print('a') return ctx.skill('z')")
+        let project = callee(parallel_plan(&json!(steps)), "y", "print('a') return 1");
+        assert_traced(spans, &events_of(&project, &[]).events(), 5);
+        let project = Project::lua_with_tools("skill:y skill:z", "return ctx.skill('y')")
             .skill("y", "allowed-tools: skill:z\n")
-            .skill("x", "allowed-tools: skill:z\n");
+            .file(".metier/skills/y/scripts/main.lua", "return ctx.skill('z')");
         let project = callee(project, "z", "return 1");
-        let events = events_of(&project, &["skill:z"]).events();
-        assert_well_ordered(&events);
+        assert_traced(spans, &events_of(&project, &["skill:y", "skill:z"]).events(), 3);
+    }
+
+    /// Each of so many runs traced its end in its own span, inside that of its caller.
+    #[track_caller]
+    fn assert_traced(spans: &Spans, events: &[Event], runs: usize) {
+        assert_well_ordered(events);
         let started = events.iter().filter(|event| matches!(event.kind, EventKind::Started { .. }));
         let callers: HashMap<String, Option<String>> =
             started.map(|event| (event.run.to_string(), event.caller.map(|run| run.to_string()))).collect();
-        assert_eq!(callers.len(), 9);
+        assert_eq!(callers.len(), runs);
         let around: Vec<_> = spans.runs_around("ran");
         for (run, caller) in &callers {
             // A thread of its own is in the span of the caller when the run begins.
@@ -762,14 +827,13 @@ mod spans {
             assert_eq!(around.iter().filter(is_own).count(), 1, "{caller:?} > {run} in {around:?}");
         }
         let fields = spans.fields.lock().unwrap();
-        let own = fields
-            .values()
-            .filter(|fields| fields.get("run_id").is_some_and(|run| callers.contains_key(run)));
+        let is_own =
+            |fields: &&HashMap<_, String>| fields.get("run_id").is_some_and(|run| callers.contains_key(run));
+        let own = fields.values().filter(is_own);
         let mut skills: Vec<_> =
             own.map(|fields| format!("{} {}", fields["name"], fields["skill"])).collect();
         skills.sort();
-        assert_eq!(skills.len(), 9);
-        assert_eq!([&skills[0], &skills[1], &skills[5]], ["run \"x\"", "run \"y\"", "run \"z\""]);
+        assert_eq!((skills.len(), &*skills[0], &*skills[1]), (runs, "run \"x\"", "run \"y\""));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use metier::engine::EngineBuilder;
@@ -147,10 +147,9 @@ fn progress_is_told_by_the_step_it_comes_from() {
     let sink = heard.clone();
     let observer = move |event: &Event| match &event.kind {
         EventKind::Started { step, .. } => {
-            let mut steps = steps.lock().unwrap();
-            let caller: Option<&Option<usize>> = event.caller.and_then(|run| steps.get(&run));
-            let step = caller.copied().flatten().or(*step);
-            steps.insert(event.run, step);
+            let mut steps: MutexGuard<'_, HashMap<_, Option<usize>>> = steps.lock().unwrap();
+            let of_caller = event.caller.and_then(|run| steps.get(&run).copied().flatten());
+            steps.insert(event.run, of_caller.or(*step));
         }
         EventKind::Progress(progress) => {
             sink.lock().unwrap().push((steps.lock().unwrap()[&event.run], progress.message.clone()));
