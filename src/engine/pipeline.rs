@@ -26,7 +26,7 @@ use crate::host::{
 use crate::plan;
 use crate::policy::{CancelToken, Limits, PathProtection, Permissions, RequestedPermissions, ThreadBudget};
 use crate::registry::{Skill, SkillFolder};
-use crate::runtimes;
+use crate::runtimes::{self, Runtimes};
 
 /// The deadline of a run that began at `began`.
 pub(super) fn run_deadline(began: Instant, limits: &Limits) -> Instant {
@@ -49,7 +49,10 @@ impl EngineInner {
         let events = run_events(&invocation, run_id, name);
         let caller = events.as_ref().and_then(|_| invocation.caller.clone());
         if let Some(events) = &events {
-            events.notify(&Redaction::default(), start_event(found.as_ref().ok().copied(), &invocation));
+            events.notify(
+                &Redaction::default(),
+                start_event(&self.runtimes, found.as_ref().ok().copied(), &invocation),
+            );
         }
         let token = invocation.cancel.child();
         let _stopping = events.clone().map(|events| {
@@ -254,8 +257,8 @@ fn run_events(invocation: &Invocation, run: RunId, skill: &str) -> Option<Arc<Ru
     Some(RunEvents::new(observer, run, skill, invocation.extensions.clone()))
 }
 
-fn start_event(skill: Option<&Skill>, invocation: &Invocation) -> EventKind {
-    let script = skill.and_then(|skill| select_script(skill, invocation.script.as_deref()).ok());
+fn start_event(runtimes: &Runtimes, skill: Option<&Skill>, invocation: &Invocation) -> EventKind {
+    let script = skill.and_then(|skill| select_script(runtimes, skill, invocation.script.as_deref()).ok());
     EventKind::Started {
         qualified_name: skill.map(Skill::qualified_name),
         version: skill.map(|skill| skill.version().to_string()),
