@@ -14,6 +14,7 @@ macro_rules! sandboxed_tests {
     ($($tests:item)*) => {};
 }
 mod external;
+#[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
 #[cfg(test)]
 mod late_stop_tests;
 #[cfg(feature = "lua-runtime")]

@@ -189,6 +189,10 @@ impl ExternalExecutor {
         let mut request =
             command::build_request(&interpreter, &script, args, &paths, sandbox, limits, secrets)
                 .map_err(|error| outcome::start_error(name, project, &ProtectionGaps::default(), error))?;
+        if ctx.providers().approver.is_some() {
+            // The deadline stands still while an approver is asked, of which the supervisor knows nothing.
+            request.timeout_ms = u64::MAX;
+        }
         if ctx.worker().is_some_and(|worker| !worker.is_single_run()) {
             // Both count from the start of the process, which does not fit the runs of a worker. The host enforces the deadline
             // of each run.

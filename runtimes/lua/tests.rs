@@ -470,6 +470,12 @@ fn a_stop_that_races_the_end_of_its_run_harms_no_other_run() {
 }
 
 #[test]
+fn a_late_stop_does_not_stop_the_next_run() {
+    let source = "ctx.tool('next', {}) local sum = 0 for i = 1, 2000 do sum += i end return sum";
+    crate::runtimes::late_stop_tests::check_late_stop(&*script(source));
+}
+
+#[test]
 fn one_executor_serves_many_threads() {
     let executor = script("local sum = 0 for i = 1, 1000 do sum += i * input end return sum");
     std::thread::scope(|scope| {

@@ -113,6 +113,6 @@ impl SkillExecutor for SequenceExecutor {
 
     /// The tools that its steps name: a reader of the plan can see them.
     fn requested_permissions(&self) -> Vec<Permission> {
-        self.plan.tools().filter_map(Permission::tool).collect()
+        self.plan.tools().filter_map(|name| Permission::tool(name).ok()).collect()
     }
 }

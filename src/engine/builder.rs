@@ -14,7 +14,7 @@ use crate::executor::{RuntimeId, Script, SkillExecutor};
 use crate::host::files::SecretLinks;
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{
-    ConfigProvider, DEFAULT_HTTP_CLIENT, HttpClient, Providers, SamplingProvider, SecretProvider,
+    Approver, ConfigProvider, DEFAULT_HTTP_CLIENT, HttpClient, Providers, SamplingProvider, SecretProvider,
     SkillProvider, ToolProvider, check_memory_reserve,
 };
 use crate::policy::{ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog};
@@ -181,6 +181,12 @@ impl EngineBuilder {
     /// builds with the Cargo feature `http`.
     pub fn http(mut self, client: impl HttpClient + 'static) -> Self {
         self.providers.http = Some(Arc::new(client));
+        self
+    }
+
+    /// Who decides about permissions that a skill requests and nobody granted; without an approver they are refused.
+    pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
+        self.providers.approver = Some(Arc::new(approver));
         self
     }
 

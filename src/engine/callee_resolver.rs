@@ -222,7 +222,7 @@ pub(super) fn with_permissions(
 
 /// The tools that steps of a plan name, as permissions.
 fn tool_permissions(plan: &Plan) -> impl Iterator<Item = Permission> {
-    plan.tools().filter_map(Permission::tool)
+    plan.tools().filter_map(|name| Permission::tool(name).ok())
 }
 
 impl Engine {

@@ -116,6 +116,7 @@ impl EngineInner {
         let warned = limit_support::unsupported_warning(selected.runtime, &not_applied);
         let warned = warned.map_or(Ok(()), |warning| context.log_once(LogLevel::Warn, warning));
         let result = warned
+            .and_then(|()| if is_in_process { Ok(()) } else { context.ask_before_start() })
             .and_then(|()| context.cancel().check())
             .and_then(|()| catch_runtime_panic(|| executor.execute_with_context(input, Some(&context))))
             // An executor of an embedder may have ignored the token.
@@ -238,7 +239,12 @@ impl EngineInner {
             caller.permissions().for_callee(caller.skill(), skill.name(), asked)
         } else {
             let protection = PathProtection::new(self.protected_folders.iter().cloned());
-            Permissions::new(asked, invocation.grants.iter().cloned(), protection)
+            let permissions = Permissions::new(asked, invocation.grants.iter().cloned(), protection);
+            let own = invocation.providers.as_deref().and_then(|own| own.approver.as_ref());
+            match own.or(self.providers.approver.as_ref()) {
+                Some(_) => permissions.with_approvals(),
+                None => permissions,
+            }
         };
         let names_some = skill.contract().is_some_and(|contract| contract.permissions.is_some());
         match skill.contract_file().filter(|_| names_some) {

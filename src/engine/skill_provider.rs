@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{EngineInner, Invocation, Outcome};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{SkillContext, SkillProvider};
-use crate::plan::Plan;
+use crate::plan::{Plan, to_hex};
 use crate::registry::Skill;
 
 /// Maximum depth of skill calls; plans check the same limit before they run.
@@ -50,6 +50,12 @@ impl SkillProvider for EngineSkillProvider {
         // What stopped this run stopped the callee as well, and is reported as the cause.
         ctx.cancel().check()?;
         outcome.result.map_err(|error| wrap_callee_error(skill, &error))
+    }
+
+    fn digest(&self, ctx: &SkillContext) -> Option<String> {
+        let engine = self.0.upgrade()?;
+        let digest = engine.skill_by_qualified_name(ctx.qualified_name())?.folder().digest().ok()?;
+        Some(to_hex(&digest))
     }
 }
 

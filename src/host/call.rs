@@ -80,8 +80,11 @@ impl HostFunction {
     /// The only place that checks permissions before a call. Files behind symbolic links are checked again when they are opened.
     fn check_permission(&self, ctx: &SkillContext, args: &Args) -> Result<()> {
         let Some((need, verb, target)) = self.required_access(args)? else { return Ok(()) };
-        let target = if target.is_empty() { "." } else { &target };
-        ctx.permissions().require(&need, format_args!("failed to {verb} {target}"))
+        let shown = if target.is_empty() { "." } else { &target };
+        match ctx.permissions().require(&need, format_args!("failed to {verb} {shown}")) {
+            Err(_) if ctx.ask_for_access(&need, &target)? => Ok(()),
+            checked => checked,
+        }
     }
 
     /// The access that a call needs, and what it does, for an error: the verb and its object. `None` if it needs no permission.

@@ -1,5 +1,6 @@
 //! The context of one run: the project's files, the skill's files, permissions, limits and log. Scripts see it as `ctx`.
 
+mod approver;
 mod builder;
 mod log;
 mod providers;
@@ -26,6 +27,7 @@ use crate::policy::{
     CancelToken, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, ThreadBudget, WorkerOptions,
 };
 
+pub use approver::{ApprovalNeed, ApprovalRequest, Approver};
 pub use builder::ContextBuilder;
 pub use providers::{
     ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,

@@ -83,6 +83,7 @@ impl Fixtures {
             config: self.config.as_ref().map(|_| own.clone() as Arc<dyn ConfigProvider>),
             secrets: self.secrets.as_ref().map(|_| own.clone() as Arc<dyn SecretProvider>),
             http: self.http.as_ref().map(|_| own as Arc<dyn HttpClient>),
+            approver: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod address_space;
 mod args;
+mod async_providers;
 mod call;
 mod catch_panic;
 mod closure_tools;
@@ -26,6 +27,7 @@ pub(crate) mod metier_dirs;
 pub(crate) mod outcome;
 #[cfg(unix)]
 mod output_lines;
+mod provider_thread;
 mod redaction;
 mod report;
 mod run_events;
@@ -41,6 +43,10 @@ mod value_size;
 #[cfg_attr(not(target_os = "linux"), path = "visibility_lock_unsupported.rs")]
 pub(crate) mod visibility_lock;
 
+pub use self::async_providers::{
+    Async, AsyncApprover, AsyncConfigProvider, AsyncHttpClient, AsyncSamplingProvider, AsyncSecretProvider,
+    AsyncToolProvider,
+};
 pub(crate) use self::catch_panic::catch_panic;
 pub use self::closure_tools::ClosureTools;
 #[cfg(unix)]
@@ -63,8 +69,9 @@ pub(crate) use address_space::AddressSpaceReservation;
 pub(crate) use args::Args;
 pub(crate) use context::HostApiClient;
 pub use context::{
-    ConfigProvider, ContextBuilder, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest,
-    SamplingProvider, SecretProvider, SkillContext, SkillProvider, Tool, ToolProvider,
+    ApprovalNeed, ApprovalRequest, Approver, ConfigProvider, ContextBuilder, HttpClient, HttpRequest,
+    HttpResponse, Providers, SampleRequest, SamplingProvider, SecretProvider, SkillContext, SkillProvider,
+    Tool, ToolProvider,
 };
 pub use files::Files;
 pub(crate) use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;

@@ -1,9 +1,13 @@
 //! The cancel token that stops a run: set once, with its cause, by the caller or by the deadline.
 
 use std::fmt;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -46,6 +50,17 @@ struct CancelState {
     next: AtomicU64,
     listeners: Mutex<Vec<(u64, Listener)>>,
     parent: Mutex<Option<StopGuard>>,
+    pauses: Mutex<Pauses>,
+}
+
+/// How long the deadlines of a token have stood still.
+#[derive(Default)]
+struct Pauses {
+    /// How many of them there are now, and since when.
+    active: usize,
+    since: Option<Instant>,
+    /// The time of those that have ended.
+    total: Duration,
 }
 
 type Listener = Box<dyn FnOnce(StopCause) + Send>;
@@ -115,6 +130,43 @@ impl CancelToken {
         StopGuard { signal: Arc::downgrade(&self.0), id }
     }
 
+    /// Waits until the token stops, and returns the cause. For futures that should end with a run; works on every executor.
+    ///
+    /// ```
+    /// use metier::policy::{CancelToken, StopCause};
+    ///
+    /// # async fn wait() {
+    /// let token = CancelToken::new();
+    /// token.cancel();
+    /// assert_eq!(token.cancelled().await, StopCause::Cancelled);
+    /// # }
+    /// ```
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled { token: self.clone(), waker: Arc::default(), guard: None }
+    }
+
+    /// Until the guard is dropped, the deadlines of this token and of its parents stand still.
+    pub(crate) fn pause_deadlines(&self) -> PauseGuard {
+        let mut tokens = vec![self.0.clone()];
+        while let Some(parent) = tokens.last().and_then(|token| token.parent()) {
+            tokens.push(parent);
+        }
+        let now = Instant::now();
+        for token in &tokens {
+            let mut pauses = lock(&token.pauses);
+            pauses.since.get_or_insert(now);
+            pauses.active += 1;
+        }
+        PauseGuard(tokens)
+    }
+
+    /// How long the deadlines of this token have stood still until now, and whether they do now.
+    pub(super) fn paused_time(&self) -> (Duration, bool) {
+        let pauses = lock(&self.0.pauses);
+        let current = pauses.since.map_or(Duration::ZERO, |since| since.elapsed());
+        (pauses.total + current, pauses.active > 0)
+    }
+
     /// Sets the signal; the first cause stays.
     pub(crate) fn stop(&self, cause: StopCause) {
         let mut listeners = lock(&self.0.listeners);
@@ -139,6 +191,56 @@ impl CancelToken {
     /// The error of a stopped run, or `Ok` while it may continue. Long loops of host functions check this.
     pub fn check(&self) -> Result<()> {
         self.cause().map_or(Ok(()), |cause| Err(cause.error()))
+    }
+}
+
+impl CancelState {
+    fn parent(&self) -> Option<Arc<Self>> {
+        lock(&self.parent).as_ref()?.signal.upgrade()
+    }
+}
+
+/// While it exists, the deadlines of some tokens stand still.
+#[must_use = "dropping the guard ends the pause"]
+pub(crate) struct PauseGuard(Vec<Arc<CancelState>>);
+
+impl Drop for PauseGuard {
+    fn drop(&mut self) {
+        for token in &self.0 {
+            let mut pauses = lock(&token.pauses);
+            pauses.active -= 1;
+            if pauses.active == 0 {
+                let ended = pauses.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+                pauses.total += ended;
+            }
+        }
+    }
+}
+
+/// Waits until a token stops; see [`CancelToken::cancelled`].
+#[must_use = "a future waits when it is polled"]
+pub struct Cancelled {
+    token: CancelToken,
+    waker: Arc<Mutex<Option<Waker>>>,
+    guard: Option<StopGuard>,
+}
+
+impl Future for Cancelled {
+    type Output = StopCause;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<StopCause> {
+        let replaced = lock(&self.waker).replace(context.waker().clone());
+        drop(replaced);
+        if self.guard.is_none() {
+            let waker = self.waker.clone();
+            let guard = self.token.on_stop(move |_| {
+                let waker = lock(&waker).take();
+                waker.into_iter().for_each(Waker::wake);
+            });
+            self.guard = Some(guard);
+        }
+        // Read last, so that a stop that came meanwhile is seen here or wakes.
+        self.token.cause().map_or(Poll::Pending, Poll::Ready)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The policy of a run: permissions, limits, sandbox requirements and the token that stops the run.
 
+mod approvals;
 mod autorun;
 mod cancel;
 mod execution_mode;
@@ -17,7 +18,8 @@ pub mod units;
 mod watchdog;
 mod worker_options;
 
-pub use self::cancel::{CancelToken, StopCause, StopGuard};
+pub(crate) use self::approvals::Approvals;
+pub use self::cancel::{CancelToken, Cancelled, StopCause, StopGuard};
 pub use self::execution_mode::ExecutionMode;
 #[doc(hidden)]
 pub use self::memory_budget::MemoryBudget;

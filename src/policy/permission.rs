@@ -92,13 +92,59 @@ impl Permission {
     pub const READ: Self = Self { kind: PermissionKind::Read, scope: None };
     /// Changes files of the project, except protected paths.
     pub const WRITE: Self = Self { kind: PermissionKind::Write, scope: None };
+    /// Connects to any host, except those that must be named.
+    pub const NET: Self = Self { kind: PermissionKind::Net, scope: None };
+    /// Asks the model of the embedder.
+    pub const SAMPLE: Self = Self { kind: PermissionKind::Sample, scope: None };
     /// Runs a process: skills may request it, and nothing requires it, since processes run in a sandbox. `exec:unsandboxed` runs
     /// them without one.
     pub const EXEC: Self = Self { kind: PermissionKind::Exec, scope: None };
 
-    /// Calls the embedder's tool of that name, if the name is valid.
-    pub fn tool(name: &str) -> Option<Self> {
-        (!name.is_empty()).then(|| Self { kind: PermissionKind::Tool, scope: Some(name.to_owned()) })
+    /// Reading this path, relative to the project, and everything below it, also where it is protected; `usage` for a path that
+    /// leads out of the project.
+    pub fn read(path: &str) -> Result<Self, SkillError> {
+        Self::scoped(PermissionKind::Read, path)
+    }
+
+    /// Changing this path, relative to the project, and everything below it, also where it is protected; `usage` for a path that
+    /// leads out of the project.
+    pub fn write(path: &str) -> Result<Self, SkillError> {
+        Self::scoped(PermissionKind::Write, path)
+    }
+
+    /// Connecting to this host, by name or address.
+    pub fn net(host: &str) -> Result<Self, SkillError> {
+        Self::scoped(PermissionKind::Net, host)
+    }
+
+    /// Calling the embedder's tool of that name.
+    pub fn tool(name: &str) -> Result<Self, SkillError> {
+        Self::scoped(PermissionKind::Tool, name)
+    }
+
+    /// Running the skill of that name.
+    pub fn skill(name: &str) -> Result<Self, SkillError> {
+        Self::scoped(PermissionKind::Skill, name)
+    }
+
+    /// Reading the secret of that name.
+    pub fn secret(name: &str) -> Result<Self, SkillError> {
+        Self::scoped(PermissionKind::Secret, name)
+    }
+
+    fn scoped(kind: PermissionKind, scope: &str) -> Result<Self, SkillError> {
+        format!("{}:{scope}", kind.name()).parse()
+    }
+
+    /// The word before the colon: `read`, `write`, `exec`, `net`, `tool`, `skill`, `secret`, `sample`, `shm` or `wasi`.
+    pub fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    /// What follows the colon: a path relative to the project (empty for the project itself), a host, or a name; `unsandboxed`
+    /// for `exec`. `None` if the permission has no scope and covers all of its kind.
+    pub fn scope(&self) -> Option<&str> {
+        self.scope.as_deref()
     }
 
     /// The permission that another client's tool name clearly means (`Bash(git:*)` is `exec`), or `None`.
@@ -125,13 +171,20 @@ impl Permission {
         self.kind == PermissionKind::Exec && self.is_scoped()
     }
 
+    /// Whether the sandbox of a process enforces it from the start, so that nobody can be asked about it later. Leaving the
+    /// sandbox is nothing that an approver could permit.
+    pub(super) fn is_enforced_on_processes(&self) -> bool {
+        use PermissionKind::{Net, Read, Shm, Write};
+        matches!(self.kind, Read | Write | Net | Shm)
+    }
+
     /// Whether both have the same kind.
     pub(super) fn is_same_kind(&self, other: &Self) -> bool {
         self.kind == other.kind
     }
 
     /// The access that this permission names, no narrower one.
-    pub(super) fn as_access(&self) -> Access {
+    pub(crate) fn as_access(&self) -> Access {
         Access { kind: self.kind, target: self.scope.clone().unwrap_or_default() }
     }
 

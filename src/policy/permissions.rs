@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::permission::{Access, Permission};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::policy::Approvals;
 use crate::policy::path_protection::{PathProtection, is_within};
 
 /// The permissions that a skill requests. Reading the project is always requested.
@@ -23,6 +24,8 @@ pub struct Permissions {
     requesters: Vec<Requester>,
     grants: Vec<Permission>,
     protection: PathProtection,
+    /// What an approver decides meanwhile, in runs that have one.
+    approvals: Option<Approvals>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +47,7 @@ impl Permissions {
         protection: PathProtection,
     ) -> Self {
         let only = Requester { skill: String::new(), requested, declaration: ALLOWED_TOOLS };
-        Self { requesters: vec![only], grants: grants.into_iter().collect(), protection }
+        Self { requesters: vec![only], grants: grants.into_iter().collect(), protection, approvals: None }
     }
 
     /// The permissions of a skill that `caller`, the holder of these permissions, runs: those that it requests, and no more than
@@ -65,6 +68,43 @@ impl Permissions {
             last.declaration = (contract, "permissions");
         }
         self
+    }
+
+    /// The same for a run that may ask an approver, who decides like its caller: only about what every skill requests.
+    pub(crate) fn with_approvals(self) -> Self {
+        Self { approvals: Some(Approvals::default()), ..self }
+    }
+
+    /// The permission that an approver could give for this access, and what was decided so far: `None` if nobody may be asked,
+    /// the run has the access, or some skill does not request it. It is what the skill lists, and no more than a person would
+    /// grant who sees the access.
+    pub(crate) fn approvable(&self, need: &Access) -> Option<(Permission, &Approvals)> {
+        let approvals = self.approvals.as_ref()?;
+        if self.allows(need) || !self.requesters.iter().all(|asker| self.request_covers(asker, need)) {
+            return None;
+        }
+        let narrowest = need.narrowest_permission(&self.protection);
+        let listed = self.requesters.last().and_then(|asker| match &asker.requested {
+            RequestedPermissions::All => None,
+            RequestedPermissions::Listed(listed) => listed
+                .iter()
+                .filter(|permission| permission.is_scoped() && permission.covers(need, &self.protection))
+                .max_by_key(|permission| permission.scope().map(str::len)),
+        });
+        // A permission without a scope is wider than any that the skill lists with one.
+        let permission = listed.filter(|_| !narrowest.is_scoped()).cloned().unwrap_or(narrowest);
+        Some((permission, approvals))
+    }
+
+    /// Permissions that the skill lists and nobody granted, about which an approver could decide before a process starts: what the
+    /// process would reach by itself.
+    pub(crate) fn approvable_before_start(&self) -> Vec<Permission> {
+        let listed = self.requesters.last().map(|requester| &requester.requested);
+        let Some(RequestedPermissions::Listed(listed)) = listed else { return Vec::new() };
+        let is_open = |permission: &&Permission| {
+            permission.is_enforced_on_processes() && self.approvable(&permission.as_access()).is_some()
+        };
+        listed.iter().filter(is_open).cloned().collect()
     }
 
     /// Only reading the project.
@@ -152,10 +192,20 @@ impl Permissions {
                 }
             })
         };
-        !self.grants.iter().any(|permission| {
+        // An approver could permit anything that is requested.
+        let may_be_approved = || {
+            self.requesters.iter().all(|requester| match &requester.requested {
+                RequestedPermissions::All => true,
+                RequestedPermissions::Listed(requested) => {
+                    requested.iter().any(Permission::does_more_than_read)
+                }
+            })
+        };
+        let is_granted = self.grants.iter().any(|permission| {
             permission.applies_without_request()
                 || permission.does_more_than_read() && may_be_requested(permission)
-        })
+        });
+        !(is_granted || self.approvals.is_some() && may_be_approved())
     }
 
     /// The effective permissions, sorted: grants that every skill requested, or requests that the grants cover.
@@ -166,7 +216,7 @@ impl Permissions {
             RequestedPermissions::Listed(requested) => requested.as_slice(),
         });
         let mut permissions: Vec<Permission> =
-            [Permission::READ].iter().chain(&self.grants).chain(requested).cloned().collect();
+            [Permission::READ].iter().chain(&self.grants_and_approvals()).chain(requested).cloned().collect();
         permissions.retain(|permission| self.allows(&permission.as_access()));
         permissions.sort_unstable();
         permissions.dedup();
@@ -176,7 +226,8 @@ impl Permissions {
     /// The paths below which the run may write, relative to the project; the project itself is empty. Some of them may still
     /// contain protected paths.
     pub(crate) fn writable_paths(&self) -> Vec<String> {
-        let granted = self.grants.iter().filter_map(Permission::writable_path).map(str::to_owned).collect();
+        let granted = self.grants_and_approvals();
+        let granted = granted.iter().filter_map(Permission::writable_path).map(str::to_owned).collect();
         let mut paths: Vec<String> =
             self.requesters.iter().fold(granted, |paths, requester| match &requester.requested {
                 RequestedPermissions::All => paths,
@@ -202,6 +253,15 @@ impl Permissions {
 
     fn grants_cover(&self, need: &Access) -> bool {
         self.any_covers(&self.grants, need)
+            || self.approvals.as_ref().is_some_and(|approvals| {
+                approvals.any_approved(|permission| permission.covers(need, &self.protection))
+            })
+    }
+
+    /// The grants of the caller, and what was approved since.
+    fn grants_and_approvals(&self) -> Vec<Permission> {
+        let approved = self.approvals.as_ref().map(Approvals::approved);
+        self.grants.iter().cloned().chain(approved.into_iter().flatten()).collect()
     }
 
     /// Whether this is reading the project, which every skill requests and every caller grants.

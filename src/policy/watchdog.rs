@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::policy::cancel::{CancelToken, StopCause};
 
@@ -20,9 +20,36 @@ struct WatchdogInner {
 
 #[derive(Default)]
 struct WatchdogState {
-    deadlines: BTreeMap<(Instant, u64), CancelToken>,
+    deadlines: BTreeMap<DeadlineKey, ArmedToken>,
+    /// Where the deadlines are that stood still for a time, by what they were at first.
+    postponed: BTreeMap<DeadlineKey, DeadlineKey>,
     next: u64,
     thread: ThreadState,
+}
+
+/// A deadline and its number, in the order in which they are due.
+type DeadlineKey = (Instant, u64);
+
+/// A token that is stopped at its deadline.
+struct ArmedToken {
+    token: CancelToken,
+    /// The key that its guard knows.
+    first: DeadlineKey,
+    /// The pauses of the token for which the deadline was postponed, and those before it was armed.
+    counted: Duration,
+}
+
+/// How often a deadline is looked at that is due while it stands still.
+const PAUSE_TICK: Duration = Duration::from_millis(10);
+
+impl ArmedToken {
+    /// The time by which a deadline that is due now has to be postponed, because it stood still; `None` if not at all.
+    fn postponement(&self) -> Option<Duration> {
+        let (paused, is_paused) = self.token.paused_time();
+        let missing = paused.saturating_sub(self.counted);
+        let wait = if is_paused { missing.max(PAUSE_TICK) } else { missing };
+        (!wait.is_zero()).then_some(wait)
+    }
 }
 
 /// The state of the thread, so that arming a later deadline does not need to wake it.
@@ -45,7 +72,8 @@ impl Watchdog {
         let mut state = self.0.lock();
         let key = (deadline, state.next);
         state.next += 1;
-        state.deadlines.insert(key, token.clone());
+        let counted = token.paused_time().0;
+        state.deadlines.insert(key, ArmedToken { token: token.clone(), first: key, counted });
         let is_held = match state.thread {
             ThreadState::NotStarted => self.start(),
             ThreadState::Waiting(_) => true,
@@ -79,6 +107,14 @@ impl Drop for Watchdog {
     }
 }
 
+impl WatchdogState {
+    /// Arms a token again that stood still for some time.
+    fn postpone(&mut self, key: DeadlineKey, armed: ArmedToken, wait: Duration) {
+        self.postponed.insert(armed.first, key);
+        self.deadlines.insert(key, ArmedToken { counted: armed.counted + wait, ..armed });
+    }
+}
+
 impl WatchdogInner {
     fn watch(&self) {
         let mut state = self.lock();
@@ -88,8 +124,14 @@ impl WatchdogInner {
                 .deadlines
                 .first_entry()
                 .filter(|entry| entry.key().0 <= now)
-                .map(std::collections::btree_map::OccupiedEntry::remove);
-            if let Some(token) = due {
+                .map(std::collections::btree_map::OccupiedEntry::remove_entry);
+            if let Some(((deadline, number), armed)) = due {
+                if let Some(wait) = armed.postponement() {
+                    state.postpone((deadline + wait, number), armed, wait);
+                    continue;
+                }
+                state.postponed.remove(&armed.first);
+                let token = armed.token;
                 // Listeners may remove deadlines, and so may dropping the last clone of a token: the lock is not held for either.
                 drop(state);
                 token.stop(StopCause::Deadline);
@@ -119,13 +161,14 @@ impl WatchdogInner {
 #[doc(hidden)]
 pub struct DeadlineGuard {
     shared: Arc<WatchdogInner>,
-    key: (Instant, u64),
+    key: DeadlineKey,
 }
 
 impl Drop for DeadlineGuard {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        let lifted = state.deadlines.remove(&self.key);
+        let key = state.postponed.remove(&self.key).unwrap_or(self.key);
+        let lifted = state.deadlines.remove(&key);
         drop(state);
         drop(lifted);
     }
@@ -148,6 +191,33 @@ mod tests {
         let _guard = near.on_stop(move |cause| sender.send(cause).unwrap_or_default());
         assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(StopCause::Deadline));
         assert_eq!((far.cause(), lifted.cause()), (None, None));
+    }
+
+    #[test]
+    fn a_deadline_stands_still_while_its_token_or_one_below_is_paused() {
+        let (watchdog, token) = (Watchdog::new(), CancelToken::new());
+        let middle = token.child();
+        let below = middle.child();
+        let (at, now) = (Duration::from_millis(60), Instant::now());
+        let _armed = watchdog.arm(now + at, &token);
+        let _sibling = watchdog.arm(now + at, &token.child());
+        let lifted = watchdog.arm(now + at, &token);
+        let outer = below.pause_deadlines();
+        let inner = token.pause_deadlines();
+        std::thread::sleep(Duration::from_millis(100));
+        drop(inner);
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(token.cause(), None, "it stands still");
+        drop(lifted);
+        drop(outer);
+        let paused = now.elapsed();
+        while token.cause().is_none() {
+            assert!(now.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(now.elapsed() >= at + Duration::from_millis(200), "{:?} {paused:?}", now.elapsed());
+        let state = watchdog.0.lock();
+        assert!(state.postponed.is_empty() && state.deadlines.is_empty());
     }
 
     #[test]

@@ -2,6 +2,8 @@
 #![cfg(all(unix, feature = "lua-runtime"))]
 #![allow(missing_docs)]
 
+mod approver;
+mod async_providers;
 mod attacks;
 mod contract;
 mod doors;

@@ -1,10 +1,13 @@
 //! A run that is taken up again: what finished is not repeated, and nothing is lost.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use metier::engine::{Invocation, Outcome};
 use metier::error::ErrorKind;
-use metier::host::{SecretProvider, SkillContext, StepStatus};
+use metier::host::{
+    ApprovalNeed, ApprovalRequest, Approver, Providers, SecretProvider, SkillContext, StepStatus,
+};
 use metier::policy::CancelToken;
 use serde_json::{Value, json};
 
@@ -106,8 +109,8 @@ fn items_of_a_loop_are_remembered_one_by_one() {
     assert!(outcome.log.is_empty(), "it failed, and nothing interrupted it: {:?}", outcome.log);
 }
 
-#[test]
-fn a_step_that_was_interrupted_is_told_when_it_runs_again() {
+/// A project whose only step was interrupted, and would end now.
+fn interrupted() -> Project {
     let script =
         "ctx.append('trace', 'y ') if not pcall(ctx.read_file, 'later') then while true do end end return 1";
     let project = Project::new().sequence("x", "write", &json!([{"skill": "y"}])).lua("y", "write", script);
@@ -119,14 +122,45 @@ fn a_step_that_was_interrupted_is_told_when_it_runs_again() {
         token.cancel();
         assert_eq!(failure(&run.join().unwrap()).0, ErrorKind::Cancelled);
     });
-    let project = project.file("later", "");
-    let outcome = run(&project, &WRITE, json!({}));
+    project.file("later", "")
+}
+
+#[test]
+fn a_step_that_was_interrupted_is_told_when_it_runs_again() {
+    let outcome = run(&interrupted(), &WRITE, json!({}));
     assert_eq!(outcome.result.unwrap(), json!(1));
     assert!(
         outcome.log.iter().any(|line| line.message.contains("step y was interrupted")),
         "{:?}",
         outcome.log
     );
+}
+
+#[test]
+fn an_approver_decides_whether_an_interrupted_step_is_done_again() {
+    struct Answers(bool);
+    impl Approver for Answers {
+        fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> metier::error::Result<bool> {
+            let ApprovalNeed::RepeatedStep { step, item, call, .. } = &request.need else {
+                panic!("asked {request:?}")
+            };
+            assert_eq!((&step[..], *item, &call[..]), ("y", None, "skill y"));
+            Ok(self.0)
+        }
+    }
+    let project = interrupted();
+    for answer in [false, true] {
+        let approver: Arc<dyn Approver> = Arc::new(Answers(answer));
+        let providers = Providers { approver: Some(approver), ..Providers::default() };
+        let invocation = invocation_with_journal(&project, &WRITE).input(json!({})).providers(providers);
+        let outcome = project.engine().run(invocation);
+        if answer {
+            assert_eq!(outcome.result.unwrap(), json!(1));
+        } else {
+            assert_eq!(failure(&outcome).0, ErrorKind::Denied);
+        }
+        assert_eq!(project.read("trace"), if answer { "y y " } else { "y " });
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use metier::engine::EngineBuilder;
 use metier::error::Result;
-use metier::host::{ClosureTools, ConfigProvider, Event, EventKind, SkillContext};
+use metier::host::{ApprovalRequest, Approver, ClosureTools, ConfigProvider, Event, EventKind, SkillContext};
 use metier::policy::SandboxMode;
 use serde_json::{Map, Value, json};
 
@@ -97,6 +97,20 @@ fn skills_run_side_by_side_where_the_grants_of_this_run_let_them_do_no_more_than
     let narrow = Project::new().lua("y", "", "return ctx.config('k')").contract("x", asks, SKILLS);
     assert_eq!(max_at_once(narrow.builder(), 2, &["write", "net"]), 2, "the callee asks for nothing");
     assert_eq!(max_at_once(narrow.builder(), 1, &["exec:unsandboxed"]), 1, "nobody needs to ask for it");
+}
+
+#[test]
+fn skills_that_an_approver_could_let_do_more_run_one_after_the_other() {
+    struct No;
+    impl Approver for No {
+        fn approve(&self, _: &SkillContext, _: &ApprovalRequest) -> Result<bool> {
+            Ok(false)
+        }
+    }
+    for (asks, wanted) in [("write:out", 1), ("read exec", 2), ("", 2)] {
+        let project = Project::new().lua("y", asks, "return ctx.config('k')").contract("x", "write", SKILLS);
+        assert_eq!(max_at_once(project.builder().approver(No), wanted, &[]), wanted, "{asks}");
+    }
 }
 
 #[test]

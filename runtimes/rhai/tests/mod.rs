@@ -412,6 +412,12 @@ fn methods_know_this() {
 }
 
 #[test]
+fn a_late_stop_does_not_stop_the_next_run() {
+    let source = "ctx.tool(\"next\", #{}); let sum = 0; for i in 1..=2000 { sum += i; } sum";
+    crate::runtimes::late_stop_tests::check_late_stop(&*script(source));
+}
+
+#[test]
 fn one_executor_serves_many_threads() {
     let executor = script("let sum = 0; for i in 1..=1000 { sum += i * input; } sum");
     std::thread::scope(|scope| {

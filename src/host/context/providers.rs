@@ -1,12 +1,12 @@
-//! Traits that an embedder implements: tools, other skills, a model, configuration, secrets, an HTTP client. All are small and
-//! synchronous.
+//! Traits that an embedder implements: tools, other skills, a model, configuration, secrets, an HTTP client. All are small, and
+//! may block; [`Async`](crate::host::Async) makes them of asynchronous ones.
 //!
 //! A provider's result counts against the memory of the run once it is complete: only the provider can keep it from becoming too
 //! large while it is built, and nothing counts the other memory that it takes.
 //!
-//! Permissions are checked before a provider is called. Every method runs on the run's own thread (a skill that another one calls
-//! has one to itself); a method that waits should listen to `ctx.cancel()` and give up when it stops. A panic fails the call and
-//! nothing else.
+//! Permissions are checked before a provider is called. Every method but those of [`SkillProvider`] is called on a thread of its
+//! own: when its run stops, the run ends without waiting for it, and what it returns later is dropped. A method that waits should
+//! still listen to `ctx.cancel()`, so that its thread ends. A panic fails the call and nothing else.
 //!
 //! A provider gets the arguments as the script passed them, including secrets: tools and web pages need them.
 
@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::SkillContext;
+use super::approver::Approver;
 use crate::error::Result;
 
 /// The services that the host of a run offers besides files. Absent ones are `unavailable` to scripts.
@@ -34,6 +35,8 @@ pub struct Providers {
     pub secrets: Option<Arc<dyn SecretProvider>>,
     /// HTTP requests, for `ctx.http`.
     pub http: Option<Arc<dyn HttpClient>>,
+    /// Decides about permissions that nobody granted; without one, they are refused.
+    pub approver: Option<Arc<dyn Approver>>,
 }
 
 impl Providers {
@@ -46,6 +49,7 @@ impl Providers {
             config: others.config.as_ref().or(self.config.as_ref()).cloned(),
             secrets: others.secrets.as_ref().or(self.secrets.as_ref()).cloned(),
             http: others.http.as_ref().or(self.http.as_ref()).cloned(),
+            approver: others.approver.as_ref().or(self.approver.as_ref()).cloned(),
         }
     }
 }
@@ -97,6 +101,13 @@ pub trait SkillProvider: Send + Sync {
     /// Runs the skill of that name to its end and returns its value. Its permissions are limited to those of the caller. The
     /// input `null` means no input.
     fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value>;
+
+    /// A digest of the files of the skill that runs, in hexadecimal, for an approver; `None` if they are unknown or cannot be
+    /// read.
+    fn digest(&self, ctx: &SkillContext) -> Option<String> {
+        let _ = ctx;
+        None
+    }
 }
 
 /// A model that continues a text.

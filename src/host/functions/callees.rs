@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::provider_call::{call_provider, unavailable};
+use super::provider_call::{call_provider, catch_provider_panic, unavailable};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SampleRequest, SkillContext, ToolProvider, catch_panic, memory_size};
@@ -102,13 +102,15 @@ const MAX_SHOWN_TOOLS: usize = 8;
 
 fn tool(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let tools = ctx.providers().tools.as_ref().ok_or_else(|| unavailable("tools"))?;
-    let name = args.text(0);
-    if !call_provider("tools", || Ok(tools.has(name)))? {
-        return call_provider("tools", || Err(unknown_tool(tools.as_ref(), name)));
-    }
-    call_provider("tools", || tools.check(name, args.value(1)))?;
-    let answer = catch_panic("its provider", ErrorKind::Tool, || tools.call(ctx, name, args.value(1)))
-        .map_err(|error| tool_failure(ctx, name, error))?;
+    let (name, arguments) = (args.text(0).to_owned(), args.value(1).clone());
+    let answer = call_provider(ctx, tools, "tools", move |tools, ctx| {
+        if !tools.has(&name) {
+            return Err(unknown_tool(tools, &name));
+        }
+        tools.check(&name, &arguments)?;
+        catch_panic("its provider", ErrorKind::Tool, || tools.call(ctx, &name, &arguments))
+            .map_err(|error| tool_failure(ctx, &name, error))
+    })?;
     ctx.host_memory().empty_reservation().add(memory_size(&answer))?;
     Ok(answer)
 }
@@ -117,7 +119,7 @@ fn skill(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let skills = ctx.providers().skills.as_ref().ok_or_else(|| unavailable("other skills"))?;
     let mut reservation = ctx.host_memory().empty_reservation();
     reservation.add(memory_size(args.value(1)))?;
-    let answer = call_provider("skills", || skills.run(ctx, args.text(0), args.value(1).clone()))?;
+    let answer = catch_provider_panic("skills", || skills.run(ctx, args.text(0), args.value(1).clone()))?;
     reservation.add(memory_size(&answer))?;
     Ok(answer)
 }
@@ -131,7 +133,7 @@ fn sample(ctx: &SkillContext, args: &Args) -> Result<Value> {
         prompt: args.text(1).to_owned(),
         max_tokens: args.count(2).filter(|tokens| *tokens > 0),
     };
-    let answer = call_provider("the model", || model.sample(ctx, &request))?;
+    let answer = call_provider(ctx, model, "the model", move |model, ctx| model.sample(ctx, &request))?;
     reservation.add(answer.len() as u64)?;
     Ok(answer.into())
 }

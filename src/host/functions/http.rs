@@ -131,7 +131,7 @@ fn http(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let Some(client) = &ctx.providers().http else {
         return Err(missing_client_error(&host));
     };
-    let response = call_provider("the web", || client.send(ctx, request))?;
+    let response = call_provider(ctx, client, "the web", move |client, ctx| client.send(ctx, request))?;
     reservation.add(answer_memory_size(&response, encoding))?;
     Ok(json!({
         "status": response.status,

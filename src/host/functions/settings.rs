@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::provider_call::{call_provider, unavailable};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
-use crate::host::{Args, SkillContext};
+use crate::host::{Args, ConfigProvider, SkillContext};
 
 pub(super) const CONFIG: HostFunction = HostFunction {
     name: "config",
@@ -51,7 +51,7 @@ pub(super) const SECRET: HostFunction = HostFunction {
 
 fn config(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let mut settings = match &ctx.providers().config {
-        Some(provider) => call_provider("settings", || provider.config(ctx))?,
+        Some(provider) => call_provider(ctx, provider, "settings", ConfigProvider::config)?,
         None => serde_json::Map::new(),
     };
     Ok(match args.optional_text(0) {
@@ -68,7 +68,8 @@ fn secret(ctx: &SkillContext, args: &Args) -> Result<Value> {
         Err(SkillError::new(ErrorKind::Unavailable, sentence)
             .with_help(format!("pass it with --secret {name}")))
     };
-    match call_provider("secrets", || provider.secret(ctx, name))? {
+    let asked = name.to_owned();
+    match call_provider(ctx, provider, "secrets", move |provider, ctx| provider.secret(ctx, &asked))? {
         None => unavailable("is not set"),
         // Otherwise every position between two characters would match.
         Some(value) if value.trim().is_empty() => unavailable("is blank"),

@@ -188,6 +188,7 @@ impl StepRunner<'_> {
                 "step {}{item} was interrupted in an earlier run and is run again; what it did by then is done twice",
                 self.step.id
             );
+            self.run.ctx.ask_to_repeat(&self.step.id, part.1, self.step.call.to_string())?;
             self.run.ctx.log(LogLevel::Warn, warning)?;
         }
         journal.record_start(part, &self.step.id)

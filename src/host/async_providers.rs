@@ -1,0 +1,168 @@
+//! Asynchronous providers: traits whose methods are futures, and an adapter that makes providers of them.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use serde_json::{Map, Value};
+
+use super::context::{
+    ApprovalRequest, Approver, ConfigProvider, HttpClient, HttpRequest, HttpResponse, SampleRequest,
+    SamplingProvider, SecretProvider, SkillContext, Tool, ToolProvider,
+};
+use crate::error::Result;
+
+/// Makes a provider of one whose methods are `async fn`.
+///
+/// Each call is polled on a thread of its own, so it needs no runtime, and a future that blocks holds nobody. When the run stops,
+/// the future is dropped at once and the call fails with the error of the stop. A future that needs a runtime, such as the timers
+/// and sockets of tokio, is spawned there and awaited here:
+///
+/// ```
+/// use metier::engine::Engine;
+/// use metier::error::{ErrorKind, Result, SkillError};
+/// use metier::host::{Async, AsyncSamplingProvider, SampleRequest, SkillContext};
+///
+/// struct Model(tokio::runtime::Handle);
+///
+/// impl AsyncSamplingProvider for Model {
+///     async fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<String> {
+///         let prompt = request.prompt.clone();
+///         let answer = self.0.spawn(async move { format!("an answer to {prompt}") });
+///         answer.await.map_err(|error| SkillError::new(ErrorKind::Unavailable, error.to_string()))
+///     }
+/// }
+///
+/// # fn main() -> Result<()> {
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// # let handle = runtime.handle().clone();
+/// let engine = Engine::builder(".").sampling(Async(Model(handle))).build()?;
+/// # let _ = engine;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Async<P>(pub P);
+
+/// As [`ToolProvider`], with an asynchronous call.
+pub trait AsyncToolProvider: Send + Sync {
+    /// As [`ToolProvider::tools`].
+    fn tools(&self) -> Vec<Tool>;
+
+    /// As [`ToolProvider::call`].
+    fn call(
+        &self,
+        ctx: &SkillContext,
+        name: &str,
+        args: &Value,
+    ) -> impl Future<Output = Result<Value>> + Send;
+}
+
+/// As [`SamplingProvider`], asynchronous.
+pub trait AsyncSamplingProvider: Send + Sync {
+    /// As [`SamplingProvider::sample`].
+    fn sample(
+        &self,
+        ctx: &SkillContext,
+        request: &SampleRequest,
+    ) -> impl Future<Output = Result<String>> + Send;
+}
+
+/// As [`ConfigProvider`], asynchronous.
+pub trait AsyncConfigProvider: Send + Sync {
+    /// As [`ConfigProvider::config`].
+    fn config(&self, ctx: &SkillContext) -> impl Future<Output = Result<Map<String, Value>>> + Send;
+}
+
+/// As [`SecretProvider`], asynchronous.
+pub trait AsyncSecretProvider: Send + Sync {
+    /// As [`SecretProvider::secret`].
+    fn secret(&self, ctx: &SkillContext, name: &str) -> impl Future<Output = Result<Option<String>>> + Send;
+}
+
+/// As [`HttpClient`], asynchronous.
+pub trait AsyncHttpClient: Send + Sync {
+    /// As [`HttpClient::send`].
+    fn send(
+        &self,
+        ctx: &SkillContext,
+        request: HttpRequest,
+    ) -> impl Future<Output = Result<HttpResponse>> + Send;
+}
+
+/// As [`Approver`], asynchronous.
+pub trait AsyncApprover: Send + Sync {
+    /// As [`Approver::approve`]. The future is dropped when the run stops, but not when the time limit has passed.
+    fn approve(
+        &self,
+        ctx: &SkillContext,
+        request: &ApprovalRequest,
+    ) -> impl Future<Output = Result<bool>> + Send;
+}
+
+impl<P: AsyncToolProvider> ToolProvider for Async<P> {
+    fn tools(&self) -> Vec<Tool> {
+        self.0.tools()
+    }
+
+    fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value> {
+        ctx.block_on(self.0.call(ctx, name, args))?
+    }
+}
+
+impl<P: AsyncSamplingProvider> SamplingProvider for Async<P> {
+    fn sample(&self, ctx: &SkillContext, request: &SampleRequest) -> Result<String> {
+        ctx.block_on(self.0.sample(ctx, request))?
+    }
+}
+
+impl<P: AsyncConfigProvider> ConfigProvider for Async<P> {
+    fn config(&self, ctx: &SkillContext) -> Result<Map<String, Value>> {
+        ctx.block_on(self.0.config(ctx))?
+    }
+}
+
+impl<P: AsyncSecretProvider> SecretProvider for Async<P> {
+    fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>> {
+        ctx.block_on(self.0.secret(ctx, name))?
+    }
+}
+
+impl<P: AsyncHttpClient> HttpClient for Async<P> {
+    fn send(&self, ctx: &SkillContext, request: HttpRequest) -> Result<HttpResponse> {
+        ctx.block_on(self.0.send(ctx, request))?
+    }
+}
+
+impl<P: AsyncApprover> Approver for Async<P> {
+    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<bool> {
+        ctx.block_on(self.0.approve(ctx, request))?
+    }
+}
+
+impl SkillContext {
+    /// Polls a future on this thread until it ends; for providers that use an asynchronous library. When the run stops, the future
+    /// is dropped, and the error of the stop is returned.
+    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> Result<T> {
+        struct Unpark(Thread);
+        impl Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let (mut future, mut stopped) = (pin!(future), pin!(self.cancel().cancelled()));
+        loop {
+            if let Poll::Ready(cause) = stopped.as_mut().poll(&mut context) {
+                return Err(cause.error());
+            }
+            if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+                return Ok(value);
+            }
+            std::thread::park();
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! What an approver is asked, what its answer permits, and that it cannot hold a run or widen it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use metier::engine::Invocation;
+use metier::error::{ErrorKind, Result};
+use metier::host::{
+    ApprovalNeed, ApprovalRequest, Approver, Async, AsyncApprover, ClosureTools, Providers, SkillContext,
+};
+use metier::policy::{CancelToken, Permission};
+use serde_json::{Value, json};
+
+use crate::project::{ENDLESS, Project, deadline, granted, kind, sentence, value};
+
+type Answer = Box<dyn Fn(&SkillContext, &ApprovalRequest) -> Result<bool> + Send + Sync>;
+
+/// An approver that records what it is asked.
+#[derive(Clone)]
+struct Dialog {
+    asked: Arc<Mutex<Vec<ApprovalRequest>>>,
+    answer: Arc<Answer>,
+    limit: Duration,
+}
+
+impl Dialog {
+    fn new(answer: impl Fn(&SkillContext, &ApprovalRequest) -> Result<bool> + Send + Sync + 'static) -> Self {
+        Self { asked: Arc::default(), answer: Arc::new(Box::new(answer)), limit: Duration::from_mins(1) }
+    }
+
+    fn always(answer: bool) -> Self {
+        Self::new(move |_, _| Ok(answer))
+    }
+
+    fn asked(&self) -> Vec<ApprovalRequest> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// The permissions and targets that were asked about.
+    fn needs(&self) -> Vec<(String, Option<String>)> {
+        self.asked()
+            .into_iter()
+            .map(|request| match request.need {
+                ApprovalNeed::Permission { permission, target } => (permission.to_string(), target),
+                other => panic!("asked {other:?}"),
+            })
+            .collect()
+    }
+}
+
+impl Approver for Dialog {
+    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<bool> {
+        self.asked.lock().unwrap().push(request.clone());
+        (self.answer)(ctx, request)
+    }
+
+    fn time_limit(&self) -> Duration {
+        self.limit
+    }
+}
+
+const WRITES_TWICE: &str = "ctx.write('out/a.txt', 'a') ctx.write('out/b.txt', 'b') return 'written'";
+
+#[test]
+fn an_approver_is_asked_once_for_what_a_skill_lists_and_nobody_granted() {
+    let project = Project::lua_with_tools("write:out", WRITES_TWICE);
+    let dialog = Dialog::new(|ctx, request| {
+        assert_eq!((request.run, &request.skill[..]), (ctx.run_id(), ctx.skill()));
+        assert_eq!(request.qualified_name.as_deref(), ctx.qualified_name());
+        Ok(true)
+    });
+    let engine = project.builder().approver(dialog.clone()).build().unwrap();
+    assert_eq!(value(engine.run(Invocation::new("x"))), "written");
+    assert_eq!((project.read("out/a.txt"), project.read("out/b.txt")), ("a".into(), "b".into()));
+    assert_eq!(dialog.needs(), [("write:out".into(), Some("out/a.txt".into()))]);
+    let first = dialog.asked().remove(0);
+    let digest = first.digest.unwrap();
+    assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digest}");
+    assert_eq!(first.callers, Vec::<String>::new());
+    // Another run, and other bytes, are another question.
+    let changed = project.file(".metier/skills/x/scripts/other.lua", "return 1");
+    assert_eq!(value(engine.run(Invocation::new("x").script("scripts/main.lua"))), "written");
+    let second = dialog.asked().remove(1);
+    assert_ne!(second.digest.unwrap(), digest);
+    drop(changed);
+}
+
+#[test]
+fn what_is_refused_is_denied_and_not_asked_again() {
+    let script = "local function kind(f) local ok, e = pcall(f) return ok or e.kind end
+        return {kind(function() ctx.write('out/a', '') end), kind(function() ctx.write('out/b', '') end),
+            kind(function() ctx.write('elsewhere', '') end)}";
+    let project = Project::lua_with_tools("write:out", script);
+    let dialog = Dialog::always(false);
+    let engine = project.builder().approver(dialog.clone()).build().unwrap();
+    assert_eq!(value(engine.run(Invocation::new("x"))), json!(["denied", "denied", "denied"]));
+    assert_eq!(dialog.needs(), [("write:out".into(), Some("out/a".into()))]);
+    assert!(!project.path("out").exists());
+}
+
+#[test]
+fn nobody_is_asked_about_what_a_skill_does_not_list_or_what_was_granted() {
+    for (asks, grants, script) in [
+        ("", &[][..], "ctx.write('a', '')"),
+        ("write:out", &[], "ctx.write('a', '')"),
+        // A protected path needs a request that names it.
+        ("write", &[], "ctx.write('.git/config', '')"),
+        ("read", &[], "ctx.read_file('.env')"),
+        ("write:out", &["write"], "ctx.write('out/a', '') error('denied in the end')"),
+        ("write:../x", &[], "ctx.write('../x', '')"),
+    ] {
+        let project = Project::lua_with_tools(asks, script).file(".env", "A=1").file(".git/config", "");
+        let dialog = Dialog::always(true);
+        let engine = project.builder().approver(dialog.clone()).build().unwrap();
+        let outcome = engine.run(granted(Invocation::new("x"), grants));
+        assert!(outcome.result.is_err(), "{asks}: {script}");
+        assert_eq!(dialog.needs(), [], "{asks}: {script}");
+    }
+}
+
+#[test]
+fn each_kind_of_permission_is_asked_with_what_the_call_would_reach() {
+    let script = "return {ctx.tool('add', {}), ctx.secret('KEY'), ctx.skill('y'), ctx.read_file('.env')}";
+    let asks = "tool:add secret:KEY skill:y read:.env";
+    let project = Project::lua_with_tools(asks, script)
+        .file(".env", "A=1")
+        .skill("y", "")
+        .file(".metier/skills/y/scripts/main.lua", "return 'y'");
+    let dialog = Dialog::always(true);
+    let fixtures =
+        metier::host::Fixtures::new(r#"{"tools": {"add": 3}, "secrets": {"KEY": "s3cret"}}"#).unwrap();
+    let providers = Providers { approver: Some(Arc::new(dialog.clone())), ..fixtures.providers() };
+    let engine = project.builder().build().unwrap();
+    let run = engine.run(Invocation::new("x").providers(providers));
+    assert_eq!(value(run), json!([3, "[secret:KEY]", "y", "A=1"]));
+    let own = |name: &str| Some(name.to_owned());
+    assert_eq!(
+        dialog.needs(),
+        [
+            ("tool:add".to_owned(), own("add")),
+            ("secret:KEY".to_owned(), own("KEY")),
+            ("skill:y".to_owned(), own("y")),
+            ("read:.env".to_owned(), own(".env")),
+        ]
+    );
+    let text = serde_json::to_value(&dialog.asked()[0].need).unwrap();
+    assert_eq!(text, json!({"permission": {"permission": "tool:add", "target": "add"}}));
+}
+
+#[test]
+fn the_deadline_stands_still_while_an_approver_thinks_and_goes_on_afterwards() {
+    let slow = Dialog::new(|_, _| {
+        std::thread::sleep(Duration::from_millis(900));
+        Ok(true)
+    });
+    let project = Project::lua_with_tools("write:out", WRITES_TWICE);
+    let engine = project.builder().approver(slow.clone()).build().unwrap();
+    assert_eq!(value(engine.run(Invocation::new("x").limits(deadline(500)))), "written");
+
+    let project = Project::lua_with_tools("write:out", &format!("ctx.write('out/a', '') {ENDLESS}"));
+    let engine = project.builder().approver(slow).build().unwrap();
+    let outcome = engine.run(Invocation::new("x").limits(deadline(500)));
+    assert_eq!(kind(&outcome), ErrorKind::Timeout);
+    let took = outcome.duration;
+    assert!(took >= Duration::from_millis(1_400) && took < Duration::from_secs(10), "{took:?}");
+}
+
+#[test]
+fn a_panic_an_error_and_no_answer_in_time_are_a_no() {
+    let answers: [Answer; 3] = [
+        Box::new(|_, _| panic!("on purpose")),
+        Box::new(|_, _| Err(metier::error::SkillError::new(ErrorKind::Unavailable, "nobody is here"))),
+        Box::new(|_, _| {
+            loop {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        }),
+    ];
+    for answer in answers {
+        let project = Project::lua_with_tools("write:out", WRITES_TWICE);
+        let dialog = Dialog { limit: Duration::from_millis(200), ..Dialog::new(answer) };
+        let started = Instant::now();
+        let outcome = project.builder().approver(dialog.clone()).build().unwrap().run(Invocation::new("x"));
+        assert_eq!(kind(&outcome), ErrorKind::Denied);
+        assert_eq!(outcome.result.unwrap_err().missing().unwrap().to_string(), "write");
+        assert!(started.elapsed() < Duration::from_secs(10) && !project.path("out").exists());
+        assert_eq!(dialog.asked().len(), 1);
+    }
+}
+
+#[test]
+fn a_cancelled_run_does_not_wait_for_its_approver() {
+    let token = CancelToken::new();
+    let cancel = token.clone();
+    let dialog = Dialog::new(move |_, _| {
+        cancel.cancel();
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    });
+    let project = Project::lua_with_tools("write:out", WRITES_TWICE);
+    let engine = project.builder().approver(dialog).build().unwrap();
+    let outcome = engine.run(Invocation::new("x").cancel(token));
+    assert_eq!(kind(&outcome), ErrorKind::Cancelled);
+    assert!(outcome.duration < Duration::from_secs(10) && !project.path("out").exists());
+}
+
+#[test]
+fn a_script_cannot_flood_a_person_with_questions() {
+    let script = "for i = 1, 1000 do pcall(ctx.write, `out/{i}/a`, '') end
+        for i = 1, 100 do pcall(ctx.tool, `t{i}`, {}) end";
+    let listed: Vec<String> = (1..=100).map(|number| format!("tool:t{number}")).collect();
+    let project = Project::lua_with_tools(&format!("write:out {}", listed.join(" ")), script);
+    let dialog = Dialog::always(false);
+    let tools = ClosureTools::new().tool("t1", "d", json!({}), |_, _| Ok(Value::Null));
+    let engine = project.builder().tools(tools).approver(dialog.clone()).build().unwrap();
+    engine.run(Invocation::new("x")).result.unwrap();
+    assert_eq!(dialog.needs().len(), 16);
+}
+
+#[test]
+fn a_callee_gets_no_more_than_each_skill_on_the_way_lists() {
+    let callee = "ctx.write('out/a', 'a') return 'y'";
+    for (caller_lists, is_asked) in
+        [("skill:y", false), ("skill:y write:out", true), ("skill:y write:src", false)]
+    {
+        let project = Project::lua_with_tools(
+            caller_lists,
+            "local ok, e = pcall(ctx.skill, 'y') local own = pcall(ctx.write, 'out/b', 'b') return {ok, own}",
+        )
+        .skill("y", "allowed-tools: write:out\n")
+        .file(".metier/skills/y/scripts/main.lua", callee);
+        let dialog = Dialog::always(true);
+        let engine = project.builder().approver(dialog.clone()).build().unwrap();
+        let outcome = engine.run(granted(Invocation::new("x"), &["skill:y"]));
+        assert_eq!(value(outcome), json!([is_asked, is_asked]), "{caller_lists}");
+        let callers: Vec<_> =
+            dialog.asked().into_iter().map(|request| (request.skill, request.callers)).collect();
+        // The answer holds for the whole run.
+        let expected = if is_asked { vec![("y".to_owned(), vec!["x".to_owned()])] } else { vec![] };
+        assert_eq!(callers, expected, "{caller_lists}");
+    }
+}
+
+#[test]
+fn an_async_approver_answers_from_the_programs_own_loop() {
+    struct Ask(tokio::sync::mpsc::UnboundedSender<(Permission, tokio::sync::oneshot::Sender<bool>)>);
+    impl AsyncApprover for Ask {
+        async fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> Result<bool> {
+            let ApprovalNeed::Permission { permission, .. } = &request.need else { return Ok(false) };
+            let (reply, answer) = tokio::sync::oneshot::channel();
+            self.0.send((permission.clone(), reply)).ok();
+            Ok(answer.await.unwrap_or(false))
+        }
+    }
+    let project = Project::lua_with_tools("write:out", WRITES_TWICE);
+    let (questions, mut asked) = tokio::sync::mpsc::unbounded_channel();
+    let engine = project.builder().approver(Async(Ask(questions))).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let outcome = runtime.block_on(async {
+        let mut run = std::pin::pin!(engine.run_async(Invocation::new("x")));
+        loop {
+            tokio::select! {
+                outcome = &mut run => break outcome,
+                Some((permission, reply)) = asked.recv() => reply.send(permission.to_string() == "write:out").unwrap(),
+            }
+        }
+    });
+    assert_eq!(value(outcome), "written");
+}
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn an_external_script_has_what_was_approved_before_it_started() {
+    let project = Project::shell("allowed-tools: write:out\n", "mkdir -p out && echo 1 > out/a && echo true");
+    std::fs::create_dir(project.path("out")).unwrap();
+    for answer in [false, true] {
+        let dialog = Dialog::always(answer);
+        let engine = project.builder().approver(dialog.clone()).build().unwrap();
+        let outcome = engine.run(Invocation::new("x"));
+        assert_eq!(outcome.result.is_ok(), answer, "{}", sentence_or_ok(&outcome));
+        assert_eq!(dialog.needs(), [("write:out".to_owned(), None)]);
+        assert_eq!(project.path("out/a").exists(), answer);
+    }
+    let denied = Dialog::always(true);
+    let project = Project::shell("allowed-tools: exec:unsandboxed\n", "echo 1 > a && echo true");
+    let engine = project.builder().approver(denied.clone()).build().unwrap();
+    assert!(engine.run(Invocation::new("x")).result.is_err(), "no approver opens the sandbox");
+    assert_eq!(denied.needs(), []);
+}
+
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn sentence_or_ok(outcome: &metier::engine::Outcome) -> String {
+    outcome.result.as_ref().map_or_else(|_| sentence(outcome), ToString::to_string)
+}
+
+#[test]
+#[cfg(all(feature = "cli", feature = "sandboxed", target_os = "linux"))]
+fn an_external_script_waits_for_its_approver_beyond_its_deadline() {
+    let script = "sleep 0.2; metier ctx tool add '{}' > /dev/null && echo true";
+    let project = Project::shell("allowed-tools: tool:add\n", script);
+    let dialog = Dialog::new(|_, _| {
+        std::thread::sleep(Duration::from_millis(3_500));
+        Ok(true)
+    });
+    let tools = ClosureTools::new().tool("add", "d", json!({}), |_, _| Ok(json!(3)));
+    let builder = project.builder().helper(env!("CARGO_BIN_EXE_metier"));
+    let engine = builder.tools(tools).approver(dialog.clone()).build().unwrap();
+    let outcome = engine.run(Invocation::new("x").limits(deadline(1_500)));
+    assert_eq!(value(outcome), json!(true));
+    assert_eq!(dialog.needs().len(), 1);
+}
+
+#[test]
+fn an_approver_that_runs_a_skill_itself_waits_for_nobody() {
+    let project = Project::lua_with_tools("write:out", WRITES_TWICE)
+        .skill("policy", "")
+        .file(".metier/skills/policy/scripts/main.lua", "return true");
+    let policy = project.engine();
+    let dialog = Dialog::new(move |_, _| {
+        policy.run(Invocation::new("policy")).result.map(|answer| answer == json!(true))
+    });
+    let engine = project.builder().approver(dialog).build().unwrap();
+    assert_eq!(value(engine.run(Invocation::new("x"))), "written");
+}
+
+#[test]
+fn a_late_yes_changes_nothing() {
+    let is_late = Arc::new(AtomicBool::new(false));
+    let late = is_late.clone();
+    let slow = Dialog::new(move |_, _| {
+        std::thread::sleep(Duration::from_millis(400));
+        late.store(true, Ordering::SeqCst);
+        Ok(true)
+    });
+    let script = "local ok = pcall(ctx.write, 'out/a', '') local waits = true
+        while waits do waits = not ctx.tool('late', {}) end
+        return {ok, (pcall(ctx.write, 'out/a', ''))}";
+    let project = Project::lua_with_tools("write:out tool:late", script);
+    let tools = ClosureTools::new()
+        .tool("late", "d", json!({}), move |_, _| Ok(json!(is_late.load(Ordering::SeqCst))));
+    let dialog = Dialog { limit: Duration::from_millis(100), ..slow };
+    let engine = project.builder().tools(tools).approver(dialog).build().unwrap();
+    let outcome = engine.run(granted(Invocation::new("x"), &["tool:late"]));
+    assert_eq!(value(outcome), json!([false, false]));
+}
