@@ -12,7 +12,7 @@ use metier::host::{
 use metier::policy::{CancelToken, Permission};
 use serde_json::{Value, json};
 
-use crate::project::{ENDLESS, Project, deadline, granted, kind, sentence, value};
+use crate::project::{ENDLESS, Project, deadline, granted, kind, value};
 
 type Answer = Box<dyn Fn(&SkillContext, &ApprovalRequest) -> Result<bool> + Send + Sync>;
 
@@ -292,7 +292,7 @@ fn an_external_script_has_what_was_approved_before_it_started() {
 
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 fn sentence_or_ok(outcome: &metier::engine::Outcome) -> String {
-    outcome.result.as_ref().map_or_else(|_| sentence(outcome), ToString::to_string)
+    outcome.result.as_ref().map_or_else(|_| crate::project::sentence(outcome), ToString::to_string)
 }
 
 #[test]
