@@ -6,6 +6,7 @@ mod files;
 mod lua;
 mod modules;
 mod overshoot;
+mod providers;
 mod ratios;
 mod registry;
 mod rhai_calls;
@@ -31,6 +32,7 @@ fn main() {
     lua::tight_loop(&mut criterion);
     lua::worker_calls(&mut criterion);
     lua::observed_calls(&mut criterion);
+    providers::tool_calls(&mut criterion);
     if is_selected("overshoot") {
         overshoot::print();
     }

@@ -236,13 +236,14 @@ impl EngineInner {
         invocation: &Invocation,
     ) -> Permissions {
         let permissions = if let Some(caller) = &invocation.caller {
-            caller.permissions().for_callee(caller.skill(), skill.name(), asked)
+            let permissions = caller.permissions().for_callee(caller.skill(), skill.name(), asked);
+            permissions.with_callee_approvals(&skill.qualified_name())
         } else {
             let protection = PathProtection::new(self.protected_folders.iter().cloned());
             let permissions = Permissions::new(asked, invocation.grants.iter().cloned(), protection);
             let own = invocation.providers.as_deref().and_then(|own| own.approver.as_ref());
             match own.or(self.providers.approver.as_ref()) {
-                Some(_) => permissions.with_approvals(),
+                Some(_) => permissions.with_approvals(&skill.qualified_name()),
                 None => permissions,
             }
         };

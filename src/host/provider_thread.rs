@@ -6,7 +6,7 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::CancelToken;
+use crate::policy::{CancelToken, ProviderPermit};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -24,19 +24,29 @@ enum Event<T> {
     Stopped,
 }
 
-/// Does work of a provider on another thread and returns its result. If the token stops first, returns the error of the stop; if
+/// Does work of a provider on another thread and returns its result; `unavailable` if too many calls of the run are still under
+/// way, some of which it may no longer wait for. If the token stops first, returns the error of the stop; if
 /// the work takes longer than the limit, `unavailable`. The thread is left alone then, and ends when the work does.
 pub(super) fn run_on_provider_thread<T: Send + 'static>(
     token: &CancelToken,
+    permit: Option<ProviderPermit>,
     limit: Duration,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
+    let Some(permit) = permit else {
+        let sentence = "too many calls of providers are still under way in this run";
+        return Err(SkillError::new(ErrorKind::Unavailable, sentence));
+    };
     let (sender, events) = channel();
     let stopped = sender.clone();
     // Receiving fails only in a run that has ended.
     let _guard = token.on_stop(move |_| drop(stopped.send(Event::Stopped)));
     let span = tracing::Span::current();
-    let job = move || drop(sender.send(Event::Answered(span.in_scope(work))));
+    let job = move || {
+        let answer = span.in_scope(work);
+        drop(permit);
+        drop(sender.send(Event::Answered(answer)));
+    };
     let thread = IDLE.take().map_or_else(ProviderThread::start, Ok)?;
     thread.0.send(Box::new(job)).map_err(|_| unavailable())?;
     match events.recv_timeout(limit) {

@@ -6,9 +6,16 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::policy::{CancelToken, Permission};
 
-/// The decisions about one run, shared with the runs that it calls.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Approvals(Arc<ApprovalsInner>);
+/// The decisions about one run, as one skill of the run sees them: they are shared by all, and each holds for the skill that
+/// asked and for those that it calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Approvals {
+    shared: Arc<ApprovalsInner>,
+    /// The qualified names of the skills that called one another, from the invoked one to this one.
+    chain: Vec<String>,
+    /// Whether only permissions with a scope count.
+    only_scoped: bool,
+}
 
 #[derive(Debug, Default)]
 struct ApprovalsInner {
@@ -18,71 +25,139 @@ struct ApprovalsInner {
 
 #[derive(Debug, Default)]
 struct Decisions {
-    approved: Vec<Permission>,
-    refused: Vec<Permission>,
+    approved: Vec<Decision>,
+    refused: Vec<Decision>,
+    /// Questions that nobody answered in time.
+    unanswered: usize,
     /// Whether somebody is asked now.
     is_asking: bool,
 }
 
-/// Permissions that one run may be refused; then nobody is asked any more.
+#[derive(Debug, PartialEq)]
+struct Decision {
+    permission: Permission,
+    chain: Vec<String>,
+}
+
+/// An approver's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Yes,
+    No,
+    /// None in time.
+    Missing,
+}
+
+/// Permissions that one skill of a run may be refused; then nobody is asked about it any more.
 const MAX_REFUSED: usize = 16;
+
+/// Questions that are asked in one run with all that it calls.
+const MAX_DECISIONS: usize = 64;
+
+/// Unanswered questions after which nobody seems to be there, and none is asked any more.
+const MAX_UNANSWERED: usize = 2;
 
 /// How often a run that waits for the question of another one looks whether it was stopped.
 const STOP_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Approvals {
-    /// The permissions that were approved.
+    /// No decisions about a run of the skill with this qualified name.
+    pub(super) fn new(skill: &str) -> Self {
+        Self { shared: Arc::default(), chain: vec![skill.to_owned()], only_scoped: false }
+    }
+
+    /// The decisions as a skill sees them that is called by this one.
+    pub(super) fn for_callee(&self, skill: &str) -> Self {
+        let mut callee = self.clone();
+        callee.chain.push(skill.to_owned());
+        callee
+    }
+
+    /// The same without permissions that name no target.
+    pub(super) fn scoped_only(&self) -> Self {
+        Self { only_scoped: true, ..self.clone() }
+    }
+
+    /// The permissions that were approved for this skill.
     pub(super) fn approved(&self) -> Vec<Permission> {
-        self.lock().approved.clone()
+        let state = self.lock();
+        let own = state.approved.iter().filter(|decision| self.is_own(decision));
+        own.map(|decision| decision.permission.clone()).collect()
     }
 
     /// Whether one of the approved permissions fulfils a condition.
     pub(super) fn any_approved(&self, mut condition: impl FnMut(&Permission) -> bool) -> bool {
-        self.lock().approved.iter().any(&mut condition)
+        self.lock().approved.iter().any(|decision| self.is_own(decision) && condition(&decision.permission))
+    }
+
+    /// Whether a decision was made for this skill or for one that called it.
+    fn is_own(&self, decision: &Decision) -> bool {
+        self.chain.starts_with(&decision.chain) && (!self.only_scoped || decision.permission.is_scoped())
     }
 
     /// Decides about a permission with `ask`, unless that was done before. One question is asked at a time: a run that comes
-    /// later waits, and then uses what was decided. Returns whether it is approved; fails if the run stops while it waits.
+    /// later waits, and then uses what was decided. Fails if the run stops while it waits.
     pub(crate) fn decide(
         &self,
         permission: &Permission,
         token: &CancelToken,
-        ask: impl FnOnce() -> bool,
-    ) -> Result<bool> {
+        ask: impl FnOnce() -> Answer,
+    ) -> Result<()> {
         let mut state = self.lock();
         loop {
-            if state.approved.contains(permission) {
-                return Ok(true);
-            }
-            if state.refused.contains(permission) || state.refused.len() >= MAX_REFUSED {
-                return Ok(false);
+            if state.is_decided(permission, &self.chain) {
+                return Ok(());
             }
             if !state.is_asking {
                 break;
             }
-            state =
-                self.0.changed.wait_timeout(state, STOP_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .shared
+                .changed
+                .wait_timeout(state, STOP_INTERVAL)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
             token.check()?;
         }
         state.is_asking = true;
         drop(state);
-        let is_approved = ask();
-        let mut state = self.lock();
-        state.is_asking = false;
+        // Dropped after the decision is recorded, so that nobody asks the same meanwhile.
+        let _asking = AskingGuard(self);
+        let answer = ask();
         // A run that was stopped while it asked got no answer.
-        let stopped = token.check();
-        match (is_approved, &stopped) {
-            (true, _) => state.approved.push(permission.clone()),
-            (false, Ok(())) => state.refused.push(permission.clone()),
-            (false, Err(_)) => {}
-        }
-        drop(state);
-        self.0.changed.notify_all();
-        stopped.map(|()| is_approved)
+        token.check()?;
+        let decision = Decision { permission: permission.clone(), chain: self.chain.clone() };
+        let mut state = self.lock();
+        state.unanswered += usize::from(answer == Answer::Missing);
+        if answer == Answer::Yes { &mut state.approved } else { &mut state.refused }.push(decision);
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Decisions> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Decisions {
+    /// Whether nobody has to be asked about this permission, or may be.
+    fn is_decided(&self, permission: &Permission, chain: &[String]) -> bool {
+        let is_same = |decision: &&Decision| decision.permission == *permission && decision.chain == chain;
+        let refused = self.refused.iter().filter(|decision| decision.chain == chain).count();
+        self.approved.iter().any(|decision| is_same(&decision))
+            || self.refused.iter().any(|decision| is_same(&decision))
+            || refused >= MAX_REFUSED
+            || self.approved.len() + self.refused.len() >= MAX_DECISIONS
+            || self.unanswered >= MAX_UNANSWERED
+    }
+}
+
+/// Exists while somebody is asked; others may ask afterwards, whatever happened.
+struct AskingGuard<'a>(&'a Approvals);
+
+impl Drop for AskingGuard<'_> {
+    fn drop(&mut self) {
+        self.0.lock().is_asking = false;
+        self.0.shared.changed.notify_all();
     }
 }
 
@@ -105,20 +180,20 @@ mod tests {
 
     #[test]
     fn each_question_is_asked_once_and_one_at_a_time() {
-        let (approvals, asked, now) = (Approvals::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (approvals, asked, now) = (Approvals::new("a"), AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for number in 0..16 {
                 let (approvals, asked, now) = (&approvals, &asked, &now);
                 scope.spawn(move || {
                     let need = permission(["write:a", "write:b"][number % 2]);
-                    let answer = approvals.decide(&need, &CancelToken::new(), || {
+                    let decided = approvals.decide(&need, &CancelToken::new(), || {
                         assert_eq!(now.fetch_add(1, Ordering::SeqCst), 0, "one at a time");
                         std::thread::sleep(Duration::from_millis(5));
                         now.fetch_sub(1, Ordering::SeqCst);
                         asked.fetch_add(1, Ordering::SeqCst);
-                        number % 2 == 0
+                        if number % 2 == 0 { Answer::Yes } else { Answer::No }
                     });
-                    assert_eq!(answer.unwrap(), number % 2 == 0);
+                    decided.unwrap();
                 });
             }
         });
@@ -127,19 +202,52 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_refused_again_and_again_asks_nobody_any_more() {
-        let (approvals, asked) = (Approvals::default(), AtomicUsize::new(0));
-        for number in 0..100 {
-            let need = permission(&format!("write:out/{number}"));
-            let refuse = || asked.fetch_add(1, Ordering::SeqCst) == usize::MAX;
-            assert!(!approvals.decide(&need, &CancelToken::new(), refuse).unwrap());
-        }
-        assert_eq!(asked.load(Ordering::SeqCst), MAX_REFUSED);
+    fn a_skill_that_is_refused_again_and_again_asks_nobody_any_more() {
+        let approvals = Approvals::new("a");
+        let ask = |approvals: &Approvals, answer: Answer| {
+            let asked = AtomicUsize::new(0);
+            for number in 0..100 {
+                let need = permission(&format!("write:out/{number}"));
+                let answer = || {
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    answer
+                };
+                approvals.decide(&need, &CancelToken::new(), answer).unwrap();
+            }
+            asked.into_inner()
+        };
+        assert_eq!(ask(&approvals, Answer::No), MAX_REFUSED);
+        assert_eq!(ask(&approvals.for_callee("b"), Answer::No), MAX_REFUSED, "another skill may still ask");
+        assert_eq!(ask(&approvals.for_callee("c"), Answer::Yes), MAX_DECISIONS - 2 * MAX_REFUSED);
+        assert_eq!(ask(&approvals.for_callee("d"), Answer::Yes), 0);
+        assert_eq!(ask(&Approvals::new("a"), Answer::Missing), MAX_UNANSWERED, "nobody is there");
+    }
+
+    #[test]
+    fn a_yes_holds_for_the_skill_that_asked_and_those_that_it_calls() {
+        let root = Approvals::new("a");
+        let (asker, sibling) = (root.for_callee("b"), root.for_callee("c"));
+        asker.decide(&permission("net"), &CancelToken::new(), || Answer::Yes).unwrap();
+        let has = |approvals: &Approvals| approvals.any_approved(|_| true);
+        assert!(has(&asker) && has(&asker.for_callee("d")));
+        assert!(!has(&root) && !has(&sibling) && !has(&sibling.for_callee("b")));
+        assert!(!has(&asker.scoped_only()), "it names no host");
+    }
+
+    #[test]
+    fn a_question_that_panics_leaves_room_for_the_next() {
+        let approvals = Approvals::new("a");
+        let decide = |ask: fn() -> Answer| approvals.decide(&permission("net"), &CancelToken::new(), ask);
+        let panicked =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| decide(|| panic!("on purpose"))));
+        assert!(panicked.is_err());
+        decide(|| Answer::Yes).unwrap();
+        assert_eq!(approvals.approved(), [permission("net")]);
     }
 
     #[test]
     fn a_run_that_stops_does_not_wait_for_the_question_of_another_one() {
-        let approvals = Approvals::default();
+        let approvals = Approvals::new("a");
         let (begins, has_begun) = std::sync::mpsc::channel();
         let (release, released) = std::sync::mpsc::channel::<()>();
         std::thread::scope(|scope| {
@@ -148,7 +256,7 @@ mod tests {
                 asking.decide(&permission("write:a"), &CancelToken::new(), || {
                     begins.send(()).unwrap();
                     released.recv().unwrap();
-                    true
+                    Answer::Yes
                 })
             });
             has_begun.recv().unwrap();

@@ -49,8 +49,14 @@ struct CancelState {
     cause: AtomicU8,
     next: AtomicU64,
     listeners: Mutex<Vec<(u64, Listener)>>,
-    parent: Mutex<Option<StopGuard>>,
+    parent: Mutex<Option<ParentLink>>,
     pauses: Mutex<Pauses>,
+}
+
+/// What a child token holds of its parent, so that it hears of a stop further up although nobody else holds the parent.
+struct ParentLink {
+    _guard: StopGuard,
+    token: Arc<CancelState>,
 }
 
 /// How long the deadlines of a token have stood still.
@@ -100,7 +106,7 @@ impl CancelToken {
                 Self(signal).stop(cause);
             }
         });
-        *lock(&child.0.parent) = Some(guard);
+        *lock(&child.0.parent) = Some(ParentLink { _guard: guard, token: self.0.clone() });
         child
     }
 
@@ -196,7 +202,7 @@ impl CancelToken {
 
 impl CancelState {
     fn parent(&self) -> Option<Arc<Self>> {
-        lock(&self.parent).as_ref()?.signal.upgrade()
+        lock(&self.parent).as_ref().map(|parent| parent.token.clone())
     }
 }
 
@@ -331,6 +337,14 @@ mod tests {
         parent.cancel();
         assert!(second.is_cancelled());
         assert!(parent.child().is_cancelled(), "a child born late is stopped too");
+    }
+
+    #[test]
+    fn a_grandchild_stops_although_nobody_holds_the_token_between() {
+        let root = CancelToken::new();
+        let grandchild = root.child().child();
+        root.cancel();
+        assert!(grandchild.is_cancelled());
     }
 
     #[test]

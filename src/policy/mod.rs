@@ -18,7 +18,7 @@ pub mod units;
 mod watchdog;
 mod worker_options;
 
-pub(crate) use self::approvals::Approvals;
+pub(crate) use self::approvals::{Answer, Approvals};
 pub use self::cancel::{CancelToken, Cancelled, StopCause, StopGuard};
 pub use self::execution_mode::ExecutionMode;
 #[doc(hidden)]
@@ -28,6 +28,7 @@ pub use self::output_policy::OutputPolicy;
 pub use self::path_protection::PathProtection;
 pub(crate) use self::path_protection::is_within;
 pub use self::sandbox_mode::{SandboxLevel, SandboxMode};
+pub(crate) use self::thread_budget::ProviderPermit;
 #[doc(hidden)]
 pub use self::thread_budget::{ThreadBudget, ThreadPermit};
 pub use self::worker_options::WorkerOptions;

@@ -171,11 +171,14 @@ impl Permission {
         self.kind == PermissionKind::Exec && self.is_scoped()
     }
 
-    /// Whether the sandbox of a process enforces it from the start, so that nobody can be asked about it later. Leaving the
-    /// sandbox is nothing that an approver could permit.
+    /// Whether the sandbox of a process enforces it from the start, so that nobody can be asked about it later. A single host is
+    /// reached only by calls. Leaving the sandbox is nothing that an approver could permit.
     pub(super) fn is_enforced_on_processes(&self) -> bool {
-        use PermissionKind::{Net, Read, Shm, Write};
-        matches!(self.kind, Read | Write | Net | Shm)
+        match self.kind {
+            PermissionKind::Read | PermissionKind::Write | PermissionKind::Shm => true,
+            PermissionKind::Net => !self.is_scoped(),
+            _ => false,
+        }
     }
 
     /// Whether both have the same kind.

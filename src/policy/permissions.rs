@@ -71,8 +71,18 @@ impl Permissions {
     }
 
     /// The same for a run that may ask an approver, who decides like its caller: only about what every skill requests.
-    pub(crate) fn with_approvals(self) -> Self {
-        Self { approvals: Some(Approvals::default()), ..self }
+    pub(crate) fn with_approvals(self, skill: &str) -> Self {
+        Self { approvals: Some(Approvals::new(skill)), ..self }
+    }
+
+    /// The same for a callee with this qualified name: what is approved for it is not approved for its caller.
+    pub(crate) fn with_callee_approvals(self, skill: &str) -> Self {
+        Self { approvals: self.approvals.map(|approvals| approvals.for_callee(skill)), ..self }
+    }
+
+    /// The same with what was approved until now among the grants, and nothing that is approved later.
+    pub(crate) fn frozen(&self) -> Self {
+        Self { grants: self.grants_and_approvals(), approvals: None, ..self.clone() }
     }
 
     /// The permission that an approver could give for this access, and what was decided so far: `None` if nobody may be asked,
@@ -116,7 +126,8 @@ impl Permissions {
     #[doc(hidden)]
     pub fn scoped_only(&self) -> Self {
         let granted = self.grants.iter().filter(|permission| permission.is_scoped()).cloned().collect();
-        Self { grants: granted, ..self.clone() }
+        let approvals = self.approvals.as_ref().map(Approvals::scoped_only);
+        Self { grants: granted, approvals, ..self.clone() }
     }
 
     /// These permissions with another protected path: protected for reading and changing, or for changing only.
@@ -291,6 +302,7 @@ fn intersect_paths(paths: &[String], requested: &[Permission]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::{Answer, CancelToken};
 
     fn parsed(texts: &[&str]) -> Vec<Permission> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -323,6 +335,21 @@ mod tests {
         let refused =
             run(&["net"], &["net"]).scoped_only().require(&inside, "failed to reach it").unwrap_err();
         assert_eq!(refused.help(), Some("run with --allow net:10.0.0.1"));
+    }
+
+    #[test]
+    fn what_must_be_named_is_not_opened_by_a_plain_approval() {
+        let inside = Access::net("10.0.0.1");
+        for (approved, is_open) in [("net", false), ("net:10.0.0.1", true)] {
+            let run = run(&["net"], &[]).with_approvals("a");
+            let permission = approved.parse().unwrap();
+            run.approvals.as_ref().unwrap().decide(&permission, &CancelToken::new(), || Answer::Yes).unwrap();
+            assert!(run.allows(&inside));
+            assert_eq!(run.scoped_only().allows(&inside), is_open);
+            let callee = run.for_callee("a", "b", RequestedPermissions::Listed(parsed(&["net"])));
+            assert!(callee.with_callee_approvals("b").allows(&inside), "a callee of the skill that asked");
+            assert!(run.frozen().allows(&inside));
+        }
     }
 
     #[test]

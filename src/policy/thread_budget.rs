@@ -7,12 +7,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 ///
 /// Taking a thread never waits: without a free one, the work is done on the current thread.
 #[derive(Clone, Debug)]
-pub struct ThreadBudget(Arc<AtomicUsize>);
+pub struct ThreadBudget(Arc<BudgetInner>);
+
+#[derive(Debug)]
+struct BudgetInner {
+    free_threads: AtomicUsize,
+    free_provider_calls: AtomicUsize,
+}
 
 /// One thread of the budget, which is returned when this is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it gives the thread back"]
 pub struct ThreadPermit(ThreadBudget);
+
+/// One call of a provider, which counts until this is dropped.
+#[derive(Debug)]
+#[must_use = "dropping it ends the call"]
+pub(crate) struct ProviderPermit(ThreadBudget);
+
+/// The maximum number of calls of providers at a time, those included for which the run no longer waits.
+const MAX_PROVIDER_CALLS: usize = 128;
 
 impl ThreadBudget {
     /// The default maximum of threads of a run, its own included.
@@ -20,14 +34,25 @@ impl ThreadBudget {
 
     /// A budget of this many threads, including the run's own, which it always has.
     pub fn new(most: usize) -> Self {
-        Self(Arc::new(AtomicUsize::new(most.saturating_sub(1))))
+        Self(Arc::new(BudgetInner {
+            free_threads: AtomicUsize::new(most.saturating_sub(1)),
+            free_provider_calls: AtomicUsize::new(MAX_PROVIDER_CALLS),
+        }))
     }
 
     /// Takes one more thread, if one is free.
     pub fn try_acquire(&self) -> Option<ThreadPermit> {
-        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        taken.is_ok().then(|| ThreadPermit(self.clone()))
+        take(&self.0.free_threads).then(|| ThreadPermit(self.clone()))
     }
+
+    /// Begins one more call of a provider, if there are not too many.
+    pub(crate) fn try_call_provider(&self) -> Option<ProviderPermit> {
+        take(&self.0.free_provider_calls).then(|| ProviderPermit(self.clone()))
+    }
+}
+
+fn take(free: &AtomicUsize) -> bool {
+    free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
 impl Default for ThreadBudget {
@@ -38,7 +63,13 @@ impl Default for ThreadBudget {
 
 impl Drop for ThreadPermit {
     fn drop(&mut self) {
-        self.0.0.fetch_add(1, Ordering::Relaxed);
+        self.0.0.free_threads.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for ProviderPermit {
+    fn drop(&mut self) {
+        self.0.0.free_provider_calls.fetch_add(1, Ordering::Relaxed);
     }
 }
 

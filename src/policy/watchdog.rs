@@ -196,8 +196,7 @@ mod tests {
     #[test]
     fn a_deadline_stands_still_while_its_token_or_one_below_is_paused() {
         let (watchdog, token) = (Watchdog::new(), CancelToken::new());
-        let middle = token.child();
-        let below = middle.child();
+        let below = token.child().child();
         let (at, now) = (Duration::from_millis(60), Instant::now());
         let _armed = watchdog.arm(now + at, &token);
         let _sibling = watchdog.arm(now + at, &token.child());

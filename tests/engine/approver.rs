@@ -237,8 +237,9 @@ fn a_callee_gets_no_more_than_each_skill_on_the_way_lists() {
         assert_eq!(value(outcome), json!([is_asked, is_asked]), "{caller_lists}");
         let callers: Vec<_> =
             dialog.asked().into_iter().map(|request| (request.skill, request.callers)).collect();
-        // The answer holds for the whole run.
-        let expected = if is_asked { vec![("y".to_owned(), vec!["x".to_owned()])] } else { vec![] };
+        // What was approved for the callee is not approved for its caller.
+        let expected = vec![("y".to_owned(), vec!["x".to_owned()]), ("x".to_owned(), vec![])];
+        let expected = if is_asked { expected } else { vec![] };
         assert_eq!(callers, expected, "{caller_lists}");
     }
 }
@@ -323,6 +324,21 @@ fn an_approver_that_runs_a_skill_itself_waits_for_nobody() {
     });
     let engine = project.builder().approver(dialog).build().unwrap();
     assert_eq!(value(engine.run(Invocation::new("x"))), "written");
+}
+
+#[test]
+fn what_an_approver_does_with_the_context_of_the_run_asks_nobody() {
+    let dialog = Dialog::new(|ctx, _| {
+        let preview = ctx.call("read_file", vec![".env".into()]);
+        assert_eq!(preview.unwrap_err().kind(), ErrorKind::Denied);
+        Ok(ctx.call("read_file", vec!["a.txt".into()])? == "text")
+    });
+    let project = Project::lua_with_tools("write:out read:.env", WRITES_TWICE)
+        .file(".env", "A=1")
+        .file("a.txt", "text");
+    let engine = project.builder().approver(dialog.clone()).build().unwrap();
+    assert_eq!(value(engine.run(Invocation::new("x"))), "written");
+    assert_eq!(dialog.asked().len(), 1);
 }
 
 #[test]

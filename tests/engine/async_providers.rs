@@ -325,6 +325,23 @@ fn a_hundred_runs_with_stuck_providers_end_at_their_deadlines() {
 }
 
 #[test]
+fn a_plan_cannot_begin_calls_without_end_that_nobody_waits_for() {
+    let stuck = Stuck::new(How::Blocking);
+    let step = json!({"id": "s", "tool": "t", "for_each": {"in": "$inputs.l", "max": 1000}, "timeout": "1ms",
+        "on_failure": "continue"});
+    let project = Project::new()
+        .skill("x", &format!("allowed-tools: {ASKS}\n"))
+        .file(".metier/skills/x/scripts/sequence.json", json!([step]).to_string());
+    let items: Vec<u32> = (0..400).collect();
+    let invocation = granted(Invocation::new("x").input(json!({"l": items})), &GRANTS);
+    let outcome = stuck.engine(&project).run(invocation);
+    assert_eq!(value(outcome), json!(vec![Value::Null; 400]));
+    let begun = stuck.begun.load(Ordering::SeqCst);
+    assert!((100..=128).contains(&begun), "{begun}");
+    stuck.release.store(true, Ordering::SeqCst);
+}
+
+#[test]
 fn a_program_can_await_the_stop_of_a_run() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {

@@ -61,7 +61,8 @@ impl WorkerKey {
         Ok(Self {
             fingerprint: Fingerprint::new(&policy::protected_paths(ctx, project)),
             project: project.to_owned(),
-            permissions: ctx.permissions().clone(),
+            // What is approved later does not widen the sandbox of the process.
+            permissions: ctx.permissions().frozen(),
             limits: ctx.limits().clone(),
             sandbox_mode: ctx.sandbox_mode(),
         })

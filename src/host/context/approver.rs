@@ -1,6 +1,7 @@
 //! An approver: whoever embeds metier asks a person, or a policy, while a run waits.
 
-use std::time::Duration;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -9,7 +10,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::catch_panic::catch_panic;
 use crate::host::provider_thread::run_on_provider_thread;
 use crate::host::run_id::RunId;
-use crate::policy::{Access, Permission};
+use crate::policy::{Access, Answer, Permission, SandboxMode};
 
 /// Decides, while a run waits, about what nobody granted. It is asked about nothing that the skill, and every skill that called it,
 /// did not request; never about leaving the sandbox.
@@ -17,9 +18,10 @@ use crate::policy::{Access, Permission};
 /// An in-process script is interrupted at the call that needs the permission. Before an external script starts, it is asked about
 /// the paths, hosts and shared memory that its skill lists, since a process cannot get them later.
 ///
-/// It is called on a thread of its own, which may block. The deadlines of the run stand still meanwhile. A panic, an error, and an
-/// answer that comes later than [`time_limit`](Self::time_limit) are a no. A yes holds until the invoked run ends, also for the
-/// skills that it calls; a no is not asked again.
+/// It is called on a thread of its own, which may block. The deadlines of the run stand still meanwhile; the process of an external
+/// script goes on. A panic, an error, and an answer that comes later than [`time_limit`](Self::time_limit) are a no. What `ctx`
+/// lacks itself is refused there and asks nobody. A yes holds until the invoked run ends, for the skill that asked and those that
+/// it calls; a no is not asked again.
 ///
 /// ```
 /// use metier::engine::Engine;
@@ -63,7 +65,8 @@ pub struct ApprovalRequest {
     pub skill: String,
     /// The skill's qualified name, which distinguishes it from others of the same name.
     pub qualified_name: Option<String>,
-    /// A digest of the skill's files, in hexadecimal; `None` if they cannot be read.
+    /// A digest of the skill's files, in hexadecimal; `None` if they cannot be read. It shows that files have changed, but a skill
+    /// can hide a change from it: do not remember an answer by it.
     pub digest: Option<String>,
     /// The skills that called one another to get here, the invoked one first.
     pub callers: Vec<String>,
@@ -104,6 +107,9 @@ impl SkillContext {
     /// Asks the approver for a permission that is missing; returns whether the access is allowed now. Fails if the run stops
     /// while it waits.
     pub(crate) fn ask_for_access(&self, need: &Access, target: &str) -> Result<bool> {
+        if IS_ASKED.get() {
+            return Ok(false);
+        }
         let Some((permission, approvals)) = self.permissions().approvable(need) else { return Ok(false) };
         let _pause = self.cancel().pause_deadlines();
         let asked = ApprovalNeed::Permission {
@@ -117,6 +123,10 @@ impl SkillContext {
     /// Asks the approver for each permission that the process of an external script would need from its start. What is refused is
     /// missing in its sandbox. Fails if the run stops while it waits.
     pub(crate) fn ask_before_start(&self) -> Result<()> {
+        let is_unsandboxed = self.permissions().is_granted(&Access::exec_unsandboxed());
+        if is_unsandboxed || self.sandbox_mode() == SandboxMode::Off {
+            return Ok(());
+        }
         self.permissions()
             .approvable_before_start()
             .iter()
@@ -129,18 +139,19 @@ impl SkillContext {
             return Ok(());
         }
         let _pause = self.cancel().pause_deadlines();
-        let is_approved = self.ask_approver(ApprovalNeed::RepeatedStep { step: step.to_owned(), item, call });
+        let answer = self.ask_approver(ApprovalNeed::RepeatedStep { step: step.to_owned(), item, call });
         self.cancel().check()?;
+        if answer == Answer::Yes {
+            return Ok(());
+        }
         let sentence = "an earlier run was interrupted in it, and it was not approved that it is done again";
-        let refused = || SkillError::new(ErrorKind::Denied, sentence);
-        is_approved
-            .then_some(())
-            .ok_or_else(|| refused().with_help("look what it did by then, and start over"))
+        Err(SkillError::new(ErrorKind::Denied, sentence)
+            .with_help("look what it did by then, and start over"))
     }
 
-    /// The approver's answer; no, if there is none in time.
-    fn ask_approver(&self, need: ApprovalNeed) -> bool {
-        let Some(approver) = self.providers().approver.clone() else { return false };
+    /// The approver's answer.
+    fn ask_approver(&self, need: ApprovalNeed) -> Answer {
+        let Some(approver) = self.providers().approver.clone() else { return Answer::No };
         let mut callers: Vec<String> = std::iter::successors(self.caller(), |ctx| ctx.caller())
             .map(|ctx| ctx.skill().to_owned())
             .collect();
@@ -149,18 +160,35 @@ impl SkillContext {
             run: self.run_id(),
             skill: self.skill().to_owned(),
             qualified_name: self.qualified_name().map(str::to_owned),
-            digest: self.providers().skills.as_ref().and_then(|skills| skills.digest(self)),
+            digest: None,
             callers,
             need,
         };
-        let limit = approver.time_limit();
-        let ctx = self.clone();
-        let answer = run_on_provider_thread(self.cancel(), limit, move || {
-            catch_panic("the approver", ErrorKind::Unavailable, || approver.approve(&ctx, &request))
+        let (ctx, started) = (self.clone(), Instant::now());
+        let limit = catch_panic("the approver", ErrorKind::Unavailable, || Ok(approver.time_limit()));
+        let Ok(limit) = limit else { return Answer::No };
+        let permit = self.thread_budget().try_call_provider();
+        let answer = run_on_provider_thread(self.cancel(), permit, limit, move || {
+            IS_ASKED.set(true);
+            let answer = catch_panic("the approver", ErrorKind::Unavailable, || {
+                let digest = ctx.providers().skills.as_ref().and_then(|skills| skills.digest(&ctx));
+                approver.approve(&ctx, &ApprovalRequest { digest, ..request })
+            });
+            IS_ASKED.set(false);
+            answer
         });
-        answer.unwrap_or_else(|error| {
-            tracing::warn!(skill = self.skill(), %error, "an approver gave no answer, which counts as no");
-            false
-        })
+        match answer {
+            Ok(true) => Answer::Yes,
+            Ok(false) => Answer::No,
+            Err(error) => {
+                tracing::warn!(skill = self.skill(), %error, "an approver gave no answer, which counts as no");
+                if started.elapsed() >= limit { Answer::Missing } else { Answer::No }
+            }
+        }
     }
+}
+
+thread_local! {
+    /// Whether an approver is asked on this thread; what it does itself is no further question.
+    static IS_ASKED: Cell<bool> = const { Cell::new(false) };
 }

@@ -102,6 +102,8 @@ const MAX_SHOWN_TOOLS: usize = 8;
 
 fn tool(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let tools = ctx.providers().tools.as_ref().ok_or_else(|| unavailable("tools"))?;
+    let mut reservation = ctx.host_memory().empty_reservation();
+    reservation.add(memory_size(args.value(1)))?;
     let (name, arguments) = (args.text(0).to_owned(), args.value(1).clone());
     let answer = call_provider(ctx, tools, "tools", move |tools, ctx| {
         if !tools.has(&name) {
@@ -111,7 +113,7 @@ fn tool(ctx: &SkillContext, args: &Args) -> Result<Value> {
         catch_panic("its provider", ErrorKind::Tool, || tools.call(ctx, &name, &arguments))
             .map_err(|error| tool_failure(ctx, &name, error))
     })?;
-    ctx.host_memory().empty_reservation().add(memory_size(&answer))?;
+    reservation.add(memory_size(&answer))?;
     Ok(answer)
 }
 

@@ -21,7 +21,8 @@ where
     T: Send + 'static,
 {
     let (own, provider) = (ctx.clone(), provider.clone());
-    run_on_provider_thread(ctx.cancel(), Duration::MAX, move || {
+    let permit = ctx.thread_budget().try_call_provider();
+    run_on_provider_thread(ctx.cancel(), permit, Duration::MAX, move || {
         catch_provider_panic(what, || call(&provider, &own))
     })
 }
