@@ -48,7 +48,7 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         "a call of a tool, on a thread of its own / the same call from Rust",
         "tool/metier",
         "tool/direct",
-        AddedMicros(30.0, 1),
+        AddedMicros(100.0, 1),
     ),
     ("Rhai small call, limits / raw engine, cached AST, rhai's serde", "rhai/metier", "rhai/raw", Times(1.3)),
     ("Rhai 20,000 pushes, limits / no limits", "rhai_pushes/metier", "rhai_pushes/unlimited", Times(2.0)),
