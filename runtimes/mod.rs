@@ -91,7 +91,7 @@ fn built_in_runtimes() -> [Runtime; 5] {
             .enforces(&[Memory, Operations, FileSize]),
         Runtime::built_in(RuntimeId::WASM, WASM)
             .extensions(&["wasm", "wat"])
-            .file_names(&["plugin.json"])
+            .file_names(&[table::PLUGIN_MANIFEST])
             .feature("wasm-runtime")
             .enforces(&[Memory, Operations, FileSize]),
         Runtime::built_in(RuntimeId::TOOL_SEQUENCE, Some(sequence::load))

@@ -6,6 +6,9 @@ use crate::excerpt::shorten;
 use crate::executor::RuntimeId;
 use crate::suggestion::{closest, did_you_mean};
 
+/// The file name of an Extism manifest.
+pub(super) const PLUGIN_MANIFEST: &str = "plugin.json";
+
 /// Characters of a name that an error repeats.
 const MAX_NAME_CHARS: usize = 100;
 
@@ -98,7 +101,7 @@ impl Runtimes {
 
 /// Whether a file has the name of an Extism manifest, which names the modules of a plug-in.
 pub(crate) fn is_plugin_manifest(path: &str) -> bool {
-    path.rsplit('/').next() == Some("plugin.json")
+    path.rsplit('/').next() == Some(PLUGIN_MANIFEST)
 }
 
 #[cfg(test)]
@@ -106,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_runtime_is_told_by_the_ending_of_the_file() {
+    fn a_runtime_is_detected_by_the_name_of_a_file() {
         let runtimes = Runtimes::built_in();
         for (path, runtime) in [
             ("scripts/main.lua", RuntimeId::LUA),

@@ -97,6 +97,9 @@ impl Approvals {
 
     /// Decides about a permission with `ask`, unless that was done before. One question is asked at a time: a run that comes
     /// later waits, and then uses what was decided. Fails if the run stops while it waits.
+    ///
+    /// The deadlines of the token stand still while somebody is asked, and not for what was decided: otherwise scripts that try
+    /// again and again what was refused would put them off.
     pub(crate) fn decide(
         &self,
         permission: &Permission,
@@ -104,6 +107,7 @@ impl Approvals {
         ask: impl FnOnce() -> Answer,
     ) -> Result<()> {
         let mut state = self.lock();
+        let mut pause = None;
         loop {
             if state.is_decided(permission, &self.chain) {
                 return Ok(());
@@ -111,6 +115,7 @@ impl Approvals {
             if !state.is_asking {
                 break;
             }
+            pause.get_or_insert_with(|| token.pause_deadlines());
             state = self
                 .shared
                 .changed
@@ -121,6 +126,7 @@ impl Approvals {
         }
         state.is_asking = true;
         drop(state);
+        let _pause = pause.unwrap_or_else(|| token.pause_deadlines());
         // Dropped after the decision is recorded, so that nobody asks the same meanwhile.
         let _asking = AskingGuard(self);
         let answer = ask();
@@ -232,6 +238,23 @@ mod tests {
         assert!(has(&asker) && has(&asker.for_callee("d")));
         assert!(!has(&root) && !has(&sibling) && !has(&sibling.for_callee("b")));
         assert!(!has(&asker.scoped_only()), "it names no host");
+    }
+
+    #[test]
+    fn deadlines_stand_still_for_a_question_and_not_for_what_was_decided() {
+        let (approvals, token) = (Approvals::new("a"), CancelToken::new());
+        let decide = || {
+            let ask = || {
+                assert!(token.paused_time().1, "while somebody is asked");
+                Answer::No
+            };
+            approvals.decide(&permission("net"), &token, ask).unwrap();
+        };
+        decide();
+        let (paused, is_paused) = token.paused_time();
+        assert!(!paused.is_zero() && !is_paused);
+        (0..1000).for_each(|_| decide());
+        assert_eq!(token.paused_time(), (paused, false));
     }
 
     #[test]

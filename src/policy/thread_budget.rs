@@ -1,4 +1,5 @@
 //! The thread budget of one run, shared by the runs that it calls: threads are taken where they help and returned when they end.
+//! It also bounds the calls of providers, each of which takes a thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -35,8 +35,8 @@ impl<'a> Catalog<'a> {
         self.skills.iter().map(line).collect()
     }
 
-    /// `[{name, description, location, input_schema}]`: the location is [`Skill::path`], the schema
-    /// that of the contract's inputs, `null` where it declares none.
+    /// `[{name, description, location, input_schema}]`: the location is [`Skill::path`], the schema that of the contract's
+    /// inputs, `null` where it declares none.
     pub fn json(&self) -> Value {
         let schema = |skill: &Skill| skill.contract()?.inputs.as_ref().map(|inputs| inputs.json().clone());
         let entry = |skill: &&Skill| {

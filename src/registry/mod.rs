@@ -113,8 +113,8 @@ impl Registry {
 
     /// The skill that another skill means by that name. By a plain name, a skill of the user finds no skill of a project, one of
     /// the program only those of the program and builtin ones, and a builtin skill only other builtin skills, so that no nearer
-    /// skill replaces one it relies on; `project/.agents:name`
-    /// finds what it names. Skills of a project, or of a root named by the caller, find what everybody finds.
+    /// skill replaces one it relies on; `project/.agents:name` finds what it names. Skills of a project, or of a root named by the
+    /// caller, find what everybody finds.
     ///
     /// Fails as [`Registry::find`] does, with a hint where only a nearer skill has the name.
     pub fn find_for_caller(&self, caller: &Skill, name: &str) -> Result<&Skill> {

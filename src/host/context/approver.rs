@@ -16,7 +16,7 @@ use crate::policy::{Access, Answer, Permission, SandboxMode};
 /// did not request; never about leaving the sandbox.
 ///
 /// An in-process script is interrupted at the call that needs the permission. Before an external script starts, it is asked about
-/// the paths, hosts and shared memory that its skill lists, since a process cannot get them later.
+/// the paths, the network and the shared memory that its skill lists, since a process cannot get them later.
 ///
 /// It is called on a thread of its own, which may block. The deadlines of the run stand still meanwhile; the process of an external
 /// script goes on. A panic, an error, and an answer that comes later than [`time_limit`](Self::time_limit) are a no. What `ctx`
@@ -111,7 +111,6 @@ impl SkillContext {
             return Ok(false);
         }
         let Some((permission, approvals)) = self.permissions().approvable(need) else { return Ok(false) };
-        let _pause = self.cancel().pause_deadlines();
         let asked = ApprovalNeed::Permission {
             permission: permission.clone(),
             target: (!target.is_empty()).then(|| target.to_owned()),
