@@ -6,8 +6,7 @@ use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::{Digest, Sha256};
+use blake3::{Hasher as Blake3, OUT_LEN};
 
 use super::budget::BYTES_PER_CHECK;
 use super::engine::on_demand_engine;
@@ -17,36 +16,33 @@ use crate::runtimes::wasm::metadata::ModuleMetadata;
 use crate::runtimes::wasm::module_source::{ModuleRole, ModuleSource};
 
 /// The start of every entry; the number changes with the layout.
-const MAGIC: &[u8; 16] = b"metier wasm 003\n";
+const MAGIC: &[u8; 16] = b"metier wasm 004\n";
 
-type Sha256Sum = [u8; 32];
+type Digest = [u8; OUT_LEN];
 
 /// The key that authenticates entries. Whoever has it can make the host run any machine code.
-pub(super) struct MacKey([u8; 64]);
+pub(super) struct MacKey([u8; blake3::KEY_LEN]);
 
 impl MacKey {
-    pub(super) fn new(key: [u8; 32]) -> Self {
-        // HMAC itself pads a short key to the length of a block in this way.
-        let mut block = [0; 64];
-        block[..key.len()].copy_from_slice(&key);
-        Self(block)
+    pub(super) fn new(key: [u8; blake3::KEY_LEN]) -> Self {
+        Self(key)
     }
 
-    /// The MAC over the parts of an entry, each preceded by its length.
-    fn authenticate(&self, parts: [&[u8]; 3]) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new(&self.0.into());
+    /// The MAC over the parts of an entry, each preceded by its length. Comparing two takes the same time wherever they differ.
+    fn authenticate(&self, parts: [&[u8]; 3]) -> blake3::Hash {
+        let mut mac = Blake3::new_keyed(&self.0);
         mac.update(MAGIC);
         for part in parts {
             mac.update(&(part.len() as u64).to_le_bytes());
             mac.update(part);
         }
-        mac
+        mac.finalize()
     }
 }
 
 /// The cache key of a compiled module: its source, what its plug-in uses it for, the libraries that it may import from, and
 /// everything else that decides the result of compiling it.
-pub(super) struct CacheKey(Sha256Sum);
+pub(super) struct CacheKey(Digest);
 
 /// The sources of this crate that decide the result of compiling, besides the compiler: a change here changes the key.
 const COMPILER_SOURCES: &[&str] = &[
@@ -76,9 +72,9 @@ impl CacheKey {
         };
         let libraries = source.libraries.iter().map(String::as_bytes);
         let parts = [&compiler_fingerprint(counts)[..], role, function, &source.bytes];
-        let mut key = Sha256::new();
+        let mut key = Blake3::new();
         for part in parts.into_iter().chain(libraries) {
-            key.update((part.len() as u64).to_le_bytes());
+            key.update(&(part.len() as u64).to_le_bytes());
             for piece in part.chunks(BYTES_PER_CHECK) {
                 cancel.check()?;
                 key.update(piece);
@@ -98,7 +94,7 @@ pub(super) fn encode(key: &CacheKey, mac_key: &MacKey, facts: &ModuleMetadata, c
     let facts = facts.to_json();
     let mut entry = Vec::with_capacity(code.len() + facts.len() + 256);
     entry.extend_from_slice(MAGIC);
-    entry.extend_from_slice(&mac_key.authenticate([&key.0, &facts, code]).finalize().into_bytes());
+    entry.extend_from_slice(mac_key.authenticate([&key.0, &facts, code]).as_bytes());
     entry.extend_from_slice(&key.0);
     entry.extend_from_slice(&(facts.len() as u64).to_le_bytes());
     entry.extend_from_slice(&facts);
@@ -122,34 +118,38 @@ pub(super) fn decode<'e>(
     if *found != key.0 {
         return None;
     }
-    // Takes the same time wherever the bytes differ.
-    mac_key.authenticate([&key.0, facts, code]).verify_slice(expected).ok()?;
+    if mac_key.authenticate([&key.0, facts, code]) != *expected {
+        return None;
+    }
     Some((ModuleMetadata::from_json(facts, libraries)?, code))
 }
 
 /// A fingerprint of what produces machine code here: our own sources, and the compiler with its exact version, its settings
 /// and its target processor. By itself wasmtime would accept code of an older patch release of the same major version.
-pub(super) fn compiler_fingerprint(counts: bool) -> &'static Sha256Sum {
-    static FINGERPRINTS: [LazyLock<Sha256Sum>; 2] =
+pub(super) fn compiler_fingerprint(counts: bool) -> &'static Digest {
+    static FINGERPRINTS: [LazyLock<Digest>; 2] =
         [LazyLock::new(|| compute_fingerprint(false)), LazyLock::new(|| compute_fingerprint(true))];
     &FINGERPRINTS[usize::from(counts)]
 }
 
-fn compute_fingerprint(counts: bool) -> Sha256Sum {
-    let mut compiler = Sha256Hasher(Sha256::new());
+fn compute_fingerprint(counts: bool) -> Digest {
+    let mut compiler = Blake3Hasher(Blake3::new());
     if let Ok(engine) = on_demand_engine(counts) {
         engine.precompile_compatibility_hash().hash(&mut compiler);
     }
     let compiler = compiler.0.finalize();
     hash_parts(
-        COMPILER_SOURCES.iter().map(|part| part.as_bytes()).chain([&compiler[..], &[u8::from(counts)]]),
+        COMPILER_SOURCES
+            .iter()
+            .map(|part| part.as_bytes())
+            .chain([&compiler.as_bytes()[..], &[u8::from(counts)]]),
     )
 }
 
-/// A SHA-256 of values that implement `Hash`.
-struct Sha256Hasher(Sha256);
+/// A BLAKE3 hash of values that implement `Hash`.
+struct Blake3Hasher(Blake3);
 
-impl Hasher for Sha256Hasher {
+impl Hasher for Blake3Hasher {
     fn write(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -161,10 +161,10 @@ impl Hasher for Sha256Hasher {
 }
 
 /// The hash of parts, each preceded by its length, so that no two lists of parts hash the same bytes.
-fn hash_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Sha256Sum {
-    let mut sum = Sha256::new();
+fn hash_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Digest {
+    let mut sum = Blake3::new();
     for part in parts {
-        sum.update((part.len() as u64).to_le_bytes());
+        sum.update(&(part.len() as u64).to_le_bytes());
         sum.update(part);
     }
     sum.finalize().into()
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn no_part_of_an_entry_passes_for_a_piece_of_its_neighbour() {
         let key = MacKey::new([7; 32]);
-        let code = |parts: [&[u8]; 3]| key.authenticate(parts).finalize().into_bytes();
+        let code = |parts: [&[u8]; 3]| key.authenticate(parts);
         assert_eq!(code([b"ab", b"c", b""]), code([b"ab", b"c", b""]));
         for other in [[&b"a"[..], b"bc", b""], [b"ab", b"", b"c"], [b"", b"abc", b""]] {
             assert_ne!(code([b"ab", b"c", b""]), code(other), "{other:?}");

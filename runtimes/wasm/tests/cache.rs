@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use sha2::Digest;
 use tempfile::TempDir;
 
 use super::super::cache::ModuleCache;
@@ -413,7 +412,7 @@ fn what_another_key_says_is_true_is_compiled_anew() {
     let forged = cache_entry::encode(&key, &theirs, &facts(), b"machine code");
     // A sum that takes no key, as it stood there before, and none at all.
     let unsigned = [&whole[..16], &[0; 32], &whole[48..]].concat();
-    let plain = [&whole[..16], &sha2::Sha256::digest(&whole[48..])[..], &whole[48..]].concat();
+    let plain = [&whole[..16], &blake3::hash(&whole[48..]).as_bytes()[..], &whole[48..]].concat();
     for (number, forged) in [forged, unsigned, plain].into_iter().enumerate() {
         fs::write(own.entry_file(&script), forged).unwrap();
         assert_eq!(own.answer(&script), json!(1), "{number}");
