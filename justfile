@@ -29,6 +29,11 @@ subsets:
 crates:
     .ci/crates
 
+# What embedders see; review the difference
+public-api:
+    .ci/public-api >docs/public-api.txt
+    git diff docs/public-api.txt
+
 # What it costs, against the floor and the peers
 bench *ARGS:
     cargo bench --all-features {{ARGS}}
