@@ -72,8 +72,8 @@ async fn main() -> Result<()> {
     };
     println!("answer: {}", engine.run_async(explain().observer(Arc::new(show))).await.result?);
     // Nobody waits for this one any longer: dropping the future stops the run.
-    let slow = explain().grant(Permission::tool("selection")?);
-    let abandoned = tokio::time::timeout(Duration::from_millis(1), engine.run_async(slow)).await;
+    let unwanted = explain().grant(Permission::tool("selection")?);
+    let abandoned = tokio::time::timeout(Duration::from_millis(1), engine.run_async(unwanted)).await;
     println!("abandoned: {}", abandoned.is_err());
     Ok(())
 }

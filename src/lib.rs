@@ -17,6 +17,15 @@
 //! # }
 //! ```
 //!
+//! The doors for an editor or an agent:
+//!
+//! - [`Engine::run_async`](engine::Engine::run_async) and [`Engine::run_streamed`](engine::Engine::run_streamed): a future, and a
+//!   stream of [`host::Event`], on every async runtime; dropped, they cancel the run.
+//! - [`host::ToolProvider`], [`host::SamplingProvider`] and the other providers: what scripts reach, sync or by [`host::Async`].
+//! - [`host::Approver`]: asked, while a run waits, about what nobody granted.
+//! - [`engine::Runtime`]: a language of the program's own. [`registry::EmbeddedSkill`]: a skill inside the program.
+//! - [`helper_main`]: the first line of `main`, which starts processes fast.
+//!
 //! The modules, from the bottom up:
 //!
 //! - [`error`]: the error type, [`error::SkillError`], with a kind for programs and a sentence for people.

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use criterion::Criterion;
 use metier::engine::{Engine, Invocation};
+use metier::error::Result;
 use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
-use metier::host::{Event, Observer, SkillContext};
+use metier::host::{ApprovalRequest, Approver, Event, Observer, Providers, SkillContext};
 use metier::policy::{CancelToken, ExecutionMode, Watchdog};
 use mlua::LuaSerdeExt;
 use serde_json::{Value, json};
@@ -100,7 +101,18 @@ pub fn worker_calls(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The small call by an engine that nobody observes, and by one whose observer does nothing with what it gets.
+struct Tab(#[allow(dead_code, reason = "nothing reads it")] u32);
+
+struct AskNobody;
+
+impl Approver for AskNobody {
+    fn approve(&self, _: &SkillContext, _: &ApprovalRequest) -> Result<bool> {
+        unreachable!("the script needs no permission")
+    }
+}
+
+/// The small call by an engine that nobody observes; with an extension and an approver that it does not use; and with an observer
+/// that does nothing with what it gets.
 pub fn observed_calls(criterion: &mut Criterion) {
     let project = small_skill();
     let engine = Engine::builder(project.path()).build().expect("an engine");
@@ -110,6 +122,15 @@ pub fn observed_calls(criterion: &mut Criterion) {
     });
     let observer: Arc<dyn Observer> = Arc::new(|event: &Event| {
         black_box(event);
+    });
+    // What an editor hands every run, and this one never uses.
+    let approver: Arc<dyn Approver> = Arc::new(AskNobody);
+    let providers = Providers { approver: Some(approver), ..Providers::default() };
+    group.bench_function("with_extension_and_approver", |b| {
+        b.iter(|| {
+            let invocation = Invocation::new("small").extension(Tab(1)).providers(providers.clone());
+            engine.run(invocation.input(black_box(input()))).result.expect("runs")
+        });
     });
     group.bench_function("observed", |b| {
         b.iter(|| {

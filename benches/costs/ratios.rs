@@ -45,6 +45,12 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         Informational,
     ),
     (
+        "Lua small call by an engine, with an extension and an approver that it does not use / without",
+        "events/with_extension_and_approver",
+        "events/unobserved",
+        AddedMicros(1.0, 1),
+    ),
+    (
         "a call of a tool, on a thread of its own / the same call from Rust",
         "tool/metier",
         "tool/direct",
