@@ -18,6 +18,7 @@ mod external;
 #[cfg(test)]
 mod late_stop_tests;
 #[cfg(feature = "lua-runtime")]
+#[cfg_attr(panic = "abort", allow(dead_code, unused_imports))]
 mod lua;
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
 mod pool;
@@ -63,9 +64,10 @@ impl Runtimes {
 fn built_in_runtimes() -> [Runtime; 5] {
     use RuntimeLimit::{Cpu, FileSize, Memory, OpenFiles, Operations};
 
-    #[cfg(feature = "lua-runtime")]
+    // Luau stops a script by unwinding through the callback that stops it.
+    #[cfg(all(feature = "lua-runtime", panic = "unwind"))]
     const LUA: Option<LoadFn> = Some(|script, _, _| lua::load(script));
-    #[cfg(not(feature = "lua-runtime"))]
+    #[cfg(not(all(feature = "lua-runtime", panic = "unwind")))]
     const LUA: Option<LoadFn> = None;
     #[cfg(feature = "rhai-runtime")]
     const RHAI: Option<LoadFn> = Some(|script, _, cancel| rhai::load(script, cancel));
@@ -84,6 +86,7 @@ fn built_in_runtimes() -> [Runtime; 5] {
         Runtime::built_in(RuntimeId::LUA, LUA)
             .extensions(&["lua", "luau"])
             .feature("lua-runtime")
+            .needs_unwinding(cfg!(feature = "lua-runtime"))
             .enforces(&[Memory, Operations, FileSize]),
         Runtime::built_in(RuntimeId::RHAI, RHAI)
             .extensions(&["rhai"])

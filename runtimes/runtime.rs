@@ -50,6 +50,8 @@ pub struct Runtime {
     file_names: &'static [&'static str],
     /// The Cargo feature that enables it; `None` if it is always built in.
     feature: Option<&'static str>,
+    /// Whether the build lacks it only because the program aborts at a panic.
+    needs_unwinding: bool,
     limits: Option<&'static [RuntimeLimit]>,
     loader: Loader,
 }
@@ -78,7 +80,15 @@ impl Runtime {
     }
 
     fn with_loader(id: RuntimeId, loader: Loader) -> Self {
-        Self { id, extensions: Vec::new(), file_names: &[], feature: None, limits: None, loader }
+        Self {
+            id,
+            extensions: Vec::new(),
+            file_names: &[],
+            feature: None,
+            needs_unwinding: false,
+            limits: None,
+            loader,
+        }
     }
 
     /// The extensions of its files, without a dot; upper and lower case make no difference. Those of interpreters, such as `py`,
@@ -107,6 +117,12 @@ impl Runtime {
     /// The Cargo feature that enables it.
     pub(super) fn feature(mut self, feature: &'static str) -> Self {
         self.feature = Some(feature);
+        self
+    }
+
+    /// Whether it is in this build, but stops scripts in a way that a program which aborts at a panic does not survive.
+    pub(super) fn needs_unwinding(mut self, is_built_in: bool) -> Self {
+        self.needs_unwinding = is_built_in && cfg!(panic = "abort");
         self
     }
 
@@ -151,6 +167,7 @@ impl Runtime {
         let id = self.id;
         let error = SkillError::new(ErrorKind::Unavailable, format!("this build cannot run {id} scripts"));
         Err(match self.feature {
+            _ if self.needs_unwinding => error.with_help("build the program with panic = \"unwind\""),
             Some(feature) => error.with_help(format!("build metier with the Cargo feature `{feature}`")),
             None => error.with_help(format!("this version of metier has no {id} runtime")),
         })
