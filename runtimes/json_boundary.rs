@@ -1,7 +1,7 @@
 //! The conversion of values between JSON and a script language: why a value cannot be converted, where in it, and the output
 //! limit.
 
-use crate::error::{ErrorKind, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, SkillError};
 
 /// The nesting that `serde_json` itself can parse.
 pub(super) const MAX_DEPTH: usize = 127;
@@ -91,5 +91,6 @@ pub(super) fn spend_memory(remaining: &mut u64, bytes: u64) -> Result<(), Conver
 /// The error for a script that exceeded its memory limit.
 pub(super) fn out_of_memory(limit: u64) -> SkillError {
     SkillError::new(ErrorKind::Memory, format!("the script needed more than its {limit} bytes of memory"))
-        .with_help("give it more with --memory, or make it keep less")
+        .with_help("give it more memory, or make it keep less")
+        .with_hint(Hint::Limit(LimitKind::Memory))
 }

@@ -152,7 +152,8 @@ fn load_embedded_worker(
         let sentence = format!("failed to run {}: there are no worker processes on this system", script.path);
         let _ = (runtime, shared);
         return Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence)
-            .with_help("run it in this process, by --execution in-process"));
+            .with_help("run it in this process")
+            .with_hint(crate::error::Hint::InProcess));
     }
 }
 

@@ -1,10 +1,12 @@
-//! The error type of the crate: a kind for programs, and a sentence with a hint for people.
+//! The error type of the crate: a kind and a hint for programs, and a sentence with help for people.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
+
+pub use crate::hint::{Hint, LimitKind};
 
 /// The result of every fallible function of this crate.
 pub type Result<T, E = SkillError> = std::result::Result<T, E>;
@@ -145,7 +147,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// An error: its kind, a sentence for the person who can fix it, and a hint if there is one.
+/// An error: its kind, a sentence for the person who can fix it, and help if there is some.
 ///
 /// In JSON: `{kind, message, help, location: {file, line, column}, traceback, violations: [{path, keyword, expected, found}],
 /// missing}`, absent parts `null`; `missing` is the name of the permission that was missing.
@@ -157,6 +159,7 @@ struct ErrorInner {
     kind: ErrorKind,
     message: String,
     help: Option<String>,
+    hint: Option<Hint>,
     location: Option<Location>,
     traceback: Vec<String>,
     violations: Vec<Violation>,
@@ -172,6 +175,7 @@ impl SkillError {
             kind,
             message: message.into(),
             help: None,
+            hint: None,
             location: None,
             traceback: Vec::new(),
             violations: Vec::new(),
@@ -186,9 +190,15 @@ impl SkillError {
         Self::new(ErrorKind::Io, format!("{attempt}: {}", without_os_code(&source))).with_source(source)
     }
 
-    /// Adds a hint, as an imperative sentence without a full stop.
+    /// Adds help, as an imperative sentence without a full stop.
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.0.help = Some(help.into());
+        self
+    }
+
+    /// Adds what the host program can do about the error, if there is something.
+    pub fn with_hint(mut self, hint: impl Into<Option<Hint>>) -> Self {
+        self.0.hint = hint.into();
         self
     }
 
@@ -222,15 +232,24 @@ impl SkillError {
         self
     }
 
-    /// This error under another sentence, as whoever passes it on has it. The kind, the hint, the violations and the missing
-    /// permission stay; the position, the call stack and the callees are those of whoever failed first, and go.
+    /// This error under another sentence, as whoever passes it on has it. The kind, the help, the hint, the violations and the
+    /// missing permission stay; the position, the call stack and the callees are those of whoever failed first, and go.
     pub(crate) fn with_message(&self, message: impl Into<String>) -> Self {
         Self(Box::new(ErrorInner {
             help: self.0.help.clone(),
+            hint: self.0.hint.clone(),
             violations: self.0.violations.clone(),
             missing: self.0.missing.clone(),
             ..*Self::new(self.0.kind, message).0
         }))
+    }
+
+    /// The error in JSON, with its hint, for another process of metier that reads it.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes exchange errors"))]
+    pub(crate) fn to_full_json(&self) -> serde_json::Value {
+        let mut parts = serde_json::json!(self);
+        parts["hint"] = serde_json::json!(self.hint());
+        parts
     }
 
     /// Adds the underlying error.
@@ -249,9 +268,23 @@ impl SkillError {
         &self.0.message
     }
 
-    /// The hint, if there is one.
+    /// The help, if there is some: an imperative sentence without a full stop, which names no option of any program.
     pub fn help(&self) -> Option<&str> {
         self.0.help.as_deref()
+    }
+
+    /// What the host program can do about the error, so that it can say where to do it. The help says it in a sentence.
+    ///
+    /// ```
+    /// use metier::error::{LimitKind, Hint};
+    /// use metier::policy::StopCause;
+    ///
+    /// let error = StopCause::Deadline.error();
+    /// assert_eq!(error.hint(), Some(&Hint::Limit(LimitKind::Timeout)));
+    /// assert_eq!(error.help(), Some("give it more time, or make it do less"));
+    /// ```
+    pub fn hint(&self) -> Option<&Hint> {
+        self.0.hint.as_ref()
     }
 
     /// The position in the skill.

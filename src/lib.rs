@@ -52,6 +52,7 @@ pub mod engine;
 pub mod error;
 mod excerpt;
 pub mod executor;
+mod hint;
 pub mod host;
 pub mod plan;
 pub mod policy;

@@ -195,7 +195,7 @@ fn every_function_that_needs_a_permission_is_refused_without_it_in_the_same_word
     let needs =
         |access| !matches!(access, AccessRule::Unrestricted | AccessRule::Read(_) | AccessRule::ReadRoot);
     for function in functions().iter().filter(|function| needs(function.access)) {
-        // The example may be granted less than the remedy names: `write:out`, where `write` is what a person would grant.
+        // The example may be granted less than the hint names: `write:out`, where `write` is what a person would grant.
         let permission = match function.access {
             AccessRule::Write(_) => "write",
             _ => function.example.grants.first().expect(function.name),
@@ -203,7 +203,7 @@ fn every_function_that_needs_a_permission_is_refused_without_it_in_the_same_word
         let sentences = languages().map(|language| {
             let error = call(language, language.call, function, function.name, &[]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Denied, "{} in {}: {error}", function.name, language.path);
-            let way_out = format!("run with --allow {permission}");
+            let way_out = format!("grant {permission}");
             assert!(error.message().ends_with(&format!(": not permitted; {way_out}")), "{error}");
             assert_eq!(error.help(), Some(way_out.as_str()));
             error.message().to_owned()

@@ -81,7 +81,7 @@ fn an_edit_is_no_larger_than_a_file_may_be_and_is_never_put_together() {
     let refused = refused.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Output, "{refused}");
     assert!(refused.message().contains("it would have 20971520000 bytes"), "{refused}");
-    assert!(refused.help().is_some_and(|help| help.contains("--file-size")), "{refused}");
+    assert!(refused.help().is_some_and(|help| help.contains("the limit of a file's size")), "{refused}");
     assert!(peak < 6 << 20, "{peak}");
     assert_eq!(fs::metadata(folder.path().join("letters")).unwrap().len(), 4 * MIB as u64);
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// A module, and the modules that it may name. `lib.rs` and the binary may name all.
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
-    ("error", &[]),
+    ("hint", &[]),
+    ("error", &["hint"]),
     ("strict_json", &[]),
     ("alloc_counter", &[]),
     ("unicode", &[]),

@@ -4,12 +4,19 @@
 //! may rely on, so that a change of one is a line in a review.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::Parser;
 use syn::visit::{self, Visit};
+
+/// Files whose options are those of other programs, and of `metier ctx`, which is part of the host API.
+const NOT_OF_THE_COMMAND: &[(&str, &str)] = &[
+    ("src/cases/git_fixture.rs", "git"),
+    ("runtimes/external/host_api/ctx_command.rs", "metier ctx"),
+    ("runtimes/external/interpreter/version.rs", "interpreters"),
+];
 
 /// Words that say nothing as a whole name, though they are fine in one.
 const NOT_ALONE: &[&str] = &["done", "found", "given", "kept", "known", "made", "of", "seen", "taken", "the"];
@@ -49,6 +56,80 @@ fn json_keys_are_the_listed_ones() {
     compare("json_keys.txt", &json_keys());
 }
 
+#[test]
+fn no_text_of_the_library_names_an_option_of_the_command() {
+    let (options, commands) = (flags(), command_names());
+    let mut wrong = Vec::new();
+    for (path, file) in parsed_sources().into_iter().filter(|(path, _)| !path.starts_with("src/cli")) {
+        let mut literals = Literals::default();
+        literals.visit_file(&file);
+        let is_own = NOT_OF_THE_COMMAND.iter().any(|(own, _)| path == Path::new(own));
+        let named = literals.0.into_iter().filter(|text| !is_own && names_command(text, &options, &commands));
+        wrong.extend(named.map(|text| format!("{}: {text:?}", path.display())));
+    }
+    assert!(wrong.is_empty(), "say it without an option, and add a `Hint`: {wrong:#?}");
+}
+
+/// Whether a text names an option of the command, or the command with a command of it.
+fn names_command(text: &str, options: &BTreeSet<String>, commands: &[String]) -> bool {
+    let is_mark = |letter: char| !letter.is_ascii_alphanumeric() && letter != '-';
+    let begins_with_command =
+        |rest: &str| rest.split(is_mark).next().is_some_and(|word| commands.iter().any(|name| name == word));
+    text.split(is_mark).any(|word| options.contains(word))
+        || text.split("metier ").skip(1).any(begins_with_command)
+}
+
+#[test]
+fn an_option_of_the_command_is_found_in_a_text() {
+    let (options, commands) = (flags(), command_names());
+    let names = |text: &str| names_command(text, &options, &commands);
+    for text in
+        ["run with --allow write", "(--timeout)", "--sandbox=off", "`metier show x`", "see metier doctor."]
+    {
+        assert!(names(text), "{text}");
+    }
+    for text in ["deno run --allow-all", "---", "metier reads it", "grant write", "no--timeout"] {
+        assert!(!names(text), "{text}");
+    }
+}
+
+/// The texts of a file outside of its documentation and its tests.
+#[derive(Default)]
+struct Literals(Vec<String>);
+
+impl<'ast> Visit<'ast> for Literals {
+    fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
+
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !item.attrs.iter().any(is_for_tests) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_lit_str(&mut self, text: &'ast syn::LitStr) {
+        self.0.push(text.value());
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        self.add_tokens(call.tokens.clone());
+    }
+}
+
+impl Literals {
+    fn add_tokens(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            match token {
+                TokenTree::Literal(literal) => {
+                    self.0
+                        .extend(syn::parse_str::<syn::LitStr>(&literal.to_string()).map(|text| text.value()));
+                }
+                TokenTree::Group(group) => self.add_tokens(group.stream()),
+                _ => {}
+            }
+        }
+    }
+}
+
 fn compare(list: &str, found: &BTreeSet<String>) {
     let text = std::fs::read_to_string(folder().join(list)).unwrap();
     let listed: BTreeSet<String> =
@@ -86,14 +167,14 @@ fn words_of(name: &str) -> Vec<String> {
     words
 }
 
-/// Every `--flag` in the help of the command and of its subcommands.
-fn flags() -> BTreeSet<String> {
-    let help = |arguments: &[&str]| {
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_metier")).args(arguments).arg("--help").output().unwrap();
-        assert!(output.status.success(), "{arguments:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
+/// The help of the command, or of a command of it.
+fn help(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_metier")).args(arguments).arg("--help").output().unwrap();
+    assert!(output.status.success(), "{arguments:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn command_names() -> Vec<String> {
     let overview = help(&[]);
     let listed = overview.lines().skip_while(|line| *line != "Commands:").skip(1);
     let names = listed
@@ -102,7 +183,12 @@ fn flags() -> BTreeSet<String> {
     let commands: Vec<&str> =
         names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect();
     assert!(commands.len() > 8, "{overview}");
-    let texts = commands.iter().map(|command| help(&[command])).chain([overview.clone()]);
+    commands.into_iter().map(str::to_owned).collect()
+}
+
+/// Every `--flag` in the help of the command and of its subcommands.
+fn flags() -> BTreeSet<String> {
+    let texts = command_names().into_iter().map(|command| help(&[&command])).chain([help(&[])]);
     let mut flags = BTreeSet::new();
     for text in texts {
         for line in text.lines().map(str::trim_start).filter(|line| line.starts_with('-')) {
@@ -118,6 +204,26 @@ fn json_keys() -> BTreeSet<String> {
     Names::in_sources().keys
 }
 
+/// Every source file but tests, by its path in the package.
+fn parsed_sources() -> Vec<(PathBuf, syn::File)> {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut sources = Vec::new();
+    for top in ["src", "runtimes"] {
+        for entry in walkdir::WalkDir::new(package.join(top)).into_iter().map(Result::unwrap) {
+            let path = entry.path();
+            let is_test =
+                path.components().any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "tests.rs")));
+            if path.extension().is_some_and(|extension| extension == "rs") && !is_test {
+                let text = std::fs::read_to_string(path).unwrap();
+                let file =
+                    syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                sources.push((path.strip_prefix(package).unwrap().to_owned(), file));
+            }
+        }
+    }
+    sources
+}
+
 #[derive(Default)]
 struct Names {
     /// Modules, types, functions and constants.
@@ -131,23 +237,11 @@ struct Names {
 
 impl Names {
     fn in_sources() -> Self {
-        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut names = Self::default();
-        for top in ["src", "runtimes"] {
-            for entry in walkdir::WalkDir::new(package.join(top)).into_iter().map(Result::unwrap) {
-                let path = entry.path();
-                let is_test = path
-                    .components()
-                    .any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "tests.rs")));
-                if path.extension().is_some_and(|extension| extension == "rs") && !is_test {
-                    let text = std::fs::read_to_string(path).unwrap();
-                    names.identifiers.insert(path.file_stem().unwrap().to_str().unwrap().to_owned());
-                    names.in_bytes = path.starts_with(package.join("runtimes/sandbox"));
-                    names.visit_file(
-                        &syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display())),
-                    );
-                }
-            }
+        for (path, file) in parsed_sources() {
+            names.identifiers.insert(path.file_stem().unwrap().to_str().unwrap().to_owned());
+            names.in_bytes = path.starts_with("runtimes/sandbox");
+            names.visit_file(&file);
         }
         assert!(names.identifiers.len() > 500, "the sources were not found");
         names

@@ -326,7 +326,7 @@ fn a_manifest_only_asks_and_only_lowers() {
     let asking = json!({"wasm": [{"path": "code.wat"}], "allowed_hosts": ["127.0.0.1"]});
     let error = run_manifest(&asking, fetching).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
-    assert!(error.message().contains("run with --allow net:127.0.0.1"), "{error}");
+    assert!(error.message().contains("grant net:127.0.0.1"), "{error}");
     let engine_of = |manifest: &Value| {
         let project = project_with_manifest(manifest, fetching);
         let grant = "net:127.0.0.1".parse().unwrap();

@@ -5,6 +5,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::error::Hint;
 use crate::host::SkillContext;
 use crate::policy::Access;
 use crate::runtimes::external::interpreter::path::{is_executable_file, search_path};
@@ -19,6 +20,9 @@ struct DenialPattern {
     /// What the sandbox denies.
     explanation: &'static str,
 }
+
+/// The help of an error, and what mends it, if the host program can.
+pub(super) type Help = (String, Option<Hint>);
 
 /// The first match counts.
 const DENIAL_PATTERNS: [DenialPattern; 8] = [
@@ -124,7 +128,7 @@ const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// The hint for a script that failed with this error output, which holds no secret; `None` if the sandbox denied nothing that it
 /// mentions.
-pub(super) fn denial_hint(ctx: &SkillContext, project: &Path, stderr: &str) -> Option<String> {
+pub(super) fn denial_hint(ctx: &SkillContext, project: &Path, stderr: &str) -> Option<Help> {
     let start = stderr.len().saturating_sub(MAX_SEARCHED_BYTES);
     let start = (start..stderr.len()).find(|at| stderr.is_char_boundary(*at)).unwrap_or(stderr.len());
     let text = &stderr[start..];
@@ -134,15 +138,16 @@ pub(super) fn denial_hint(ctx: &SkillContext, project: &Path, stderr: &str) -> O
 }
 
 /// The last program that was not found, if it is on the user's `PATH` at a place that the sandbox does not show.
-fn missing_program_hint(text: &str) -> Option<String> {
+fn missing_program_hint(text: &str) -> Option<Help> {
     let name = text.lines().rev().find_map(missing_program)?;
     let is_there = |folder: PathBuf| Some(folder.join(name)).filter(|path| is_executable_file(path));
     let path = search_path().into_iter().find_map(is_there).filter(|path| !is_system_path(path))?;
-    Some(format!(
+    let text = format!(
         "{} is outside of the system's folders, where a script in a sandbox finds interpreters only; install {name} for the \
-         whole system, or run with --allow exec:unsandboxed",
+         whole system, or grant exec:unsandboxed",
         path.display()
-    ))
+    );
+    Some((text, Some(Hint::Grant("exec:unsandboxed".into()))))
 }
 
 /// The program that a line reports as missing, in the texts of shells, `env`, Python and Node.
@@ -159,16 +164,17 @@ fn missing_program(line: &str) -> Option<&str> {
     ((1..=64).contains(&name.len()) && name.chars().all(is_name) && !name.starts_with('.')).then_some(name)
 }
 
-fn pattern_hint(ctx: &SkillContext, text: &str) -> Option<String> {
+fn pattern_hint(ctx: &SkillContext, text: &str) -> Option<Help> {
     let fits =
         |sign: &&DenialPattern| sign.error_texts.iter().any(|row| row.iter().all(|part| text.contains(part)));
     let sign =
         DENIAL_PATTERNS.iter().filter(fits).find(|sign| !ctx.permissions().allows(&(sign.access)()))?;
-    Some(format!("{}; if the script needs it, {}", sign.explanation, permission_hint(ctx, &(sign.access)())?))
+    let (help, hint) = permission_hint(ctx, &(sign.access)())?;
+    Some((format!("{}; if the script needs it, {help}", sign.explanation), hint))
 }
 
 /// The last file that was denied, and whether the sandbox could be the reason.
-fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<String> {
+fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<Help> {
     let written = text.lines().rev().find_map(denied_file)?;
     let path = normalize_lexically(&project.join(written));
     let real = canonicalize_existing(&path);
@@ -183,30 +189,35 @@ fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<St
         };
         let is_own = path.starts_with(std::env::temp_dir()) && path.to_string_lossy().contains("/metier-");
         return (!is_own).then(|| {
-            format!("{shown} lies outside of the project, and scripts in a sandbox {reach}; {advice}")
+            let text =
+                format!("{shown} lies outside of the project, and scripts in a sandbox {reach}; {advice}");
+            (text, None)
         });
     };
     let need = Access::write(inside.to_str()?);
-    if let Some(secret) = secret_hint(ctx, inside.to_str()?) {
-        return Some(format!(
-            "the sandbox keeps {shown}, where secrets may be, from this script; if it should read it, {secret}"
-        ));
+    if let Some((help, hint)) = secret_hint(ctx, inside.to_str()?) {
+        let text = format!(
+            "the sandbox keeps {shown}, where secrets may be, from this script; if it should read it, {help}"
+        );
+        return Some((text, hint));
     }
-    match permission_hint(ctx, &need) {
-        Some(way_out) => Some(format!(
-            "the sandbox lets this script read the project, not change {shown}; if it should, {way_out}"
-        )),
-        // Granted, but denied anyway.
-        None => Some(format!(
-            "to change {shown} is granted, but a sandbox opens what exists when the run begins; make its folder before, or see \
-             whose it is"
-        )),
+    if let Some((help, hint)) = permission_hint(ctx, &need) {
+        let text = format!(
+            "the sandbox lets this script read the project, not change {shown}; if it should, {help}"
+        );
+        return Some((text, hint));
     }
+    // Granted, but denied anyway.
+    let text = format!(
+        "to change {shown} is granted, but a sandbox opens what exists when the run begins; make its folder before, or see \
+         whose it is"
+    );
+    Some((text, None))
 }
 
 /// The grant that would show a script a secret of the project; `None` if the path is not a secret or is shown already. Version
 /// control is not a secret.
-fn secret_hint(ctx: &SkillContext, path: &str) -> Option<String> {
+fn secret_hint(ctx: &SkillContext, path: &str) -> Option<Help> {
     let is_history = path.split('/').any(|part| part.eq_ignore_ascii_case(".git"));
     let is_secret = ctx.permissions().protection().protects_read(path) && !is_history;
     if is_secret { permission_hint(ctx, &Access::read(path)) } else { None }
@@ -227,9 +238,9 @@ fn denied_file(line: &str) -> Option<&str> {
 }
 
 /// The grant that would allow it; `None` if it is allowed.
-fn permission_hint(ctx: &SkillContext, need: &Access) -> Option<String> {
+fn permission_hint(ctx: &SkillContext, need: &Access) -> Option<Help> {
     let refusal = ctx.permissions().require(need, "").err()?;
-    refusal.help().map(str::to_owned)
+    Some((refusal.help()?.to_owned(), refusal.hint().cloned()))
 }
 
 /// Resolves `.` and `..` without reading the disk.

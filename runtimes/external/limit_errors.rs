@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::error::{ErrorKind, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, SkillError};
 use crate::host::OutputStream;
 use crate::policy::{Limits, OutputPolicy};
+use crate::runtimes::external::denial_hints::Help;
 use crate::runtimes::external::process::run::ProcessExit;
 
 /// System signals: killed, out of CPU time, a file that grew too large.
@@ -21,6 +22,7 @@ struct SystemLimit {
     limit: fn(&Limits) -> Option<u64>,
     /// The hint before and after the number.
     hint_parts: [&'static str; 2],
+    kind: LimitKind,
 }
 
 const SYSTEM_LIMITS: [SystemLimit; 2] = [
@@ -28,7 +30,8 @@ const SYSTEM_LIMITS: [SystemLimit; 2] = [
         error_texts: &["file too large", "file size limit exceeded", "efbig"],
         signal: Some(SIGXFSZ),
         limit: |limits| limits.file_size,
-        hint_parts: ["no file may grow beyond", "bytes; if the script needs it, raise that with --file-size"],
+        hint_parts: ["no file may grow beyond", "bytes; if the script needs it, raise that limit"],
+        kind: LimitKind::FileSize,
     },
     SystemLimit {
         error_texts: &["too many open files", "emfile"],
@@ -36,8 +39,9 @@ const SYSTEM_LIMITS: [SystemLimit; 2] = [
         limit: |limits| limits.open_files,
         hint_parts: [
             "no more than",
-            "files may be open at a time; if the script needs more, raise that with --open-files",
+            "files may be open at a time; if the script needs more, raise that limit",
         ],
+        kind: LimitKind::OpenFiles,
     },
 ];
 
@@ -67,18 +71,22 @@ fn memory_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Optio
     let sentence =
         format!("{name} and what it started held more than {most} bytes of memory and were stopped");
     let help = "hold less, start fewer processes at a time, or raise the memory limit";
-    Some(SkillError::new(ErrorKind::Memory, sentence).with_help(help))
+    Some(
+        SkillError::new(ErrorKind::Memory, sentence)
+            .with_help(help)
+            .with_hint(Hint::Limit(LimitKind::Memory)),
+    )
 }
 
 /// The error of a process that wrote too much to this stream.
 pub(super) fn output_limit_error(limits: &Limits, name: &str, stream: OutputStream) -> SkillError {
     let sentence = format!("{name} wrote more than {} bytes to {stream} and was stopped", limits.output);
-    let help = "write less, raise the output limit, or have it cut by --on-output truncate";
-    SkillError::new(ErrorKind::Output, sentence).with_help(help)
+    let help = "write less, raise the output limit, or have the output truncated";
+    SkillError::new(ErrorKind::Output, sentence).with_help(help).with_hint(Hint::Limit(LimitKind::Output))
 }
 
 /// The hint for a script that failed when it exceeded a limit.
-pub(super) fn limit_hint(limits: &Limits, ended: &ProcessExit) -> Option<String> {
+pub(super) fn limit_hint(limits: &Limits, ended: &ProcessExit) -> Option<Help> {
     let end = &ended.stderr.bytes[ended.stderr.bytes.len().saturating_sub(MAX_SEARCHED_BYTES)..];
     let said = String::from_utf8_lossy(end).to_lowercase();
     let met = |held: &&SystemLimit| {
@@ -87,7 +95,8 @@ pub(super) fn limit_hint(limits: &Limits, ended: &ProcessExit) -> Option<String>
     };
     let held = SYSTEM_LIMITS.iter().find(met)?;
     let most = (held.limit)(&limits.clone().for_process())?;
-    Some(format!("{} {most} {}", held.hint_parts[0], held.hint_parts[1]))
+    let text = format!("{} {most} {}", held.hint_parts[0], held.hint_parts[1]);
+    Some((text, Some(Hint::Limit(held.kind))))
 }
 
 fn cpu_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Option<SkillError> {
@@ -102,8 +111,9 @@ fn cpu_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Option<S
         None => ended.signal() == Some(SIGXCPU),
     };
     let sentence = format!("{name} used more than the {} s of processor time it may", limit.as_secs());
-    let help = "give it more with --cpu, or make it do less";
-    is_out.then(|| SkillError::new(ErrorKind::Cpu, sentence).with_help(help))
+    let help = "give it more processor time, or make it do less";
+    let hint = Hint::Limit(LimitKind::Cpu);
+    is_out.then(|| SkillError::new(ErrorKind::Cpu, sentence).with_help(help).with_hint(hint))
 }
 
 /// Whether this signal ended the script, or the last command of a shell.

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::SkillOutput;
 use crate::host::{EnforcedLevel, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext};
 use crate::policy::StopCause;
+use crate::runtimes::external::denial_hints::Help;
 use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
 use crate::runtimes::external::process::setup_error::SandboxSetupError;
@@ -68,7 +69,9 @@ pub(super) fn start_error(
         let cause = gaps.cause_of(failed).map(|cause| format!(": {cause}")).unwrap_or_default();
         let sentence = format!("{attempt}: the sandbox could not be set up ({failed}){cause}");
         return match failed.hint() {
-            Some(help) => SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(help),
+            Some(help) => SkillError::new(ErrorKind::SandboxUnavailable, sentence)
+                .with_help(help)
+                .with_hint(Hint::BestEffortSandbox),
             None if failed.is_resource_shortage() => SkillError::new(ErrorKind::Unavailable, sentence)
                 .with_help("give it more memory or open files, or run it when the machine is less busy"),
             None => sandbox_unavailable(sentence),
@@ -118,9 +121,9 @@ impl ProtectionGaps {
 }
 
 fn sandbox_unavailable(sentence: String) -> SkillError {
-    SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(
-        "run it with the rights of the user by --allow exec:unsandboxed, if you trust it with them",
-    )
+    SkillError::new(ErrorKind::SandboxUnavailable, sentence)
+        .with_help("if you trust it with all rights of the user, grant exec:unsandboxed")
+        .with_hint(Hint::Grant("exec:unsandboxed".into()))
 }
 
 /// The error of a process that failed.
@@ -139,21 +142,21 @@ pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) ->
     let error = SkillError::new(ErrorKind::Script, format!("{name} {end}{reason}"));
     let by_code = || {
         let row = SHELL_EXIT_CODES.into_iter().find(|(code, _)| ended.status.code() == Some(*code));
-        row.map(|(_, help)| help.to_owned())
+        row.map(|(_, help)| (help.to_owned(), None))
     };
     Some(
         match limit_errors::limit_hint(ctx.limits(), ended)
             .or_else(|| sandbox_hint(ctx, ended, &said))
             .or_else(by_code)
         {
-            Some(help) => error.with_help(help),
+            Some((help, hint)) => error.with_help(help).with_hint(hint),
             None => error,
         },
     )
 }
 
 /// The hint of the sandbox about this failure, if there was one.
-fn sandbox_hint(ctx: &SkillContext, ended: &ProcessExit, said: &Redacted<String>) -> Option<String> {
+fn sandbox_hint(ctx: &SkillContext, ended: &ProcessExit, said: &Redacted<String>) -> Option<Help> {
     ended.report.as_ref()?;
     denial_hints::denial_hint(ctx, ctx.project().ok()?.root(), said.as_inner())
 }

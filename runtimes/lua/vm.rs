@@ -9,7 +9,7 @@ use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
 use super::failure::{self, syntax_error};
 use super::interrupt::Interrupt;
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use crate::executor::Script;
 use crate::host::SkillContext;
 use crate::policy::Limits;
@@ -120,7 +120,8 @@ impl Vm {
                 ErrorKind::Operations,
                 "the script executed more operations than it may",
             )
-            .with_help("give it more with --operations, or make it do less"));
+            .with_help("give it more operations, or make it do less")
+            .with_hint(Hint::Limit(LimitKind::Operations)));
         }
         result.map_err(|error| if error.kind() == ErrorKind::Memory { out_of_memory(limit) } else { error })
     }

@@ -4,7 +4,7 @@
 use rhai::{Dynamic, EvalAltResult, FuncRegistration, Module, Position};
 
 use super::from_rhai;
-use crate::error::{ErrorKind, Location, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, Location, SkillError};
 use crate::runtimes::json_boundary::out_of_memory;
 
 /// The value that `catch (e)` gives a script when a host function failed: `.kind`, `.message`, `.help`, and a text where one
@@ -79,6 +79,7 @@ fn innermost_error(mut error: EvalAltResult, memory: u64) -> SkillError {
         EvalAltResult::ErrorTooManyOperations(_) => {
             SkillError::new(ErrorKind::Operations, "the script executed more operations than it may")
                 .with_help("make it do less; work over much data is faster in host functions")
+                .with_hint(Hint::Limit(LimitKind::Operations))
         }
         EvalAltResult::ErrorStackOverflow(_) => script("the script's calls are nested too deep".into()),
         _ => {

@@ -15,7 +15,7 @@ use corosensei::stack::DefaultStack;
 use rhai::{Dynamic, FnPtr, Map};
 
 use crate::alloc_counter;
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 
 /// The maximum stack of a script's nested calls in bytes. Rhai counts only the calls, not their size.
 pub(super) const MAX_CALL_BYTES: usize = 8 << 20;
@@ -73,7 +73,8 @@ impl Stack {
                     bytes >> 20
                 ),
             )
-            .with_help("run it with a smaller --memory, which its stack is in proportion to")
+            .with_help("run it with a smaller memory limit, which its stack is in proportion to")
+            .with_hint(Hint::Limit(LimitKind::Memory))
         })?;
         Ok(Self { stack, bytes })
     }

@@ -3,7 +3,7 @@
 
 use wasmparser::{FuncType, TypeRef, ValType};
 
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::{HostFunction, functions};
 use crate::runtimes::wasm::extism_kernel::{EXTISM_FUNCTIONS, KernelFunction, METIER_NAMESPACE};
 use crate::runtimes::wasm::module_source::MAIN_MODULE;
@@ -178,7 +178,9 @@ fn unknown_import(namespace: &str, name: &str, offers: &[Import]) -> SkillError 
     let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
     match closest(name, offers.iter().map(|offer| offer.name)) {
         Some(offer) => error.with_help(did_you_mean(offer)),
-        None => error.with_help("`metier api` lists the functions of the host"),
+        None => error
+            .with_help("import a function of the host, as the documentation of the host API lists them")
+            .with_hint(Hint::ListFunctions),
     }
 }
 

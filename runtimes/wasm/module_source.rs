@@ -42,11 +42,7 @@ impl ModuleSource {
         if self.libraries.is_empty() {
             return error;
         }
-        let named = SkillError::new(error.kind(), format!("{}: {}", self.label, error.message()));
-        match error.help() {
-            Some(help) => named.with_help(help),
-            None => named,
-        }
+        error.with_message(format!("{}: {}", self.label, error.message()))
     }
 
     /// The name of the library; `None` for the main module.

@@ -12,7 +12,7 @@ use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::Script;
 use crate::policy::{Limits, Permission};
 use crate::runtimes::table::is_plugin_manifest;
@@ -312,7 +312,8 @@ fn parse(file: &str, source: &[u8]) -> Result<Manifest> {
     }
     if manifest.allowed_paths.as_ref().is_some_and(|paths| !paths.is_empty()) {
         return Err(invalid(file, "has `allowed_paths`; a plug-in has no files")
-            .with_help("read and write files with the functions of the host, as `metier api` lists them"));
+            .with_help("read and write files with the functions of the host")
+            .with_hint(Hint::ListFunctions));
     }
     Ok(manifest)
 }

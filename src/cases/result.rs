@@ -7,7 +7,7 @@ use serde::ser::{SerializeStruct, Serializer};
 
 use super::difference::Difference;
 use crate::engine::Outcome;
-use crate::error::SkillError;
+use crate::error::{Hint, SkillError};
 use crate::registry::Skill;
 
 /// The result of a case.
@@ -24,6 +24,8 @@ pub struct CaseResult {
     pub status: CaseStatus,
     /// Wall clock time of the run itself.
     pub duration: Duration,
+    /// What would let a case run that did not, as its reason says in words. Not in JSON.
+    pub hint: Option<Hint>,
     /// The outcome of the run, if there was one: its log shows why a case failed.
     pub outcome: Option<Outcome>,
 }
@@ -46,7 +48,7 @@ impl CaseResult {
         let line = line.map_or(String::new(), |line| format!(" (line {line})"));
         let status = CaseStatus::NotRun(format!("{error}{line}"));
         let (skill, case) = (skill.name().to_owned(), case.to_owned());
-        Self { skill, case, status, duration: Duration::ZERO, outcome: None }
+        Self { skill, case, status, duration: Duration::ZERO, hint: None, outcome: None }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::cases::git_fixture::write_git_history;
 use crate::cases::result::{CaseResult, CaseStatus};
 use crate::cases::tool_recorder::RecordedCalls;
 use crate::engine::{Engine, Invocation, Outcome, Runtimes, requested_permissions};
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::temp_dirs::PrivateTempDir;
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{Files, Fixtures, Observer, Providers};
@@ -111,8 +111,12 @@ impl Suite {
     /// Runs a case of that skill in a project of its own, which is removed afterwards.
     pub fn run(&self, skill: &Skill, case: &Case) -> CaseResult {
         let granted = case_permissions(skill, case);
+        let mut hint = None;
         let (status, outcome) = match self.not_run_reason(case, &granted) {
-            Some(reason) => (CaseStatus::NotRun(reason), None),
+            Some((reason, what)) => {
+                hint = what;
+                (CaseStatus::NotRun(reason), None)
+            }
             None => match self.run_in_project(skill, case, granted) {
                 Ok((found, outcome)) if found.is_empty() => (CaseStatus::Passed, Some(outcome)),
                 Ok((found, outcome)) => (CaseStatus::Failed(found), Some(outcome)),
@@ -124,20 +128,22 @@ impl Suite {
             case: case.name().to_owned(),
             status,
             duration: outcome.as_ref().map(|outcome| outcome.duration).unwrap_or_default(),
+            hint,
             outcome,
         }
     }
 
     /// Why the case would prove nothing here, if that is so.
-    fn not_run_reason(&self, case: &Case, granted: &[Permission]) -> Option<String> {
+    fn not_run_reason(&self, case: &Case, granted: &[Permission]) -> Option<(String, Option<Hint>)> {
         if let Some(command) = case.needs().find(|command| !is_on_path(command)) {
-            return Some(format!("{command} is not on PATH"));
+            return Some((format!("{command} is not on PATH"), None));
         }
         let leads_out =
             |permission: &&Permission| CALLER_GRANTED_PERMISSIONS.contains(&permission.to_string().as_str());
         let missing =
             granted.iter().filter(leads_out).find(|need| !self.granted_permissions.contains(need))?;
-        Some(format!("it needs {missing}, which leads out of its project; grant it with --allow {missing}"))
+        let reason = format!("it needs {missing}, which leads out of its project; grant {missing}");
+        Some((reason, Some(Hint::Grant(missing.to_string()))))
     }
 
     fn run_in_project(

@@ -5,6 +5,7 @@ use metier::engine::{Diagnosis, Finding, RootReport, SandboxLevelReport};
 use metier::error::Result;
 use metier::skill::Severity;
 
+use super::hint::diagnosis_with_options;
 use super::session::Session;
 use super::terminal::{escape_line, escape_sentence};
 use crate::cli::{output, table};
@@ -19,7 +20,7 @@ const LEVELS: [(Severity, &str, AnsiColor); 3] = [
 /// Exit code 0, or 1 if a finding is an error.
 pub(super) fn run(session: &Session) -> Result<u8> {
     let engine = session.engine()?;
-    let diagnosis = engine.diagnosis();
+    let diagnosis = diagnosis_with_options(engine.diagnosis());
     session.exit_watchdog().finish();
     if session.json() {
         output::print_json(&diagnosis)?;

@@ -4,16 +4,18 @@ use metier::engine::{CalleeExplanation, Explanation, FunctionAvailability, Limit
 use metier::error::Result;
 use metier::host::{AccessReason, EnforcedLevel, LaunchPreview, SandboxPath, SandboxReport};
 
+use super::hint::explanation_with_options;
 use super::session::Session;
 use super::terminal::escape_line;
 use crate::cli::{output, table};
 
 /// Prints the explanation; the exit code is 0, or that of the reason why the run would not start.
-pub(super) fn print(explanation: &Explanation, session: &Session) -> Result<u8> {
+pub(super) fn print(explanation: Explanation, session: &Session) -> Result<u8> {
+    let explanation = explanation_with_options(explanation);
     if session.json() {
-        output::print_json(explanation)?;
+        output::print_json(&explanation)?;
     } else {
-        output::print(&page(explanation))?;
+        output::print(&page(&explanation))?;
         if let Some(reason) = &explanation.reason {
             output::print_error(reason);
         }

@@ -10,6 +10,7 @@ mod doctor;
 mod exit_watchdog;
 mod explain;
 mod global_args;
+mod hint;
 mod input;
 mod interrupt;
 mod limit_args;
@@ -36,11 +37,12 @@ use metier::error::{Result, SkillError};
 
 use self::exit_watchdog::ExitWatchdog;
 use self::global_args::GlobalArgs;
+use self::hint::{COMMAND, error_with_option};
 use self::session::Session;
 
 /// Runs agent skills: folders with a SKILL.md and scripts, scoped to the project.
 #[derive(Parser)]
-#[command(name = "metier", version, about, max_term_width = 100)]
+#[command(name = COMMAND, version, about, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     global: GlobalArgs,
@@ -101,7 +103,7 @@ pub fn main() -> ExitCode {
 /// Prints a failure as JSON: for every command in the form of an outcome.
 fn print_failure(skill: String, error: SkillError) -> Result<u8> {
     let code = error.kind().exit_code();
-    output::print_json(&Outcome::failed(skill, error)).map(|()| code)
+    output::print_json(&Outcome::failed(skill, error_with_option(error))).map(|()| code)
 }
 
 impl Command {

@@ -9,6 +9,7 @@ use metier::skill::Severity;
 use metier::unicode::mark_escapes;
 use serde::Serialize;
 
+use super::hint::{error_help, error_message};
 use super::terminal::{escape_line, escape_sentence, escape_text};
 
 /// Writes data to standard output. A closed pipe is no error.
@@ -40,19 +41,17 @@ pub fn print_error(error: &SkillError) {
     for frame in error.traceback().iter().filter(|_| error.traceback().len() > 1) {
         eprint(&format!("    at {}", escape_line(frame)));
     }
-    let is_in_message = |help: &str| {
-        let message = error.message();
-        message.ends_with(help) || message.contains(&format!("; {help};"))
-    };
-    if let Some(help) = error.help().filter(|help| !is_in_message(help)) {
-        eprint(&format!("  help: {}", escape_sentence(help)));
+    let message = error_message(error);
+    let is_in_message = |help: &String| message.ends_with(help) || message.contains(&format!("; {help};"));
+    if let Some(help) = error_help(error).filter(|help| !is_in_message(help)) {
+        eprint(&format!("  help: {}", escape_sentence(&help)));
     }
 }
 
 /// Prints an error that does not stop the command as a warning, with its consequence.
 pub fn print_error_as_warning(error: &SkillError, consequence: &str) {
     print_headline("warning", AnsiColor::Yellow, error);
-    let help = error.help().map_or(String::new(), |help| format!("; {}", escape_sentence(help)));
+    let help = error_help(error).map_or(String::new(), |help| format!("; {}", escape_sentence(&help)));
     eprint(&format!("  {consequence}{help}"));
 }
 
@@ -81,7 +80,7 @@ pub fn print_process_output(text: &str) {
 
 fn print_headline(level: &str, color: AnsiColor, error: &SkillError) {
     let style = color.on_default().bold();
-    eprint(&format!("{style}{level}{style:#}: {}", escape_sentence(&error.to_string())));
+    eprint(&format!("{style}{level}{style:#}: {}", escape_sentence(&error_message(error))));
 }
 
 /// The same JSON, with escapes for the characters that `serde_json` leaves as they are and that a terminal obeys or does not show:

@@ -16,6 +16,7 @@ use super::terminal::escape_text;
 use super::{explain, input};
 use crate::cli::config_args::ConfigArgs;
 use crate::cli::exit_watchdog::WatchdogObserver;
+use crate::cli::hint::{error_with_option, outcome_with_option};
 use crate::cli::interrupt::cancel_on_interrupt;
 use crate::cli::limit_args::LimitArgs;
 use crate::cli::progress::ProgressDisplay;
@@ -62,7 +63,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         session.exit_watchdog().start_loading_timeout();
         let explanation = builder.build()?.explain(&invocation)?;
         session.exit_watchdog().finish();
-        return explain::print(&explanation, session);
+        return explain::print(explanation, session);
     }
     let token = CancelToken::new();
     // The outcome is printed before the engine is dropped, which removes what the run left behind.
@@ -81,8 +82,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
             "the arguments after -- are passed to external scripts only; this script sees only its --input",
         );
     }
-    print_outcome(&outcome, session)?;
-    Ok(outcome.exit_code())
+    let code = outcome.exit_code();
+    print_outcome(outcome, session)?;
+    Ok(code)
 }
 
 fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcome, Engine)> {
@@ -115,7 +117,7 @@ fn abandoned_outcome_printer(
 ) -> Result<impl FnOnce(&SkillError) + Send + 'static> {
     let (name, limits, started) = (args.name.clone(), args.limits.limits()?, Instant::now());
     Ok(move |error: &SkillError| {
-        let mut outcome = Outcome::abandoned(name, &limits, error.clone());
+        let mut outcome = Outcome::abandoned(name, &limits, error_with_option(error.clone()));
         outcome.log = observer.log();
         outcome.duration = started.elapsed();
         // If standard output is closed, there is no other place to report to.
@@ -167,9 +169,9 @@ fn parse_grants(names: &[String]) -> Vec<Permission> {
     names.iter().filter_map(parsed).collect()
 }
 
-fn print_outcome(outcome: &Outcome, session: &Session) -> Result<()> {
+fn print_outcome(outcome: Outcome, session: &Session) -> Result<()> {
     if session.json() {
-        return output::print_json(outcome);
+        return output::print_json(&outcome_with_option(outcome));
     }
     if let Some(process) = &outcome.process {
         output::print_process_output(&process.stderr);

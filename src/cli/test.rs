@@ -15,6 +15,7 @@ use super::interrupt::cancel_on_interrupt;
 use super::output;
 use super::session::Session;
 use crate::cli::exit_watchdog::WatchdogObserver;
+use crate::cli::hint::{error_with_option, result_with_option};
 use crate::cli::limit_args::execution_mode_parser;
 
 /// The options of `metier test`.
@@ -72,7 +73,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     for SkillCases { skill, discovery } in select_cases(args, &registry)? {
         let not_run = discovery.not_run.into_iter();
         let run = discovery.cases.iter().map(|case| suite.run(skill, case));
-        for result in not_run.chain(run) {
+        for result in not_run.chain(run).map(result_with_option) {
             watchdog.disarm();
             // The result of a case that was stopped says nothing about the skill.
             token.check()?;
@@ -103,7 +104,7 @@ fn clean_up_on_exit(suite: &Arc<Suite>, args: &Args, session: &Session) {
         let error = SkillError::new(error.kind(), format!("{}{}", case.unwrap_or_default(), error.message()));
         match skill {
             // If standard output is closed, there is no other place to report to.
-            Some(skill) => drop(output::print_json(&Outcome::failed(skill, error))),
+            Some(skill) => drop(output::print_json(&Outcome::failed(skill, error_with_option(error)))),
             None => output::print_error(&error),
         }
     });

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::error::{ErrorKind, Result, SkillError, Violation};
+use crate::error::{ErrorKind, Hint, Result, SkillError, Violation};
 use crate::executor::RuntimeId;
 use crate::policy::Limits;
 use crate::registry::Skill;
@@ -72,7 +72,9 @@ impl ValueRole {
         let error = validation_error(kind, what, name, unfit);
         match error.help() {
             Some(_) => error,
-            None => error.with_help(format!("`metier show {name}` prints its {section}")),
+            None => error
+                .with_help(format!("see the {section} in the contract of {name}"))
+                .with_hint(Hint::ShowSkill(name.to_owned())),
         }
     }
 }

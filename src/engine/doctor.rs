@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::EngineInner;
+use crate::error::Hint;
 use crate::executor::RuntimeId;
 use crate::host::{EnforcedLevel, InterpreterReport, SandboxSupport, TreeKill};
 use crate::registry::{Problem, Scope};
@@ -144,7 +145,23 @@ pub struct Finding {
     pub message: String,
     /// How to fix it.
     pub help: String,
+    /// What fixes it and lies with the host program, which can say where; the help says it in a sentence.
+    #[serde(skip)]
+    pub hint: Option<Hint>,
 }
+
+impl Finding {
+    fn new(severity: Severity, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { severity, message: message.into(), help: help.into(), hint: None }
+    }
+
+    fn with_hint(self, hint: impl Into<Option<Hint>>) -> Self {
+        Self { hint: hint.into(), ..self }
+    }
+}
+
+/// The help where a skill has a problem that says nothing more.
+const VALIDATE_HELP: &str = "validate it to see what is wrong with it";
 
 /// Interpreters that most scripts are written for.
 const COMMON_INTERPRETERS: [&str; 3] = ["python3", "node", "bash"];
@@ -187,10 +204,11 @@ impl EngineInner {
         let finding = |skill: &crate::registry::Skill| {
             let reason = self.availability(skill).cannot_run()?.clone();
             let is_reported = skill.contract_diagnostics().iter().any(|diagnostic| diagnostic.blocks);
-            (!is_reported).then(|| Finding {
-                severity: Severity::Warning,
-                message: format!("{} cannot run: {reason}", skill.qualified_name()),
-                help: reason.help().unwrap_or("`metier validate` says what is wrong with it").to_owned(),
+            (!is_reported).then(|| {
+                let message = format!("{} cannot run: {reason}", skill.qualified_name());
+                let help = reason.help().map(str::to_owned);
+                Finding::new(Severity::Warning, message, help.unwrap_or_else(|| VALIDATE_HELP.into()))
+                    .with_hint(reason.help().map_or(Some(Hint::Validate), |_| reason.hint().cloned()))
             })
         };
         self.registry.visible().filter_map(finding).collect()
@@ -254,7 +272,7 @@ fn sandbox_level_reports(sandbox: &SandboxSupport) -> Vec<SandboxLevelReport> {
         SandboxLevelReport {
             name: EnforcedLevel::None,
             available: cfg!(unix),
-            needs: "the grant exec:unsandboxed, or --sandbox off",
+            needs: "the grant exec:unsandboxed, or no sandbox by the caller's choice",
         },
         SandboxLevelReport {
             name: EnforcedLevel::Landlock,
@@ -272,56 +290,47 @@ fn sandbox_level_reports(sandbox: &SandboxSupport) -> Vec<SandboxLevelReport> {
 fn sandbox_findings(sandbox: &SandboxSupport) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(reason) = &sandbox.reason {
-        findings.push(Finding {
-            severity: Severity::Error,
-            message: format!("external scripts do not run in a sandbox here: {reason}"),
-            help: "use Linux 6.12 or later, or 6.2 where it gives namespaces, with Landlock among its security modules (see \
-                   /sys/kernel/security/lsm), and a build with the feature `sandboxed`; or trust single scripts with --allow exec:unsandboxed"
-                .into(),
-        });
+        let message = format!("external scripts do not run in a sandbox here: {reason}");
+        let help = "use Linux 6.12 or later, or 6.2 where it gives namespaces, with Landlock among its security modules (see \
+                    /sys/kernel/security/lsm), and a build with the feature `sandboxed`; for single scripts that you trust, grant \
+                    exec:unsandboxed";
+        let hint = Hint::Grant("exec:unsandboxed".into());
+        findings.push(Finding::new(Severity::Error, message, help).with_hint(hint));
     }
     if sandbox.landlock_abi.is_some() && sandbox.tree_kill == Some(TreeKill::Walk) {
-        findings.push(Finding {
-            severity: Severity::Info,
-            message: "the kernel does not keep signals inside a sandbox, so what a script leaves behind is killed one generation \
-                      after the other"
-                .into(),
-            help: "Linux 6.12 and later kill it at once".into(),
-        });
+        let message = "the kernel does not keep signals inside a sandbox, so what a script leaves behind is killed one generation \
+                       after the other";
+        findings.push(Finding::new(Severity::Info, message, "Linux 6.12 and later kill it at once"));
     }
     findings
 }
 
 /// The command has the line; an embedder may have forgotten it.
 fn missing_helper_finding() -> Finding {
-    Finding {
-        severity: Severity::Warning,
-        message: "this program has no helper: scripts are started by a copy of it, the first of each engine late, and WebAssembly \
-                  modules are not compiled"
-            .into(),
-        help: "make `metier::helper_main()` the first line of its `main`, or set `EngineBuilder::helper`".into(),
-    }
+    let message = "this program has no helper: scripts are started by a copy of it, the first of each engine late, and WebAssembly \
+                   modules are not compiled";
+    let help = "make `metier::helper_main()` the first line of its `main`, or set `EngineBuilder::helper`";
+    Finding::new(Severity::Warning, message, help)
 }
 
 fn missing_interpreter_finding(interpreter: &InterpreterReport) -> Option<Finding> {
     let is_usual = COMMON_INTERPRETERS.contains(&interpreter.command.as_str());
     let severity = Severity::Info;
     match (&interpreter.path, &interpreter.version) {
-        (None, _) if is_usual => Some(Finding {
-            severity,
-            message: format!("{} is not on PATH", interpreter.command),
-            help: format!("install it to run scripts that end in {}", interpreter.extensions.join(", ")),
-        }),
+        (None, _) if is_usual => {
+            let message = format!("{} is not on PATH", interpreter.command);
+            let help = format!("install it to run scripts that end in {}", interpreter.extensions.join(", "));
+            Some(Finding::new(severity, message, help))
+        }
         _ => None,
     }
 }
 
 /// What discovery found wrong. Shadowed skills have a list of their own.
 fn registry_finding(problem: &Problem) -> Option<Finding> {
-    (problem.severity > Severity::Info).then(|| Finding {
-        severity: problem.severity,
-        message: problem.to_string(),
-        help: problem.help.clone().unwrap_or_else(|| "`metier validate` says what is wrong with it".into()),
+    (problem.severity > Severity::Info).then(|| match &problem.help {
+        Some(help) => Finding::new(problem.severity, problem.to_string(), help),
+        None => Finding::new(problem.severity, problem.to_string(), VALIDATE_HELP).with_hint(Hint::Validate),
     })
 }
 

@@ -13,7 +13,7 @@ use crate::engine::limit_support::effective_limits;
 use crate::engine::pipeline::run_deadline;
 use crate::engine::requested_permissions::callable_skill_names;
 use crate::engine::script_selection::{SelectedScript, select_script};
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::{RuntimeId, SkillInput};
 use crate::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillContext, functions};
 use crate::plan::Plan;
@@ -70,6 +70,9 @@ pub struct FunctionAvailability {
     pub allowed: bool,
     /// What would allow it, or more of it, in the words of the error; a name or host is still to be filled in.
     pub help: Option<String>,
+    /// What of that lies with the host program.
+    #[serde(skip)]
+    pub hint: Option<Hint>,
 }
 
 /// A skill that the run would or could call, through this caller and the callers before it.
@@ -290,7 +293,8 @@ fn function_availability(ctx: &SkillContext) -> Vec<FunctionAvailability> {
             name: function.name,
             allowed: permission.is_none() || !by.is_empty(),
             granted_by: permission_names(&by),
-            help: refusal.and_then(|refusal| refusal.help().map(str::to_owned)),
+            help: refusal.as_ref().and_then(|refusal| refusal.help().map(str::to_owned)),
+            hint: refusal.as_ref().and_then(|refusal| refusal.hint().cloned()),
         }
     };
     functions().iter().map(row).collect()

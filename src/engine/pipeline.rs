@@ -16,7 +16,7 @@ use crate::engine::limit_support::effective_limits;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::script_selection::{SelectedScript, select_script};
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::outcome::RedactedOutcome;
 use crate::host::{
@@ -287,7 +287,9 @@ fn journal_file(
         Some(JournalTarget::Folder(_)) => {
             let sentence =
                 format!("skill {} runs no plan, so there is nothing to keep a journal of", skill.name());
-            Err(SkillError::new(ErrorKind::Usage, sentence).with_help("run it without --journal"))
+            Err(SkillError::new(ErrorKind::Usage, sentence)
+                .with_help("run it without a journal")
+                .with_hint(Hint::NoJournal))
         }
         Some(JournalTarget::File(file)) if is_plan => Ok(Some(file.clone())),
         _ => Ok(None),

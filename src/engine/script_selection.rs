@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::{ErrorKind, Location, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::host::catch_panic;
 use crate::policy::Limits;
@@ -259,7 +259,9 @@ fn infer_script(
         _ => {
             let listed: Vec<&str> = runnable.iter().map(|path| path.as_str()).collect();
             let sentence = format!("skill {skill} has several scripts: {}", listed.join(", "));
-            Err(SkillError::new(ErrorKind::Usage, sentence).with_help("name one with --script"))
+            Err(SkillError::new(ErrorKind::Usage, sentence)
+                .with_help("name one of them")
+                .with_hint(Hint::Script))
         }
     }
 }
@@ -278,7 +280,8 @@ fn no_script_error(skill: &str, declared: Option<RuntimeId>, scripts: &[String])
                 .with_help(format!("it has {}", scripts.join(", ")))
         }
         _ => SkillError::new(ErrorKind::Unavailable, format!("skill {skill} has no script to run"))
-            .with_help("it holds instructions for a model; `metier show` prints them"),
+            .with_help("it holds instructions for a model to read")
+            .with_hint(Hint::ShowSkill(skill.to_owned())),
     }
 }
 

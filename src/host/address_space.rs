@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::alloc_counter;
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 
 /// Bytes of address space that a run may need, reserved until this is dropped.
 #[derive(Debug)]
@@ -34,7 +34,8 @@ impl AddressSpaceReservation {
             bytes >> 20
         );
         Err(SkillError::new(ErrorKind::Memory, sentence)
-            .with_help("run it with a smaller --memory, or give the host more (ulimit -v)"))
+            .with_help("run it with a smaller memory limit, or give the host more (ulimit -v)")
+            .with_hint(Hint::Limit(LimitKind::Memory)))
     }
 }
 

@@ -15,7 +15,7 @@ use super::http::url_host;
 use super::log::LogLevel;
 use super::memory::check_memory_reserve;
 use crate::alloc_counter::is_reserve_released;
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::policy::{Access, runs_on_build};
 
 /// Maximum characters in the name of a tool, a skill or a secret.
@@ -26,7 +26,8 @@ impl SkillContext {
     pub fn call(&self, name: &str, arguments: Vec<Value>) -> Result<Value> {
         let function = function(name).ok_or_else(|| {
             SkillError::new(ErrorKind::InvalidArgument, format!("ctx has no function `{name}`"))
-                .with_help("`metier api` lists them")
+                .with_help("call one that the documentation of the host API lists")
+                .with_hint(Hint::ListFunctions)
         })?;
         function.call(self, arguments)
     }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::alloc_counter;
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use crate::policy::{CancelToken, Limits, MemoryBudget};
 
 /// Allocations from this size in bytes are tried on the system before they are relied on; smaller ones are not checked.
@@ -182,9 +182,8 @@ fn over_budget_error(bytes: u64, most: u64) -> SkillError {
     let sentence = format!(
         "it needs another {bytes} bytes of memory; the host may use at most {most} bytes at a time for this run"
     );
-    SkillError::new(ErrorKind::Memory, sentence).with_help(
-        "ask for less at a time (a narrower search, fewer lines of context, a file in parts), or raise --memory",
-    )
+    let help = "ask for less at a time (a narrower search, fewer lines of context, a file in parts), or give the run more memory";
+    SkillError::new(ErrorKind::Memory, sentence).with_help(help).with_hint(Hint::Limit(LimitKind::Memory))
 }
 
 #[cfg(test)]

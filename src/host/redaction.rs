@@ -182,7 +182,8 @@ impl Redaction {
             .with_traceback(traceback)
             .with_callees(error.callees().iter().map(|skill| text(skill)).collect())
             .with_violations(error.violations().iter().map(violation).collect())
-            .with_missing_permission(error.missing_permission().map(&text));
+            .with_missing_permission(error.missing_permission().map(&text))
+            .with_hint(error.hint().map(|hint| hint.map_names(text)));
         if let Some(help) = error.help() {
             clean = clean.with_help(text(help));
         }

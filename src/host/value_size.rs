@@ -5,7 +5,7 @@ use std::io;
 use serde_json::Value;
 
 use super::memory::{HostMemoryReservation, LARGE_ALLOCATION, check_system_memory};
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use crate::policy::Limits;
 
 /// Texts and values below this many bytes are not measured exactly.
@@ -100,7 +100,8 @@ pub(crate) fn check_value_memory(text: &[u8], limits: &Limits) -> Result<()> {
     if bytes > most {
         let sentence = format!("its value needs up to {bytes} bytes of memory; the maximum is {most}");
         return Err(SkillError::new(ErrorKind::Memory, sentence)
-            .with_help("print less, or print it as one string, or raise --memory"));
+            .with_help("print less, or print it as one string, or give it more memory")
+            .with_hint(Hint::Limit(LimitKind::Memory)));
     }
     // It is copied once, when it is redacted or shown.
     check_system_memory(bytes.saturating_mul(2))

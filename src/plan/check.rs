@@ -229,7 +229,7 @@ impl<'a> Checker<'a> {
                 CalleeLookup::Unknown => {}
                 CalleeLookup::Missing(why) => {
                     let (message, help) = (why.message().to_owned(), why.help().map(str::to_owned));
-                    let help = help.unwrap_or_else(|| "`metier list` lists the skills there are".into());
+                    let help = help.unwrap_or_else(|| "name a skill that the project has".into());
                     self.diagnostics.add(&lint::SKILL_UNKNOWN, &step.places.call, message, help);
                 }
             },
@@ -248,7 +248,8 @@ impl<'a> Checker<'a> {
             self.diagnostics.add(&lint::TOOL_SLIP, &step.places.call, message, help);
             return;
         }
-        let help = "it runs only where that tool is offered; `metier api` lists the functions";
+        let help =
+            "it runs only where that tool is offered; the documentation of the host API lists the functions";
         self.diagnostics.add(&lint::TOOL_UNTOLD, &step.places.call, message, help);
     }
 

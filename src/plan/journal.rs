@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::callees::{Callee, CalleeLookup, Callees};
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::plan::Plan;
 use crate::policy::CancelToken;
 use file::JournalFile;
@@ -243,7 +243,8 @@ impl Journal {
         let sentence =
             format!("the journal {} {changed}, so the run is not taken up again", self.path.display());
         Err(SkillError::new(ErrorKind::Usage, sentence)
-            .with_help("name another folder with --journal, or remove the file to start over"))
+            .with_help("name another folder, or remove the file to start over")
+            .with_hint(Hint::Journal))
     }
 
     fn load_record(&mut self, text: &str, value: Option<&str>) -> Result<()> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 
 /// Why a run was stopped. In JSON its name: `cancelled`, `deadline`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -262,7 +262,8 @@ impl StopCause {
         match self {
             Self::Cancelled => SkillError::new(ErrorKind::Cancelled, "the run was cancelled"),
             Self::Deadline => SkillError::new(ErrorKind::Timeout, "the run did not end before its deadline")
-                .with_help("give it more time with --timeout, or make it do less"),
+                .with_help("give it more time, or make it do less")
+                .with_hint(Hint::Limit(LimitKind::Timeout)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::permission::{Access, Permission};
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::policy::Approvals;
 use crate::policy::path_protection::{PathProtection, is_within};
 
@@ -150,24 +150,26 @@ impl Permissions {
         if self.allows(need) {
             return Ok(());
         }
-        let help = self.hint(need);
+        let permission = need.narrowest_permission(&self.protection).to_string();
+        let help = self.hint(need, &permission);
+        let hint = (!self.grants_cover(need)).then(|| Hint::Grant(permission.clone()));
         Err(SkillError::new(ErrorKind::Denied, format!("{attempt}: not permitted; {help}"))
             .with_help(help)
-            .with_missing_permission(Some(need.narrowest_permission(&self.protection).to_string())))
+            .with_hint(hint)
+            .with_missing_permission(Some(permission)))
     }
 
     /// A hint that says who must add the missing permission, and where.
-    fn hint(&self, need: &Access) -> String {
-        let permission = need.narrowest_permission(&self.protection);
+    fn hint(&self, need: &Access, permission: &str) -> String {
         let without_request =
             self.requesters.iter().filter(|requester| !self.request_covers(requester, need));
         let lists = self.declarations_text(without_request);
         let list = format!("list {permission} {lists}");
-        let run = format!("run with --allow {permission}");
+        let grant = format!("grant {permission}");
         match (lists.is_empty(), self.grants_cover(need)) {
-            (true, _) => run,
+            (true, _) => grant,
             (false, true) => list,
-            (false, false) => format!("{list} and {run}"),
+            (false, false) => format!("{list} and {grant}"),
         }
     }
 
@@ -334,7 +336,7 @@ mod tests {
         assert!(!run(&["net:example.com"], &["net:10.0.0.1"]).scoped_only().allows(&inside));
         let refused =
             run(&["net"], &["net"]).scoped_only().require(&inside, "failed to reach it").unwrap_err();
-        assert_eq!(refused.help(), Some("run with --allow net:10.0.0.1"));
+        assert_eq!(refused.help(), Some("grant net:10.0.0.1"));
     }
 
     #[test]
@@ -424,12 +426,12 @@ mod tests {
             let refused = run(asked, granted).require(&Access::write("a.txt"), "failed to write a.txt");
             refused.unwrap_err().to_string()
         };
-        assert_eq!(sentence(&["write"], &[]), "failed to write a.txt: not permitted; run with --allow write");
+        assert_eq!(sentence(&["write"], &[]), "failed to write a.txt: not permitted; grant write");
         assert_eq!(
             sentence(&[], &["write"]),
             "failed to write a.txt: not permitted; list write under allowed-tools in SKILL.md"
         );
-        assert!(sentence(&[], &[]).ends_with("SKILL.md and run with --allow write"));
+        assert!(sentence(&[], &[]).ends_with("SKILL.md and grant write"));
     }
 
     #[test]
@@ -466,9 +468,7 @@ mod tests {
         let refused = nested.require(&Access::write("a.txt"), "failed to write a.txt").unwrap_err();
         assert_eq!(
             refused.help(),
-            Some(
-                "list write under allowed-tools in the SKILL.md of x and the SKILL.md of z and run with --allow write"
-            )
+            Some("list write under allowed-tools in the SKILL.md of x and the SKILL.md of z and grant write")
         );
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::origin::SkillAddress;
 use super::problem::Problem;
 use super::root::Scope;
-use crate::error::{ErrorKind, Location, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
 use crate::registry::contract_file::ContractFile;
 use crate::registry::skill_folder::SkillFolder;
 use crate::skill::{Contract, Diagnostic, Manifest, SkillLocation, parse};
@@ -113,13 +113,14 @@ impl Skill {
                 format!("the skill `{name}` does not run: {place}: the {section} do not stand: {why}");
             let location =
                 Location { file: contract_file.file_name.to_owned(), line: Some(line), column: None };
-            let (kind, help) = match schema.missing_feature() {
-                Some(feature) => {
-                    (ErrorKind::Unavailable, format!("build metier with the Cargo feature `{feature}`"))
-                }
-                None => (ErrorKind::InvalidSkill, "`metier validate` shows the place".to_owned()),
-            };
-            Some(SkillError::new(kind, sentence).with_location(location).with_help(help))
+            let error = |kind| SkillError::new(kind, sentence).with_location(location);
+            Some(match schema.missing_feature() {
+                Some(feature) => error(ErrorKind::Unavailable)
+                    .with_help(format!("build metier with the Cargo feature `{feature}`")),
+                None => error(ErrorKind::InvalidSkill)
+                    .with_help("validate the skill to see the place")
+                    .with_hint(Hint::Validate),
+            })
         })
     }
 

@@ -77,6 +77,10 @@ fn roots_are_counted_and_shadowed_and_broken_skills_are_named() {
         diagnosis["shadowed"],
         json!([{"skill": "project/.agents:twice@0.0.0", "by": "project/.metier:twice@0.0.0"}])
     );
+    assert_eq!(
+        row(&diagnosis["sandbox_levels"], "name", "none")["needs"],
+        "--allow exec:unsandboxed, or --sandbox off"
+    );
     let findings = diagnosis["findings"].as_array().unwrap();
     let finding =
         findings.iter().find(|row| row["message"].as_str().unwrap().contains("broken/SKILL.md:1")).unwrap();

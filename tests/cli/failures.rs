@@ -27,6 +27,40 @@ fn failing_project() -> Project {
 }
 
 #[test]
+fn the_help_names_the_option_or_the_command_that_mends_the_failure() {
+    let project =
+        failing_project().lua("counts", "while true do end").lua("asks", "return ctx.secret('KEY')");
+    for (args, help) in [
+        (&["spins", "--timeout", "100ms"][..], "give it more time, or make it do less (--timeout)"),
+        (&["eats", "--memory", "8MB"], "give it more memory, or make it keep less (--memory)"),
+        (
+            &["eats", "--memory", "8MB", "--execution", "worker"],
+            "give it more memory, or make it keep less (--memory)",
+        ),
+        (&["counts", "--operations", "9"], "give it more operations, or make it do less (--operations)"),
+        (
+            &["counts", "--operations", "9", "--execution", "worker"],
+            "give it more operations, or make it do less (--operations)",
+        ),
+        (&["instructions"], "it holds instructions for a model to read (`metier show instructions`)"),
+        (&["ok", "--journal", "j"], "run it without a journal (without --journal)"),
+        (&["writes"], "list write under allowed-tools in SKILL.md and run with --allow write"),
+        (
+            &["writes", "--execution", "worker"],
+            "list write under allowed-tools in SKILL.md and run with --allow write",
+        ),
+    ] {
+        let args = [&["run", "--sandbox", "best-effort"], args].concat();
+        let plain = project.metier(&args);
+        assert!(plain.stderr.contains(help), "{args:?}: {plain:?}");
+        assert_eq!(plain.stderr.matches(help).count(), 1, "{args:?}: {plain:?}");
+        let outcome = project.metier(&[&args[..], &["--json"]].concat()).json();
+        assert_eq!(outcome["error"]["help"], json!(help), "{args:?}");
+        assert_shape(&outcome);
+    }
+}
+
+#[test]
 fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_output() {
     let project = failing_project();
     for (args, code, kind) in [

@@ -59,7 +59,7 @@ fn one_of_several_scripts_is_named() {
         assert_eq!(project.metier(&["run", "x", "--script", script]).stdout, "b\n");
     }
     for (args, code, words) in [
-        (&["run", "x"][..], 2, "name one with --script"),
+        (&["run", "x"][..], 2, "help: name one of them (--script)"),
         (&["run", "x", "--script", "c.lua"], 3, "its scripts are scripts/a.lua, scripts/b.lua"),
         (&["run", "x", "--script", "../../../a"], 3, "has no script"),
         (&["run", "x", "--script", "/etc/passwd"], 3, "has no script"),

@@ -173,7 +173,7 @@ fn a_refusal_names_the_file_in_which_the_word_is_missing() {
     };
     assert_eq!(
         help(caller("permissions: []"), &["skill:y"]),
-        "list write under allowed-tools in the SKILL.md of x and under permissions in the skill.yml of y and run with --allow write"
+        "list write under allowed-tools in the SKILL.md of x and under permissions in the skill.yml of y and grant write"
     );
     assert_eq!(
         help(caller("name: y"), &["skill:y", "write"]),

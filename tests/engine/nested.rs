@@ -78,7 +78,7 @@ fn a_refusal_in_a_callee_names_the_skill_that_does_not_ask() {
     assert_eq!(
         sentence(&project.run(&["skill:y"])),
         "skill y failed at scripts/main.lua:1: failed to write out.txt: not permitted; \
-         list write under allowed-tools in the SKILL.md of x and run with --allow write"
+         list write under allowed-tools in the SKILL.md of x and grant write"
     );
 }
 

@@ -43,7 +43,7 @@ fn writing_must_be_asked_and_granted() {
 fn a_refusal_says_what_to_do_and_leads_to_exit_code_4() {
     let outcome = Project::lua_with_tools("write", WRITES).run(&[]);
     assert_eq!(outcome.exit_code(), 4);
-    assert!(sentence(&outcome).contains("failed to write out/a.txt: not permitted; run with --allow write"));
+    assert!(sentence(&outcome).contains("failed to write out/a.txt: not permitted; grant write"));
     let outcome = Project::lua(WRITES).run(&["write"]);
     assert!(sentence(&outcome).contains("list write under allowed-tools in SKILL.md"), "{outcome:?}");
 }

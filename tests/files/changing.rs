@@ -90,7 +90,7 @@ fn f32_protected_places_need_their_name() {
                 ("mkdir", json!([path])),
                 ("remove", json!([path])),
             ] {
-                project.refuses(Denied, name, args, &format!("--allow write:{path}"));
+                project.refuses(Denied, name, args, &format!("grant write:{path}"));
             }
         }
         let granted = project.run(&["write:.git"]);
@@ -107,7 +107,7 @@ fn f32_removing_a_folder_whole_spares_protected_places_inside() {
                 Denied,
                 "remove",
                 json!([path, {"recursive": true}]),
-                &format!("--allow write:{inside}"),
+                &format!("grant write:{inside}"),
             );
         }
         assert!(project.path("sub/a.txt").exists());

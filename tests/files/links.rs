@@ -106,19 +106,14 @@ fn links_do_not_hide_what_is_protected() {
         for path in ["innocent.txt", "d", "d/config"] {
             project.denies_everything(path);
         }
-        project.refuses(Denied, "read_file", json!(["innocent.txt"]), "run with --allow read:.env");
+        project.refuses(Denied, "read_file", json!(["innocent.txt"]), "grant read:.env");
         project.refuses(
             Denied,
             "write",
             json!(["skill/SKILL.md", "x"]),
-            "--allow write:.metier/skills/x/SKILL.md",
+            "grant write:.metier/skills/x/SKILL.md",
         );
-        project.refuses(
-            Denied,
-            "remove",
-            json!(["skill/SKILL.md"]),
-            "--allow write:.metier/skills/x/SKILL.md",
-        );
+        project.refuses(Denied, "remove", json!(["skill/SKILL.md"]), "grant write:.metier/skills/x/SKILL.md");
         project.answers("read_file", json!(["skill/SKILL.md"]), json!("secret"));
         let granted = project.run(&["read:.env"]);
         assert_eq!(call(&granted, "read_file", json!(["innocent.txt"])).unwrap(), "secret");

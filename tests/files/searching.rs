@@ -61,7 +61,7 @@ fn hidden_names_are_passed_over_unless_asked_for_and_git_is_never_entered() {
         let rows = project.call("grep", json!(["x", ".", {"hidden": true}])).unwrap();
         assert_eq!(files(rows), [".hidden/x.txt", "a.txt"]);
         for path in [".env", "key.pem", ".git"] {
-            project.refuses(Denied, "grep", json!(["x", path]), "--allow read:");
+            project.refuses(Denied, "grep", json!(["x", path]), "grant read:");
         }
         let granted = project.run(&["read:.env", "read:.git"]);
         let rows = call(&granted, "grep", json!(["x", ".", {"hidden": true}])).unwrap();

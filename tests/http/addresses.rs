@@ -23,7 +23,7 @@ fn the_inside_opens_only_to_a_grant_that_names_the_address() {
     ] {
         let error =
             refused(names.send(&run(grants), get(server.url(host, "/"))), Denied, &["a loopback address"]);
-        assert_eq!(error.help(), Some("run with --allow net:127.0.0.1"));
+        assert_eq!(error.help(), Some("grant net:127.0.0.1"));
     }
     assert!(server.requests().is_empty(), "nothing was connected to");
     for (grants, host) in
@@ -42,7 +42,7 @@ fn localhost_opens_to_its_own_name_as_far_as_it_is_this_machine() {
     let address = home.send(&run(&["net", "net:127.0.0.1"]), get(server.url("localhost", "/")));
     assert_eq!(address.unwrap().body, b"home");
     let plain = home.send(&run(&["net"]), get(server.url("localhost", "/")));
-    assert_eq!(refused(plain, Denied, &[]).help(), Some("run with --allow net:localhost"));
+    assert_eq!(refused(plain, Denied, &[]).help(), Some("grant net:localhost"));
     let lies = web(&[("localhost", "10.0.0.1")]);
     refused(
         lies.send(&run(&["net:localhost"]), get("http://localhost/")),
@@ -82,7 +82,7 @@ fn a_number_in_disguise_is_the_address_it_resolves_to() {
             Denied,
             &["127.0.0.1"],
         );
-        assert_eq!(error.help(), Some("run with --allow net:127.0.0.1"), "{host}");
+        assert_eq!(error.help(), Some("grant net:127.0.0.1"), "{host}");
     }
 }
 
@@ -133,7 +133,7 @@ fn a_host_that_was_not_granted_is_not_even_looked_up() {
     let (client, asked) = changing_resolver_client(&["127.0.0.1"]);
     let error =
         refused(client.send(&run(&["net:b.test"]), get("http://a.test/?token=hunter2")), Denied, &["a.test"]);
-    assert_eq!(error.help(), Some("run with --allow net:a.test"));
+    assert_eq!(error.help(), Some("grant net:a.test"));
     assert!(!error.message().contains("hunter2"));
     assert_eq!(asked.load(Ordering::SeqCst), 0);
 }

@@ -39,7 +39,7 @@ fn a_redirect_to_a_host_that_was_not_granted_names_it_and_the_permission() {
         Denied,
         &["failed to follow the redirect of 127.0.0.1 to evil.test", "not permitted"],
     );
-    assert_eq!(error.help(), Some("run with --allow net:evil.test"));
+    assert_eq!(error.help(), Some("grant net:evil.test"));
     assert!(!error.message().contains("hunter2"));
 }
 

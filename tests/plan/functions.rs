@@ -61,6 +61,6 @@ fn every_function_that_needs_a_permission_is_refused_without_it() {
     for function in functions().iter().filter(|function| needs(function.access)) {
         let refused = call_example(function, function.name, &[]).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Denied, "{}: {refused}", function.name);
-        assert!(refused.help().unwrap().starts_with("run with --allow "), "{refused}");
+        assert!(refused.help().unwrap().starts_with("grant "), "{refused}");
     }
 }

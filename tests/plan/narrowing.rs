@@ -92,7 +92,7 @@ fn a_plan_asks_for_the_tools_it_names_and_still_needs_the_grant() {
     assert_eq!(project.run(&["tool:echo"]).result.unwrap(), json!({"a": 1}));
     let (kind, sentence) = failure(&project.run(&[]));
     assert_eq!(kind, ErrorKind::Denied);
-    assert!(sentence.contains("run with --allow tool:echo"), "{sentence}");
+    assert!(sentence.contains("grant tool:echo"), "{sentence}");
     assert_eq!(failure(&project.run(&["tool:other"])).0, ErrorKind::Denied);
     let write =
         Project::new().sequence("x", "", &json!([{"tool": "write", "args": {"path": "a", "content": "b"}}]));

@@ -11,7 +11,7 @@ use crate::stage::{self, Fixture};
 type DenialCase = (&'static str, Fixture, &'static str);
 
 fn network() -> Vec<DenialCase> {
-    let net = "the sandbox allows no network; if the script needs it, run with --allow net";
+    let net = "the sandbox allows no network; if the script needs it, grant net";
     let bash = |text: &str| Fixture::bash(text);
     let urllib = "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:9/')";
     let named = "import urllib.request\nurllib.request.urlopen('http://example.com/')";
@@ -39,7 +39,7 @@ fn network() -> Vec<DenialCase> {
 
 /// What no grant but the one for everything opens, and what a program is that is not there.
 fn others() -> Vec<DenialCase> {
-    let all = "if the script needs it, run with --allow exec:unsandboxed";
+    let all = "if the script needs it, grant exec:unsandboxed";
     let bash = |text: &str| Fixture::bash(text);
     let watch = "require('fs').watch('.', () => {})";
     let path = "require('net').createServer().listen(process.env.HOME + '/s')";
@@ -58,12 +58,12 @@ fn others() -> Vec<DenialCase> {
         (
             "flock",
             bash("flock \"$HOME/lock\" true"),
-            "cannot lock whole files (flock); if the script needs it, run with --allow write",
+            "cannot lock whole files (flock); if the script needs it, grant write",
         ),
         (
             "python3",
             Fixture::python("import fcntl, os\nfcntl.flock(open(os.environ['HOME'] + '/x', 'w'), 2)"),
-            "--allow write",
+            "grant write",
         ),
         (
             "flock",
@@ -74,32 +74,24 @@ fn others() -> Vec<DenialCase> {
 }
 
 fn files() -> Vec<DenialCase> {
-    let write = "run with --allow write";
+    let write = "grant write";
     vec![
         (
             "bash",
             Fixture::bash(
                 "echo 'Cannot connect to the Docker daemon at unix:///var/run/docker.sock' >&2; exit 1",
             ),
-            "through a local socket, with or without the network; if the script needs it, run with --allow exec:unsandboxed",
+            "through a local socket, with or without the network; if the script needs it, grant exec:unsandboxed",
         ),
-        ("bash", Fixture::bash("echo x > out"), "not change out; if it should, run with --allow write"),
+        ("bash", Fixture::bash("echo x > out"), "not change out; if it should, grant write"),
         ("bash", Fixture::bash("touch new"), write),
         ("bash", Fixture::bash("mkdir deep || exit 1"), write),
         ("bash", Fixture::bash("rm own"), write),
-        (
-            "python3",
-            Fixture::python("open('out.txt', 'w')"),
-            "not change out.txt; if it should, run with --allow write",
-        ),
+        ("python3", Fixture::python("open('out.txt', 'w')"), "not change out.txt; if it should, grant write"),
         ("python3", Fixture::python("import os; os.mkdir(os.environ['METIER_PROJECT_DIR'] + '/d')"), write),
         ("node", Fixture::node("require('fs').writeFileSync('out.txt', '')"), write),
         ("git", Fixture::bash("git init -q ."), write),
-        (
-            "bash",
-            Fixture::bash("echo x > .git/config").file("project/.git/x", ""),
-            "run with --allow write:.git/config",
-        ),
+        ("bash", Fixture::bash("echo x > .git/config").file("project/.git/x", ""), "grant write:.git/config"),
         ("bash", Fixture::bash("mkdir new").grant("write:new"), "make its folder before"),
         ("bash", Fixture::bash("echo x > /usr/x"), "write to the project"),
         ("bash", Fixture::bash("cat ../outside/secret"), "lies outside of the project"),
@@ -112,7 +104,7 @@ fn files() -> Vec<DenialCase> {
         (
             "python3",
             Fixture::python("import multiprocessing; multiprocessing.Lock()"),
-            "the sandbox has no memory that programs share by name (/dev/shm); if the script needs it, run with --allow shm",
+            "the sandbox has no memory that programs share by name (/dev/shm); if the script needs it, grant shm",
         ),
     ]
 }
@@ -146,7 +138,7 @@ fn a_script_that_misses_a_program_of_the_user_is_told_where_it_lies() {
             let ran = stage.run();
             let help = ran.error().help().unwrap_or_default();
             assert!(help.contains("own-tool is outside of the system's folders"), "{help}");
-            assert!(help.contains("--allow exec:unsandboxed"), "{help}");
+            assert!(help.contains("grant exec:unsandboxed"), "{help}");
         }
         return;
     }
@@ -178,7 +170,7 @@ fn a_script_that_looked_for_a_secret_is_told_that_it_is_protected() {
     }
     let ran = Fixture::bash("cat .env").file("project/.env", "secret").run();
     let help = ran.error().help().unwrap_or_default();
-    assert!(help.contains("if it should read it, run with --allow read:.env"), "{help}");
+    assert!(help.contains("if it should read it, grant read:.env"), "{help}");
 }
 
 #[test]
@@ -206,5 +198,5 @@ fn a_skill_that_lists_its_permissions_is_told_to_list_the_missing_one() {
     stage.write("skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: write\n---\n");
     let ran = stage.run();
     let help = ran.error().help().unwrap_or_default();
-    assert!(help.contains("list net under allowed-tools in SKILL.md and run with --allow net"), "{help}");
+    assert!(help.contains("list net under allowed-tools in SKILL.md and grant net"), "{help}");
 }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::pool::{EmbeddedWorker, EmbeddedWorkerKey, EmbeddedWorkerPool};
 use super::protocol;
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{Files, ProcessOutput, SandboxReport, SkillContext, check_value_memory};
 use crate::policy::{Limits, SandboxMode, Watchdog};
@@ -183,7 +183,7 @@ impl EmbeddedWorkerExecutor {
         let project = ctx.project().map_or(Path::new("/"), Files::root);
         let error = outcome::start_error(&self.script.path, project, &ProtectionGaps::default(), error);
         if error.kind() == ErrorKind::SandboxUnavailable {
-            return error.with_help("run it in this process, by --execution in-process");
+            return error.with_help("run it in this process").with_hint(Hint::InProcess);
         }
         error
     }
@@ -205,7 +205,8 @@ impl EmbeddedWorkerExecutor {
                     _ => ErrorKind::Script,
                 };
                 SkillError::new(kind, sentence)
-                    .with_help("if it needs more memory, raise the limit with --memory")
+                    .with_help("if it needs more memory, raise the limit")
+                    .with_hint(Hint::Limit(LimitKind::Memory))
             }
             CallOutcome::Line(_) | CallOutcome::Stopped => {
                 script_error(format!("{path} was stopped before it answered"))
@@ -224,7 +225,7 @@ impl EmbeddedWorkerExecutor {
         }
         let sanitized = SkillError::new(if is_known { kind } else { ErrorKind::Script }, error.message());
         match error.help() {
-            Some(help) => sanitized.with_help(help),
+            Some(help) => sanitized.with_help(help).with_hint(error.hint().cloned()),
             None => sanitized,
         }
     }

@@ -81,7 +81,7 @@ pub(super) fn decode_request(line: &[u8]) -> Option<RunRequest> {
 pub(super) fn encode_response(id: u64, result: &RunResult) -> Vec<u8> {
     match result {
         Ok(value) => encode_line(&json!({"id": id}), Some(value)),
-        Err(error) => encode_line(&json!({"id": id, "error": error}), None),
+        Err(error) => encode_line(&json!({"id": id, "error": error.to_full_json()}), None),
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) fn decode_response(id: u64, line: &[u8]) -> Result<RunResult, String>
     if header.is_empty() { Ok(result) } else { Err("an answer with further keys".into()) }
 }
 
-/// Reads an error from the JSON of a [`SkillError`].
+/// Reads an error from its full JSON.
 pub(super) fn decode_error(error: Value) -> Option<SkillError> {
     let Value::Object(mut parts) = error else { return None };
     let text = |value: Value| match value {
@@ -132,7 +132,8 @@ pub(super) fn decode_error(error: Value) -> Option<SkillError> {
         };
         error = error.with_violations(found.into_iter().filter_map(violation).collect());
     }
-    Some(error.with_missing_permission(parts.remove("missing").and_then(text)))
+    let hint = parts.remove("hint").and_then(|hint| serde_json::from_value(hint).ok());
+    Some(error.with_hint(hint).with_missing_permission(parts.remove("missing").and_then(text)))
 }
 
 fn encode_line(header: &Value, value: Option<&Value>) -> Vec<u8> {
@@ -169,6 +170,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Hint;
 
     #[test]
     fn a_request_is_read_as_it_was_written() {
@@ -205,8 +207,10 @@ mod tests {
             .with_location(Location { file: "f".into(), line: Some(2), column: None })
             .with_traceback(vec!["a".into()])
             .with_violations(vec![violation])
+            .with_hint(Hint::Grant("write:a".into()))
             .with_missing_permission(Some("write:a".into()));
         let read = decode_response(3, &encode_response(3, &Err(error.clone()))).unwrap().unwrap_err();
+        assert_eq!(read.hint(), error.hint());
         assert_eq!(json!(read), json!(error));
         for wrong in [
             "",

@@ -97,7 +97,7 @@ pub(super) fn encode_error(id: &Value, error: &SkillError) -> Vec<u8> {
 
 /// The answer to a request that failed, with all parts of its error.
 pub(super) fn encode_full_error(id: &Value, error: &SkillError) -> Vec<u8> {
-    format!("{}\n", json!({"id": id, "error": error})).into_bytes()
+    format!("{}\n", json!({"id": id, "error": error.to_full_json()})).into_bytes()
 }
 
 /// The table of host functions that clients use.

@@ -20,16 +20,16 @@ const METIER_DIRS_STEP: &str = "own folders";
 const STEP_HINTS: [(&str, &str); 3] = [
     (
         NAMESPACES_STEP,
-        "raise what there was too little of, or grant fewer paths; --sandbox best-effort goes on without namespaces",
+        "raise what there was too little of, or grant fewer paths; a best-effort sandbox goes on without namespaces",
     ),
     (
         PROTECTED_PATHS_STEP,
-        "name a smaller project with --project; --sandbox best-effort goes on with what could be protected",
+        "name a smaller project; a best-effort sandbox goes on with what could be protected",
     ),
     (
         METIER_DIRS_STEP,
         "have TMPDIR, HOME, XDG_CACHE_HOME and XDG_STATE_HOME name folders outside of the project, and remove those once no metier \
-         runs that uses them; --sandbox best-effort goes on, and the script sees them",
+         runs that uses them; a best-effort sandbox goes on, and the script sees them",
     ),
 ];
 
@@ -57,7 +57,7 @@ impl SandboxSetupError {
         self.step == METIER_DIRS_STEP
     }
 
-    /// What to do about it, if the machine supports the step and could not do it for this run.
+    /// What to do about it, if the machine supports the step and could not do it for this run: a best-effort sandbox is one way.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         STEP_HINTS.into_iter().find(|(step, _)| *step == self.step).map(|(_, hint)| hint)
     }

@@ -59,8 +59,8 @@ try { ctx.write('a.txt', 'x') } catch (error) {
         std::fs::write(stage.file("b.txt"), "text").unwrap();
         let ran = stage.run();
         assert_eq!(ran.log[0].message, "hello");
-        let sentence = "failed to write a.txt: not permitted; run with --allow write";
-        assert_eq!(ran.text().trim_end(), format!("text|denied|{sentence}|run with --allow write"));
+        let sentence = "failed to write a.txt: not permitted; grant write";
+        assert_eq!(ran.text().trim_end(), format!("text|denied|{sentence}|grant write"));
     }
 }
 
@@ -78,7 +78,7 @@ fn a_script_that_ends_for_what_the_host_refused_ends_with_that() {
         let ran = stage.run();
         assert_eq!(
             ran.failure(),
-            (ErrorKind::Denied, "failed to write a.txt: not permitted; run with --allow write")
+            (ErrorKind::Denied, "failed to write a.txt: not permitted; grant write")
         );
         assert_eq!(ran.error().location().unwrap().line, Some(3), "{command}");
         assert_eq!(ran.process().exit_code, Some(1));

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 
 use super::compile_error::CompileError;
-use crate::error::{ErrorKind, SkillError};
+use crate::error::{ErrorKind, Hint, SkillError};
 use crate::host::FileId;
 use crate::policy::CancelToken;
 use crate::runtimes::RuntimeServices;
@@ -35,6 +35,9 @@ const TIMEOUT_MS: u64 = 600_000;
 
 /// The maximum number of threads that compile at a time; each takes memory of its own.
 const MAX_THREADS: usize = 8;
+
+/// The hint if the machine offers no sandbox to compile in.
+const MACHINE_HELP: &str = "see in the diagnosis what this machine offers";
 
 /// The number of bytes that are read before the token is checked again.
 const READ_BYTES: usize = 1 << 20;
@@ -59,7 +62,8 @@ pub(super) fn send_request(
         let sentence = format!("failed to compile {} in a sandbox: {error}", source.label);
         CompileError::NoCompiler(
             SkillError::new(ErrorKind::SandboxUnavailable, sentence)
-                .with_help("`metier doctor` says what this machine offers"),
+                .with_help(MACHINE_HELP)
+                .with_hint(Hint::Diagnosis),
         )
     };
     let order = launch_request(&program, launcher).map_err(failed)?;
@@ -189,8 +193,8 @@ impl CompilerExit {
                 let why = io::Error::from_raw_os_error(*errno);
                 let sentence = format!("failed to compile {file} in a sandbox: {step}: {why}");
                 let error = SkillError::new(ErrorKind::SandboxUnavailable, sentence);
-                let help = "`metier doctor` says what this machine offers";
-                return Err(CompileError::NoCompiler(error.with_help(help)));
+                let error = error.with_help(MACHINE_HELP).with_hint(Hint::Diagnosis);
+                return Err(CompileError::NoCompiler(error));
             }
             LaunchOutcome::Exited { status } => ExitStatus::from_raw(*status),
         };

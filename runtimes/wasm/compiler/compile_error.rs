@@ -1,6 +1,6 @@
 //! Why the compiler process compiled nothing.
 
-use crate::error::{ErrorKind, SkillError};
+use crate::error::{ErrorKind, Hint, SkillError};
 
 pub(super) enum CompileError {
     /// There is no compiler process.
@@ -13,9 +13,10 @@ impl CompileError {
     /// No process can be started in a sandbox here.
     pub(super) fn no_sandbox() -> Self {
         let sentence = "WebAssembly modules are compiled in a sandbox, and this build or system has none";
-        let help = "run it on Linux with the Cargo feature `sandboxed`; --sandbox off, or \
-                    EngineBuilder::compile_in_process, compiles in the host's own process, without a limit";
-        Self::NoCompiler(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(help))
+        let help = "run it on Linux with the Cargo feature `sandboxed`, or without a sandbox in the host's own process, \
+                    where no limit holds (EngineBuilder::compile_in_process)";
+        let error = SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(help);
+        Self::NoCompiler(error.with_hint(Hint::NoSandbox))
     }
 
     /// This program cannot be started again to compile, and a copy of it must not be.

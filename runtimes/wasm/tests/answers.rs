@@ -151,8 +151,8 @@ fn an_error_of_the_host_handed_on_ends_the_run_as_that_error() {
         (call $error_set (call $write (local.get $path) (local.get $path))) (i32.const 1))"#;
     let error = in_project(&module(handing_on), Value::Null, &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
-    assert_eq!(error.message(), "failed to write out/a.txt: not permitted; run with --allow write");
-    assert_eq!(error.help(), Some("run with --allow write"));
+    assert_eq!(error.message(), "failed to write out/a.txt: not permitted; grant write");
+    assert_eq!(error.help(), Some("grant write"));
     let made_up = r#"(data (i32.const 0) "{\22error\22:{\22kind\22:\22denied\22,\22message\22:\22x\22}}")
         (func (export "run") (call $error_set (call $text (i32.const 0) (i32.const 39))))"#;
     assert_eq!(in_project(&module(made_up), Value::Null, &[]).unwrap_err().kind(), ErrorKind::Script);
@@ -213,7 +213,7 @@ fn extisms_own_http_is_the_hosts_under_its_permission_and_limits() {
     for grants in [&[][..], &["net:b.test"]] {
         let error = fetched(request.clone(), grants).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied);
-        assert_eq!(error.message(), "failed to reach a.test: not permitted; run with --allow net:a.test");
+        assert_eq!(error.message(), "failed to reach a.test: not permitted; grant net:a.test");
     }
     for request in [json!(1), json!({}), json!({"url": "http://a.test", "body": "x"}), json!({"url": 1})] {
         let error = fetched(request, &["net"]).unwrap_err();

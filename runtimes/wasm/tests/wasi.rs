@@ -39,10 +39,7 @@ fn it_must_be_asked_and_granted() {
     let refused = |asked: &[&str], granted: &[&str]| run("(call $fine)", asked, granted).unwrap_err();
     let error = refused(&["wasi"], &[]);
     assert_eq!(error.kind(), ErrorKind::Denied);
-    assert_eq!(
-        error.message(),
-        "failed to start scripts/main.wat with WASI: not permitted; run with --allow wasi"
-    );
+    assert_eq!(error.message(), "failed to start scripts/main.wat with WASI: not permitted; grant wasi");
     assert_eq!(refused(&[], &["wasi"]).kind(), ErrorKind::Denied);
     assert_eq!(run("(call $fine)", &["wasi"], &["wasi"]).unwrap(), json!("fine"));
 }

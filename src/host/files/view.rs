@@ -1,7 +1,7 @@
 //! The files that one run may access, with its permissions and limits.
 
 use super::Files;
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use crate::host::memory::{HostMemoryReservation, OperationLimits};
 use crate::policy::Permissions;
 
@@ -52,7 +52,8 @@ impl<'a> FilesView<'a> {
                 let sentence =
                     format!("it would have {bytes} bytes, more than the {file_size} that a file may have");
                 Err(SkillError::new(ErrorKind::Output, sentence)
-                    .with_help("write less, or raise the limit with --file-size"))
+                    .with_help("write less, or raise the limit of a file's size")
+                    .with_hint(Hint::Limit(LimitKind::FileSize)))
             }
             _ => Ok(()),
         }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::provider_call::{call_provider, unavailable};
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, ConfigProvider, SkillContext};
 
@@ -66,7 +66,8 @@ fn secret(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let unavailable = |why: &str| {
         let sentence = format!("the secret {name} of skill {} {why}", ctx.skill());
         Err(SkillError::new(ErrorKind::Unavailable, sentence)
-            .with_help(format!("pass it with --secret {name}")))
+            .with_help(format!("set the secret {name}"))
+            .with_hint(Hint::Secret(name.to_owned())))
     };
     let asked = name.to_owned();
     match call_provider(ctx, provider, "secrets", move |provider, ctx| provider.secret(ctx, &asked))? {

@@ -103,7 +103,7 @@ mod tests {
             let ctx = run(folder.path(), &function.example, &[]);
             let refused = function.call(&ctx, arguments(&function.example)).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Denied, "{}", function.name);
-            assert!(refused.message().ends_with(&format!("--allow {permission}")), "{refused}");
+            assert!(refused.message().ends_with(&format!("grant {permission}")), "{refused}");
         }
     }
 

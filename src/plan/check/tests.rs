@@ -466,7 +466,8 @@ fn a_tool_that_nobody_tells_of_is_a_warning_and_nearly_a_function_an_error() {
         let found = check(&plan, "x", None, &crate::plan::NoCallees);
         found.into_iter().map(|found| (found.code, found.blocks, found.help.unwrap())).collect::<Vec<_>>()
     };
-    let help = "it runs only where that tool is offered; `metier api` lists the functions";
+    let help =
+        "it runs only where that tool is offered; the documentation of the host API lists the functions";
     assert_eq!(codes("search"), [("tool-untold", false, help.to_owned())]);
     assert_eq!(codes("read_fiel"), [("tool-slip", false, "did you mean `read_file`?".to_owned())]);
     assert_eq!(codes("tree"), []);

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use super::line;
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 
 /// The start of the first line of every journal, after its checksum.
 const HEADER_PREFIX: &str = "{\"metier-journal\":";
@@ -172,7 +172,7 @@ pub(super) fn escape_file_name(name: &str) -> String {
 
 pub(super) fn not_a_journal_error(path: &Path) -> SkillError {
     let sentence = format!("{} is no journal of metier, and is left as it is", path.display());
-    SkillError::new(ErrorKind::Usage, sentence).with_help("name another folder with --journal")
+    SkillError::new(ErrorKind::Usage, sentence).with_help("name another folder").with_hint(Hint::Journal)
 }
 
 pub(super) fn damaged_journal_error(path: &Path) -> SkillError {
@@ -184,5 +184,6 @@ pub(super) fn damaged_journal_error(path: &Path) -> SkillError {
 fn journal_in_use_error(path: &Path) -> SkillError {
     let sentence = format!("another run is writing the journal {}", path.display());
     SkillError::new(ErrorKind::Usage, sentence)
-        .with_help("wait for it, or name another folder with --journal")
+        .with_help("wait for it, or name another folder")
+        .with_hint(Hint::Journal)
 }

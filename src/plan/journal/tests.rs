@@ -189,7 +189,7 @@ fn another_project_plan_input_file_or_callee_is_told_and_not_resumed() {
     assert!(words(["x", "/p", PLAN, "b=1"], &input).contains("before the skill b changed"), "which a calls");
     let refused = opened_for(&path, ["x", "/p", PLAN, "d"], &json!(1)).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::Usage);
-    assert!(refused.help().unwrap().contains("--journal"));
+    assert!(refused.help().unwrap().contains("another folder"));
     assert!(opened(&path).is_ok());
 }
 

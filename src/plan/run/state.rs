@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::backend::StepBackend;
 use super::scope::{StepOutcome, StepScope, charge_size};
 use super::step_result::ErrorWithInput;
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use crate::host::{EventKind, LogLevel, PlanStep, SkillContext, StepReport, StepStatus, memory_size};
 use crate::plan::Plan;
 use crate::plan::journal::{Journal, RecordedOutcome};
@@ -129,7 +129,8 @@ fn memory_limit_error(whose: &str, budget: &MemoryBudget) -> SkillError {
     let max = budget.capacity();
     let sentence = format!("the values of {whose} need more than the {max} bytes of memory there are");
     SkillError::new(ErrorKind::Memory, sentence)
-        .with_help("give the run more with --memory, or let steps answer with less")
+        .with_help("give the run more memory, or let steps answer with less")
+        .with_hint(Hint::Limit(LimitKind::Memory))
 }
 
 /// Reserved memory, released on drop.

@@ -42,7 +42,7 @@ impl StepFailure {
             .with_location(place)
             .with_violations(failure.cause.violations().to_vec());
         match failure.cause.help().map(str::to_owned) {
-            Some(help) => error.with_help(help).with_source(failure),
+            Some(help) => error.with_help(help).with_hint(failure.cause.hint().cloned()).with_source(failure),
             None => error.with_source(failure),
         }
     }

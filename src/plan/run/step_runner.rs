@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::scope::{StepOutcome, StepScope, is_too_deep};
 use super::state::{PlanRunState, StepEnd};
 use super::step_result::{ErrorWithInput, StepResult};
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::{LogLevel, StepStatus, catch_panic, memory_size};
 use crate::plan::journal::{RecordedOutcome, StepKey, nested_journal_path};
 use crate::plan::{ForEach, OnFailure, Step};
@@ -174,7 +174,8 @@ impl StepRunner<'_> {
                 let sentence = "it finished in an earlier run with a value that held a secret, which is not written down, \
                                 and it is not repeated, since it can do more than read";
                 Err(SkillError::new(ErrorKind::Unavailable, sentence)
-                    .with_help("start over with another --journal folder")
+                    .with_help("start over with a journal in another folder")
+                    .with_hint(Hint::Journal)
                     .into())
             }
         }

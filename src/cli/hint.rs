@@ -1,0 +1,150 @@
+//! What the user can do about an error, in the words of the command line: the library names no option of it.
+
+use metier::cases::{CaseResult, CaseStatus};
+use metier::engine::{Diagnosis, Explanation, Outcome};
+use metier::error::{Hint, LimitKind, SkillError};
+use metier::host::EnforcedLevel;
+
+/// The name of the command.
+pub const COMMAND: &str = "metier";
+
+/// The option or the command that does what the hint says.
+fn option(hint: &Hint) -> Option<String> {
+    Some(match hint {
+        Hint::Limit(limit) => limit_option(*limit)?.to_owned(),
+        Hint::Grant(permission) => format!("--allow {permission}"),
+        Hint::Secret(name) => format!("--secret {name}"),
+        Hint::Script => "--script".into(),
+        Hint::Journal => "--journal".into(),
+        Hint::NoJournal => "without --journal".into(),
+        Hint::InProcess => "--execution in-process".into(),
+        Hint::BestEffortSandbox => "--sandbox best-effort".into(),
+        Hint::NoSandbox => "--sandbox off".into(),
+        Hint::ShowSkill(name) => format!("`{COMMAND} show {name}`"),
+        Hint::Validate => format!("`{COMMAND} validate`"),
+        Hint::ListFunctions => format!("`{COMMAND} api`"),
+        Hint::Diagnosis => format!("`{COMMAND} doctor`"),
+        _ => return None,
+    })
+}
+
+fn limit_option(limit: LimitKind) -> Option<&'static str> {
+    Some(match limit {
+        LimitKind::Timeout => "--timeout",
+        LimitKind::Memory => "--memory",
+        LimitKind::Operations => "--operations",
+        LimitKind::Cpu => "--cpu",
+        LimitKind::FileSize => "--file-size",
+        LimitKind::OpenFiles => "--open-files",
+        LimitKind::Output => "--output, or --on-output truncate",
+        _ => return None,
+    })
+}
+
+/// The help of the library, with the option that it means.
+pub fn help_with_option(help: &str, hint: Option<&Hint>) -> String {
+    let Some((hint, option)) = hint.and_then(|hint| Some((hint, option(hint)?))) else {
+        return help.to_owned();
+    };
+    match hint {
+        Hint::Grant(permission) if help.ends_with(&format!("grant {permission}")) => {
+            let before = &help[..help.len() - permission.len() - "grant ".len()];
+            format!("{before}run with {option}")
+        }
+        _ => format!("{help} ({option})"),
+    }
+}
+
+/// The same for the help of an error, if it has one.
+pub fn error_help(error: &SkillError) -> Option<String> {
+    error.help().map(|help| help_with_option(help, error.hint()))
+}
+
+/// The sentence of an error; where one of its parts is the help, that names the option too.
+pub fn error_message(error: &SkillError) -> String {
+    let (message, help) = (error.message(), format!("; {}", error.help().unwrap_or_default()));
+    let place = message.rfind(&help).map(|at| (at, &message[at + help.len()..]));
+    match place.filter(|(_, rest)| rest.is_empty() || rest.starts_with(';')) {
+        Some((at, rest)) => format!("{}{}{rest}", &message[..at], help_with_option(&help, error.hint())),
+        None => message.to_owned(),
+    }
+}
+
+/// The error with the option in its help.
+pub fn error_with_option(error: SkillError) -> SkillError {
+    match error_help(&error) {
+        Some(help) => error.with_help(help).with_hint(None),
+        None => error,
+    }
+}
+
+/// The outcome with the option in the help of its error.
+pub fn outcome_with_option(outcome: Outcome) -> Outcome {
+    let mut outcome = outcome;
+    outcome.result = outcome.result.map_err(error_with_option);
+    outcome
+}
+
+/// The explanation with the options in what would allow more.
+pub fn explanation_with_options(mut explanation: Explanation) -> Explanation {
+    explanation.reason = explanation.reason.map(error_with_option);
+    for callee in &mut explanation.callees {
+        callee.reason = callee.reason.take().map(error_with_option);
+    }
+    for function in &mut explanation.functions {
+        let hint = function.hint.take();
+        function.help = function.help.as_deref().map(|help| help_with_option(help, hint.as_ref()));
+    }
+    explanation
+}
+
+/// The result of a case with the option that would let it run.
+pub fn result_with_option(mut result: CaseResult) -> CaseResult {
+    if let CaseStatus::NotRun(reason) = &mut result.status {
+        *reason = help_with_option(reason, result.hint.take().as_ref());
+    }
+    result
+}
+
+/// The diagnosis with the options in its findings, and in what the levels of the sandbox need.
+pub fn diagnosis_with_options(mut diagnosis: Diagnosis) -> Diagnosis {
+    for finding in &mut diagnosis.findings {
+        finding.help = help_with_option(&finding.help, finding.hint.take().as_ref());
+    }
+    for level in diagnosis.sandbox_levels.iter_mut().filter(|level| level.name == EnforcedLevel::None) {
+        level.needs = "--allow exec:unsandboxed, or --sandbox off";
+    }
+    diagnosis
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metier::error::ErrorKind;
+
+    #[test]
+    fn the_help_names_the_option() {
+        for (help, hint, expected) in [
+            ("give it more time", Hint::Limit(LimitKind::Timeout), "give it more time (--timeout)"),
+            ("grant write:out", Hint::Grant("write:out".into()), "run with --allow write:out"),
+            ("list x and grant x", Hint::Grant("x".into()), "list x and run with --allow x"),
+            ("grant it", Hint::Grant("x".into()), "grant it (--allow x)"),
+            ("validate it", Hint::Validate, "validate it (`metier validate`)"),
+        ] {
+            assert_eq!(help_with_option(help, Some(&hint)), expected);
+            assert_eq!(help_with_option(help, None), help);
+        }
+    }
+
+    #[test]
+    fn the_sentence_names_the_option_where_it_ends_with_the_help() {
+        let error = |message: &str| {
+            let error = SkillError::new(ErrorKind::Denied, message).with_help("grant x");
+            error_message(&error.with_hint(Hint::Grant("x".into())))
+        };
+        assert_eq!(error("failed: not permitted; grant x"), "failed: not permitted; run with --allow x");
+        assert_eq!(error("failed to grant x"), "failed to grant x");
+        assert_eq!(error("failed; grant x; and more"), "failed; run with --allow x; and more");
+        assert_eq!(error("failed; grant xy"), "failed; grant xy");
+    }
+}

@@ -1,0 +1,73 @@
+//! What the program that runs the skill can do about an error, as a value that it puts in its own words.
+
+use serde::{Deserialize, Serialize};
+
+/// What the program that runs the skill can change so that the run succeeds; see [`SkillError::hint`].
+///
+/// The help of an error says the same in a sentence, without the flags or menus of any program.
+///
+/// [`SkillError::hint`]: crate::error::SkillError::hint
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Hint {
+    /// Another value of this limit.
+    Limit(LimitKind),
+    /// Granting the permission of this name, within the scope that suits the user.
+    Grant(String),
+    /// Setting the secret of this name.
+    Secret(String),
+    /// Naming one of the skill's scripts.
+    Script,
+    /// Another folder for the journal.
+    Journal,
+    /// A run without a journal.
+    NoJournal,
+    /// A run in this process, without a worker process.
+    InProcess,
+    /// A sandbox that is as strong as the machine allows.
+    BestEffortSandbox,
+    /// No sandbox.
+    NoSandbox,
+    /// Showing this skill, its instructions and its contract.
+    ShowSkill(String),
+    /// Validating the skill, which shows what is wrong with it.
+    Validate,
+    /// The list of the host API's functions.
+    ListFunctions,
+    /// The diagnosis of the machine.
+    Diagnosis,
+}
+
+impl Hint {
+    /// The same with its name changed, if it has one.
+    pub(crate) fn map_names(&self, change: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Grant(name) => Self::Grant(change(name)),
+            Self::Secret(name) => Self::Secret(change(name)),
+            Self::ShowSkill(name) => Self::ShowSkill(change(name)),
+            other => other.clone(),
+        }
+    }
+}
+
+/// A limit of a run, a field of [`Limits`](crate::policy::Limits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LimitKind {
+    /// The time until the deadline.
+    Timeout,
+    /// Memory.
+    Memory,
+    /// Operations.
+    Operations,
+    /// Processor time.
+    Cpu,
+    /// The size of a written file.
+    FileSize,
+    /// Open files.
+    OpenFiles,
+    /// The output cap, and what happens there.
+    Output,
+}
