@@ -12,12 +12,14 @@ mod not_run;
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use metier::error::{ErrorKind, Result};
 use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
-use metier::host::{AccessRule, Example, Files, Fixtures, HostFunction, SkillContext, functions};
+use metier::host::{
+    AccessRule, Example, FileProvider, Files, Fixtures, HostFunction, Providers, SkillContext, functions,
+};
 use metier::policy::{
     CancelToken, ExecutionMode, Limits, PathProtection, Permission, Permissions, RequestedPermissions,
     Watchdog,
@@ -187,6 +189,29 @@ fn every_example_gives_its_answer_in_every_language() {
             let expected: Value = serde_json::from_str(function.example.answer).unwrap();
             assert_eq!(answer.unwrap(), expected, "{} in {}", function.name, language.path);
         }
+    }
+}
+
+/// An editor with an unsaved `notes.txt`.
+struct Editor;
+
+impl FileProvider for Editor {
+    fn unsaved(&self, _: &SkillContext, path: &str) -> Result<Option<Vec<u8>>> {
+        Ok((path == "notes.txt").then(|| b"not saved".to_vec()))
+    }
+
+    fn unsaved_paths(&self, _: &SkillContext) -> Result<Vec<String>> {
+        Ok(vec!["notes.txt".into()])
+    }
+}
+
+#[test]
+fn every_language_reads_what_an_editor_has_not_saved() {
+    let read = functions().iter().find(|function| function.name == "read_file").unwrap();
+    for language in languages() {
+        let editor = Providers { files: Some(Arc::new(Editor)), ..Providers::default() };
+        let answer = call_with(language, language.call, read, read.name, &[], editor);
+        assert_eq!(answer.unwrap(), "not saved", "{}", language.path);
     }
 }
 
@@ -379,6 +404,18 @@ fn call(
     name: &str,
     allow: &[&str],
 ) -> Result<Value> {
+    let providers = Fixtures::new(function.example.fixtures).unwrap().providers();
+    call_with(language, source, function, name, allow, providers)
+}
+
+fn call_with(
+    language: &Language,
+    source: &str,
+    function: &HostFunction,
+    name: &str,
+    allow: &[&str],
+    providers: Providers,
+) -> Result<Value> {
     let folder = tempfile::tempdir().unwrap();
     let (project, skill) = (folder.path().join("project"), folder.path().join("skill"));
     lay_out(&project, &function.example);
@@ -388,7 +425,7 @@ fn call(
         .project(Files::open(&project).unwrap())
         .skill_files(Files::open(&skill).unwrap())
         .permissions(Permissions::new(RequestedPermissions::All, permissions, PathProtection::default()))
-        .providers(Fixtures::new(function.example.fixtures).unwrap().providers())
+        .providers(providers)
         .build();
     let args: Value = serde_json::from_str(function.example.args).unwrap();
     let quoted = format!("'{}'", function.example.args.replace('\'', r"'\''"));

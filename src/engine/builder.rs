@@ -14,8 +14,8 @@ use crate::executor::{RuntimeId, Script, SkillExecutor};
 use crate::host::files::SecretLinks;
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{
-    Approver, ConfigProvider, DEFAULT_HTTP_CLIENT, HttpClient, Providers, SamplingProvider, SecretProvider,
-    SkillProvider, ToolProvider, check_memory_reserve,
+    Approver, ConfigProvider, DEFAULT_HTTP_CLIENT, FileProvider, HttpClient, Providers, SamplingProvider,
+    SecretProvider, SkillProvider, ToolProvider, check_memory_reserve,
 };
 use crate::policy::{ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog};
 use crate::registry::{Registry, Roots};
@@ -187,6 +187,12 @@ impl EngineBuilder {
     /// Who decides about permissions that a skill requests and nobody granted; without an approver they are refused.
     pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
         self.providers.approver = Some(Arc::new(approver));
+        self
+    }
+
+    /// The view of an editor over the files of the project: its unsaved contents, and its say in changes.
+    pub fn files(mut self, editor: impl FileProvider + 'static) -> Self {
+        self.providers.files = Some(Arc::new(editor));
         self
     }
 

@@ -5,13 +5,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use super::context::{
-    ApprovalRequest, Approver, ConfigProvider, HttpClient, HttpRequest, HttpResponse, SampleRequest,
-    SamplingProvider, SecretProvider, SkillContext, Tool, ToolProvider,
+    ApprovalRequest, Approver, ConfigProvider, FileProvider, HttpClient, HttpRequest, HttpResponse,
+    SampleRequest, SamplingProvider, SecretProvider, SkillContext, Tool, ToolProvider,
 };
+use super::files::{ChangeDecision, FileChange};
 use crate::error::Result;
 
 /// Makes a provider of one whose methods are `async fn`.
@@ -82,6 +84,37 @@ pub trait AsyncSecretProvider: Send + Sync {
     fn secret(&self, ctx: &SkillContext, name: &str) -> impl Future<Output = Result<Option<String>>> + Send;
 }
 
+/// As [`FileProvider`], asynchronous.
+pub trait AsyncFileProvider: Send + Sync {
+    /// As [`FileProvider::unsaved`].
+    fn unsaved(&self, ctx: &SkillContext, path: &str)
+    -> impl Future<Output = Result<Option<Vec<u8>>>> + Send;
+
+    /// As [`FileProvider::unsaved_paths`].
+    fn unsaved_paths(&self, ctx: &SkillContext) -> impl Future<Output = Result<Vec<String>>> + Send;
+
+    /// As [`FileProvider::before_change`]. The future is dropped when the run stops, but not when the time limit has passed.
+    fn before_change(
+        &self,
+        ctx: &SkillContext,
+        change: &FileChange,
+    ) -> impl Future<Output = Result<ChangeDecision>> + Send {
+        let _ = (ctx, change);
+        std::future::ready(Ok(ChangeDecision::Proceed))
+    }
+
+    /// As [`FileProvider::changed`].
+    fn changed(&self, ctx: &SkillContext, change: &FileChange) -> impl Future<Output = ()> + Send {
+        let _ = (ctx, change);
+        std::future::ready(())
+    }
+
+    /// As [`FileProvider::time_limit`].
+    fn time_limit(&self) -> Duration {
+        Duration::from_mins(5)
+    }
+}
+
 /// As [`HttpClient`], asynchronous.
 pub trait AsyncHttpClient: Send + Sync {
     /// As [`HttpClient::send`].
@@ -127,6 +160,29 @@ impl<P: AsyncConfigProvider> ConfigProvider for Async<P> {
 impl<P: AsyncSecretProvider> SecretProvider for Async<P> {
     fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>> {
         ctx.block_on(self.0.secret(ctx, name))?
+    }
+}
+
+impl<P: AsyncFileProvider> FileProvider for Async<P> {
+    fn unsaved(&self, ctx: &SkillContext, path: &str) -> Result<Option<Vec<u8>>> {
+        ctx.block_on(self.0.unsaved(ctx, path))?
+    }
+
+    fn unsaved_paths(&self, ctx: &SkillContext) -> Result<Vec<String>> {
+        ctx.block_on(self.0.unsaved_paths(ctx))?
+    }
+
+    fn before_change(&self, ctx: &SkillContext, change: &FileChange) -> Result<ChangeDecision> {
+        ctx.block_on(self.0.before_change(ctx, change))?
+    }
+
+    fn changed(&self, ctx: &SkillContext, change: &FileChange) {
+        // A run that stops needs no answer.
+        ctx.block_on(self.0.changed(ctx, change)).unwrap_or_default();
+    }
+
+    fn time_limit(&self) -> Duration {
+        self.0.time_limit()
     }
 }
 

@@ -2,18 +2,20 @@
 
 mod approver;
 mod builder;
+mod file_editor;
 mod log;
 mod providers;
 
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
 use super::extensions::Extensions;
-use super::files::{Files, FilesView};
+use super::files::{FileEditor, Files, FilesView};
 use super::memory::{HostMemory, OperationLimits};
 use super::redaction::{Redacted, Redaction};
 use super::report::{ProcessReport, SandboxReport};
@@ -30,8 +32,8 @@ use crate::policy::{
 pub use approver::{ApprovalNeed, ApprovalRequest, Approver};
 pub use builder::ContextBuilder;
 pub use providers::{
-    ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,
-    SecretProvider, SkillProvider, Tool, ToolProvider,
+    ConfigProvider, FileProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest,
+    SamplingProvider, SecretProvider, SkillProvider, Tool, ToolProvider,
 };
 
 /// Forwards host API calls of a run that executes in another process than its host.
@@ -84,6 +86,8 @@ struct ContextInner {
     /// Messages that were logged once and are not logged again.
     logged_lines: Mutex<BTreeSet<String>>,
     reports: Mutex<(Option<Box<ProcessReport>>, Option<SandboxReport>)>,
+    /// Whether a change of a file was not decided about in time, in the run that nobody called.
+    has_undecided_change: AtomicBool,
     journal_file: Option<PathBuf>,
     steps: Mutex<Vec<StepReport>>,
 }
@@ -134,7 +138,8 @@ impl SkillContext {
 
     /// The project's files as this run may see them: with its permissions and limits.
     pub(super) fn project_view(&self) -> Result<FilesView<'_>> {
-        Ok(self.project()?.with_permissions(self.permissions()).with_limits(self.operation_limits()))
+        let files = self.project()?.with_permissions(self.permissions()).with_limits(self.operation_limits());
+        Ok(files.with_editor(self.providers().files.as_ref().map(|_| self as &dyn FileEditor)))
     }
 
     /// The project's root, if there is one.

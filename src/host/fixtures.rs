@@ -84,6 +84,7 @@ impl Fixtures {
             secrets: self.secrets.as_ref().map(|_| own.clone() as Arc<dyn SecretProvider>),
             http: self.http.as_ref().map(|_| own as Arc<dyn HttpClient>),
             approver: None,
+            files: None,
         }
     }
 }

@@ -44,8 +44,8 @@ mod value_size;
 pub(crate) mod visibility_lock;
 
 pub use self::async_providers::{
-    Async, AsyncApprover, AsyncConfigProvider, AsyncHttpClient, AsyncSamplingProvider, AsyncSecretProvider,
-    AsyncToolProvider,
+    Async, AsyncApprover, AsyncConfigProvider, AsyncFileProvider, AsyncHttpClient, AsyncSamplingProvider,
+    AsyncSecretProvider, AsyncToolProvider,
 };
 pub(crate) use self::catch_panic::catch_panic;
 pub use self::closure_tools::ClosureTools;
@@ -69,11 +69,11 @@ pub(crate) use address_space::AddressSpaceReservation;
 pub(crate) use args::Args;
 pub(crate) use context::HostApiClient;
 pub use context::{
-    ApprovalNeed, ApprovalRequest, Approver, ConfigProvider, ContextBuilder, HttpClient, HttpRequest,
-    HttpResponse, Providers, SampleRequest, SamplingProvider, SecretProvider, SkillContext, SkillProvider,
-    Tool, ToolProvider,
+    ApprovalNeed, ApprovalRequest, Approver, ConfigProvider, ContextBuilder, FileProvider, HttpClient,
+    HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider, SecretProvider, SkillContext,
+    SkillProvider, Tool, ToolProvider,
 };
-pub use files::Files;
+pub use files::{ChangeDecision, FileChange, FileChangeKind, Files};
 pub(crate) use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;
 #[cfg(feature = "http")]
 pub use http::WebClient;

@@ -5,6 +5,7 @@
 #![cfg(unix)]
 
 mod changing;
+mod editor;
 mod identity;
 mod links;
 #[path = "../support/not_run.rs"]

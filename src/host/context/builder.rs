@@ -1,6 +1,7 @@
 //! Builds a [`SkillContext`].
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::providers::Providers;
@@ -244,6 +245,7 @@ impl ContextBuilder {
             redaction: Redaction::default(),
             logged_lines: Mutex::default(),
             reports: Mutex::default(),
+            has_undecided_change: AtomicBool::new(false),
             journal_file: self.journal_file,
             steps: Mutex::default(),
         });

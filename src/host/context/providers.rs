@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use super::SkillContext;
 use super::approver::Approver;
 use crate::error::Result;
+use crate::host::files::{ChangeDecision, FileChange};
 
 /// The services that the host of a run offers besides files. Absent ones are `unavailable` to scripts.
 #[derive(Clone, Default)]
@@ -37,6 +38,8 @@ pub struct Providers {
     pub http: Option<Arc<dyn HttpClient>>,
     /// Decides about permissions that nobody granted; without one, they are refused.
     pub approver: Option<Arc<dyn Approver>>,
+    /// The view of an editor over the files of the project.
+    pub files: Option<Arc<dyn FileProvider>>,
 }
 
 impl Providers {
@@ -50,6 +53,7 @@ impl Providers {
             secrets: others.secrets.as_ref().or(self.secrets.as_ref()).cloned(),
             http: others.http.as_ref().or(self.http.as_ref()).cloned(),
             approver: others.approver.as_ref().or(self.approver.as_ref()).cloned(),
+            files: others.files.as_ref().or(self.files.as_ref()).cloned(),
         }
     }
 }
@@ -139,6 +143,78 @@ pub trait SecretProvider: Send + Sync {
     /// The secret of this name for the skill that runs, or `None`. Blank secrets are refused. A skill of a project may have the
     /// name of another one: [`SkillContext::qualified_name`] tells them apart.
     fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>>;
+}
+
+/// The view of an editor over the files of the project: what it has not saved is read in place of the disk, and changes are shown
+/// to it before they are made.
+///
+/// It is asked about nothing that the run could not read or change without it: permissions, protected paths, links and limits were
+/// checked, and hold for an unsaved content as for a file. Paths are relative to the project and contain no symbolic links, so each
+/// file has one. The process of an external script reads and writes the disk itself; only what it does through `ctx` comes here.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::sync::Mutex;
+///
+/// use metier::engine::Engine;
+/// use metier::error::Result;
+/// use metier::host::{ChangeDecision, FileChange, FileChangeKind, FileProvider, SkillContext};
+///
+/// #[derive(Default)]
+/// struct Buffers(Mutex<BTreeMap<String, Vec<u8>>>);
+///
+/// impl FileProvider for Buffers {
+///     fn unsaved(&self, _: &SkillContext, path: &str) -> Result<Option<Vec<u8>>> {
+///         Ok(self.0.lock().unwrap().get(path).cloned())
+///     }
+///
+///     fn unsaved_paths(&self, _: &SkillContext) -> Result<Vec<String>> {
+///         Ok(self.0.lock().unwrap().keys().cloned().collect())
+///     }
+///
+///     fn before_change(&self, _: &SkillContext, change: &FileChange) -> Result<ChangeDecision> {
+///         match (&change.kind, self.0.lock().unwrap().get_mut(&change.path)) {
+///             (FileChangeKind::Write { content, .. }, Some(open)) => {
+///                 open.clone_from(content);
+///                 Ok(ChangeDecision::Applied)
+///             }
+///             _ => Ok(ChangeDecision::Proceed),
+///         }
+///     }
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let engine = Engine::builder(".").files(Buffers::default()).build()?;
+/// # let _ = engine;
+/// # Ok(())
+/// # }
+/// ```
+pub trait FileProvider: Send + Sync {
+    /// The unsaved content of a file, which need not exist on the disk; `None` if the disk has what is to be read. Asked at every
+    /// read of a file.
+    fn unsaved(&self, ctx: &SkillContext, path: &str) -> Result<Option<Vec<u8>>>;
+
+    /// The paths of all files that have an unsaved content, at most 10,000, so that searches and lists ask for no other file.
+    /// They are absolute or relative to the project, and without symbolic links; paths outside the project are left out.
+    fn unsaved_paths(&self, ctx: &SkillContext) -> Result<Vec<String>>;
+
+    /// Decides about a change. An error refuses it, as do a panic and an answer that takes longer than
+    /// [`time_limit`](Self::time_limit) (`denied`); then nothing is changed. The deadlines of the run stand still meanwhile.
+    fn before_change(&self, ctx: &SkillContext, change: &FileChange) -> Result<ChangeDecision> {
+        let _ = (ctx, change);
+        Ok(ChangeDecision::Proceed)
+    }
+
+    /// A change was made on the disk, after `before_change` answered [`ChangeDecision::Proceed`].
+    fn changed(&self, ctx: &SkillContext, change: &FileChange) {
+        let _ = (ctx, change);
+    }
+
+    /// The time that a decision may take; 5 minutes by default. After one that took longer, the invoked run and all that it calls
+    /// are refused every change.
+    fn time_limit(&self) -> Duration {
+        Duration::from_mins(5)
+    }
 }
 
 /// An HTTP client.

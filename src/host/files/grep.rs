@@ -1,6 +1,5 @@
 //! Searches file contents with ripgrep's libraries, on files that the open backend opened.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
+use super::editor::UnsavedPaths;
 use super::entry::EntryKind;
 use super::walk::{Skipped, WalkFilter, WalkOptions};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -15,6 +15,7 @@ pub use crate::host::files::grep_sink::GrepMatch;
 use crate::host::files::grep_sink::MatchSink;
 use crate::host::files::name_encoding;
 use crate::host::files::operation::{FileOperation, not_regular_file};
+use crate::host::files::read::FileContent;
 use crate::host::files::symlinks::FinalSymlink;
 use crate::host::files::view::FilesView;
 use crate::host::io_error::into_io_error;
@@ -151,16 +152,21 @@ impl FilesView<'_> {
         cancel: &CancelToken,
     ) -> Result<GrepResults> {
         let operation = FileOperation::inspect("search", path);
+        let unsaved = self.unsaved_paths(operation)?;
         let mut reservation = self.empty_reservation();
-        let (files, skipped) = match self.target(operation)? {
+        let (files, skipped) = match self.target(operation, &unsaved)? {
             (file, EntryKind::File) => (vec![file], Vec::new()),
-            (folder, _) => self.files_below(&folder, filter, cancel, &mut reservation)?,
+            (folder, _) => {
+                let walk = WalkOptions { cancel, filter, depth: None };
+                self.files_below(&folder, &walk, &unsaved, &mut reservation)?
+            }
         };
         let search = GrepRun {
             failed: OnceLock::new(),
             view: *self,
             grep,
             files: &files,
+            unsaved: &unsaved,
             cancel,
             next: AtomicUsize::new(0),
             found: AtomicUsize::new(0),
@@ -176,7 +182,7 @@ impl FilesView<'_> {
         Ok(found)
     }
 
-    fn target(&self, operation: FileOperation<'_>) -> Result<(String, EntryKind)> {
+    fn target(&self, operation: FileOperation<'_>, unsaved: &UnsavedPaths) -> Result<(String, EntryKind)> {
         self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
             let (dir, name) = (&self.files.dir, name_encoding::decode(path));
             match (self.files.backend.open_dir)(dir, &name) {
@@ -188,6 +194,12 @@ impl FilesView<'_> {
                         Err(not_regular_file())
                     }
                 }
+                Err(error) if error.kind() == io::ErrorKind::NotFound && unsaved.contains(path) => {
+                    Ok((path.to_owned(), EntryKind::File))
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound && unsaved.has_below(path) => {
+                    Ok((path.to_owned(), EntryKind::Dir))
+                }
                 opened => opened.map(|_| (path.to_owned(), EntryKind::Dir)),
             }
         })
@@ -196,12 +208,12 @@ impl FilesView<'_> {
     fn files_below(
         &self,
         folder: &str,
-        filter: WalkFilter,
-        cancel: &CancelToken,
+        walk: &WalkOptions<'_>,
+        unsaved: &UnsavedPaths,
         reservation: &mut HostMemoryReservation,
     ) -> Result<(Vec<String>, Vec<Skipped>)> {
         let mut files = Vec::new();
-        let skipped = self.walk(folder, &WalkOptions { cancel, filter, depth: None }, |entry| {
+        let skipped = self.walk_with_unsaved(folder, walk, unsaved, |entry| {
             if entry.kind == EntryKind::File
                 && self.may_read_entry(&entry.path)
                 && self.may_search_file(&entry.path)?
@@ -222,6 +234,8 @@ struct GrepRun<'a> {
     view: FilesView<'a>,
     grep: &'a Grep,
     files: &'a [String],
+    /// Those of them that are searched as an editor has them.
+    unsaved: &'a UnsavedPaths,
     cancel: &'a CancelToken,
     next: AtomicUsize,
     found: AtomicUsize,
@@ -317,22 +331,22 @@ impl GrepRun<'_> {
         path: &str,
         matches: &mut MatchSink<'_>,
     ) -> io::Result<()> {
-        let file = (self.view.files.backend.open_file)(&self.view.files.dir, &name_encoding::decode(path))?;
+        let file = if self.unsaved.contains(path) {
+            self.view.open(FileOperation::read(path)).map_err(of_one_file)?.file
+        } else {
+            let files = self.view.files;
+            FileContent::Disk((files.backend.open_file)(&files.dir, &name_encoding::decode(path))?)
+        };
         let mut reader = CancellableReader { file, cancel: self.cancel, longest };
         searcher.search_reader(&self.grep.matcher, &mut reader, &mut *matches)?;
         if matches.is_empty() {
             return Ok(());
         }
+        // An unsaved content was checked when it was opened.
+        let FileContent::Disk(file) = &reader.file else { return Ok(()) };
         // A file without a match discloses nothing, and checking every file would be slow.
-        let metadata = reader.file.metadata()?;
-        let permitted = self.view.check_opened_file(FileOperation::read(path), path, &metadata);
-        permitted.map_err(|refused| match refused.kind() {
-            // An error of one file; the search continues.
-            ErrorKind::Denied => {
-                io::Error::new(io::ErrorKind::PermissionDenied, refused.message().to_owned())
-            }
-            _ => into_io_error(refused),
-        })
+        let metadata = file.metadata()?;
+        self.view.check_opened_file(FileOperation::read(path), path, &metadata).map_err(of_one_file)
     }
 
     fn searcher(&self) -> Searcher {
@@ -346,9 +360,18 @@ impl GrepRun<'_> {
     }
 }
 
+/// An error that only concerns one file ends the search of that file, any other one the whole search.
+fn of_one_file(error: SkillError) -> io::Error {
+    match error.kind() {
+        ErrorKind::Denied => io::Error::new(io::ErrorKind::PermissionDenied, error.message().to_owned()),
+        ErrorKind::Io => io::Error::other(error.message().to_owned()),
+        _ => into_io_error(error),
+    }
+}
+
 /// A reader that fails when the run is cancelled, or when a line needs more memory than is available.
 struct CancellableReader<'a> {
-    file: File,
+    file: FileContent,
     cancel: &'a CancelToken,
     longest: &'a mut LineBufferMemory,
 }

@@ -59,7 +59,7 @@ impl FilesView<'_> {
         let never = CancelToken::new();
         let cancel = self.limits.map_or(&never, |limits| limits.cancel);
         let walk = WalkOptions { cancel, filter: WalkFilter::SkipNothing, depth: None };
-        let files = FilesView { permissions: None, ..*self };
+        let files = FilesView { permissions: None, editor: None, ..*self };
         let (mut secrets, mut reservation) = (HashMap::new(), self.empty_reservation());
         let walked = files.walk("", &walk, |entry| {
             let is_led_to = |link: &&ProtectedAlias| crate::policy::is_within(&entry.path, &link.path);

@@ -18,7 +18,7 @@ use crate::host::io_error::into_io_error;
 const NAME_OVERHEAD_BYTES: u64 = 160;
 
 /// The metadata of a file or folder; symbolic links are followed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[allow(clippy::struct_excessive_bools)] // the shape scripts know
 pub struct Stat {
     /// Its size in bytes.
@@ -40,6 +40,7 @@ impl FilesView<'_> {
     /// The names in a folder, sorted; names that are not UTF-8 in their escaped form, which is also accepted as a path.
     pub fn list(&self, path: &str) -> Result<Vec<String>> {
         let operation = FileOperation::inspect("list", path);
+        let unsaved = self.unsaved_paths(operation)?;
         let mut reservation = self.empty_reservation();
         let reservation = RefCell::new(&mut reservation);
         let entries = self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
@@ -59,7 +60,9 @@ impl FilesView<'_> {
                     .and_then(|()| reservation.borrow_mut().grow(bytes))
                     .map_err(into_io_error)
             };
-            (self.files.backend.read_dir)(&self.files.dir, &name_encoding::decode(path), &mut count)
+            let read =
+                (self.files.backend.read_dir)(&self.files.dir, &name_encoding::decode(path), &mut count);
+            unsaved.add_to(path, read)
         })?;
         let mut listed: Vec<String> =
             entries.iter().map(|(name, _)| name_encoding::encode(name).into_owned()).collect();
@@ -67,13 +70,22 @@ impl FilesView<'_> {
         Ok(listed)
     }
 
-    /// The metadata of a path.
+    /// The metadata of a path. A file that has an unsaved content has the size of that content.
     pub fn stat(&self, path: &str) -> Result<Stat> {
         let operation = FileOperation::inspect("inspect", path);
+        match self.unsaved_entry(operation)? {
+            Some((_, None)) => Ok(Stat { is_dir: true, ..Stat::default() }),
+            Some((false, Some(size))) => Ok(Stat { size, is_file: true, ..Stat::default() }),
+            Some((true, Some(size))) => self.saved_stat(operation).map(|stat| Stat { size, ..stat }),
+            None => self.saved_stat(operation),
+        }
+    }
+
+    fn saved_stat(&self, operation: FileOperation<'_>) -> Result<Stat> {
         let is_symlink = self.metadata(operation, FinalSymlink::NoFollow)?.is_symlink();
         let facts = self.metadata(operation, FinalSymlink::Follow)?;
         if !facts.is_dir() {
-            self.check_opened_file(operation, path, &facts)?;
+            self.check_opened_file(operation, operation.path, &facts)?;
         }
         let modified = facts.modified().ok().and_then(|time| time.into_std().duration_since(UNIX_EPOCH).ok());
         Ok(Stat {

@@ -5,6 +5,7 @@
 //! swapped in between makes the operation fail and never escape. Mounts below the root are part of it; so are hard links, which
 //! are only ever written by putting a new file in their place.
 
+mod editor;
 mod entry;
 mod grep;
 mod grep_sink;
@@ -24,10 +25,13 @@ mod read;
 mod read_dir;
 mod remove;
 mod symlinks;
+mod unsaved;
 mod view;
 mod walk;
 mod write;
 
+pub(crate) use editor::FileEditor;
+pub use editor::{ChangeDecision, FileChange, FileChangeKind};
 pub use entry::{Entry, EntryKind};
 pub use grep::{Grep, GrepMatch, GrepResults};
 pub use list::Stat;

@@ -1,7 +1,7 @@
 //! Reads whole files, or their first or last lines. Reads never more than [`Limits::MAX_READ_SIZE`] bytes, and never blocks.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::fs::{File, Metadata};
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::name_encoding;
@@ -15,10 +15,34 @@ use crate::policy::Limits;
 /// Bytes read at a time when only a part of a file is needed.
 const BLOCK_BYTES: u64 = 64 << 10;
 
-/// A regular file, open for reading.
-struct OpenedFile {
-    file: File,
-    size: u64,
+/// A regular file, open for reading, or its unsaved content.
+pub(super) struct OpenedFile {
+    pub(super) file: FileContent,
+    pub(super) size: u64,
+}
+
+/// What is read: a file of the disk, or what an editor has not saved, with its memory.
+pub(super) enum FileContent {
+    Disk(File),
+    Unsaved(Cursor<Vec<u8>>, HostMemoryReservation),
+}
+
+impl Read for FileContent {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Disk(file) => file.read(buffer),
+            Self::Unsaved(content, _) => content.read(buffer),
+        }
+    }
+}
+
+impl Seek for FileContent {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match self {
+            Self::Disk(file) => file.seek(to),
+            Self::Unsaved(content, _) => content.seek(to),
+        }
+    }
 }
 
 impl FilesView<'_> {
@@ -73,41 +97,84 @@ impl FilesView<'_> {
         operation: FileOperation<'_>,
         reservation: &mut HostMemoryReservation,
     ) -> Result<Vec<u8>> {
-        let OpenedFile { mut file, size } = self.open(operation)?;
-        let mut grow = |bytes| reservation.add(bytes).map_err(into_io_error);
-        let bytes = match size {
-            // The files of the kernel report a size of zero.
-            0 => read_to_limit(&mut file, &mut grow),
-            1..=Limits::MAX_READ_SIZE => grow(size).and_then(|()| read_up_to(&mut file, size)),
-            _ => Ok(Vec::new()),
-        };
-        let bytes = bytes.map_err(|error| operation.io_error(error))?;
-        let size = size.max(bytes.len() as u64);
-        if size > Limits::MAX_READ_SIZE {
-            let fault =
-                format!("it has {size} bytes, more than the {} that can be read", Limits::MAX_READ_SIZE);
-            return Err(operation.refusal(fault, "read a part of it with head, tail or grep"));
-        }
-        Ok(bytes)
+        whole_content(self.open(operation)?, operation, reservation)
     }
 
-    fn open(&self, operation: FileOperation<'_>) -> Result<OpenedFile> {
-        let (opened, metadata, path) = self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
-            let file = (self.files.backend.open_file)(&self.files.dir, &name_encoding::decode(path))?;
+    /// The bytes of a file, or `None` if there is no such file; without an editor that is an error.
+    pub(super) fn contents_if_any(
+        &self,
+        operation: FileOperation<'_>,
+        reservation: &mut HostMemoryReservation,
+    ) -> Result<Option<Vec<u8>>> {
+        let opened = self.open_if_any(operation)?.ok();
+        opened.map(|opened| whole_content(opened, operation, reservation)).transpose()
+    }
+
+    pub(super) fn open(&self, operation: FileOperation<'_>) -> Result<OpenedFile> {
+        self.open_if_any(operation)?.map_err(|error| operation.io_error(error))
+    }
+
+    /// Opens a file. The inner error, which only comes where there is an editor, says that there is no such file.
+    fn open_if_any(&self, operation: FileOperation<'_>) -> Result<io::Result<OpenedFile>> {
+        let (found, path) = self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
+            let file = match (self.files.backend.open_file)(&self.files.dir, &name_encoding::decode(path)) {
+                Err(error) if self.editor.is_some() && error.kind() == io::ErrorKind::NotFound => {
+                    return Ok((Err(error), path.to_owned()));
+                }
+                file => file?,
+            };
             let metadata = file.metadata()?;
             match metadata.is_file() {
-                true => Ok((OpenedFile { file, size: metadata.len() }, metadata, path.to_owned())),
+                true => Ok((Ok((file, metadata)), path.to_owned())),
                 false if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
                 false => Err(not_regular_file()),
             }
         })?;
-        self.check_opened_file(operation, &path, &metadata)?;
-        Ok(opened)
+        if let Ok((_, metadata)) = &found {
+            self.check_opened_file(operation, &path, metadata)?;
+        }
+        let opened = |(file, metadata): (File, Metadata)| OpenedFile {
+            file: FileContent::Disk(file),
+            size: metadata.len(),
+        };
+        Ok(match self.unsaved_content(operation, &path)? {
+            Some((content, memory)) => Ok(OpenedFile {
+                size: content.len() as u64,
+                file: FileContent::Unsaved(Cursor::new(content), memory),
+            }),
+            None => found.map(opened),
+        })
     }
 }
 
+/// The bytes of an opened file.
+fn whole_content(
+    OpenedFile { file, size }: OpenedFile,
+    operation: FileOperation<'_>,
+    reservation: &mut HostMemoryReservation,
+) -> Result<Vec<u8>> {
+    let mut grow = |bytes| reservation.add(bytes).map_err(into_io_error);
+    let bytes = match (file, size) {
+        (FileContent::Unsaved(content, memory), _) => {
+            reservation.join(memory);
+            Ok(content.into_inner())
+        }
+        // The files of the kernel report a size of zero.
+        (mut file, 0) => read_to_limit(&mut file, &mut grow),
+        (mut file, 1..=Limits::MAX_READ_SIZE) => grow(size).and_then(|()| read_up_to(&mut file, size)),
+        _ => Ok(Vec::new()),
+    };
+    let bytes = bytes.map_err(|error| operation.io_error(error))?;
+    let size = size.max(bytes.len() as u64);
+    if size > Limits::MAX_READ_SIZE {
+        let fault = format!("it has {size} bytes, more than the {} that can be read", Limits::MAX_READ_SIZE);
+        return Err(operation.refusal(fault, "read a part of it with head, tail or grep"));
+    }
+    Ok(bytes)
+}
+
 /// The bytes of a file in one piece. Data appended meanwhile is not included, and data cut off meanwhile is missing.
-fn read_up_to(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
+fn read_up_to(file: &mut FileContent, size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
     let mut end = 0;
     while end < bytes.len() {
@@ -123,7 +190,10 @@ fn read_up_to(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The bytes of a file that does not report its size, up to a block more than the read limit.
-fn read_to_limit(file: &mut File, grow: &mut impl FnMut(u64) -> io::Result<()>) -> io::Result<Vec<u8>> {
+fn read_to_limit(
+    file: &mut FileContent,
+    grow: &mut impl FnMut(u64) -> io::Result<()>,
+) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while bytes.len() as u64 <= Limits::MAX_READ_SIZE && read_block(file, &mut bytes, grow)? > 0 {}
     Ok(bytes)
@@ -131,7 +201,7 @@ fn read_to_limit(file: &mut File, grow: &mut impl FnMut(u64) -> io::Result<()>) 
 
 /// Reads one more block, if there is memory for it.
 fn read_block(
-    file: &mut File,
+    file: &mut FileContent,
     bytes: &mut Vec<u8>,
     grow: &mut impl FnMut(u64) -> io::Result<()>,
 ) -> io::Result<usize> {
@@ -144,7 +214,7 @@ fn read_block(
 }
 
 fn first_lines(
-    file: &mut File,
+    file: &mut FileContent,
     lines: u64,
     mut grow: impl FnMut(u64) -> io::Result<()>,
 ) -> io::Result<Vec<u8>> {
@@ -180,7 +250,7 @@ fn last_lines(
 }
 
 fn start_of_last_lines(
-    file: &mut File,
+    file: &mut FileContent,
     size: u64,
     lines: u64,
     grow: &mut impl FnMut(u64) -> io::Result<()>,

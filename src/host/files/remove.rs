@@ -4,13 +4,17 @@ use std::io;
 
 use cap_fs_ext::DirExt;
 
+use super::editor::{FileChange, FileChangeKind};
 use super::entry::{Entry, EntryKind};
 use super::view::FilesView;
 use super::walk::{WalkFilter, WalkOptions};
+use super::{Files, name_encoding};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::operation::FileOperation;
 use crate::host::files::parent_dir::ParentDir;
 use crate::host::files::symlinks::FinalSymlink;
+use crate::host::files::unsaved::check_shown;
+use crate::host::io_error::into_io_error;
 use crate::host::memory::HostMemoryReservation;
 use crate::policy::{Access, CancelToken};
 
@@ -20,9 +24,7 @@ impl FilesView<'_> {
         let operation = FileOperation::write("remove", path);
         check_not_root(operation)?;
         self.check_link_removal(operation)?;
-        self.with_resolved_path(operation, FinalSymlink::NoFollow, |path| {
-            remove_one(&self.files.parent_dir(path)?)
-        })
+        self.remove_shown(operation, false, |shown| self.remove_at(operation, shown))
     }
 
     /// Removes a folder with everything below it, or what [`FilesView::remove`] removes. Symbolic links below are removed and not
@@ -31,14 +33,51 @@ impl FilesView<'_> {
         let operation = FileOperation::write("remove", path);
         check_not_root(operation)?;
         let folder = self.with_resolved_path(operation, FinalSymlink::NoFollow, |path| {
-            let parent = self.files.parent_dir(path)?;
-            let is_dir = parent.dir.symlink_metadata(&parent.name)?.is_dir();
+            let is_dir = match self.files.metadata_nofollow(&name_encoding::decode(path)) {
+                Err(error) if self.editor.is_some() && error.kind() == io::ErrorKind::NotFound => false,
+                found => found?.is_dir(),
+            };
             Ok(is_dir.then(|| path.to_owned()))
         })?;
-        if let Some(folder) = folder {
-            self.remove_contents(&folder, operation, cancel)?;
+        let Some(folder) = folder else { return self.remove(path) };
+        self.check_link_removal(operation)?;
+        let mut reservation = self.empty_reservation();
+        let entries = self.removable_entries(&folder, operation, cancel, &mut reservation)?;
+        self.remove_shown(operation, true, |shown| {
+            remove_entries(self.files, &entries, cancel)?;
+            self.remove_at(operation, shown)
+        })
+    }
+
+    /// Shows the removal to the editor, if there is one, and makes it unless the editor did so itself.
+    fn remove_shown(
+        &self,
+        operation: FileOperation<'_>,
+        recursive: bool,
+        make: impl FnOnce(Option<&FileChange>) -> Result<()>,
+    ) -> Result<()> {
+        if self.editor.is_none() {
+            return make(None);
         }
-        self.remove(path)
+        let kind = FileChangeKind::Remove { recursive };
+        let check = |path: &str| match self.files.metadata_nofollow(&name_encoding::decode(path)) {
+            // The editor may have a file that it never saved.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match self.unsaved_content(operation, path).map_err(into_io_error)? {
+                    Some(_) => Ok(()),
+                    None => Err(error),
+                }
+            }
+            found => found.map(drop),
+        };
+        self.change_shown(operation, FinalSymlink::NoFollow, kind, check, |shown| make(Some(shown)))
+    }
+
+    fn remove_at(&self, operation: FileOperation<'_>, shown: Option<&FileChange>) -> Result<()> {
+        self.with_resolved_path(operation, FinalSymlink::NoFollow, |path| {
+            check_shown(shown, path)?;
+            remove_one(&self.files.parent_dir(path)?)
+        })
     }
 
     /// Refuses to remove a symbolic link that makes its target protected by name: without the link, the protection would be lost.
@@ -50,23 +89,6 @@ impl FilesView<'_> {
         } else {
             Ok(())
         }
-    }
-
-    fn remove_contents(
-        &self,
-        folder: &str,
-        operation: FileOperation<'_>,
-        cancel: &CancelToken,
-    ) -> Result<()> {
-        let mut reservation = self.empty_reservation();
-        for Entry { path, .. } in
-            self.removable_entries(folder, operation, cancel, &mut reservation)?.iter().rev()
-        {
-            cancel.check()?;
-            let removed = self.files.parent_dir(path).and_then(|parent| remove_one(&parent));
-            removed.map_err(|error| FileOperation::write("remove", path).io_error(error))?;
-        }
-        Ok(())
     }
 
     /// Everything below a folder, each folder before its content, if the run may change all of it.
@@ -108,6 +130,16 @@ fn check_not_root(operation: FileOperation<'_>) -> Result<()> {
     }
     let sentence = format!("{operation}: the root cannot be removed");
     Err(SkillError::new(ErrorKind::InvalidArgument, sentence))
+}
+
+/// Removes entries, each before the folder that contains it.
+fn remove_entries(files: &Files, entries: &[Entry], cancel: &CancelToken) -> Result<()> {
+    for Entry { path, .. } in entries.iter().rev() {
+        cancel.check()?;
+        let removed = files.parent_dir(path).and_then(|parent| remove_one(&parent));
+        removed.map_err(|error| FileOperation::write("remove", path).io_error(error))?;
+    }
+    Ok(())
 }
 
 fn remove_one(parent: &ParentDir) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! The files that one run may access, with its permissions and limits.
 
 use super::Files;
+use super::editor::FileEditor;
 use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use crate::host::memory::{HostMemoryReservation, OperationLimits};
 use crate::policy::Permissions;
@@ -9,13 +10,13 @@ impl Files {
     /// The files that a run with these permissions may access.
     #[doc(hidden)]
     pub fn with_permissions<'a>(&'a self, permissions: &'a Permissions) -> FilesView<'a> {
-        FilesView { files: self, permissions: Some(permissions), label: "the project", limits: None }
+        FilesView { permissions: Some(permissions), ..self.unrestricted() }
     }
 
     /// The files without permission checks, for code that works for the user and not for a script.
     #[doc(hidden)]
     pub fn unrestricted(&self) -> FilesView<'_> {
-        FilesView { files: self, permissions: None, label: "the project", limits: None }
+        FilesView { files: self, permissions: None, label: "the project", limits: None, editor: None }
     }
 }
 
@@ -27,12 +28,19 @@ pub struct FilesView<'a> {
     pub(super) permissions: Option<&'a Permissions>,
     pub(super) label: &'static str,
     pub(super) limits: Option<OperationLimits<'a>>,
+    /// The editor that has a say in them, if there is one.
+    pub(super) editor: Option<&'a dyn FileEditor>,
 }
 
 impl<'a> FilesView<'a> {
     /// The same files for a run: operations respect its memory limit and stop when it is cancelled.
     pub(crate) fn with_limits(self, limits: OperationLimits<'a>) -> Self {
         Self { limits: Some(limits), ..self }
+    }
+
+    /// The same files as an editor shows them.
+    pub(crate) fn with_editor(self, editor: Option<&'a dyn FileEditor>) -> Self {
+        Self { editor, ..self }
     }
 
     /// An empty memory reservation for one operation.

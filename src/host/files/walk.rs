@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::editor::UnsavedPaths;
 use super::entry::{Entry, EntryKind};
 use super::ignore_rules::{self, IgnoreRules};
 use super::path::join_path;
@@ -57,9 +58,12 @@ pub enum WalkFilter {
 impl FilesView<'_> {
     /// The path of a folder with symbolic links resolved, if the run may search there.
     pub fn resolve_folder(&self, path: &str) -> Result<String> {
-        self.with_resolved_path(FileOperation::inspect("search", path), FinalSymlink::Follow, |path| {
-            (self.files.backend.open_dir)(&self.files.dir, &name_encoding::decode(path))
-                .map(|_| path.to_owned())
+        let operation = FileOperation::inspect("search", path);
+        self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
+            match (self.files.backend.open_dir)(&self.files.dir, &name_encoding::decode(path)) {
+                Err(error) if self.is_unsaved_folder(operation, path, &error)? => Ok(path.to_owned()),
+                opened => opened.map(|_| path.to_owned()),
+            }
         })
     }
 
@@ -69,6 +73,21 @@ impl FilesView<'_> {
         &self,
         start: &str,
         walk: &WalkOptions<'_>,
+        found: impl FnMut(Entry) -> Result<()>,
+    ) -> Result<Vec<Skipped>> {
+        let unsaved = match walk.filter {
+            WalkFilter::SkipNothing => UnsavedPaths::default(),
+            _ => self.unsaved_paths(FileOperation::inspect("search", start))?,
+        };
+        self.walk_with_unsaved(start, walk, &unsaved, found)
+    }
+
+    /// The same, with these files that an editor has not saved besides those of the disk.
+    pub(super) fn walk_with_unsaved(
+        &self,
+        start: &str,
+        walk: &WalkOptions<'_>,
+        unsaved: &UnsavedPaths,
         mut found: impl FnMut(Entry) -> Result<()>,
     ) -> Result<Vec<Skipped>> {
         let operation = FileOperation::inspect("search", start);
@@ -76,6 +95,7 @@ impl FilesView<'_> {
         let mut walker = Walker {
             view: self,
             options: walk,
+            unsaved,
             operation,
             pending: Vec::new(),
             skipped: Vec::new(),
@@ -114,6 +134,7 @@ impl FilesView<'_> {
 struct Walker<'a> {
     view: &'a FilesView<'a>,
     options: &'a WalkOptions<'a>,
+    unsaved: &'a UnsavedPaths,
     operation: FileOperation<'a>,
     pending: Vec<PendingFolder>,
     skipped: Vec<Skipped>,
@@ -170,7 +191,8 @@ impl Walker<'_> {
             *weight += bytes;
             reservation.grow(bytes).map_err(into_io_error)
         };
-        match (files.backend.read_dir)(&files.dir, &name_encoding::decode(&folder.path), &mut count) {
+        let read = (files.backend.read_dir)(&files.dir, &name_encoding::decode(&folder.path), &mut count);
+        match self.unsaved.add_to(&folder.path, read) {
             Err(error) if folder.depth == 0 || is_skill_error(&error) => Err(self.operation.io_error(error)),
             Err(error) => {
                 self.skip(folder.path.clone(), error)?;

@@ -7,10 +7,12 @@ use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use memchr::memmem::Finder;
 
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::files::editor::{FileChange, FileChangeKind};
 use crate::host::files::name_encoding;
 use crate::host::files::operation::{FileOperation, not_regular_file};
 use crate::host::files::parent_dir::ParentDir;
 use crate::host::files::symlinks::FinalSymlink;
+use crate::host::files::unsaved::check_shown;
 use crate::host::files::view::FilesView;
 use crate::host::io_error::into_io_error;
 use crate::host::memory::CANCEL_CHECK_BYTES;
@@ -25,12 +27,21 @@ impl FilesView<'_> {
     pub fn write(&self, path: &str, content: &[u8]) -> Result<()> {
         let operation = FileOperation::write("write", path);
         self.check_file_size(content.len() as u64).map_err(|error| operation.with_context(error))?;
-        self.replace(operation, |file| self.write_chunks(file, content))
+        if self.editor.is_none() {
+            return self.replace(operation, None, |file| self.write_chunks(file, content));
+        }
+        let mut reservation = self.empty_reservation();
+        reservation.add(content.len() as u64).map_err(|error| operation.with_context(error))?;
+        self.replace_shown(operation, content.to_vec(), None)
     }
 
     /// Appends to a file; a missing file is created with its folders.
     pub fn append(&self, path: &str, content: &[u8]) -> Result<()> {
-        self.with_resolved_path(FileOperation::write("append to", path), FinalSymlink::Follow, |path| {
+        let operation = FileOperation::write("append to", path);
+        if self.editor.is_some() {
+            return self.append_shown(operation, content);
+        }
+        self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
             let (mut file, size) = open_for_append(&self.files.create_parent_dir(path)?)?;
             self.check_file_size(size.saturating_add(content.len() as u64)).map_err(into_io_error)?;
             self.write_chunks(&mut file, content)
@@ -50,9 +61,60 @@ impl FilesView<'_> {
     /// Creates a folder with its parents; an existing folder is no error.
     pub fn create_dir(&self, path: &str) -> Result<()> {
         let operation = FileOperation::write("create the folder", path);
-        self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
-            self.files.create_dir_all(&name_encoding::decode(path)).map(drop)
+        let create = |shown: Option<&FileChange>| {
+            self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
+                check_shown(shown, path)?;
+                self.files.create_dir_all(&name_encoding::decode(path)).map(drop)
+            })
+        };
+        if self.editor.is_none()
+            || self.metadata(operation, FinalSymlink::Follow).is_ok_and(|found| found.is_dir())
+        {
+            return create(None);
+        }
+        let check = |path: &str| match self.files.metadata_nofollow(&name_encoding::decode(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Ok(_) => Err(io::ErrorKind::NotADirectory.into()),
+            Err(error) => Err(error),
+        };
+        self.change_shown(operation, FinalSymlink::Follow, FileChangeKind::CreateDir, check, |shown| {
+            create(Some(shown))
         })
+    }
+
+    /// Shows the whole new content of a file to the editor, and replaces the file unless the editor did so itself.
+    fn replace_shown(
+        &self,
+        operation: FileOperation<'_>,
+        content: Vec<u8>,
+        previous: Option<Vec<u8>>,
+    ) -> Result<()> {
+        let check = |path: &str| match self.files.parent_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            parent => check_writable(&parent?).map(drop),
+        };
+        let kind = FileChangeKind::Write { content, previous };
+        self.change_shown(operation, FinalSymlink::Follow, kind, check, |shown| {
+            let FileChangeKind::Write { content, previous } = &shown.kind else { return Ok(()) };
+            let mut reservation = self.empty_reservation();
+            if previous.is_some() && self.contents_if_any(operation, &mut reservation)? != *previous {
+                let why = "it was changed by somebody else after the change was shown";
+                return Err(operation.refusal(why, "make the change again"));
+            }
+            self.replace(operation, Some(shown), |file| self.write_chunks(file, content))
+        })
+    }
+
+    fn append_shown(&self, operation: FileOperation<'_>, added: &[u8]) -> Result<()> {
+        let mut reservation = self.empty_reservation();
+        let previous = self.contents_if_any(operation, &mut reservation)?;
+        let old = previous.as_deref().unwrap_or_default();
+        let size = (old.len() + added.len()) as u64;
+        self.check_file_size(size)
+            .and_then(|()| reservation.add(size))
+            .map_err(|error| operation.with_context(error))?;
+        let content = [old, added].concat();
+        self.replace_shown(operation, content, previous)
     }
 
     fn edit_checked(&self, path: &str, old: &str, new: &str, fits: impl Fn(usize) -> bool) -> Result<usize> {
@@ -73,10 +135,18 @@ impl FilesView<'_> {
             count if fits(count) => {
                 let bytes = |text: &str| text.len() as u64;
                 let [gone, added] = [old, new].map(|text| bytes(text).saturating_mul(count as u64));
-                self.check_file_size((bytes(&text) - gone).saturating_add(added))
-                    .map_err(|error| operation.with_context(error))?;
-                // The new text is never built in memory: it may be many times as large as its parts.
-                self.replace(operation, |file| self.write_replaced(file, &text, old, new))?;
+                let size = (bytes(&text) - gone).saturating_add(added);
+                self.check_file_size(size).map_err(|error| operation.with_context(error))?;
+                if self.editor.is_none() {
+                    // The new text is not built in memory: it may be many times as large as its parts.
+                    self.replace(operation, None, |file| self.write_replaced(file, &text, old, new))?;
+                    return Ok(count);
+                }
+                reservation.add(size).map_err(|error| operation.with_context(error))?;
+                let mut content = Vec::new();
+                self.write_replaced(&mut content, &text, old, new)
+                    .map_err(|error| operation.io_error(error))?;
+                self.replace_shown(operation, content, Some(text.into_bytes()))?;
                 Ok(count)
             }
             0 => refused("the text to replace does not occur in it".into()),
@@ -87,7 +157,7 @@ impl FilesView<'_> {
     }
 
     /// Writes the text with every `old` in it replaced.
-    fn write_replaced(&self, file: &mut File, text: &str, old: &str, new: &str) -> io::Result<()> {
+    fn write_replaced(&self, file: &mut impl Write, text: &str, old: &str, new: &str) -> io::Result<()> {
         let mut file = BufWriter::with_capacity(BUFFER, file);
         let (mut occurrences, mut start) = (Occurrences::new(old, text, self), 0);
         while let Some(found) = occurrences.next().map_err(into_io_error)? {
@@ -107,13 +177,15 @@ impl FilesView<'_> {
         })
     }
 
-    /// Replaces a file by a new one, whose content `fill` writes.
+    /// Replaces a file by a new one, whose content `fill` writes; only the one that was shown, if one was.
     fn replace(
         &self,
         operation: FileOperation<'_>,
+        shown: Option<&FileChange>,
         fill: impl Fn(&mut File) -> io::Result<()>,
     ) -> Result<()> {
         self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
+            check_shown(shown, path)?;
             let parent = self.files.create_parent_dir(path)?;
             let replaced = check_writable(&parent)?;
             let draft = AtomicFile::new(&parent.dir)?;
