@@ -45,7 +45,7 @@ fn a_program_has_a_language_and_a_skill_of_its_own() {
 fn a_program_tells_its_users_what_to_do_by_the_kind_of_the_error() {
     let expected = "there is no such skill\n\
         please correct /text: expected a string, found nothing (required)\n\
-        may it write?\n\
+        may it write:notes?\n\
         kept 5 bytes\n\
         may it write?\n\
         the skill says: a note needs a text\n\

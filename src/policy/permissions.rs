@@ -93,6 +93,11 @@ impl Permissions {
         if self.allows(need) || !self.requesters.iter().all(|asker| self.request_covers(asker, need)) {
             return None;
         }
+        Some((self.permission_for(need), approvals))
+    }
+
+    /// The permission that would give this access: what the skill lists for it, where a person would grant no less.
+    fn permission_for(&self, need: &Access) -> Permission {
         let narrowest = need.narrowest_permission(&self.protection);
         let listed = self.requesters.last().and_then(|asker| match &asker.requested {
             RequestedPermissions::All => None,
@@ -102,8 +107,7 @@ impl Permissions {
                 .max_by_key(|permission| permission.scope().map(str::len)),
         });
         // A permission without a scope is wider than any that the skill lists with one.
-        let permission = listed.filter(|_| !narrowest.is_scoped()).cloned().unwrap_or(narrowest);
-        Some((permission, approvals))
+        listed.filter(|_| !narrowest.is_scoped()).cloned().unwrap_or(narrowest)
     }
 
     /// Permissions that the skill lists and nobody granted, about which an approver could decide before a process starts: what the
@@ -150,7 +154,7 @@ impl Permissions {
         if self.allows(need) {
             return Ok(());
         }
-        let permission = need.narrowest_permission(&self.protection).to_string();
+        let permission = self.permission_for(need).to_string();
         let help = self.hint(need, &permission);
         let hint = (!self.grants_cover(need)).then(|| Hint::Grant(permission.clone()));
         Err(SkillError::new(ErrorKind::Denied, format!("{attempt}: not permitted; {help}"))

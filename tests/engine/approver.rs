@@ -183,7 +183,7 @@ fn a_panic_an_error_and_no_answer_in_time_are_a_no() {
         let started = Instant::now();
         let outcome = project.builder().approver(dialog.clone()).build().unwrap().run(Invocation::new("x"));
         assert_eq!(kind(&outcome), ErrorKind::Denied);
-        assert_eq!(outcome.result.unwrap_err().missing().unwrap().to_string(), "write");
+        assert_eq!(outcome.result.unwrap_err().missing().unwrap().to_string(), "write:out");
         assert!(started.elapsed() < Duration::from_secs(10) && !project.path("out").exists());
         assert_eq!(dialog.asked().len(), 1);
     }
