@@ -105,7 +105,6 @@ impl Redaction {
 
     /// Adds a piece to a text that is not complete, and takes its beginning from it without secrets: as much as no continuation can
     /// make a part of a secret.
-    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes write texts piece by piece"))]
     pub(super) fn take_decided(&self, text: &mut String, piece: &str) -> Redacted<String> {
         let was_held = !text.is_empty();
         text.push_str(piece);
