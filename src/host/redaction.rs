@@ -72,6 +72,11 @@ impl Redaction {
         self.has_secrets() && self.text(text.to_owned()).as_inner().as_str() != text
     }
 
+    /// Whether a known secret is somewhere in this value.
+    pub(crate) fn holds_secret(&self, value: &Value) -> bool {
+        self.has_secrets() && self.value(value.clone()).as_inner() != value
+    }
+
     /// From now on, the secrets that were given to other runs are replaced by their names as well.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes know secrets of earlier runs"))]
     pub(crate) fn learn_from(&self, others: &Self) {
