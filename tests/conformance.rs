@@ -210,8 +210,22 @@ fn every_language_reads_what_an_editor_has_not_saved() {
     let read = functions().iter().find(|function| function.name == "read_file").unwrap();
     for language in languages() {
         let editor = Providers { files: Some(Arc::new(Editor)), ..Providers::default() };
-        let answer = call_with(language, language.call, read, read.name, &[], editor);
+        let answer = call_with(language, language.call, read, (read.name, read.example.args), &[], editor);
         assert_eq!(answer.unwrap(), "not saved", "{}", language.path);
+    }
+}
+
+#[test]
+fn every_language_gets_the_whole_response_of_a_model() {
+    let sample = functions().iter().find(|function| function.name == "sample").unwrap();
+    let response =
+        json!({"text": "Paris", "stop_reason": "end_turn", "usage": {"input_tokens": 9, "output_tokens": 1}});
+    let args =
+        r#"["", "And of France?", 10, {"messages": [{"role": "user", "content": "Hi"}], "response": true}]"#;
+    for language in languages() {
+        let fixtures = Fixtures::new(&json!({"model": response}).to_string()).unwrap().providers();
+        let answer = call_with(language, language.call, sample, ("sample", args), &["sample"], fixtures);
+        assert_eq!(answer.unwrap(), response, "{}", language.path);
     }
 }
 
@@ -405,14 +419,14 @@ fn call(
     allow: &[&str],
 ) -> Result<Value> {
     let providers = Fixtures::new(function.example.fixtures).unwrap().providers();
-    call_with(language, source, function, name, allow, providers)
+    call_with(language, source, function, (name, function.example.args), allow, providers)
 }
 
 fn call_with(
     language: &Language,
     source: &str,
     function: &HostFunction,
-    name: &str,
+    (name, args): (&str, &str),
     allow: &[&str],
     providers: Providers,
 ) -> Result<Value> {
@@ -427,8 +441,8 @@ fn call_with(
         .permissions(Permissions::new(RequestedPermissions::All, permissions, PathProtection::default()))
         .providers(providers)
         .build();
-    let args: Value = serde_json::from_str(function.example.args).unwrap();
-    let quoted = format!("'{}'", function.example.args.replace('\'', r"'\''"));
+    let quoted = format!("'{}'", args.replace('\'', r"'\''"));
+    let args: Value = serde_json::from_str(args).unwrap();
     let source = source.replace("{{name}}", name).replace("{{args}}", &quoted);
     let input = SkillInput::from(json!({"name": name, "args": args}));
     Ok(Loaded::new(language, &source)?.executor.execute_with_context(input, Some(&context))?.value)

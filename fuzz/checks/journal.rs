@@ -51,9 +51,11 @@ fn open(file: &Path, plan: &Plan) -> Result<Journal, SkillError> {
     let run = JournaledRun {
         skill: "x",
         identity: "x",
+        qualified_name: None,
         project: None,
         plan,
         input: &input,
+        saves_input: true,
         callees: &NoCallees,
         token: &token,
     };

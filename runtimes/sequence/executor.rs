@@ -92,9 +92,11 @@ impl SequenceExecutor {
         JournaledRun {
             skill: &self.skill,
             identity: &self.caller.identity,
+            qualified_name: context.qualified_name(),
             project: context.project_root(),
             plan: &self.plan,
             input,
+            saves_input: !context.redaction().holds_secret(input),
             callees: self.callees.as_ref(),
             token: context.cancel(),
         }

@@ -220,6 +220,7 @@ fn event_size(kind: &EventKind) -> u64 {
             EventKind::Log(line) => text(&line.message),
             EventKind::Progress(progress) => text(&progress.message),
             EventKind::Output { line, .. } => text(line),
+            EventKind::SampleText { text: part, .. } => text(part),
             EventKind::StepFinished { value, error, .. } => {
                 value.as_ref().map_or(0, memory_size) + error.as_deref().map_or(0, text)
             }

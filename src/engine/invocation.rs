@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{Extensions, Observer, Providers, SkillContext};
+use crate::plan::Journal;
 use crate::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode};
 
 /// One call of a skill. Create it with [`Invocation::new`], refine it, and pass it to an engine.
@@ -173,6 +175,28 @@ impl Invocation {
     pub fn journal(mut self, folder: impl Into<PathBuf>) -> Self {
         self.journal = Some(JournalTarget::Folder(folder.into()));
         self
+    }
+
+    /// The invocation that continues the run of a journal: its skill, its input and its journal. Grants, limits and what else it
+    /// had are set again. If the plan, the skills that it calls, the files of the skill or the project have changed, the run fails
+    /// with `usage` and does nothing.
+    ///
+    /// `usage` if the file is no journal, or if the run's input contained a secret and was not saved; `io` if the journal cannot
+    /// be read or is damaged.
+    pub fn resume(journal: impl Into<PathBuf>) -> Result<Self> {
+        let path = journal.into();
+        let content = Journal::peek(&path)?;
+        if let Some(damage) = content.summary.damage {
+            return Err(damage);
+        }
+        let Some(input) = content.input else {
+            let sentence = format!("the journal {} does not have the input of its run", path.display());
+            return Err(SkillError::new(ErrorKind::Usage, sentence)
+                .with_help("start the run again with its input and the folder of the journal"));
+        };
+        let skill = content.summary.qualified_name.unwrap_or(content.summary.skill);
+        let journal = Some(JournalTarget::File(path));
+        Ok(Self { input: Some(input), journal, ..Self::new(skill) })
     }
 
     /// The call of a skill by another one: with the caller's token, limits and permissions, and its log to write to.

@@ -283,16 +283,17 @@ fn journal_file(
 ) -> Result<Option<PathBuf>> {
     let is_plan = selected.runtime == RuntimeId::TOOL_SEQUENCE;
     match &invocation.journal {
+        Some(JournalTarget::File(file)) if is_plan => Ok(Some(file.clone())),
         Some(JournalTarget::Folder(folder)) if is_plan => Ok(Some(plan::journal_path(folder, skill.name()))),
-        Some(JournalTarget::Folder(_)) => {
+        Some(JournalTarget::File(_)) if invocation.caller.is_some() => Ok(None),
+        None => Ok(None),
+        Some(_) => {
             let sentence =
                 format!("skill {} runs no plan, so there is nothing to keep a journal of", skill.name());
             Err(SkillError::new(ErrorKind::Usage, sentence)
                 .with_help("run it without a journal")
                 .with_hint(Hint::NoJournal))
         }
-        Some(JournalTarget::File(file)) if is_plan => Ok(Some(file.clone())),
-        _ => Ok(None),
     }
 }
 

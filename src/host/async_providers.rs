@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::context::{
     ApprovalRequest, Approver, ConfigProvider, FileProvider, HttpClient, HttpRequest, HttpResponse,
-    SampleRequest, SamplingProvider, SecretProvider, SkillContext, Tool, ToolProvider,
+    SampleRequest, SampleResponse, SamplingProvider, SecretProvider, SkillContext, Tool, ToolProvider,
 };
 use super::files::{ChangeDecision, FileChange};
 use crate::error::Result;
@@ -25,15 +25,15 @@ use crate::error::Result;
 /// ```
 /// use metier::engine::Engine;
 /// use metier::error::{ErrorKind, Result, SkillError};
-/// use metier::host::{Async, AsyncSamplingProvider, SampleRequest, SkillContext};
+/// use metier::host::{Async, AsyncSamplingProvider, SampleRequest, SampleResponse, SkillContext};
 ///
 /// struct Model(tokio::runtime::Handle);
 ///
 /// impl AsyncSamplingProvider for Model {
-///     async fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<String> {
-///         let prompt = request.prompt.clone();
+///     async fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<SampleResponse> {
+///         let prompt = request.prompt().to_owned();
 ///         let answer = self.0.spawn(async move { format!("an answer to {prompt}") });
-///         answer.await.map_err(|error| SkillError::new(ErrorKind::Unavailable, error.to_string()))
+///         answer.await.map(SampleResponse::new).map_err(|error| SkillError::new(ErrorKind::Unavailable, error.to_string()))
 ///     }
 /// }
 ///
@@ -69,7 +69,7 @@ pub trait AsyncSamplingProvider: Send + Sync {
         &self,
         ctx: &SkillContext,
         request: &SampleRequest,
-    ) -> impl Future<Output = Result<String>> + Send;
+    ) -> impl Future<Output = Result<SampleResponse>> + Send;
 }
 
 /// As [`ConfigProvider`], asynchronous.
@@ -146,7 +146,7 @@ impl<P: AsyncToolProvider> ToolProvider for Async<P> {
 }
 
 impl<P: AsyncSamplingProvider> SamplingProvider for Async<P> {
-    fn sample(&self, ctx: &SkillContext, request: &SampleRequest) -> Result<String> {
+    fn sample(&self, ctx: &SkillContext, request: &SampleRequest) -> Result<SampleResponse> {
         ctx.block_on(self.0.sample(ctx, request))?
     }
 }

@@ -182,6 +182,7 @@ fn check_type(kind: &ValueType, value: &mut Value) -> Result<(), String> {
     let expected = match kind {
         ValueType::Any => return Ok(()),
         ValueType::Record(fields) => return check_record_type(fields, value),
+        ValueType::OneOf(types) => return check_one_type(types, value),
         ValueType::List(kind) => {
             let Value::Array(items) = value else { return Err("a list".into()) };
             return items.iter_mut().try_for_each(|item| check_type(kind, item));
@@ -209,6 +210,17 @@ fn check_type(kind: &ValueType, value: &mut Value) -> Result<(), String> {
         ValueType::Boolean => "true or false",
     };
     Err(expected.into())
+}
+
+fn check_one_type(types: &[ValueType], value: &mut Value) -> Result<(), String> {
+    let mut expected = Vec::new();
+    for kind in types {
+        match check_type(kind, value) {
+            Ok(()) => return Ok(()),
+            Err(fault) => expected.push(fault),
+        }
+    }
+    Err(expected.join(" or "))
 }
 
 fn check_record_type(fields: &[Param], value: &mut Value) -> Result<(), String> {

@@ -5,6 +5,7 @@ mod builder;
 mod file_editor;
 mod log;
 mod providers;
+mod sampling;
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -32,9 +33,10 @@ use crate::policy::{
 pub use approver::{ApprovalNeed, ApprovalRequest, Approver};
 pub use builder::ContextBuilder;
 pub use providers::{
-    ConfigProvider, FileProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest,
-    SamplingProvider, SecretProvider, SkillProvider, Tool, ToolProvider,
+    ConfigProvider, FileProvider, HttpClient, HttpRequest, HttpResponse, Providers, SamplingProvider,
+    SecretProvider, SkillProvider, Tool, ToolProvider,
 };
+pub use sampling::{SampleMessage, SampleRequest, SampleResponse, SampleRole, SampleUsage, StopReason};
 
 /// Forwards host API calls of a run that executes in another process than its host.
 pub(crate) trait HostApiClient: Send + Sync {
@@ -53,6 +55,8 @@ pub struct SkillContext {
     callee_journal: Option<Arc<Path>>,
     /// The index of the plan step that makes calls with this context; `None` for a script.
     step: Option<usize>,
+    /// Where the text of a model goes while it comes, in the context of a provider that is asked for it.
+    sample: Option<Arc<sampling::SampleStream>>,
 }
 
 /// One is made for each run. The large parts that not every run has are boxed: beyond 1,032 bytes, glibc tidies up its free
@@ -326,5 +330,16 @@ impl SkillContext {
         let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
         let (process, sandbox) = std::mem::take(&mut *reports);
         (process.map(|report| *report), sandbox)
+    }
+}
+
+#[cfg(all(test, target_os = "linux", target_pointer_width = "64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_is_no_larger_than_what_glibc_keeps_ready() {
+        // Beside the two counters of its `Arc`.
+        assert!(size_of::<ContextInner>() + 16 <= 1032, "{} bytes", size_of::<ContextInner>());
     }
 }

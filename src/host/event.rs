@@ -93,6 +93,14 @@ pub enum EventKind {
     Log(LogLine),
     /// The skill reported progress; with the names in front, as in the log.
     Progress(Progress),
+    /// A model handed on a part of its answer, as it came. The parts of one answer are in order, and no part is one of a secret.
+    #[non_exhaustive]
+    SampleText {
+        /// The text, at most 8 KiB.
+        text: String,
+        /// The index of the step that asked, if the run is that of a plan.
+        step: Option<usize>,
+    },
     /// The process of an external script wrote a line.
     #[non_exhaustive]
     Output {

@@ -8,12 +8,13 @@ use serde_json::{Map, Value};
 
 use super::context::SkillContext;
 use super::context::{
-    ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,
-    SecretProvider, SkillProvider, Tool, ToolProvider,
+    ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SampleResponse,
+    SamplingProvider, SecretProvider, SkillProvider, Tool, ToolProvider,
 };
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// Predefined answers of providers. Parts that the object omits are `unavailable` to scripts.
+/// Predefined answers of providers. Parts that the object omits are `unavailable` to scripts. `model` is a text, or an object as
+/// [`SampleResponse`] has it in JSON.
 ///
 /// ```
 /// use metier::host::{Fixtures, SkillContext};
@@ -40,10 +41,18 @@ use crate::error::{ErrorKind, Result, SkillError};
 pub struct Fixtures {
     tools: Option<Map<String, Value>>,
     skills: Option<Map<String, Value>>,
-    model: Option<String>,
+    model: Option<ModelFixture>,
     config: Option<Map<String, Value>>,
     secrets: Option<BTreeMap<String, String>>,
     http: Option<BTreeMap<String, HttpFixture>>,
+}
+
+/// The predefined answer of a model: its text, or the whole response.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum ModelFixture {
+    Text(String),
+    Response(SampleResponse),
 }
 
 /// The predefined HTTP response of a URL; every request to the URL gets it.
@@ -111,8 +120,11 @@ impl SkillProvider for Fixtures {
 }
 
 impl SamplingProvider for Fixtures {
-    fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<String> {
-        fixture(self.model.as_ref(), "response to the prompt", &request.prompt).cloned()
+    fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<SampleResponse> {
+        Ok(match fixture(self.model.as_ref(), "response to the prompt", request.prompt())? {
+            ModelFixture::Text(text) => text.as_str().into(),
+            ModelFixture::Response(response) => response.clone(),
+        })
     }
 }
 

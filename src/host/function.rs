@@ -64,6 +64,8 @@ pub enum ValueType {
     Map(&'static ValueType),
     /// An object with these keys and no others.
     Record(&'static [Param]),
+    /// A value of one of these types.
+    OneOf(&'static [ValueType]),
 }
 
 impl ValueType {
@@ -79,6 +81,9 @@ impl ValueType {
             Self::List(item) => json!({"type": "array", "items": item.json_schema()}),
             Self::Map(item) => json!({"type": "object", "additionalProperties": item.json_schema()}),
             Self::Record(fields) => record_schema(fields),
+            Self::OneOf(types) => {
+                json!({"anyOf": types.iter().map(Self::json_schema).collect::<Vec<Value>>()})
+            }
         }
     }
 }

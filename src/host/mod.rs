@@ -70,8 +70,9 @@ pub(crate) use args::Args;
 pub(crate) use context::HostApiClient;
 pub use context::{
     ApprovalNeed, ApprovalRequest, Approver, ConfigProvider, ContextBuilder, FileProvider, HttpClient,
-    HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider, SecretProvider, SkillContext,
-    SkillProvider, Tool, ToolProvider,
+    HttpRequest, HttpResponse, Providers, SampleMessage, SampleRequest, SampleResponse, SampleRole,
+    SampleUsage, SamplingProvider, SecretProvider, SkillContext, SkillProvider, StopReason, Tool,
+    ToolProvider,
 };
 pub use files::{ChangeDecision, FileChange, FileChangeKind, Files};
 pub(crate) use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;

@@ -72,6 +72,11 @@ impl Redaction {
         self.has_secrets() && self.text(text.to_owned()).as_inner().as_str() != text
     }
 
+    /// Whether a known secret is somewhere in this value.
+    pub(crate) fn holds_secret(&self, value: &Value) -> bool {
+        self.has_secrets() && self.value(value.clone()).as_inner() != value
+    }
+
     /// From now on, the secrets that were given to other runs are replaced by their names as well.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes know secrets of earlier runs"))]
     pub(crate) fn learn_from(&self, others: &Self) {
@@ -105,7 +110,6 @@ impl Redaction {
 
     /// Adds a piece to a text that is not complete, and takes its beginning from it without secrets: as much as no continuation can
     /// make a part of a secret.
-    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes write texts piece by piece"))]
     pub(super) fn take_decided(&self, text: &mut String, piece: &str) -> Redacted<String> {
         let was_held = !text.is_empty();
         text.push_str(piece);

@@ -147,6 +147,9 @@ fn redact_event(redaction: &Redaction, kind: EventKind) -> EventKind {
         EventKind::Progress(Progress { message, done, total }) => {
             EventKind::Progress(Progress { message: text(message).into_inner(), done, total })
         }
+        EventKind::SampleText { text: part, step } => {
+            EventKind::SampleText { text: text(part).into_inner(), step }
+        }
         EventKind::Output { stream, line, continues } => {
             EventKind::Output { stream, line: text(line).into_inner(), continues }
         }

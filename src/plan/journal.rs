@@ -5,6 +5,7 @@
 //! opened again; a damaged line before it is not, and the journal is refused. The file is locked during a run.
 
 mod file;
+mod inspection;
 mod line;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -19,13 +20,18 @@ use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::plan::Plan;
 use crate::policy::CancelToken;
 use file::JournalFile;
+pub use inspection::{JournalContent, JournalState, JournalStep, JournalSummary};
 
-/// The journal of one run.
+/// The journal of one run. [`Invocation::journal`](crate::engine::Invocation::journal) keeps one; the functions here look at
+/// journals, and [`Invocation::resume`](crate::engine::Invocation::resume) goes on with one.
 pub struct Journal {
     path: PathBuf,
     file: Mutex<JournalFile>,
     outcomes: HashMap<StepKey, RecordedOutcome>,
     started: HashSet<StepKey>,
+    /// The steps that ended without an outcome of their own, and whether the plan ended.
+    ended: HashSet<usize>,
+    is_finished: bool,
 }
 
 /// A step, or a step with an item of its loop; both indices count from 0.
@@ -48,12 +54,16 @@ pub struct JournaledRun<'a> {
     pub skill: &'a str,
     /// The unique identity of the skill.
     pub identity: &'a str,
+    /// The qualified name of the skill, by which an invocation finds it.
+    pub qualified_name: Option<&'a str>,
     /// The root of the project that the run works on, with symlinks resolved.
     pub project: Option<&'a Path>,
     /// The plan.
     pub plan: &'a Plan,
     /// The input.
     pub input: &'a Value,
+    /// Whether the input is saved, so that the run can be resumed without it: not if it contains a secret.
+    pub saves_input: bool,
     /// The callees of the plan.
     pub callees: &'a dyn Callees,
     /// The token that stops the run.
@@ -66,6 +76,10 @@ struct JournalHeader {
     #[serde(rename = "metier-journal")]
     version: u32,
     skill: String,
+    #[serde(default)]
+    qualified_name: Option<String>,
+    #[serde(default)]
+    steps: Option<usize>,
     #[serde(default)]
     project: Option<String>,
     #[serde(default)]
@@ -92,14 +106,22 @@ enum RecordState {
     Withheld,
     Failed,
     Ended,
+    /// A loop whose items all have a record of their own.
+    Looped,
+    /// A step whose condition was false.
+    Skipped,
+    /// The whole plan.
+    Finished,
 }
 
 impl JournalHeader {
     fn for_run(run: &JournaledRun<'_>) -> Result<Self> {
-        let JournaledRun { skill, identity, project, plan, input, callees, token } = *run;
+        let JournaledRun { skill, identity, qualified_name, project, plan, input, callees, token, .. } = *run;
         Ok(Self {
             version: 3,
             skill: skill.to_owned(),
+            qualified_name: qualified_name.map(str::to_owned),
+            steps: Some(plan.steps().len()),
             project: project.map(|root| root.to_string_lossy().into_owned()),
             files: callees.digest(identity),
             plan: digest::bytes_digest(format!("{}\n{}", plan.file(), plan.text()).as_bytes()),
@@ -138,6 +160,7 @@ impl Journal {
     ///
     /// Fails with `usage` if it belongs to another run or another run holds its lock; with `io` if it cannot be written or is
     /// damaged.
+    #[doc(hidden)]
     pub fn open(path: &Path, run: &JournaledRun<'_>) -> Result<Self> {
         let head = JournalHeader::for_run(run)?;
         let (lines, found) = JournalFile::open(path)?;
@@ -146,11 +169,13 @@ impl Journal {
             file: Mutex::new(lines),
             outcomes: HashMap::new(),
             started: HashSet::new(),
+            ended: HashSet::new(),
+            is_finished: false,
         };
         let mut found = found.into_iter();
         match found.next() {
             None => {
-                journal.append_line(&head, None)?;
+                journal.append_line(&head, Some(run.input).filter(|_| run.saves_input))?;
                 journal.sync()?;
             }
             Some((text, _)) => journal.validate_header(&text, &head)?,
@@ -196,6 +221,24 @@ impl Journal {
     /// Records that a started part ended with an error that ends the run, so that it does not count as interrupted.
     pub(super) fn record_abort(&self, part: StepKey, id: &str) -> Result<()> {
         self.append_record(part, id, RecordState::Ended, None)
+    }
+
+    /// Records that a step ended that has no outcome of its own. It may be lost, which costs nothing but what a list shows.
+    pub(super) fn record_end(&self, step: usize, id: &str, was_skipped: bool) -> Result<()> {
+        if self.ended.contains(&step) {
+            return Ok(());
+        }
+        let state = if was_skipped { RecordState::Skipped } else { RecordState::Looped };
+        self.append_record((step, None), id, state, None)
+    }
+
+    /// Records that the whole plan ended.
+    pub(super) fn record_finish(&self) -> Result<()> {
+        if self.is_finished {
+            return Ok(());
+        }
+        self.append_record((0, None), "", RecordState::Finished, None)?;
+        self.sync()
     }
 
     fn append_record(
@@ -258,6 +301,14 @@ impl Journal {
             }
             (RecordState::Ended, _) => {
                 self.started.remove(&(step, item));
+                return Ok(());
+            }
+            (RecordState::Looped | RecordState::Skipped, _) => {
+                self.ended.insert(step);
+                return Ok(());
+            }
+            (RecordState::Finished, _) => {
+                self.is_finished = true;
                 return Ok(());
             }
             (RecordState::Withheld, _) => RecordedOutcome::Withheld,

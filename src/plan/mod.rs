@@ -51,8 +51,9 @@ pub use self::run::step_failure::StepFailure;
 pub use callees::{Callee, CalleeLookup, Callees, Caller, NoCallees};
 #[doc(hidden)]
 pub use check::check;
+pub use journal::{Journal, JournalContent, JournalState, JournalStep, JournalSummary};
 #[doc(hidden)]
-pub use journal::{Journal, JournaledRun, journal_path};
+pub use journal::{JournaledRun, journal_path};
 /// A parsed plan.
 #[derive(Clone, Debug)]
 pub struct Plan {

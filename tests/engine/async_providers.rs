@@ -9,7 +9,7 @@ use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{
     Async, AsyncConfigProvider, AsyncHttpClient, AsyncSamplingProvider, AsyncSecretProvider,
     AsyncToolProvider, ClosureTools, ConfigProvider, HttpClient, HttpRequest, HttpResponse, SampleRequest,
-    SamplingProvider, SecretProvider, SkillContext, Tool, ToolProvider,
+    SampleResponse, SamplingProvider, SecretProvider, SkillContext, Tool, ToolProvider,
 };
 use metier::policy::{CancelToken, StopCause};
 use serde_json::{Map, Value, json};
@@ -61,8 +61,8 @@ impl AsyncToolProvider for OnRuntime {
 }
 
 impl AsyncSamplingProvider for OnRuntime {
-    async fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<String> {
-        self.later(format!("{} back", request.prompt)).await
+    async fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<SampleResponse> {
+        self.later(format!("{} back", request.prompt()).into()).await
     }
 }
 
@@ -176,7 +176,7 @@ impl ToolProvider for Stuck {
 }
 
 impl SamplingProvider for Stuck {
-    fn sample(&self, _: &SkillContext, _: &SampleRequest) -> Result<String> {
+    fn sample(&self, _: &SkillContext, _: &SampleRequest) -> Result<SampleResponse> {
         self.block()
     }
 }
@@ -209,7 +209,7 @@ impl AsyncToolProvider for Stuck {
 }
 
 impl AsyncSamplingProvider for Stuck {
-    async fn sample(&self, _: &SkillContext, _: &SampleRequest) -> Result<String> {
+    async fn sample(&self, _: &SkillContext, _: &SampleRequest) -> Result<SampleResponse> {
         self.wait().await
     }
 }

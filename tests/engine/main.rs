@@ -19,4 +19,5 @@ mod project;
 mod providers;
 mod redaction;
 mod runtimes;
+mod sampling;
 mod tools;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{
-    ClosureTools, ConfigProvider, Fixtures, SampleRequest, SamplingProvider, SecretProvider, SkillContext,
-    Tool, ToolProvider,
+    ClosureTools, ConfigProvider, Fixtures, SampleMessage, SampleRequest, SampleResponse, SampleRole,
+    SamplingProvider, SecretProvider, SkillContext, Tool, ToolProvider,
 };
 use metier::policy::CancelToken;
 use serde_json::{Map, Value, json};
@@ -150,23 +150,25 @@ fn hostile_names_reach_nobody() {
 fn a_model_is_asked_in_the_order_of_the_context_api() {
     struct Model(Arc<Mutex<Vec<SampleRequest>>>);
     impl SamplingProvider for Model {
-        fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<String> {
+        fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<SampleResponse> {
             self.0.lock().unwrap().push(request.clone());
-            Ok(request.prompt.to_uppercase())
+            Ok(request.prompt().to_uppercase().into())
         }
     }
     let script = "return {ctx.sample('be brief', 'hi', 5), ctx.sample(nil, 'ho'), ctx.sample('', 'he', 0)}";
     let asked = Arc::default();
     let outcome = run("sample", script, |engine| engine.sampling(Model(Arc::clone(&asked))));
     assert_eq!(value(outcome), json!(["HI", "HO", "HE"]));
-    let request = |system: Option<&str>, prompt: &str, max_tokens| SampleRequest {
-        system: system.map(str::to_owned),
-        prompt: prompt.into(),
-        max_tokens,
-    };
-    let expected =
-        [request(Some("be brief"), "hi", Some(5)), request(None, "ho", None), request(None, "he", None)];
-    assert_eq!(*asked.lock().unwrap(), expected);
+    let asked = asked.lock().unwrap();
+    let expected = [(Some("be brief"), "hi", Some(5)), (None, "ho", None), (None, "he", None)];
+    for (request, (system, prompt, max_tokens)) in asked.iter().zip(expected) {
+        let mut plain = SampleRequest::default();
+        plain.messages = vec![SampleMessage { role: SampleRole::User, content: prompt.into() }];
+        plain.system = system.map(str::to_owned);
+        plain.max_tokens = max_tokens;
+        assert_eq!(*request, plain);
+    }
+    assert_eq!(asked.len(), 3);
 }
 
 #[test]
@@ -200,7 +202,7 @@ fn a_secret_that_is_not_set_or_blank_is_unavailable() {
 fn a_provider_that_panics_fails_the_call_and_nothing_else() {
     struct Panics;
     impl SamplingProvider for Panics {
-        fn sample(&self, _: &SkillContext, _: &SampleRequest) -> Result<String> {
+        fn sample(&self, _: &SkillContext, _: &SampleRequest) -> Result<SampleResponse> {
             panic!("out of {}", "tokens");
         }
     }

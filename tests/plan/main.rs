@@ -5,6 +5,7 @@
 mod failing;
 mod functions;
 mod hostile;
+mod journals;
 mod loading;
 mod narrowing;
 mod project;

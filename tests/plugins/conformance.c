@@ -26,7 +26,7 @@
     F(progress, 3)                                                                                                     \
     F(tool, 2)                                                                                                         \
     F(skill, 2)                                                                                                        \
-    F(sample, 3)                                                                                                       \
+    F(sample, 4)                                                                                                       \
     F(config, 1)                                                                                                       \
     F(secret, 1)                                                                                                       \
     F(http, 2)

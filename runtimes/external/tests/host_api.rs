@@ -1,7 +1,7 @@
 //! What scripts ask of the host, by the clients and by lines of their own, and what hostile ones get.
 
 use super::*;
-use crate::host::{SampleRequest, SamplingProvider};
+use crate::host::{SampleRequest, SampleResponse, SamplingProvider};
 use serde_json::json;
 
 /// Python that speaks the protocol by itself: `line(text)` writes to the descriptor, `answer()` reads one line from it.
@@ -272,11 +272,11 @@ while True: ctx.append(\"beat\", \"x\")' & disown; until [ -e beat ]; do sleep 0
 struct Thinker;
 
 impl SamplingProvider for Thinker {
-    fn sample(&self, ctx: &SkillContext, _: &SampleRequest) -> Result<String> {
+    fn sample(&self, ctx: &SkillContext, _: &SampleRequest) -> Result<SampleResponse> {
         while ctx.cancel().cause().is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        ctx.cancel().check().map(|()| String::new())
+        ctx.cancel().check().map(|()| SampleResponse::default())
     }
 }
 

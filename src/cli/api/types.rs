@@ -17,6 +17,7 @@ pub(super) fn luau(value_type: &ValueType) -> String {
                 fields.iter().map(|field| format!("{}: {}", field.name, luau_param(field))).collect();
             format!("{{{}}}", fields.join(", "))
         }
+        ValueType::OneOf(types) => types.iter().map(luau).collect::<Vec<_>>().join(" | "),
     }
 }
 
@@ -33,7 +34,7 @@ pub(super) fn rhai(value_type: &ValueType) -> &'static str {
         ValueType::Count => "int",
         ValueType::Boolean => "bool",
         // A number may be an integer or a float.
-        ValueType::Number | ValueType::Any => "?",
+        ValueType::Number | ValueType::Any | ValueType::OneOf(_) => "?",
         ValueType::List(_) => "Array",
         ValueType::Map(_) | ValueType::Record(_) => "Map",
     }
@@ -58,6 +59,7 @@ pub(super) fn json(value_type: &ValueType) -> String {
                 .collect();
             format!("{{{}}}", names.join(", "))
         }
+        ValueType::OneOf(types) => types.iter().map(json).collect::<Vec<_>>().join(" or "),
     }
 }
 

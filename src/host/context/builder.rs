@@ -249,6 +249,12 @@ impl ContextBuilder {
             journal_file: self.journal_file,
             steps: Mutex::default(),
         });
-        SkillContext { inner, cancel: self.cancel.unwrap_or_default(), callee_journal: None, step: None }
+        SkillContext {
+            inner,
+            cancel: self.cancel.unwrap_or_default(),
+            callee_journal: None,
+            step: None,
+            sample: None,
+        }
     }
 }

@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 
 use super::SkillContext;
 use super::approver::Approver;
+use super::sampling::{SampleRequest, SampleResponse};
 use crate::error::Result;
 use crate::host::files::{ChangeDecision, FileChange};
 
@@ -116,19 +117,8 @@ pub trait SkillProvider: Send + Sync {
 
 /// A model that continues a text.
 pub trait SamplingProvider: Send + Sync {
-    /// The model's answer.
-    fn sample(&self, ctx: &SkillContext, request: &SampleRequest) -> Result<String>;
-}
-
-/// What a script asks a model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SampleRequest {
-    /// The system prompt, if the script sets one.
-    pub system: Option<String>,
-    /// The prompt.
-    pub prompt: String,
-    /// Maximum tokens of the answer; the provider's own limit when absent.
-    pub max_tokens: Option<u64>,
+    /// The model's answer. What comes of it earlier may be handed on with [`SkillContext::stream_sample`].
+    fn sample(&self, ctx: &SkillContext, request: &SampleRequest) -> Result<SampleResponse>;
 }
 
 /// Settings of skills.

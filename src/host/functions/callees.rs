@@ -1,11 +1,14 @@
 //! Host functions that call a tool of the embedder, another skill, or a model.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::provider_call::{call_provider, catch_provider_panic, unavailable};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
-use crate::host::{Args, SampleRequest, SkillContext, ToolProvider, catch_panic, memory_size};
+use crate::host::{
+    Args, SampleMessage, SampleRequest, SampleRole, SkillContext, ToolProvider, catch_panic, memory_size,
+};
 use crate::suggestion::{closest, did_you_mean};
 
 pub(super) const TOOL: HostFunction = HostFunction {
@@ -83,10 +86,16 @@ pub(super) const SAMPLE: HostFunction = HostFunction {
             required: false,
             doc: "tokens the answer may take; the host's own limit by default, and for 0",
         },
+        Param {
+            name: "options",
+            value_type: ValueType::Record(SAMPLE_OPTIONS),
+            required: false,
+            doc: "what else to ask, and how to answer",
+        },
     ],
-    returns: ValueType::Text,
+    returns: ValueType::OneOf(&[ValueType::Text, ValueType::Record(SAMPLE_RESPONSE)]),
     access: AccessRule::Sample,
-    doc: "Asks the model that the host offers and answers with its text.",
+    doc: "Asks the model that the host offers and answers with its text, or with `response` with an object.",
     example: Example {
         files: &[],
         fixtures: r#"{"model": "Paris"}"#,
@@ -96,6 +105,96 @@ pub(super) const SAMPLE: HostFunction = HostFunction {
     },
     body: sample,
 };
+
+const SAMPLE_OPTIONS: &[Param] = &[
+    Param {
+        name: "messages",
+        value_type: ValueType::List(&ValueType::Record(SAMPLE_MESSAGE)),
+        required: false,
+        doc: "the conversation before the prompt, oldest message first",
+    },
+    Param {
+        name: "temperature",
+        value_type: ValueType::Number,
+        required: false,
+        doc: "how random the answer is; the host's own by default",
+    },
+    Param {
+        name: "stop",
+        value_type: ValueType::List(&ValueType::Text),
+        required: false,
+        doc: "texts at which the model stops",
+    },
+    Param {
+        name: "model",
+        value_type: ValueType::Text,
+        required: false,
+        doc: "a model to prefer, by its name or a part of it; the host decides",
+    },
+    Param {
+        name: "response",
+        value_type: ValueType::Boolean,
+        required: false,
+        doc: "answer with an object in place of the text; false by default",
+    },
+];
+
+const SAMPLE_MESSAGE: &[Param] = &[
+    Param {
+        name: "role",
+        value_type: ValueType::Text,
+        required: true,
+        doc: "who says it: `user` or `assistant`",
+    },
+    Param { name: "content", value_type: ValueType::Text, required: true, doc: "the text" },
+];
+
+const SAMPLE_RESPONSE: &[Param] = &[
+    Param { name: "text", value_type: ValueType::Text, required: true, doc: "the text" },
+    Param {
+        name: "model",
+        value_type: ValueType::Text,
+        required: false,
+        doc: "the model that answered, when the host says so",
+    },
+    Param {
+        name: "stop_reason",
+        value_type: ValueType::Text,
+        required: false,
+        doc: "why the text ends: `end_turn`, `max_tokens`, `stop_sequence` or `other`, when the host says so",
+    },
+    Param {
+        name: "usage",
+        value_type: ValueType::Record(SAMPLE_USAGE),
+        required: false,
+        doc: "what it cost, when the host says so",
+    },
+];
+
+const SAMPLE_USAGE: &[Param] = &[
+    Param {
+        name: "input_tokens",
+        value_type: ValueType::Count,
+        required: true,
+        doc: "tokens of the request",
+    },
+    Param {
+        name: "output_tokens",
+        value_type: ValueType::Count,
+        required: true,
+        doc: "tokens of the answer",
+    },
+];
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SampleOptions {
+    messages: Vec<SampleMessage>,
+    temperature: Option<f64>,
+    stop: Vec<String>,
+    model: Option<String>,
+    response: bool,
+}
 
 /// Tools an error lists before it stops.
 const MAX_SHOWN_TOOLS: usize = 8;
@@ -129,15 +228,26 @@ fn skill(ctx: &SkillContext, args: &Args) -> Result<Value> {
 fn sample(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let model = ctx.providers().sampling.as_ref().ok_or_else(|| unavailable("a model"))?;
     let mut reservation = ctx.host_memory().empty_reservation();
-    reservation.add((args.text(0).len() + args.text(1).len()) as u64)?;
+    reservation.add((args.text(0).len() + args.text(1).len()) as u64 + memory_size(args.value(3)))?;
+    let SampleOptions { mut messages, temperature, stop, model: preferred, response } = args.options(3)?;
+    messages.push(SampleMessage { role: SampleRole::User, content: args.text(1).to_owned() });
     let request = SampleRequest {
+        messages,
         system: args.optional_text(0).filter(|system| !system.is_empty()).map(str::to_owned),
-        prompt: args.text(1).to_owned(),
         max_tokens: args.count(2).filter(|tokens| *tokens > 0),
+        temperature,
+        stop,
+        model: preferred,
     };
-    let answer = call_provider(ctx, model, "the model", move |model, ctx| model.sample(ctx, &request))?;
-    reservation.add(answer.len() as u64)?;
-    Ok(answer.into())
+    let own = ctx.with_sample_stream();
+    let answer = call_provider(&own, model, "the model", move |model, ctx| model.sample(ctx, &request));
+    own.close_sample_stream(answer.is_ok());
+    let answer = answer?;
+    reservation.add((answer.text.len() + answer.model.as_ref().map_or(0, String::len)) as u64)?;
+    if !response {
+        return Ok(answer.text.into());
+    }
+    serde_json::to_value(answer).map_err(|error| SkillError::new(ErrorKind::Unavailable, error.to_string()))
 }
 
 /// The script's view of a tool's failure: what stopped the run stays what it is, the rest is the tool's.

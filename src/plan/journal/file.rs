@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use super::line;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
@@ -13,6 +14,10 @@ const HEADER_PREFIX: &str = "{\"metier-journal\":";
 /// The maximum size of a journal in bytes that is read.
 const MAX_BYTES: u64 = 1 << 30;
 
+/// How often a lock is tried that somebody else holds, and how long to wait in between.
+const MAX_LOCK_TRIES: usize = 5;
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
+
 /// The open and locked file.
 pub(super) struct JournalFile {
     file: File,
@@ -21,7 +26,7 @@ pub(super) struct JournalFile {
 }
 
 /// The text of a line and its value.
-type LineContent = (String, Option<String>);
+pub(super) type LineContent = (String, Option<String>);
 
 impl Drop for JournalFile {
     /// Unlocks the file explicitly: a process that was forked meanwhile shares the file and its lock.
@@ -42,10 +47,18 @@ impl JournalFile {
             return Err(not_a_journal_error(path));
         }
         let mut file = open_options().open(path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(journal_in_use_error(path)),
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        let mut tries = 1;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                // Whoever looks whether it is locked holds the lock for a moment.
+                Err(TryLockError::WouldBlock) if tries < MAX_LOCK_TRIES => {
+                    tries += 1;
+                    std::thread::sleep(LOCK_INTERVAL);
+                }
+                Err(TryLockError::WouldBlock) => return Err(journal_in_use_error(path)),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
         }
         let mut bytes = Vec::new();
         (&mut file).take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
@@ -87,9 +100,14 @@ impl JournalFile {
     }
 }
 
-/// The lines up to the first incomplete one, and their size in bytes. Complete lines after that cannot be the result of a
-/// crash.
+/// The lines up to the first incomplete one, and their size in bytes.
 fn read_complete_lines(bytes: &[u8], path: &Path) -> Result<(Vec<LineContent>, u64)> {
+    let (found, len, damage) = decode_lines(bytes, path);
+    damage.map_or(Ok((found, len)), Err)
+}
+
+/// The same, and what is wrong with the file: complete lines after an incomplete one cannot be the result of a crash.
+pub(super) fn decode_lines(bytes: &[u8], path: &Path) -> (Vec<LineContent>, u64, Option<SkillError>) {
     let mut found = Vec::new();
     let mut len = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -99,16 +117,29 @@ fn read_complete_lines(bytes: &[u8], path: &Path) -> Result<(Vec<LineContent>, u
     }
     let rest = &bytes[len..];
     let is_whole = |line: &[u8]| line.strip_suffix(b"\n").is_some_and(|line| line::decode(line).is_some());
-    if rest.split_inclusive(|byte| *byte == b'\n').any(is_whole) {
-        return Err(damaged_journal_error(path));
-    }
-    match found.first() {
-        Some((text, _)) if text.starts_with(HEADER_PREFIX) => {}
-        Some(_) => return Err(not_a_journal_error(path)),
-        None if !is_torn_header(rest) => return Err(not_a_journal_error(path)),
-        None => {}
-    }
-    Ok((found, len as u64))
+    let is_header = match found.first() {
+        Some((text, _)) => text.starts_with(HEADER_PREFIX),
+        None => is_torn_header(rest),
+    };
+    let damage = if rest.split_inclusive(|byte| *byte == b'\n').any(is_whole) {
+        Some(damaged_journal_error(path))
+    } else if is_header {
+        None
+    } else {
+        found.clear();
+        Some(not_a_journal_error(path))
+    };
+    (found, len as u64, damage)
+}
+
+/// The bytes that tell whether a file is a journal.
+pub(super) const MAX_HEADER_START: u64 = 64;
+
+/// Whether a file that starts with these bytes is a journal, or the beginning of one that a crash left.
+pub(super) fn is_header_start(bytes: &[u8]) -> bool {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let is_whole_line = line.len() < bytes.len();
+    is_torn_header(line) && line.first() != Some(&0) && !(is_whole_line && line.len() < HEADER_PREFIX.len())
 }
 
 /// Whether this may be a first line that a crash left incomplete, and not a file of somebody else.
@@ -181,7 +212,7 @@ pub(super) fn damaged_journal_error(path: &Path) -> SkillError {
         .with_help("remove it to start over; finished steps are repeated then")
 }
 
-fn journal_in_use_error(path: &Path) -> SkillError {
+pub(super) fn journal_in_use_error(path: &Path) -> SkillError {
     let sentence = format!("another run is writing the journal {}", path.display());
     SkillError::new(ErrorKind::Usage, sentence)
         .with_help("wait for it, or name another folder")

@@ -45,9 +45,11 @@ fn opened_for(
     let run = JournaledRun {
         skill,
         identity: skill,
+        qualified_name: None,
         project: Some(Path::new(project)),
         plan: &from_sequence(plan.as_bytes(), "scripts/sequence.json").unwrap(),
         input,
+        saves_input: true,
         callees: &Digests(digest),
         token: &CancelToken::new(),
     };

@@ -70,6 +70,10 @@ impl PlanRunner<'_> {
             // A cancelled or timed-out run fails, also if its last steps were skipped.
             None => run.token.check().and_then(|()| plan_output(&run)),
         };
+        let answer = answer.and_then(|value| match self.journal {
+            Some(journal) if failed.is_none() => journal.record_finish().map(|()| value),
+            _ => Ok(value),
+        });
         report_steps(&run, failed.is_some() || answer.is_err(), failed.as_ref());
         match failed {
             Some((at, ErrorWithInput { error, input, .. })) => {

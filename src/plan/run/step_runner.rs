@@ -10,7 +10,7 @@ use super::state::{PlanRunState, StepEnd};
 use super::step_result::{ErrorWithInput, StepResult};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::{LogLevel, StepStatus, catch_panic, memory_size};
-use crate::plan::journal::{RecordedOutcome, StepKey, nested_journal_path};
+use crate::plan::journal::{Journal, RecordedOutcome, StepKey, nested_journal_path};
 use crate::plan::{ForEach, OnFailure, Step};
 use crate::policy::CancelToken;
 
@@ -38,6 +38,9 @@ pub(in crate::plan) fn run_step(run: &PlanRunState<'_>, at: usize) -> StepResult
         has_executed: false,
     };
     let result = catch_step_panic(|| runner.run_step_or_skip());
+    if let (Ok(outcome), Some(journal)) = (&result, run.journal) {
+        runner.record_end(journal, outcome);
+    }
     let status = match &result {
         Ok(StepOutcome::Skipped) => StepStatus::Skipped,
         Ok(_) if runner.has_executed || run.journal.is_none() => StepStatus::Ok,
@@ -205,9 +208,17 @@ impl StepRunner<'_> {
         }
     }
 
+    /// Records the end of a step that has no outcome of its own. If this cannot be written, a list of journals shows less.
+    fn record_end(&self, journal: &Journal, outcome: &StepOutcome) {
+        let was_skipped = matches!(outcome, StepOutcome::Skipped);
+        if was_skipped || self.step.for_each.is_some() {
+            let _ = journal.record_end(self.index, &self.step.id, was_skipped);
+        }
+    }
+
     fn record_value(&self, part: StepKey, value: &Value) -> Result<()> {
         let Some(journal) = self.run.journal else { return Ok(()) };
-        let holds_secret = *self.run.ctx.redaction().value(value.clone()).as_inner() != *value;
+        let holds_secret = self.run.ctx.redaction().holds_secret(value);
         let how = if holds_secret { RecordedOutcome::Withheld } else { RecordedOutcome::Done(value.clone()) };
         journal.record_outcome(part, &self.step.id, &how)
     }
