@@ -80,7 +80,7 @@ impl SkillExecutor for ExternalExecutor {
 
 impl ExternalExecutor {
     pub(super) fn new(script: &Script, services: &ExternalServices) -> Result<Self> {
-        let interpreter = Interpreter::detect(&script.path, &script.source)?;
+        let interpreter = Interpreter::detect_with(&script.path, &script.source, services.interpreters())?;
         let (file, services) = (ScriptFile::new(script)?, services.clone());
         Ok(Self { file, interpreter, services, workers: WorkerPool::default() })
     }

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Engine, EngineInner};
+use super::{Engine, EngineFuture, EngineInner};
 use crate::engine::callee_resolver::CalleeResolver;
+use crate::engine::run_queue::RunQueue;
 use crate::engine::script_cache::ScriptCache;
 use crate::engine::skill_provider::EngineSkillProvider;
+use crate::engine::skill_set::CurrentSkills;
 use crate::engine::tool_validation::ValidatedTools;
 use crate::engine::unpacked_skills::UnpackedSkills;
 use crate::error::{Result, SkillError};
@@ -17,9 +19,9 @@ use crate::host::{
     Approver, ConfigProvider, DEFAULT_HTTP_CLIENT, HttpClient, Providers, SamplingProvider, SecretProvider,
     SkillProvider, ToolProvider, check_memory_reserve,
 };
-use crate::policy::{ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog};
-use crate::registry::{Registry, Roots};
-use crate::runtimes::{Runtime, RuntimeServices, Runtimes};
+use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog};
+use crate::registry::Roots;
+use crate::runtimes::{self, Runtime, RuntimeServices, Runtimes};
 
 /// Builds an [`Engine`]; see [`Engine::builder`].
 ///
@@ -48,7 +50,9 @@ pub struct EngineBuilder {
     execution_mode: ExecutionMode,
     sandbox_level: SandboxLevel,
     max_threads: usize,
+    max_runs: Option<usize>,
     helper: Option<PathBuf>,
+    interpreters: Vec<(String, PathBuf)>,
     compile_in_process: bool,
     runtimes: Vec<Runtime>,
     providers: Providers,
@@ -64,7 +68,9 @@ impl EngineBuilder {
             execution_mode: ExecutionMode::default(),
             sandbox_level: SandboxLevel::default(),
             max_threads: ThreadBudget::DEFAULT_MAX,
+            max_runs: None,
             helper: None,
+            interpreters: Vec::new(),
             compile_in_process: false,
             runtimes: Vec::new(),
             providers: Providers { http: DEFAULT_HTTP_CLIENT.map(|client| client()), ..Providers::default() },
@@ -115,11 +121,33 @@ impl EngineBuilder {
         self
     }
 
+    /// The maximum number of runs in progress at a time, at least 1. Default: no maximum.
+    ///
+    /// Further runs wait in the order of their arrival, without a thread of their own where they are futures or streams. Their
+    /// deadlines start when they start; a run that is cancelled while it waits does not start. The skills that a run calls
+    /// belong to it and never wait. What a provider runs by [`Engine::run`] is a run of its own: it waits like all others, until
+    /// the deadline of the run that waits for the provider at the latest.
+    pub fn max_runs(mut self, max: usize) -> Self {
+        self.max_runs = Some(max);
+        self
+    }
+
     /// The helper program that starts external scripts: `metier` itself, or a program whose `main` begins with
     /// [`helper_main`](crate::helper_main). Default: this program if its `main` begins so, else a copy of this process, which
     /// takes longer to create the more memory the process has.
     pub fn helper(mut self, program: impl Into<PathBuf>) -> Self {
         self.helper = Some(program.into());
+        self
+    }
+
+    /// The program that runs external scripts of one language, in place of those on `PATH`: `("python3", "<venv>/bin/python")`
+    /// for all Python scripts, whatever their first line calls it. No other program is tried for them.
+    ///
+    /// The name is that of a command such as `python3`, `node` or `bash`; the path must be absolute. The program is trusted like
+    /// one on `PATH`: its installation or virtual environment is readable in the sandbox, and one that lies in the project or in
+    /// the skill, where scripts may change it, runs in a sandbox only.
+    pub fn interpreter(mut self, name: impl Into<String>, program: impl Into<PathBuf>) -> Self {
+        self.interpreters.push((name.into(), program.into()));
         self
     }
 
@@ -197,37 +225,42 @@ impl EngineBuilder {
         self
     }
 
+    /// The same as [`EngineBuilder::build`], on a thread of its own: discovery reads the disk.
+    pub fn build_async(self) -> EngineFuture<Engine> {
+        EngineFuture::new(CancelToken::new(), move || self.build())
+    }
+
     /// Discovers the skills and opens the project; `io` when the project's folder cannot be opened, `usage` when a runtime cannot
-    /// be registered.
+    /// be registered or an interpreter cannot be set.
     pub fn build(self) -> Result<Engine> {
         // Reserve memory before threads and caches use up the address space; each run checks that the reserve exists.
         check_memory_reserve().ok();
         let mut runtimes = Runtimes::built_in();
         self.runtimes.into_iter().try_for_each(|runtime| runtimes.register(runtime))?;
+        for (name, program) in &self.interpreters {
+            runtimes::check_interpreter_override(name, program)?;
+        }
         let unreadable =
             |source| SkillError::io(format_args!("failed to open {}", self.project.display()), source);
         let project = std::fs::canonicalize(&self.project).map_err(unreadable)?;
         let roots = self.roots.unwrap_or_else(|| Roots::standard("metier", &project));
-        let registry = Registry::discover(&roots);
-        let mut protected = roots.protected_folders(&project);
-        protected.extend(registry.linked_folders(&project));
         let temp_places = TempDirLease::acquire();
         Ok(Engine(Arc::new_cyclic(|parts| EngineInner {
-            roots,
-            registry,
+            skills: CurrentSkills::discover(roots, project.clone()),
             runtimes,
-            protected_folders: protected,
             limits: self.limits,
             sandbox_mode: self.sandbox_mode,
             execution_mode: self.execution_mode,
             script_cache: ScriptCache::new(
                 RuntimeServices::new(self.helper, self.sandbox_level)
                     .with_compile_in_process(self.compile_in_process)
+                    .with_interpreters(self.interpreters)
                     .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &self.providers))),
             ),
             unpacked_skills: UnpackedSkills::default(),
             watchdog: Watchdog::new(),
             max_threads: self.max_threads,
+            run_queue: self.max_runs.map(RunQueue::new),
             _temp_dir_lease: temp_places,
             secret_links: SecretLinks::default(),
             project,

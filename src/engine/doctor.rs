@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::EngineInner;
 use crate::executor::RuntimeId;
+use crate::host::outcome::RunWarning;
 use crate::host::{EnforcedLevel, InterpreterReport, SandboxSupport, TreeKill};
-use crate::registry::{Problem, Scope};
+use crate::registry::{Problem, Registry, Scope};
 use crate::runtimes::{self, Runtime};
 use crate::skill::Severity;
 
@@ -153,10 +154,11 @@ impl EngineInner {
     pub(super) fn diagnosis(&self) -> Diagnosis {
         let sandbox = runtimes::sandbox_support(self.script_cache.services());
         let interpreters = runtimes::interpreters(self.script_cache.services(), &self.project);
+        let registry = self.skills.set().registry.clone();
         let mut findings = sandbox_findings(&sandbox);
         findings.extend(interpreters.iter().filter_map(missing_interpreter_finding));
-        findings.extend(self.registry.problems().iter().filter_map(registry_finding));
-        findings.extend(self.unavailable_skill_findings());
+        findings.extend(registry.problems().iter().filter_map(registry_finding));
+        findings.extend(self.unavailable_skill_findings(&registry));
         findings
             .extend(runtimes::starts_from_copy(self.script_cache.services()).then(missing_helper_finding));
         Diagnosis {
@@ -173,9 +175,9 @@ impl EngineInner {
             sandbox,
             interpreters,
             project: self.project.clone(),
-            roots: self.root_reports(),
-            shadowed: self.shadowed_skills(),
-            problems: self.registry.problems().to_vec(),
+            roots: self.root_reports(&registry),
+            shadowed: shadowed_skills(&registry),
+            problems: registry.problems().to_vec(),
             cache: runtimes::cache_folder().map(cache_report),
             findings,
         }
@@ -183,7 +185,7 @@ impl EngineInner {
 
     /// The skills that load and cannot run, with the reason. One without a script holds instructions only, and one whose
     /// contract does not load is already among the problems of discovery.
-    fn unavailable_skill_findings(&self) -> Vec<Finding> {
+    fn unavailable_skill_findings(&self, registry: &Registry) -> Vec<Finding> {
         let finding = |skill: &crate::registry::Skill| {
             let reason = self.availability(skill).cannot_run()?.clone();
             let is_reported = skill.contract_diagnostics().iter().any(|diagnostic| diagnostic.blocks);
@@ -193,21 +195,21 @@ impl EngineInner {
                 help: reason.help().unwrap_or("`metier validate` says what is wrong with it").to_owned(),
             })
         };
-        self.registry.visible().filter_map(finding).collect()
+        registry.visible().filter_map(finding).collect()
     }
 
-    fn root_reports(&self) -> Vec<RootReport> {
+    fn root_reports(&self, registry: &Registry) -> Vec<RootReport> {
         let skills = |scope, label: &str| {
             let in_root =
                 |skill: &&crate::registry::Skill| skill.scope() == scope && skill.root_label() == label;
-            self.registry.skills().iter().filter(in_root).count()
+            registry.skills().iter().filter(in_root).count()
         };
         let problems = |place: &Path| {
             let amiss =
                 |problem: &&Problem| problem.severity > Severity::Info && problem.path.starts_with(place);
-            self.registry.problems().iter().filter(amiss).count()
+            registry.problems().iter().filter(amiss).count()
         };
-        let on_disk = self.roots.iter().map(|root| RootReport {
+        let on_disk = self.skills.roots().iter().map(|root| RootReport {
             scope: root.scope,
             label: root.label.clone(),
             path: Some(root.path.clone()),
@@ -215,7 +217,7 @@ impl EngineInner {
             skills: skills(root.scope, &root.label),
             problems: problems(&root.path),
         });
-        let embedded = self.roots.embedded().iter().map(|root| RootReport {
+        let embedded = self.skills.roots().embedded().iter().map(|root| RootReport {
             scope: root.scope,
             label: root.label.clone(),
             path: None,
@@ -225,14 +227,14 @@ impl EngineInner {
         });
         on_disk.chain(embedded).collect()
     }
+}
 
-    fn shadowed_skills(&self) -> Vec<ShadowedSkill> {
-        let shadowed = |skill: &crate::registry::Skill| {
-            let by = skill.shadowed_by()?.to_owned();
-            Some(ShadowedSkill { skill: skill.qualified_name(), by })
-        };
-        self.registry.skills().iter().filter_map(shadowed).collect()
-    }
+fn shadowed_skills(registry: &Registry) -> Vec<ShadowedSkill> {
+    let shadowed = |skill: &crate::registry::Skill| {
+        let by = skill.shadowed_by()?.to_owned();
+        Some(ShadowedSkill { skill: skill.qualified_name(), by })
+    };
+    registry.skills().iter().filter_map(shadowed).collect()
 }
 
 fn runtime_report(runtime: &Runtime) -> RuntimeReport {
@@ -296,10 +298,8 @@ fn sandbox_findings(sandbox: &SandboxSupport) -> Vec<Finding> {
 fn missing_helper_finding() -> Finding {
     Finding {
         severity: Severity::Warning,
-        message: "this program has no helper: scripts are started by a copy of it, the first of each engine late, and WebAssembly \
-                  modules are not compiled"
-            .into(),
-        help: "make `metier::helper_main()` the first line of its `main`, or set `EngineBuilder::helper`".into(),
+        message: RunWarning::NoHelperProgram.to_string(),
+        help: RunWarning::NoHelperProgram.help().into(),
     }
 }
 

@@ -13,6 +13,7 @@ use crate::engine::limit_support::effective_limits;
 use crate::engine::pipeline::run_deadline;
 use crate::engine::requested_permissions::callable_skill_names;
 use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, SkillInput};
 use crate::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillContext, functions};
@@ -112,12 +113,12 @@ struct ExplainedSkill {
 
 impl EngineInner {
     pub(super) fn explain(&self, invocation: &Invocation) -> Result<Explanation> {
-        let skill = self.registry.find(&invocation.skill)?;
+        let (set, skill) = self.find_skill(None, &invocation.skill)?;
         // Whatever must be compiled to explain the run gets the time limit of that run.
-        let limits = narrow_limits(skill, invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
+        let limits = narrow_limits(&skill, invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
         let token = invocation.cancel.child();
         let _armed = self.watchdog.arm(run_deadline(Instant::now(), &limits), &token);
-        let of = self.explain_skill(skill, invocation, &token)?;
+        let of = self.explain_skill(&set, &skill, invocation, &token)?;
         let mut callees = Vec::new();
         self.explain_callees(&of, &token, &mut HashSet::new(), &mut callees)?;
         let held = callees.iter().map(|callee: &CalleeExplanation| callee.sandbox);
@@ -149,9 +150,10 @@ impl EngineInner {
             return Ok(());
         }
         for name in &of.called_skills {
-            let skill = self.resolve_skill(self.skill_by_qualified_name(of.ctx.qualified_name()), name);
-            let looked_at = skill
-                .and_then(|skill| self.explain_skill(skill, &Invocation::for_callee(&of.ctx, name), token));
+            let found = self.find_skill(of.ctx.qualified_name(), name);
+            let looked_at = found.and_then(|(set, skill)| {
+                self.explain_skill(&set, &skill, &Invocation::for_callee(&of.ctx, name), token)
+            });
             let key = looked_at
                 .as_ref()
                 .map_or_else(|reason| format!("{name}: {reason}"), ExplainedSkill::dedup_key);
@@ -183,10 +185,10 @@ impl EngineInner {
         name: &str,
         reason: SkillError,
     ) -> CalleeExplanation {
-        let skill = self.resolve_skill(self.skill_by_qualified_name(caller.ctx.qualified_name()), name).ok();
-        let selected = skill.and_then(|skill| select_script(&self.runtimes, skill, None).ok());
+        let skill = self.find_skill(caller.ctx.qualified_name(), name).ok().map(|(_, skill)| skill);
+        let selected = skill.as_ref().and_then(|skill| select_script(&self.runtimes, skill, None).ok());
         CalleeExplanation {
-            skill: skill.map_or_else(|| name.to_owned(), Skill::qualified_name),
+            skill: skill.as_ref().map_or_else(|| name.to_owned(), Skill::qualified_name),
             caller: caller.skill.clone(),
             runtime: selected.as_ref().map(|selected| selected.runtime),
             script: selected.map(|selected| selected.path),
@@ -199,6 +201,7 @@ impl EngineInner {
 
     fn explain_skill(
         &self,
+        set: &SkillSet,
         skill: &Skill,
         invocation: &Invocation,
         token: &CancelToken,
@@ -207,7 +210,10 @@ impl EngineInner {
         let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let named = narrow_limits(skill, given);
         let (limits, not_applied) = effective_limits(&self.runtimes, skill, &selected, named.clone())?;
-        let (_, context) = self.prepare(skill, &selected, invocation, &limits, token.clone())?;
+        let opened = self.open_script(skill, &selected, token)?;
+        let script = opened.0.clone();
+        let (_, context) =
+            self.prepare((set, skill), &selected, opened, invocation, &limits, token.clone())?;
         let worker = worker::requested_worker(skill.manifest(), selected.runtime, &named)?;
         let ctx = context.worker(worker).callee_limits(named).build();
         let mut of = ExplainedSkill {
@@ -229,7 +235,6 @@ impl EngineInner {
             of.sandbox = Some(SandboxReport::IN_PROCESS);
             return Ok(of);
         }
-        let script = self.load_script(skill, &selected)?;
         let input = SkillInput { value: invocation.input.clone(), args: invocation.args.clone() };
         match runtimes::plan(&script, self.script_cache.services(), &input, &of.ctx) {
             Ok(process) => {

@@ -29,6 +29,11 @@ impl SkillDir {
         for_each_entry_portable(&self.0, &mut |name, kind| Ok(each(name, kind)))
     }
 
+    /// Its metadata.
+    pub(crate) fn metadata(&self) -> io::Result<std::fs::Metadata> {
+        self.0.try_clone()?.into_std_file().metadata()
+    }
+
     /// Opens a regular file in it. A link is followed inside the folder only.
     pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
         open_regular_file(&self.0, name)

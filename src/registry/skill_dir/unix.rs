@@ -30,6 +30,11 @@ impl SkillDir {
         for_each_entry(&mut self.0, &mut |name, kind| Ok(each(name, kind)))
     }
 
+    /// Its metadata.
+    pub(crate) fn metadata(&self) -> io::Result<std::fs::Metadata> {
+        File::from(self.0.fd()?.try_clone_to_owned()?).metadata()
+    }
+
     /// Opens a regular file in it. A link is followed inside the folder only.
     pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
