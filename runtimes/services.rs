@@ -121,6 +121,11 @@ impl RuntimeServices {
         Self { external: self.external.with_interpreters(interpreters), ..self }
     }
 
+    /// Sets the folders that scripts of the engine may change, which no run trusts.
+    pub(crate) fn with_folders(self, folders: Vec<PathBuf>) -> Self {
+        Self { external: self.external.with_folders(folders), ..self }
+    }
+
     /// Sets the skills and tools that plans may call.
     pub(crate) fn with_callees(self, callees: Arc<dyn Callees>) -> Self {
         Self { callees: Some(callees), ..self }

@@ -183,7 +183,8 @@ fn machine_report(report: &SupervisorReport, helper: Option<PathBuf>) -> Sandbox
 
 /// The commands that run scripts, installed or not, with the version that they report.
 pub(crate) fn interpreters(services: &ExternalServices, project: &Path) -> Vec<InterpreterReport> {
-    let (folders, untrusted) = (search_path(), UntrustedDirs::new([project]));
+    let (folders, untrusted) =
+        (search_path(), UntrustedDirs::new(services.folders().iter().map(PathBuf::as_path).chain([project])));
     detect::commands()
         .into_iter()
         .map(|(name, endings)| {

@@ -25,6 +25,8 @@ pub(crate) struct ExternalServices {
     pub(super) interpreter_cache: Arc<InterpreterCache>,
     /// Programs that run scripts in place of those on `PATH`.
     interpreters: Arc<[(String, PathBuf)]>,
+    /// The folders that scripts of the engine may change, canonical.
+    folders: Arc<[PathBuf]>,
     /// The number of scripts that run or are being cleaned up.
     process_count: Arc<AtomicUsize>,
 }
@@ -39,6 +41,16 @@ impl ExternalServices {
     /// Programs that run scripts in place of those on `PATH`.
     pub(crate) fn interpreters(&self) -> &[(String, PathBuf)] {
         &self.interpreters
+    }
+
+    /// The folders that scripts of the engine may change: no run trusts what lies in them, also not in those of other runs.
+    #[cfg(unix)]
+    pub(super) fn folders(&self) -> &[PathBuf] {
+        &self.folders
+    }
+
+    pub(crate) fn with_folders(self, folders: Vec<PathBuf>) -> Self {
+        Self { folders: folders.into(), ..self }
     }
 
     pub(crate) fn with_interpreters(self, interpreters: Vec<(String, PathBuf)>) -> Self {

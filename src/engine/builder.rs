@@ -2,18 +2,19 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::{Engine, EngineFuture, EngineInner};
 use crate::engine::callee_resolver::CalleeResolver;
+use crate::engine::project_folders::ProjectFolders;
 use crate::engine::run_queue::RunQueue;
 use crate::engine::script_cache::ScriptCache;
 use crate::engine::skill_provider::EngineSkillProvider;
 use crate::engine::skill_set::CurrentSkills;
 use crate::engine::tool_validation::ValidatedTools;
 use crate::engine::unpacked_skills::UnpackedSkills;
-use crate::error::{Result, SkillError};
+use crate::error::Result;
 use crate::executor::{RuntimeId, Script, SkillExecutor};
-use crate::host::files::SecretLinks;
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{
     Approver, ConfigProvider, DEFAULT_HTTP_CLIENT, HttpClient, Providers, SamplingProvider, SecretProvider,
@@ -44,6 +45,7 @@ use crate::runtimes::{self, Runtime, RuntimeServices, Runtimes};
 /// ```
 pub struct EngineBuilder {
     project: PathBuf,
+    folders: Vec<PathBuf>,
     roots: Option<Roots>,
     limits: Limits,
     sandbox_mode: SandboxMode,
@@ -62,6 +64,7 @@ impl EngineBuilder {
     pub(super) fn new(project: PathBuf) -> Self {
         Self {
             project,
+            folders: Vec::new(),
             roots: None,
             limits: Limits::default(),
             sandbox_mode: SandboxMode::default(),
@@ -77,7 +80,19 @@ impl EngineBuilder {
         }
     }
 
-    /// Where skills are looked for. Default: the standard roots of the product `metier`.
+    /// Adds a folder on which runs may work besides the project's, such as those of an editor's workspace.
+    ///
+    /// Each run works on exactly one folder and reaches no file of the others: by default the folder in whose root its skill was
+    /// found, otherwise the project's; [`Invocation::folder`](super::Invocation::folder) chooses. The skills that it calls work on
+    /// the same one. Without [`EngineBuilder::roots`], the standard roots of each folder are searched in the order of the folders;
+    /// of two skills with one name the first counts.
+    pub fn folder(mut self, path: impl Into<PathBuf>) -> Self {
+        self.folders.push(path.into());
+        self
+    }
+
+    /// Where skills are looked for. Default: the standard roots of the product `metier` for each folder. For other roots, add
+    /// those of each folder with [`Roots::with_project`].
     pub fn roots(mut self, roots: Roots) -> Self {
         self.roots = Some(roots);
         self
@@ -230,7 +245,7 @@ impl EngineBuilder {
         EngineFuture::new(CancelToken::new(), move || self.build())
     }
 
-    /// Discovers the skills and opens the project; `io` when the project's folder cannot be opened, `usage` when a runtime cannot
+    /// Discovers the skills and opens the project; `io` when a folder cannot be opened, `usage` when a runtime cannot
     /// be registered or an interpreter cannot be set.
     pub fn build(self) -> Result<Engine> {
         // Reserve memory before threads and caches use up the address space; each run checks that the reserve exists.
@@ -240,13 +255,15 @@ impl EngineBuilder {
         for (name, program) in &self.interpreters {
             runtimes::check_interpreter_override(name, program)?;
         }
-        let unreadable =
-            |source| SkillError::io(format_args!("failed to open {}", self.project.display()), source);
-        let project = std::fs::canonicalize(&self.project).map_err(unreadable)?;
-        let roots = self.roots.unwrap_or_else(|| Roots::standard("metier", &project));
+        let folders = ProjectFolders::open(&self.project, &self.folders)?;
+        let paths = folders.paths();
+        let roots = self.roots.unwrap_or_else(|| {
+            let standard = Roots::standard("metier", &folders.first().path);
+            paths[1..].iter().fold(standard, |roots, folder| roots.with_project("metier", folder))
+        });
         let temp_places = TempDirLease::acquire();
         Ok(Engine(Arc::new_cyclic(|parts| EngineInner {
-            skills: CurrentSkills::discover(roots, project.clone()),
+            skills: CurrentSkills::discover(roots, paths.clone()),
             runtimes,
             limits: self.limits,
             sandbox_mode: self.sandbox_mode,
@@ -255,15 +272,16 @@ impl EngineBuilder {
                 RuntimeServices::new(self.helper, self.sandbox_level)
                     .with_compile_in_process(self.compile_in_process)
                     .with_interpreters(self.interpreters)
+                    .with_folders(paths)
                     .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &self.providers))),
             ),
             unpacked_skills: UnpackedSkills::default(),
             watchdog: Watchdog::new(),
+            has_warned: AtomicBool::new(false),
             max_threads: self.max_threads,
             run_queue: self.max_runs.map(RunQueue::new),
             _temp_dir_lease: temp_places,
-            secret_links: SecretLinks::default(),
-            project,
+            folders,
             providers: with_validated_tools(with_skill_provider(self.providers, || {
                 Arc::new(EngineSkillProvider::new(parts.clone()))
             })),

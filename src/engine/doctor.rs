@@ -153,7 +153,7 @@ const COMMON_INTERPRETERS: [&str; 3] = ["python3", "node", "bash"];
 impl EngineInner {
     pub(super) fn diagnosis(&self) -> Diagnosis {
         let sandbox = runtimes::sandbox_support(self.script_cache.services());
-        let interpreters = runtimes::interpreters(self.script_cache.services(), &self.project);
+        let interpreters = runtimes::interpreters(self.script_cache.services(), &self.folders.first().path);
         let registry = self.skills.set().registry.clone();
         let mut findings = sandbox_findings(&sandbox);
         findings.extend(interpreters.iter().filter_map(missing_interpreter_finding));
@@ -174,7 +174,7 @@ impl EngineInner {
             sandbox_levels: sandbox_level_reports(&sandbox),
             sandbox,
             interpreters,
-            project: self.project.clone(),
+            project: self.folders.first().path.clone(),
             roots: self.root_reports(&registry),
             shadowed: shadowed_skills(&registry),
             problems: registry.problems().to_vec(),

@@ -1,7 +1,7 @@
 //! Explains what a run could access, using the code that would run it.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -124,7 +124,7 @@ impl EngineInner {
         let held = callees.iter().map(|callee: &CalleeExplanation| callee.sandbox);
         Ok(Explanation {
             sandbox_mode: of.ctx.sandbox_mode().name(),
-            project: self.project.clone(),
+            project: of.ctx.project_root().map(Path::to_owned).unwrap_or_default(),
             limits: LimitsReport { not_applied: of.not_applied, ..LimitsReport::new(&of.limits, None) },
             permissions: permission_names(&of.ctx.permissions().effective()),
             functions: function_availability(&of.ctx),

@@ -12,6 +12,7 @@ mod invocation;
 mod limit_support;
 mod output_cap;
 mod pipeline;
+mod project_folders;
 mod requested_permissions;
 mod run_future;
 mod run_queue;
@@ -26,9 +27,9 @@ mod worker;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::error::{Result, SkillError};
-use crate::host::files::SecretLinks;
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{Providers, SandboxSupport};
 use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxMode, Watchdog};
@@ -59,16 +60,17 @@ pub use crate::runtimes::{Runtime, Runtimes};
 pub struct Engine(Arc<EngineInner>);
 
 struct EngineInner {
-    project: PathBuf,
+    folders: self::project_folders::ProjectFolders,
     skills: self::skill_set::CurrentSkills,
     runtimes: Runtimes,
-    secret_links: SecretLinks,
     limits: Limits,
     sandbox_mode: SandboxMode,
     execution_mode: ExecutionMode,
     script_cache: self::script_cache::ScriptCache,
     unpacked_skills: self::unpacked_skills::UnpackedSkills,
     watchdog: Watchdog,
+    /// Whether the log has the warning about the missing helper program.
+    has_warned: AtomicBool,
     /// The maximum number of threads of one run.
     max_threads: usize,
     /// Where runs wait, if their number is bounded.
@@ -195,19 +197,25 @@ impl Engine {
     ///
     /// Edits need no reload: each run compares the `SKILL.md` and the contract of its skill with what was read, and reads that
     /// skill again when they changed. A skill that does not load any more fails with `invalid-skill`, one that was deleted with
-    /// `unknown-skill`, and both are found again when they are back. `io` when the project's folder cannot be opened any more;
+    /// `unknown-skill`, and both are found again when they are back. `io` when a folder of the engine cannot be opened any more;
     /// the skills stay as they were.
     pub fn reload(&self) -> Result<()> {
-        let project = self.project();
-        let unreadable =
-            |source| SkillError::io(format_args!("failed to open {}", project.display()), source);
-        std::fs::read_dir(project).map_err(unreadable)?;
+        for folder in self.folders() {
+            let unreadable =
+                |source| SkillError::io(format_args!("failed to open {}", folder.display()), source);
+            std::fs::read_dir(folder).map_err(unreadable)?;
+        }
         self.0.skills.reload();
         Ok(())
     }
 
-    /// The project's root.
+    /// The project's root; the first where the engine has several folders.
     pub fn project(&self) -> &Path {
-        &self.0.project
+        &self.0.folders.first().path
+    }
+
+    /// The folders that runs may work on: the project's root, then those of [`EngineBuilder::folder`].
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.0.folders.iter().map(|folder| folder.path.as_path())
     }
 }

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::invocation::JournalTarget;
@@ -100,15 +101,18 @@ impl EngineInner {
     /// or whose module was not compiled.
     fn helper_warning(&self, runtime: Option<RuntimeId>, outcome: &Outcome) -> Option<RunWarning> {
         let services = self.script_cache.services();
-        let is_concerned = match runtime? {
-            RuntimeId::EXTERNAL => outcome.sandbox.is_some_and(|sandbox| sandbox != SandboxReport::NONE),
-            RuntimeId::WASM => {
-                let kind = outcome.result.as_ref().err().map(SkillError::kind);
-                kind == Some(ErrorKind::Unavailable) && !services.compiles_in_process()
-            }
-            _ => false,
-        };
-        (is_concerned && runtimes::starts_from_copy(services)).then_some(RunWarning::NoHelperProgram)
+        let is_in_sandbox =
+            |report: SandboxReport| ![SandboxReport::NONE, SandboxReport::IN_PROCESS].contains(&report);
+        let is_unavailable =
+            || outcome.result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable);
+        let is_concerned = outcome.sandbox.is_some_and(is_in_sandbox)
+            || runtime == Some(RuntimeId::WASM) && !services.compiles_in_process() && is_unavailable();
+        let warning =
+            (is_concerned && runtimes::starts_from_copy(services)).then_some(RunWarning::NoHelperProgram)?;
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(help = warning.help(), "{warning}");
+        }
+        Some(warning)
     }
 
     /// The outcome of a run that does not start; its observer receives it too.
@@ -276,11 +280,13 @@ impl EngineInner {
         })?;
         let asked =
             with_permissions(declared_permissions(skill, selected.runtime), executor.requested_permissions());
+        let (folder_index, folder) = self.folders.of_run(set, skill, invocation)?;
+        let protected = set.protected_folders.get(folder_index).map_or(&[][..], Vec::as_slice);
         let context = SkillContext::builder(skill.name())
             .qualified_name(skill.qualified_name())
-            .project(Files::open_nofollow(&self.project)?.with_secret_links(&self.secret_links))
+            .project(Files::open_nofollow(&folder.path)?.with_secret_links(&folder.secret_links))
             .skill_files(files)
-            .permissions(self.effective_permissions((set, skill), asked, invocation))
+            .permissions(self.effective_permissions(skill, asked, invocation, protected))
             .limits(limits.clone())
             .sandbox_mode(invocation.sandbox_mode.unwrap_or(self.sandbox_mode))
             .execution_mode(mode)
@@ -314,15 +320,16 @@ impl EngineInner {
 
     fn effective_permissions(
         &self,
-        (set, skill): (&SkillSet, &Skill),
+        skill: &Skill,
         asked: RequestedPermissions,
         invocation: &Invocation,
+        protected_folders: &[String],
     ) -> Permissions {
         let permissions = if let Some(caller) = &invocation.caller {
             let permissions = caller.permissions().for_callee(caller.skill(), skill.name(), asked);
             permissions.with_callee_approvals(&skill.qualified_name())
         } else {
-            let protection = PathProtection::new(set.protected_folders.iter().cloned());
+            let protection = PathProtection::new(protected_folders.iter().cloned());
             let permissions = Permissions::new(asked, invocation.grants.iter().cloned(), protection);
             let own = invocation.providers.as_deref().and_then(|own| own.approver.as_ref());
             match own.or(self.providers.approver.as_ref()) {

@@ -17,8 +17,10 @@ const QUICK_ATTEMPTS: u32 = 10;
 /// The skills of an engine at one time. A run keeps the set it started with.
 pub(super) struct SkillSet {
     pub(super) registry: Arc<Registry>,
-    /// The folders of the project that scripts may not change.
-    pub(super) protected_folders: Vec<String>,
+    /// For each folder of the engine: the folders in it that scripts may not change.
+    pub(super) protected_folders: Vec<Vec<String>>,
+    /// For each root of skills on disk: the folder of the engine that it belongs to.
+    folders_of_roots: Vec<Option<usize>>,
     /// Differs between two sets of one engine.
     pub(super) generation: u64,
 }
@@ -26,16 +28,16 @@ pub(super) struct SkillSet {
 /// The current skills of an engine.
 pub(super) struct CurrentSkills {
     roots: Roots,
-    project: PathBuf,
+    folders: Vec<PathBuf>,
     current: RwLock<Arc<SkillSet>>,
     /// Held while files are read to replace the set, so that no older set replaces a newer one.
     replacement: Mutex<()>,
 }
 
 impl CurrentSkills {
-    pub(super) fn discover(roots: Roots, project: PathBuf) -> Self {
-        let set = SkillSet::new(Registry::discover(&roots), &roots, &project, 0);
-        Self { roots, project, current: RwLock::new(Arc::new(set)), replacement: Mutex::default() }
+    pub(super) fn discover(roots: Roots, folders: Vec<PathBuf>) -> Self {
+        let set = SkillSet::new(Registry::discover(&roots), &roots, &folders, 0);
+        Self { roots, folders, current: RwLock::new(Arc::new(set)), replacement: Mutex::default() }
     }
 
     pub(super) fn roots(&self) -> &Roots {
@@ -112,7 +114,7 @@ impl CurrentSkills {
 
     fn replace(&self, registry: Registry) {
         let generation = self.set().generation + 1;
-        let set = Arc::new(SkillSet::new(registry, &self.roots, &self.project, generation));
+        let set = Arc::new(SkillSet::new(registry, &self.roots, &self.folders, generation));
         let old = std::mem::replace(&mut *self.current.write().unwrap_or_else(PoisonError::into_inner), set);
         drop(old);
     }
@@ -124,10 +126,20 @@ impl SkillSet {
         self.registry.skills().iter().find(|skill| skill.qualified_name() == qualified)
     }
 
-    fn new(registry: Registry, roots: &Roots, project: &Path, generation: u64) -> Self {
-        let mut protected_folders = roots.protected_folders(project);
-        protected_folders.extend(registry.linked_folders(project));
-        Self { registry: Arc::new(registry), protected_folders, generation }
+    fn new(registry: Registry, roots: &Roots, folders: &[PathBuf], generation: u64) -> Self {
+        let protected = |folder: &PathBuf| {
+            let mut protected = roots.protected_folders(folder);
+            protected.extend(registry.linked_folders(folder));
+            protected
+        };
+        let protected_folders = folders.iter().map(protected).collect();
+        let folders_of_roots = roots.folders_of_roots(folders);
+        Self { registry: Arc::new(registry), protected_folders, folders_of_roots, generation }
+    }
+
+    /// The index of the engine's folder in whose root the skill was found.
+    pub(super) fn folder_of_skill(&self, skill: &Skill) -> Option<usize> {
+        self.folders_of_roots.get(skill.root_rank()).copied().flatten()
     }
 }
 

@@ -133,6 +133,13 @@ impl Registry {
         };
         scan.problems.retain(|problem| !is_own_problem(&problem.path));
         scan.scan_folder(&address.origin, folder);
+        // A link may lead elsewhere now; what it leads to is protected like all skills.
+        let real = [folder, &address.origin.path].map(|path| std::fs::canonicalize(path).ok());
+        if let [Some(folder), Some(root)] = real
+            && !folder.starts_with(root)
+        {
+            scan.linked_folders.insert(folder);
+        }
         // Whoever asks by a name that the skill had finds it again when it has the name again.
         let is_known = |scan: &Scan, name: &str| {
             scan.skills.iter().any(|skill| is_here(skill.address()) && skill.name() == name)

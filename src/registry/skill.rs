@@ -226,6 +226,11 @@ impl Skill {
         self.definition.address.path()
     }
 
+    /// The position of its root among all roots: those on disk come first.
+    pub(crate) fn root_rank(&self) -> usize {
+        self.address().origin.rank
+    }
+
     /// Whether its `SKILL.md` and its contract are on disk as they were read. A skill inside the program never changes.
     pub(crate) fn is_current(&self) -> bool {
         self.definition.fingerprint.as_ref().is_none_or(|fingerprint| is_current(fingerprint, self.address()))

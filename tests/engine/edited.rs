@@ -251,6 +251,26 @@ fn no_run_mixes_two_versions_that_a_link_swaps() {
 }
 
 #[test]
+fn what_a_link_leads_to_after_an_edit_is_protected_too() {
+    let script = "return {(pcall(ctx.write, 'one/SKILL.md', 'x')), (pcall(ctx.write, 'two/SKILL.md', 'x'))}";
+    let mut project = Project::new().file(".metier/skills/keep", "");
+    for version in ["one", "two"] {
+        project = project
+            .file(&format!("{version}/SKILL.md"), text("write"))
+            .file(&format!("{version}/scripts/main.lua"), script);
+    }
+    let link = project.path(".metier/skills/x");
+    symlink(project.path("one"), &link).unwrap();
+    let engine = project.engine();
+    assert_eq!(value(run(&engine)), json!([false, true]), "no skill is in the folder `two`");
+    write(&project.path("two/SKILL.md"), text("write"));
+    fs::remove_file(&link).unwrap();
+    symlink(project.path("two"), &link).unwrap();
+    let outcome = value(run(&engine));
+    assert_eq!(outcome[1], json!(false));
+}
+
+#[test]
 fn no_run_mixes_two_versions_that_are_swapped_as_folders() {
     let mut project = Project::new();
     let versions = [("one", "write:one.txt", ".metier/skills/x"), ("two", "write:two.txt", "other")];

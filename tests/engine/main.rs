@@ -11,6 +11,7 @@ mod doors;
 mod edited;
 mod embedded_skills;
 mod events;
+mod folders;
 mod identity;
 mod integers;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
