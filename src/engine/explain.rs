@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::{EngineInner, Invocation, LimitsReport, worker};
+use super::{EngineInner, Invocation, LimitsReport, dependencies, worker};
 use crate::engine::callee_resolver::load_plan;
 use crate::engine::contract_validation::narrow_limits;
 use crate::engine::limit_support::effective_limits;
@@ -228,6 +228,10 @@ impl EngineInner {
             process: None,
             reason: None,
         };
+        if let Err(reason) = dependencies::require_dependencies(skill, &set.registry) {
+            of.reason = Some(reason);
+            return Ok(of);
+        }
         if self.runtimes.get(selected.runtime)?.custom_loader().is_some() {
             return Ok(of);
         }

@@ -281,7 +281,9 @@ impl EngineInner {
         let asked =
             with_permissions(declared_permissions(skill, selected.runtime), executor.requested_permissions());
         let (folder_index, folder) = self.folders.of_run(set, skill, invocation)?;
-        let protected = set.protected_folders.get(folder_index).map_or(&[][..], Vec::as_slice);
+        let unprotected =
+            || SkillError::new(ErrorKind::Unavailable, "the folder of the run is not protected");
+        let protected = set.protected_folders.get(folder_index).ok_or_else(unprotected)?;
         let context = SkillContext::builder(skill.name())
             .qualified_name(skill.qualified_name())
             .project(Files::open_nofollow(&folder.path)?.with_secret_links(&folder.secret_links))

@@ -91,8 +91,7 @@ impl CurrentSkills {
         found: Option<&Skill>,
         opened: Option<&Files>,
     ) -> bool {
-        let is_moved = |skill: &Skill| opened.is_some_and(|opened| !skill.is_in_folder(opened));
-        let changed = found.filter(|skill| !skill.is_current() || is_moved(skill));
+        let changed = found.filter(|skill| !skill.is_current(opened));
         let changed = changed.and_then(|skill| skill.folder().disk_path());
         match changed.or_else(|| set.registry.changed_unloaded(name)) {
             Some(folder) => {

@@ -1,6 +1,6 @@
 //! Recognises whether the files that define a skill were edited since they were read: its `SKILL.md` and its contract.
 
-use std::fs::Metadata;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 use sha2::{Digest, Sha256};
 
 use super::origin::SkillAddress;
+#[cfg(unix)]
+use crate::host::FileId;
 use crate::host::Files;
 
 /// A file that was read so soon after its last change may change again without a change of its times, because file systems
@@ -53,15 +55,13 @@ impl Fingerprint {
         fingerprint
     }
 
-    /// Whether this open folder is the one whose files were read.
-    pub(super) fn is_of_folder(&self, folder: &Files) -> bool {
-        let id = folder.file_id(Path::new("")).ok().map(|id| (id.dev, id.ino));
-        self.stats.folder.as_ref().is_some_and(|stat| stat.identity == (0, 0) || Some(stat.identity) == id)
-    }
-
-    /// Whether the files have the same stats as when they were read.
-    pub(super) fn has_same_stats(&self, address: &SkillAddress) -> bool {
-        DefinitionStats::read(address, self.contract) == self.stats
+    /// Whether the files have the same stats as when they were read: those in this open folder, or those at their paths.
+    pub(super) fn has_same_stats(&self, address: &SkillAddress, opened: Option<&Files>) -> bool {
+        let now = match opened {
+            Some(folder) => DefinitionStats::read_in(folder, address, self.contract),
+            None => DefinitionStats::read(address, self.contract),
+        };
+        now == self.stats
     }
 
     /// Whether the same stats prove that the files are the same.
@@ -81,13 +81,28 @@ impl Fingerprint {
 
 impl DefinitionStats {
     fn read(address: &SkillAddress, contract: Option<&str>) -> Self {
-        let stat = |path: &Path| std::fs::metadata(path).ok().map(|metadata| FileStat::new(&metadata));
         let folder = address.folder.disk_path();
         Self {
-            folder: folder.and_then(stat),
-            file: stat(&address.path()),
-            contract: contract.and_then(|name| stat(&folder?.join(name))),
+            folder: folder.and_then(FileStat::at_path),
+            file: FileStat::at_path(&address.path()),
+            contract: contract.and_then(|name| FileStat::at_path(&folder?.join(name))),
         }
+    }
+
+    /// The same of the files in an open folder, which takes no search for its path.
+    #[cfg(unix)]
+    fn read_in(folder: &Files, address: &SkillAddress, contract: Option<&str>) -> Self {
+        let stat = |name| folder.stat_entry(name).ok().map(|stat| FileStat::new(&stat));
+        Self {
+            folder: stat(None),
+            file: stat(Some(address.file_name)),
+            contract: contract.and_then(|name| stat(Some(name))),
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn read_in(_: &Files, address: &SkillAddress, contract: Option<&str>) -> Self {
+        Self::read(address, contract)
     }
 
     fn are_settled(&self) -> bool {
@@ -108,26 +123,47 @@ pub(super) struct FileStat {
 
 impl FileStat {
     #[cfg(unix)]
-    pub(super) fn new(metadata: &Metadata) -> Self {
-        use std::os::unix::fs::MetadataExt;
-        let time = |seconds: i64, nanoseconds: i64| {
-            Duration::new(u64::try_from(seconds).unwrap_or(0), u32::try_from(nanoseconds).unwrap_or(0))
+    fn new(stat: &rustix::fs::Stat) -> Self {
+        let time = |seconds: i64, nanoseconds: Option<u32>| {
+            Duration::new(u64::try_from(seconds).unwrap_or(0), nanoseconds.unwrap_or(0))
         };
+        let FileId { dev, ino } = FileId::from_stat(stat);
         Self {
-            size: metadata.size(),
-            identity: (metadata.dev(), metadata.ino()),
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            identity: (dev, ino),
             changed: [
-                time(metadata.mtime(), metadata.mtime_nsec()),
-                time(metadata.ctime(), metadata.ctime_nsec()),
+                time(stat.st_mtime, u32::try_from(stat.st_mtime_nsec).ok()),
+                time(stat.st_ctime, u32::try_from(stat.st_ctime_nsec).ok()),
             ],
         }
     }
 
     #[cfg(not(unix))]
-    pub(super) fn new(metadata: &Metadata) -> Self {
+    fn new(metadata: &std::fs::Metadata) -> Self {
         let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
         let modified = modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Self { size: metadata.len(), identity: (0, 0), changed: [modified; 2] }
+    }
+
+    #[cfg(unix)]
+    fn at_path(path: &Path) -> Option<Self> {
+        rustix::fs::stat(path).ok().map(|stat| Self::new(&stat))
+    }
+
+    #[cfg(not(unix))]
+    fn at_path(path: &Path) -> Option<Self> {
+        std::fs::metadata(path).ok().map(|metadata| Self::new(&metadata))
+    }
+
+    /// The stat of an open file or folder.
+    #[cfg(unix)]
+    pub(super) fn of_open(file: impl std::os::fd::AsFd) -> io::Result<Self> {
+        Ok(Self::new(&rustix::fs::fstat(file)?))
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn of_open(file: &std::fs::File) -> io::Result<Self> {
+        file.metadata().map(|metadata| Self::new(&metadata))
     }
 
     fn is_settled(&self, now: Duration) -> bool {

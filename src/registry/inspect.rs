@@ -145,7 +145,7 @@ fn read_skill_file(
 ) -> SkillFile {
     let directory = candidate.path.file_name().unwrap_or_default().to_string_lossy();
     // The stats come before what they describe: a later edit changes them.
-    let folder_stat = folder.metadata().map(|metadata| FileStat::new(&metadata)).ok();
+    let folder_stat = folder.stat().ok();
     let mut stats = DefinitionStats { folder: folder_stat, file: None, contract: None };
     let (mut head, mut contract) = (Vec::new(), Vec::new());
     let parsed = match read_with_stat(folder, file, frontmatter_reader::read_frontmatter) {
@@ -175,7 +175,7 @@ fn read_with_stat(
     read: impl FnOnce(File) -> io::Result<Vec<u8>>,
 ) -> io::Result<(Vec<u8>, FileStat)> {
     let file = folder.open_file(name)?;
-    let stat = FileStat::new(&file.metadata()?);
+    let stat = FileStat::of_open(&file)?;
     Ok((read(file)?, stat))
 }
 

@@ -231,14 +231,11 @@ impl Skill {
         self.address().origin.rank
     }
 
-    /// Whether its `SKILL.md` and its contract are on disk as they were read. A skill inside the program never changes.
-    pub(crate) fn is_current(&self) -> bool {
-        self.definition.fingerprint.as_ref().is_none_or(|fingerprint| is_current(fingerprint, self.address()))
-    }
-
-    /// Whether it was read from this open folder. A folder that was put at its path for a moment is another one.
-    pub(crate) fn is_in_folder(&self, folder: &Files) -> bool {
-        self.definition.fingerprint.as_ref().is_none_or(|fingerprint| fingerprint.is_of_folder(folder))
+    /// Whether its `SKILL.md` and its contract are on disk as they were read: in this open folder, or else at its path. A skill
+    /// inside the program never changes.
+    pub(crate) fn is_current(&self, opened: Option<&Files>) -> bool {
+        let is_current = |fingerprint: &Fingerprint| is_current(fingerprint, self.address(), opened);
+        self.definition.fingerprint.as_ref().is_none_or(is_current)
     }
 
     pub(super) fn address(&self) -> &SkillAddress {

@@ -32,7 +32,7 @@ impl UnloadedSkill {
 
     /// Its folder, if it has this name and its files changed since they were looked at.
     pub(super) fn changed_folder(&self, name: &str) -> Option<&Path> {
-        let is_changed = || self.name == name && !is_current(&self.fingerprint, &self.address);
+        let is_changed = || self.name == name && !is_current(&self.fingerprint, &self.address, None);
         self.address.folder.disk_path().filter(|_| is_changed())
     }
 }

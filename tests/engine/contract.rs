@@ -292,3 +292,14 @@ fn builtin_skills_run_from_an_empty_project() {
     assert_eq!(value(counted)["total"]["words"], json!(2));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "and leave nothing there");
 }
+
+#[test]
+fn an_explanation_says_which_dependency_is_missing_as_a_run_does() {
+    let project = Project::lua("return 1")
+        .file(".metier/skills/x/skill.yaml", "dependencies:\n  tools: [{name: no-such-program-anywhere}]\n");
+    let engine = project.engine();
+    let reason = engine.explain(&Invocation::new("x")).unwrap().reason.unwrap();
+    let run = engine.run(Invocation::new("x")).result.unwrap_err();
+    assert_eq!((reason.kind(), reason.message()), (ErrorKind::Unavailable, run.message()));
+    assert_eq!(reason.help(), Some("install the program, and see that it is on PATH"));
+}

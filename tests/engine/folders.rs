@@ -132,6 +132,24 @@ fn an_edited_skill_stays_in_its_folder() {
     assert_eq!(engine.reload().unwrap_err().kind(), ErrorKind::Io);
 }
 
+#[test]
+fn a_journal_belongs_to_the_folder_of_its_run() {
+    let steps = r#"[{"tool": "read_file", "args": {"path": "own.txt"}}, {"tool": "read_file", "args": {"path": "none"}}]"#;
+    let text = "---\nname: x\ndescription: d\nmetadata:\n  runtime: tool-sequence\n---\n";
+    let project = workspace()
+        .file("a/.metier/skills/x/SKILL.md", text)
+        .file("a/.metier/skills/x/scripts/sequence.json", steps);
+    let engine = project.workspace_builder().build().unwrap();
+    let run = |folder: &str| {
+        let run = Invocation::new("x").folder(project.path(folder)).journal(project.path("journals"));
+        engine.run(run)
+    };
+    for (folder, expected) in [("a", ErrorKind::Io), ("a", ErrorKind::Io), ("b", ErrorKind::Usage)] {
+        let outcome = run(folder);
+        assert_eq!(kind(&outcome), expected, "{folder}: {}", sentence(&outcome));
+    }
+}
+
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
 fn an_external_script_reaches_no_file_of_another_folder() {

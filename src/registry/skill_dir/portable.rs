@@ -11,6 +11,8 @@ use cap_std::fs::Dir;
 
 use super::entry::open_regular_file;
 use crate::host::files::{EntryKind, for_each_entry_portable};
+#[cfg(not(unix))]
+use crate::registry::fingerprint::FileStat;
 
 /// An open folder.
 pub(crate) struct SkillDir(Dir);
@@ -29,9 +31,10 @@ impl SkillDir {
         for_each_entry_portable(&self.0, &mut |name, kind| Ok(each(name, kind)))
     }
 
-    /// Its metadata.
-    pub(crate) fn metadata(&self) -> io::Result<std::fs::Metadata> {
-        self.0.try_clone()?.into_std_file().metadata()
+    /// What the system changes about the folder whenever an entry changes.
+    #[cfg(not(unix))]
+    pub(crate) fn stat(&self) -> io::Result<FileStat> {
+        FileStat::of_open(&self.0.try_clone()?.into_std_file())
     }
 
     /// Opens a regular file in it. A link is followed inside the folder only.
