@@ -8,7 +8,7 @@ use metier::engine::{Engine, Invocation};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{
     ApprovalNeed, ApprovalRequest, Async, AsyncApprover, AsyncSamplingProvider, AsyncToolProvider, Event,
-    EventKind, SampleRequest, SkillContext, Tool,
+    EventKind, SampleRequest, SampleResponse, SkillContext, Tool,
 };
 use metier::policy::Permission;
 use metier::registry::{EmbeddedSkill, Roots};
@@ -45,8 +45,8 @@ impl AsyncToolProvider for Editor {
 }
 
 impl AsyncSamplingProvider for Editor {
-    async fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<String> {
-        self.answer(format!("{} in a sentence", request.prompt)).await
+    async fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<SampleResponse> {
+        self.answer(SampleResponse::new(format!("{} in a sentence", request.prompt()))).await
     }
 }
 

@@ -274,8 +274,13 @@ pub(crate) fn starts_from_copy(shared: &RuntimeServices) -> bool {
 }
 
 /// The error for an external script whose interpreter is unknown or missing.
-pub(crate) fn check_interpreter(path: &str, source: &[u8]) -> Result<()> {
-    external::check_interpreter(path, source)
+pub(crate) fn check_interpreter(shared: &RuntimeServices, path: &str, source: &[u8]) -> Result<()> {
+    external::check_interpreter(path, source, shared.external().interpreters())
+}
+
+/// Whether a program can be set for this command; `usage` if not.
+pub(crate) fn check_interpreter_override(name: &str, program: &std::path::Path) -> Result<()> {
+    external::check_override(name, program)
 }
 
 /// Whether a program of that name is on `PATH`. It is not started.

@@ -102,8 +102,7 @@ impl RuntimeServices {
     }
 
     /// Whether untrusted code may be compiled in this process if no other process can compile it.
-    #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
-    pub(super) fn compiles_in_process(&self) -> bool {
+    pub(crate) fn compiles_in_process(&self) -> bool {
         self.compile_in_process
     }
 
@@ -115,6 +114,16 @@ impl RuntimeServices {
     /// The timer of steps that have a timeout of their own.
     pub(super) fn watchdog(&self) -> &Arc<Watchdog> {
         &self.watchdog
+    }
+
+    /// Sets programs that run scripts in place of those on `PATH`, by the names of their commands.
+    pub(crate) fn with_interpreters(self, interpreters: Vec<(String, PathBuf)>) -> Self {
+        Self { external: self.external.with_interpreters(interpreters), ..self }
+    }
+
+    /// Sets the folders that scripts of the engine may change, which no run trusts.
+    pub(crate) fn with_folders(self, folders: Vec<PathBuf>) -> Self {
+        Self { external: self.external.with_folders(folders), ..self }
     }
 
     /// Sets the skills and tools that plans may call.

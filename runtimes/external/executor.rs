@@ -80,7 +80,7 @@ impl SkillExecutor for ExternalExecutor {
 
 impl ExternalExecutor {
     pub(super) fn new(script: &Script, services: &ExternalServices) -> Result<Self> {
-        let interpreter = Interpreter::detect(&script.path, &script.source)?;
+        let interpreter = Interpreter::detect_with(&script.path, &script.source, services.interpreters())?;
         let (file, services) = (ScriptFile::new(script)?, services.clone());
         Ok(Self { file, interpreter, services, workers: WorkerPool::default() })
     }
@@ -107,12 +107,15 @@ impl ExternalExecutor {
     /// The folders in which untrusted code may have put anything on the path to a program.
     pub(super) fn untrusted_dirs(&self, ctx: &SkillContext) -> UntrustedDirs {
         let (project, skill) = (ctx.project().ok().map(Files::root), self.file.folder());
+        let others = self.services.folders().iter().filter(|folder| Some(folder.as_path()) != project);
         // If the run has opened it, its path contains no symlinks.
         let skill = match ctx.skill_files() {
             Ok(files) if files.root() == skill => Some(skill.to_owned()),
             _ => std::fs::canonicalize(skill).ok(),
         };
-        UntrustedDirs::from_canonical(project.map(Path::to_owned).into_iter().chain(skill))
+        UntrustedDirs::from_canonical(
+            project.map(Path::to_owned).into_iter().chain(skill).chain(others.cloned()),
+        )
     }
 
     /// The absolute path of the script, after a check that it is still what was loaded.

@@ -11,7 +11,7 @@ use crate::host::{
     TreeKill,
 };
 use crate::runtimes::external::executor::{ExternalExecutor, PreparedLaunch};
-use crate::runtimes::external::interpreter::path::{find_on_path, search_path};
+use crate::runtimes::external::interpreter::path::{find_on_path, is_executable_file, search_path};
 use crate::runtimes::external::interpreter::{detect, version};
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::policy;
@@ -183,11 +183,16 @@ fn machine_report(report: &SupervisorReport, helper: Option<PathBuf>) -> Sandbox
 
 /// The commands that run scripts, installed or not, with the version that they report.
 pub(crate) fn interpreters(services: &ExternalServices, project: &Path) -> Vec<InterpreterReport> {
-    let (folders, untrusted) = (search_path(), UntrustedDirs::new([project]));
+    let (folders, untrusted) =
+        (search_path(), UntrustedDirs::new(services.folders().iter().map(PathBuf::as_path).chain([project])));
     detect::commands()
         .into_iter()
         .map(|(name, endings)| {
-            let path = find_on_path(name, &folders);
+            let set = detect::overriding_program(name, services.interpreters());
+            let path = match set {
+                Some(set) => Some(set).filter(|set| is_executable_file(set)),
+                None => find_on_path(name, &folders),
+            };
             let version =
                 path.as_deref().and_then(|path| query_version(path, &untrusted, &services.launcher));
             InterpreterReport { command: name.to_owned(), extensions: endings, path, version }

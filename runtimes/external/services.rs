@@ -1,5 +1,6 @@
 //! What the external scripts of one engine share.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,6 +23,10 @@ pub(crate) struct ExternalServices {
     pub(super) api_clients: Arc<ApiClients>,
     #[cfg(unix)]
     pub(super) interpreter_cache: Arc<InterpreterCache>,
+    /// Programs that run scripts in place of those on `PATH`.
+    interpreters: Arc<[(String, PathBuf)]>,
+    /// The folders that scripts of the engine may change, canonical.
+    folders: Arc<[PathBuf]>,
     /// The number of scripts that run or are being cleaned up.
     process_count: Arc<AtomicUsize>,
 }
@@ -31,6 +36,25 @@ impl ExternalServices {
     #[cfg(unix)]
     pub(crate) fn new(launcher: Arc<Launcher>) -> Self {
         Self { launcher, ..Self::default() }
+    }
+
+    /// Programs that run scripts in place of those on `PATH`.
+    pub(crate) fn interpreters(&self) -> &[(String, PathBuf)] {
+        &self.interpreters
+    }
+
+    /// The folders that scripts of the engine may change: no run trusts what lies in them, also not in those of other runs.
+    #[cfg(unix)]
+    pub(super) fn folders(&self) -> &[PathBuf] {
+        &self.folders
+    }
+
+    pub(crate) fn with_folders(self, folders: Vec<PathBuf>) -> Self {
+        Self { folders: folders.into(), ..self }
+    }
+
+    pub(crate) fn with_interpreters(self, interpreters: Vec<(String, PathBuf)>) -> Self {
+        Self { interpreters: interpreters.into(), ..self }
     }
 
     /// Whether external scripts run or are being cleaned up.

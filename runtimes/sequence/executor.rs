@@ -16,13 +16,12 @@ use crate::policy::{CancelToken, Permission, Watchdog};
 use crate::runtimes::RuntimeServices;
 use crate::runtimes::sequence::backend::LocalBackend;
 
-/// A checked plan and the backend of its steps.
+/// A checked plan.
 struct SequenceExecutor {
     skill: String,
     plan: Plan,
     caller: Caller,
     callees: Arc<dyn Callees>,
-    backend: LocalBackend,
     watchdog: Arc<Watchdog>,
 }
 
@@ -42,16 +41,8 @@ pub(crate) fn load(
     if !found.is_empty() {
         return Err(plan::load_error(&script.path, &found));
     }
-    let backend = LocalBackend::new(resolve_callees(&plan, callees.as_ref()));
     let skill = script.skill.clone();
-    Ok(Box::new(SequenceExecutor {
-        skill,
-        plan,
-        caller,
-        callees,
-        backend,
-        watchdog: shared.watchdog().clone(),
-    }))
+    Ok(Box::new(SequenceExecutor { skill, plan, caller, callees, watchdog: shared.watchdog().clone() }))
 }
 
 /// The skills that the plan calls, as far as they are known.
@@ -79,7 +70,8 @@ impl SequenceExecutor {
             plan: &self.plan,
             input_schema: self.caller.input_schema.as_ref(),
             ctx: context,
-            backend: &self.backend,
+            // A callee may have been edited since the plan was checked, and ask for more.
+            backend: &LocalBackend::new(resolve_callees(&self.plan, self.callees.as_ref())),
             journal: journal.as_ref(),
             watchdog: &self.watchdog,
         };

@@ -23,7 +23,8 @@ pub struct Args {
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let engine = session.engine()?;
     let reason = |skill: &Skill| engine.availability(skill).cannot_run().map(ToString::to_string);
-    let mut catalog = engine.registry().catalog();
+    let registry = engine.registry();
+    let mut catalog = registry.catalog();
     let mut reasons = Vec::new();
     if args.all {
         reasons = catalog.skills().iter().map(|skill| reason(skill)).collect();
@@ -31,7 +32,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         catalog.retain(|skill| reason(skill).is_none());
     }
     session.exit_watchdog().finish();
-    output::print_problems(engine.registry());
+    output::print_problems(&registry);
     if session.json() {
         output::print_json(&records(&catalog, reasons))?;
     } else if args.xml {

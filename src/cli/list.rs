@@ -12,18 +12,19 @@ use super::terminal::shorten_line;
 
 pub(super) fn run(session: &Session) -> Result<u8> {
     let engine = session.engine()?;
-    let skills = engine.registry().skills();
+    let registry = engine.registry();
+    let skills = registry.skills();
     if session.json() {
         let rows: Vec<Value> = skills.iter().map(|skill| skill_record(&engine, skill)).collect();
         session.exit_watchdog().finish();
-        output::print_problems(engine.registry());
+        output::print_problems(&registry);
         output::print_json(&rows)?;
         return Ok(0);
     }
     let widest = skills.iter().map(|skill| display_name(skill).chars().count()).max().unwrap_or(0);
     let lines: Vec<String> = skills.iter().map(|skill| line(&engine, skill, widest)).collect();
     session.exit_watchdog().finish();
-    output::print_problems(engine.registry());
+    output::print_problems(&registry);
     for line in lines {
         output::print(&line)?;
     }

@@ -178,8 +178,8 @@ fn unavailable_reason(
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let roots = Roots::empty().with(Root::new(Scope::Project, "new", folder));
     let engine = Engine::builder(session.project().ok()?).roots(roots).build().ok()?;
-    let skill = engine.registry().find(name).ok()?;
-    if let Some(reason) = engine.availability(skill).reason {
+    let skill = engine.registry().find(name).ok()?.clone();
+    if let Some(reason) = engine.availability(&skill).reason {
         return Some(reason);
     }
     let (major, minor) = template.min_version?;

@@ -32,7 +32,8 @@ impl Args {
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let engine = session.engine()?;
-    let skill = engine.registry().find(&args.name)?;
+    let registry = engine.registry();
+    let skill = registry.find(&args.name)?;
     if session.json() {
         let record = record(&engine, skill)?;
         session.exit_watchdog().finish();

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::{EngineInner, dependencies, worker};
 use crate::engine::pipeline::run_deadline;
 use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::policy::{CancelToken, Limits, SandboxMode};
@@ -39,23 +40,27 @@ impl Availability {
 
 impl EngineInner {
     pub(super) fn availability(&self, skill: &Skill) -> Availability {
-        let warnings = dependencies::missing_optional(skill, &self.registry);
+        let (set, skill) = match self.skills.current_version(skill) {
+            Ok((set, skill)) => (set, &skill.clone()),
+            Err(reason) => return Availability { runtime: None, reason: Some(reason), warnings: Vec::new() },
+        };
+        let warnings = dependencies::missing_optional(skill, &set.registry);
         match select_script(&self.runtimes, skill, None) {
             Ok(selected) => Availability {
                 runtime: Some(selected.runtime),
-                reason: self.check_runnable(&selected, skill).err(),
+                reason: self.check_runnable(&set, &selected, skill).err(),
                 warnings,
             },
             Err(reason) => Availability { runtime: None, reason: Some(reason), warnings },
         }
     }
 
-    fn check_runnable(&self, selected: &SelectedScript, skill: &Skill) -> Result<(), SkillError> {
+    fn check_runnable(&self, set: &SkillSet, selected: &SelectedScript, skill: &Skill) -> Result<()> {
         let SelectedScript { runtime, path, .. } = selected;
         let runtime = *runtime;
         let described = self.runtimes.get(runtime)?;
         described.check_available()?;
-        dependencies::require_dependencies(skill, &self.registry)?;
+        dependencies::require_dependencies(skill, &set.registry)?;
         // What a loader of the embedder needs, only the embedder knows.
         if described.custom_loader().is_some() {
             return Ok(());
@@ -68,7 +73,7 @@ impl EngineInner {
                 &self.runtimes,
                 runtime,
                 &self.load_script(skill, selected)?,
-                self.execution_mode,
+                (self.execution_mode, set.generation),
                 &cancel,
             )?;
         }
@@ -78,7 +83,7 @@ impl EngineInner {
                 runtimes::check_sandbox_built_in()?;
             }
             let source = skill.folder().read(path, Limits::MAX_READ_SIZE)?;
-            runtimes::check_interpreter(path, &source)?;
+            runtimes::check_interpreter(self.script_cache.services(), path, &source)?;
         }
         Ok(())
     }

@@ -2,24 +2,27 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use super::{Engine, EngineInner};
+use super::{Engine, EngineFuture, EngineInner};
 use crate::engine::callee_resolver::CalleeResolver;
+use crate::engine::project_folders::ProjectFolders;
+use crate::engine::run_queue::RunQueue;
 use crate::engine::script_cache::ScriptCache;
 use crate::engine::skill_provider::EngineSkillProvider;
+use crate::engine::skill_set::CurrentSkills;
 use crate::engine::tool_validation::ValidatedTools;
 use crate::engine::unpacked_skills::UnpackedSkills;
-use crate::error::{Result, SkillError};
+use crate::error::Result;
 use crate::executor::{RuntimeId, Script, SkillExecutor};
-use crate::host::files::SecretLinks;
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{
     Approver, ConfigProvider, DEFAULT_HTTP_CLIENT, FileProvider, HttpClient, Providers, SamplingProvider,
     SecretProvider, SkillProvider, ToolProvider, check_memory_reserve,
 };
-use crate::policy::{ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog};
-use crate::registry::{Registry, Roots};
-use crate::runtimes::{Runtime, RuntimeServices, Runtimes};
+use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog};
+use crate::registry::Roots;
+use crate::runtimes::{self, Runtime, RuntimeServices, Runtimes};
 
 /// Builds an [`Engine`]; see [`Engine::builder`].
 ///
@@ -42,13 +45,16 @@ use crate::runtimes::{Runtime, RuntimeServices, Runtimes};
 /// ```
 pub struct EngineBuilder {
     project: PathBuf,
+    folders: Vec<PathBuf>,
     roots: Option<Roots>,
     limits: Limits,
     sandbox_mode: SandboxMode,
     execution_mode: ExecutionMode,
     sandbox_level: SandboxLevel,
     max_threads: usize,
+    max_runs: Option<usize>,
     helper: Option<PathBuf>,
+    interpreters: Vec<(String, PathBuf)>,
     compile_in_process: bool,
     runtimes: Vec<Runtime>,
     providers: Providers,
@@ -58,20 +64,35 @@ impl EngineBuilder {
     pub(super) fn new(project: PathBuf) -> Self {
         Self {
             project,
+            folders: Vec::new(),
             roots: None,
             limits: Limits::default(),
             sandbox_mode: SandboxMode::default(),
             execution_mode: ExecutionMode::default(),
             sandbox_level: SandboxLevel::default(),
             max_threads: ThreadBudget::DEFAULT_MAX,
+            max_runs: None,
             helper: None,
+            interpreters: Vec::new(),
             compile_in_process: false,
             runtimes: Vec::new(),
             providers: Providers { http: DEFAULT_HTTP_CLIENT.map(|client| client()), ..Providers::default() },
         }
     }
 
-    /// Where skills are looked for. Default: the standard roots of the product `metier`.
+    /// Adds a folder on which runs may work besides the project's, such as those of an editor's workspace.
+    ///
+    /// Each run works on exactly one folder and reaches no file of the others: by default the folder in whose root its skill was
+    /// found, otherwise the project's; [`Invocation::folder`](super::Invocation::folder) chooses. The skills that it calls work on
+    /// the same one. Without [`EngineBuilder::roots`], the standard roots of each folder are searched in the order of the folders;
+    /// of two skills with one name the first counts.
+    pub fn folder(mut self, path: impl Into<PathBuf>) -> Self {
+        self.folders.push(path.into());
+        self
+    }
+
+    /// Where skills are looked for. Default: the standard roots of the product `metier` for each folder. For other roots, add
+    /// those of each folder with [`Roots::with_project`].
     pub fn roots(mut self, roots: Roots) -> Self {
         self.roots = Some(roots);
         self
@@ -115,11 +136,33 @@ impl EngineBuilder {
         self
     }
 
+    /// The maximum number of runs in progress at a time, at least 1. Default: no maximum.
+    ///
+    /// Further runs wait in the order of their arrival, without a thread of their own where they are futures or streams. Their
+    /// deadlines start when they start; a run that is cancelled while it waits does not start. The skills that a run calls
+    /// belong to it and never wait. What a provider runs by [`Engine::run`] is a run of its own: it waits like all others, until
+    /// the deadline of the run that waits for the provider at the latest.
+    pub fn max_runs(mut self, max: usize) -> Self {
+        self.max_runs = Some(max);
+        self
+    }
+
     /// The helper program that starts external scripts: `metier` itself, or a program whose `main` begins with
     /// [`helper_main`](crate::helper_main). Default: this program if its `main` begins so, else a copy of this process, which
     /// takes longer to create the more memory the process has.
     pub fn helper(mut self, program: impl Into<PathBuf>) -> Self {
         self.helper = Some(program.into());
+        self
+    }
+
+    /// The program that runs external scripts of one language, in place of those on `PATH`: `("python3", "<venv>/bin/python")`
+    /// for all Python scripts, whatever their first line calls it. No other program is tried for them.
+    ///
+    /// The name is that of a command such as `python3`, `node` or `bash`; the path must be absolute. The program is trusted like
+    /// one on `PATH`: its installation or virtual environment is readable in the sandbox, and one that lies in the project or in
+    /// the skill, where scripts may change it, runs in a sandbox only.
+    pub fn interpreter(mut self, name: impl Into<String>, program: impl Into<PathBuf>) -> Self {
+        self.interpreters.push((name.into(), program.into()));
         self
     }
 
@@ -203,40 +246,48 @@ impl EngineBuilder {
         self
     }
 
-    /// Discovers the skills and opens the project; `io` when the project's folder cannot be opened, `usage` when a runtime cannot
-    /// be registered.
+    /// The same as [`EngineBuilder::build`], on a thread of its own: discovery reads the disk.
+    pub fn build_async(self) -> EngineFuture<Engine> {
+        EngineFuture::new(CancelToken::new(), move || self.build())
+    }
+
+    /// Discovers the skills and opens the project; `io` when a folder cannot be opened, `usage` when a runtime cannot
+    /// be registered or an interpreter cannot be set.
     pub fn build(self) -> Result<Engine> {
         // Reserve memory before threads and caches use up the address space; each run checks that the reserve exists.
         check_memory_reserve().ok();
         let mut runtimes = Runtimes::built_in();
         self.runtimes.into_iter().try_for_each(|runtime| runtimes.register(runtime))?;
-        let unreadable =
-            |source| SkillError::io(format_args!("failed to open {}", self.project.display()), source);
-        let project = std::fs::canonicalize(&self.project).map_err(unreadable)?;
-        let roots = self.roots.unwrap_or_else(|| Roots::standard("metier", &project));
-        let registry = Registry::discover(&roots);
-        let mut protected = roots.protected_folders(&project);
-        protected.extend(registry.linked_folders(&project));
+        for (name, program) in &self.interpreters {
+            runtimes::check_interpreter_override(name, program)?;
+        }
+        let folders = ProjectFolders::open(&self.project, &self.folders)?;
+        let paths = folders.paths();
+        let roots = self.roots.unwrap_or_else(|| {
+            let standard = Roots::standard("metier", &folders.first().path);
+            paths[1..].iter().fold(standard, |roots, folder| roots.with_project("metier", folder))
+        });
         let temp_places = TempDirLease::acquire();
         Ok(Engine(Arc::new_cyclic(|parts| EngineInner {
-            roots,
-            registry,
+            skills: CurrentSkills::discover(roots, paths.clone()),
             runtimes,
-            protected_folders: protected,
             limits: self.limits,
             sandbox_mode: self.sandbox_mode,
             execution_mode: self.execution_mode,
             script_cache: ScriptCache::new(
                 RuntimeServices::new(self.helper, self.sandbox_level)
                     .with_compile_in_process(self.compile_in_process)
+                    .with_interpreters(self.interpreters)
+                    .with_folders(paths)
                     .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &self.providers))),
             ),
             unpacked_skills: UnpackedSkills::default(),
             watchdog: Watchdog::new(),
+            has_warned: AtomicBool::new(false),
             max_threads: self.max_threads,
+            run_queue: self.max_runs.map(RunQueue::new),
             _temp_dir_lease: temp_places,
-            secret_links: SecretLinks::default(),
-            project,
+            folders,
             providers: with_validated_tools(with_skill_provider(self.providers, || {
                 Arc::new(EngineSkillProvider::new(parts.clone()))
             })),

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::{Engine, EngineInner};
 use crate::engine::requested_permissions::{callable_skill_names, declared_permissions};
 use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::host::{Providers, ToolProvider, catch_panic};
@@ -39,14 +40,14 @@ impl CalleeResolver {
         }
     }
 
-    fn callee(&self, engine: &EngineInner, skill: &Skill) -> Result<Callee> {
+    fn callee(&self, engine: &EngineInner, set: &SkillSet, skill: &Skill) -> Result<Callee> {
         let selected = select_script(&engine.runtimes, skill, None)?;
         let plan = load_plan(skill, &selected)?;
         let requested = permissions_of_script(skill, &selected, plan.as_ref());
-        let seer = engine.skill_by_qualified_name(self.calling_skill.as_deref());
         let mut known = HashSet::new();
         let named = plan.iter().flat_map(Plan::callee_names).filter(|name| known.insert(*name));
-        let calls = named.filter_map(|name| engine.name_seen_by_caller(skill, name, seer));
+        let calls =
+            named.filter_map(|name| set.name_seen_by_caller(skill, name, self.calling_skill.as_deref()));
         let (input_schema, output_schema) = contract_schemas(skill);
         Ok(Callee {
             identity: skill_identity(skill),
@@ -64,8 +65,8 @@ impl Callees for CalleeResolver {
         let Some(engine) = self.engine.upgrade().filter(|_| !self.has_custom_skill_provider) else {
             return CalleeLookup::Unknown;
         };
-        let seer = engine.skill_by_qualified_name(self.calling_skill.as_deref());
-        match engine.resolve_skill(seer, name).and_then(|skill| self.callee(&engine, skill)) {
+        let found = engine.find_skill(self.calling_skill.as_deref(), name);
+        match found.and_then(|(set, skill)| self.callee(&engine, &set, &skill)) {
             Ok(callee) => CalleeLookup::Found(callee),
             Err(error) => CalleeLookup::Missing(error),
         }
@@ -93,7 +94,7 @@ impl Callees for CalleeResolver {
     fn caller_of_skill(&self, skill: &str, folder: Option<&Path>) -> Caller {
         let unknown = || Caller { identity: skill.to_owned(), input_schema: None };
         let Some(engine) = self.engine.upgrade() else { return unknown() };
-        engine.skill_at_path(folder).map_or_else(unknown, caller_of_skill)
+        engine.skill_at_path(folder).as_ref().map_or_else(unknown, caller_of_skill)
     }
 
     fn for_caller(&self, _skill: &str, folder: Option<&Path>) -> Option<Arc<dyn Callees>> {
@@ -111,8 +112,11 @@ impl Callees for CalleeResolver {
     /// A callee gets no permission that the caller does not have itself, not even a skill that requests everything.
     fn permitted_callees(&self, identity: &str) -> Vec<String> {
         let Some(engine) = self.engine.upgrade() else { return Vec::new() };
-        let seer = engine.skill_by_qualified_name(self.calling_skill.as_deref());
-        let (Some(skill), Some(asker)) = (engine.skill_by_identity(identity), seer) else {
+        let set = engine.skills.set();
+        let caller = self.calling_skill.as_deref();
+        let (Some(skill), Some(asker)) =
+            (set.skill_by_identity(identity), set.skill_by_qualified_name(caller))
+        else {
             return Vec::new();
         };
         let RequestedPermissions::Listed(own) = declared_permissions(asker, RuntimeId::TOOL_SEQUENCE) else {
@@ -125,13 +129,13 @@ impl Callees for CalleeResolver {
             let known = callable_skill_names(&listed);
             names.retain(|name| known.contains(name));
         }
-        names.iter().filter_map(|name| engine.name_seen_by_caller(skill, name, seer)).collect()
+        names.iter().filter_map(|name| set.name_seen_by_caller(skill, name, caller)).collect()
     }
 
     fn digest(&self, identity: &str) -> Option<String> {
         let engine = self.engine.upgrade()?;
-        let skill = engine.skill_by_identity(identity)?;
-        skill.folder().digest().ok().map(|digest| plan::to_hex(&digest))
+        let set = engine.skills.set();
+        set.skill_by_identity(identity)?.folder().digest().ok().map(|digest| plan::to_hex(&digest))
     }
 }
 
@@ -158,21 +162,24 @@ fn skill_identity(skill: &Skill) -> String {
     }
 }
 
-impl EngineInner {
+impl SkillSet {
     fn skill_by_identity(&self, identity: &str) -> Option<&Skill> {
         self.registry.skills().iter().find(|skill| skill_identity(skill) == identity)
     }
 
     /// The name by which the caller finds the skill that `by` calls `name`.
-    fn name_seen_by_caller(&self, by: &Skill, name: &str, seer: Option<&Skill>) -> Option<String> {
+    fn name_seen_by_caller(&self, by: &Skill, name: &str, caller: Option<&str>) -> Option<String> {
         let meant = self.registry.find_for_caller(by, name).ok()?;
-        name_for_caller(meant, name, |name| self.resolve_skill(seer, name))
+        name_for_caller(meant, name, |name| self.registry.find_for_run(caller, name))
     }
+}
 
+impl EngineInner {
     /// The skill whose folder is at that path, or was unpacked to it.
-    fn skill_at_path(&self, folder: Option<&Path>) -> Option<&Skill> {
-        let folder = folder?;
-        self.registry.skills().iter().find(|skill| self.unpacked_skills.is_located_at(skill.folder(), folder))
+    fn skill_at_path(&self, folder: Option<&Path>) -> Option<Skill> {
+        let (folder, set) = (folder?, self.skills.set());
+        let mut skills = set.registry.skills().iter();
+        skills.find(|skill| self.unpacked_skills.is_located_at(skill.folder(), folder)).cloned()
     }
 }
 

@@ -7,8 +7,9 @@ use serde::Serialize;
 use super::EngineInner;
 use crate::error::Hint;
 use crate::executor::RuntimeId;
+use crate::host::outcome::RunWarning;
 use crate::host::{EnforcedLevel, InterpreterReport, SandboxSupport, TreeKill};
-use crate::registry::{Problem, Scope};
+use crate::registry::{Problem, Registry, Scope};
 use crate::runtimes::{self, Runtime};
 use crate::skill::Severity;
 
@@ -169,11 +170,12 @@ const COMMON_INTERPRETERS: [&str; 3] = ["python3", "node", "bash"];
 impl EngineInner {
     pub(super) fn diagnosis(&self) -> Diagnosis {
         let sandbox = runtimes::sandbox_support(self.script_cache.services());
-        let interpreters = runtimes::interpreters(self.script_cache.services(), &self.project);
+        let interpreters = runtimes::interpreters(self.script_cache.services(), &self.folders.first().path);
+        let registry = self.skills.set().registry.clone();
         let mut findings = sandbox_findings(&sandbox);
         findings.extend(interpreters.iter().filter_map(missing_interpreter_finding));
-        findings.extend(self.registry.problems().iter().filter_map(registry_finding));
-        findings.extend(self.unavailable_skill_findings());
+        findings.extend(registry.problems().iter().filter_map(registry_finding));
+        findings.extend(self.unavailable_skill_findings(&registry));
         findings
             .extend(runtimes::starts_from_copy(self.script_cache.services()).then(missing_helper_finding));
         Diagnosis {
@@ -189,10 +191,10 @@ impl EngineInner {
             sandbox_levels: sandbox_level_reports(&sandbox),
             sandbox,
             interpreters,
-            project: self.project.clone(),
-            roots: self.root_reports(),
-            shadowed: self.shadowed_skills(),
-            problems: self.registry.problems().to_vec(),
+            project: self.folders.first().path.clone(),
+            roots: self.root_reports(&registry),
+            shadowed: shadowed_skills(&registry),
+            problems: registry.problems().to_vec(),
             cache: runtimes::cache_folder().map(cache_report),
             findings,
         }
@@ -200,7 +202,7 @@ impl EngineInner {
 
     /// The skills that load and cannot run, with the reason. One without a script holds instructions only, and one whose
     /// contract does not load is already among the problems of discovery.
-    fn unavailable_skill_findings(&self) -> Vec<Finding> {
+    fn unavailable_skill_findings(&self, registry: &Registry) -> Vec<Finding> {
         let finding = |skill: &crate::registry::Skill| {
             let reason = self.availability(skill).cannot_run()?.clone();
             let is_reported = skill.contract_diagnostics().iter().any(|diagnostic| diagnostic.blocks);
@@ -211,21 +213,21 @@ impl EngineInner {
                     .with_hint(reason.help().map_or(Some(Hint::Validate), |_| reason.hint().cloned()))
             })
         };
-        self.registry.visible().filter_map(finding).collect()
+        registry.visible().filter_map(finding).collect()
     }
 
-    fn root_reports(&self) -> Vec<RootReport> {
+    fn root_reports(&self, registry: &Registry) -> Vec<RootReport> {
         let skills = |scope, label: &str| {
             let in_root =
                 |skill: &&crate::registry::Skill| skill.scope() == scope && skill.root_label() == label;
-            self.registry.skills().iter().filter(in_root).count()
+            registry.skills().iter().filter(in_root).count()
         };
         let problems = |place: &Path| {
             let amiss =
                 |problem: &&Problem| problem.severity > Severity::Info && problem.path.starts_with(place);
-            self.registry.problems().iter().filter(amiss).count()
+            registry.problems().iter().filter(amiss).count()
         };
-        let on_disk = self.roots.iter().map(|root| RootReport {
+        let on_disk = self.skills.roots().iter().map(|root| RootReport {
             scope: root.scope,
             label: root.label.clone(),
             path: Some(root.path.clone()),
@@ -233,7 +235,7 @@ impl EngineInner {
             skills: skills(root.scope, &root.label),
             problems: problems(&root.path),
         });
-        let embedded = self.roots.embedded().iter().map(|root| RootReport {
+        let embedded = self.skills.roots().embedded().iter().map(|root| RootReport {
             scope: root.scope,
             label: root.label.clone(),
             path: None,
@@ -243,14 +245,14 @@ impl EngineInner {
         });
         on_disk.chain(embedded).collect()
     }
+}
 
-    fn shadowed_skills(&self) -> Vec<ShadowedSkill> {
-        let shadowed = |skill: &crate::registry::Skill| {
-            let by = skill.shadowed_by()?.to_owned();
-            Some(ShadowedSkill { skill: skill.qualified_name(), by })
-        };
-        self.registry.skills().iter().filter_map(shadowed).collect()
-    }
+fn shadowed_skills(registry: &Registry) -> Vec<ShadowedSkill> {
+    let shadowed = |skill: &crate::registry::Skill| {
+        let by = skill.shadowed_by()?.to_owned();
+        Some(ShadowedSkill { skill: skill.qualified_name(), by })
+    };
+    registry.skills().iter().filter_map(shadowed).collect()
 }
 
 fn runtime_report(runtime: &Runtime) -> RuntimeReport {
@@ -307,10 +309,11 @@ fn sandbox_findings(sandbox: &SandboxSupport) -> Vec<Finding> {
 
 /// The command has the line; an embedder may have forgotten it.
 fn missing_helper_finding() -> Finding {
-    let message = "this program has no helper: scripts are started by a copy of it, the first of each engine late, and WebAssembly \
-                   modules are not compiled";
-    let help = "make `metier::helper_main()` the first line of its `main`, or set `EngineBuilder::helper`";
-    Finding::new(Severity::Warning, message, help)
+    Finding::new(
+        Severity::Warning,
+        RunWarning::NoHelperProgram.to_string(),
+        RunWarning::NoHelperProgram.help(),
+    )
 }
 
 fn missing_interpreter_finding(interpreter: &InterpreterReport) -> Option<Finding> {

@@ -8,13 +8,11 @@ use std::task::{Context, Poll, Waker};
 use futures_core::Stream;
 use serde_json::Value;
 
-use super::{Engine, Invocation, Outcome};
-use crate::error::{ErrorKind, SkillError};
-use crate::host::{
-    Event, EventKind, Extensions, Observer, PanicSafeObserver, Redaction, RunEvents, RunId, StepReport,
-    memory_size,
-};
-use crate::policy::CancelToken;
+use super::{Engine, Invocation};
+use crate::engine::run_future::{PendingRun, ReadyRun};
+use crate::engine::run_queue::RunPlace;
+use crate::engine::thread_future::thread_error;
+use crate::host::{Event, EventKind, Observer, PanicSafeObserver, RunId, StepReport, memory_size};
 
 /// The queue is full when it has so many events or takes so many bytes.
 const MAX_EVENTS: usize = 1024;
@@ -30,26 +28,29 @@ const EVENT_BYTES: u64 = 256;
 /// calls; a step that ends is passed on without its value. [`EventKind::Dropped`] says how many events are missing.
 #[must_use = "a stream runs when it is polled"]
 pub struct EventStream {
-    pending_call: Option<(Engine, Invocation)>,
-    cancel: CancelToken,
+    pending_run: PendingRun,
     queue: Arc<EventQueue>,
 }
 
 impl EventStream {
     pub(super) fn new(engine: Engine, mut invocation: Invocation) -> Self {
-        let cancel = invocation.cancel.child();
-        invocation.cancel = cancel.clone();
         let next = invocation.observer.take().map(PanicSafeObserver::new);
         let queue = Arc::new(EventQueue { next, state: Mutex::default() });
         invocation.observer = Some(queue.clone());
-        Self { pending_call: Some((engine, invocation)), cancel, queue }
+        Self { pending_run: PendingRun::new(engine, invocation), queue }
     }
 
-    fn start(engine: Engine, invocation: Invocation, queue: Arc<EventQueue>) -> std::io::Result<()> {
+    fn start(
+        engine: Engine,
+        invocation: Invocation,
+        place: Option<RunPlace>,
+        queue: Arc<EventQueue>,
+    ) -> std::io::Result<()> {
         let work = move || {
             // Also if the run panics.
             let _end = QueueEnd(queue);
-            engine.run(invocation);
+            engine.0.run(invocation);
+            drop(place);
             // The reader may exit the process after the last event, so the engine cleans up first.
             drop(engine);
         };
@@ -63,12 +64,15 @@ impl Stream for EventStream {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
         let replaced = self.queue.lock().waker.replace(context.waker().clone());
         drop(replaced);
-        if let Some((engine, invocation)) = self.pending_call.take() {
-            let skill = invocation.skill.clone();
-            if let Err(source) = Self::start(engine, invocation, self.queue.clone()) {
-                let error = SkillError::new(ErrorKind::Unavailable, "no thread could be started for the run");
-                let events = RunEvents::new(self.queue.clone(), RunId::next(), &skill, Extensions::default());
-                events.finish(&Redaction::default(), Outcome::failed(skill, error.with_source(source)));
+        if let Some(ReadyRun { engine, invocation, place }) = self.pending_run.poll(context.waker()) {
+            let (refused, queue) = ((engine.clone(), invocation.clone()), self.queue.clone());
+            let started = place.and_then(|place| {
+                Self::start(engine, invocation, place, queue)
+                    .map_err(|source| thread_error("the run", source))
+            });
+            if let Err(error) = started {
+                let (engine, invocation) = refused;
+                engine.0.refuse(&invocation, error);
                 self.queue.lock().has_ended = true;
             }
         }
@@ -83,7 +87,7 @@ impl Stream for EventStream {
 
 impl Drop for EventStream {
     fn drop(&mut self) {
-        self.cancel.cancel();
+        self.pending_run.cancel();
         let mut state = self.queue.lock();
         let dropped = std::mem::take(&mut *state);
         state.is_closed = true;

@@ -1,18 +1,19 @@
 //! Explains what a run could access, using the code that would run it.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
 
-use super::{EngineInner, Invocation, LimitsReport, worker};
+use super::{EngineInner, Invocation, LimitsReport, dependencies, worker};
 use crate::engine::callee_resolver::load_plan;
 use crate::engine::contract_validation::narrow_limits;
 use crate::engine::limit_support::effective_limits;
 use crate::engine::pipeline::run_deadline;
 use crate::engine::requested_permissions::callable_skill_names;
 use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::{RuntimeId, SkillInput};
 use crate::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillContext, functions};
@@ -115,18 +116,18 @@ struct ExplainedSkill {
 
 impl EngineInner {
     pub(super) fn explain(&self, invocation: &Invocation) -> Result<Explanation> {
-        let skill = self.registry.find(&invocation.skill)?;
+        let (set, skill) = self.find_skill(None, &invocation.skill)?;
         // Whatever must be compiled to explain the run gets the time limit of that run.
-        let limits = narrow_limits(skill, invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
+        let limits = narrow_limits(&skill, invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
         let token = invocation.cancel.child();
         let _armed = self.watchdog.arm(run_deadline(Instant::now(), &limits), &token);
-        let of = self.explain_skill(skill, invocation, &token)?;
+        let of = self.explain_skill(&set, &skill, invocation, &token)?;
         let mut callees = Vec::new();
         self.explain_callees(&of, &token, &mut HashSet::new(), &mut callees)?;
         let held = callees.iter().map(|callee: &CalleeExplanation| callee.sandbox);
         Ok(Explanation {
             sandbox_mode: of.ctx.sandbox_mode().name(),
-            project: self.project.clone(),
+            project: of.ctx.project_root().map(Path::to_owned).unwrap_or_default(),
             limits: LimitsReport { not_applied: of.not_applied, ..LimitsReport::new(&of.limits, None) },
             permissions: permission_names(&of.ctx.permissions().effective()),
             functions: function_availability(&of.ctx),
@@ -152,9 +153,10 @@ impl EngineInner {
             return Ok(());
         }
         for name in &of.called_skills {
-            let skill = self.resolve_skill(self.skill_by_qualified_name(of.ctx.qualified_name()), name);
-            let looked_at = skill
-                .and_then(|skill| self.explain_skill(skill, &Invocation::for_callee(&of.ctx, name), token));
+            let found = self.find_skill(of.ctx.qualified_name(), name);
+            let looked_at = found.and_then(|(set, skill)| {
+                self.explain_skill(&set, &skill, &Invocation::for_callee(&of.ctx, name), token)
+            });
             let key = looked_at
                 .as_ref()
                 .map_or_else(|reason| format!("{name}: {reason}"), ExplainedSkill::dedup_key);
@@ -186,10 +188,10 @@ impl EngineInner {
         name: &str,
         reason: SkillError,
     ) -> CalleeExplanation {
-        let skill = self.resolve_skill(self.skill_by_qualified_name(caller.ctx.qualified_name()), name).ok();
-        let selected = skill.and_then(|skill| select_script(&self.runtimes, skill, None).ok());
+        let skill = self.find_skill(caller.ctx.qualified_name(), name).ok().map(|(_, skill)| skill);
+        let selected = skill.as_ref().and_then(|skill| select_script(&self.runtimes, skill, None).ok());
         CalleeExplanation {
-            skill: skill.map_or_else(|| name.to_owned(), Skill::qualified_name),
+            skill: skill.as_ref().map_or_else(|| name.to_owned(), Skill::qualified_name),
             caller: caller.skill.clone(),
             runtime: selected.as_ref().map(|selected| selected.runtime),
             script: selected.map(|selected| selected.path),
@@ -202,6 +204,7 @@ impl EngineInner {
 
     fn explain_skill(
         &self,
+        set: &SkillSet,
         skill: &Skill,
         invocation: &Invocation,
         token: &CancelToken,
@@ -210,7 +213,10 @@ impl EngineInner {
         let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let named = narrow_limits(skill, given);
         let (limits, not_applied) = effective_limits(&self.runtimes, skill, &selected, named.clone())?;
-        let (_, context) = self.prepare(skill, &selected, invocation, &limits, token.clone())?;
+        let opened = self.open_script(skill, &selected, token)?;
+        let script = opened.0.clone();
+        let (_, context) =
+            self.prepare((set, skill), &selected, opened, invocation, &limits, token.clone())?;
         let worker = worker::requested_worker(skill.manifest(), selected.runtime, &named)?;
         let ctx = context.worker(worker).callee_limits(named).build();
         let mut of = ExplainedSkill {
@@ -225,6 +231,10 @@ impl EngineInner {
             process: None,
             reason: None,
         };
+        if let Err(reason) = dependencies::require_dependencies(skill, &set.registry) {
+            of.reason = Some(reason);
+            return Ok(of);
+        }
         if self.runtimes.get(selected.runtime)?.custom_loader().is_some() {
             return Ok(of);
         }
@@ -232,7 +242,6 @@ impl EngineInner {
             of.sandbox = Some(SandboxReport::IN_PROCESS);
             return Ok(of);
         }
-        let script = self.load_script(skill, &selected)?;
         let input = SkillInput { value: invocation.input.clone(), args: invocation.args.clone() };
         match runtimes::plan(&script, self.script_cache.services(), &input, &of.ctx) {
             Ok(process) => {

@@ -49,6 +49,7 @@ pub struct Invocation {
     pub(super) extensions: Extensions,
     pub(super) caller: Option<SkillContext>,
     pub(super) journal: Option<JournalTarget>,
+    pub(super) folder: Option<PathBuf>,
 }
 
 /// Where the plan of a run is journaled.
@@ -78,6 +79,7 @@ impl Invocation {
             extensions: Extensions::default(),
             caller: None,
             journal: None,
+            folder: None,
         }
     }
 
@@ -90,6 +92,13 @@ impl Invocation {
     /// The script to run, by its path in the skill's folder or as the contract names it, where the skill has several.
     pub fn script(mut self, path: impl Into<String>) -> Self {
         self.script = Some(path.into());
+        self
+    }
+
+    /// The folder of the engine on which the run works, in place of that in which the skill was found; see
+    /// [`EngineBuilder::folder`](super::EngineBuilder::folder). The run fails with `usage` for any other folder.
+    pub fn folder(mut self, path: impl Into<PathBuf>) -> Self {
+        self.folder = Some(path.into());
         self
     }
 

@@ -12,31 +12,36 @@ mod invocation;
 mod limit_support;
 mod output_cap;
 mod pipeline;
+mod project_folders;
 mod requested_permissions;
 mod run_future;
+mod run_queue;
 mod script_cache;
 mod script_selection;
 mod skill_provider;
+mod skill_set;
+mod thread_future;
 mod tool_validation;
 mod unpacked_skills;
 mod worker;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use crate::error::Result;
-use crate::host::files::SecretLinks;
+use crate::error::{Result, SkillError};
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{Providers, SandboxSupport};
-use crate::policy::{ExecutionMode, Limits, SandboxMode, Watchdog};
-use crate::registry::{Registry, Roots, Skill};
+use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxMode, Watchdog};
+use crate::registry::{Registry, Skill};
 use crate::runtimes;
 
 pub use self::callee_resolver::requested_permissions;
 pub use self::event_stream::EventStream;
 pub use self::run_future::RunFuture;
 pub use self::script_selection::main_script_runtime;
-pub use crate::host::outcome::{LimitsReport, Outcome};
+pub use self::thread_future::EngineFuture;
+pub use crate::host::outcome::{LimitsReport, Outcome, RunWarning};
 pub use availability::Availability;
 pub use builder::EngineBuilder;
 pub use doctor::{
@@ -55,20 +60,21 @@ pub use crate::runtimes::{Runtime, Runtimes};
 pub struct Engine(Arc<EngineInner>);
 
 struct EngineInner {
-    project: PathBuf,
-    roots: Roots,
-    registry: Registry,
+    folders: self::project_folders::ProjectFolders,
+    skills: self::skill_set::CurrentSkills,
     runtimes: Runtimes,
-    protected_folders: Vec<String>,
-    secret_links: SecretLinks,
     limits: Limits,
     sandbox_mode: SandboxMode,
     execution_mode: ExecutionMode,
     script_cache: self::script_cache::ScriptCache,
     unpacked_skills: self::unpacked_skills::UnpackedSkills,
     watchdog: Watchdog,
+    /// Whether the log has the warning about the missing helper program.
+    has_warned: AtomicBool,
     /// The maximum number of threads of one run.
     max_threads: usize,
+    /// Where runs wait, if their number is bounded.
+    run_queue: Option<self::run_queue::RunQueue>,
     providers: Providers,
     /// The last field, so that it is dropped after the fields above have removed their temporary folders.
     _temp_dir_lease: TempDirLease,
@@ -85,9 +91,18 @@ impl Engine {
 
     /// Runs a skill to its end on this thread.
     ///
-    /// Failures are part of the outcome, so that log, process report and limits survive them.
+    /// Failures are part of the outcome, so that log, process report and limits survive them. It waits if as many runs are in
+    /// progress as [`EngineBuilder::max_runs`] allows.
     pub fn run(&self, invocation: Invocation) -> Outcome {
-        self.0.run(invocation)
+        let Some(queue) = &self.0.run_queue else { return self.0.run(invocation) };
+        match queue.wait(&invocation.cancel) {
+            Ok(place) => {
+                let outcome = self.0.run(invocation);
+                drop(place);
+                outcome
+            }
+            Err(error) => self.0.refuse(&invocation, error),
+        }
     }
 
     /// Runs a skill on a thread of its own; the future works on every executor, current-thread tokio included.
@@ -129,10 +144,24 @@ impl Engine {
         self.0.explain(invocation)
     }
 
+    /// The same as [`Engine::explain`], on a thread of its own.
+    pub fn explain_async(&self, mut invocation: Invocation) -> EngineFuture<Explanation> {
+        let cancel = invocation.cancel.child();
+        invocation.cancel = cancel.clone();
+        let engine = self.clone();
+        EngineFuture::new(cancel, move || engine.explain(&invocation))
+    }
+
     /// What this machine, this build and these skills support. Starts a sandbox around a program that does nothing, and every
     /// interpreter to query its version; no skill runs.
     pub fn diagnosis(&self) -> Diagnosis {
         self.0.diagnosis()
+    }
+
+    /// The same as [`Engine::diagnosis`], on a thread of its own; `unavailable` when no thread can be started.
+    pub fn diagnosis_async(&self) -> EngineFuture<Diagnosis> {
+        let engine = self.clone();
+        EngineFuture::new(CancelToken::new(), move || Ok(engine.diagnosis()))
     }
 
     /// Whether a skill could run now, in which runtime, and if not, why.
@@ -158,13 +187,35 @@ impl Engine {
         &self.0.runtimes
     }
 
-    /// The skills this engine knows.
-    pub fn registry(&self) -> &Registry {
-        &self.0.registry
+    /// The skills this engine knows now: as they were discovered, and as they were read again since.
+    pub fn registry(&self) -> Arc<Registry> {
+        self.0.skills.set().registry.clone()
     }
 
-    /// The project's root.
+    /// Discovers the skills again, for this engine and its clones: skills that were added, renamed or moved since. Runs in
+    /// progress keep the skill they started with; compiled scripts, workers and unpacked skills are kept.
+    ///
+    /// Edits need no reload: each run compares the `SKILL.md` and the contract of its skill with what was read, and reads that
+    /// skill again when they changed. A skill that does not load any more fails with `invalid-skill`, one that was deleted with
+    /// `unknown-skill`, and both are found again when they are back. `io` when a folder of the engine cannot be opened any more;
+    /// the skills stay as they were.
+    pub fn reload(&self) -> Result<()> {
+        for folder in self.folders() {
+            let unreadable =
+                |source| SkillError::io(format_args!("failed to open {}", folder.display()), source);
+            std::fs::read_dir(folder).map_err(unreadable)?;
+        }
+        self.0.skills.reload();
+        Ok(())
+    }
+
+    /// The project's root; the first where the engine has several folders.
     pub fn project(&self) -> &Path {
-        &self.0.project
+        &self.0.folders.first().path
+    }
+
+    /// The folders that runs may work on: the project's root, then those of [`EngineBuilder::folder`].
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.0.folders.iter().map(|folder| folder.path.as_path())
     }
 }

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::invocation::JournalTarget;
@@ -16,17 +17,20 @@ use crate::engine::limit_support::effective_limits;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::engine::skill_set::{Attempts, SkillSet};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
-use crate::host::outcome::RedactedOutcome;
+use crate::host::outcome::{RedactedOutcome, RunWarning};
 use crate::host::{
     AddressSpaceReservation, ContextBuilder, EventKind, Files, LogLevel, Providers, Redaction, RunEvents,
-    RunId, SkillContext, catch_panic, check_memory_reserve,
+    RunId, SandboxReport, SkillContext, catch_panic, check_memory_reserve,
 };
 use crate::plan;
-use crate::policy::{CancelToken, Limits, PathProtection, Permissions, RequestedPermissions, ThreadBudget};
+use crate::policy::{
+    CancelToken, DeadlineGuard, Limits, PathProtection, Permissions, RequestedPermissions, ThreadBudget,
+};
 use crate::registry::{Skill, SkillFolder};
-use crate::runtimes::{self, Runtimes};
+use crate::runtimes;
 
 /// The deadline of a run that began at `began`.
 pub(super) fn run_deadline(began: Instant, limits: &Limits) -> Instant {
@@ -35,37 +39,56 @@ pub(super) fn run_deadline(began: Instant, limits: &Limits) -> Instant {
     began + limits.timeout.min(MAX_TIMEOUT)
 }
 
+/// A run whose deadline has started.
+struct RunStart {
+    found: Result<FoundSkill>,
+    limits: Limits,
+    armed: DeadlineGuard,
+}
+
+/// A skill, the set it was found in, and the script that was selected and read, or why not.
+struct FoundSkill {
+    set: Arc<SkillSet>,
+    skill: Skill,
+    script: Result<(SelectedScript, Result<(Script, Files)>)>,
+}
+
+impl FoundSkill {
+    fn runtime(&self) -> Option<RuntimeId> {
+        self.script.as_ref().ok().map(|(selected, _)| selected.runtime)
+    }
+
+    /// The folder from which the script was read.
+    fn folder(&self) -> Option<&Files> {
+        self.script.as_ref().ok()?.1.as_ref().ok().map(|(_, files)| files)
+    }
+}
+
 impl EngineInner {
     pub(super) fn run(&self, invocation: Invocation) -> Outcome {
         let started = Instant::now();
-        let by = invocation.caller.as_ref().and_then(SkillContext::qualified_name);
-        let found = self.resolve_skill(self.skill_by_qualified_name(by), &invocation.skill);
-        let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
-        let limits = found.as_ref().map_or(given.clone(), |skill| narrow_limits(skill, given));
+        let token = invocation.cancel.child();
+        let RunStart { found, limits, armed: _armed } = self.start_run(&invocation, started, &token);
         let run_id = RunId::next();
-        let name = found.as_ref().map_or(invocation.skill.as_str(), |skill| skill.name());
+        let name = found.as_ref().map_or(invocation.skill.as_str(), |found| found.skill.name());
         let span = tracing::info_span!("run", skill = name, %run_id);
         let _entered = span.enter();
         let events = run_events(&invocation, run_id, name);
         let caller = events.as_ref().and_then(|_| invocation.caller.clone());
         if let Some(events) = &events {
-            events.notify(
-                &Redaction::default(),
-                start_event(&self.runtimes, found.as_ref().ok().copied(), &invocation),
-            );
+            events.notify(&Redaction::default(), start_event(found.as_ref().ok(), &invocation));
         }
-        let token = invocation.cancel.child();
         let _stopping = events.clone().map(|events| {
             token.on_stop_last(move |cause| {
                 events.notify(&Redaction::default(), EventKind::Stopping { cause });
             })
         });
-        let _armed = self.watchdog.arm(run_deadline(started, &limits), &token);
-        let found = check_memory_reserve().and(found);
+        let runtime = found.as_ref().ok().and_then(FoundSkill::runtime);
         let mut outcome = match found {
-            Ok(skill) => self.run_skill(skill, invocation, limits, token, (run_id, &span, events.clone())),
+            Ok(found) => self.run_skill(found, invocation, limits, token, (run_id, &span, events.clone())),
             Err(error) => Outcome::not_run(invocation.skill, None, &limits, error),
         };
+        outcome.warnings.extend(self.helper_warning(runtime, &outcome));
         outcome.duration = started.elapsed();
         let Some(events) = events else { return outcome };
         match caller {
@@ -74,17 +97,80 @@ impl EngineInner {
         }
     }
 
+    /// The warning about a missing helper program, for a run that paid for it: whose process was started by a copy of this one,
+    /// or whose module was not compiled.
+    fn helper_warning(&self, runtime: Option<RuntimeId>, outcome: &Outcome) -> Option<RunWarning> {
+        let services = self.script_cache.services();
+        let is_in_sandbox =
+            |report: SandboxReport| ![SandboxReport::NONE, SandboxReport::IN_PROCESS].contains(&report);
+        let is_unavailable =
+            || outcome.result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable);
+        let is_concerned = outcome.sandbox.is_some_and(is_in_sandbox)
+            || runtime == Some(RuntimeId::WASM) && !services.compiles_in_process() && is_unavailable();
+        let warning =
+            (is_concerned && runtimes::starts_from_copy(services)).then_some(RunWarning::NoHelperProgram)?;
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(help = warning.help(), "{warning}");
+        }
+        Some(warning)
+    }
+
+    /// The outcome of a run that does not start; its observer receives it too.
+    pub(super) fn refuse(&self, invocation: &Invocation, error: SkillError) -> Outcome {
+        let limits = invocation.limits.as_ref().unwrap_or(&self.limits);
+        let outcome = Outcome::not_run(invocation.skill.clone(), None, limits, error);
+        let Some(events) = run_events(invocation, RunId::next(), &invocation.skill) else { return outcome };
+        events.notify(&Redaction::default(), start_event(None, invocation));
+        events.finish(&Redaction::default(), outcome)
+    }
+
+    /// Finds the skill, reads its script and starts the deadline. `SKILL.md` and contract are compared with those that were read
+    /// after the script was read, so the permissions and the script of a run were on disk at the same time.
+    fn start_run(&self, invocation: &Invocation, started: Instant, token: &CancelToken) -> RunStart {
+        let by = invocation.caller.as_ref().and_then(SkillContext::qualified_name);
+        let mut attempts = Attempts::default();
+        loop {
+            let set = self.skills.set();
+            let found = check_memory_reserve()
+                .and_then(|()| set.registry.find_for_run(by, &invocation.skill))
+                .cloned();
+            let given = invocation.limits.as_ref().unwrap_or(&self.limits).clone();
+            let limits = match &found {
+                Ok(skill) => narrow_limits(skill, given),
+                Err(_) => given,
+            };
+            let armed = self.watchdog.arm(run_deadline(started, &limits), token);
+            let found = found.map(|skill| {
+                let selected = select_script(&self.runtimes, &skill, invocation.script.as_deref());
+                let script = selected.map(|selected| {
+                    let opened = self.open_script(&skill, &selected, token);
+                    (selected, opened)
+                });
+                FoundSkill { set: set.clone(), skill, script }
+            });
+            let skill = found.as_ref().ok().map(|found| &found.skill);
+            let opened = found.as_ref().ok().and_then(FoundSkill::folder);
+            if !self.skills.refresh_changed(&set, &invocation.skill, skill, opened) {
+                return RunStart { found, limits, armed };
+            }
+            if let Err(error) = attempts.next(&invocation.skill) {
+                return RunStart { found: Err(error), limits, armed };
+            }
+        }
+    }
+
     fn run_skill(
         &self,
-        skill: &Skill,
+        FoundSkill { set, skill, script }: FoundSkill,
         mut invocation: Invocation,
         limits: Limits,
         token: CancelToken,
         (run_id, span, events): (RunId, &tracing::Span, Option<Arc<RunEvents>>),
     ) -> Outcome {
+        let (set, skill) = (&*set, &skill);
         let (name, version) = (skill.name().to_owned(), Some(skill.version().to_string()));
-        let selected = match select_script(&self.runtimes, skill, invocation.script.as_deref()) {
-            Ok(selected) => selected,
+        let (selected, opened) = match script {
+            Ok(script) => script,
             Err(error) => return Outcome::not_run(name, version, &limits, error),
         };
         let given = limits;
@@ -93,13 +179,14 @@ impl EngineInner {
             Err(error) => return Outcome::not_run(name, version, &given, error),
         };
         let not_run = |error| Outcome::not_run(name.clone(), version.clone(), &limits, error);
-        let input = dependencies::require_dependencies(skill, &self.registry)
+        let input = dependencies::require_dependencies(skill, &set.registry)
             .and_then(|()| catch_contract_panic(|| validate_input(skill, invocation.input.take())));
         let input = match input {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
             Err(error) => return not_run(error).with_unsupported_limits(not_applied),
         };
-        let prepared = self.prepare(skill, &selected, &invocation, &limits, token);
+        let prepared = opened
+            .and_then(|opened| self.prepare((set, skill), &selected, opened, &invocation, &limits, token));
         let prepared = prepared.and_then(|(executor, context)| {
             let worker = worker::requested_worker(skill.manifest(), selected.runtime, &given)?;
             Ok((executor, context.run_id(run_id).span(span).events(events).worker(worker)))
@@ -150,7 +237,7 @@ impl EngineInner {
     }
 
     /// The script, and a handle to the folder it was read from, even if its path is replaced meanwhile.
-    fn open_script(
+    pub(super) fn open_script(
         &self,
         skill: &Skill,
         selected: &SelectedScript,
@@ -179,25 +266,29 @@ impl EngineInner {
 
     pub(super) fn prepare(
         &self,
-        skill: &Skill,
+        (set, skill): (&SkillSet, &Skill),
         selected: &SelectedScript,
+        (script, files): (Script, Files),
         invocation: &Invocation,
         limits: &Limits,
         token: CancelToken,
     ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
         token.check()?;
-        let (script, files) = self.open_script(skill, selected, &token)?;
         let mode = invocation.execution_mode.unwrap_or(self.execution_mode);
         let executor = catch_runtime_panic(|| {
-            self.script_cache.load(&self.runtimes, selected.runtime, &script, mode, &token)
+            self.script_cache.load(&self.runtimes, selected.runtime, &script, (mode, set.generation), &token)
         })?;
         let asked =
             with_permissions(declared_permissions(skill, selected.runtime), executor.requested_permissions());
+        let (folder_index, folder) = self.folders.of_run(set, skill, invocation)?;
+        let unprotected =
+            || SkillError::new(ErrorKind::Unavailable, "the folder of the run is not protected");
+        let protected = set.protected_folders.get(folder_index).ok_or_else(unprotected)?;
         let context = SkillContext::builder(skill.name())
             .qualified_name(skill.qualified_name())
-            .project(Files::open_nofollow(&self.project)?.with_secret_links(&self.secret_links))
+            .project(Files::open_nofollow(&folder.path)?.with_secret_links(&folder.secret_links))
             .skill_files(files)
-            .permissions(self.effective_permissions(skill, asked, invocation))
+            .permissions(self.effective_permissions(skill, asked, invocation, protected))
             .limits(limits.clone())
             .sandbox_mode(invocation.sandbox_mode.unwrap_or(self.sandbox_mode))
             .execution_mode(mode)
@@ -234,12 +325,13 @@ impl EngineInner {
         skill: &Skill,
         asked: RequestedPermissions,
         invocation: &Invocation,
+        protected_folders: &[String],
     ) -> Permissions {
         let permissions = if let Some(caller) = &invocation.caller {
             let permissions = caller.permissions().for_callee(caller.skill(), skill.name(), asked);
             permissions.with_callee_approvals(&skill.qualified_name())
         } else {
-            let protection = PathProtection::new(self.protected_folders.iter().cloned());
+            let protection = PathProtection::new(protected_folders.iter().cloned());
             let permissions = Permissions::new(asked, invocation.grants.iter().cloned(), protection);
             let own = invocation.providers.as_deref().and_then(|own| own.approver.as_ref());
             match own.or(self.providers.approver.as_ref()) {
@@ -264,13 +356,14 @@ fn run_events(invocation: &Invocation, run: RunId, skill: &str) -> Option<Arc<Ru
     Some(RunEvents::new(observer, run, skill, invocation.extensions.clone()))
 }
 
-fn start_event(runtimes: &Runtimes, skill: Option<&Skill>, invocation: &Invocation) -> EventKind {
-    let script = skill.and_then(|skill| select_script(runtimes, skill, invocation.script.as_deref()).ok());
+fn start_event(found: Option<&FoundSkill>, invocation: &Invocation) -> EventKind {
+    let skill = found.map(|found| &found.skill);
+    let script = found.and_then(|found| found.script.as_ref().ok()).map(|(selected, _)| selected);
     EventKind::Started {
         qualified_name: skill.map(Skill::qualified_name),
         version: skill.map(|skill| skill.version().to_string()),
-        runtime: script.as_ref().map(|script| script.runtime.name()),
-        script: script.map(|script| script.path),
+        runtime: script.map(|script| script.runtime.name()),
+        script: script.map(|script| script.path.clone()),
         step: invocation.caller.as_ref().and_then(SkillContext::step),
     }
 }
@@ -324,7 +417,8 @@ mod tests {
             std::fs::write(folder.join(format!("scripts/{module}.wat")), "(module)").unwrap();
         }
         let engine = Engine::builder(project.path()).build().unwrap();
-        let skill = engine.registry().find("stopped").unwrap();
+        let registry = engine.registry();
+        let skill = registry.find("stopped").unwrap();
         let selected = select_script(&engine.0.runtimes, skill, None).unwrap();
         let token = CancelToken::new();
         assert!(engine.0.open_script(skill, &selected, &token).is_ok());

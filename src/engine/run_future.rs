@@ -2,54 +2,73 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::{Engine, Invocation, Outcome};
-use crate::error::{ErrorKind, SkillError};
+use crate::engine::run_queue::{PlaceWait, RunPlace};
+use crate::engine::thread_future::{ThreadResult, thread_error};
+use crate::error::Result;
 use crate::policy::CancelToken;
 
 /// A run in progress; see [`Engine::run_async`]. Dropping it cancels the run.
 #[must_use = "a future runs when it is polled"]
 pub struct RunFuture {
-    pending_call: Option<(Engine, Invocation)>,
+    pending_run: PendingRun,
+    outcome: ThreadResult<Outcome>,
+}
+
+/// A run that may have to wait for its place before it gets a thread. Dropping it cancels the run.
+pub(super) struct PendingRun {
+    call: Option<(Engine, Invocation)>,
     cancel: CancelToken,
-    outcome: Arc<Mutex<SharedOutcome>>,
+    wait: PlaceWait,
 }
 
-#[derive(Default)]
-struct SharedOutcome {
-    outcome: Option<Outcome>,
-    waker: Option<Waker>,
+/// What a run starts with.
+pub(super) struct ReadyRun {
+    pub(super) engine: Engine,
+    pub(super) invocation: Invocation,
+    /// Why it does not run, or its place; without a bound there are no places.
+    pub(super) place: Result<Option<RunPlace>>,
 }
 
-impl RunFuture {
+impl PendingRun {
     pub(super) fn new(engine: Engine, mut invocation: Invocation) -> Self {
         let cancel = invocation.cancel.child();
         invocation.cancel = cancel.clone();
-        Self { pending_call: Some((engine, invocation)), cancel, outcome: Arc::default() }
+        Self { call: Some((engine, invocation)), cancel, wait: PlaceWait::default() }
     }
 
-    fn start(
-        engine: Engine,
-        invocation: Invocation,
-        shared: Arc<Mutex<SharedOutcome>>,
-    ) -> std::io::Result<()> {
-        let work = move || {
-            let outcome = engine.run(invocation);
-            // The receiver of the outcome may exit the process next, so the engine cleans up first.
-            drop(engine);
-            let waker = {
-                let mut shared = lock_outcome(&shared);
-                shared.outcome = Some(outcome);
-                shared.waker.take()
-            };
-            // A waker may poll immediately, on this thread.
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+    /// The run, once, when it may start.
+    pub(super) fn poll(&mut self, waker: &Waker) -> Option<ReadyRun> {
+        let (engine, _) = self.call.as_ref()?;
+        let place = match &engine.0.run_queue {
+            Some(queue) => match self.wait.poll(queue, &self.cancel, waker) {
+                Poll::Ready(place) => place.map(Some),
+                Poll::Pending => return None,
+            },
+            None => Ok(None),
         };
-        std::thread::Builder::new().name("metier-run".into()).spawn(work).map(drop)
+        let (engine, invocation) = self.call.take()?;
+        Some(ReadyRun { engine, invocation, place })
+    }
+}
+
+impl PendingRun {
+    pub(super) fn cancel(&self) {
+        self.cancel.cancel();
+    }
+}
+
+impl Drop for PendingRun {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+impl RunFuture {
+    pub(super) fn new(engine: Engine, invocation: Invocation) -> Self {
+        Self { pending_run: PendingRun::new(engine, invocation), outcome: ThreadResult::default() }
     }
 }
 
@@ -57,27 +76,23 @@ impl Future for RunFuture {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        let waker = context.waker().clone();
-        let replaced = lock_outcome(&self.outcome).waker.replace(waker);
-        drop(replaced);
-        if let Some((engine, invocation)) = self.pending_call.take() {
+        if let Some(ReadyRun { engine, invocation, place }) = self.pending_run.poll(context.waker()) {
+            let place = match place {
+                Ok(place) => place,
+                Err(error) => return Poll::Ready(engine.0.refuse(&invocation, error)),
+            };
             let name = invocation.skill.clone();
-            if let Err(source) = Self::start(engine, invocation, self.outcome.clone()) {
-                let error = SkillError::new(ErrorKind::Unavailable, "no thread could be started for the run");
-                return Poll::Ready(Outcome::failed(name, error.with_source(source)));
+            let work = move || {
+                let outcome = engine.0.run(invocation);
+                drop(place);
+                // The receiver of the outcome may exit the process next, so the engine cleans up first.
+                drop(engine);
+                outcome
+            };
+            if let Err(source) = self.outcome.start(work) {
+                return Poll::Ready(Outcome::failed(name, thread_error("the run", source)));
             }
         }
-        let outcome = lock_outcome(&self.outcome).outcome.take();
-        outcome.map_or(Poll::Pending, Poll::Ready)
+        self.outcome.poll(context.waker())
     }
-}
-
-impl Drop for RunFuture {
-    fn drop(&mut self) {
-        self.cancel.cancel();
-    }
-}
-
-fn lock_outcome(shared: &Mutex<SharedOutcome>) -> MutexGuard<'_, SharedOutcome> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

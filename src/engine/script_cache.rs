@@ -92,6 +92,8 @@ impl Drop for LoadGuard<'_> {
 struct ScriptKey {
     runtime: RuntimeId,
     mode: ExecutionMode,
+    /// A plan is checked against the skills that it calls, so it is checked again when any of them changed.
+    generation: Option<u64>,
     skill: String,
     path: String,
     folder: Option<std::path::PathBuf>,
@@ -104,18 +106,19 @@ impl ScriptCache {
         Self { services, entries: Mutex::default() }
     }
 
-    /// The executor for this source, compiled now or earlier. Fails when the token stops before it is ready.
+    /// The executor for this source, compiled now or earlier, among the skills of that generation. Fails when the token stops before it is ready.
     pub(super) fn load(
         &self,
         runtimes: &Runtimes,
         runtime: RuntimeId,
         script: &Script,
-        mode: ExecutionMode,
+        (mode, generation): (ExecutionMode, u64),
         cancel: &CancelToken,
     ) -> Result<Arc<dyn SkillExecutor>> {
         let key = ScriptKey {
             runtime,
             mode,
+            generation: (runtime == RuntimeId::TOOL_SEQUENCE).then_some(generation),
             skill: script.skill.clone(),
             path: script.path.clone(),
             folder: script.folder.clone(),

@@ -1,11 +1,12 @@
 //! The engine as the provider of skills that other skills call.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::thread;
 
 use serde_json::Value;
 
 use super::{EngineInner, Invocation, Outcome};
+use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{SkillContext, SkillProvider};
 use crate::plan::{Plan, to_hex};
@@ -27,7 +28,8 @@ impl SkillProvider for EngineSkillProvider {
     fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value> {
         let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");
         let engine = self.0.upgrade().ok_or_else(gone)?;
-        let skill = engine.resolve_skill(engine.skill_by_qualified_name(ctx.qualified_name()), name)?.name();
+        let (_, skill) = engine.find_skill(ctx.qualified_name(), name)?;
+        let skill = skill.name();
         if ctx.depth() >= MAX_CALL_DEPTH {
             return Err(call_depth_error(skill, ctx.depth()));
         }
@@ -54,20 +56,16 @@ impl SkillProvider for EngineSkillProvider {
 
     fn digest(&self, ctx: &SkillContext) -> Option<String> {
         let engine = self.0.upgrade()?;
-        let digest = engine.skill_by_qualified_name(ctx.qualified_name())?.folder().digest().ok()?;
-        Some(to_hex(&digest))
+        let set = engine.skills.set();
+        let skill = set.skill_by_qualified_name(ctx.qualified_name())?;
+        Some(to_hex(&skill.folder().digest().ok()?))
     }
 }
 
 impl EngineInner {
-    pub(super) fn skill_by_qualified_name(&self, qualified: Option<&str>) -> Option<&Skill> {
-        let qualified = qualified?;
-        self.registry.skills().iter().find(|skill| skill.qualified_name() == qualified)
-    }
-
-    /// The skill that `name` means to the calling skill, or to everybody where no skill calls.
-    pub(super) fn resolve_skill(&self, by: Option<&Skill>, name: &str) -> Result<&Skill> {
-        by.map_or_else(|| self.registry.find(name), |skill| self.registry.find_for_caller(skill, name))
+    /// The skill that `name` means to the calling skill, or to everybody where no skill calls, as it is on disk now.
+    pub(super) fn find_skill(&self, caller: Option<&str>, name: &str) -> Result<(Arc<SkillSet>, Skill)> {
+        self.skills.find_current(name, |registry| registry.find_for_run(caller, name))
     }
 
     /// Runs what this run calls on a new thread, because the stack limit of each language is measured for one script per thread.

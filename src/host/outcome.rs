@@ -1,5 +1,6 @@
 //! The result of an invocation, success or failure.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -16,7 +17,7 @@ use crate::policy::{Limits, StopCause};
 /// The result of an invocation.
 ///
 /// In JSON every key is always present, `null` when empty: `{ok, skill, version, value, error, log, duration_ms, limits,
-/// process, sandbox, steps}`.
+/// process, sandbox, steps, warnings}`.
 ///
 /// ```
 /// use metier::engine::{Engine, Invocation};
@@ -55,6 +56,41 @@ pub struct Outcome {
     /// The result of each step, for plans that started; their values take no more than the output cap. In JSON `null` when
     /// empty.
     pub steps: Vec<StepReport>,
+    /// What is wrong with the program that ran the skill, and not with the skill.
+    pub warnings: Vec<RunWarning>,
+}
+
+/// Something that the author of the program around the engine should change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum RunWarning {
+    /// The program is not its own helper program: its `main` does not begin with [`helper_main`](crate::helper_main), and
+    /// [`EngineBuilder::helper`](crate::engine::EngineBuilder::helper) names no other. So a process was started by a copy of the
+    /// program, or a WebAssembly module was not compiled.
+    NoHelperProgram,
+}
+
+impl fmt::Display for RunWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoHelperProgram => f.write_str(
+                "this program has no helper: scripts are started by a copy of it, the first of each engine late, `metier ctx` \
+                 does not work in them, and WebAssembly modules are not compiled",
+            ),
+        }
+    }
+}
+
+impl RunWarning {
+    /// What the author of the program can do about it.
+    pub fn help(self) -> &'static str {
+        match self {
+            Self::NoHelperProgram => {
+                "make `metier::helper_main()` the first line of its `main`, or set `EngineBuilder::helper`"
+            }
+        }
+    }
 }
 
 /// The redacted results of a run. Everything that a script can influence enters an outcome only through this type.
@@ -144,6 +180,7 @@ impl Outcome {
             process: None,
             sandbox: None,
             steps: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -164,6 +201,7 @@ impl Outcome {
             process: left.process.map(Redacted::into_inner),
             sandbox: left.sandbox,
             steps: left.steps.into_inner(),
+            warnings: Vec::new(),
         }
     }
 
@@ -208,7 +246,7 @@ impl Outcome {
 impl Serialize for Outcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let milliseconds = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX);
-        let mut record = serializer.serialize_struct("Outcome", 11)?;
+        let mut record = serializer.serialize_struct("Outcome", 12)?;
         record.serialize_field("ok", &self.result.is_ok())?;
         record.serialize_field("skill", &self.skill)?;
         record.serialize_field("version", &self.version)?;
@@ -220,6 +258,7 @@ impl Serialize for Outcome {
         record.serialize_field("process", &self.process)?;
         record.serialize_field("sandbox", &self.sandbox)?;
         record.serialize_field("steps", &Some(&self.steps).filter(|steps| !steps.is_empty()))?;
+        record.serialize_field("warnings", &self.warnings)?;
         record.end()
     }
 }

@@ -3,7 +3,6 @@
 use std::io::{self, Read};
 
 use crate::registry::embedded::EmbeddedSkill;
-use crate::registry::skill_dir::SkillDir;
 use crate::skill::contract::{CONTRACT_FILES, MAX_CONTRACT, ParsedContract, load_with_manifest};
 use crate::skill::{Contract, Diagnostic, Manifest};
 
@@ -17,21 +16,24 @@ pub(super) struct ContractFile {
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-/// The contract in an open folder, whose listing showed which of the contract's file names exist.
-pub(super) fn read_contract(
-    folder: &SkillDir,
+/// The contract of that name with this source, in a folder whose listing showed which of the contract's file names exist.
+pub(super) fn parse_contract(
+    file: &'static str,
+    source: io::Result<&[u8]>,
     present: [bool; CONTRACT_FILES.len()],
     manifest: &Manifest,
-) -> Option<ContractFile> {
-    let file = CONTRACT_FILES[present.iter().position(|is_there| *is_there)?];
-    if present.iter().all(|is_there| *is_there) {
-        return Some(ContractFile::new(file, ParsedContract::duplicate_files()));
-    }
-    let parsed = match folder.open_file(file).and_then(read_capped) {
-        Ok(source) => load_with_manifest(&source, manifest),
+) -> ContractFile {
+    let parsed = match source {
+        _ if present.iter().all(|is_there| *is_there) => ParsedContract::duplicate_files(),
+        Ok(source) => load_with_manifest(source, manifest),
         Err(error) => ParsedContract::unreadable(error),
     };
-    Some(ContractFile::new(file, parsed))
+    ContractFile::new(file, parsed)
+}
+
+/// The contract among these files that is read.
+pub(super) fn contract_name(present: [bool; CONTRACT_FILES.len()]) -> Option<&'static str> {
+    present.iter().position(|is_there| *is_there).map(|at| CONTRACT_FILES[at])
 }
 
 /// The contract of a skill inside the program.
@@ -56,7 +58,7 @@ impl ContractFile {
 }
 
 /// The file, or up to one byte more than a contract may have.
-fn read_capped(file: impl Read) -> io::Result<Vec<u8>> {
+pub(super) fn read_capped(file: impl Read) -> io::Result<Vec<u8>> {
     let mut source = Vec::new();
     file.take(MAX_CONTRACT as u64 + 1).read_to_end(&mut source)?;
     Ok(source)

@@ -1,15 +1,17 @@
 //! Inspects one folder: its skill, and its subfolders.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::problem::Problem;
 use crate::error::{Result, SkillError};
 use crate::host::files::EntryKind;
 use crate::registry::contract_file;
 use crate::registry::contract_file::ContractFile;
+use crate::registry::fingerprint::{DefinitionStats, FileStat, Fingerprint};
 use crate::registry::frontmatter_reader;
 use crate::registry::skill_dir::SkillDir;
 use crate::skill::contract::CONTRACT_FILES;
@@ -56,6 +58,15 @@ pub(super) struct SkillFile {
     pub(super) file_name: &'static str,
     pub(super) parsed: Result<LoadedSkill>,
     pub(super) contract_file: Option<ContractFile>,
+    /// By which an edit is recognised; `None` inside the program.
+    pub(super) fingerprint: Option<Fingerprint>,
+}
+
+impl FolderCandidate {
+    /// A folder that was found before.
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), real_path: path.to_owned(), is_link: false }
+    }
 }
 
 /// Inspects a folder. Nothing that is wrong with it or below it makes this fail.
@@ -133,16 +144,39 @@ fn read_skill_file(
     contracts: [bool; CONTRACT_FILES.len()],
 ) -> SkillFile {
     let directory = candidate.path.file_name().unwrap_or_default().to_string_lossy();
-    let head = folder.open_file(file).and_then(frontmatter_reader::read_frontmatter);
-    let parsed = head.map(|head| load(&head, SkillLocation { directory: &directory, file_name: file }));
+    // The stats come before what they describe: a later edit changes them.
+    let folder_stat = folder.stat().ok();
+    let mut stats = DefinitionStats { folder: folder_stat, file: None, contract: None };
+    let (mut head, mut contract) = (Vec::new(), Vec::new());
+    let parsed = match read_with_stat(folder, file, frontmatter_reader::read_frontmatter) {
+        Ok((read, stat)) => {
+            (head, stats.file) = (read, Some(stat));
+            Ok(load(&head, SkillLocation { directory: &directory, file_name: file }))
+        }
+        Err(error) => Err(SkillError::io("it cannot be read", error)),
+    };
     let manifest = parsed.as_ref().ok().and_then(|loaded| loaded.manifest.as_ref());
-    let contract_file =
-        manifest.and_then(|manifest| contract_file::read_contract(folder, contracts, manifest));
-    SkillFile {
-        file_name: file,
-        parsed: parsed.map_err(|error| SkillError::io("it cannot be read", error)),
-        contract_file,
-    }
+    let contract_name = contract_file::contract_name(contracts);
+    let contract_file = manifest.zip(contract_name).map(|(manifest, name)| {
+        let source = read_with_stat(folder, name, contract_file::read_capped).map(|(read, stat)| {
+            (contract, stats.contract) = (read, Some(stat));
+            &contract[..]
+        });
+        contract_file::parse_contract(name, source, contracts, manifest)
+    });
+    let fingerprint = Some(Fingerprint::new(stats, contract_name, &[&head, &contract]));
+    SkillFile { file_name: file, parsed, contract_file, fingerprint }
+}
+
+/// A file, and its stat from before it was read.
+fn read_with_stat(
+    folder: &SkillDir,
+    name: &str,
+    read: impl FnOnce(File) -> io::Result<Vec<u8>>,
+) -> io::Result<(Vec<u8>, FileStat)> {
+    let file = folder.open_file(name)?;
+    let stat = FileStat::of_open(&file)?;
+    Ok((read(file)?, stat))
 }
 
 /// The skill runs, but without a contract.

@@ -24,14 +24,39 @@ pub(super) enum LookupScope<'a> {
     /// A lookup by a skill. A project could give its own skills the names of those that a user's skill relies on, and have them
     /// run in their place with the user's grants. So a skill that does not come from a project finds no skills in scopes nearer
     /// than its own.
-    VisibleTo(&'a Skill),
+    VisibleTo(CallingSkill<'a>),
+}
+
+/// The skill that looks up another one.
+#[derive(Clone, Copy)]
+pub(super) enum CallingSkill<'a> {
+    Loaded(&'a Skill),
+    /// By its qualified name when its run began; it may have changed since.
+    Named(&'a str),
+}
+
+impl CallingSkill<'_> {
+    /// The scope of its root; the strictest one where the name has none.
+    fn scope(self) -> Scope {
+        match self {
+            Self::Loaded(skill) => skill.scope(),
+            Self::Named(name) => Scope::from_qualified_name(name).unwrap_or(Scope::Builtin),
+        }
+    }
+
+    fn qualified_name(self) -> String {
+        match self {
+            Self::Loaded(skill) => skill.qualified_name(),
+            Self::Named(name) => name.to_owned(),
+        }
+    }
 }
 
 impl LookupScope<'_> {
     fn includes(self, scope: Scope) -> bool {
         match self {
             Self::All => true,
-            Self::VisibleTo(skill) => skill.scope() <= Scope::Project || scope >= skill.scope(),
+            Self::VisibleTo(caller) => caller.scope() <= Scope::Project || scope >= caller.scope(),
         }
     }
 

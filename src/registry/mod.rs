@@ -8,7 +8,9 @@ mod builtin;
 mod catalog;
 mod contract_file;
 mod digest;
+mod edit_check;
 mod embedded;
+mod fingerprint;
 mod frontmatter_reader;
 mod home_dirs;
 mod inspect;
@@ -24,6 +26,7 @@ mod scan;
 mod skill;
 mod skill_dir;
 mod skill_folder;
+mod unloaded;
 mod user_roots;
 
 pub use self::embedded::{EmbeddedRoot, EmbeddedSkill};
@@ -38,11 +41,17 @@ pub use skill::Skill;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use self::broken::BrokenSkill;
-use self::lookup::{Lookup, LookupScope};
+use unicode_normalization::UnicodeNormalization;
+
+use self::lookup::{CallingSkill, Lookup, LookupScope};
+use self::origin::{RootOrigin, SkillAddress};
 use self::scan::Scan;
+use self::unloaded::UnloadedSkill;
 use crate::error::Result;
+use crate::skill::contract::CONTRACT_FILES;
 
 /// The skills of a list of roots, and the problems of those that do not load.
 ///
@@ -62,6 +71,9 @@ pub struct Registry {
     skills: Vec<Skill>,
     broken: Vec<BrokenSkill>,
     problems: Vec<Problem>,
+    /// How many of the problems are not about shadowing.
+    scan_problems: usize,
+    unloaded: Vec<UnloadedSkill>,
     linked_folders: BTreeSet<PathBuf>,
 }
 
@@ -75,12 +87,82 @@ impl Registry {
         for (rank, root) in (roots.iter().count()..).zip(roots.embedded()) {
             scan.add_embedded(root, rank);
         }
-        let Scan { mut skills, broken, mut problems, linked_folders: linked, .. } = scan;
-        problems.extend(self::precedence::rank_skills(&mut skills));
-        for problem in &problems {
+        let registry = Self::from_scan(scan);
+        for problem in &registry.problems {
             tracing::debug!(skipped = problem.skipped, "{problem}");
         }
-        Self { skills, broken, problems, linked_folders: linked }
+        registry
+    }
+
+    fn from_scan(scan: Scan) -> Self {
+        let Scan { mut skills, broken, mut problems, unloaded, linked_folders, .. } = scan;
+        let scan_problems = problems.len();
+        problems.extend(self::precedence::rank_skills(&mut skills));
+        Self { skills, broken, problems, scan_problems, unloaded, linked_folders }
+    }
+
+    /// This registry with the skill in that folder as it is on disk now: by the rules of discovery, in the same root. Skills in
+    /// subfolders are left as they are.
+    pub(crate) fn refreshed(&self, folder: &Path) -> Self {
+        let is_here = |address: &SkillAddress| address.folder.disk_path() == Some(folder);
+        let is_own_problem = |path: &Path| {
+            let is_definition = |name: &str| {
+                inspect::SKILL_FILE_NAMES
+                    .iter()
+                    .chain(&CONTRACT_FILES)
+                    .any(|known| name.eq_ignore_ascii_case(known))
+            };
+            let name = path.file_name().and_then(std::ffi::OsStr::to_str);
+            path == folder || path.parent() == Some(folder) && name.is_some_and(is_definition)
+        };
+        let (here, skills): (Vec<_>, Vec<_>) =
+            self.skills.iter().cloned().partition(|skill| is_here(skill.address()));
+        let (unloaded_here, unloaded): (Vec<_>, Vec<_>) =
+            self.unloaded.iter().cloned().partition(|unloaded| is_here(&unloaded.address));
+        let loaded = here.iter().map(|skill| (skill.name().to_owned(), skill.address().clone()));
+        let names = loaded.chain(unloaded_here.into_iter().map(|unloaded| (unloaded.name, unloaded.address)));
+        let mut names: Vec<(String, SkillAddress)> = names.collect();
+        let Some((_, address)) = names.first().cloned() else { return self.clone() };
+        let mut scan = Scan {
+            skills,
+            broken: self.broken.iter().filter(|broken| !is_here(&broken.address)).cloned().collect(),
+            problems: self.problems[..self.scan_problems].to_vec(),
+            unloaded,
+            linked_folders: self.linked_folders.clone(),
+            ..Scan::default()
+        };
+        scan.problems.retain(|problem| !is_own_problem(&problem.path));
+        scan.scan_folder(&address.origin, folder);
+        // A link may lead elsewhere now; what it leads to is protected like all skills.
+        let real = [folder, &address.origin.path].map(|path| std::fs::canonicalize(path).ok());
+        if let [Some(folder), Some(root)] = real
+            && !folder.starts_with(root)
+        {
+            scan.linked_folders.insert(folder);
+        }
+        // Whoever asks by a name that the skill had finds it again when it has the name again.
+        let is_known = |scan: &Scan, name: &str| {
+            scan.skills.iter().any(|skill| is_here(skill.address()) && skill.name() == name)
+                || scan.unloaded.iter().any(|unloaded| is_here(&unloaded.address) && unloaded.name == name)
+        };
+        names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        names.dedup_by(|a, b| a.0 == b.0);
+        for (name, address) in names {
+            if !is_known(&scan, &name) {
+                scan.unloaded.push(UnloadedSkill::renamed(name, &address));
+            }
+        }
+        Self::from_scan(scan)
+    }
+
+    /// The folder of a skill that a lookup of this name may mean, that did not load when it was read, and that changed since.
+    pub(crate) fn changed_unloaded(&self, name: &str) -> Option<&Path> {
+        if self.unloaded.is_empty() {
+            return None;
+        }
+        let plain = name.rsplit(':').next().unwrap_or(name);
+        let plain = plain.split('@').next().unwrap_or(plain).trim().nfkc().collect::<String>();
+        self.unloaded.iter().find_map(|unloaded| unloaded.changed_folder(&plain))
     }
 
     /// The skill in this folder, without its subfolders and whatever roots there are; `None` where there is none that loads.
@@ -88,7 +170,7 @@ impl Registry {
     pub fn skill_in(folder: &Path) -> Option<Skill> {
         let root = Root::new(Scope::Explicit, "folder", project::absolute_path(folder));
         let mut scan = Scan::default();
-        scan.scan_folder(&root);
+        scan.scan_folder(&Arc::new(RootOrigin::from_root(&root, 0)), &root.path);
         scan.skills.pop()
     }
 
@@ -118,7 +200,15 @@ impl Registry {
     ///
     /// Fails as [`Registry::find`] does, with a hint where only a nearer skill has the name.
     pub fn find_for_caller(&self, caller: &Skill, name: &str) -> Result<&Skill> {
-        self.lookup(LookupScope::VisibleTo(caller)).find(name)
+        self.lookup(LookupScope::VisibleTo(CallingSkill::Loaded(caller))).find(name)
+    }
+
+    /// The same for a calling skill with that qualified name, which may have changed since its run began; without one, what
+    /// everybody finds.
+    pub(crate) fn find_for_run(&self, caller: Option<&str>, name: &str) -> Result<&Skill> {
+        let scope =
+            caller.map_or(LookupScope::All, |caller| LookupScope::VisibleTo(CallingSkill::Named(caller)));
+        self.lookup(scope).find(name)
     }
 
     /// What was not loaded, not searched, or ambiguous, in the order of the roots; shadowing comes last.

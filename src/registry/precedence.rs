@@ -10,6 +10,9 @@ use crate::skill::Severity;
 pub(super) fn rank_skills(skills: &mut [Skill]) -> Vec<Problem> {
     skills.sort_by(|a, b| compare_precedence(a, b).then_with(|| a.file_path().cmp(&b.file_path())));
     let mut problems = Vec::new();
+    for skill in &mut *skills {
+        (skill.has_duplicate, skill.shadowed_by) = (false, None);
+    }
     for namesakes in skills.chunk_by_mut(|a, b| a.name() == b.name()) {
         for at in 1..namesakes.len() {
             namesakes[at].has_duplicate =
@@ -17,7 +20,7 @@ pub(super) fn rank_skills(skills: &mut [Skill]) -> Vec<Problem> {
         }
         let Some((winner, shadowed)) = namesakes.split_first_mut() else { continue };
         for loser in shadowed {
-            loser.shadowed_by = Some(winner.qualified_name());
+            loser.shadowed_by = Some(winner.qualified_name().into());
             problems.push(shadowed_problem(winner, loser));
         }
     }

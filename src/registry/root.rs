@@ -32,6 +32,13 @@ impl Scope {
             Self::Builtin => "builtin",
         }
     }
+
+    /// The scope that a full qualified name begins with.
+    pub(super) fn from_qualified_name(name: &str) -> Option<Self> {
+        let scopes = [Self::Explicit, Self::Project, Self::User, Self::Embedded, Self::Builtin];
+        let (first, _) = name.split_once('/')?;
+        scopes.into_iter().find(|scope| scope.name() == first)
+    }
 }
 
 impl fmt::Display for Scope {

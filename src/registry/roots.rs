@@ -1,6 +1,7 @@
 //! The ordered list of roots: where skills are looked for, nearest first.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use super::project::{absolute_path, path_in_project, real_path, unresolved_path_in_project};
 use super::root::{Root, Scope};
@@ -25,17 +26,35 @@ impl Roots {
     /// `$<PRODUCT>_DATA_DIR/skills` (or `<product>/skills` in the platform's data folder) and `~/.agents/skills`, then the
     /// builtin skills.
     pub fn standard(product: &str, project: &Path) -> Self {
-        let project = absolute_path(project);
-        let own = format!(".{product}");
-        let in_project = [own.as_str(), AGENTS_FOLDER]
-            .map(|label| Root::new(Scope::Project, label, project.join(label).join("skills")));
         let builtin = EmbeddedRoot {
             scope: Scope::Builtin,
             label: env!("CARGO_PKG_NAME").to_owned(),
             skills: BUILTIN_SKILLS,
         };
         let roots = Self { embedded: vec![builtin], ..Self::empty() };
-        in_project.into_iter().chain(user_roots::roots(product)).fold(roots, Self::with)
+        user_roots::roots(product).into_iter().fold(roots.with_project(product, project), Self::with)
+    }
+
+    /// Adds the roots of a product in a project: `.<product>/skills` and `.agents/skills`, after those of other projects.
+    pub fn with_project(self, product: &str, project: &Path) -> Self {
+        let project = absolute_path(project);
+        let own = format!(".{product}");
+        let in_project = [own.as_str(), AGENTS_FOLDER]
+            .map(|label| Root::new(Scope::Project, label, project.join(label).join("skills")));
+        in_project.into_iter().fold(self, Self::with)
+    }
+
+    /// For each root on disk the folder that it belongs to, by its index: the deepest that contains it. Roots of the user belong
+    /// to none.
+    pub(crate) fn folders_of_roots(&self, folders: &[PathBuf]) -> Vec<Option<usize>> {
+        let folder_of = |root: &Root| {
+            let contains = |folder: &Path| {
+                root.scope <= Scope::Project && unresolved_path_in_project(folder, &root.path).is_some()
+            };
+            let containing = folders.iter().enumerate().filter(|(_, folder)| contains(folder));
+            containing.max_by_key(|(_, folder)| folder.components().count()).map(|(index, _)| index)
+        };
+        self.roots.iter().map(folder_of).collect()
     }
 
     /// No roots.
@@ -47,7 +66,7 @@ impl Roots {
     pub fn with_compat(self) -> Self {
         let mut roots = Vec::new();
         for root in self.roots {
-            let compat = compat_root(&root);
+            let compat = compat_root(&root).filter(|_| root.label.contains(AGENTS_FOLDER));
             roots.push(root);
             roots.extend(compat);
         }
@@ -130,9 +149,9 @@ impl Roots {
 }
 
 fn compat_root(root: &Root) -> Option<Root> {
-    let label = root.label.strip_suffix(AGENTS_FOLDER)?;
-    let place = root.path.parent()?.with_file_name(CLAUDE_FOLDER).join("skills");
-    Some(Root::new(root.scope, format!("{label}{CLAUDE_FOLDER}"), place))
+    let shared = root.path.parent().filter(|folder| folder.file_name() == Some(OsStr::new(AGENTS_FOLDER)))?;
+    let place = shared.with_file_name(CLAUDE_FOLDER).join("skills");
+    Some(Root::new(root.scope, root.label.replace(AGENTS_FOLDER, CLAUDE_FOLDER), place))
 }
 
 impl<'a> IntoIterator for &'a Roots {

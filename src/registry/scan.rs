@@ -11,9 +11,11 @@ use super::origin::{RootOrigin, SkillAddress};
 use super::problem::Problem;
 use super::root::Root;
 use super::skill::Skill;
+use super::unloaded::UnloadedSkill;
 use crate::error::SkillError;
 use crate::registry::contract_file;
 use crate::registry::embedded::EmbeddedRoot;
+use crate::registry::fingerprint::Fingerprint;
 use crate::registry::inspect::{FolderCandidate, SKILL_FILE_NAMES, SkillFile, inspect_folder};
 use crate::registry::parallel;
 use crate::registry::skill_folder::SkillFolder;
@@ -32,12 +34,14 @@ pub(super) struct Scan {
     pub(super) skills: Vec<Skill>,
     pub(super) broken: Vec<BrokenSkill>,
     pub(super) problems: Vec<Problem>,
+    /// Where a skill may appear that does not load now.
+    pub(super) unloaded: Vec<UnloadedSkill>,
     /// Targets of links below which skills were found.
     pub(super) linked_folders: BTreeSet<PathBuf>,
     /// Targets of links.
-    link_targets: HashSet<PathBuf>,
+    pub(super) link_targets: HashSet<PathBuf>,
     /// Inspected folders, with links resolved: a folder counts once, however many paths lead to it.
-    visited_folders: HashSet<PathBuf>,
+    pub(super) visited_folders: HashSet<PathBuf>,
 }
 
 impl Scan {
@@ -87,13 +91,20 @@ impl Scan {
         }
     }
 
-    /// Adds the skill in the folder of a root, and looks no further.
-    pub(super) fn scan_folder(&mut self, root: &Root) {
-        let path = root.path.clone();
-        let inspection = inspect_folder(&FolderCandidate { real_path: path.clone(), path, is_link: false });
+    /// Adds the skill in one folder of a root, and looks no further. A folder that is gone has none.
+    pub(super) fn scan_folder(&mut self, origin: &Arc<RootOrigin>, folder: &Path) {
+        if !folder.exists() {
+            return;
+        }
+        let inspection = inspect_folder(&FolderCandidate::new(folder));
+        self.problems.extend(inspection.problems);
+        if let Some(sign) = inspection.skill_sign.filter(|_| folder != origin.path) {
+            let skills =
+                self.skills.iter().filter_map(|skill| skill.folder().disk_path()).map(Path::to_owned);
+            self.add_unfinished_folders(origin, skills.collect(), vec![(folder.to_owned(), sign)]);
+        }
         if let Some(file) = inspection.skill_file {
-            let origin = Arc::new(RootOrigin::from_root(root, 0));
-            self.add_skill(&origin, SkillFolder::Disk(root.path.clone()), file);
+            self.add_skill(origin, SkillFolder::Disk(folder.to_owned()), file);
         }
     }
 
@@ -111,7 +122,7 @@ impl Scan {
             self.add_skill(
                 &origin,
                 SkillFolder::Embedded(skill),
-                SkillFile { file_name: file, parsed: Ok(parsed), contract_file },
+                SkillFile { file_name: file, parsed: Ok(parsed), contract_file, fingerprint: None },
             );
         }
     }
@@ -159,13 +170,13 @@ impl Scan {
         &mut self,
         origin: &Arc<RootOrigin>,
         folder: SkillFolder,
-        SkillFile { file_name: file, parsed, contract_file }: SkillFile,
+        SkillFile { file_name: file, parsed, contract_file, fingerprint }: SkillFile,
     ) {
         let address = SkillAddress { origin: origin.clone(), folder, file_name: file };
         let broken = match parsed {
             Ok(parsed) => match parsed.manifest {
                 Some(manifest) => {
-                    let skill = Skill::new(address, manifest, parsed.diagnostics, contract_file);
+                    let skill = Skill::new(address, manifest, parsed.diagnostics, contract_file, fingerprint);
                     self.problems.extend(skill.contract_problem());
                     return self.skills.push(skill);
                 }
@@ -173,6 +184,8 @@ impl Scan {
             },
             Err(error) => BrokenSkill::from_read_error(address, &error),
         };
+        self.unloaded
+            .extend(fingerprint.map(|fingerprint| UnloadedSkill::in_folder(&broken.address, fingerprint)));
         self.problems.push(broken.problem.clone());
         self.broken.push(broken);
     }
@@ -200,6 +213,8 @@ impl Scan {
         let problem = Problem::skipped_entry(&folder, Severity::Warning, message).with_help(help);
         let address = SkillAddress { origin: origin.clone(), folder: SkillFolder::Disk(folder), file_name };
         self.problems.push(problem.clone());
+        let fingerprint = Fingerprint::without_definition(&address);
+        self.unloaded.push(UnloadedSkill::in_folder(&address, fingerprint));
         self.broken.push(BrokenSkill { address, problem });
     }
 

@@ -1,27 +1,38 @@
 //! A skill that loads: its frontmatter, its location, and the rest on demand.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::origin::SkillAddress;
 use super::problem::Problem;
 use super::root::Scope;
 use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
+use crate::host::Files;
 use crate::registry::contract_file::ContractFile;
+use crate::registry::edit_check::is_current;
+use crate::registry::fingerprint::Fingerprint;
 use crate::registry::skill_folder::SkillFolder;
 use crate::skill::{Contract, Diagnostic, Manifest, SkillLocation, parse};
 
 /// Maximum bytes of a `SKILL.md`, body included: 1 MiB, as in other clients.
 const MAX_SKILL_FILE_BYTES: u64 = 1 << 20;
 
-/// A skill on disk or inside the binary, represented by the frontmatter of its `SKILL.md`.
+/// A skill on disk or inside the binary, represented by the frontmatter of its `SKILL.md`. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Skill {
+    definition: Arc<Definition>,
+    pub(super) has_duplicate: bool,
+    pub(super) shadowed_by: Option<Arc<str>>,
+}
+
+/// What the files of a skill say.
+#[derive(Debug)]
+struct Definition {
     address: SkillAddress,
     manifest: Manifest,
     diagnostics: Vec<Diagnostic>,
     contract_file: Option<ContractFile>,
-    pub(super) has_duplicate: bool,
-    pub(super) shadowed_by: Option<String>,
+    fingerprint: Option<Fingerprint>,
 }
 
 impl Skill {
@@ -30,62 +41,64 @@ impl Skill {
         mut manifest: Manifest,
         diagnostics: Vec<Diagnostic>,
         contract_file: Option<ContractFile>,
+        fingerprint: Option<Fingerprint>,
     ) -> Self {
         let contract = contract_file.as_ref().and_then(|contract_file| contract_file.contract.as_ref());
         if let Some(version) = contract.and_then(|contract| contract.version.clone()) {
             // If both declare a version they agree; otherwise there is no contract.
             manifest.version = version;
         }
-        Self { address, manifest, diagnostics, contract_file, has_duplicate: false, shadowed_by: None }
+        let definition = Definition { address, manifest, diagnostics, contract_file, fingerprint };
+        Self { definition: Arc::new(definition), has_duplicate: false, shadowed_by: None }
     }
 
     /// Its name, in Unicode NFKC.
     pub fn name(&self) -> &str {
-        &self.manifest.name
+        &self.definition.manifest.name
     }
 
     /// What it does and when to use it.
     pub fn description(&self) -> &str {
-        &self.manifest.description
+        &self.definition.manifest.description
     }
 
     /// `metadata.version`, or the contract's; 0.0.0 when it has none.
     pub fn version(&self) -> &semver::Version {
-        &self.manifest.version
+        &self.definition.manifest.version
     }
 
     /// Its whole frontmatter.
     pub fn manifest(&self) -> &Manifest {
-        &self.manifest
+        &self.definition.manifest
     }
 
     /// Violations of the specification in the frontmatter of its `SKILL.md`; the skill loads nevertheless.
     pub fn diagnostics(&self) -> &[Diagnostic] {
-        &self.diagnostics
+        &self.definition.diagnostics
     }
 
     /// The contract beside its `SKILL.md`; `None` where there is none, or none that it may run by.
     pub fn contract(&self) -> Option<&Contract> {
-        self.contract_file.as_ref()?.contract.as_ref()
+        self.definition.contract_file.as_ref()?.contract.as_ref()
     }
 
     /// The file name of the contract in the skill's folder, even if the contract is invalid.
     #[doc(hidden)]
     pub fn contract_file(&self) -> Option<&'static str> {
-        self.contract_file.as_ref().map(|contract_file| contract_file.file_name)
+        self.definition.contract_file.as_ref().map(|contract_file| contract_file.file_name)
     }
 
     /// What is wrong with its contract, or worth knowing. A blocking diagnostic prevents the skill from running.
     #[doc(hidden)]
     pub fn contract_diagnostics(&self) -> &[Diagnostic] {
-        self.contract_file.as_ref().map_or(&[], |contract_file| &contract_file.diagnostics)
+        self.definition.contract_file.as_ref().map_or(&[], |contract_file| &contract_file.diagnostics)
     }
 
     /// Why its contract prevents it from running: `invalid-skill`, with the line, or `unavailable` where this build lacks the
     /// Cargo feature to check it. Compiles the schemas at the first call.
     #[doc(hidden)]
     pub fn contract_error(&self) -> Option<SkillError> {
-        let contract_file = self.contract_file.as_ref()?;
+        let contract_file = self.definition.contract_file.as_ref()?;
         let Some(cause) = contract_file.blocking_diagnostic() else {
             return self.schema_error(contract_file);
         };
@@ -126,7 +139,7 @@ impl Skill {
 
     /// The same error as a problem, for listings.
     pub(super) fn contract_problem(&self) -> Option<Problem> {
-        let contract_file = self.contract_file.as_ref()?;
+        let contract_file = self.definition.contract_file.as_ref()?;
         contract_file.blocking_diagnostic()?;
         Some(Problem::invalid_contract(self.contract_path(contract_file), contract_file.diagnostics.clone()))
     }
@@ -140,13 +153,13 @@ impl Skill {
 
     /// The scope of its root.
     pub fn scope(&self) -> Scope {
-        self.address.origin.scope
+        self.definition.address.origin.scope
     }
 
     /// The label of its root in qualified names.
     #[doc(hidden)]
     pub fn root_label(&self) -> &str {
-        &self.address.origin.label
+        &self.definition.address.origin.label
     }
 
     /// The path of its `SKILL.md`, to display; `builtin:NAME` for a builtin skill, `embedded/ROOT:NAME` for one of the
@@ -161,7 +174,7 @@ impl Skill {
         let (scope, label) = (self.scope(), self.root_label());
         let (name, version) = (self.name(), self.version());
         if self.has_duplicate {
-            return format!("{scope}/{label}/{}:{name}@{version}", self.address.path_in_root());
+            return format!("{scope}/{label}/{}:{name}@{version}", self.definition.address.path_in_root());
         }
         format!("{scope}/{label}:{name}@{version}")
     }
@@ -173,22 +186,28 @@ impl Skill {
 
     /// Its folder.
     pub fn folder(&self) -> &SkillFolder {
-        &self.address.folder
+        &self.definition.address.folder
     }
 
     /// Whether its author wants only people to call it (`disable-model-invocation: true`).
     pub fn is_hidden_from_models(&self) -> bool {
         let is_set =
             |value: &serde_json::Value| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case("true"));
-        self.manifest.unknown.iter().any(|key| key.key == "disable-model-invocation" && is_set(&key.value))
+        self.definition
+            .manifest
+            .unknown
+            .iter()
+            .any(|key| key.key == "disable-model-invocation" && is_set(&key.value))
     }
 
     /// The text below the frontmatter, trimmed, read now. `invalid-skill` when the file is no longer a skill, or not UTF-8.
     pub fn body(&self) -> Result<String> {
-        let source = self.folder().read(self.address.file_name, MAX_SKILL_FILE_BYTES)?;
-        let directory = self.address.folder_name();
-        let parsed =
-            parse(&source, SkillLocation { directory: &directory, file_name: self.address.file_name });
+        let source = self.folder().read(self.definition.address.file_name, MAX_SKILL_FILE_BYTES)?;
+        let directory = self.definition.address.folder_name();
+        let parsed = parse(
+            &source,
+            SkillLocation { directory: &directory, file_name: self.definition.address.file_name },
+        );
         let body = parsed.manifest.and_then(|manifest| source.get(manifest.body_offset..));
         if let Some(body) = body.and_then(|body| std::str::from_utf8(body).ok()) {
             return Ok(body.trim().to_owned());
@@ -205,10 +224,22 @@ impl Skill {
     }
 
     pub(super) fn file_path(&self) -> PathBuf {
-        self.address.path()
+        self.definition.address.path()
+    }
+
+    /// The position of its root among all roots: those on disk come first.
+    pub(crate) fn root_rank(&self) -> usize {
+        self.address().origin.rank
+    }
+
+    /// Whether its `SKILL.md` and its contract are on disk as they were read: in this open folder, or else at its path. A skill
+    /// inside the program never changes.
+    pub(crate) fn is_current(&self, opened: Option<&Files>) -> bool {
+        let is_current = |fingerprint: &Fingerprint| is_current(fingerprint, self.address(), opened);
+        self.definition.fingerprint.as_ref().is_none_or(is_current)
     }
 
     pub(super) fn address(&self) -> &SkillAddress {
-        &self.address
+        &self.definition.address
     }
 }

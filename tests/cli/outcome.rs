@@ -18,6 +18,7 @@ pub(super) fn assert_shape(outcome: &Value) {
         "steps",
         "value",
         "version",
+        "warnings",
     ];
     assert_eq!(keys_of(outcome), keys);
     let limits = [

@@ -102,9 +102,9 @@ fn a_project_or_a_skill_that_is_gone_is_an_error_and_no_more() {
     fs::remove_file(project.path("p/.metier/skills/x/scripts/main.lua")).unwrap();
     assert_eq!(kind(&run()), ErrorKind::Unavailable);
     fs::remove_dir_all(project.path("p/.metier")).unwrap();
-    assert_eq!(kind(&run()), ErrorKind::Io);
+    assert_eq!(kind(&run()), ErrorKind::UnknownSkill);
     fs::remove_dir_all(project.path("p")).unwrap();
-    assert_eq!(kind(&run()), ErrorKind::Io);
+    assert_eq!(kind(&run()), ErrorKind::UnknownSkill);
     assert!(metier::engine::Engine::builder(project.path("p")).build().is_err());
 }
 

@@ -185,6 +185,7 @@ fn an_outcome_in_json_has_every_key_every_time() {
         "process",
         "sandbox",
         "steps",
+        "warnings",
     ];
     let shell = Project::shell("metadata: {version: 1.2.0}\n", "echo '{\"a\": 1}'; echo talk >&2; exit 3\n");
     let engine = Project::lua("return nil");
@@ -290,4 +291,15 @@ fn builtin_skills_run_from_an_empty_project() {
     let counted = engine.run(Invocation::new("builtin:word-count").input(json!({"text": "one two"})));
     assert_eq!(value(counted)["total"]["words"], json!(2));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "and leave nothing there");
+}
+
+#[test]
+fn an_explanation_says_which_dependency_is_missing_as_a_run_does() {
+    let project = Project::lua("return 1")
+        .file(".metier/skills/x/skill.yaml", "dependencies:\n  tools: [{name: no-such-program-anywhere}]\n");
+    let engine = project.engine();
+    let reason = engine.explain(&Invocation::new("x")).unwrap().reason.unwrap();
+    let run = engine.run(Invocation::new("x")).result.unwrap_err();
+    assert_eq!((reason.kind(), reason.message()), (ErrorKind::Unavailable, run.message()));
+    assert_eq!(reason.help(), Some("install the program, and see that it is on PATH"));
 }

@@ -68,7 +68,8 @@ fn a_skill_inside_the_program_is_found_listed_and_run() {
     assert_eq!(value(engine.run(Invocation::new("sum").input(json!({"n": 1})))), json!(2));
     let wrong = engine.run(Invocation::new("sum").input(json!({"n": "1"})));
     assert_eq!(kind(&wrong), ErrorKind::InvalidInput, "its skill.yml counts");
-    let skill = engine.registry().find("sum").unwrap();
+    let registry = engine.registry();
+    let skill = registry.find("sum").unwrap();
     assert_eq!(
         (skill.qualified_name().as_str(), skill.scope()),
         ("embedded/acme:sum@0.0.0", Scope::Embedded)
@@ -84,7 +85,8 @@ fn a_skill_inside_the_program_is_found_listed_and_run() {
     let rows: Vec<_> = of_program.iter().map(|root| (root.scope, root.label.as_str(), root.skills)).collect();
     assert_eq!(rows[..2], [(Scope::Embedded, "acme", 4), (Scope::Embedded, "acme-2", 2)]);
     assert_eq!((rows[2].0, rows.len()), (Scope::Builtin, 3));
-    let problem = engine.registry().problems().iter().find(|problem| problem.path.ends_with("acme:empty"));
+    let registry = engine.registry();
+    let problem = registry.problems().iter().find(|problem| problem.path.ends_with("acme:empty"));
     assert!(problem.is_some(), "a skill without SKILL.md: {:?}", engine.registry().problems());
 }
 
@@ -107,7 +109,8 @@ fn skills_inside_the_program_come_after_those_of_the_user_and_before_the_builtin
         "both have files of their own"
     );
     assert_eq!(value(engine.run(Invocation::new("sum").input(json!({"n": 1})))), json!(2));
-    let builtin = engine.registry().find("builtin:word-count").unwrap();
+    let registry = engine.registry();
+    let builtin = registry.find("builtin:word-count").unwrap();
     assert_eq!(builtin.shadowed_by(), Some("embedded/acme-2:word-count@0.0.0"));
     let user = project.skill("y", "").file("home/sum/SKILL.md", "---\nname: sum\ndescription: d\n---\n");
     let roots = Roots::empty().with_embedded("acme", EMBEDDED).with(Root::new(

@@ -5,15 +5,23 @@
 mod approver;
 mod async_providers;
 mod attacks;
+mod bounded;
 mod contract;
 mod doors;
+mod edited;
 mod embedded_skills;
 mod events;
+mod folders;
 mod identity;
 mod integers;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod interpreters;
 mod leaks;
 mod nearness;
 mod nested;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[path = "../support/not_run.rs"]
+mod not_run;
 mod permissions;
 mod project;
 mod providers;

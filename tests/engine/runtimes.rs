@@ -183,7 +183,8 @@ fn an_unknown_runtime_is_corrected_by_spelling_or_by_the_list_of_all() {
 fn availability_explain_and_diagnosis_know_it() {
     let project = Project::calc("1");
     let engine = engine(&project);
-    let skill = engine.registry().find("x").unwrap();
+    let registry = engine.registry();
+    let skill = registry.find("x").unwrap();
     let availability = engine.availability(skill);
     assert_eq!((availability.runtime.unwrap().name(), availability.is_runnable()), ("calc", true));
     let explanation = engine.explain(&Invocation::new("x")).unwrap();

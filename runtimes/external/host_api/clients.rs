@@ -35,6 +35,13 @@ const CLIENT_FILES: [(&str, &str); 6] = [
     ("node/hooks.mjs", include_str!("hooks.mjs")),
 ];
 
+/// The command `metier` in scripts of a program that is not its own helper program. Another one on `PATH` may be of another version.
+const REFUSING_COMMAND: &str = "#!/bin/sh
+echo 'metier: the program that runs this script cannot be called by `metier ctx`: its main does not begin with \
+metier::helper_main(), and it has no other helper program' >&2
+exit 3
+";
+
 /// The folders, outer ones first.
 const CLIENT_DIRS: [&str; 4] = ["python", "node", "node/metier", "bin"];
 
@@ -54,8 +61,8 @@ type FileStamp = (FileId, (u32, u32), (i64, i64));
 
 impl ApiClients {
     /// Gives a sandboxed script access to the clients and the number of the host API descriptor. `program` is called when the
-    /// clients are written. It returns a program whose `main` begins with [`helper_main`](crate::helper_main); without one there is
-    /// no `metier` command. The clients are not inside the `avoided` folders.
+    /// clients are written. It returns a program whose `main` begins with [`helper_main`](crate::helper_main); without one the
+    /// command `metier` says why it does not work. The clients are not inside the `avoided` folders.
     pub(crate) fn add_to_request(
         &self,
         request: &mut LaunchRequest,
@@ -115,8 +122,12 @@ impl ClientDir {
             fs::write(folder.path().join(name), text.replace("{{functions}}", &functions))?;
         }
         let program = program.filter(|program| program.is_file());
+        let command = folder.path().join("bin/metier");
         if let Some(program) = &program {
-            symlink(program, folder.path().join("bin/metier"))?;
+            symlink(program, command)?;
+        } else {
+            fs::write(&command, REFUSING_COMMAND)?;
+            fs::set_permissions(&command, fs::Permissions::from_mode(0o700))?;
         }
         let stamps = file_stamps(folder.path())?;
         Ok(Self { temp_dir: folder, program, stamps })
@@ -154,9 +165,7 @@ impl ClientDir {
         for (name, folder) in self.module_variables() {
             set(name, folder.into());
         }
-        if self.program.is_some()
-            && let Some((_, path)) = request.environment.iter_mut().find(|(name, _)| name == "PATH")
-        {
+        if let Some((_, path)) = request.environment.iter_mut().find(|(name, _)| name == "PATH") {
             *path = prepend_to_path(&self.path("bin"), path);
         }
     }

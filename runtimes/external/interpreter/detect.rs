@@ -58,7 +58,80 @@ const fn language(
     Language { shebang_names: programs, extensions, commands }
 }
 
+/// Programs that the embedder set, by the names of their commands.
+pub(crate) type InterpreterOverrides = [(String, PathBuf)];
+
+impl Language {
+    /// Whether its scripts run with the program that was set for this command.
+    fn is_run_by(&self, name: &str) -> bool {
+        self.shebang_names.contains(&name) || self.command_names().next() == Some(name)
+    }
+
+    fn command_names(&self) -> impl Iterator<Item = &'static str> {
+        self.commands.iter().filter_map(|command| command.split(' ').next())
+    }
+
+    /// The program that was set for its scripts, and the arguments of its command.
+    fn overridden_command(&self, overrides: &InterpreterOverrides) -> Option<Vec<String>> {
+        let (name, program) = overrides.iter().rev().find(|(name, _)| self.is_run_by(name))?;
+        let command = self.commands.iter().find(|command| command.split(' ').next() == Some(name));
+        let args = command.into_iter().flat_map(|command| command.split(' ').skip(1)).map(str::to_owned);
+        Some(std::iter::once(program.to_string_lossy().into_owned()).chain(args).collect())
+    }
+}
+
+/// Whether a program can be set for this command; `usage` with those that there are.
+pub(crate) fn check_override(name: &str, program: &Path) -> Result<()> {
+    let names = || {
+        LANGUAGES
+            .iter()
+            .flat_map(|language| language.shebang_names.iter().copied().chain(language.command_names()))
+    };
+    if !names().any(|known| known == name) {
+        let known: std::collections::BTreeSet<&str> = names().collect();
+        let known: Vec<&str> = known.into_iter().collect();
+        let sentence =
+            format!("failed to set the interpreter {}: no script runs with it", name.escape_debug());
+        return Err(SkillError::new(ErrorKind::Usage, sentence)
+            .with_help(format!("the interpreters are {}", known.join(", "))));
+    }
+    if !program.is_absolute() || program.to_str().is_none() {
+        let sentence = format!(
+            "failed to set the interpreter {name}: {} is not an absolute path in UTF-8",
+            program.display()
+        );
+        return Err(
+            SkillError::new(ErrorKind::Usage, sentence).with_help("give the absolute path of the program")
+        );
+    }
+    Ok(())
+}
+
 impl Interpreter {
+    /// The same as [`Interpreter::detect`]; a program that the embedder set for the language is the only candidate.
+    pub(crate) fn detect_with(path: &str, source: &[u8], overrides: &InterpreterOverrides) -> Result<Self> {
+        let mut interpreter = Self::detect(path, source)?;
+        if overrides.is_empty() {
+            return Ok(interpreter);
+        }
+        let shebang =
+            shebang::parse(source).and_then(|shebang| Some((shebang_language(shebang.program)?, shebang)));
+        let language = shebang.as_ref().map(|(language, _)| *language).or_else(|| extension_language(path));
+        if let Some(mut command) = language.and_then(|language| language.overridden_command(overrides)) {
+            if let Some((_, shebang)) = &shebang {
+                command.truncate(1);
+                command.extend(shebang.args.iter().map(|arg| (*arg).to_owned()));
+            }
+            interpreter.candidates = vec![command];
+        }
+        for program in interpreter.candidates.iter_mut().filter_map(|command| command.first_mut()) {
+            if let Some((_, set)) = overrides.iter().rev().find(|(name, _)| name == program) {
+                *program = set.to_string_lossy().into_owned();
+            }
+        }
+        Ok(interpreter)
+    }
+
     /// The interpreter of the script at `path`; `invalid-skill` if neither the shebang nor the file extension names one.
     pub(crate) fn detect(path: &str, source: &[u8]) -> Result<Self> {
         Self::from_shebang(source)
@@ -69,9 +142,7 @@ impl Interpreter {
     /// The program that is written comes first (`python3.11` before `python3`). Every candidate gets the arguments of the line.
     fn from_shebang(source: &[u8]) -> Option<Self> {
         let shebang = shebang::parse(source)?;
-        let plain = shebang.program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let by_name = |name: &str| LANGUAGES.iter().find(|language| language.shebang_names.contains(&name));
-        let language = by_name(shebang.program).or_else(|| by_name(plain))?;
+        let language = shebang_language(shebang.program)?;
         let others =
             language.commands.iter().filter(|command| command.split(' ').next() != Some(shebang.program));
         let written = [shebang.program];
@@ -83,10 +154,7 @@ impl Interpreter {
     }
 
     fn from_extension(path: &str) -> Option<Self> {
-        let (_, extension) =
-            path.rsplit('/').next()?.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())?;
-        let extension = extension.to_ascii_lowercase();
-        let language = LANGUAGES.iter().find(|language| language.extensions.contains(&extension.as_str()))?;
+        let language = extension_language(path)?;
         Some(Self { candidates: language.commands.iter().map(|command| split_words(command)).collect() })
     }
 
@@ -133,6 +201,11 @@ impl Interpreter {
     fn not_installed_error(&self, script: &str) -> SkillError {
         let names: Vec<&str> = self.program_names().collect();
         let best = names.first().copied().unwrap_or_default();
+        if Path::new(best).is_absolute() {
+            let sentence = format!("{script} needs {best}, which is not a program that can be started");
+            return SkillError::new(ErrorKind::Unavailable, sentence)
+                .with_help("install it there, or set another interpreter for the engine");
+        }
         SkillError::new(ErrorKind::Unavailable, format!("{script} needs {best}, which is not on PATH"))
             .with_help(format!("install {}, or put the folder it lies in on PATH", names.join(" or ")))
     }
@@ -146,6 +219,20 @@ impl fmt::Display for Interpreter {
     }
 }
 
+/// The language whose scripts begin with this program.
+fn shebang_language(program: &str) -> Option<&'static Language> {
+    let plain = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let by_name = |name: &str| LANGUAGES.iter().find(|language| language.shebang_names.contains(&name));
+    by_name(program).or_else(|| by_name(plain))
+}
+
+/// The language of a script with this file extension.
+fn extension_language(path: &str) -> Option<&'static Language> {
+    let (_, extension) = path.rsplit('/').next()?.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())?;
+    let extension = extension.to_ascii_lowercase();
+    LANGUAGES.iter().find(|language| language.extensions.contains(&extension.as_str()))
+}
+
 /// Whether a file looks like a script of a known interpreter: by its file extension, or without one by its shebang.
 pub(crate) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
     let has_extension = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
@@ -154,8 +241,16 @@ pub(crate) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<
 }
 
 /// Fails as a run would if no interpreter is detected, or none is installed.
-pub(crate) fn check_interpreter(path: &str, source: &[u8]) -> Result<()> {
-    Interpreter::detect(path, source)?.locate(path, &search_path()).map(drop)
+pub(crate) fn check_interpreter(path: &str, source: &[u8], overrides: &InterpreterOverrides) -> Result<()> {
+    Interpreter::detect_with(path, source, overrides)?.locate(path, &search_path()).map(drop)
+}
+
+/// The program that was set for a command, alone or for all scripts of the language that it runs first.
+#[cfg_attr(not(unix), allow(dead_code, reason = "no interpreter is started there"))]
+pub(crate) fn overriding_program(name: &str, overrides: &InterpreterOverrides) -> Option<PathBuf> {
+    let own = overrides.iter().rev().find(|(known, _)| known == name).map(|(_, program)| program.clone());
+    let language = LANGUAGES.iter().find(|language| language.command_names().next() == Some(name));
+    own.or_else(|| language?.overridden_command(overrides)?.into_iter().next().map(PathBuf::from))
 }
 
 /// Every command that runs scripts with the file extensions of its scripts, in the order of the languages.
@@ -163,7 +258,7 @@ pub(crate) fn check_interpreter(path: &str, source: &[u8]) -> Result<()> {
 pub(crate) fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
     let mut commands: Vec<(&str, Vec<&str>)> = Vec::new();
     for language in &LANGUAGES {
-        for name in language.commands.iter().filter_map(|command| command.split(' ').next()) {
+        for name in language.command_names() {
             match commands.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, extensions)) => extensions.extend(language.extensions),
                 None => commands.push((name, language.extensions.to_vec())),

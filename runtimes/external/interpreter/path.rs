@@ -24,7 +24,12 @@ pub(crate) fn find_on_path(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
 
 /// All programs of that name, in the order of the folders.
 pub(super) fn find_all_on_path(name: &str, folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
-    folders.iter().map(move |folder| folder.join(name)).filter(|path| is_executable_file(path))
+    // A program that was set by its path is in no folder.
+    let set = Some(PathBuf::from(name)).filter(|name| name.is_absolute());
+    let folders = if set.is_some() { &[] } else { folders };
+    set.into_iter()
+        .chain(folders.iter().map(move |folder| folder.join(name)))
+        .filter(|path| is_executable_file(path))
 }
 
 /// Whether this is a file that the user may execute.

@@ -45,7 +45,8 @@ impl ProjectSkills {
     pub fn skill_folder(&self, name: &Path) -> Result<PathBuf, String> {
         let otherwise = || "name a folder, a SKILL.md, or a skill that `metier list` shows".to_owned();
         let (Some(engine), Some(name)) = (self.engine(), name.to_str()) else { return Err(otherwise()) };
-        let skill = engine.registry().find(name).map_err(|error| match (error.kind(), error.help()) {
+        let registry = engine.registry();
+        let skill = registry.find(name).map_err(|error| match (error.kind(), error.help()) {
             (ErrorKind::UnknownSkill, Some(help)) if help.starts_with("did you mean") => help.to_owned(),
             (ErrorKind::InvalidSkill, _) => error.message().to_owned(),
             _ => otherwise(),
@@ -58,7 +59,7 @@ impl ProjectSkills {
         self.engine.get_or_init(|| self.session.engine().ok()).as_ref()
     }
 
-    fn skill_at(&self, folder: &Path) -> Option<(&Engine, &Skill)> {
+    fn skill_at(&self, folder: &Path) -> Option<(&Engine, Skill)> {
         let engine = self.engine()?;
         let folder = folder.canonicalize().ok()?;
         let is_in_folder = |skill: &&Skill| {
@@ -68,7 +69,8 @@ impl ProjectSkills {
                 .and_then(|path| path.canonicalize().ok())
                 .is_some_and(|path| path == folder)
         };
-        engine.registry().skills().iter().find(is_in_folder).map(|skill| (engine, skill))
+        let skill = engine.registry().skills().iter().find(is_in_folder).cloned()?;
+        Some((engine, skill))
     }
 }
 

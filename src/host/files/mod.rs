@@ -127,6 +127,15 @@ impl Files {
         (self.backend.open_dir)(&self.dir, path.parent().unwrap_or(Path::new("")))?.symlink_metadata(name)
     }
 
+    /// The stat of the root, or of what an entry of it leads to.
+    #[cfg(unix)]
+    pub(crate) fn stat_entry(&self, name: Option<&str>) -> io::Result<rustix::fs::Stat> {
+        Ok(match name {
+            Some(name) => rustix::fs::statat(&self.dir, name, rustix::fs::AtFlags::empty())?,
+            None => rustix::fs::fstat(&self.dir)?,
+        })
+    }
+
     /// The identity of the file at this path, which must not contain symbolic links; the empty path is the root.
     pub(crate) fn file_id(&self, path: &Path) -> io::Result<FileId> {
         Ok(FileId::from_metadata(&self.metadata_nofollow(path)?))

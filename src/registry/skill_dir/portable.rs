@@ -11,6 +11,8 @@ use cap_std::fs::Dir;
 
 use super::entry::open_regular_file;
 use crate::host::files::{EntryKind, for_each_entry_portable};
+#[cfg(not(unix))]
+use crate::registry::fingerprint::FileStat;
 
 /// An open folder.
 pub(crate) struct SkillDir(Dir);
@@ -27,6 +29,12 @@ impl SkillDir {
         each: &mut dyn FnMut(&OsStr, EntryKind) -> ControlFlow<()>,
     ) -> io::Result<()> {
         for_each_entry_portable(&self.0, &mut |name, kind| Ok(each(name, kind)))
+    }
+
+    /// What the system changes about the folder whenever an entry changes.
+    #[cfg(not(unix))]
+    pub(crate) fn stat(&self) -> io::Result<FileStat> {
+        FileStat::of_open(&self.0.try_clone()?.into_std_file())
     }
 
     /// Opens a regular file in it. A link is followed inside the folder only.

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::entry::open_regular_file;
 use crate::host::files::{EntryKind, for_each_entry, not_regular_file};
+use crate::registry::fingerprint::FileStat;
 
 /// An open folder.
 pub(crate) struct SkillDir(Dir);
@@ -28,6 +29,11 @@ impl SkillDir {
         each: &mut dyn FnMut(&OsStr, EntryKind) -> ControlFlow<()>,
     ) -> io::Result<()> {
         for_each_entry(&mut self.0, &mut |name, kind| Ok(each(name, kind)))
+    }
+
+    /// What the system changes about the folder whenever an entry changes.
+    pub(crate) fn stat(&self) -> io::Result<FileStat> {
+        FileStat::of_open(self.0.fd()?)
     }
 
     /// Opens a regular file in it. A link is followed inside the folder only.

@@ -170,7 +170,8 @@ fn spawn_program(path: &Path, socket: OwnedFd) -> io::Result<Pid> {
 
 /// A copy of this process that runs as the fork server. The copy takes longer the more memory the host has, but happens once.
 fn fork_copy(socket: &OwnedFd) -> io::Result<Pid> {
-    tracing::warn!(
+    // The engine warns its embedder once.
+    tracing::debug!(
         "scripts are started by a copy of this process: its `main` does not begin with `metier::helper_main()`"
     );
     match sys::fork()? {

@@ -1,0 +1,102 @@
+//! Work on a thread of its own, as a future that any executor can poll.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::catch_panic;
+use crate::policy::CancelToken;
+
+/// The result of work on another thread.
+pub(super) struct ThreadResult<T>(Arc<Mutex<ResultState<T>>>);
+
+struct ResultState<T> {
+    result: Option<T>,
+    waker: Option<Waker>,
+}
+
+impl<T> Default for ThreadResult<T> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(ResultState { result: None, waker: None })))
+    }
+}
+
+impl<T: Send + 'static> ThreadResult<T> {
+    /// Starts the work.
+    pub(super) fn start(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<()> {
+        let shared = self.0.clone();
+        let work = move || {
+            let result = work();
+            let waker = {
+                let mut state = lock(&shared);
+                state.result = Some(result);
+                state.waker.take()
+            };
+            // A waker may poll immediately, on this thread.
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        };
+        std::thread::Builder::new().name("metier-run".into()).spawn(work).map(drop)
+    }
+
+    /// The result, once it is there. The waker is called when it is.
+    pub(super) fn poll(&self, waker: &Waker) -> Poll<T> {
+        let mut state = lock(&self.0);
+        let replaced = state.waker.replace(waker.clone());
+        let result = state.result.take();
+        drop(state);
+        drop(replaced);
+        result.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+/// Work of an engine besides runs, such as [`Engine::explain_async`](super::Engine::explain_async).
+///
+/// Nothing starts before the first poll. It works on every executor; dropping it cancels the work as far as it can be cancelled,
+/// and its result is dropped.
+#[must_use = "a future runs when it is polled"]
+pub struct EngineFuture<T> {
+    work: Option<Box<dyn FnOnce() -> Result<T> + Send>>,
+    cancel: CancelToken,
+    result: ThreadResult<Result<T>>,
+}
+
+impl<T: Send + 'static> EngineFuture<T> {
+    pub(super) fn new(cancel: CancelToken, work: impl FnOnce() -> Result<T> + Send + 'static) -> Self {
+        Self { work: Some(Box::new(work)), cancel, result: ThreadResult::default() }
+    }
+}
+
+impl<T: Send + 'static> Future for EngineFuture<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        if let Some(work) = self.work.take() {
+            let work = || catch_panic("the engine", ErrorKind::Unavailable, work);
+            if let Err(source) = self.result.start(work) {
+                return Poll::Ready(Err(thread_error("the work of the engine", source)));
+            }
+        }
+        self.result.poll(context.waker())
+    }
+}
+
+impl<T> Drop for EngineFuture<T> {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+/// `unavailable`: the system starts no further thread.
+pub(super) fn thread_error(purpose: &str, source: io::Error) -> SkillError {
+    let error = SkillError::new(ErrorKind::Unavailable, format!("no thread could be started for {purpose}"));
+    error.with_source(source)
+}
+
+fn lock<T>(state: &Mutex<ResultState<T>>) -> MutexGuard<'_, ResultState<T>> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
