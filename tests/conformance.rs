@@ -225,6 +225,36 @@ fn a_refusal_a_script_handles_is_no_failure() {
 }
 
 #[test]
+fn a_path_outside_the_project_is_a_kind_of_its_own_that_no_grant_mends() {
+    for language in languages() {
+        for (name, args) in [
+            ("read_file", r#"["../x"]"#),
+            ("read_file", r#"["/etc/passwd"]"#),
+            ("asset", r#"["a/../../x"]"#),
+            ("write", r#"["../x", "y"]"#),
+            ("glob", r#"["/etc/*"]"#),
+        ] {
+            let function = functions().iter().find(|function| function.name == name).unwrap();
+            for grants in [&[][..], &["read", "write", "exec"]] {
+                let answer = call_with_args(language, language.call, function, (name, args), grants);
+                let error = answer.unwrap_err();
+                assert_eq!(
+                    error.kind(),
+                    ErrorKind::OutsideProject,
+                    "{name}{args} in {}: {error}",
+                    language.path
+                );
+                assert_eq!(
+                    (error.missing(), error.hint(), error.kind().exit_code()),
+                    (None, None, 4),
+                    "{error}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn json_comes_back_as_it_went_in() {
     let deep = (0..100).fold(json!([]), |inner, _| json!([inner]));
     for language in languages() {
@@ -379,6 +409,16 @@ fn call(
     name: &str,
     allow: &[&str],
 ) -> Result<Value> {
+    call_with_args(language, source, function, (name, function.example.args), allow)
+}
+
+fn call_with_args(
+    language: &Language,
+    source: &str,
+    function: &HostFunction,
+    (name, args): (&str, &str),
+    allow: &[&str],
+) -> Result<Value> {
     let folder = tempfile::tempdir().unwrap();
     let (project, skill) = (folder.path().join("project"), folder.path().join("skill"));
     lay_out(&project, &function.example);
@@ -390,8 +430,8 @@ fn call(
         .permissions(Permissions::new(RequestedPermissions::All, permissions, PathProtection::default()))
         .providers(Fixtures::new(function.example.fixtures).unwrap().providers())
         .build();
-    let args: Value = serde_json::from_str(function.example.args).unwrap();
-    let quoted = format!("'{}'", function.example.args.replace('\'', r"'\''"));
+    let quoted = format!("'{}'", args.replace('\'', r"'\''"));
+    let args: Value = serde_json::from_str(args).unwrap();
     let source = source.replace("{{name}}", name).replace("{{args}}", &quoted);
     let input = SkillInput::from(json!({"name": name, "args": args}));
     Ok(Loaded::new(language, &source)?.executor.execute_with_context(input, Some(&context))?.value)

@@ -328,7 +328,7 @@ impl GrepRun<'_> {
         let permitted = self.view.check_opened_file(FileOperation::read(path), path, &metadata);
         permitted.map_err(|refused| match refused.kind() {
             // An error of one file; the search continues.
-            ErrorKind::Denied => {
+            ErrorKind::Denied | ErrorKind::OutsideProject => {
                 io::Error::new(io::ErrorKind::PermissionDenied, refused.message().to_owned())
             }
             _ => into_io_error(refused),
