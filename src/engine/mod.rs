@@ -11,6 +11,7 @@ mod explain;
 mod invocation;
 mod limit_support;
 mod output_cap;
+mod permission_requests;
 mod pipeline;
 mod requested_permissions;
 mod run_future;
@@ -45,6 +46,7 @@ pub use doctor::{
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
 pub use invocation::Invocation;
+pub use permission_requests::{RequestSource, RequestedPermission};
 
 pub use crate::runtimes::{Runtime, Runtimes};
 
