@@ -37,8 +37,10 @@ pub enum ErrorKind {
     Unavailable,
     /// The sandbox that the policy requires cannot be enforced on this machine.
     SandboxUnavailable,
-    /// A permission is missing.
+    /// A permission is missing, or nothing of the kind is allowed.
     Denied,
+    /// A path leads out of the project or of the skill's folder. No grant opens it, so [`SkillError::missing`] is `None`.
+    OutsideProject,
     /// The run took longer than its deadline.
     Timeout,
     /// The run needed more memory than its limit.
@@ -54,7 +56,7 @@ pub enum ErrorKind {
 }
 
 /// Kind, name in JSON, exit code of the command line.
-const KINDS: [(ErrorKind, &str, u8); 18] = [
+const KINDS: [(ErrorKind, &str, u8); 19] = [
     (ErrorKind::Script, "script", 1),
     (ErrorKind::Io, "io", 1),
     (ErrorKind::InvalidArgument, "invalid-argument", 1),
@@ -67,6 +69,7 @@ const KINDS: [(ErrorKind, &str, u8); 18] = [
     (ErrorKind::Unavailable, "unavailable", 3),
     (ErrorKind::SandboxUnavailable, "sandbox-unavailable", 3),
     (ErrorKind::Denied, "denied", 4),
+    (ErrorKind::OutsideProject, "outside-project", 4),
     (ErrorKind::Timeout, "deadline", 5),
     (ErrorKind::Memory, "memory", 5),
     (ErrorKind::Cpu, "cpu", 5),

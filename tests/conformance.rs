@@ -264,6 +264,37 @@ fn a_refusal_a_script_handles_is_no_failure() {
 }
 
 #[test]
+fn a_path_outside_the_project_is_a_kind_of_its_own_that_no_grant_mends() {
+    for language in languages() {
+        for (name, args) in [
+            ("read_file", r#"["../x"]"#),
+            ("read_file", r#"["/etc/passwd"]"#),
+            ("asset", r#"["a/../../x"]"#),
+            ("write", r#"["../x", "y"]"#),
+            ("glob", r#"["/etc/*"]"#),
+        ] {
+            let function = functions().iter().find(|function| function.name == name).unwrap();
+            for grants in [&[][..], &["read", "write", "exec"]] {
+                let fixtures = Fixtures::new(function.example.fixtures).unwrap().providers();
+                let answer = call_with(language, language.call, function, (name, args), grants, fixtures);
+                let error = answer.unwrap_err();
+                assert_eq!(
+                    error.kind(),
+                    ErrorKind::OutsideProject,
+                    "{name}{args} in {}: {error}",
+                    language.path
+                );
+                assert_eq!(
+                    (error.missing(), error.hint(), error.kind().exit_code()),
+                    (None, None, 4),
+                    "{error}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn json_comes_back_as_it_went_in() {
     let deep = (0..100).fold(json!([]), |inner, _| json!([inner]));
     for language in languages() {

@@ -278,7 +278,7 @@ fn a_module_outside_of_the_skill_is_not_read() {
     ] {
         let error = run_manifest(&json!({"wasm": [{"path": path}]}), SMALL).unwrap_err();
         assert!(
-            [ErrorKind::Denied, ErrorKind::Io, ErrorKind::InvalidArgument].contains(&error.kind()),
+            [ErrorKind::OutsideProject, ErrorKind::Io, ErrorKind::InvalidArgument].contains(&error.kind()),
             "{path}: {error:?}"
         );
     }
@@ -286,7 +286,7 @@ fn a_module_outside_of_the_skill_is_not_read() {
     let link = project.path().join(".metier/skills/hostile/scripts/link.wat");
     std::os::unix::fs::symlink(&code, link).unwrap();
     let error = in_process(&project).run(Invocation::new("hostile")).result.unwrap_err();
-    assert!([ErrorKind::Denied, ErrorKind::Io].contains(&error.kind()), "{error:?}");
+    assert!([ErrorKind::OutsideProject, ErrorKind::Io].contains(&error.kind()), "{error:?}");
 }
 
 #[test]

@@ -86,7 +86,7 @@ mod tests {
         for path in ["../x", "/tmp/metier-x", "a/../../x"] {
             let files = BTreeMap::from([(path.to_owned(), FileContent::from_bytes(b"x"))]);
             let error = write_files(&Files::open(&inner).unwrap(), &files).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Denied, "{path}");
+            assert_eq!(error.kind(), ErrorKind::OutsideProject, "{path}");
         }
         assert!(!folder.path().join("x").exists());
     }

@@ -11,6 +11,7 @@ mod explain;
 mod invocation;
 mod limit_support;
 mod output_cap;
+mod permission_requests;
 mod pipeline;
 mod project_folders;
 mod requested_permissions;
@@ -50,6 +51,7 @@ pub use doctor::{
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
 pub use invocation::Invocation;
+pub use permission_requests::{RequestSource, RequestedPermission};
 
 pub use crate::runtimes::{Runtime, Runtimes};
 

@@ -134,6 +134,6 @@ fn a_project_does_not_take_the_place_of_what_a_skill_inside_the_program_calls() 
 #[test]
 fn a_file_of_a_skill_inside_the_program_is_not_unpacked_outside_of_its_folder() {
     let outcome = with_embedded(&Project::new()).run(Invocation::new("leaves"));
-    assert_eq!(kind(&outcome), ErrorKind::Denied, "{outcome:?}");
+    assert_eq!(kind(&outcome), ErrorKind::OutsideProject, "{outcome:?}");
     assert!(sentence(&outcome).contains("../../leaked is outside the skill"), "{outcome:?}");
 }

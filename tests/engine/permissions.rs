@@ -1,5 +1,6 @@
 //! What a run may do: what the skill asks for and the caller grants, never one alone.
 
+use metier::engine::RequestSource;
 use metier::error::ErrorKind;
 use metier::policy::Permission;
 use serde_json::json;
@@ -202,4 +203,62 @@ fn unsandboxed_execution_is_the_callers_to_grant_and_is_named_in_the_outcome() {
         assert_eq!(outcome.sandbox, Some(metier::host::SandboxReport::NONE));
         assert_eq!(value(outcome), json!(1));
     }
+}
+
+/// What the skill `x` requests: each permission with who requests it.
+fn requested(project: &Project) -> Vec<(String, Vec<RequestSource>)> {
+    let engine = project.engine();
+    let requests = engine.requested_permissions(engine.registry().find("x").unwrap());
+    requests.into_iter().map(|request| (request.permission.to_string(), request.sources)).collect()
+}
+
+fn row(permission: &str, sources: &[RequestSource]) -> (String, Vec<RequestSource>) {
+    (permission.to_owned(), sources.to_vec())
+}
+
+#[test]
+fn what_a_skill_requests_is_listed_with_who_requests_it() {
+    use RequestSource::{Callee, Contract, Default, Manifest, Plan};
+    let callee = || Callee("project/.metier:y@0.0.0".into());
+    let with_y = |project: Project| {
+        project
+            .skill("y", "allowed-tools: write:out net:a.test skill:x\n")
+            .file(".metier/skills/y/scripts/main.lua", "return 1")
+    };
+    let listed = with_y(Project::lua_with_tools("write:out skill:y Bash unknown", "return 1"));
+    assert_eq!(
+        requested(&listed),
+        [
+            row("read", &[Default]),
+            row("write:out", &[Manifest, callee()]),
+            row("skill:y", &[Manifest]),
+            row("exec", &[Manifest]),
+            row("net:a.test", &[callee()]),
+            row("skill:x", &[callee()]),
+        ]
+    );
+    let contract = Project::lua("return 1").file(".metier/skills/x/skill.yaml", "permissions: [write:b]\n");
+    assert_eq!(requested(&contract), [row("read", &[Default]), row("write:b", &[Contract])]);
+    let steps = json!([{"tool": "search"}, {"skill": "y"}]);
+    let plan = with_y(Project::new().skill("x", "allowed-tools: skill:y\n"))
+        .file(".metier/skills/x/scripts/sequence.json", steps.to_string());
+    assert_eq!(
+        requested(&plan)[..3],
+        [row("read", &[Default]), row("skill:y", &[Manifest]), row("tool:search", &[Plan])]
+    );
+    assert_eq!(requested(&plan)[3], row("write:out", &[callee()]));
+}
+
+#[test]
+fn an_external_script_that_lists_nothing_requests_no_more_than_every_skill() {
+    let uses_any = |project: &Project| {
+        let engine = project.engine();
+        engine.uses_any_grant(engine.registry().find("x").unwrap())
+    };
+    let plain = Project::shell("", "true");
+    assert_eq!(requested(&plain), [row("read", &[RequestSource::Default])]);
+    assert!(uses_any(&plain));
+    let listed = Project::shell("allowed-tools: write:out\n", "true");
+    assert_eq!(requested(&listed)[1], row("write:out", &[RequestSource::Manifest]));
+    assert!(!uses_any(&listed) && !uses_any(&Project::lua("return 1")));
 }

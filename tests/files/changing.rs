@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use metier::error::ErrorKind::{Denied, InvalidArgument, Io};
+use metier::error::ErrorKind::{Denied, InvalidArgument, Io, OutsideProject};
 use serde_json::json;
 
 use crate::project::{Project, both_ways, call};
@@ -126,7 +126,7 @@ fn f14_f15_the_root_is_never_removed() {
             project.refuses(InvalidArgument, "remove", json!([path]), "the root cannot be removed");
             project.refuses(InvalidArgument, "remove", json!([path, {"recursive": true}]), "the root");
         }
-        project.refuses(Denied, "remove", json!(["..", {"recursive": true}]), "outside the project");
+        project.refuses(OutsideProject, "remove", json!(["..", {"recursive": true}]), "outside the project");
         project.refuses(InvalidArgument, "remove", json!([""]), "invalid path");
         assert_eq!(names(project, ""), ["a.txt"]);
     });

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use metier::error::ErrorKind::{Denied, Io};
+use metier::error::ErrorKind::{Denied, Io, OutsideProject};
 use serde_json::json;
 
 use crate::project::{both_ways, call, every_use};
@@ -26,16 +26,16 @@ fn f3_f5_f34_links_that_leave_are_denied_whatever_is_done() {
             "slash/etc/passwd",
             "a/chain/secret.txt",
         ] {
-            project.denies_everything(path);
+            project.refuses_everything(OutsideProject, path);
         }
         project.refuses(
-            Denied,
+            OutsideProject,
             "read_file",
             json!(["absolute"]),
             "a symbolic link leads outside the project",
         );
         project.refuses(
-            Denied,
+            OutsideProject,
             "asset",
             json!(["absolute"]),
             "a symbolic link leads outside the skill's folder",
@@ -49,7 +49,7 @@ fn f4_a_linked_folder_in_the_middle_leads_nowhere() {
         fs::create_dir(project.outside("dir")).unwrap();
         project.link("dirlink", project.outside(""));
         for (name, args) in every_use("dirlink/dir/../secret.txt") {
-            project.refuses(Denied, name, args, "outside");
+            project.refuses(OutsideProject, name, args, "outside");
         }
         fs::remove_dir(project.outside("dir")).unwrap();
     });
@@ -60,7 +60,7 @@ fn f6_links_into_proc_are_denied() {
     both_ways(|project| {
         project.link("root", "/proc/self/root").link("cwd", "/proc/self/cwd").link("fd", "/proc/self/fd/0");
         for path in ["root", "root/etc/passwd", "cwd", "cwd/Cargo.toml", "fd"] {
-            project.denies_everything(path);
+            project.refuses_everything(OutsideProject, path);
         }
     });
 }
@@ -104,7 +104,7 @@ fn links_do_not_hide_what_is_protected() {
             .link("d", ".git")
             .link("skill", ".metier/skills/x");
         for path in ["innocent.txt", "d", "d/config"] {
-            project.denies_everything(path);
+            project.refuses_everything(Denied, path);
         }
         project.refuses(Denied, "read_file", json!(["innocent.txt"]), "grant read:.env");
         project.refuses(
@@ -142,7 +142,7 @@ fn f10_f11_writing_through_dangling_links_makes_nothing() {
             .link("inside", "nothing.txt")
             .link("insidedir", "nothing");
         for path in ["out", "outdir/a.txt", "folder/new.txt", "folder/new/deep.txt"] {
-            project.denies_everything(path);
+            project.refuses_everything(OutsideProject, path);
         }
         for (name, args) in [
             ("write", json!(["inside", "x"])),
@@ -179,8 +179,8 @@ fn f13_removing_a_link_removes_the_link() {
 fn f12_f16_f17_what_lies_behind_a_link_that_leaves_is_not_removed_and_no_function_makes_links() {
     both_ways(|project| {
         project.link("out", project.outside(""));
-        project.refuses(Denied, "remove", json!(["out/secret.txt"]), "outside");
-        project.refuses(Denied, "remove", json!(["out/secret.txt", {"recursive": true}]), "outside");
+        project.refuses(OutsideProject, "remove", json!(["out/secret.txt"]), "outside");
+        project.refuses(OutsideProject, "remove", json!(["out/secret.txt", {"recursive": true}]), "outside");
     });
     assert!(metier::host::functions().iter().all(|function| !function.name.contains("link")));
 }

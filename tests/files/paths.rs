@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use metier::error::ErrorKind::{Denied, InvalidArgument, Io};
+use metier::error::ErrorKind::{InvalidArgument, Io, OutsideProject};
 use metier::host::Files;
 use serde_json::json;
 
@@ -15,8 +15,8 @@ fn f1_dots_do_not_lead_out() {
         for path in
             ["../outside/secret.txt", "sub/../../outside/secret.txt", "../../../../../../etc/passwd", ".."]
         {
-            project.denies_everything(path);
-            project.refuses(Denied, "remove", json!([path]), "outside the project");
+            project.refuses_everything(OutsideProject, path);
+            project.refuses(OutsideProject, "remove", json!([path]), "outside the project");
         }
         project.answers("read_file", json!(["sub/../sub/./a.txt"]), json!("a"));
     });
@@ -27,11 +27,16 @@ fn f2_absolute_paths_are_taken_below_the_root_only() {
     both_ways(|project| {
         project.file("a.txt", "a");
         for path in ["/etc/passwd", "//etc/passwd", project.outside("secret.txt").to_str().unwrap()] {
-            project.denies_everything(path);
+            project.refuses_everything(OutsideProject, path);
         }
         let root = fs::canonicalize(project.root()).unwrap();
         project.answers("read_file", json!([root.join("a.txt")]), json!("a"));
-        project.refuses(Denied, "read_file", json!([format!("{}x/a.txt", root.display())]), "outside");
+        project.refuses(
+            OutsideProject,
+            "read_file",
+            json!([format!("{}x/a.txt", root.display())]),
+            "outside",
+        );
     });
 }
 

@@ -103,10 +103,10 @@ impl Project {
         );
     }
 
-    /// Every function that opens a path refuses this one as denied, and nothing appears outside.
-    pub fn denies_everything(&self, path: &str) {
+    /// Every function that opens a path refuses this one with that kind, and nothing appears outside.
+    pub fn refuses_everything(&self, kind: ErrorKind, path: &str) {
         for (name, args) in every_use(path) {
-            self.refuses(ErrorKind::Denied, name, args, "");
+            self.refuses(kind, name, args, "");
         }
         let left: Vec<_> =
             fs::read_dir(self.outside("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();

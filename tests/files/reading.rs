@@ -52,7 +52,7 @@ fn f21_devices_are_refused() {
     });
     both_ways(|project| {
         project.link("zero", "/dev/zero");
-        project.denies_everything("zero");
+        project.refuses_everything(metier::error::ErrorKind::OutsideProject, "zero");
     });
 }
 

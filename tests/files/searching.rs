@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use metier::error::ErrorKind::{Cancelled, Denied, InvalidArgument, Io, Memory};
+use metier::error::ErrorKind::{Cancelled, Denied, InvalidArgument, Io, Memory, OutsideProject};
 use metier::policy::CancelToken;
 use serde_json::{Value, json};
 
@@ -171,7 +171,7 @@ fn glob_stays_within_names_and_within_the_project() {
             project.answers("glob", json!([pattern]), expected);
         }
         for pattern in ["../*", "/etc/*", "src/../../*"] {
-            project.refuses(Denied, "glob", json!([pattern]), "outside the project");
+            project.refuses(OutsideProject, "glob", json!([pattern]), "outside the project");
         }
         project.refuses(InvalidArgument, "glob", json!(["a{"]), "invalid pattern");
     });

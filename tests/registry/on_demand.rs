@@ -63,10 +63,10 @@ fn scripts_and_files_are_read_when_asked_for() {
     assert_eq!(folder.files().unwrap(), ["SKILL.md", "scripts/a.lua", "scripts/b.sh", "scripts/lib/c.lua"]);
     assert_eq!(folder.read("./scripts/a.lua", 10).unwrap(), b"a");
     for (path, kind) in [
-        ("note", ErrorKind::Denied),
-        ("../../../secret", ErrorKind::Denied),
-        ("/etc/passwd", ErrorKind::Denied),
-        ("scripts/link.sh", ErrorKind::Denied),
+        ("note", ErrorKind::OutsideProject),
+        ("../../../secret", ErrorKind::OutsideProject),
+        ("/etc/passwd", ErrorKind::OutsideProject),
+        ("scripts/link.sh", ErrorKind::OutsideProject),
         ("scripts", ErrorKind::Io),
         ("none", ErrorKind::Io),
     ] {
@@ -98,5 +98,5 @@ fn a_skill_that_ships_gives_its_body_and_files_from_the_binary() {
     assert!(!skill.body().unwrap().is_empty());
     assert_eq!(skill.scripts().unwrap(), ["scripts/count.lua"]);
     assert!(skill.folder().read("scripts/count.lua", 1 << 20).is_ok());
-    assert_eq!(skill.folder().read("../x", 1).unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(skill.folder().read("../x", 1).unwrap_err().kind(), ErrorKind::OutsideProject);
 }

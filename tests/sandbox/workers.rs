@@ -98,7 +98,7 @@ fn scripts_run_in_workers_as_in_the_host() {
         for (script, kind) in [
             ("ctx.write('new', 'x')", ErrorKind::Denied),
             ("ctx.read_file('.env')", ErrorKind::Denied),
-            ("ctx.read_file('../outside/secret')", ErrorKind::Denied),
+            ("ctx.read_file('../outside/secret')", ErrorKind::OutsideProject),
             ("error('mine')", ErrorKind::Script),
             ("local t = {} while true do t[#t + 1] = ('a'):rep(1e6) .. #t end", ErrorKind::Memory),
         ] {

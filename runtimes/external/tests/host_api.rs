@@ -327,7 +327,7 @@ fn protected_paths_hold_through_the_api_as_everywhere() {
         "print(json.dumps([call('write', path, 'x')['error']['kind'] for path in ['.git/config', '.env', '../x', '/etc/x']]))",
     );
     std::fs::create_dir(stage.file(".git")).unwrap();
-    assert_value(&stage, json!(["denied", "denied", "denied", "denied"]));
+    assert_value(&stage, json!(["denied", "denied", "outside-project", "outside-project"]));
 }
 
 #[test]

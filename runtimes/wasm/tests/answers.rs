@@ -105,7 +105,7 @@ fn a_host_function_answers_with_its_value_or_its_error_as_text() {
     let missing = answer(json!("b.txt"));
     assert_eq!(missing["error"]["kind"], json!("io"));
     let refused = answer(json!("../secret"));
-    assert_eq!(refused["error"]["kind"], json!("denied"), "{refused}");
+    assert_eq!(refused["error"]["kind"], json!("outside-project"), "{refused}");
     assert!(refused["error"]["message"].as_str().unwrap().contains("outside"), "{refused}");
     let wrong = answer(json!(12));
     assert_eq!(wrong["error"]["kind"], json!("invalid-argument"));

@@ -363,7 +363,9 @@ impl GrepRun<'_> {
 /// An error that only concerns one file ends the search of that file, any other one the whole search.
 fn of_one_file(error: SkillError) -> io::Error {
     match error.kind() {
-        ErrorKind::Denied => io::Error::new(io::ErrorKind::PermissionDenied, error.message().to_owned()),
+        ErrorKind::Denied | ErrorKind::OutsideProject => {
+            io::Error::new(io::ErrorKind::PermissionDenied, error.message().to_owned())
+        }
         ErrorKind::Io => io::Error::other(error.message().to_owned()),
         _ => into_io_error(error),
     }

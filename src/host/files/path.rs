@@ -12,7 +12,7 @@ const MAX_NAME_BYTES: usize = 255;
 /// The path below the project's root, `/`-separated, with `.` and `..` resolved in the text only; the root itself is the empty
 /// string.
 ///
-/// Absolute paths are accepted only below `root`. A path that leads out is `denied`; an empty path, one with NUL, and one that no
+/// Absolute paths are accepted only below `root`. A path that leads out is `outside-project`; an empty path, one with NUL, and one that no
 /// file system accepts (more than 4096 bytes, a name of more than 255) are `invalid-argument`.
 pub fn relative_path(path: &str, root: Option<&Path>) -> Result<String> {
     path_below(path, root, "the project")
@@ -23,7 +23,7 @@ pub fn path_below(path: &str, root: Option<&Path>, label: &str) -> Result<String
     if let Some(fault) = path_fault(path) {
         return Err(SkillError::new(ErrorKind::InvalidArgument, fault));
     }
-    let outside = || SkillError::new(ErrorKind::Denied, format!("{path} is outside {label}"));
+    let outside = || SkillError::new(ErrorKind::OutsideProject, format!("{path} is outside {label}"));
     let below = if path.starts_with('/') { below_root(path, root).ok_or_else(outside)? } else { path };
     if is_normalized(below) {
         return Ok(below.to_owned());
@@ -114,11 +114,11 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_lead_out_are_denied_and_nonsense_is_no_argument() {
+    fn paths_that_lead_out_are_outside_and_nonsense_is_no_argument() {
         for path in
             ["../x", "a/../../x", "../../../../../../etc", "/etc/passwd", "//etc/passwd", "/home/pp/x"]
         {
-            assert_eq!(kind(path), ErrorKind::Denied, "{path}");
+            assert_eq!(kind(path), ErrorKind::OutsideProject, "{path}");
         }
         let long = "a/".repeat(3000);
         for path in ["", "a\0b", &"n".repeat(256), &long] {

@@ -63,7 +63,10 @@ impl FilesView<'_> {
 
     fn outside_error(&self, operation: FileOperation<'_>) -> SkillError {
         let label = self.label;
-        SkillError::new(ErrorKind::Denied, format!("{operation}: a symbolic link leads outside {label}"))
+        SkillError::new(
+            ErrorKind::OutsideProject,
+            format!("{operation}: a symbolic link leads outside {label}"),
+        )
     }
 }
 

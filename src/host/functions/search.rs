@@ -225,7 +225,7 @@ fn glob(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
         let sentence = format!("{pattern} is outside the project; patterns start at its root");
-        return Err(SkillError::new(ErrorKind::Denied, sentence));
+        return Err(SkillError::new(ErrorKind::OutsideProject, sentence));
     }
     let matcher = compile_glob(pattern)?;
     let depth = (!pattern.contains("**")).then(|| pattern.matches('/').count() + 1);

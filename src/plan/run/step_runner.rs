@@ -276,6 +276,7 @@ fn is_retryable(kind: ErrorKind) -> bool {
     !matches!(
         kind,
         ErrorKind::Denied
+            | ErrorKind::OutsideProject
             | ErrorKind::Usage
             | ErrorKind::InvalidArgument
             | ErrorKind::InvalidInput

@@ -1,0 +1,113 @@
+//! What a skill asks for, so that a host can show it before anybody grants it.
+
+use std::collections::HashSet;
+
+use super::{Engine, EngineInner};
+use crate::engine::callee_resolver::load_plan;
+use crate::engine::requested_permissions::{callable_skill_names, declared_permissions};
+use crate::engine::script_selection::select_script;
+use crate::executor::RuntimeId;
+use crate::plan::Plan;
+use crate::policy::{Permission, RequestedPermissions};
+use crate::registry::{Registry, Skill};
+
+/// A permission that a skill requests, and who does so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestedPermission {
+    /// The permission.
+    pub permission: Permission,
+    /// Who requests it, each once.
+    pub sources: Vec<RequestSource>,
+}
+
+/// Who requests a permission.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RequestSource {
+    /// Nobody: every run has it.
+    Default,
+    /// `allowed-tools` in the skill's SKILL.md.
+    Manifest,
+    /// `permissions` in the skill's contract.
+    Contract,
+    /// A step of the skill's plan.
+    Plan,
+    /// A skill that it calls, by its qualified name. It gets no more than its caller requests too.
+    Callee(String),
+}
+
+impl Engine {
+    /// The permissions that a skill requests, its callees included, the default ones first. No code of the skill runs.
+    ///
+    /// Every run reads the project, which is all that an external script gets whose skill lists no permission of metier. Such a
+    /// script would use whatever else is granted ([`Engine::uses_any_grant`]). Hosts that the manifest of a WebAssembly plug-in
+    /// names are read when it runs and are not in the list, nor are skills of a provider of the program.
+    pub fn requested_permissions(&self, skill: &Skill) -> Vec<RequestedPermission> {
+        let read =
+            RequestedPermission { permission: Permission::READ, sources: vec![RequestSource::Default] };
+        let mut requests = vec![read];
+        self.0.add_requests(&self.registry(), skill, None, 0, &mut HashSet::new(), &mut requests);
+        requests
+    }
+
+    /// Whether every grant applies to the skill, since it lists no permission of metier and runs an external script.
+    pub fn uses_any_grant(&self, skill: &Skill) -> bool {
+        let selected = select_script(&self.0.runtimes, skill, None);
+        selected.is_ok_and(|script| declared_permissions(skill, script.runtime) == RequestedPermissions::All)
+    }
+}
+
+impl EngineInner {
+    fn add_requests(
+        &self,
+        registry: &Registry,
+        skill: &Skill,
+        callee: Option<&str>,
+        depth: usize,
+        seen: &mut HashSet<String>,
+        requests: &mut Vec<RequestedPermission>,
+    ) {
+        if depth > Plan::MAX_CALL_DEPTH || !seen.insert(skill.qualified_name()) {
+            return;
+        }
+        let selected = select_script(&self.runtimes, skill, None).ok();
+        let runtime = selected.as_ref().map_or(RuntimeId::TOOL_SEQUENCE, |script| script.runtime);
+        let plan = selected.and_then(|script| load_plan(skill, &script).ok().flatten());
+        let source = |own| callee.map_or(own, |name| RequestSource::Callee(name.to_owned()));
+        let listed = match declared_permissions(skill, runtime) {
+            RequestedPermissions::Listed(listed) => listed,
+            RequestedPermissions::All => Vec::new(),
+        };
+        let has_contract = skill.contract().is_some_and(|contract| contract.permissions.is_some());
+        let own = if has_contract { RequestSource::Contract } else { RequestSource::Manifest };
+        for permission in &listed {
+            add_request(requests, permission.clone(), source(own.clone()));
+        }
+        let tools = plan.iter().flat_map(Plan::tools);
+        for permission in tools.filter_map(|name| Permission::tool(name).ok()) {
+            add_request(requests, permission, source(RequestSource::Plan));
+        }
+        let planned = plan.iter().flat_map(Plan::skills).map(str::to_owned);
+        for name in planned.chain(callable_skill_names(&listed)) {
+            if let Ok(called) = registry.find_for_caller(skill, &name) {
+                self.add_requests(
+                    registry,
+                    called,
+                    Some(&called.qualified_name()),
+                    depth + 1,
+                    seen,
+                    requests,
+                );
+            }
+        }
+    }
+}
+
+fn add_request(requests: &mut Vec<RequestedPermission>, permission: Permission, source: RequestSource) {
+    match requests.iter_mut().find(|request| request.permission == permission) {
+        Some(request) if request.sources.contains(&source) => {}
+        Some(request) => request.sources.push(source),
+        None => requests.push(RequestedPermission { permission, sources: vec![source] }),
+    }
+}
