@@ -8,11 +8,14 @@ use std::task::{Context, Poll, Waker};
 use futures_core::Stream;
 use serde_json::Value;
 
-use super::{Engine, Invocation};
+use super::{Engine, Invocation, Outcome};
 use crate::engine::run_future::{PendingRun, ReadyRun};
 use crate::engine::run_queue::RunPlace;
 use crate::engine::thread_future::thread_error;
-use crate::host::{Event, EventKind, Observer, PanicSafeObserver, RunId, StepReport, memory_size};
+use crate::host::{
+    Event, EventKind, Extensions, Observer, PanicSafeObserver, Redaction, RunEvents, RunId, StepReport,
+    memory_size,
+};
 
 /// The queue is full when it has so many events or takes so many bytes.
 const MAX_EVENTS: usize = 1024;
@@ -65,14 +68,17 @@ impl Stream for EventStream {
         let replaced = self.queue.lock().waker.replace(context.waker().clone());
         drop(replaced);
         if let Some(ReadyRun { engine, invocation, place }) = self.pending_run.poll(context.waker()) {
-            let (refused, queue) = ((engine.clone(), invocation.clone()), self.queue.clone());
-            let started = place.and_then(|place| {
-                Self::start(engine, invocation, place, queue)
-                    .map_err(|source| thread_error("the run", source))
-            });
-            if let Err(error) = started {
-                let (engine, invocation) = refused;
-                engine.0.refuse(&invocation, error);
+            let skill = invocation.skill.clone();
+            let refused = match place {
+                Ok(place) => Self::start(engine, invocation, place, self.queue.clone()).err().map(|source| {
+                    let error = thread_error("the run", source);
+                    let events =
+                        RunEvents::new(self.queue.clone(), RunId::next(), &skill, Extensions::default());
+                    events.finish(&Redaction::default(), Outcome::failed(skill, error))
+                }),
+                Err(error) => Some(engine.0.refuse(&invocation, error)),
+            };
+            if refused.is_some() {
                 self.queue.lock().has_ended = true;
             }
         }

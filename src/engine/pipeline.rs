@@ -76,7 +76,7 @@ impl EngineInner {
         let events = run_events(&invocation, run_id, name);
         let caller = events.as_ref().and_then(|_| invocation.caller.clone());
         if let Some(events) = &events {
-            events.notify(&Redaction::default(), start_event(found.as_ref().ok(), &invocation));
+            events.notify(&Redaction::default(), self.start_event(found.as_ref().ok(), &invocation));
         }
         let _stopping = events.clone().map(|events| {
             token.on_stop_last(move |cause| {
@@ -120,8 +120,22 @@ impl EngineInner {
         let limits = invocation.limits.as_ref().unwrap_or(&self.limits);
         let outcome = Outcome::not_run(invocation.skill.clone(), None, limits, error);
         let Some(events) = run_events(invocation, RunId::next(), &invocation.skill) else { return outcome };
-        events.notify(&Redaction::default(), start_event(None, invocation));
+        events.notify(&Redaction::default(), self.start_event(None, invocation));
         events.finish(&Redaction::default(), outcome)
+    }
+
+    fn start_event(&self, found: Option<&FoundSkill>, invocation: &Invocation) -> EventKind {
+        let skill = found.map(|found| &found.skill);
+        let script = found.and_then(|found| found.script.as_ref().ok()).map(|(selected, _)| selected);
+        let folder = found.map(|found| self.folders.of_run(&found.set, &found.skill, invocation));
+        EventKind::Started {
+            qualified_name: skill.map(Skill::qualified_name),
+            version: skill.map(|skill| skill.version().to_string()),
+            runtime: script.map(|script| script.runtime.name()),
+            script: script.map(|script| script.path.clone()),
+            project: folder.and_then(Result::ok).map(|(_, folder)| folder.path.clone()),
+            step: invocation.caller.as_ref().and_then(SkillContext::step),
+        }
     }
 
     /// Finds the skill, reads its script and starts the deadline. `SKILL.md` and contract are compared with those that were read
@@ -354,18 +368,6 @@ fn run_events(invocation: &Invocation, run: RunId, skill: &str) -> Option<Arc<Ru
     }
     let observer = invocation.observer.clone()?;
     Some(RunEvents::new(observer, run, skill, invocation.extensions.clone()))
-}
-
-fn start_event(found: Option<&FoundSkill>, invocation: &Invocation) -> EventKind {
-    let skill = found.map(|found| &found.skill);
-    let script = found.and_then(|found| found.script.as_ref().ok()).map(|(selected, _)| selected);
-    EventKind::Started {
-        qualified_name: skill.map(Skill::qualified_name),
-        version: skill.map(|skill| skill.version().to_string()),
-        runtime: script.map(|script| script.runtime.name()),
-        script: script.map(|script| script.path.clone()),
-        step: invocation.caller.as_ref().and_then(SkillContext::step),
-    }
 }
 
 /// The journal file of the run, if it has one. Only plans have steps to journal.

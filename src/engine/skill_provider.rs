@@ -28,7 +28,9 @@ impl SkillProvider for EngineSkillProvider {
     fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value> {
         let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");
         let engine = self.0.upgrade().ok_or_else(gone)?;
-        let (_, skill) = engine.find_skill(ctx.qualified_name(), name)?;
+        // The run looks the skill up again, as it is on disk then.
+        let known = engine.skills.set().registry.find_for_run(ctx.qualified_name(), name).cloned();
+        let skill = known.or_else(|_| Ok(engine.find_skill(ctx.qualified_name(), name)?.1))?;
         let skill = skill.name();
         if ctx.depth() >= MAX_CALL_DEPTH {
             return Err(call_depth_error(skill, ctx.depth()));

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ pub enum EventKind {
     /// The run began.
     #[non_exhaustive]
     Started {
-        /// The skill's qualified name; `None` if no skill was found. So are the three below.
+        /// The skill's qualified name; `None` if no skill was found. So are the four below.
         qualified_name: Option<String>,
         /// The skill's version.
         version: Option<String>,
@@ -70,6 +71,9 @@ pub enum EventKind {
         runtime: Option<&'static str>,
         /// The script's path in the skill's folder.
         script: Option<String>,
+        /// The folder of the engine that the run works on; `None` too if the invocation names another one.
+        #[serde(serialize_with = "as_displayed")]
+        project: Option<PathBuf>,
         /// The index of the step that calls this run, from 0, if its caller runs a plan.
         step: Option<usize>,
     },
@@ -232,6 +236,12 @@ fn as_microseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<
 
 fn as_milliseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// A path as people see it: JSON has no bytes that are not Unicode.
+#[allow(clippy::ref_option, reason = "serde passes the field so")]
+fn as_displayed<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(|path| path.display().to_string()).serialize(serializer)
 }
 
 fn as_shared<T: Serialize + ?Sized, S: Serializer>(

@@ -531,11 +531,12 @@ fn an_event_in_json_has_the_names_that_programs_rely_on() {
     let started = |step: Value| json!({"event": "step_started", "step": step});
     let (a, b, c) = (step(0, "a", "log"), step(1, "b", "progress"), step(2, "c", "read_file"));
     let version = found[0]["version"].clone();
+    assert!(found[0]["project"].is_string());
     let lost = found.iter().find(|json| json["event"] == "step_finished" && json["step"]["id"] == "c");
     let error = lost.unwrap()["error"].clone();
     assert!(error.as_str().unwrap().starts_with("failed to read gone"), "{error}");
     let mut expected = vec![
-        json!({"event": "started", "qualified_name": format!("project/.metier:x@{}", version.as_str().unwrap()), "version": version, "runtime": "tool-sequence", "script": "scripts/sequence.json", "step": null}),
+        json!({"event": "started", "qualified_name": format!("project/.metier:x@{}", version.as_str().unwrap()), "version": version, "runtime": "tool-sequence", "script": "scripts/sequence.json", "project": found[0]["project"], "step": null}),
         started(a.clone()),
         json!({"event": "log", "level": "info", "message": "m"}),
         call(0, "log", json!(null), json!(null)),

@@ -1,9 +1,11 @@
 //! An engine with several folders, such as an editor's workspace: each run works on one of them.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use metier::engine::{Engine, EngineBuilder, Invocation};
 use metier::error::ErrorKind;
+use metier::host::{Event, EventKind};
 use metier::registry::Roots;
 use serde_json::json;
 
@@ -40,6 +42,15 @@ fn a_run_works_on_the_folder_in_which_its_skill_was_found() {
     assert_eq!((value(run("in-a")), value(run("in-b"))), (json!("of a"), json!("of b")));
     let in_b = |name: &str| engine.run(Invocation::new(name).folder(project.path("b/../b")));
     assert_eq!((value(in_b("in-a")), value(in_b("in-b"))), (json!("of b"), json!("of b")));
+    let seen = Arc::new(Mutex::new(None));
+    let observer = seen.clone();
+    let observe = move |event: &Event| {
+        if let EventKind::Started { project, .. } = &event.kind {
+            observer.lock().unwrap().clone_from(project);
+        }
+    };
+    engine.run(Invocation::new("in-b").observer(Arc::new(observe)));
+    assert_eq!(seen.lock().unwrap().as_deref(), Some(folders[1]), "events say it");
     let explained = engine.explain(&Invocation::new("in-b")).unwrap();
     assert_eq!(explained.project, folders[1]);
     for other in ["c", "none", "a/.metier", "."] {
