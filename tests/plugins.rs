@@ -176,7 +176,7 @@ fn a_plug_in_in_assemblyscript_counts_the_words_of_a_file() {
     let count = |path: &str| run(&module, "run", json!({"path": path}));
     assert_eq!(count("a.txt").unwrap(), json!({"path": "a.txt", "words": 5}));
     assert_eq!(count("missing.txt").unwrap_err().kind(), ErrorKind::Io);
-    assert_eq!(count("../a.txt").unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(count("../a.txt").unwrap_err().kind(), ErrorKind::OutsideProject);
     let error = run(&module, "run", json!({})).unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Script, "the input needs a `path`"));
 }

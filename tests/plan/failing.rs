@@ -254,3 +254,12 @@ fn a_declared_input_that_was_not_given_is_null_in_the_outputs() {
     let project = Project::new().contract("x", "", plan).file("f", "text");
     assert_eq!(project.value(json!({})), json!({"p": null, "q": "text"}));
 }
+
+#[test]
+fn the_error_of_a_refused_step_has_the_permission_that_is_missing() {
+    let steps = json!([{"id": "w", "tool": "write", "args": {"path": "out/a", "content": ""}}]);
+    let project = Project::new().sequence("x", "write:out", &steps);
+    let error = project.engine().run(x(&[])).result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied);
+    assert_eq!(error.missing().unwrap().to_string(), "write:out");
+}

@@ -55,7 +55,7 @@ fn an_import_that_nothing_offers_is_named() {
             "\"read_fil\"",
             "did you mean `read_file`?",
         ),
-        (r#""extism:host/env" "reset" (func)"#, "\"reset\"", "`metier api`"),
+        (r#""extism:host/env" "reset" (func)"#, "\"reset\"", "documentation of the host API"),
         (r#""env" "abort" (func (param i32 i32 i32 i32))"#, "\"env\" \"abort\"", "extism:host/user"),
         (r#""extism:host/env" "memory" (memory 1)"#, "is no function", ""),
         (r#""extism:host/env" "extism_context" (global externref)"#, "is no function", ""),

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
 
-use crate::error::{ErrorKind, Location, SkillError};
+use crate::error::{Location, SkillError};
 use crate::excerpt::shorten;
 use crate::host::Redaction;
 use crate::plan::{Plan, SourceSpan};
@@ -26,7 +26,7 @@ pub struct StepFailure {
 }
 
 impl StepFailure {
-    /// The error of the run: the kind and hint of the cause, and a message that says where in the plan it happened.
+    /// The error of the run: that of the cause, with a message and a location that say where in the plan it happened.
     pub(in crate::plan) fn run_error(
         (plan, redaction): (&Plan, &Redaction),
         index: usize,
@@ -38,17 +38,8 @@ impl StepFailure {
         let failure =
             Self { index, id: step.id.clone(), call: step.call.to_string(), input, finished, cause };
         let place = location_in_plan(plan, &step.places.step);
-        let error = SkillError::new(failure.kind(), failure_message(&failure, plan.steps().len(), redaction))
-            .with_location(place)
-            .with_violations(failure.cause.violations().to_vec());
-        match failure.cause.help().map(str::to_owned) {
-            Some(help) => error.with_help(help).with_hint(failure.cause.hint().cloned()).with_source(failure),
-            None => error.with_source(failure),
-        }
-    }
-
-    fn kind(&self) -> ErrorKind {
-        self.cause.kind()
+        let message = failure_message(&failure, plan.steps().len(), redaction);
+        failure.cause.with_message(message).with_location(place).with_source(failure)
     }
 }
 
