@@ -444,7 +444,7 @@ mod tests {
             call: "read_file".into(),
             status: StepStatus::Failed,
             attempts: 1,
-            duration_ms: 1,
+            duration: std::time::Duration::from_millis(1),
             input: Value::Null,
             error: Some(error),
             value: Value::Null,
