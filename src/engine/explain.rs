@@ -213,11 +213,13 @@ impl EngineInner {
         let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let named = narrow_limits(skill, given);
         let (limits, not_applied) = effective_limits(&self.runtimes, skill, &selected, named.clone())?;
-        let opened = self.open_script(skill, &selected, token)?;
+        let locate = |error| skill.with_location_path(error, Some(&selected.path));
+        let opened = self.open_script(skill, &selected, token).map_err(locate)?;
         let script = opened.0.clone();
-        let (_, context) =
-            self.prepare((set, skill), &selected, opened, invocation, &limits, token.clone())?;
-        let worker = worker::requested_worker(skill.manifest(), selected.runtime, &named)?;
+        let (_, context) = self
+            .prepare((set, skill), &selected, opened, invocation, &limits, token.clone())
+            .map_err(locate)?;
+        let worker = worker::requested_worker(skill.manifest(), selected.runtime, &named).map_err(locate)?;
         let ctx = context.worker(worker).callee_limits(named).build();
         let mut of = ExplainedSkill {
             skill: skill.qualified_name(),

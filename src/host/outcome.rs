@@ -211,6 +211,12 @@ impl Outcome {
         }
     }
 
+    /// Changes the error, if the run failed.
+    pub(crate) fn map_error(mut self, change: impl FnOnce(SkillError) -> SkillError) -> Self {
+        self.result = self.result.map_err(change);
+        self
+    }
+
     /// Sets the limits that were not applied to the run.
     pub(crate) fn with_unsupported_limits(mut self, limits: Vec<RuntimeLimit>) -> Self {
         self.limits.not_applied = limits;
