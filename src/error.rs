@@ -1,6 +1,7 @@
 //! The error type of the crate: a kind and a hint for programs, and a sentence with help for people.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -126,6 +127,32 @@ pub struct Location {
     pub line: Option<u32>,
     /// The column in characters, from 1.
     pub column: Option<u32>,
+    #[serde(skip)]
+    path: Option<PathBuf>,
+}
+
+impl Location {
+    /// A position in that file.
+    pub fn new(file: impl Into<String>, line: Option<u32>, column: Option<u32>) -> Self {
+        Self { file: file.into(), line, column, path: None }
+    }
+
+    /// The absolute path of the file, for an editor to open: of a `SKILL.md`, of a contract, or of the script that ran. `None` for
+    /// skills inside the program, and for a file that the engine did not read itself. It is not in JSON.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    pub(crate) fn with_path(mut self, path: Option<PathBuf>) -> Self {
+        self.path = path;
+        self
+    }
+
+    /// The position under another name of the file, which hides the path as well.
+    pub(crate) fn with_file(&self, file: String) -> Self {
+        let path = self.path.clone().filter(|_| file == self.file);
+        Self { path, ..Self::new(file, self.line, self.column) }
+    }
 }
 
 /// One violation of a contract by a value.
@@ -208,6 +235,14 @@ impl SkillError {
     /// Adds the position in the skill.
     pub fn with_location(mut self, location: Location) -> Self {
         self.0.location = Some(location);
+        self
+    }
+
+    /// Adds the path of the file of its position, by the name of that file.
+    pub(crate) fn with_location_path(mut self, path_of: impl FnOnce(&str) -> Option<PathBuf>) -> Self {
+        if let Some(location) = self.0.location.as_mut().filter(|location| location.path.is_none()) {
+            location.path = path_of(&location.file);
+        }
         self
     }
 

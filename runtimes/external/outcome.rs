@@ -1,6 +1,7 @@
 //! Evaluates how a run ended, from what its process did: one outcome, and a report in every case.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -212,7 +213,7 @@ pub(super) fn sandbox_report(sandboxed: &SupervisorReport) -> SandboxReport {
 fn process_report(ended: ProcessExit) -> ProcessReport {
     let used = ended.report.as_ref().map(|report| report.usage);
     let usage = ProcessUsage {
-        cpu_ms: used.map(|used| used.cpu_us / 1000),
+        cpu: used.map(|used| Duration::from_micros(used.cpu_us)),
         memory_bytes: used.map(|used| used.memory),
         tree_memory_bytes: used.map(|used| used.peak_tree_memory),
         stdout_bytes: ended.stdout.total_bytes,

@@ -48,7 +48,7 @@ pub(super) fn attach_location(lua: &Lua) -> mlua::Result<Function> {
         if let Ok(line) = u32::try_from(line)
             && let Ok(mut failure) = failure.borrow_mut::<HostFailure>()
         {
-            failure.0 = failure.0.clone().with_location(Location { file, line: Some(line), column: None });
+            failure.0 = failure.0.clone().with_location(Location::new(file, Some(line), None));
         }
         Ok(failure)
     })
@@ -127,11 +127,9 @@ fn locate_error(kind: ErrorKind, text: &str, file: &str) -> SkillError {
         return SkillError::new(ErrorKind::Memory, "out of memory");
     }
     match placed {
-        Some((line, sentence)) => SkillError::new(kind, sentence).with_location(Location {
-            file: file.to_owned(),
-            line: Some(line),
-            column: None,
-        }),
+        Some((line, sentence)) => {
+            SkillError::new(kind, sentence).with_location(Location::new(file, Some(line), None))
+        }
         None => SkillError::new(kind, text),
     }
 }

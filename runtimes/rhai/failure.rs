@@ -107,7 +107,7 @@ fn thrown_value_error(value: Dynamic) -> SkillError {
 pub(super) fn location(file: &str, position: Position) -> Option<Location> {
     let number = |count: Option<usize>| count.and_then(|count| u32::try_from(count).ok());
     let line = number(position.line())?;
-    Some(Location { file: file.to_owned(), line: Some(line), column: number(position.position()) })
+    Some(Location::new(file, Some(line), number(position.position())))
 }
 
 /// The frames for a reader, in the form of the other languages: `scripts/main.rhai:2 function f`.

@@ -60,7 +60,7 @@ pub(super) fn with_traceback(
     const MAX_FRAMES: usize = 12;
     let trace = call.and_then(|error| error.downcast_ref::<WasmBacktrace>());
     let frames = trace.map(WasmBacktrace::frames).unwrap_or_default();
-    let location = Location { file: file.to_owned(), line: None, column: None };
+    let location = Location::new(file, None, None);
     let failed = call.and_then(|error| error.downcast_ref::<FailedModule>()).map(|module| module.0.clone());
     let traceback = failed.into_iter().chain(frames.iter().filter_map(frame_name)).take(MAX_FRAMES).collect();
     error.with_location(location).with_traceback(traceback)

@@ -43,10 +43,10 @@ fn encode(source: &[u8], file: &str) -> Result<Vec<u8>> {
     module.map_err(|error| {
         let (line, column) = error.span().linecol_in(text);
         let count = |from_zero: usize| u32::try_from(from_zero + 1).ok();
-        SkillError::new(ErrorKind::InvalidSkill, error.message()).with_location(Location {
-            file: file.to_owned(),
-            line: count(line),
-            column: count(column),
-        })
+        SkillError::new(ErrorKind::InvalidSkill, error.message()).with_location(Location::new(
+            file,
+            count(line),
+            count(column),
+        ))
     })
 }

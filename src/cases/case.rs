@@ -124,11 +124,8 @@ fn invalid(file: &str, place: Option<(usize, usize)>, reason: &str) -> SkillErro
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let (line, column) =
         place.map_or((None, None), |(line, column)| (Some(count(line)), Some(count(column))));
-    SkillError::new(ErrorKind::InvalidSkill, format!("{file} is no case: {reason}")).with_location(Location {
-        file: file.to_owned(),
-        line,
-        column,
-    })
+    SkillError::new(ErrorKind::InvalidSkill, format!("{file} is no case: {reason}"))
+        .with_location(Location::new(file, line, column))
 }
 
 #[cfg(test)]

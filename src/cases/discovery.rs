@@ -31,7 +31,7 @@ pub fn discover_cases(skill: &Skill) -> Result<DiscoveredCases> {
             None => collected.cases.push(case),
             Some(stray) => {
                 let file = skill.contract_file().unwrap_or_default().to_owned();
-                let place = Location { file, line: Some(stray.line), column: None };
+                let place = Location::new(file, Some(stray.line), None);
                 let sentence = format!("{}; {}", stray.message, stray.help);
                 let error = SkillError::new(ErrorKind::InvalidSkill, sentence).with_location(place);
                 collected.not_run.push(CaseResult::not_run(skill, case.name(), &error));

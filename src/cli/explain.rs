@@ -1,8 +1,11 @@
 //! `metier run --explain`: what a run could reach, shown before it runs.
 
+use std::time::Duration;
+
 use metier::engine::{CalleeExplanation, Explanation, FunctionAvailability, LimitsReport};
 use metier::error::Result;
 use metier::host::{AccessReason, EnforcedLevel, LaunchPreview, SandboxPath, SandboxReport};
+use metier::policy::Permission;
 
 use super::hint::explanation_with_options;
 use super::session::Session;
@@ -28,7 +31,7 @@ fn page(explanation: &Explanation) -> String {
         ("skill", explanation.skill.clone()),
         ("script", format!("{}, in {}", explanation.script, explanation.runtime)),
         ("project", explanation.project.display().to_string()),
-        ("permissions", explanation.permissions.join(", ")),
+        ("permissions", permission_list(&explanation.permissions)),
         ("limits", limits_line(&explanation.limits)),
         ("sandbox", sandbox_line(explanation)),
     ];
@@ -63,10 +66,14 @@ fn callee_line(callee: &CalleeExplanation) -> String {
     };
     let script =
         callee.script.as_ref().map_or_else(String::new, |script| format!(", {}", escape_line(script)));
-    let permissions = callee.permissions.join(", ");
+    let permissions = permission_list(&callee.permissions);
     let permissions =
         if permissions.is_empty() { permissions } else { format!("; permissions: {permissions}") };
     format!("{}{script}: {place}{permissions}", escape_line(&callee.skill))
+}
+
+fn permission_list(permissions: &[Permission]) -> String {
+    permissions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn process_rows(process: &LaunchPreview) -> Vec<(&'static str, String)> {
@@ -144,7 +151,7 @@ fn function_rows(functions: &[FunctionAvailability]) -> Vec<(&'static str, Strin
     let allowed = functions.iter().filter(|function| function.allowed).map(|function| {
         // A function that is allowed in part is shown with its grants.
         if function.help.is_some() {
-            format!("{} ({})", function.name, function.granted_by.join(", "))
+            format!("{} ({})", function.name, permission_list(&function.granted_by))
         } else {
             function.name.to_owned()
         }
@@ -167,7 +174,7 @@ fn function_rows(functions: &[FunctionAvailability]) -> Vec<(&'static str, Strin
 }
 
 fn sandbox_line(explanation: &Explanation) -> String {
-    let mode = explanation.sandbox_mode;
+    let mode = explanation.sandbox_mode.name();
     match explanation.sandbox {
         None if explanation.reason.is_some() => format!("cannot be set up; mode: {mode}"),
         None if explanation.callees.iter().any(|callee| callee.reason.is_some()) => {
@@ -205,23 +212,23 @@ fn restrictions(sandbox: SandboxReport) -> String {
 }
 
 fn limits_line(limits: &LimitsReport) -> String {
-    let seconds = |milliseconds: u64| format!("{} s", milliseconds / 1000);
-    let time = if limits.timeout_ms.is_multiple_of(1000) {
-        seconds(limits.timeout_ms)
+    let seconds = |time: Duration| format!("{} s", time.as_secs());
+    let time = if limits.timeout.as_millis().is_multiple_of(1000) {
+        seconds(limits.timeout)
     } else {
-        format!("{} ms", limits.timeout_ms)
+        format!("{} ms", limits.timeout.as_millis())
     };
-    let not_applied = limits.not_applied.join(", ");
+    let not_applied = limits.not_applied.iter().map(|limit| limit.name()).collect::<Vec<_>>().join(", ");
     let not_applied =
         (!not_applied.is_empty()).then(|| format!("this runtime does not enforce: {not_applied}"));
     let all = [
         Some(time),
         limits.memory_bytes.map(|bytes| format!("{} of memory", size(bytes))),
         limits.operations.map(|count| format!("{count} operations")),
-        limits.cpu_ms.map(|time| format!("{} of processor time for each process", seconds(time))),
+        limits.cpu.map(|time| format!("{} of processor time for each process", seconds(time))),
         limits.file_bytes.map(|bytes| format!("{} in a file", size(bytes))),
         limits.open_files.map(|count| format!("{count} open files")),
-        Some(format!("{} of output ({})", size(limits.output_bytes), limits.on_output)),
+        Some(format!("{} of output ({})", size(limits.output_bytes), limits.on_output.name())),
         not_applied,
     ];
     all.into_iter().flatten().collect::<Vec<_>>().join(", ")

@@ -48,7 +48,10 @@ impl EngineInner {
         match select_script(&self.runtimes, skill, None) {
             Ok(selected) => Availability {
                 runtime: Some(selected.runtime),
-                reason: self.check_runnable(&set, &selected, skill).err(),
+                reason: self
+                    .check_runnable(&set, &selected, skill)
+                    .err()
+                    .map(|reason| skill.with_location_path(reason, Some(&selected.path))),
                 warnings,
             },
             Err(reason) => Availability { runtime: None, reason: Some(reason), warnings },

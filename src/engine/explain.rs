@@ -18,7 +18,7 @@ use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::{RuntimeId, SkillInput};
 use crate::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillContext, functions};
 use crate::plan::Plan;
-use crate::policy::{Access, CancelToken, Limits, Permission};
+use crate::policy::{Access, CancelToken, Limits, Permission, RuntimeLimit, SandboxMode};
 use crate::registry::Skill;
 use crate::runtimes;
 
@@ -40,12 +40,12 @@ pub struct Explanation {
     pub runtime: RuntimeId,
     /// The project whose files the script sees.
     pub project: PathBuf,
-    /// How strictly the sandbox of a process is required: `required`, `best-effort` or `off`.
-    pub sandbox_mode: &'static str,
+    /// How strictly the sandbox of a process is required.
+    pub sandbox_mode: SandboxMode,
     /// The limits that would apply.
     pub limits: LimitsReport,
     /// The effective permissions: those that the skill requests and the caller grants.
-    pub permissions: Vec<String>,
+    pub permissions: Vec<Permission>,
     /// The functions of the host API, in the order of the documentation.
     pub functions: Vec<FunctionAvailability>,
     /// The weakest sandbox that would apply to the skill and all that it calls; `null` where one of them would not start, and
@@ -66,7 +66,7 @@ pub struct FunctionAvailability {
     /// Its name.
     pub name: &'static str,
     /// The permissions that allow it, each within its scope; `[]` where it needs none or has none.
-    pub granted_by: Vec<String>,
+    pub granted_by: Vec<Permission>,
     /// Whether at least some calls are allowed.
     pub allowed: bool,
     /// What would allow it, or more of it, in the words of the error; a name or host is still to be filled in.
@@ -90,7 +90,7 @@ pub struct CalleeExplanation {
     pub runtime: Option<RuntimeId>,
     /// The effective permissions: those that it and every caller request and the caller grants; empty where it could not be
     /// examined.
-    pub permissions: Vec<String>,
+    pub permissions: Vec<Permission>,
     /// The sandbox that would apply, as in [`Explanation`].
     pub sandbox: Option<SandboxReport>,
     /// The process, for external scripts that would start.
@@ -105,7 +105,7 @@ struct ExplainedSkill {
     script: String,
     runtime: RuntimeId,
     limits: Limits,
-    not_applied: Vec<&'static str>,
+    not_applied: Vec<RuntimeLimit>,
     ctx: SkillContext,
     /// The skills it calls: those its plan names, and those its grants name.
     called_skills: Vec<String>,
@@ -126,10 +126,10 @@ impl EngineInner {
         self.explain_callees(&of, &token, &mut HashSet::new(), &mut callees)?;
         let held = callees.iter().map(|callee: &CalleeExplanation| callee.sandbox);
         Ok(Explanation {
-            sandbox_mode: of.ctx.sandbox_mode().name(),
+            sandbox_mode: of.ctx.sandbox_mode(),
             project: of.ctx.project_root().map(Path::to_owned).unwrap_or_default(),
             limits: LimitsReport { not_applied: of.not_applied, ..LimitsReport::new(&of.limits, None) },
-            permissions: permission_names(&of.ctx.permissions().effective()),
+            permissions: of.ctx.permissions().effective(),
             functions: function_availability(&of.ctx),
             sandbox: held.fold(of.sandbox, |weakest, held| Some(weakest?.weaker(held?))),
             skill: of.skill,
@@ -213,11 +213,13 @@ impl EngineInner {
         let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let named = narrow_limits(skill, given);
         let (limits, not_applied) = effective_limits(&self.runtimes, skill, &selected, named.clone())?;
-        let opened = self.open_script(skill, &selected, token)?;
+        let locate = |error| skill.with_location_path(error, Some(&selected.path));
+        let opened = self.open_script(skill, &selected, token).map_err(locate)?;
         let script = opened.0.clone();
-        let (_, context) =
-            self.prepare((set, skill), &selected, opened, invocation, &limits, token.clone())?;
-        let worker = worker::requested_worker(skill.manifest(), selected.runtime, &named)?;
+        let (_, context) = self
+            .prepare((set, skill), &selected, opened, invocation, &limits, token.clone())
+            .map_err(locate)?;
+        let worker = worker::requested_worker(skill.manifest(), selected.runtime, &named).map_err(locate)?;
         let ctx = context.worker(worker).callee_limits(named).build();
         let mut of = ExplainedSkill {
             skill: skill.qualified_name(),
@@ -259,7 +261,7 @@ impl ExplainedSkill {
     fn dedup_key(&self) -> String {
         let permissions = self.ctx.permissions();
         let free = permissions.allows(&Access::exec_unsandboxed());
-        format!("{} {free} {:?}", self.skill, permission_names(&permissions.effective()))
+        format!("{} {free} {:?}", self.skill, permissions.effective())
     }
 
     fn to_callee(&self, caller: &Self) -> CalleeExplanation {
@@ -268,7 +270,7 @@ impl ExplainedSkill {
             caller: caller.skill.clone(),
             script: Some(self.script.clone()),
             runtime: Some(self.runtime),
-            permissions: permission_names(&self.ctx.permissions().effective()),
+            permissions: self.ctx.permissions().effective(),
             sandbox: self.sandbox,
             process: self.process.clone(),
             reason: self.reason.clone(),
@@ -301,7 +303,7 @@ fn function_availability(ctx: &SkillContext) -> Vec<FunctionAvailability> {
         FunctionAvailability {
             name: function.name,
             allowed: permission.is_none() || !by.is_empty(),
-            granted_by: permission_names(&by),
+            granted_by: by,
             help: refusal.as_ref().and_then(|refusal| refusal.help().map(str::to_owned)),
             hint: refusal.as_ref().and_then(|refusal| refusal.hint().cloned()),
         }
@@ -321,8 +323,4 @@ fn required_access(access: AccessRule) -> Option<Access> {
         AccessRule::Sample => Access::sample(),
         AccessRule::Net(_) => Access::net("HOST"),
     })
-}
-
-fn permission_names(permissions: &[Permission]) -> Vec<String> {
-    permissions.iter().map(ToString::to_string).collect()
 }

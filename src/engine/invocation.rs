@@ -28,7 +28,7 @@ use crate::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode}
 ///     .limits(Limits::default().timeout(Duration::from_secs(2)));
 /// let outcome = engine.run(invocation);
 /// # if metier::supports(metier::executor::RuntimeId::LUA).is_ok() {
-/// assert_eq!(outcome.limits.timeout_ms, 2_000);
+/// assert_eq!(outcome.limits.timeout, Duration::from_secs(2));
 /// # }
 /// # Ok(())
 /// # }

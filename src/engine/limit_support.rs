@@ -8,37 +8,37 @@ use crate::policy::{Limits, RuntimeLimit};
 use crate::registry::Skill;
 use crate::runtimes::{Runtime, Runtimes};
 
-/// The limits that apply to a run of this script with the given limits, and the names of those that are not applied.
+/// The limits that apply to a run of this script with the given limits, and those that are not applied.
 pub(super) fn effective_limits(
     runtimes: &Runtimes,
     skill: &Skill,
     selected: &SelectedScript,
     given: Limits,
-) -> Result<(Limits, Vec<&'static str>)> {
+) -> Result<(Limits, Vec<RuntimeLimit>)> {
     let runtime = runtimes.get(selected.runtime)?;
     let named = narrow_runtime_limits(skill, selected.runtime, given.clone());
     let settled = narrow_runtime_limits(skill, selected.runtime, selected.with_runtime_defaults(given));
     Ok(split_by_support(runtime, &named, settled))
 }
 
-/// The limits that are enforced, and the names of those that were set but that the runtime does not support.
-fn split_by_support(runtime: &Runtime, named: &Limits, settled: Limits) -> (Limits, Vec<&'static str>) {
+/// The limits that are enforced, and those that were set but that the runtime does not support.
+fn split_by_support(runtime: &Runtime, named: &Limits, settled: Limits) -> (Limits, Vec<RuntimeLimit>) {
     let (mut limits, mut not_applied) = (settled, Vec::new());
     for limit in RuntimeLimit::ALL.into_iter().filter(|limit| !runtime.has_limit(*limit)) {
         limit.remove(&mut limits);
-        not_applied.extend(limit.is_set(named).then_some(limit.name()));
+        not_applied.extend(limit.is_set(named).then_some(limit));
     }
     (limits, not_applied)
 }
 
 /// The log line about limits that are not applied.
-pub(super) fn unsupported_warning(runtime: RuntimeId, not_applied: &[&str]) -> Option<String> {
+pub(super) fn unsupported_warning(runtime: RuntimeId, not_applied: &[RuntimeLimit]) -> Option<String> {
     let (noun, verb) = match not_applied {
         [] => return None,
         [_] => ("limit", "is"),
         _ => ("limits", "are"),
     };
-    let names = not_applied.join(", ");
+    let names = not_applied.iter().map(|limit| limit.name()).collect::<Vec<_>>().join(", ");
     let rest = if runtime == RuntimeId::TOOL_SEQUENCE {
         "; the skills that it calls are held to it where their runtimes hold it"
     } else {
@@ -98,7 +98,7 @@ mod tests {
             let (limits, not_applied) = split_by_support(runtime, &all_named(), all_named());
             assert_eq!(RuntimeLimit::ALL.map(|limit| limit.is_set(&limits)), supported(runtime)[..]);
             let missing = RuntimeLimit::ALL.into_iter().filter(|limit| !runtime.has_limit(*limit));
-            assert_eq!(not_applied, missing.map(RuntimeLimit::name).collect::<Vec<_>>());
+            assert_eq!(not_applied, missing.collect::<Vec<_>>());
             assert_eq!(unsupported_warning(runtime.id(), &not_applied).is_none(), not_applied.is_empty());
         }
     }
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn what_nobody_named_is_not_missed() {
         for runtime in Runtimes::built_in().iter() {
-            assert_eq!(split_by_support(runtime, &Limits::default(), all_named()).1, [""; 0]);
+            assert_eq!(split_by_support(runtime, &Limits::default(), all_named()).1, []);
         }
     }
 

@@ -176,19 +176,34 @@ impl EngineInner {
     fn run_skill(
         &self,
         FoundSkill { set, skill, script }: FoundSkill,
+        invocation: Invocation,
+        limits: Limits,
+        token: CancelToken,
+        run: (RunId, &tracing::Span, Option<Arc<RunEvents>>),
+    ) -> Outcome {
+        let (selected, opened) = match script {
+            Ok(script) => script,
+            Err(error) => {
+                let version = Some(skill.version().to_string());
+                return Outcome::not_run(skill.name().to_owned(), version, &limits, error);
+            }
+        };
+        let outcome = self.run_script((&set, &skill), (&selected, opened), invocation, limits, token, run);
+        outcome.map_error(|error| skill.with_location_path(error, Some(&selected.path)))
+    }
+
+    fn run_script(
+        &self,
+        (set, skill): (&SkillSet, &Skill),
+        (selected, opened): (&SelectedScript, Result<(Script, Files)>),
         mut invocation: Invocation,
         limits: Limits,
         token: CancelToken,
         (run_id, span, events): (RunId, &tracing::Span, Option<Arc<RunEvents>>),
     ) -> Outcome {
-        let (set, skill) = (&*set, &skill);
         let (name, version) = (skill.name().to_owned(), Some(skill.version().to_string()));
-        let (selected, opened) = match script {
-            Ok(script) => script,
-            Err(error) => return Outcome::not_run(name, version, &limits, error),
-        };
         let given = limits;
-        let (limits, not_applied) = match effective_limits(&self.runtimes, skill, &selected, given.clone()) {
+        let (limits, not_applied) = match effective_limits(&self.runtimes, skill, selected, given.clone()) {
             Ok(split) => split,
             Err(error) => return Outcome::not_run(name, version, &given, error),
         };
@@ -200,7 +215,7 @@ impl EngineInner {
             Err(error) => return not_run(error).with_unsupported_limits(not_applied),
         };
         let prepared = opened
-            .and_then(|opened| self.prepare((set, skill), &selected, opened, &invocation, &limits, token));
+            .and_then(|opened| self.prepare((set, skill), selected, opened, &invocation, &limits, token));
         let prepared = prepared.and_then(|(executor, context)| {
             let worker = worker::requested_worker(skill.manifest(), selected.runtime, &given)?;
             Ok((executor, context.run_id(run_id).span(span).events(events).worker(worker)))

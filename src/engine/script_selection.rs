@@ -41,6 +41,10 @@ pub(super) fn select_script(
     skill: &Skill,
     named: Option<&str>,
 ) -> Result<SelectedScript> {
+    find_script(runtimes, skill, named).map_err(|error| skill.with_location_path(error, None))
+}
+
+fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Result<SelectedScript> {
     catch_panic("the contract", ErrorKind::InvalidSkill, || skill.contract_error().map_or(Ok(()), Err))?;
     let declared = declared_runtime(runtimes, skill)?;
     let entered = match named {
@@ -127,11 +131,11 @@ fn default_entrypoint(skill: &Skill) -> Option<LocatedEntrypoint> {
 }
 
 fn contract_location(skill: &Skill, line: Option<u32>) -> Location {
-    Location { file: skill.contract_file().unwrap_or_default().to_owned(), line, column: None }
+    Location::new(skill.contract_file().unwrap_or_default(), line, None)
 }
 
 fn manifest_location(line: Option<u32>) -> Location {
-    Location { file: "SKILL.md".to_owned(), line, column: None }
+    Location::new("SKILL.md", line, None)
 }
 
 fn select_entrypoint(

@@ -15,7 +15,7 @@ pub(super) fn requested_worker(
     let Some(word) = manifest.metadata.get("worker").filter(|_| runtime == RuntimeId::EXTERNAL) else {
         return Ok(None);
     };
-    let place = || Location { file: "SKILL.md".to_owned(), line: manifest.lines.worker, column: None };
+    let place = || Location::new("SKILL.md", manifest.lines.worker, None);
     let is_asked = WorkerOptions::is_requested(word).map_err(|error| error.with_location(place()))?;
     let worker =
         if named.cpu.is_some() { WorkerOptions::default().runs(1) } else { WorkerOptions::default() };

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use super::duration::as_milliseconds;
 use super::extensions::Extensions;
 use super::log::{LogLine, Progress};
 use super::outcome::Outcome;
@@ -232,10 +233,6 @@ impl<F: Fn(&Event) + Send + Sync> Observer for F {
 
 fn as_microseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
-}
-
-fn as_milliseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// A path as people see it: JSON has no bytes that are not Unicode.

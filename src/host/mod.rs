@@ -9,6 +9,7 @@ mod closure_tools;
 mod context;
 #[cfg(unix)]
 mod dir_cleaner;
+mod duration;
 mod event;
 mod explain;
 mod extensions;

@@ -4,15 +4,21 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde::ser::{SerializeStruct, Serializer};
 use serde_json::Value;
 
+use super::duration::{as_milliseconds, as_optional_milliseconds};
 use super::log::LogLine;
 use super::redaction::{Redacted, Redaction};
 use super::report::{ProcessReport, SandboxReport};
 use super::steps::StepReport;
 use crate::error::{ErrorKind, SkillError};
-use crate::policy::{Limits, StopCause};
+use crate::excerpt::shorten;
+use crate::policy::{Limits, OutputPolicy, RuntimeLimit, StopCause};
+
+/// Maximum characters of the reason why a value does not fit a type.
+const MAX_REASON_CHARS: usize = 500;
 
 /// The result of an invocation.
 ///
@@ -106,27 +112,28 @@ pub(crate) struct RedactedOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LimitsReport {
-    /// The limit that ended the run, by the name of its error kind.
-    pub hit: Option<&'static str>,
-    /// Milliseconds the run could take.
-    pub timeout_ms: u64,
+    /// The limit that ended the run, as the kind of its error.
+    pub hit: Option<ErrorKind>,
+    /// The time the run could take. In JSON `timeout_ms`, in milliseconds.
+    #[serde(rename = "timeout_ms", serialize_with = "as_milliseconds")]
+    pub timeout: Duration,
     /// Bytes of memory it could use; `null` when none were named and no script was found whose runtime has a default.
     pub memory_bytes: Option<u64>,
     /// Operations it could execute; `null` where none are counted, and where the limit is not applied.
     pub operations: Option<u64>,
-    /// Milliseconds of processor time each of its processes could use; `null` where there are no processes.
-    pub cpu_ms: Option<u64>,
+    /// Processor time each of its processes could use; `None` where there are no processes. In JSON `cpu_ms`, in milliseconds.
+    #[serde(rename = "cpu_ms", serialize_with = "as_optional_milliseconds")]
+    pub cpu: Option<Duration>,
     /// Maximum bytes of a file written by one of its processes, or by the host on its behalf; `null` where no script was found.
     pub file_bytes: Option<u64>,
     /// Descriptors a process could have open; `null` where there are no processes.
     pub open_files: Option<u64>,
-    /// The limits that the caller or the contract set and the runtime does not support: `memory`, `operations`, `cpu`,
-    /// `file_size`, `open_files`. Each is `null` above.
-    pub not_applied: Vec<&'static str>,
+    /// The limits that the caller or the contract set and the runtime does not support. Each is `None` above.
+    pub not_applied: Vec<RuntimeLimit>,
     /// Maximum bytes of output.
     pub output_bytes: u64,
-    /// `kill` or `truncate`: what happens at the output cap.
-    pub on_output: &'static str,
+    /// What happens at the output cap.
+    pub on_output: OutputPolicy,
     /// Whether something was truncated at the output cap: a stream of the process, whose report says so as well, or the value.
     pub truncated: bool,
 }
@@ -135,18 +142,17 @@ impl LimitsReport {
     /// The limits as set, before anything ran.
     pub(crate) fn new(limits: &Limits, error: Option<&SkillError>) -> Self {
         let hit = error.map(SkillError::kind).filter(|kind| kind.is_limit());
-        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
-            hit: hit.map(ErrorKind::name),
-            timeout_ms: milliseconds(limits.timeout),
+            hit,
+            timeout: limits.timeout,
             memory_bytes: limits.memory,
             operations: limits.operations,
-            cpu_ms: limits.cpu.map(milliseconds),
+            cpu: limits.cpu,
             file_bytes: limits.file_size,
             open_files: limits.open_files,
             not_applied: Vec::new(),
             output_bytes: limits.output,
-            on_output: limits.on_output.name(),
+            on_output: limits.on_output,
             truncated: false,
         }
     }
@@ -205,9 +211,15 @@ impl Outcome {
         }
     }
 
+    /// Changes the error, if the run failed.
+    pub(crate) fn map_error(mut self, change: impl FnOnce(SkillError) -> SkillError) -> Self {
+        self.result = self.result.map_err(change);
+        self
+    }
+
     /// Sets the limits that were not applied to the run.
-    pub(crate) fn with_unsupported_limits(mut self, names: Vec<&'static str>) -> Self {
-        self.limits.not_applied = names;
+    pub(crate) fn with_unsupported_limits(mut self, limits: Vec<RuntimeLimit>) -> Self {
+        self.limits.not_applied = limits;
         self
     }
 
@@ -220,7 +232,7 @@ impl Outcome {
     /// Clears the timeout from the limits report unless the run itself met its deadline: a timeout of only a part of it does
     /// not count.
     pub(crate) fn with_stop_cause(mut self, cause: Option<StopCause>) -> Self {
-        if self.limits.hit == Some(ErrorKind::Timeout.name()) && cause != Some(StopCause::Deadline) {
+        if self.limits.hit == Some(ErrorKind::Timeout) && cause != Some(StopCause::Deadline) {
             self.limits.hit = None;
         }
         self
@@ -235,6 +247,46 @@ impl Outcome {
         let process = self.process.clone().map(|report| redaction.process(report).into_inner());
         let steps = redaction.steps(self.steps.clone()).into_inner();
         Self { result, process, steps, ..self.clone() }
+    }
+
+    /// The value as a Rust type, or the error of the run; `invalid-output` if the value does not fit the type.
+    ///
+    /// ```
+    /// use metier::engine::{Engine, Invocation};
+    /// use metier::registry::{EmbeddedSkill, Roots};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Count {
+    ///     words: u64,
+    /// }
+    ///
+    /// static SKILLS: &[EmbeddedSkill] = &[EmbeddedSkill::new(
+    ///     "count",
+    ///     &[
+    ///         ("SKILL.md", b"---\nname: count\ndescription: Counts words.\n---\n"),
+    ///         ("scripts/main.lua", b"return {words = 2}"),
+    ///     ],
+    /// )];
+    ///
+    /// # fn main() -> metier::error::Result<()> {
+    /// let engine = Engine::builder(".").roots(Roots::empty().with_embedded("acme", SKILLS)).build()?;
+    /// # if metier::supports(metier::executor::RuntimeId::LUA).is_ok() {
+    /// let count: Count = engine.run(Invocation::new("count")).json()?;
+    /// assert_eq!(count.words, 2);
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn json<T: DeserializeOwned>(self) -> Result<T, SkillError> {
+        serde_json::from_value(self.result?).map_err(|error| {
+            let (skill, expected) = (self.skill, std::any::type_name::<T>());
+            // The reason may quote a text of any length from the value.
+            let reason = shorten(&error.to_string(), MAX_REASON_CHARS);
+            let sentence =
+                format!("the value of the skill {skill} does not fit the type {expected}: {reason}");
+            SkillError::new(ErrorKind::InvalidOutput, sentence)
+                .with_help("return a value that fits from the skill, or read it into another type")
+        })
     }
 
     /// The exit code of the command line for this outcome: 0, or that of the error kind.
@@ -260,5 +312,68 @@ impl Serialize for Outcome {
         record.serialize_field("steps", &Some(&self.steps).filter(|steps| !steps.is_empty()))?;
         record.serialize_field("warnings", &self.warnings)?;
         record.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_limits_in_json_are_names_and_milliseconds() {
+        let limits = Limits::default()
+            .timeout(Duration::from_micros(2_000_999))
+            .cpu(Duration::from_secs(1))
+            .memory(5)
+            .output(6)
+            .on_output(OutputPolicy::Truncate);
+        let error = SkillError::new(ErrorKind::Timeout, "late");
+        let mut report = LimitsReport::new(&limits, Some(&error));
+        report.not_applied = RuntimeLimit::ALL.to_vec();
+        assert_eq!(
+            serde_json::to_string(&report).unwrap(),
+            r#"{"hit":"deadline","timeout_ms":2000,"memory_bytes":5,"operations":null,"cpu_ms":1000,"file_bytes":null,"#
+                .to_owned()
+                + r#""open_files":null,"not_applied":["memory","operations","cpu","file_size","open_files"],"#
+                + r#""output_bytes":6,"on_output":"truncate","truncated":false}"#
+        );
+        let report = LimitsReport::new(&Limits::default(), None);
+        let report = json!(report);
+        assert_eq!((&report["hit"], &report["cpu_ms"]), (&Value::Null, &Value::Null));
+        assert_eq!((&report["on_output"], &report["not_applied"]), (&json!("kill"), &json!([])));
+        let endless = LimitsReport::new(&Limits::default().timeout(Duration::MAX), None);
+        assert_eq!(json!(endless)["timeout_ms"], u64::MAX);
+    }
+
+    fn with_value(value: Value) -> Outcome {
+        let unused = SkillError::new(ErrorKind::Script, "");
+        Outcome { result: Ok(value), ..Outcome::failed("count", unused) }
+    }
+
+    #[test]
+    fn a_value_is_read_into_a_type() {
+        let read: Vec<u64> = with_value(json!([1, u64::MAX])).json().unwrap();
+        assert_eq!(read, [1, u64::MAX]);
+        assert_eq!(with_value(json!({"a": null})).json::<Value>().unwrap(), json!({"a": null}));
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_an_error_with_the_type_and_the_reason() {
+        let error = with_value(json!([-1])).json::<Vec<u64>>().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOutput);
+        assert_eq!(
+            error.message(),
+            "the value of the skill count does not fit the type alloc::vec::Vec<u64>: invalid value: integer `-1`, expected u64"
+        );
+        let error = with_value(json!("x".repeat(1 << 20))).json::<bool>().unwrap_err();
+        assert!(error.message().len() < 700, "{}", error.message().len());
+    }
+
+    #[test]
+    fn a_failed_run_keeps_its_error_where_a_type_is_expected() {
+        let failed = Outcome::failed("count", SkillError::new(ErrorKind::Denied, "no"));
+        assert_eq!(failed.json::<bool>().unwrap_err().kind(), ErrorKind::Denied);
     }
 }

@@ -18,7 +18,7 @@ use self::finder::{SecretFinder, SecretMatch, WhitespaceMode, push_merged, signi
 use self::forms::{MIN_SECRET_LINE_CHARS, encoded_forms};
 use super::report::ProcessReport;
 use super::steps::StepReport;
-use crate::error::{Location, SkillError, Violation};
+use crate::error::{SkillError, Violation};
 
 /// A value without secrets, which may be shown, logged and reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,7 +192,7 @@ impl Redaction {
             clean = clean.with_help(text(help));
         }
         Redacted(match error.location() {
-            Some(at) => clean.with_location(Location { file: text(&at.file), ..at.clone() }),
+            Some(at) => clean.with_location(at.with_file(text(&at.file))),
             None => clean,
         })
     }
@@ -412,7 +412,7 @@ fn merge_matches(some: Vec<SecretMatch>, others: Vec<SecretMatch>) -> Vec<Secret
 mod tests {
     use super::super::steps::StepStatus;
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::error::{ErrorKind, Location};
     use serde_json::json;
 
     fn redaction(secrets: &[(&str, &str)]) -> Redaction {
@@ -444,7 +444,7 @@ mod tests {
             call: "read_file".into(),
             status: StepStatus::Failed,
             attempts: 1,
-            duration_ms: 1,
+            duration: std::time::Duration::from_millis(1),
             input: Value::Null,
             error: Some(error),
             value: Value::Null,
@@ -512,7 +512,7 @@ mod tests {
 
     #[test]
     fn errors_lose_secrets_in_every_part() {
-        let at = Location { file: "s3cret.lua".into(), line: Some(3), column: None };
+        let at = Location::new("s3cret.lua", Some(3), None).with_path(Some("/s3cret.lua".into()));
         let error = SkillError::new(ErrorKind::Tool, "no s3cret")
             .with_help("say s3cret")
             .with_location(at)
@@ -521,7 +521,8 @@ mod tests {
         let clean = redaction(&[("KEY", "s3cret")]).error(error).into_inner();
         assert!(!serde_json::to_string(&clean).unwrap().contains("s3cret"), "{clean:?}");
         assert!(std::error::Error::source(&clean).is_none());
-        assert_eq!((clean.kind(), clean.location().unwrap().line), (ErrorKind::Tool, Some(3)));
+        let place = clean.location().unwrap();
+        assert_eq!((clean.kind(), place.line, place.path()), (ErrorKind::Tool, Some(3), None));
     }
 
     #[test]
@@ -658,7 +659,7 @@ mod tests {
         };
         let error = SkillError::new(ErrorKind::Script, said("failed"))
             .with_help(said("help"))
-            .with_location(Location { file: said("file"), line: Some(1), column: None })
+            .with_location(Location::new(said("file"), Some(1), None))
             .with_traceback(vec![said("frame")])
             .with_violations(vec![violation]);
         let shown = json!(redaction(&[("KEY", secret)]).error(error).into_inner()).to_string();

@@ -1,8 +1,11 @@
 //! What a run reports besides its value: the process it started and the sandbox that was in force.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::Serialize;
+
+use super::duration::as_optional_milliseconds;
 
 /// How a process ended and what it printed; part of the outcome of external scripts, failed ones included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -27,8 +30,9 @@ pub struct ProcessReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ProcessUsage {
-    /// Milliseconds of processor time of the whole tree; measured in a sandbox.
-    pub cpu_ms: Option<u64>,
+    /// Processor time of the whole tree; measured in a sandbox. In JSON `cpu_ms`, in milliseconds.
+    #[serde(rename = "cpu_ms", serialize_with = "as_optional_milliseconds")]
+    pub cpu: Option<Duration>,
     /// Resident bytes of its largest process; measured in a sandbox.
     pub memory_bytes: Option<u64>,
     /// Highest observed sum of the memory of all of its processes, in bytes; shared memory may be counted several times. `null`
@@ -167,5 +171,24 @@ impl SandboxReport {
             self.metadata_outside,
             self.process_count,
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usage_of_a_process_in_json_is_in_milliseconds() {
+        let usage = ProcessUsage {
+            cpu: Some(Duration::from_micros(1_999)),
+            left_behind: Some(2),
+            ..Default::default()
+        };
+        assert_eq!(
+            serde_json::to_string(&usage).unwrap(),
+            r#"{"cpu_ms":1,"memory_bytes":null,"tree_memory_bytes":null,"stdout_bytes":0,"stderr_bytes":0,"left_behind":2}"#
+        );
+        assert_eq!(serde_json::json!(ProcessUsage::default())["cpu_ms"], serde_json::Value::Null);
     }
 }

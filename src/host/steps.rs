@@ -1,7 +1,11 @@
 //! Reports about the steps of a plan.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::Value;
+
+use super::duration::as_milliseconds;
 
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -48,8 +52,9 @@ pub struct StepReport {
     pub status: StepStatus,
     /// The number of attempts, over all items of a loop; 0 when it was not tried.
     pub attempts: u32,
-    /// Milliseconds it took.
-    pub duration_ms: u64,
+    /// How long it took. In JSON `duration_ms`, in milliseconds.
+    #[serde(rename = "duration_ms", serialize_with = "as_milliseconds")]
+    pub duration: Duration,
     /// The input of the step that ended the run, if the input was complete and fits the output limit; otherwise `null`.
     pub input: Value,
     /// Why it failed, at most 2,000 characters; `null` if it did not fail.
@@ -61,4 +66,30 @@ pub struct StepReport {
 impl StepReport {
     /// Maximum characters of a step's error that are repeated.
     pub(super) const MAX_ERROR_CHARS: usize = 2_000;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_of_a_step_in_json_is_in_milliseconds() {
+        let report = StepReport {
+            index: 1,
+            id: "a".into(),
+            call: "grep".into(),
+            status: StepStatus::Stopped,
+            attempts: 2,
+            duration: Duration::from_micros(3_999),
+            input: Value::Null,
+            error: None,
+            value: Value::Null,
+        };
+        assert_eq!(
+            serde_json::to_string(&report).unwrap(),
+            r#"{"index":1,"id":"a","call":"grep","status":"stopped","attempts":2,"duration_ms":3,"input":null,"#
+                .to_owned()
+                + r#""error":null,"value":null}"#
+        );
+    }
 }

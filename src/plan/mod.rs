@@ -232,7 +232,7 @@ pub(crate) fn load_error(file: &str, found: &[Diagnostic]) -> SkillError {
         0 => String::new(),
         count => format!(" (and {count} more)"),
     };
-    let place = Location { file: file.to_owned(), line: Some(first.line), column: Some(first.column) };
+    let place = Location::new(file, Some(first.line), Some(first.column));
     let error =
         SkillError::new(ErrorKind::InvalidSkill, format!("{}{more}", first.message)).with_location(place);
     match &first.help {

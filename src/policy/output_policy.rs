@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Serialize, Serializer};
+
 use crate::error::{ErrorKind, SkillError};
 
 /// What happens when an output stream of a process reaches the cap.
@@ -19,6 +21,12 @@ pub enum OutputPolicy {
 
 /// In the order of the enum.
 const NAMES: [(OutputPolicy, &str); 2] = [(OutputPolicy::Kill, "kill"), (OutputPolicy::Truncate, "truncate")];
+
+impl Serialize for OutputPolicy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
 
 impl OutputPolicy {
     /// All policies.

@@ -1,5 +1,7 @@
 //! The limits that only some runtimes enforce.
 
+use serde::{Serialize, Serializer};
+
 use crate::policy::Limits;
 
 /// A limit that only some runtimes enforce. Every runtime enforces the deadline and the output cap.
@@ -16,6 +18,12 @@ pub enum RuntimeLimit {
     FileSize,
     /// [`Limits::open_files`].
     OpenFiles,
+}
+
+impl Serialize for RuntimeLimit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 impl RuntimeLimit {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{ErrorKind, SkillError};
 
@@ -27,6 +27,12 @@ const NAMES: [(SandboxMode, &str); 3] = [
     (SandboxMode::BestEffort, "best-effort"),
     (SandboxMode::Off, "off"),
 ];
+
+impl Serialize for SandboxMode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
 
 impl SandboxMode {
     /// All modes.

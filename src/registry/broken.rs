@@ -31,11 +31,11 @@ impl BrokenSkill {
         let cause = self.problem.blocking_diagnostic();
         let line = cause.map(|cause| format!(":{}:{}", cause.line, cause.column)).unwrap_or_default();
         let sentence = format!("the skill `{name}` does not load: {path}{line}: {message}");
-        let error = SkillError::new(ErrorKind::InvalidSkill, sentence).with_location(Location {
-            file: self.address.file_name.to_owned(),
-            line: cause.map(|cause| cause.line),
-            column: cause.map(|cause| cause.column),
-        });
+        let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
+        let (line, column) = (cause.map(|cause| cause.line), cause.map(|cause| cause.column));
+        let location =
+            Location::new(self.address.file_name, line, column).with_path(self.address.disk_path());
+        let error = error.with_location(location);
         match help {
             Some(help) => error.with_help(help),
             None => error,

@@ -49,6 +49,11 @@ impl SkillAddress {
         }
     }
 
+    /// The file, if it is on disk.
+    pub(super) fn disk_path(&self) -> Option<PathBuf> {
+        self.folder.disk_path().map(|folder| folder.join(self.file_name))
+    }
+
     /// The folder's name.
     pub(super) fn folder_name(&self) -> String {
         self.path_in_root().rsplit('/').next().unwrap_or_default().to_owned()

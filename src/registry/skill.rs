@@ -105,8 +105,8 @@ impl Skill {
         let Diagnostic { line, column, message, help, .. } = cause;
         let place = format!("{}:{line}:{column}", self.contract_path(contract_file).display());
         let sentence = format!("the skill `{}` does not run: {place}: {message}", self.name());
-        let location =
-            Location { file: contract_file.file_name.to_owned(), line: Some(*line), column: Some(*column) };
+        let location = Location::new(contract_file.file_name, Some(*line), Some(*column))
+            .with_path(self.disk_path(contract_file.file_name, None));
         let error = SkillError::new(ErrorKind::InvalidSkill, sentence).with_location(location);
         Some(match help {
             Some(help) => error.with_help(help),
@@ -124,8 +124,8 @@ impl Skill {
             let place = format!("{}:{line}", self.contract_path(contract_file).display());
             let sentence =
                 format!("the skill `{name}` does not run: {place}: the {section} do not stand: {why}");
-            let location =
-                Location { file: contract_file.file_name.to_owned(), line: Some(line), column: None };
+            let location = Location::new(contract_file.file_name, Some(line), None)
+                .with_path(self.disk_path(contract_file.file_name, None));
             let error = |kind| SkillError::new(kind, sentence).with_location(location);
             Some(match schema.missing_feature() {
                 Some(feature) => error(ErrorKind::Unavailable)
@@ -149,6 +149,26 @@ impl Skill {
             SkillFolder::Disk(folder) => folder.join(contract_file.file_name),
             SkillFolder::Embedded(_) => PathBuf::from(format!("{}/{}", self.path(), contract_file.file_name)),
         }
+    }
+
+    /// The error, with the path on disk of the file it is located in.
+    pub(crate) fn with_location_path(&self, error: SkillError, script: Option<&str>) -> SkillError {
+        error.with_location_path(|file| self.disk_path(file, script))
+    }
+
+    /// The path on disk of its `SKILL.md`, its contract or this script. A script can make up the file in the location of its
+    /// error, so no other file is looked up.
+    fn disk_path(&self, file: &str, script: Option<&str>) -> Option<PathBuf> {
+        let folder = self.folder().disk_path()?;
+        if file == "SKILL.md" {
+            return Some(self.file_path());
+        }
+        // The file of a plug-in may be followed by a module: `scripts/plugin.json (module a)`.
+        let is_script = |script: &&str| {
+            file.strip_prefix(script).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
+        };
+        let contract = self.contract_file().filter(|contract| *contract == file);
+        script.filter(is_script).or(contract).map(|name| folder.join(name))
     }
 
     /// The scope of its root.

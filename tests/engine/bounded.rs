@@ -13,7 +13,7 @@ use metier::engine::{Engine, Invocation, Outcome, RunFuture};
 use metier::error::ErrorKind;
 use metier::executor::{SkillExecutor, SkillInput, SkillOutput};
 use metier::host::{ClosureTools, EventKind, SkillContext};
-use metier::policy::CancelToken;
+use metier::policy::{CancelToken, Permission};
 use serde_json::json;
 
 use crate::project::{Project, deadline, granted, kind, value, wait_until};
@@ -270,7 +270,7 @@ async fn an_engine_is_built_explained_and_diagnosed_without_blocking() {
     let project = Project::lua_with_tools("write", "return 1");
     let engine = project.builder().build_async().await.unwrap();
     let explained = engine.explain_async(granted(Invocation::new("x"), &["write"])).await.unwrap();
-    assert_eq!(explained.permissions, ["read", "write"]);
+    assert_eq!(explained.permissions, [Permission::READ, Permission::WRITE]);
     let unknown = engine.explain_async(Invocation::new("none")).await.unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::UnknownSkill);
     let cancelled = CancelToken::new();

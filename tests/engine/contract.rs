@@ -8,7 +8,7 @@ use metier::engine::{Engine, Invocation};
 use metier::error::{ErrorKind, Result};
 use metier::executor::{RuntimeId, SkillExecutor, SkillInput, SkillOutput};
 use metier::host::{Event, EventKind, Observer, SkillContext};
-use metier::policy::Limits;
+use metier::policy::{Limits, Permission, RuntimeLimit};
 use serde_json::{Value, json};
 
 use crate::project::{ENDLESS, Project, deadline, granted, kind, sentence, value, write};
@@ -81,7 +81,10 @@ fn a_run_has_thirty_seconds_unless_somebody_says_otherwise() {
             None => invocation,
         });
         assert_eq!(kind(&outcome), ErrorKind::Timeout);
-        assert_eq!((outcome.limits.hit, outcome.limits.timeout_ms), (Some("deadline"), expected));
+        assert_eq!(
+            (outcome.limits.hit, outcome.limits.timeout),
+            (Some(ErrorKind::Timeout), Duration::from_millis(expected))
+        );
         let took = begun.elapsed();
         assert!(
             (Duration::from_millis(expected)..Duration::from_millis(expected + 500)).contains(&took),
@@ -107,7 +110,7 @@ impl Project {
 fn the_value_is_capped_in_every_runtime() {
     let limits = Limits::default().output(1000);
     let large = Project::lua("return string.rep('x', 2000)").engine_with(limits.clone());
-    assert_eq!((kind(&large), large.limits.hit), (ErrorKind::Output, Some("output")));
+    assert_eq!((kind(&large), large.limits.hit), (ErrorKind::Output, Some(ErrorKind::Output)));
     assert_eq!(
         value(Project::lua("return string.rep('x', 998)").engine_with(limits.clone()))
             .as_str()
@@ -302,4 +305,22 @@ fn an_explanation_says_which_dependency_is_missing_as_a_run_does() {
     let run = engine.run(Invocation::new("x")).result.unwrap_err();
     assert_eq!((reason.kind(), reason.message()), (ErrorKind::Unavailable, run.message()));
     assert_eq!(reason.help(), Some("install the program, and see that it is on PATH"));
+}
+
+#[test]
+fn an_explanation_in_json_has_names_and_milliseconds() {
+    let project = Project::lua_with_tools("read write:out", "return 1");
+    let invocation = granted(Invocation::new("x"), &["write:out", "write:a/b"]);
+    let limits = Limits::default().timeout(Duration::from_millis(1500)).cpu(Duration::from_secs(2));
+    let explained = project.engine().explain(&invocation.limits(limits)).unwrap();
+    assert_eq!(explained.permissions, [Permission::READ, Permission::write("out").unwrap()]);
+    assert_eq!(explained.limits.not_applied, [RuntimeLimit::Cpu]);
+    let json = serde_json::to_value(&explained).unwrap();
+    assert_eq!(json["permissions"], json!(["read", "write:out"]));
+    assert_eq!(json["sandbox_mode"], json!(explained.sandbox_mode.name()));
+    let limits = &json["limits"];
+    assert_eq!((&limits["timeout_ms"], &limits["cpu_ms"]), (&json!(1500), &Value::Null));
+    assert_eq!((&limits["not_applied"], &limits["on_output"]), (&json!(["cpu"]), &json!("kill")));
+    let write = json["functions"].as_array().unwrap().iter().find(|function| function["name"] == "write");
+    assert_eq!(write.unwrap()["granted_by"], json!(["write:out"]));
 }

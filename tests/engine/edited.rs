@@ -7,6 +7,7 @@ use std::thread;
 
 use metier::engine::{Engine, Invocation};
 use metier::error::ErrorKind;
+use metier::policy::Permission;
 use serde_json::{Value, json};
 
 use crate::project::{Project, granted, kind, sentence, value, write};
@@ -166,7 +167,7 @@ fn a_callee_is_called_as_it_is_now() {
         "---\nname: y\ndescription: d\nallowed-tools: write\n---\n",
     );
     let explained = engine.explain(&granted(Invocation::new("x"), &["write", "skill:y"])).unwrap();
-    assert_eq!(explained.callees[0].permissions, ["read", "write"]);
+    assert_eq!(explained.callees[0].permissions, [Permission::READ, Permission::WRITE]);
     assert_eq!(value(run(&engine)), json!(true));
     fs::remove_dir_all(project.path(".metier/skills/y")).unwrap();
     assert_eq!(kind(&run(&engine)), ErrorKind::UnknownSkill);

@@ -160,7 +160,7 @@ fn an_executor_that_ignores_its_token_succeeds_too_late() {
     let engine = project.builder().runtime(RuntimeId::LUA, &[], |_| Ok(Box::new(Sleeper))).build().unwrap();
     let outcome = engine.run(Invocation::new("x").limits(deadline(100)));
     assert_eq!(kind(&outcome), ErrorKind::Timeout, "{}", sentence(&outcome));
-    assert_eq!(outcome.limits.hit, Some("deadline"));
+    assert_eq!(outcome.limits.hit, Some(ErrorKind::Timeout));
     assert_eq!(value(engine.run(Invocation::new("x").limits(deadline(10_000)))), json!("slept"));
 }
 

@@ -17,6 +17,7 @@ mod integers;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod interpreters;
 mod leaks;
+mod locations;
 mod nearness;
 mod nested;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]

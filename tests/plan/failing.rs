@@ -116,7 +116,7 @@ fn one_deadline_holds_for_all_steps_and_cancelling_stops_all() {
     let limits = Limits::default().timeout(Duration::from_millis(400));
     let outcome = project.engine().run(Invocation::new("x").limits(limits));
     assert_eq!(failure(&outcome).0, ErrorKind::Timeout);
-    assert_eq!(outcome.limits.hit, Some("deadline"));
+    assert_eq!(outcome.limits.hit, Some(ErrorKind::Timeout));
     let token = CancelToken::new();
     let canceller = token.clone();
     let cancelling = std::thread::spawn(move || {
@@ -233,7 +233,7 @@ fn a_time_limit_of_a_step_is_none_of_the_run() {
     assert_eq!(failure(&outcome).0, ErrorKind::Timeout);
     assert_eq!(outcome.limits.hit, None);
     let limits = Limits::default().timeout(Duration::from_millis(50));
-    assert_eq!(project.engine().run(x(&[]).limits(limits)).limits.hit, Some("deadline"));
+    assert_eq!(project.engine().run(x(&[]).limits(limits)).limits.hit, Some(ErrorKind::Timeout));
 }
 
 #[test]

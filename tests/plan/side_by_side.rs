@@ -119,7 +119,7 @@ fn a_process_that_may_start_without_a_sandbox_runs_alone() {
     let engine = project.builder().sandbox_mode(SandboxMode::BestEffort).build().unwrap();
     let outcome = engine.run(x(&[]));
     // Whether a sandbox can be had or not, nobody ran beside anybody: the steps took one after the other.
-    let apart: u128 = outcome.steps.iter().map(|step| u128::from(step.duration_ms)).sum();
+    let apart: u128 = outcome.steps.iter().map(|step| step.duration.as_millis()).sum();
     assert!(outcome.duration.as_millis() >= apart, "{:?}", outcome.steps);
 }
 

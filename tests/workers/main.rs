@@ -108,7 +108,7 @@ fn every_outcome_is_whole() {
         assert!(held.files && held.network && held.tree_kill, "{held:?}");
         assert_eq!((outcome.log[0].message.as_str(), outcome.log.len()), ("hello", 1));
         assert_eq!(outcome.process.as_ref().unwrap().stderr, "talk\n");
-        assert_eq!((outcome.limits.cpu_ms, outcome.limits.memory_bytes), (None, Some(2 << 30)));
+        assert_eq!((outcome.limits.cpu, outcome.limits.memory_bytes), (None, Some(2 << 30)));
         assert_eq!(value(outcome), json!("text"));
     }
     let outcome = engine.run(python_invocation("1 / 0"));
@@ -165,7 +165,7 @@ fn processor_time_that_the_caller_named_is_held() {
     let limits = || Limits::default().cpu(std::time::Duration::from_secs(1));
     for _ in 0..2 {
         let outcome = engine.run(python_invocation("runs").limits(limits()));
-        assert_eq!(outcome.limits.cpu_ms, Some(1000));
+        assert_eq!(outcome.limits.cpu, Some(std::time::Duration::from_secs(1)));
         assert_eq!(value(outcome), json!(1));
     }
     assert_eq!(

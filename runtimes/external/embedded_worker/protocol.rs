@@ -114,7 +114,7 @@ pub(super) fn decode_error(error: Value) -> Option<SkillError> {
     }
     if let Some(Value::Object(mut place)) = parts.remove("location") {
         let (line, column) = (number(place.get("line")), number(place.get("column")));
-        error = error.with_location(Location { file: text(place.remove("file")?)?, line, column });
+        error = error.with_location(Location::new(text(place.remove("file")?)?, line, column));
     }
     if let Some(Value::Array(frames)) = parts.remove("traceback") {
         error = error.with_traceback(frames.into_iter().filter_map(text).collect());
@@ -204,7 +204,7 @@ mod tests {
             Violation { path: "/a".into(), keyword: "type".into(), expected: "x".into(), found: "y".into() };
         let error = SkillError::new(ErrorKind::Denied, "no")
             .with_help("do")
-            .with_location(Location { file: "f".into(), line: Some(2), column: None })
+            .with_location(Location::new("f", Some(2), None))
             .with_traceback(vec!["a".into()])
             .with_violations(vec![violation])
             .with_hint(Hint::Grant("write:a".into()))

@@ -187,7 +187,7 @@ impl<'a> RequestHandler<'a> {
             return Err(SkillError::new(ErrorKind::InvalidArgument, sentence));
         };
         let line = args.get(2).and_then(Value::as_u64).and_then(|line| u32::try_from(line).ok());
-        let location = Location { file: self.script.to_owned(), line, column: None };
+        let location = Location::new(self.script, line, None);
         *self.exit_cause() = Some(ExitCause { code, error: last.error.clone().with_location(location) });
         Ok(Cow::Borrowed(&NULL_VALUE))
     }

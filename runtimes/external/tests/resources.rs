@@ -17,7 +17,7 @@ fn a_script_that_uses_up_its_processor_time_ends_with_that() {
         let sentence = "scripts/run.bash used more than the 1 s of processor time it may";
         assert_eq!(ran.failure(), (ErrorKind::Cpu, sentence), "{source}");
         assert_eq!(ran.error().help(), Some("give it more processor time, or make it do less"));
-        assert!(ran.process().usage.cpu_ms.unwrap() >= 500, "{:?}", ran.process());
+        assert!(ran.process().usage.cpu.unwrap() >= Duration::from_millis(500), "{:?}", ran.process());
     }
 }
 

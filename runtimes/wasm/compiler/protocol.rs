@@ -109,7 +109,7 @@ impl ErrorMessage {
             error = error.with_help(help);
         }
         if self.line.is_some() {
-            let place = Location { file: file.to_owned(), line: self.line, column: self.column };
+            let place = Location::new(file, self.line, self.column);
             error = error.with_location(place);
         }
         error
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!((asked.library_name(), asked.libraries.len()), (Some("a"), 2));
         let (facts, code) = decode_response(&answered(Ok(machined())), &source(), false).unwrap();
         assert_eq!((facts.first_added_function, code.as_slice()), (7, &b"code"[..]));
-        let place = Location { file: "a.wasm".into(), line: Some(3), column: None };
+        let place = Location::new("a.wasm", Some(3), None);
         let error = SkillError::new(ErrorKind::InvalidSkill, "no").with_help("do").with_location(place);
         let error = decode_response(&answered(Err(error)), &source(), false).err().unwrap();
         assert_eq!((error.message(), error.help()), ("no", Some("do")));

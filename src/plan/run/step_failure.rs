@@ -77,7 +77,7 @@ pub(in crate::plan) fn location_in_plan(plan: &Plan, place: &SourceSpan) -> Loca
     let before = plan.text().get(..place.start);
     let line = before
         .and_then(|before| u32::try_from(before.bytes().filter(|byte| *byte == b'\n').count() + 1).ok());
-    Location { file: plan.file().to_owned(), line, column: None }
+    Location::new(plan.file(), line, None)
 }
 
 impl fmt::Display for StepFailure {

@@ -23,7 +23,7 @@ pub(in crate::plan) fn step_report(
     StepReport {
         status: if was_stopped { StepStatus::Stopped } else { result.status },
         attempts: result.attempts,
-        duration_ms: u64::try_from(result.duration.as_millis()).unwrap_or(u64::MAX),
+        duration: result.duration,
         // Redacted, then shortened, when it leaves the run.
         error: error.filter(|_| !was_stopped).map(|error| error.message().to_owned()),
         ..skipped_step_report(run.plan, at)
@@ -39,7 +39,7 @@ fn skipped_step_report(plan: &Plan, at: usize) -> StepReport {
         call: step.call.to_string(),
         status: StepStatus::Skipped,
         attempts: 0,
-        duration_ms: 0,
+        duration: std::time::Duration::ZERO,
         input: Value::Null,
         error: None,
         value: Value::Null,
