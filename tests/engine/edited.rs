@@ -208,7 +208,11 @@ fn assert_no_mixture(project: &Project, pause: u64, edit: impl Fn(usize) + Sync)
                 thread::sleep(std::time::Duration::from_micros(pause));
             }
         });
-        for _ in 0..200 {
+        // On a busy machine most runs find the skill in the middle of an edit.
+        for round in 0..20_000 {
+            if round >= 200 && seen.iter().sum::<i32>() > 20 {
+                break;
+            }
             let outcome = run(&engine);
             match &outcome.result {
                 Ok(value) if *value == json!(["one", true, false]) => seen[0] += 1,
