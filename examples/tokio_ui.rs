@@ -33,11 +33,7 @@ impl Editor {
 
 impl AsyncToolProvider for Editor {
     fn tools(&self) -> Vec<Tool> {
-        vec![Tool {
-            name: "selection".into(),
-            description: "The selected text".into(),
-            input_schema: json!({}),
-        }]
+        vec![Tool::new("selection", "The selected text", json!({}))]
     }
     async fn call(&self, _: &SkillContext, _: &str, _: &Value) -> Result<Value> {
         self.answer(json!("borrowing")).await

@@ -30,7 +30,7 @@ const MAX_NAME_CHARS: usize = 64;
 ///
 /// impl SkillExecutor for Text {
 ///     fn execute_with_context(&self, _: SkillInput, _: Option<&SkillContext>) -> Result<SkillOutput> {
-///         Ok(SkillOutput { value: self.0.clone().into() })
+///         Ok(serde_json::Value::from(self.0.clone()).into())
 ///     }
 /// }
 ///

@@ -157,6 +157,7 @@ impl Location {
 
 /// One violation of a contract by a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Violation {
     /// The position in the value, as a JSON Pointer; empty for the value itself.
     pub path: String,
@@ -166,6 +167,18 @@ pub struct Violation {
     pub expected: String,
     /// The value found, in words; long values by their size.
     pub found: String,
+}
+
+impl Violation {
+    /// A violation of this keyword at this position, with the expected value and the one found, in words.
+    pub fn new(
+        path: impl Into<String>,
+        keyword: impl Into<String>,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Self {
+        Self { path: path.into(), keyword: keyword.into(), expected: expected.into(), found: found.into() }
+    }
 }
 
 impl fmt::Display for Violation {

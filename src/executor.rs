@@ -27,7 +27,7 @@ use crate::policy::Permission;
 ///         if let Some(context) = context {
 ///             context.cancel().check()?;
 ///         }
-///         Ok(SkillOutput { value: self.0.clone().into() })
+///         Ok(serde_json::Value::from(self.0.clone()).into())
 ///     }
 /// }
 ///
@@ -121,6 +121,7 @@ pub struct Script {
 
 /// The input and arguments of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct SkillInput {
     /// The input, as JSON; absent if the caller passed none.
     pub value: Option<Value>,
@@ -130,6 +131,7 @@ pub struct SkillInput {
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct SkillOutput {
     /// The value, as JSON.
     pub value: Value,

@@ -19,7 +19,7 @@ struct Teapot;
 
 impl HttpClient for Teapot {
     fn send(&self, _: &SkillContext, request: HttpRequest) -> Result<HttpResponse> {
-        Ok(HttpResponse { status: 418, url: request.url, headers: Vec::new(), body: Vec::new() })
+        Ok(HttpResponse::new(418, request.url, ""))
     }
 }
 

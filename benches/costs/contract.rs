@@ -96,6 +96,6 @@ fn engine(project: &TempDir, contract: Option<&str>) -> Engine {
     if let Some(contract) = contract {
         std::fs::write(folder.join("skill.yaml"), contract).expect("a file");
     }
-    let root = Root { scope: Scope::Project, label: ".bench".into(), path: skills };
+    let root = Root::new(Scope::Project, ".bench", skills);
     Engine::builder(project.path()).roots(Roots::empty().with(root)).build().expect("an engine")
 }

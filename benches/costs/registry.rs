@@ -12,11 +12,7 @@ pub fn scan(criterion: &mut Criterion) {
     for count in [1000, 10_000] {
         let folder = TempDir::new().expect("a folder");
         skills(folder.path(), count);
-        let roots = Roots::empty().with(Root {
-            scope: Scope::Project,
-            label: ".bench".into(),
-            path: folder.path().to_owned(),
-        });
+        let roots = Roots::empty().with(Root::new(Scope::Project, ".bench", folder.path()));
         let mut group = criterion.benchmark_group(format!("scan/{count}"));
         group.sample_size(10);
         group.bench_function("floor", |b| b.iter(|| floor(folder.path(), count)));

@@ -43,6 +43,7 @@ pub struct Param {
 
 /// The type of a JSON value, in parameters and results.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub enum ValueType {
     /// `null`.
     Null,

@@ -9,6 +9,7 @@ use super::duration::as_optional_milliseconds;
 
 /// How a process ended and what it printed; part of the outcome of external scripts, failed ones included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ProcessReport {
     /// The exit code, `null` when a signal ended it.
     pub exit_code: Option<i32>,

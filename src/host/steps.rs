@@ -10,6 +10,7 @@ use super::duration::as_milliseconds;
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum StepStatus {
     /// It returned a value.
     Ok,

@@ -55,6 +55,7 @@ impl Serialize for Scope {
 
 /// A folder of skills.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Root {
     /// Its scope.
     pub scope: Scope,

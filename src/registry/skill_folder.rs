@@ -16,6 +16,7 @@ const MAX_WALK_DEPTH: usize = 256;
 
 /// Where a skill's files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SkillFolder {
     /// A folder on disk, absolute.
     Disk(PathBuf),

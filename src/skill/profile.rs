@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 /// A reading of the specification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Profile {
     /// The specification's text: ordinary YAML 1.2, unknown keys only warn.
     #[default]

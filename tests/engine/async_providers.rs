@@ -44,11 +44,11 @@ impl OnRuntime {
 }
 
 fn tool() -> Vec<Tool> {
-    vec![Tool { name: "t".into(), description: "d".into(), input_schema: json!({}) }]
+    vec![Tool::new("t", "d", json!({}))]
 }
 
 fn response() -> HttpResponse {
-    HttpResponse { status: 200, url: "http://example.com/".into(), headers: vec![], body: b"body".to_vec() }
+    HttpResponse::new(200, "http://example.com/", "body")
 }
 
 impl AsyncToolProvider for OnRuntime {

@@ -163,7 +163,7 @@ fn a_model_is_asked_in_the_order_of_the_context_api() {
     let expected = [(Some("be brief"), "hi", Some(5)), (None, "ho", None), (None, "he", None)];
     for (request, (system, prompt, max_tokens)) in asked.iter().zip(expected) {
         let mut plain = SampleRequest::default();
-        plain.messages = vec![SampleMessage { role: SampleRole::User, content: prompt.into() }];
+        plain.messages = vec![SampleMessage::new(SampleRole::User, prompt)];
         plain.system = system.map(str::to_owned);
         plain.max_tokens = max_tokens;
         assert_eq!(*request, plain);

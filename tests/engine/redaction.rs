@@ -202,7 +202,8 @@ fn the_report_of_a_process_is_clean() {
         fn execute_with_context(&self, _: SkillInput, ctx: Option<&SkillContext>) -> Result<SkillOutput> {
             let key = ctx.unwrap().call("secret", vec![json!("KEY")])?;
             let said = format!("token={}", key.as_str().unwrap());
-            let report = ProcessReport { stdout: said.clone(), stderr: said, ..ProcessReport::default() };
+            let mut report = ProcessReport::default();
+            (report.stdout, report.stderr) = (said.clone(), said);
             ctx.unwrap().report_process(report);
             Ok(key.into())
         }

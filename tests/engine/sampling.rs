@@ -34,7 +34,7 @@ impl SamplingProvider for Model {
         self.asked.lock().unwrap().push(request.clone());
         self.kept.lock().unwrap().push(ctx.clone());
         self.pieces.iter().for_each(|piece| ctx.stream_sample(piece));
-        let usage = SampleUsage { input_tokens: 7, output_tokens: 2 };
+        let usage = SampleUsage::new(7, 2);
         let answer = SampleResponse::new(self.pieces.concat()).model("m-1").usage(usage);
         Ok(answer.stop_reason(StopReason::StopSequence))
     }
@@ -68,7 +68,7 @@ fn a_conversation_with_every_option_reaches_the_model_and_the_whole_response_the
         "usage": {"input_tokens": 7, "output_tokens": 2}});
     assert_eq!(answer.unwrap(), expected);
     let asked = model.asked.lock().unwrap().remove(0);
-    let message = |role, content: &str| SampleMessage { role, content: content.into() };
+    let message = |role, content: &str| SampleMessage::new(role, content);
     assert_eq!(
         asked.messages,
         [

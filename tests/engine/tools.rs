@@ -166,11 +166,7 @@ impl ToolProvider for ChangingTools {
 
     fn tool(&self, name: &str) -> Option<Tool> {
         let kind = ["string", "number"][self.0.fetch_add(1, Ordering::SeqCst) / 2 % 2];
-        let tool = |name: &str| Tool {
-            name: name.to_owned(),
-            description: String::new(),
-            input_schema: json!({"type": kind}),
-        };
+        let tool = |name: &str| Tool::new(name, "", json!({"type": kind}));
         (name == "add").then(|| tool(name))
     }
 

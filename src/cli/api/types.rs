@@ -9,7 +9,6 @@ pub(super) fn luau(value_type: &ValueType) -> String {
         ValueType::Text | ValueType::Path => "string".into(),
         ValueType::Count | ValueType::Number => "number".into(),
         ValueType::Boolean => "boolean".into(),
-        ValueType::Any => "any".into(),
         ValueType::List(item) => format!("{{{}}}", luau(item)),
         ValueType::Map(item) => format!("{{[string]: {}}}", luau(item)),
         ValueType::Record(fields) => {
@@ -18,6 +17,7 @@ pub(super) fn luau(value_type: &ValueType) -> String {
             format!("{{{}}}", fields.join(", "))
         }
         ValueType::OneOf(types) => types.iter().map(luau).collect::<Vec<_>>().join(" | "),
+        _ => "any".into(),
     }
 }
 
@@ -33,10 +33,10 @@ pub(super) fn rhai(value_type: &ValueType) -> &'static str {
         ValueType::Text | ValueType::Path => "String",
         ValueType::Count => "int",
         ValueType::Boolean => "bool",
-        // A number may be an integer or a float.
-        ValueType::Number | ValueType::Any | ValueType::OneOf(_) => "?",
         ValueType::List(_) => "Array",
         ValueType::Map(_) | ValueType::Record(_) => "Map",
+        // A number may be an integer or a float.
+        _ => "?",
     }
 }
 
@@ -49,7 +49,6 @@ pub(super) fn json(value_type: &ValueType) -> String {
         ValueType::Count => "whole number".into(),
         ValueType::Number => "number".into(),
         ValueType::Boolean => "true or false".into(),
-        ValueType::Any => "any value".into(),
         ValueType::List(item) => format!("list of {}", json(item)),
         ValueType::Map(item) => format!("object of {} by name", json(item)),
         ValueType::Record(fields) => {
@@ -60,6 +59,7 @@ pub(super) fn json(value_type: &ValueType) -> String {
             format!("{{{}}}", names.join(", "))
         }
         ValueType::OneOf(types) => types.iter().map(json).collect::<Vec<_>>().join(" or "),
+        _ => "any value".into(),
     }
 }
 

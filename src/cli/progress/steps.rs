@@ -56,11 +56,11 @@ fn status_line(step: &PlanStep, status: StepStatus, duration: Duration) -> Strin
     let style = match status {
         StepStatus::Ok => AnsiColor::Green.on_default(),
         StepStatus::Failed => AnsiColor::Red.on_default(),
-        StepStatus::Skipped | StepStatus::Resumed | StepStatus::Stopped => Style::new().dimmed(),
+        _ => Style::new().dimmed(),
     };
     let time = match status {
         StepStatus::Ok | StepStatus::Failed => format!(", {} ms", duration.as_millis()),
-        StepStatus::Skipped | StepStatus::Resumed | StepStatus::Stopped => String::new(),
+        _ => String::new(),
     };
     format!("{}: {style}{}{style:#}{time}", label(step), status.name())
 }

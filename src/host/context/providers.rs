@@ -89,6 +89,7 @@ pub trait ToolProvider: Send + Sync {
 
 /// A tool as its provider describes it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Tool {
     /// The name scripts call it by.
     pub name: String,
@@ -99,6 +100,13 @@ pub struct Tool {
     /// they are. A schema that cannot be enforced (one that refers to itself, uses look-around in a pattern, or is larger than
     /// the inputs of a skill may be) refuses nothing: the tool validates by itself.
     pub input_schema: Value,
+}
+
+impl Tool {
+    /// A tool with that name, description and JSON Schema of its input.
+    pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: Value) -> Self {
+        Self { name: name.into(), description: description.into(), input_schema }
+    }
 }
 
 /// Runs other skills for a skill.
@@ -233,6 +241,7 @@ pub struct HttpRequest {
 
 /// An HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HttpResponse {
     /// The status code; an error status is returned like any other.
     pub status: u16,
@@ -242,4 +251,17 @@ pub struct HttpResponse {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
+}
+
+impl HttpResponse {
+    /// A response with that status, from that URL; it has no headers.
+    pub fn new(status: u16, url: impl Into<String>, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, url: url.into(), headers: Vec::new(), body: body.into() }
+    }
+
+    /// Adds a header, whose name is in lower case.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
 }

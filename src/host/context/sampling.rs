@@ -40,6 +40,7 @@ impl SampleRequest {
 /// A message of a conversation with a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct SampleMessage {
     /// Who says it.
     pub role: SampleRole,
@@ -95,11 +96,26 @@ pub enum StopReason {
 /// The tokens of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct SampleUsage {
     /// Tokens of the request.
     pub input_tokens: u64,
     /// Tokens of the answer.
     pub output_tokens: u64,
+}
+
+impl SampleMessage {
+    /// A message with this text.
+    pub fn new(role: SampleRole, content: impl Into<String>) -> Self {
+        Self { role, content: content.into() }
+    }
+}
+
+impl SampleUsage {
+    /// The tokens of a request and of its answer.
+    pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
+        Self { input_tokens, output_tokens }
+    }
 }
 
 impl SampleResponse {

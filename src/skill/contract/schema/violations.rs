@@ -18,6 +18,7 @@ const MAX_PATH_BYTES: usize = 500;
 
 /// Why a value does not fit.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum ValidationFailure {
     /// The schema itself is invalid, for this reason.
     InvalidSchema(String),
