@@ -106,6 +106,7 @@ impl Serialize for RuntimeId {
 
 /// A script in the form that its runtime loads.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Script {
     /// The skill it belongs to.
     pub skill: String,
@@ -117,6 +118,13 @@ pub struct Script {
     pub source: Arc<[u8]>,
     /// The function to call, if the contract names one.
     pub function: Option<String>,
+}
+
+impl Script {
+    /// A script of that skill, with its path inside the skill's folder and its content. It has no folder, and names no function.
+    pub fn new(skill: impl Into<String>, path: impl Into<String>, source: impl Into<Arc<[u8]>>) -> Self {
+        Self { skill: skill.into(), path: path.into(), folder: None, source: source.into(), function: None }
+    }
 }
 
 /// The input and arguments of a run.

@@ -80,8 +80,7 @@ pub(crate) mod runtimes;
 ///
 /// # fn main() -> metier::error::Result<()> {
 /// # if metier::supports(RuntimeId::LUA).is_err() { return Ok(()); }
-/// let source = "return input.n * 2".as_bytes().into();
-/// let script = Script { skill: "double".into(), path: "double.lua".into(), folder: None, source, function: None };
+/// let script = Script::new("double", "double.lua", "return input.n * 2".as_bytes());
 /// let executor = ScriptLoader::new().load(RuntimeId::LUA, &script)?;
 /// assert_eq!(executor.execute(SkillInput::from(json!({"n": 21})))?.value, 42);
 /// # Ok(())

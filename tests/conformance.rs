@@ -398,13 +398,8 @@ impl Loaded {
             RuntimeId::WASM => (PLUG_IN, Some(source.to_owned())),
             _ => (source.as_bytes(), None),
         };
-        let script = Script {
-            skill: "conformance".into(),
-            path: language.path.into(),
-            folder: Some(folder.path().into()),
-            source: bytes.into(),
-            function,
-        };
+        let mut script = Script::new("conformance", language.path, bytes);
+        (script.folder, script.function) = (Some(folder.path().into()), function);
         let executor = match METIER {
             Some(program) => metier::ScriptLoader::new()
                 .helper(program)

@@ -204,13 +204,8 @@ fn run(module: &[u8], function: &str, input: Value) -> Result<Value> {
         .project(Files::open(project.path()).unwrap())
         .permissions(Permissions::new(RequestedPermissions::All, [], PathProtection::default()))
         .build();
-    let script = Script {
-        skill: "plugins".into(),
-        path: "scripts/main.wasm".into(),
-        folder: None,
-        source: module.into(),
-        function: Some(function.into()),
-    };
+    let mut script = Script::new("plugins", "scripts/main.wasm", module);
+    script.function = Some(function.into());
     let executor = metier::ScriptLoader::new().compile_in_process(true).load(RuntimeId::WASM, &script)?;
     Ok(executor.execute_with_context(SkillInput::from(input), Some(&context))?.value)
 }

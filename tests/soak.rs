@@ -124,13 +124,11 @@ struct Loaded {
 }
 
 fn load(runtime: RuntimeId, source: &str) -> Box<dyn SkillExecutor> {
-    let script = Script {
-        skill: "soak".into(),
-        path: if runtime == RuntimeId::WASM { "scripts/main.wat" } else { "scripts/main" }.into(),
-        folder: None,
-        source: source.as_bytes().into(),
-        function: None,
-    };
+    let script = Script::new(
+        "soak",
+        if runtime == RuntimeId::WASM { "scripts/main.wat" } else { "scripts/main" },
+        source.as_bytes(),
+    );
     metier::ScriptLoader::new().compile_in_process(true).load(runtime, &script).unwrap()
 }
 

@@ -49,13 +49,7 @@ fn what_stays_small_runs_as_everywhere() {
 
 /// Runs a script and says how it ended, and what it took.
 fn child(source: &str) {
-    let script = Script {
-        skill: "uncounted".into(),
-        path: "scripts/main.rhai".into(),
-        folder: None,
-        source: source.as_bytes().into(),
-        function: None,
-    };
+    let script = Script::new("uncounted", "scripts/main.rhai", source.as_bytes());
     let context = SkillContext::builder("uncounted").limits(Limits::default().memory(LIMIT)).build();
     let executor = metier::ScriptLoader::new().load(RuntimeId::RHAI, &script).unwrap();
     let ended = executor.execute_with_context(SkillInput::default(), Some(&context));

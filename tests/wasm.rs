@@ -48,13 +48,7 @@ fn engine(project: &Path, tier: SandboxLevel) -> Engine {
 }
 
 fn script(module: &str) -> Script {
-    Script {
-        skill: "test".into(),
-        path: "scripts/main.wat".into(),
-        folder: None,
-        source: unique(module).into_bytes().into(),
-        function: None,
-    }
+    Script::new("test", "scripts/main.wat", unique(module).into_bytes())
 }
 
 const SMALL: &str = r#"(module

@@ -66,13 +66,7 @@ fn input_without_defaults(full: &Value) -> Value {
 }
 
 fn executor() -> Box<dyn SkillExecutor> {
-    let script = Script {
-        skill: "bench".into(),
-        path: "scripts/main.lua".into(),
-        folder: None,
-        source: SCRIPT.as_bytes().into(),
-        function: None,
-    };
+    let script = Script::new("bench", "scripts/main.lua", SCRIPT.as_bytes());
     metier::ScriptLoader::new().load(RuntimeId::LUA, &script).expect("loads")
 }
 

@@ -20,13 +20,7 @@ fn input() -> Value {
 }
 
 fn load(source: &str) -> Box<dyn SkillExecutor> {
-    let script = Script {
-        skill: "bench".into(),
-        path: "scripts/main.lua".into(),
-        folder: None,
-        source: source.as_bytes().into(),
-        function: None,
-    };
+    let script = Script::new("bench", "scripts/main.lua", source.as_bytes());
     metier::ScriptLoader::new().load(RuntimeId::LUA, &script).expect("the script compiles")
 }
 

@@ -19,13 +19,7 @@ fn input() -> Value {
 }
 
 fn load(source: &str) -> Box<dyn SkillExecutor> {
-    let script = Script {
-        skill: "bench".into(),
-        path: "scripts/main.rhai".into(),
-        folder: None,
-        source: source.as_bytes().into(),
-        function: None,
-    };
+    let script = Script::new("bench", "scripts/main.rhai", source.as_bytes());
     metier::ScriptLoader::new().load(RuntimeId::RHAI, &script).expect("the script parses")
 }
 

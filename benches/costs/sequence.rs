@@ -46,13 +46,11 @@ pub fn steps(criterion: &mut Criterion) {
 
 fn load() -> Box<dyn SkillExecutor> {
     let step = |at: usize| json!({"tool": "log", "args": {"level": "debug", "message": format!("${{inputs.word}} {at}")}});
-    let script = Script {
-        skill: "bench".into(),
-        path: "scripts/sequence.json".into(),
-        folder: None,
-        source: Value::from((0..STEPS).map(step).collect::<Vec<_>>()).to_string().into_bytes().into(),
-        function: None,
-    };
+    let script = Script::new(
+        "bench",
+        "scripts/sequence.json",
+        Value::from((0..STEPS).map(step).collect::<Vec<_>>()).to_string().into_bytes(),
+    );
     metier::ScriptLoader::new().load(RuntimeId::TOOL_SEQUENCE, &script).expect("the plan loads")
 }
 

@@ -46,13 +46,7 @@ fn input() -> Value {
 }
 
 fn load_executor(source: &[u8]) -> Box<dyn SkillExecutor> {
-    let script = Script {
-        skill: "bench".into(),
-        path: "scripts/main.wat".into(),
-        folder: None,
-        source: source.into(),
-        function: None,
-    };
+    let script = Script::new("bench", "scripts/main.wat", source);
     metier::ScriptLoader::new().load(RuntimeId::WASM, &script).expect("the module loads")
 }
 

@@ -58,11 +58,7 @@ fn script(work: &work::Work, project: &Path) -> Script {
     let on_disk = project.join(path);
     std::fs::create_dir_all(project.join("scripts")).expect("a folder");
     std::fs::write(on_disk, &source).expect("a file");
-    Script {
-        skill: "peers".into(),
-        path: path.into(),
-        folder: Some(project.to_owned()),
-        source: source.into_bytes().into(),
-        function: None,
-    }
+    let mut script = Script::new("peers", path, source.into_bytes());
+    script.folder = Some(project.to_owned());
+    script
 }

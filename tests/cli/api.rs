@@ -56,13 +56,8 @@ fn the_definitions_for_luau_are_valid_types_and_names_that_exist() {
         .chain(members.iter().map(|name| format!("assert(type(ctx.{name}) == 'function', '{name}')\n")))
         .collect();
     let types = definitions.replace("declare ", "local ");
-    let script = Script {
-        skill: "definitions".into(),
-        path: "definitions.luau".into(),
-        folder: None,
-        source: format!("{checks}{types}\nreturn true").into_bytes().into(),
-        function: None,
-    };
+    let script =
+        Script::new("definitions", "definitions.luau", format!("{checks}{types}\nreturn true").into_bytes());
     let executor = metier::ScriptLoader::new().load(RuntimeId::LUA, &script).unwrap();
     let context = SkillContext::builder("definitions").build();
     let answer = executor.execute_with_context(SkillInput::default(), Some(&context)).unwrap();

@@ -110,13 +110,7 @@ fn an_own_runtime_is_selected_by_its_name() {
 fn a_name_alone_is_no_runtime() {
     let calc = RuntimeId::new("calc");
     assert_eq!(metier::supports(calc).unwrap_err().kind(), ErrorKind::Unavailable);
-    let script = Script {
-        skill: "x".into(),
-        path: "a.calc".into(),
-        folder: None,
-        source: (*b"1").into(),
-        function: None,
-    };
+    let script = Script::new("x", "a.calc", *b"1");
     let error = metier::ScriptLoader::new().load(calc, &script).err().unwrap();
     assert_eq!(error.to_string(), "no runtime called `calc` is registered");
 }

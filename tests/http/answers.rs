@@ -6,7 +6,7 @@ use metier::error::ErrorKind::{InvalidArgument, Io, Output};
 use metier::host::HttpRequest;
 
 use crate::server::{Server, answer};
-use crate::{get, header, post, refused, send};
+use crate::{get, header, post, refused, send, with};
 
 #[test]
 fn a_request_says_no_more_than_it_must() {
@@ -25,17 +25,20 @@ fn a_request_says_no_more_than_it_must() {
 fn a_body_goes_with_its_length_and_a_post_without_one_says_so() {
     let server = Server::with_answer(answer("200 OK", &[], "x"));
     for (method, body) in [("POST", "a"), ("PUT", "b"), ("PATCH", "c"), ("DELETE", "d"), ("POST", "")] {
-        let request = HttpRequest { method: method.into(), ..post(server.url("127.0.0.1", "/"), body) };
+        let request =
+            with(post(server.url("127.0.0.1", "/"), body), |request| request.method = method.into());
         send(request).unwrap();
         let request = server.requests().pop().unwrap();
         assert!(request.starts_with(method), "{request}");
         assert!(request.contains(&format!("content-length: {}\r\n", body.len())), "{request}");
         assert!(request.ends_with(&format!("\r\n\r\n{body}")), "{request}");
     }
-    send(HttpRequest { body: None, ..post(server.url("127.0.0.1", "/"), "") }).unwrap();
+    send(with(post(server.url("127.0.0.1", "/"), ""), |request| request.body = None)).unwrap();
     assert!(server.requests().pop().unwrap().contains("content-length: 0\r\n"));
-    send(HttpRequest { headers: vec![header("User-Agent", "mine")], ..get(server.url("127.0.0.1", "/")) })
-        .unwrap();
+    send(with(get(server.url("127.0.0.1", "/")), |request| {
+        request.headers = vec![header("User-Agent", "mine")];
+    }))
+    .unwrap();
     assert!(server.requests().pop().unwrap().contains("user-agent: mine\r\n"));
 }
 
@@ -50,7 +53,7 @@ fn every_status_is_an_answer() {
     let server = Server::with_requests(|_, stream| {
         drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"));
     });
-    let head = HttpRequest { method: "HEAD".into(), ..get(server.url("127.0.0.1", "/")) };
+    let head = with(get(server.url("127.0.0.1", "/")), |request| request.method = "HEAD".into());
     assert_eq!(send(head).unwrap().body, b"");
 }
 
@@ -66,13 +69,11 @@ fn headers_cannot_be_smuggled_into_a_request() {
         ("connection", "upgrade"),
         ("proxy-authorization", "x"),
     ] {
-        let request = HttpRequest { headers: vec![header(name, value)], ..get(server.url("127.0.0.1", "/")) };
+        let request =
+            with(get(server.url("127.0.0.1", "/")), |request| request.headers = vec![header(name, value)]);
         refused(send(request), InvalidArgument, &[]);
     }
-    let method = HttpRequest {
-        method: "GET / HTTP/1.1\r\nx: y\r\n\r\nPOST".into(),
-        ..get(server.url("127.0.0.1", "/"))
-    };
+    let method = HttpRequest::new("GET / HTTP/1.1\r\nx: y\r\n\r\nPOST", server.url("127.0.0.1", "/"), 9);
     refused(send(method), InvalidArgument, &[]);
     for path in ["/\r\nx: y", "/ HTTP/1.1\r\nx: y", "/\n"] {
         refused(send(get(server.url("127.0.0.1", path))), InvalidArgument, &[]);
@@ -94,11 +95,12 @@ fn a_body_without_end_is_cut_off_by_its_bytes() {
             // It ends when nobody reads any more, or after far too much.
             drop((0..10_000).try_for_each(|_| stream.write_all(block.as_bytes())));
         });
-        let request = HttpRequest { max_bytes: 100_000, ..get(server.url("127.0.0.1", "/")) };
+        let request = with(get(server.url("127.0.0.1", "/")), |request| request.max_bytes = 100_000);
         refused(send(request), Output, &["more than 100000 bytes"]);
     }
     let server = Server::with_answer(answer("200 OK", &[], "12345"));
-    let exact = |max_bytes| send(HttpRequest { max_bytes, ..get(server.url("127.0.0.1", "/")) });
+    let exact =
+        |max_bytes| send(with(get(server.url("127.0.0.1", "/")), |request| request.max_bytes = max_bytes));
     assert_eq!(exact(5).unwrap().body, b"12345");
     refused(exact(4), Output, &["127.0.0.1"]);
 }

@@ -34,18 +34,16 @@ fn run_with_token(grants: &[&str], token: &CancelToken) -> SkillContext {
 }
 
 fn get(url: impl Into<String>) -> HttpRequest {
-    HttpRequest {
-        method: "GET".into(),
-        url: url.into(),
-        headers: Vec::new(),
-        body: None,
-        timeout: None,
-        max_bytes: 1 << 20,
-    }
+    HttpRequest::new("GET", url, 1 << 20)
+}
+
+fn with(mut request: HttpRequest, change: impl FnOnce(&mut HttpRequest)) -> HttpRequest {
+    change(&mut request);
+    request
 }
 
 fn post(url: impl Into<String>, body: impl Into<Vec<u8>>) -> HttpRequest {
-    HttpRequest { method: "POST".into(), body: Some(body.into()), ..get(url) }
+    with(HttpRequest::new("POST", url, 1 << 20), |request| request.body = Some(body.into()))
 }
 
 fn header(name: &str, value: &str) -> (String, String) {

@@ -1,10 +1,10 @@
 //! Redirects: where they may lead, how often, and what goes along.
 
 use metier::error::ErrorKind::{Denied, Io};
-use metier::host::{HttpClient, HttpRequest};
+use metier::host::HttpClient;
 
 use crate::server::{Server, answer, redirect};
-use crate::{HOME, get, header, post, refused, run, send, web};
+use crate::{HOME, get, header, post, refused, run, send, web, with};
 
 #[test]
 fn a_redirect_is_followed_and_the_answer_says_where_it_came_from() {
@@ -76,14 +76,15 @@ fn what_may_be_a_credential_stays_at_its_origin() {
         Some("/home") => redirect(307, "/here"),
         _ => answer("200 OK", &[], "x"),
     });
-    let with_secrets = |path| HttpRequest {
-        headers: vec![
-            header("Authorization", "Bearer hunter2"),
-            header("Cookie", "session=hunter2"),
-            header("X-Api-Key", "hunter2"),
-            header("Accept", "text/plain"),
-        ],
-        ..get(here.url("127.0.0.1", path))
+    let with_secrets = |path| {
+        with(get(here.url("127.0.0.1", path)), |request| {
+            request.headers = vec![
+                header("Authorization", "Bearer hunter2"),
+                header("Cookie", "session=hunter2"),
+                header("X-Api-Key", "hunter2"),
+                header("Accept", "text/plain"),
+            ];
+        })
     };
     send(with_secrets("/away")).unwrap();
     let arrived = there.requests().pop().unwrap();

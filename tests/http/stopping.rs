@@ -11,7 +11,7 @@ use metier::host::{HttpClient, HttpRequest, HttpResponse, WebClient};
 use metier::policy::{CancelToken, Watchdog};
 
 use crate::server::Server;
-use crate::{HOME, get, post, run_with_token};
+use crate::{HOME, get, post, run_with_token, with};
 
 const SOON: Duration = Duration::from_millis(100);
 const AT_ONCE: Duration = Duration::from_millis(500);
@@ -144,6 +144,6 @@ fn cancel_and_wait<T>(token: &CancelToken, request: impl FnOnce() -> T) -> (T, D
 }
 
 fn send_with_timeout(request: HttpRequest, timeout: Duration) -> Result<HttpResponse, SkillError> {
-    let request = HttpRequest { timeout: Some(timeout), ..request };
+    let request = with(request, |request| request.timeout = Some(timeout));
     WebClient::new().send(&run_with_token(HOME, &CancelToken::new()), request)
 }

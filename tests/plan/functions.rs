@@ -23,13 +23,11 @@ fn call_example(function: &HostFunction, name: &str, allow: &[&str]) -> Result<V
         .enumerate()
         .map(|(at, param)| (param.name.to_owned(), reference(at)))
         .collect();
-    let script = Script {
-        skill: "x".into(),
-        path: "scripts/sequence.json".into(),
-        folder: None,
-        source: json!([{"tool": name, "args": args}]).to_string().into_bytes().into(),
-        function: None,
-    };
+    let script = Script::new(
+        "x",
+        "scripts/sequence.json",
+        json!([{"tool": name, "args": args}]).to_string().into_bytes(),
+    );
     let granted: Vec<Permission> = allow.iter().map(|text| text.parse().unwrap()).collect();
     let context = SkillContext::builder("x")
         .project(Files::open(folder.path()).unwrap())

@@ -222,13 +222,7 @@ fn threads_left_after(
     config: impl ConfigProvider + 'static,
     token: CancelToken,
 ) -> (usize, Result<Value>) {
-    let script = Script {
-        skill: "x".into(),
-        path: "skill.yaml".into(),
-        folder: None,
-        source: plan.as_bytes().into(),
-        function: None,
-    };
+    let script = Script::new("x", "skill.yaml", plan.as_bytes());
     let providers = Providers { config: Some(Arc::new(config)), ..Providers::default() };
     let threads = ThreadBudget::new(9);
     let context =

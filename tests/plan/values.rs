@@ -183,13 +183,7 @@ fn a_function_is_called_by_the_names_of_its_parameters() {
 #[test]
 fn a_plan_without_an_engine_runs_functions_and_says_what_is_not_there() {
     use metier::executor::{RuntimeId, Script, SkillInput};
-    let script = |steps: Value| Script {
-        skill: "x".into(),
-        path: "scripts/sequence.json".into(),
-        folder: None,
-        source: steps.to_string().into_bytes().into(),
-        function: None,
-    };
+    let script = |steps: Value| Script::new("x", "scripts/sequence.json", steps.to_string().into_bytes());
     let loaded = metier::ScriptLoader::new()
         .load(
             RuntimeId::TOOL_SEQUENCE,

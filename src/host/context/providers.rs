@@ -224,6 +224,7 @@ pub trait HttpClient: Send + Sync {
 
 /// A request with validated arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HttpRequest {
     /// `GET`, `POST` and so on, in capitals.
     pub method: String,
@@ -251,6 +252,21 @@ pub struct HttpResponse {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
+}
+
+impl HttpRequest {
+    /// A request with that method, in capitals, for that URL, whose response has at most this many bytes. It has no headers, no
+    /// body and no timeout.
+    pub fn new(method: impl Into<String>, url: impl Into<String>, max_bytes: u64) -> Self {
+        Self {
+            method: method.into(),
+            url: url.into(),
+            headers: Vec::new(),
+            body: None,
+            timeout: None,
+            max_bytes,
+        }
+    }
 }
 
 impl HttpResponse {

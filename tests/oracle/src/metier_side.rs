@@ -56,13 +56,9 @@ pub fn run(case: &Case<'_>) -> Answer {
             ..Providers::default()
         })
         .build();
-    let script = Script {
-        skill: "oracle".into(),
-        path: if case.is_manifest { "scripts/plugin.json" } else { "scripts/main.wasm" }.into(),
-        folder: None,
-        source: case.module.into(),
-        function: Some(case.function.into()),
-    };
+    let path = if case.is_manifest { "scripts/plugin.json" } else { "scripts/main.wasm" };
+    let mut script = Script::new("oracle", path, case.module);
+    script.function = Some(case.function.into());
     let executor = load(script);
     let input = SkillInput::from(case.input.clone());
     let result = executor.and_then(|executor| executor.execute_with_context(input, Some(&context)));
