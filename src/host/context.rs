@@ -10,7 +10,6 @@ mod sampling;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
@@ -90,8 +89,8 @@ struct ContextInner {
     /// Messages that were logged once and are not logged again.
     logged_lines: Mutex<BTreeSet<String>>,
     reports: Mutex<(Option<Box<ProcessReport>>, Option<SandboxReport>)>,
-    /// Whether a change of a file was not decided about in time, in the run that nobody called.
-    has_undecided_change: AtomicBool,
+    /// Used in the run that nobody called.
+    change_decisions: file_editor::ChangeDecisions,
     journal_file: Option<PathBuf>,
     steps: Mutex<Vec<StepReport>>,
 }

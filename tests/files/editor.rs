@@ -621,6 +621,49 @@ fn the_deadline_stands_still_while_somebody_decides() {
     });
 }
 
+/// An editor that takes some time for each decision.
+struct Thinker {
+    thinks: Duration,
+    time_limit: Duration,
+}
+
+impl FileProvider for Thinker {
+    fn unsaved(&self, _: &SkillContext, _: &str) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    fn unsaved_paths(&self, _: &SkillContext) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn before_change(&self, _: &SkillContext, _: &FileChange) -> Result<ChangeDecision> {
+        std::thread::sleep(self.thinks);
+        Ok(ChangeDecision::Proceed)
+    }
+
+    fn time_limit(&self) -> Duration {
+        self.time_limit
+    }
+}
+
+#[test]
+fn many_changes_do_not_put_off_the_deadline() {
+    both_ways(|project| {
+        let ms = Duration::from_millis;
+        for (thinks, time_limit, deadline, least, most) in
+            [(ms(10), Duration::from_mins(1), ms(500), 64, 130), (ms(100), ms(250), ms(300), 3, 8)]
+        {
+            let (watchdog, token) = (Watchdog::new(), CancelToken::new());
+            let ctx = run_until(project, Thinker { thinks, time_limit }, token.clone(), Limits::default());
+            let _armed = watchdog.arm(Instant::now() + deadline, &token);
+            let write = |_: &usize| call(&ctx, "write", json!(["a.txt", "x"])).is_ok();
+            let made = (0..200).take_while(write).count();
+            assert!((least..=most).contains(&made), "{made} changes of {thinks:?} each");
+            fails(&ctx, "write", json!(["a.txt", "x"]), Timeout, "");
+        }
+    });
+}
+
 /// Changes the project while a change is shown.
 struct Meddler {
     project: std::path::PathBuf,
@@ -665,6 +708,21 @@ fn only_what_was_shown_is_changed_whatever_happens_meanwhile() {
             project.file("a.txt", "a");
             fails(&run(save), name, args, Io, "it was changed by somebody else after the change was shown");
             assert_eq!(fs::read_to_string(project.path("a.txt")).unwrap(), "saved meanwhile");
+        }
+        fs::remove_file(project.path("a.txt")).unwrap();
+        let words = "it was changed by somebody else after the change was shown";
+        fails(&run(save), "append", json!(["a.txt", "x"]), Io, words);
+        assert_eq!(fs::read_to_string(project.path("a.txt")).unwrap(), "saved meanwhile");
+
+        let relink: fn(&std::path::Path) = |root| {
+            fs::remove_file(root.join("link")).unwrap();
+            std::os::unix::fs::symlink("two", root.join("link")).unwrap();
+        };
+        project.file("one/sub/f", "1").file("two/sub/f", "2").link("link", "one");
+        let words = "it leads to another file than the one that was shown";
+        fails(&run(relink), "remove", json!(["link/sub", {"recursive": true}]), Io, words);
+        for (path, content) in [("one/sub/f", "1"), ("two/sub/f", "2")] {
+            assert_eq!(fs::read_to_string(project.path(path)).unwrap(), content, "{path}");
         }
     });
 }

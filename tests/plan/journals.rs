@@ -182,6 +182,47 @@ fn an_input_with_a_secret_is_not_saved() {
     assert_eq!(fs::read_dir(project.path("j")).unwrap().count(), 0, "it goes with the other");
 }
 
+#[test]
+fn what_is_no_journal_of_a_called_plan_is_not_removed() {
+    let (project, path) = finished();
+    let text = fs::read_to_string(&path).unwrap();
+    let kept = [
+        "x.notes.journal",
+        "x.2024-01-02.journal",
+        "x..journal",
+        "x.-.journal",
+        "x.1-.journal",
+        "y.1.journal",
+    ];
+    let project = kept.iter().fold(project, |project, name| project.file(&format!("j/{name}"), &text));
+    let project = project.file("j/x.1.journal", &text).file("j/x.1-0.2.journal", &text);
+    let names = || {
+        let entries = fs::read_dir(project.path("j")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let all = names().len();
+    fs::write(project.path("j/x.7.journal"), "my own notes\n").unwrap();
+    let refused = Journal::discard(&path).unwrap_err();
+    assert!(refused.message().contains("x.7.journal is no journal of metier"), "{refused}");
+    assert_eq!(names().len(), all + 1, "nothing is removed");
+    fs::remove_file(project.path("j/x.7.journal")).unwrap();
+    fs::create_dir(project.path("j/x.7.journal")).unwrap();
+    assert_eq!(Journal::discard(&path).unwrap_err().kind(), ErrorKind::Usage);
+    fs::remove_dir(project.path("j/x.7.journal")).unwrap();
+    let running = fs::File::open(project.path("j/x.1-0.2.journal")).unwrap();
+    running.lock().unwrap();
+    let refused = Journal::discard(&path).unwrap_err();
+    assert!(refused.message().contains("another run is writing the journal"), "{refused}");
+    assert_eq!(names().len(), all);
+    running.unlock().unwrap();
+    Journal::discard(&path).unwrap();
+    let mut left = names();
+    left.sort_unstable();
+    let mut kept = kept.map(str::to_owned);
+    kept.sort_unstable();
+    assert_eq!(left, kept);
+}
+
 /// Runs a plan of one step in a fresh project, and returns the project and its journal.
 fn finished() -> (Project, std::path::PathBuf) {
     let project = Project::new().sequence("x", "write", &json!([trace("a")]));

@@ -1,9 +1,9 @@
 //! Builds a [`SkillContext`].
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use super::file_editor::ChangeDecisions;
 use super::providers::Providers;
 use super::{ContextInner, HostApiClient, SkillContext};
 use crate::host::event::Observer;
@@ -245,7 +245,7 @@ impl ContextBuilder {
             redaction: Redaction::default(),
             logged_lines: Mutex::default(),
             reports: Mutex::default(),
-            has_undecided_change: AtomicBool::new(false),
+            change_decisions: ChangeDecisions::default(),
             journal_file: self.journal_file,
             steps: Mutex::default(),
         });

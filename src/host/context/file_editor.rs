@@ -1,7 +1,7 @@
 //! The provider of files, as the file operations of a run ask it: on threads of their own, and within limits.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::SkillContext;
@@ -13,6 +13,35 @@ use crate::host::provider_thread::run_on_provider_thread;
 
 /// What panics and missing answers are reported as.
 const WHO: &str = "the provider of files";
+
+/// Decisions for which the deadlines stand still, in an invoked run with all that it calls.
+const MAX_PAUSES: u8 = 64;
+
+/// What was decided about changes, in an invoked run with all that it calls.
+#[derive(Default)]
+pub(super) struct ChangeDecisions {
+    /// Whether nobody decided about one in time.
+    has_undecided: AtomicBool,
+    /// The decisions for which the deadlines stood still, and for how many milliseconds they did.
+    pauses: AtomicU8,
+    paused_ms: AtomicU32,
+}
+
+impl ChangeDecisions {
+    /// Whether the deadlines stand still for one more decision. Otherwise a script that makes one change after the other would
+    /// put them off for as long as it likes.
+    fn may_pause(&self, limit: Duration) -> bool {
+        let paused = Duration::from_millis(self.paused_ms.load(Ordering::Acquire).into());
+        let count = |pauses| (pauses < MAX_PAUSES).then_some(pauses + 1);
+        paused < limit && self.pauses.fetch_update(Ordering::AcqRel, Ordering::Acquire, count).is_ok()
+    }
+
+    fn add_paused(&self, time: Duration) {
+        let time = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        let add = |paused: u32| Some(paused.saturating_add(time));
+        self.paused_ms.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).ok();
+    }
+}
 
 impl FileEditor for SkillContext {
     fn unsaved(&self, path: &str) -> Result<Option<Vec<u8>>> {
@@ -27,21 +56,24 @@ impl FileEditor for SkillContext {
     fn decide(&self, change: &Arc<FileChange>) -> Result<ChangeDecision> {
         let refused = |why: String| Err(SkillError::new(ErrorKind::Denied, why));
         let invoked = std::iter::successors(Some(self), |ctx| ctx.caller()).last().unwrap_or(self);
-        let has_undecided = &invoked.inner.has_undecided_change;
-        if has_undecided.load(Ordering::Acquire) {
+        let decisions = &invoked.inner.change_decisions;
+        if decisions.has_undecided.load(Ordering::Acquire) {
             return refused("nobody decided about an earlier change in time".into());
         }
         let Some(files) = &self.providers().files else { return Ok(ChangeDecision::Proceed) };
         let limit = catch_panic(WHO, ErrorKind::Denied, || Ok(files.time_limit()))?;
         let (change, started) = (change.clone(), Instant::now());
-        let pause = self.cancel().pause_deadlines();
+        let pause = decisions.may_pause(limit).then(|| self.cancel().pause_deadlines());
         let answer =
             self.ask_editor(limit, ErrorKind::Denied, move |files, ctx| files.before_change(ctx, &change));
+        if pause.is_some() {
+            decisions.add_paused(started.elapsed());
+        }
         drop(pause);
         // A run that was stopped while it asked got no answer.
         self.cancel().check()?;
         if answer.is_err() && started.elapsed() >= limit {
-            has_undecided.store(true, Ordering::Release);
+            decisions.has_undecided.store(true, Ordering::Release);
             return refused(format!("nobody decided about the change within {limit:?}"));
         }
         answer

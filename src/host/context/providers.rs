@@ -197,7 +197,11 @@ pub trait FileProvider: Send + Sync {
     fn unsaved_paths(&self, ctx: &SkillContext) -> Result<Vec<String>>;
 
     /// Decides about a change. An error refuses it, as do a panic and an answer that takes longer than
-    /// [`time_limit`](Self::time_limit) (`denied`); then nothing is changed. The deadlines of the run stand still meanwhile.
+    /// [`time_limit`](Self::time_limit) (`denied`); then nothing is changed. Nothing tells the provider that its time is over:
+    /// it looks at its own clock, and at `ctx.cancel()` for a run that was stopped.
+    ///
+    /// The deadlines of the run stand still meanwhile: for the first 64 decisions in an invoked run with all that it calls, and
+    /// until they have stood still for one time limit in all. After that, a deadline also stops a run that waits for a decision.
     fn before_change(&self, ctx: &SkillContext, change: &FileChange) -> Result<ChangeDecision> {
         let _ = (ctx, change);
         Ok(ChangeDecision::Proceed)

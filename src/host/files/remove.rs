@@ -24,7 +24,7 @@ impl FilesView<'_> {
         let operation = FileOperation::write("remove", path);
         check_not_root(operation)?;
         self.check_link_removal(operation)?;
-        self.remove_shown(operation, false, |shown| self.remove_at(operation, shown))
+        self.remove_shown(operation, None, |shown| self.remove_at(operation, shown))
     }
 
     /// Removes a folder with everything below it, or what [`FilesView::remove`] removes. Symbolic links below are removed and not
@@ -43,24 +43,32 @@ impl FilesView<'_> {
         self.check_link_removal(operation)?;
         let mut reservation = self.empty_reservation();
         let entries = self.removable_entries(&folder, operation, cancel, &mut reservation)?;
-        self.remove_shown(operation, true, |shown| {
+        self.remove_shown(operation, Some(&folder), |shown| {
+            if shown.is_some() {
+                // A link may have been put there since, and nothing of what is removed may be anything else than was shown.
+                self.with_resolved_path(operation, FinalSymlink::NoFollow, |path| check_shown(shown, path))?;
+            }
             remove_entries(self.files, &entries, cancel)?;
             self.remove_at(operation, shown)
         })
     }
 
-    /// Shows the removal to the editor, if there is one, and makes it unless the editor did so itself.
+    /// Shows the removal to the editor, if there is one, and makes it unless the editor did so itself. `folder` is what is removed
+    /// with everything below it.
     fn remove_shown(
         &self,
         operation: FileOperation<'_>,
-        recursive: bool,
+        folder: Option<&str>,
         make: impl FnOnce(Option<&FileChange>) -> Result<()>,
     ) -> Result<()> {
         if self.editor.is_none() {
             return make(None);
         }
-        let kind = FileChangeKind::Remove { recursive };
+        let kind = FileChangeKind::Remove { recursive: folder.is_some() };
         let check = |path: &str| match self.files.metadata_nofollow(&name_encoding::decode(path)) {
+            _ if folder.is_some_and(|folder| folder != path) => {
+                Err(io::Error::other("it leads to another folder than before"))
+            }
             // The editor may have a file that it never saved.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match self.unsaved_content(operation, path).map_err(into_io_error)? {

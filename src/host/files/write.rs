@@ -32,7 +32,7 @@ impl FilesView<'_> {
         }
         let mut reservation = self.empty_reservation();
         reservation.add(content.len() as u64).map_err(|error| operation.with_context(error))?;
-        self.replace_shown(operation, content.to_vec(), None)
+        self.replace_shown(operation, content.to_vec(), None, false)
     }
 
     /// Appends to a file; a missing file is created with its folders.
@@ -82,12 +82,14 @@ impl FilesView<'_> {
         })
     }
 
-    /// Shows the whole new content of a file to the editor, and replaces the file unless the editor did so itself.
+    /// Shows the whole new content of a file to the editor, and replaces the file unless the editor did so itself. If the content
+    /// was made from the previous one, or from a file that was missing, that must not have changed.
     fn replace_shown(
         &self,
         operation: FileOperation<'_>,
         content: Vec<u8>,
         previous: Option<Vec<u8>>,
+        was_made_from_previous: bool,
     ) -> Result<()> {
         let check = |path: &str| match self.files.parent_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -97,7 +99,7 @@ impl FilesView<'_> {
         self.change_shown(operation, FinalSymlink::Follow, kind, check, |shown| {
             let FileChangeKind::Write { content, previous } = &shown.kind else { return Ok(()) };
             let mut reservation = self.empty_reservation();
-            if previous.is_some() && self.contents_if_any(operation, &mut reservation)? != *previous {
+            if was_made_from_previous && self.contents_if_any(operation, &mut reservation)? != *previous {
                 let why = "it was changed by somebody else after the change was shown";
                 return Err(operation.refusal(why, "make the change again"));
             }
@@ -114,7 +116,7 @@ impl FilesView<'_> {
             .and_then(|()| reservation.add(size))
             .map_err(|error| operation.with_context(error))?;
         let content = [old, added].concat();
-        self.replace_shown(operation, content, previous)
+        self.replace_shown(operation, content, previous, true)
     }
 
     fn edit_checked(&self, path: &str, old: &str, new: &str, fits: impl Fn(usize) -> bool) -> Result<usize> {
@@ -146,7 +148,7 @@ impl FilesView<'_> {
                 let mut content = Vec::new();
                 self.write_replaced(&mut content, &text, old, new)
                     .map_err(|error| operation.io_error(error))?;
-                self.replace_shown(operation, content, Some(text.into_bytes()))?;
+                self.replace_shown(operation, content, Some(text.into_bytes()), true)?;
                 Ok(count)
             }
             0 => refused("the text to replace does not occur in it".into()),

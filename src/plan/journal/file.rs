@@ -5,8 +5,11 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use cap_std::fs::Metadata;
+
 use super::line;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
+use crate::host::FileId;
 
 /// The start of the first line of every journal, after its checksum.
 const HEADER_PREFIX: &str = "{\"metier-journal\":";
@@ -43,23 +46,7 @@ impl JournalFile {
             |error| SkillError::io(format_args!("failed to open the journal {}", path.display()), error);
         let folder = path.parent().unwrap_or(Path::new("."));
         create_folder_synced(folder, &mut sync_folder).map_err(failed)?;
-        if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-            return Err(not_a_journal_error(path));
-        }
-        let mut file = open_options().open(path).map_err(failed)?;
-        let mut tries = 1;
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                // Whoever looks whether it is locked holds the lock for a moment.
-                Err(TryLockError::WouldBlock) if tries < MAX_LOCK_TRIES => {
-                    tries += 1;
-                    std::thread::sleep(LOCK_INTERVAL);
-                }
-                Err(TryLockError::WouldBlock) => return Err(journal_in_use_error(path)),
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
-            }
-        }
+        let mut file = open_locked(path)?;
         let mut bytes = Vec::new();
         (&mut file).take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 > MAX_BYTES {
@@ -98,6 +85,39 @@ impl JournalFile {
         self.is_broken |= kept.is_err();
         kept
     }
+}
+
+/// Opens and locks the file, creating it if it does not exist.
+fn open_locked(path: &Path) -> Result<File> {
+    let failed = |error| SkillError::io(format_args!("failed to open the journal {}", path.display()), error);
+    for at in 0..MAX_LOCK_TRIES {
+        if at > 0 {
+            // Whoever looks whether it is locked holds the lock for a moment, and so does whoever removes it.
+            std::thread::sleep(LOCK_INTERVAL);
+        }
+        if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(not_a_journal_error(path));
+        }
+        let file = open_options().open(path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => continue,
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let found = std::fs::symlink_metadata(path).map(Metadata::from_just_metadata);
+        // It may have been removed before it was locked: then nobody would find what is written to it.
+        if found.is_ok_and(|found| is_same_file(&file, &found)) {
+            return Ok(file);
+        }
+        file.unlock().ok();
+    }
+    Err(journal_in_use_error(path))
+}
+
+/// Whether an open file is the one that was found at its path. Where a file cannot be removed while it is open, it is.
+pub(super) fn is_same_file(file: &File, found: &Metadata) -> bool {
+    let id = || Metadata::from_file(file).map(|metadata| FileId::from_metadata(&metadata));
+    cfg!(windows) || id().is_ok_and(|id| id == FileId::from_metadata(found))
 }
 
 /// The lines up to the first incomplete one, and their size in bytes.

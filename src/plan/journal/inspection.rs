@@ -58,7 +58,8 @@ pub struct JournalSummary {
 pub struct JournalContent {
     /// The journal as a list shows it.
     pub summary: JournalSummary,
-    /// The input of the run; `None` if it contained a secret.
+    /// The input of the run; `None` if it contained a secret that the run, or one that called it, had received before its plan
+    /// started. A secret that a step of the plan receives later is not noticed in the input.
     pub input: Option<Value>,
     /// Its steps and the items of their loops, as far as they began, in the order of the plan.
     pub steps: Vec<JournalStep>,
@@ -104,11 +105,17 @@ impl JournalStep {
 
 impl Journal {
     /// The journals in a folder, by name, without those of plans that a plan calls. A file that is no journal, or a damaged one,
-    /// is listed with what is wrong. No file is changed, and a run that writes one is not disturbed.
+    /// is listed with what is wrong. No file is changed. Each is locked for a moment, shared with others; a run that opens it meanwhile
+    /// tries again, so it is not disturbed.
     ///
     /// `io` if the folder cannot be read or has more than 10,000 entries. A journal of more than 64 MiB, and one after 256 MiB of
     /// others, is listed as too large to look at.
     pub fn list(folder: &Path) -> Result<Vec<JournalSummary>> {
+        Self::list_within(folder, MAX_LIST_BYTES)
+    }
+
+    /// The same, reading at most so many bytes.
+    pub(super) fn list_within(folder: &Path, most: u64) -> Result<Vec<JournalSummary>> {
         let failed = |error| SkillError::io(format_args!("failed to list {}", folder.display()), error);
         let dir = Dir::open_ambient_dir(folder, ambient_authority()).map_err(failed)?;
         let mut names = Vec::new();
@@ -129,73 +136,96 @@ impl Journal {
             }
         }
         names.sort_unstable();
-        let mut left = MAX_LIST_BYTES;
+        let mut left = most;
         let look = |name| {
             let path = folder.join(name);
-            match read(&path, MAX_BYTES.min(left)) {
-                Ok(found) => {
-                    left -= found.bytes;
-                    found.content(path).summary
-                }
+            match read(&path, &mut left) {
+                Ok(found) => found.content(path).summary,
                 Err(error) => JournalSummary { damage: Some(error), ..JournalSummary::unread(path) },
             }
         };
         Ok(names.into_iter().map(look).collect())
     }
 
-    /// What a journal contains, also one that a run is writing, which is not disturbed. Of a damaged journal, what comes before
-    /// the damage.
+    /// What a journal contains, also one that a run is writing, which is not disturbed. It is locked for a moment, as by
+    /// [`list`](Self::list). Of a damaged journal, what comes before the damage.
     ///
     /// `usage` if the file is no journal, `io` if it cannot be read or has more than 64 MiB.
     pub fn peek(path: &Path) -> Result<JournalContent> {
-        Ok(read(path, MAX_BYTES)?.content(path.to_owned()))
+        Ok(read(path, &mut MAX_BYTES.clone())?.content(path.to_owned()))
     }
 
-    /// Removes a journal, and those of the plans that its plan calls. `usage` if a run is writing it or if the file is no journal:
-    /// then nothing is removed.
+    /// Removes a journal, and those of the plans that its plan calls. `usage` if a run is writing one of them or if one of the files
+    /// is no journal: then nothing is removed.
     pub fn discard(path: &Path) -> Result<()> {
         let failed =
             |error| SkillError::io(format_args!("failed to remove the journal {}", path.display()), error);
-        let file = open(path)?;
-        let lock = lock(&file, std::fs::File::try_lock).map_err(failed)?;
-        if !lock {
-            return Err(file::journal_in_use_error(path));
-        }
-        let removed = remove_with_nested(path, &file).map_err(failed);
+        let (folder, name) = split(path);
+        let dir = Dir::open_ambient_dir(folder, ambient_authority()).map_err(failed)?;
+        let file = lock_journal(&dir, name, path)?;
+        let removed = remove_with_nested(&dir, folder, name);
         // A process that was forked meanwhile shares the file and its lock.
         file.unlock().ok();
-        removed?
+        removed?.map_err(failed)
     }
 }
 
-/// Removes a journal that is open and locked, if it is one.
-fn remove_with_nested(path: &Path, file: &std::fs::File) -> io::Result<Result<()>> {
-    let mut head = Vec::new();
-    file.take(file::MAX_HEADER_START).read_to_end(&mut head)?;
-    if !file::is_header_start(&head) {
-        return Ok(Err(file::not_a_journal_error(path)));
-    }
-    let (folder, name) = split(path);
-    let dir = Dir::open_ambient_dir(folder, ambient_authority())?;
-    let stem = name.to_string_lossy().strip_suffix(ENDING).map(|stem| format!("{stem}."));
-    let is_nested = |other: &str| {
-        let rest = stem.as_deref().and_then(|stem| other.strip_prefix(stem)?.strip_suffix("journal"));
-        rest.is_some_and(|rest| {
-            !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit() || ".-".contains(c))
-        })
+/// Removes a journal that is locked, and those of the plans that its plan calls, unless one of these is locked or no journal.
+fn remove_with_nested(dir: &Dir, folder: &Path, name: &Path) -> Result<io::Result<()>> {
+    let nested = match nested_names(dir, name) {
+        Ok(nested) => nested,
+        Err(error) => return Ok(Err(error)),
     };
+    for name in &nested {
+        lock_journal(dir, Path::new(name), &folder.join(name))?.unlock().ok();
+    }
+    let nested = nested.iter().map(Path::new);
+    Ok(nested.chain([name]).try_for_each(|name| dir.remove_file(name)))
+}
+
+/// The names of the journals of the plans that a plan calls: between the name of its own and the ending, they have the indices of
+/// steps, each with that of an item if it is a loop, such as `x.3.journal` and `x.3-0.1.journal`.
+fn nested_names(dir: &Dir, name: &Path) -> io::Result<Vec<String>> {
+    let stem = name.to_string_lossy().strip_suffix(ENDING).map(|stem| format!("{stem}."));
+    let Some(stem) = stem else { return Ok(Vec::new()) };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_part = |part: &str| match part.split_once('-') {
+        Some((index, item)) => is_number(index) && is_number(item),
+        None => is_number(part),
+    };
+    let mut found = Vec::new();
     for entry in dir.entries()? {
-        let other = entry?.file_name();
-        if other.to_str().is_some_and(is_nested) {
-            dir.remove_file(other)?;
+        let Ok(other) = entry?.file_name().into_string() else { continue };
+        let parts = other.strip_prefix(&stem).and_then(|rest| rest.strip_suffix(ENDING));
+        if parts.is_some_and(|parts| parts.split('.').all(is_part)) {
+            found.push(other);
         }
     }
-    dir.remove_file(name).map(Ok)
+    Ok(found)
+}
+
+/// Opens and locks a journal in a folder: a regular file that begins like one, and that no run is writing.
+fn lock_journal(dir: &Dir, name: &Path, path: &Path) -> Result<std::fs::File> {
+    let failed = |error| SkillError::io(format_args!("failed to lock the journal {}", path.display()), error);
+    let file = open(dir, name, path)?;
+    let mut start = Vec::new();
+    (&file).take(file::MAX_HEADER_START).read_to_end(&mut start).map_err(failed)?;
+    if !file::is_header_start(&start) {
+        return Err(file::not_a_journal_error(path));
+    }
+    if !lock(&file, std::fs::File::try_lock).map_err(failed)? {
+        return Err(file::journal_in_use_error(path));
+    }
+    // It may have been removed before it was locked, and a run may have made a new one since.
+    if !dir.symlink_metadata(name).is_ok_and(|found| file::is_same_file(&file, &found)) {
+        file.unlock().ok();
+        return Err(file::journal_in_use_error(path));
+    }
+    Ok(file)
 }
 
 /// A journal that was read.
 struct JournalRead {
-    bytes: u64,
     lines: Vec<LineContent>,
     damage: Option<SkillError>,
     modified: Option<SystemTime>,
@@ -269,17 +299,35 @@ impl JournalRead {
     }
 }
 
-/// Reads a journal of at most so many bytes.
-fn read(path: &Path, most: u64) -> Result<JournalRead> {
+/// Reads a journal of at most so many bytes, and takes from these what it reads, also of a file that is no journal.
+fn read(path: &Path, left: &mut u64) -> Result<JournalRead> {
     let failed = |error| SkillError::io(format_args!("failed to read the journal {}", path.display()), error);
-    let mut file = open(path)?;
-    let modified = file.metadata().and_then(|metadata| metadata.modified()).ok();
-    let mut bytes = Vec::new();
-    (&mut file).take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > most {
+    let too_large = || {
         let sentence = format!("the journal {} is too large to look at", path.display());
-        return Err(SkillError::new(ErrorKind::Io, sentence)
-            .with_help("resume its run, which reads more, or remove it"));
+        Err(SkillError::new(ErrorKind::Io, sentence)
+            .with_help("resume its run, which reads more, or remove it"))
+    };
+    let (folder, name) = split(path);
+    let dir = Dir::open_ambient_dir(folder, ambient_authority()).map_err(failed)?;
+    let mut file = open(&dir, Path::new(name), path)?;
+    let metadata = file.metadata().map_err(failed)?;
+    let (modified, most) = (metadata.modified().ok(), MAX_BYTES.min(*left));
+    if metadata.len() > most {
+        return too_large();
+    }
+    let mut bytes = Vec::new();
+    let start = (&mut file).take(file::MAX_HEADER_START).read_to_end(&mut bytes);
+    // A file of zeros may be what a crash left of a journal.
+    let read = start.and_then(|_| match bytes.first() {
+        Some(0) | None => (&mut file).take(most).read_to_end(&mut bytes),
+        _ if file::is_header_start(&bytes) => (&mut file).take(most).read_to_end(&mut bytes),
+        _ => Ok(0),
+    });
+    *left = left.saturating_sub(bytes.len() as u64);
+    read.map_err(failed)?;
+    // It may have grown.
+    if bytes.len() as u64 > most {
+        return too_large();
     }
     let is_locked = !lock(&file, std::fs::File::try_lock_shared).map_err(failed)?;
     file.unlock().ok();
@@ -289,7 +337,7 @@ fn read(path: &Path, most: u64) -> Result<JournalRead> {
     {
         return Err(error);
     }
-    Ok(JournalRead { bytes: bytes.len() as u64, lines, damage, modified, is_locked })
+    Ok(JournalRead { lines, damage, modified, is_locked })
 }
 
 /// Whether the file could be locked, or is locked by somebody else.
@@ -304,11 +352,9 @@ fn lock(
     }
 }
 
-/// Opens a regular file, which is not a link, without waiting.
-fn open(path: &Path) -> Result<std::fs::File> {
+/// Opens a regular file in a folder, which is not a link, without waiting. `path` is its path in errors.
+fn open(dir: &Dir, name: &Path, path: &Path) -> Result<std::fs::File> {
     let failed = |error| SkillError::io(format_args!("failed to open the journal {}", path.display()), error);
-    let (folder, name) = split(path);
-    let dir = Dir::open_ambient_dir(folder, ambient_authority()).map_err(failed)?;
     if !dir.symlink_metadata(name).map_err(failed)?.is_file() {
         return Err(file::not_a_journal_error(path));
     }

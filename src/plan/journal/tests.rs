@@ -219,6 +219,46 @@ fn one_run_at_a_time_has_a_journal() {
 }
 
 #[test]
+fn a_journal_that_is_removed_while_a_run_opens_it_is_made_again() {
+    let (_folder, path) = place();
+    drop(opened(&path).unwrap());
+    let held = std::fs::File::open(&path).unwrap();
+    held.lock().unwrap();
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| std::iter::repeat_with(|| opened(&path)).find_map(Result::ok).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(15));
+        std::fs::remove_file(&path).unwrap();
+        held.unlock().unwrap();
+        let journal = run.join().unwrap();
+        journal.record_outcome((0, None), "id", &RecordedOutcome::Done(json!(1))).unwrap();
+    });
+    assert!(opened(&path).unwrap().recorded_outcome((0, None)).is_some(), "it was written to another file");
+}
+
+#[test]
+fn a_list_counts_what_it_reads_of_files_that_are_no_journals() {
+    let (folder, path) = place();
+    drop(opened(&path).unwrap());
+    let (good, folder) = (std::fs::read_to_string(&path).unwrap(), folder.path());
+    // The first line has a fault, so that the file is read and refused.
+    let faulty = good.replacen("metier-journal\":", "metier-journal\": ", 1) + good.as_str();
+    for name in ["a", "b", "c"] {
+        std::fs::write(folder.join(format!("{name}.journal")), &faulty).unwrap();
+    }
+    std::fs::write(folder.join("d.journal"), "x".repeat(100)).unwrap();
+    let said = |most| -> Vec<String> {
+        let listed = Journal::list_within(folder, most).unwrap();
+        listed.into_iter().map(|journal| journal.damage.unwrap().message().to_owned()).collect()
+    };
+    let is_too_large =
+        |texts: Vec<String>| texts.iter().map(|text| text.contains("too large")).collect::<Vec<_>>();
+    let size = faulty.len() as u64;
+    assert!(said(10 * size)[..3].iter().all(|text| text.contains("is damaged")), "{:?}", said(10 * size));
+    assert_eq!(is_too_large(said(3 * size)), [false, false, false, true]);
+    assert_eq!(is_too_large(said(3 * size - 1)), [false, false, true, false]);
+}
+
+#[test]
 fn every_name_of_a_skill_is_a_plain_file_name_of_its_own() {
     let folder = Path::new("/j");
     let long = "é".repeat(100);
