@@ -65,7 +65,7 @@ impl Callees for CalleeResolver {
         let Some(engine) = self.engine.upgrade().filter(|_| !self.has_custom_skill_provider) else {
             return CalleeLookup::Unknown;
         };
-        let found = engine.find_skill(self.calling_skill.as_deref(), name);
+        let found = engine.find_skill(self.calling_skill.as_deref(), None, name);
         match found.and_then(|(set, skill)| self.callee(&engine, &set, &skill)) {
             Ok(callee) => CalleeLookup::Found(callee),
             Err(error) => CalleeLookup::Missing(error),
@@ -170,7 +170,7 @@ impl SkillSet {
     /// The name by which the caller finds the skill that `by` calls `name`.
     fn name_seen_by_caller(&self, by: &Skill, name: &str, caller: Option<&str>) -> Option<String> {
         let meant = self.registry.find_for_caller(by, name).ok()?;
-        name_for_caller(meant, name, |name| self.registry.find_for_run(caller, name))
+        name_for_caller(meant, name, |name| self.registry.find_for_run(caller, None, name))
     }
 }
 

@@ -116,7 +116,8 @@ struct ExplainedSkill {
 
 impl EngineInner {
     pub(super) fn explain(&self, invocation: &Invocation) -> Result<Explanation> {
-        let (set, skill) = self.find_skill(None, &invocation.skill)?;
+        let (set, skill) =
+            self.find_skill(None, self.folders.before_lookup(invocation), &invocation.skill)?;
         // Whatever must be compiled to explain the run gets the time limit of that run.
         let limits = narrow_limits(&skill, invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
         let token = invocation.cancel.child();
@@ -153,7 +154,7 @@ impl EngineInner {
             return Ok(());
         }
         for name in &of.called_skills {
-            let found = self.find_skill(of.ctx.qualified_name(), name);
+            let found = self.find_skill(of.ctx.qualified_name(), self.folders.of_caller(&of.ctx), name);
             let looked_at = found.and_then(|(set, skill)| {
                 self.explain_skill(&set, &skill, &Invocation::for_callee(&of.ctx, name), token)
             });
@@ -188,7 +189,8 @@ impl EngineInner {
         name: &str,
         reason: SkillError,
     ) -> CalleeExplanation {
-        let skill = self.find_skill(caller.ctx.qualified_name(), name).ok().map(|(_, skill)| skill);
+        let found = self.find_skill(caller.ctx.qualified_name(), self.folders.of_caller(&caller.ctx), name);
+        let skill = found.ok().map(|(_, skill)| skill);
         let selected = skill.as_ref().and_then(|skill| select_script(&self.runtimes, skill, None).ok());
         CalleeExplanation {
             skill: skill.as_ref().map_or_else(|| name.to_owned(), Skill::qualified_name),

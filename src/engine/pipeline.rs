@@ -142,11 +142,12 @@ impl EngineInner {
     /// after the script was read, so the permissions and the script of a run were on disk at the same time.
     fn start_run(&self, invocation: &Invocation, started: Instant, token: &CancelToken) -> RunStart {
         let by = invocation.caller.as_ref().and_then(SkillContext::qualified_name);
+        let folder = self.folders.before_lookup(invocation);
         let mut attempts = Attempts::default();
         loop {
             let set = self.skills.set();
             let found = check_memory_reserve()
-                .and_then(|()| set.registry.find_for_run(by, &invocation.skill))
+                .and_then(|()| set.registry.find_for_run(by, folder, &invocation.skill))
                 .cloned();
             let given = invocation.limits.as_ref().unwrap_or(&self.limits).clone();
             let limits = match &found {

@@ -59,20 +59,47 @@ impl ProjectFolders {
         if self.others.is_empty() && invocation.folder.is_none() {
             return Ok(first);
         }
-        let at = |path: &Path| self.iter().enumerate().find(|(_, folder)| folder.path == path);
         if let Some(root) = invocation.caller.as_ref().and_then(SkillContext::project_root) {
-            return Ok(at(root).unwrap_or(first));
+            return self.at(root).ok_or_else(|| self.foreign_folder_error(root));
         }
         let Some(named) = &invocation.folder else {
-            let own = set.folder_of_skill(skill).and_then(|index| self.iter().enumerate().nth(index));
+            let own =
+                set.registry.folder_of_skill(skill).and_then(|index| self.iter().enumerate().nth(index));
             return Ok(own.unwrap_or(first));
         };
-        std::fs::canonicalize(named).ok().and_then(|path| at(&path)).ok_or_else(|| {
-            let sentence = format!("failed to run in {}: it is no folder of this engine", named.display());
-            let known: Vec<String> = self.iter().map(|folder| folder.path.display().to_string()).collect();
-            SkillError::new(ErrorKind::Usage, sentence)
-                .with_help(format!("its folders are {}", known.join(", ")))
-        })
+        self.named(named).ok_or_else(|| self.foreign_folder_error(named))
+    }
+
+    /// The index of the folder on which the run works, as far as it is known before its skill: that of the run that called it,
+    /// or that of the invocation. `None` where the engine has one folder.
+    pub(super) fn before_lookup(&self, invocation: &Invocation) -> Option<usize> {
+        if self.others.is_empty() {
+            return None;
+        }
+        match &invocation.caller {
+            Some(caller) => self.of_caller(caller),
+            None => self.named(invocation.folder.as_ref()?).map(|(index, _)| index),
+        }
+    }
+
+    /// The same for what a running skill calls.
+    pub(super) fn of_caller(&self, caller: &SkillContext) -> Option<usize> {
+        let root = caller.project_root().filter(|_| !self.others.is_empty())?;
+        self.at(root).map(|(index, _)| index)
+    }
+
+    fn at(&self, path: &Path) -> Option<(usize, &ProjectFolder)> {
+        self.iter().enumerate().find(|(_, folder)| folder.path == path)
+    }
+
+    fn named(&self, path: &Path) -> Option<(usize, &ProjectFolder)> {
+        std::fs::canonicalize(path).ok().and_then(|path| self.at(&path))
+    }
+
+    fn foreign_folder_error(&self, path: &Path) -> SkillError {
+        let sentence = format!("failed to run in {}: it is no folder of this engine", path.display());
+        let known: Vec<String> = self.iter().map(|folder| folder.path.display().to_string()).collect();
+        SkillError::new(ErrorKind::Usage, sentence).with_help(format!("its folders are {}", known.join(", ")))
     }
 }
 

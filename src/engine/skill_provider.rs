@@ -29,8 +29,9 @@ impl SkillProvider for EngineSkillProvider {
         let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");
         let engine = self.0.upgrade().ok_or_else(gone)?;
         // The run looks the skill up again, as it is on disk then.
-        let known = engine.skills.set().registry.find_for_run(ctx.qualified_name(), name).cloned();
-        let skill = known.or_else(|_| Ok(engine.find_skill(ctx.qualified_name(), name)?.1))?;
+        let (caller, folder) = (ctx.qualified_name(), engine.folders.of_caller(ctx));
+        let known = engine.skills.set().registry.find_for_run(caller, folder, name).cloned();
+        let skill = known.or_else(|_| Ok(engine.find_skill(caller, folder, name)?.1))?;
         let skill = skill.name();
         if ctx.depth() >= MAX_CALL_DEPTH {
             return Err(call_depth_error(skill, ctx.depth()));
@@ -65,9 +66,15 @@ impl SkillProvider for EngineSkillProvider {
 }
 
 impl EngineInner {
-    /// The skill that `name` means to the calling skill, or to everybody where no skill calls, as it is on disk now.
-    pub(super) fn find_skill(&self, caller: Option<&str>, name: &str) -> Result<(Arc<SkillSet>, Skill)> {
-        self.skills.find_current(name, |registry| registry.find_for_run(caller, name))
+    /// The skill that `name` means to the calling skill, or to everybody where no skill calls, in a run on that folder, as it is
+    /// on disk now.
+    pub(super) fn find_skill(
+        &self,
+        caller: Option<&str>,
+        folder: Option<usize>,
+        name: &str,
+    ) -> Result<(Arc<SkillSet>, Skill)> {
+        self.skills.find_current(name, |registry| registry.find_for_run(caller, folder, name))
     }
 
     /// Runs what this run calls on a new thread, because the stack limit of each language is measured for one script per thread.

@@ -19,8 +19,6 @@ pub(super) struct SkillSet {
     pub(super) registry: Arc<Registry>,
     /// For each folder of the engine: the folders in it that scripts may not change.
     pub(super) protected_folders: Vec<Vec<String>>,
-    /// For each root of skills on disk: the folder of the engine that it belongs to.
-    folders_of_roots: Vec<Option<usize>>,
     /// Differs between two sets of one engine.
     pub(super) generation: u64,
 }
@@ -132,13 +130,8 @@ impl SkillSet {
             protected
         };
         let protected_folders = folders.iter().map(protected).collect();
-        let folders_of_roots = roots.folders_of_roots(folders);
-        Self { registry: Arc::new(registry), protected_folders, folders_of_roots, generation }
-    }
-
-    /// The index of the engine's folder in whose root the skill was found.
-    pub(super) fn folder_of_skill(&self, skill: &Skill) -> Option<usize> {
-        self.folders_of_roots.get(skill.root_rank()).copied().flatten()
+        let registry = Arc::new(registry.with_folders(roots, folders));
+        Self { registry, protected_folders, generation }
     }
 }
 

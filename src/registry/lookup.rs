@@ -4,7 +4,9 @@ use semver::{Version, VersionReq};
 use unicode_normalization::UnicodeNormalization;
 
 use super::broken::BrokenSkill;
+use super::origin::SkillAddress;
 use super::root::Scope;
+use super::root_folders::RootFolders;
 use super::skill::Skill;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::excerpt::shorten;
@@ -36,6 +38,14 @@ pub(super) enum CallingSkill<'a> {
 }
 
 impl CallingSkill<'_> {
+    /// The folder of the engine that its root belongs to.
+    pub(super) fn folder(self, folders: &RootFolders) -> Option<usize> {
+        match self {
+            Self::Loaded(skill) => folders.of_rank(skill.root_rank()),
+            Self::Named(name) => folders.of_qualified_name(name),
+        }
+    }
+
     /// The scope of its root; the strictest one where the name has none.
     fn scope(self) -> Scope {
         match self {
@@ -59,14 +69,6 @@ impl LookupScope<'_> {
             Self::VisibleTo(caller) => caller.scope() <= Scope::Project || scope >= caller.scope(),
         }
     }
-
-    /// Whether this lookup may find that skill by the name. A name that spells out the scope may refer to a skill in that
-    /// scope.
-    fn matches(self, skill: &Skill, name: &str) -> bool {
-        let is_scope_named =
-            || name.strip_prefix(skill.scope().name()).is_some_and(|rest| rest.starts_with(['/', ':']));
-        self.includes(skill.scope()) || is_scope_named()
-    }
 }
 
 /// What a lookup searches.
@@ -76,6 +78,11 @@ pub(super) struct Lookup<'a, 's> {
     pub(super) skills: &'a [Skill],
     pub(super) broken: &'a [BrokenSkill],
     pub(super) scope: LookupScope<'s>,
+    pub(super) folders: &'a RootFolders,
+    /// The folder of an engine with several on whose behalf it looks: that of the calling skill, or that on which the run works.
+    /// A skill finds none of another folder, which could otherwise replace what it relies on; a person finds those of other
+    /// folders last.
+    pub(super) folder: Option<usize>,
 }
 
 impl<'a> Lookup<'a, '_> {
@@ -84,6 +91,18 @@ impl<'a> Lookup<'a, '_> {
     /// What parses as a qualified name or names a range of versions is first looked up as such, so that no skill can replace
     /// another by calling itself `user/metier:deploy` or `deploy@^1`.
     pub(super) fn find(self, name: &str) -> Result<&'a Skill> {
+        let found = self.find_outside_other_folders(name);
+        match (&found, self.scope) {
+            (Err(error), LookupScope::All)
+                if self.folder.is_some() && error.kind() == ErrorKind::UnknownSkill =>
+            {
+                Lookup { folder: None, ..self }.find_outside_other_folders(name)
+            }
+            _ => found,
+        }
+    }
+
+    fn find_outside_other_folders(self, name: &str) -> Result<&'a Skill> {
         let name = &name.trim().nfkc().collect::<String>();
         if name.contains([':', '@'])
             && let Some(skill) = self.find_qualified(name)?
@@ -97,11 +116,10 @@ impl<'a> Lookup<'a, '_> {
         if let Some(skill) = self.find_plain(name) {
             return Ok(skill);
         }
-        let mut broken = self.broken.iter().filter(|broken| self.scope.includes(broken.address.origin.scope));
+        let mut broken = self.broken.iter().filter(|broken| self.includes(&broken.address));
         let broken = broken.find(|broken| {
             let directory = broken.address.folder_name().nfkc().collect::<String>();
-            qualifier(name, &directory, "")
-                .is_some_and(|at| at.is_empty() || broken.address.matches_qualifier(at))
+            qualifier(name, &directory, "").is_some_and(|at| self.is_at(&broken.address, at))
         });
         if let Some(broken) = broken {
             return Err(broken.error(&printable_name(name)));
@@ -115,14 +133,14 @@ impl<'a> Lookup<'a, '_> {
     fn find_plain(self, name: &str) -> Option<&'a Skill> {
         let first = self.skills.partition_point(|skill| skill.name() < name);
         let named = self.skills[first..].iter().take_while(|skill| skill.name() == name);
-        named.into_iter().find(|skill| self.scope.includes(skill.scope()))
+        named.into_iter().find(|skill| self.includes(skill.address()))
     }
 
     fn find_qualified(self, name: &str) -> Result<Option<&'a Skill>> {
         let fitting: Vec<&Skill> = self
             .skills
             .iter()
-            .filter(|skill| matches_qualified_name(skill, name) && self.scope.matches(skill, name))
+            .filter(|skill| self.matches(skill, name) && self.has_qualified_name(skill, name))
             .collect();
         if let Some(exact) = fitting.iter().find(|skill| skill.qualified_name() == name) {
             return Ok(Some(exact));
@@ -146,9 +164,42 @@ impl<'a> Lookup<'a, '_> {
 
     /// The skills of that name in any version, nearest first.
     fn named(self, name: &VersionedName<'_>) -> impl Iterator<Item = &'a Skill> {
-        self.skills
-            .iter()
-            .filter(move |skill| name.names(skill) && self.scope.matches(skill, name.unversioned))
+        self.skills.iter().filter(move |skill| self.matches(skill, name.unversioned)).filter(move |skill| {
+            qualifier(name.unversioned, skill.name(), "").is_some_and(|at| self.is_at(skill.address(), at))
+        })
+    }
+
+    /// Whether a skill there may be found by its plain name.
+    fn includes(self, address: &SkillAddress) -> bool {
+        self.scope.includes(address.origin.scope) && !self.is_in_other_folder(address)
+    }
+
+    /// Whether this lookup may find that skill by the name. A name that spells out the scope may refer to a skill in that
+    /// scope.
+    fn matches(self, skill: &Skill, name: &str) -> bool {
+        let is_scope_named =
+            || name.strip_prefix(skill.scope().name()).is_some_and(|rest| rest.starts_with(['/', ':']));
+        (self.scope.includes(skill.scope()) || is_scope_named()) && !self.is_in_other_folder(skill.address())
+    }
+
+    fn is_in_other_folder(self, address: &SkillAddress) -> bool {
+        let is_other = |folder| self.folders.of_rank(address.origin.rank).is_some_and(|own| own != folder);
+        self.folder.is_some_and(is_other)
+    }
+
+    /// Whether the name is a part of the skill's qualified name, and more than its plain name.
+    fn has_qualified_name(self, skill: &Skill, name: &str) -> bool {
+        let version = skill.version().to_string();
+        name != skill.name()
+            && qualifier(name, skill.name(), &version).is_some_and(|at| self.is_at(skill.address(), at))
+    }
+
+    /// Whether the qualifier fits. Skills write the labels that roots have where their folder is the only one.
+    fn is_at(self, address: &SkillAddress, qualifier: &str) -> bool {
+        let is_by_skill = matches!(self.scope, LookupScope::VisibleTo(_));
+        let is_in_own_folder =
+            || self.folder.is_some() && self.folder == self.folders.of_rank(address.origin.rank);
+        qualifier.is_empty() || address.matches_qualifier(qualifier, is_by_skill && is_in_own_folder())
     }
 
     fn no_such_version_error(self, name: &VersionedName<'_>) -> Option<SkillError> {
@@ -165,6 +216,16 @@ impl<'a> Lookup<'a, '_> {
         if let LookupScope::VisibleTo(caller) = self.scope
             && let Ok(nearer) = (Lookup { scope: LookupScope::All, ..self }).find(name)
         {
+            if self.is_in_other_folder(nearer.address()) {
+                let message = format!(
+                    "no skill is called `{}` where {} may look for one; {} is in another folder of the engine",
+                    printable_name(name),
+                    printable_name(&caller.qualified_name()),
+                    printable_name(&nearer.qualified_name())
+                );
+                return SkillError::new(ErrorKind::UnknownSkill, message)
+                    .with_help("add the skill to the folder of its caller, or to those of the user");
+            }
             let message = format!(
                 "no skill is called `{}` where {} may look for one by a plain name; {} lies nearer to the project",
                 printable_name(name),
@@ -219,22 +280,9 @@ impl<'n> VersionedName<'n> {
         Some(Self { unversioned, version, range })
     }
 
-    fn names(&self, skill: &Skill) -> bool {
-        qualifier(self.unversioned, skill.name(), "")
-            .is_some_and(|at| at.is_empty() || skill.address().matches_qualifier(at))
-    }
-
     fn accepts(&self, version: &Version) -> bool {
         self.range.as_ref().is_some_and(|range| range.matches(version))
     }
-}
-
-/// Whether the name is a part of the skill's qualified name, and more than its plain name.
-fn matches_qualified_name(skill: &Skill, name: &str) -> bool {
-    let version = skill.version().to_string();
-    name != skill.name()
-        && qualifier(name, skill.name(), &version)
-            .is_some_and(|at| at.is_empty() || skill.address().matches_qualifier(at))
 }
 
 /// The part before the colon in `[qualifier:]plain[@version]`; empty when there is none, `None` when the name is another.

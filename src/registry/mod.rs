@@ -21,6 +21,7 @@ mod precedence;
 mod problem;
 mod project;
 mod root;
+mod root_folders;
 mod roots;
 mod scan;
 mod skill;
@@ -48,6 +49,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use self::lookup::{CallingSkill, Lookup, LookupScope};
 use self::origin::{RootOrigin, SkillAddress};
+use self::root_folders::RootFolders;
 use self::scan::Scan;
 use self::unloaded::UnloadedSkill;
 use crate::error::Result;
@@ -75,6 +77,7 @@ pub struct Registry {
     scan_problems: usize,
     unloaded: Vec<UnloadedSkill>,
     linked_folders: BTreeSet<PathBuf>,
+    root_folders: Arc<RootFolders>,
 }
 
 impl Registry {
@@ -98,7 +101,22 @@ impl Registry {
         let Scan { mut skills, broken, mut problems, unloaded, linked_folders, .. } = scan;
         let scan_problems = problems.len();
         problems.extend(self::precedence::rank_skills(&mut skills));
-        Self { skills, broken, problems, scan_problems, unloaded, linked_folders }
+        let root_folders = Arc::default();
+        Self { skills, broken, problems, scan_problems, unloaded, linked_folders, root_folders }
+    }
+
+    /// This registry of these roots, for an engine with several folders: no skill of one folder finds a skill of another one.
+    pub(crate) fn with_folders(self, roots: &Roots, folders: &[PathBuf]) -> Self {
+        if folders.len() < 2 {
+            return self;
+        }
+        let root_folders = Arc::new(RootFolders::new(roots, roots.folders_of_roots(folders)));
+        Self { root_folders, ..self }
+    }
+
+    /// The index of the engine's folder in whose root the skill was found; `None` too where the engine has one folder.
+    pub(crate) fn folder_of_skill(&self, skill: &Skill) -> Option<usize> {
+        self.root_folders.of_rank(skill.root_rank())
     }
 
     /// This registry with the skill in that folder as it is on disk now: by the rules of discovery, in the same root. Skills in
@@ -190,25 +208,32 @@ impl Registry {
     /// `unknown-skill` when there is none, or several that the name fits equally; `invalid-skill` when there is one that
     /// does not load.
     pub fn find(&self, name: &str) -> Result<&Skill> {
-        self.lookup(LookupScope::All).find(name)
+        self.lookup(LookupScope::All, None).find(name)
     }
 
     /// The skill that another skill means by that name. By a plain name, a skill of the user finds no skill of a project, one of
     /// the program only those of the program and builtin ones, and a builtin skill only other builtin skills, so that no nearer
     /// skill replaces one it relies on; `project/.agents:name` finds what it names. Skills of a project, or of a root named by the
-    /// caller, find what everybody finds.
+    /// caller, find what everybody finds; in an engine with several folders those in a folder find no skill in another one, and
+    /// `project/.agents:name` means the root of their own folder.
     ///
     /// Fails as [`Registry::find`] does, with a hint where only a nearer skill has the name.
     pub fn find_for_caller(&self, caller: &Skill, name: &str) -> Result<&Skill> {
-        self.lookup(LookupScope::VisibleTo(CallingSkill::Loaded(caller))).find(name)
+        self.lookup(LookupScope::VisibleTo(CallingSkill::Loaded(caller)), None).find(name)
     }
 
     /// The same for a calling skill with that qualified name, which may have changed since its run began; without one, what
-    /// everybody finds.
-    pub(crate) fn find_for_run(&self, caller: Option<&str>, name: &str) -> Result<&Skill> {
+    /// everybody finds. `folder` is that on which the run works, in an engine with several: a skill in none of them looks in that
+    /// one, and so does everybody else, who finds what only other folders have too.
+    pub(crate) fn find_for_run(
+        &self,
+        caller: Option<&str>,
+        folder: Option<usize>,
+        name: &str,
+    ) -> Result<&Skill> {
         let scope =
             caller.map_or(LookupScope::All, |caller| LookupScope::VisibleTo(CallingSkill::Named(caller)));
-        self.lookup(scope).find(name)
+        self.lookup(scope, folder).find(name)
     }
 
     /// What was not loaded, not searched, or ambiguous, in the order of the roots; shadowing comes last.
@@ -228,7 +253,12 @@ impl Registry {
         Catalog::new(self.visible())
     }
 
-    fn lookup<'s>(&self, scope: LookupScope<'s>) -> Lookup<'_, 's> {
-        Lookup { skills: &self.skills, broken: &self.broken, scope }
+    fn lookup<'s>(&self, scope: LookupScope<'s>, run_folder: Option<usize>) -> Lookup<'_, 's> {
+        let folders = &*self.root_folders;
+        let folder = match scope {
+            LookupScope::VisibleTo(caller) => caller.folder(folders).or(run_folder),
+            LookupScope::All => run_folder,
+        };
+        Lookup { skills: &self.skills, broken: &self.broken, scope, folders, folder }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::root::{Root, Scope};
 use crate::registry::embedded::EmbeddedRoot;
+use crate::registry::root_folders::label_without_number;
 use crate::registry::skill_folder::SkillFolder;
 
 /// The root of a skill, shared by all skills in it.
@@ -70,14 +71,18 @@ impl SkillAddress {
     }
 
     /// Whether `qualifier` names this location: the scope, the label of the root, or both. A label may be followed by the
-    /// folder, which distinguishes skills of the same name and version in one root.
-    pub(super) fn matches_qualifier(&self, qualifier: &str) -> bool {
+    /// folder, which distinguishes skills of the same name and version in one root. `accepts_plain_label` accepts the label
+    /// without its number too.
+    pub(super) fn matches_qualifier(&self, qualifier: &str, accepts_plain_label: bool) -> bool {
         let RootOrigin { scope, label, .. } = &*self.origin;
-        let is_label = |text: &str| match text.strip_prefix(label.as_str()) {
+        let plain_label = accepts_plain_label.then(|| label_without_number(label));
+        let has_label = |text: &str, label: &str| match text.strip_prefix(label) {
             Some("") => true,
             Some(rest) => rest.strip_prefix('/').is_some_and(|folder| folder == self.path_in_root()),
             None => false,
         };
+        let is_label =
+            |text: &str| has_label(text, label) || plain_label.is_some_and(|label| has_label(text, label));
         let in_scope = qualifier.strip_prefix(scope.name()).and_then(|rest| rest.strip_prefix('/'));
         qualifier == scope.name() || is_label(qualifier) || in_scope.is_some_and(is_label)
     }

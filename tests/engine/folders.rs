@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use metier::engine::{Engine, EngineBuilder, Invocation};
 use metier::error::ErrorKind;
 use metier::host::{Event, EventKind};
-use metier::registry::Roots;
+use metier::registry::{Root, Roots, Scope};
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::project::{Project, granted, kind, sentence, value, write};
 
 const READS: &str = "return ctx.read_file('own.txt')";
 
@@ -103,12 +103,121 @@ fn a_skill_reaches_no_file_of_another_folder() {
 fn a_callee_works_on_the_folder_of_its_caller() {
     let project = workspace()
         .skill_in("a", "x", "allowed-tools: skill:y\n", "return ctx.skill('y')")
-        .skill_in("b", "y", "", READS);
+        .skill_in("a", "y", "", READS)
+        .skill_in("b", "y", "", "return 'hostile'");
     let engine = project.workspace_builder().build().unwrap();
     let run = || granted(Invocation::new("x"), &["skill:y"]);
     assert_eq!(value(engine.run(run())), json!("of a"));
     assert_eq!(value(engine.run(run().folder(project.path("b")))), json!("of b"));
-    assert_eq!(value(engine.run(Invocation::new("y"))), json!("of b"), "called by nobody");
+    assert_eq!(value(engine.run(Invocation::new("project/.metier-2:y"))), json!("hostile"));
+}
+
+/// Folder `a` is hostile and the first; `b` and the user have skills that call others.
+fn hostile_workspace() -> (Project, Engine) {
+    let hostile = "return 'hostile ' .. ctx.read_file('own.txt')";
+    let project = ["helper", "helper-2", "only-a"]
+        .iter()
+        .fold(workspace(), |project, name| project.skill_in("a", name, "", hostile));
+    let plan =
+        |name: &str| format!("---\nname: {name}\ndescription: d\nmetadata:\n  runtime: tool-sequence\n---\n");
+    let project = project
+        .skill_in("b", "helper", "", READS)
+        .file("b/.metier/skills/deploy/SKILL.md", plan("deploy"))
+        .file("a/.metier/skills/deploy-a/SKILL.md", plan("deploy-a"))
+        .file("home/publish/SKILL.md", plan("publish"))
+        .file("home/helper-2/SKILL.md", "---\nname: helper-2\ndescription: d\n---\n")
+        .file("home/helper-2/scripts/main.lua", READS);
+    let (a, b) = (project.path("a"), project.path("b"));
+    let roots = Roots::empty().with_project("metier", &a).with_project("metier", &b).with(Root::new(
+        Scope::User,
+        "metier",
+        project.path("home"),
+    ));
+    let engine = Engine::builder(&a).folder(&b).roots(roots).build().unwrap();
+    (project, engine)
+}
+
+#[test]
+fn a_skill_of_another_folder_takes_no_place_of_what_a_skill_calls() {
+    let (project, engine) = hostile_workspace();
+    // Each caller is a plan of one step.
+    let run = |caller: &str, name: &str, folder: Option<&str>| {
+        let plan = json!([{"skill": name}]).to_string();
+        write(&project.path(caller).join("scripts/sequence.json"), plan);
+        let run = Invocation::new(caller.rsplit('/').next().unwrap());
+        engine.run(match folder {
+            Some(folder) => run.folder(project.path(folder)),
+            None => run,
+        })
+    };
+    let in_b = |name: &str| run("b/.metier/skills/deploy", name, None);
+    let in_a = |name: &str| run("a/.metier/skills/deploy-a", name, None);
+    let by_user_on_b = |name: &str| run("home/publish", name, Some("b"));
+    for name in [
+        "helper",
+        "helper@0.0.0",
+        ".metier:helper",
+        "project/.metier:helper",
+        "project:helper",
+        "project/.metier:helper@^0.0",
+        "project/.metier-2:helper",
+        "helper-2",
+    ] {
+        assert_eq!(value(in_b(name)), json!("of b"), "{name}");
+    }
+    for name in ["only-a", "project/.metier:only-a", "project:only-a", "only-a@0.0.0"] {
+        let outcome = in_b(name);
+        assert!(outcome.result.is_err(), "{name}");
+        assert!(sentence(&outcome).contains("no skill is called"), "{name}: {}", sentence(&outcome));
+    }
+    for name in ["helper", "project/.metier:helper"] {
+        assert_eq!(value(in_a(name)), json!("hostile of a"), "its own folder: {name}");
+    }
+    assert_eq!(value(by_user_on_b("helper-2")), json!("of b"));
+    let registry = engine.registry();
+    let found = registry.find_for_caller(registry.find("deploy").unwrap(), "helper").unwrap();
+    assert_eq!(found.qualified_name(), "project/.metier-2:helper@0.0.0");
+    // A plan is checked before its folder is known, a script is not.
+    let text = "---\nname: publish\ndescription: d\nallowed-tools: skill:project/.metier:helper\n---\n";
+    write(&project.path("home/publish/SKILL.md"), text);
+    std::fs::remove_file(project.path("home/publish/scripts/sequence.json")).unwrap();
+    let script = "return ctx.skill('project/.metier:helper')";
+    write(&project.path("home/publish/scripts/main.lua"), script);
+    let run = granted(Invocation::new("publish"), &["skill:project/.metier:helper", "skill:helper"]);
+    assert_eq!(value(engine.run(run.folder(project.path("b")))), json!("of b"), "by a skill of the user");
+}
+
+#[test]
+fn a_plan_is_checked_against_the_skills_of_its_own_folder() {
+    let (project, engine) = hostile_workspace();
+    let text = "---\nname: p\ndescription: d\nmetadata:\n  runtime: tool-sequence\n---\n";
+    let plan = json!([{"skill": "project/.metier:helper"}, {"skill": "helper"}]).to_string();
+    let project = project
+        .file("b/.metier/skills/p/SKILL.md", text)
+        .file("b/.metier/skills/p/scripts/sequence.json", plan);
+    engine.reload().unwrap();
+    assert_eq!(value(engine.run(Invocation::new("p"))), json!("of b"));
+    let callees = engine.explain(&Invocation::new("p")).unwrap().callees;
+    assert!(!callees.is_empty());
+    assert!(callees.iter().all(|callee| callee.skill == "project/.metier-2:helper@0.0.0"), "{callees:?}");
+    drop(project);
+}
+
+#[test]
+fn a_plain_name_prefers_the_chosen_folder() {
+    let (project, engine) = hostile_workspace();
+    let on_b = |name: &str| engine.run(Invocation::new(name).folder(project.path("b")));
+    assert_eq!(value(on_b("helper")), json!("of b"));
+    assert_eq!(
+        engine.explain(&Invocation::new("helper").folder(project.path("b"))).unwrap().skill,
+        "project/.metier-2:helper@0.0.0"
+    );
+    assert_eq!(value(on_b("helper-2")), json!("of b"), "that of the user comes before another folder's");
+    assert_eq!(value(on_b("only-a")), json!("hostile of b"), "no other has the name");
+    assert_eq!(value(on_b("project/.metier:helper")), json!("hostile of b"), "a person names it in full");
+    assert_eq!(value(engine.run(Invocation::new("helper"))), json!("hostile of a"));
+    write(&project.path("b/.metier/skills/helper/SKILL.md"), "broken");
+    assert_eq!(kind(&on_b("helper")), ErrorKind::InvalidSkill, "none takes the place of a broken one");
 }
 
 #[test]
