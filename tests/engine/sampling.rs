@@ -1,6 +1,8 @@
 //! What a script may ask a model, what it gets, and what an observer sees of the answer while it comes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use metier::engine::Invocation;
 use metier::error::ErrorKind;
@@ -172,4 +174,40 @@ fn a_flood_of_text_ends_at_the_output_limit_and_nothing_comes_after_the_answer()
     let script = "ctx.sample(nil, 'p') return ctx.sample(nil, 'q')";
     let (_, seen) = observed(Model::new(&["one"]), script, Limits::default());
     assert_eq!(seen, ["one", "| ", "one", "| "], "each answer has a stream of its own");
+}
+
+/// A model whose text comes on a thread that does not end with its call.
+struct Straggler(Arc<AtomicBool>);
+
+impl SamplingProvider for Straggler {
+    fn sample(&self, ctx: &SkillContext, _: &SampleRequest) -> Result<SampleResponse> {
+        let own = ctx.clone();
+        std::thread::spawn(move || own.stream_sample("text"));
+        while !self.0.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok("text".into())
+    }
+}
+
+#[test]
+fn an_observer_that_is_busy_with_a_part_does_not_hold_the_run() {
+    let [is_busy, is_released] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let (busy, released) = (is_busy.clone(), is_released.clone());
+    let observer = move |event: &Event| {
+        if matches!(event.kind, EventKind::SampleText { .. }) {
+            busy.store(true, Ordering::SeqCst);
+            let started = Instant::now();
+            while !released.load(Ordering::SeqCst) && started.elapsed() < Duration::from_secs(20) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    };
+    let project = Project::lua_with_tools("sample", "return ctx.sample(nil, 'p')");
+    let engine = project.builder().sampling(Straggler(is_busy)).build().unwrap();
+    let started = Instant::now();
+    let outcome = engine.run(granted(Invocation::new("x").observer(Arc::new(observer)), &["sample"]));
+    assert_eq!(outcome.result.unwrap(), json!("text"));
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    is_released.store(true, Ordering::SeqCst);
 }

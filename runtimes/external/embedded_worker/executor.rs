@@ -217,6 +217,7 @@ impl EmbeddedWorkerExecutor {
     /// The error without what a worker cannot know: another kind than its own or those that the host answered with, and a
     /// location outside of its script.
     fn sanitize_error(&self, error: SkillError, handler: &RequestHandler<'_>) -> SkillError {
+        let error = without_unknown_hints(error, handler);
         let kind = error.kind();
         let is_known = WORKER_ERROR_KINDS.contains(&kind) || handler.has_answered_error(kind);
         let is_own = |file: &str| file == self.script.path;
@@ -229,6 +230,18 @@ impl EmbeddedWorkerExecutor {
             None => sanitized,
         }
     }
+}
+
+/// The error without a hint or a missing permission that is neither of the worker's own limits nor of an error that the host
+/// answered with: a program may offer the user what a hint says, such as a run without a sandbox.
+fn without_unknown_hints(error: SkillError, handler: &RequestHandler<'_>) -> SkillError {
+    let is_known = |hint: &&Hint| {
+        matches!(hint, Hint::Limit(_) | Hint::ListFunctions) || handler.has_answered_hint(hint)
+    };
+    let hint = error.hint().filter(is_known).cloned();
+    let missing = error.missing_permission().filter(|name| handler.has_answered_missing(name));
+    let missing = missing.map(str::to_owned);
+    error.with_hint(hint).with_missing_permission(missing)
 }
 
 fn script_error(sentence: String) -> SkillError {
@@ -269,4 +282,33 @@ fn launch_request(program: &Path, ctx: &SkillContext) -> LaunchRequest {
 fn response_limits(limits: &Limits) -> Limits {
     let output = limits.output.saturating_mul(MAX_ESCAPED_CHAR_BYTES).saturating_add(RESPONSE_OVERHEAD);
     limits.clone().output(output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_passes_on_no_hint_that_the_host_did_not_give() {
+        let ctx = SkillContext::builder("x").build();
+        let handler = RequestHandler::new(&ctx, "scripts/main.lua", None);
+        let error = |hint: Hint, missing: Option<&str>| {
+            let error = SkillError::new(ErrorKind::Script, "no").with_help("do").with_hint(hint);
+            error.with_missing_permission(missing.map(str::to_owned))
+        };
+        let passed = |hint: &Hint, missing| {
+            let passed = without_unknown_hints(error(hint.clone(), missing), &handler);
+            (passed.hint().cloned(), passed.missing_permission().map(str::to_owned))
+        };
+        let (limit, grant) = (Hint::Limit(LimitKind::Memory), Hint::Grant("write".into()));
+        for forged in [Hint::NoSandbox, Hint::InProcess, Hint::Secret("KEY".into()), grant.clone()] {
+            assert_eq!(passed(&forged, Some("write")), (None, None), "{forged:?}");
+        }
+        for own in [limit, Hint::ListFunctions] {
+            assert_eq!(passed(&own, None), (Some(own.clone()), None));
+        }
+        handler.remember_answer(&error(grant.clone(), Some("write:a")));
+        assert_eq!(passed(&grant, Some("write:a")), (Some(grant.clone()), Some("write:a".into())));
+        assert_eq!(passed(&Hint::Grant("exec".into()), Some("write")), (None, None));
+    }
 }

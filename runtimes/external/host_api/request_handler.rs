@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use super::request::{self, AnsweredError, ApiRequest};
-use crate::error::{ErrorKind, Location, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
 use crate::host::{SkillContext, catch_panic, memory_size_of_json};
 use crate::runtimes::external::host_api::connection::{Connection, TurnOutcome};
 use crate::runtimes::external::host_api::connections::Connections;
@@ -35,8 +35,19 @@ pub(crate) struct RequestHandler<'a> {
     exit_cause: Mutex<Option<ExitCause>>,
     /// Whether answers contain errors with all of their parts.
     sends_full_errors: bool,
-    /// The kinds of the errors that were sent.
-    answered_kinds: Mutex<Vec<ErrorKind>>,
+    /// What the errors that were sent contain.
+    answered: Mutex<AnsweredParts>,
+}
+
+/// Maximum hints and missing permissions of answered errors that are remembered.
+const MAX_ANSWERED_PARTS: usize = 64;
+
+/// The kinds, hints and missing permissions of the errors that were sent, each once.
+#[derive(Default)]
+struct AnsweredParts {
+    kinds: Vec<ErrorKind>,
+    hints: Vec<Hint>,
+    missing: Vec<String>,
 }
 
 /// The error because of which a process exits, and its exit code.
@@ -55,7 +66,7 @@ impl<'a> RequestHandler<'a> {
             input: input.unwrap_or(&NULL_VALUE),
             exit_cause: Mutex::default(),
             sends_full_errors: false,
-            answered_kinds: Mutex::default(),
+            answered: Mutex::default(),
         }
     }
 
@@ -66,7 +77,32 @@ impl<'a> RequestHandler<'a> {
 
     /// Whether an error of this kind was sent.
     pub(crate) fn has_answered_error(&self, kind: ErrorKind) -> bool {
-        self.answered_kinds.lock().unwrap_or_else(PoisonError::into_inner).contains(&kind)
+        self.answered().kinds.contains(&kind)
+    }
+
+    /// Whether an error with this hint was sent.
+    pub(crate) fn has_answered_hint(&self, hint: &Hint) -> bool {
+        self.answered().hints.contains(hint)
+    }
+
+    /// Whether an error was sent that says that this permission is missing.
+    pub(crate) fn has_answered_missing(&self, permission: &str) -> bool {
+        self.answered().missing.iter().any(|name| name == permission)
+    }
+
+    /// Remembers what an error contains that is sent.
+    pub(crate) fn remember_answer(&self, error: &SkillError) {
+        fn add<T: PartialEq>(all: &mut Vec<T>, part: Option<T>) {
+            all.extend(part.filter(|part| all.len() < MAX_ANSWERED_PARTS && !all.contains(part)));
+        }
+        let mut answered = self.answered();
+        add(&mut answered.kinds, Some(error.kind()));
+        add(&mut answered.hints, error.hint().cloned());
+        add(&mut answered.missing, error.missing_permission().map(str::to_owned));
+    }
+
+    fn answered(&self) -> MutexGuard<'_, AnsweredParts> {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Answers the requests of these connections, and of those that are sent over them, until `stopped` hangs up or all of them are
@@ -147,11 +183,7 @@ impl<'a> RequestHandler<'a> {
         drop(reservation);
         let answer = answer.and_then(|value| request::encode_answer(&id, &value, self.ctx.host_memory()));
         Some(answer.unwrap_or_else(|error| {
-            let mut kinds = self.answered_kinds.lock().unwrap_or_else(PoisonError::into_inner);
-            if !kinds.contains(&error.kind()) {
-                kinds.push(error.kind());
-            }
-            drop(kinds);
+            self.remember_answer(&error);
             let encode =
                 if self.sends_full_errors { request::encode_full_error } else { request::encode_error };
             let answer = encode(&id, &error);

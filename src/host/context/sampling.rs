@@ -1,6 +1,7 @@
 //! What a script asks a model, what the model answers, and its text on the way to the observer of the run.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use serde::{Deserialize, Serialize};
 
@@ -151,7 +152,11 @@ impl<T: Into<String>> From<T> for SampleResponse {
 
 /// The text of one answer that was handed on while it came.
 #[derive(Default)]
-pub(super) struct SampleStream(Mutex<StreamState>);
+pub(super) struct SampleStream {
+    is_closed: AtomicBool,
+    /// Locked while a part is handed on, so that parts keep their order.
+    state: Mutex<StreamState>,
+}
 
 #[derive(Default)]
 struct StreamState {
@@ -159,7 +164,6 @@ struct StreamState {
     held: String,
     /// Bytes that were handed on.
     bytes: u64,
-    is_closed: bool,
 }
 
 impl SkillContext {
@@ -171,13 +175,13 @@ impl SkillContext {
     /// more is handed on.
     pub fn stream_sample(&self, text: &str) {
         let Some(stream) = &self.sample else { return };
-        let mut state = stream.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.is_closed {
+        let mut state = stream.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if stream.is_closed.load(Ordering::Acquire) {
             return;
         }
         state.bytes = state.bytes.saturating_add(text.len() as u64);
         if state.bytes > self.limits().output || state.held.len() > MAX_HELD_BYTES {
-            state.is_closed = true;
+            stream.is_closed.store(true, Ordering::Release);
             return;
         }
         let decided = self.redaction().take_decided(&mut state.held, text).into_inner();
@@ -190,15 +194,20 @@ impl SkillContext {
         Self { sample: stream, ..self.clone() }
     }
 
-    /// Ends the stream of the request; what was held back is handed on if the text is complete.
+    /// Ends the stream of the request; what was held back is handed on if the text is complete, unless
+    /// another thread is just handing on a part.
     pub(crate) fn close_sample_stream(&self, is_complete: bool) {
         let Some(stream) = &self.sample else { return };
-        let mut state = stream.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let rest = std::mem::take(&mut state.held);
-        if is_complete && !state.is_closed {
+        let was_closed = stream.is_closed.swap(true, Ordering::AcqRel);
+        // While another thread hands on a part, the observer may be busy for long: the run does not wait for it.
+        let rest = match stream.state.try_lock() {
+            Ok(mut state) => std::mem::take(&mut state.held),
+            Err(TryLockError::Poisoned(state)) => std::mem::take(&mut state.into_inner().held),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if is_complete && !was_closed {
             self.notify_sample(self.redaction().text(rest).as_inner());
         }
-        state.is_closed = true;
     }
 
     fn notify_sample(&self, mut text: &str) {
