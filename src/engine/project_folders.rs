@@ -79,14 +79,12 @@ impl ProjectFolders {
         if self.others.is_empty() {
             return None;
         }
-        match &invocation.caller {
-            Some(caller) => self.of_caller(caller),
-            None => {
-                let named = invocation.folder.as_ref().map(|folder| self.named(folder));
-                let of_journal = || self.at(invocation.journal_project.as_ref()?);
-                named.unwrap_or_else(of_journal).map(|(index, _)| index)
-            }
+        if let Some(caller) = &invocation.caller {
+            return self.of_caller(caller);
         }
+        let named = invocation.folder.as_ref().map(|folder| self.named(folder));
+        let of_journal = || self.at(invocation.journal_project.as_ref()?);
+        named.unwrap_or_else(of_journal).map(|(index, _)| index)
     }
 
     /// The same for what a running skill calls.

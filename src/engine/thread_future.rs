@@ -80,10 +80,10 @@ impl<T: Send + 'static> Future for EngineFuture<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
-        if let Some(work) = self.work.take() {
-            if let Err(source) = self.result.start(work, Err) {
-                return Poll::Ready(Err(thread_error("the work of the engine", source)));
-            }
+        if let Some(work) = self.work.take()
+            && let Err(source) = self.result.start(work, Err)
+        {
+            return Poll::Ready(Err(thread_error("the work of the engine", source)));
         }
         self.result.poll(context.waker())
     }
