@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{AccessRule, SkillContext, catch_panic, function};
+use crate::host::{AccessRule, RunThreadGuard, SkillContext, catch_panic, function};
 use crate::plan::{CallTarget, Callee, StepBackend};
 use crate::policy::SandboxMode;
 
@@ -82,6 +82,7 @@ impl StepBackend for LocalBackend {
                 };
                 let skills = ctx.providers().skills.as_ref().ok_or_else(missing)?;
                 catch_panic("the provider of skills", ErrorKind::Unavailable, || {
+                    let _for_run = RunThreadGuard::enter();
                     skills.run(ctx, name, Value::Object(arguments))
                 })
             }

@@ -140,8 +140,8 @@ impl EngineBuilder {
     ///
     /// Further runs wait in the order of their arrival, without a thread of their own where they are futures or streams. Their
     /// deadlines start when they start; a run that is cancelled while it waits does not start. The skills that a run calls
-    /// belong to it and never wait. What a provider runs by [`Engine::run`] is a run of its own: it waits like all others, until
-    /// the deadline of the run that waits for the provider at the latest.
+    /// belong to it and never wait. So do runs that a provider, an observer or an approver starts on the thread on which it is
+    /// called: they take no place, which the run that waits for them may hold.
     pub fn max_runs(mut self, max: usize) -> Self {
         self.max_runs = Some(max);
         self

@@ -50,6 +50,8 @@ pub struct Invocation {
     pub(super) caller: Option<SkillContext>,
     pub(super) journal: Option<JournalTarget>,
     pub(super) folder: Option<PathBuf>,
+    /// The folder of the journal that it resumes, on which the run works if it is one of the engine's.
+    pub(super) journal_project: Option<PathBuf>,
 }
 
 /// Where the plan of a run is journaled.
@@ -80,6 +82,7 @@ impl Invocation {
             caller: None,
             journal: None,
             folder: None,
+            journal_project: None,
         }
     }
 
@@ -186,9 +189,12 @@ impl Invocation {
         self
     }
 
-    /// The invocation that continues the run of a journal: its skill, its input and its journal. Grants, limits and what else it
-    /// had are set again. If the plan, the skills that it calls, the files of the skill or the project have changed, the run fails
+    /// The invocation that continues the run of a journal: its skill, its input, its journal and its folder. Grants, limits and what
+    /// else it had are set again. If the plan, the skills that it calls, the files of the skill or the project have changed, the run fails
     /// with `usage` and does nothing.
+    ///
+    /// The journal decides the skill, the input and the values of finished steps, so its folder must be one to which nobody else can
+    /// write.
     ///
     /// `usage` if the file is no journal, or if the run's input contained a secret and was not saved; `io` if the journal cannot
     /// be read or is damaged.
@@ -205,7 +211,8 @@ impl Invocation {
         };
         let skill = content.summary.qualified_name.unwrap_or(content.summary.skill);
         let journal = Some(JournalTarget::File(path));
-        Ok(Self { input: Some(input), journal, ..Self::new(skill) })
+        let journal_project = content.summary.project;
+        Ok(Self { input: Some(input), journal, journal_project, ..Self::new(skill) })
     }
 
     /// The call of a skill by another one: with the caller's token, limits and permissions, and its log to write to.

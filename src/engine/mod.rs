@@ -32,7 +32,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::error::{Result, SkillError};
 use crate::host::temp_dirs::TempDirLease;
-use crate::host::{Providers, SandboxSupport};
+use crate::host::{Providers, SandboxSupport, works_for_run};
 use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxMode, Watchdog};
 use crate::registry::{Registry, Skill};
 use crate::runtimes;
@@ -94,9 +94,11 @@ impl Engine {
     /// Runs a skill to its end on this thread.
     ///
     /// Failures are part of the outcome, so that log, process report and limits survive them. It waits if as many runs are in
-    /// progress as [`EngineBuilder::max_runs`] allows.
+    /// progress as [`EngineBuilder::max_runs`] allows, unless this thread works for a run.
     pub fn run(&self, invocation: Invocation) -> Outcome {
-        let Some(queue) = &self.0.run_queue else { return self.0.run(invocation) };
+        let Some(queue) = self.0.run_queue.as_ref().filter(|_| !works_for_run()) else {
+            return self.0.run(invocation);
+        };
         match queue.wait(&invocation.cancel) {
             Ok(place) => {
                 let outcome = self.0.run(invocation);

@@ -43,11 +43,17 @@ impl Engine {
     /// Every run reads the project, which is all that an external script gets whose skill lists no permission of metier. Such a
     /// script would use whatever else is granted ([`Engine::uses_any_grant`]). Hosts that the manifest of a WebAssembly plug-in
     /// names are read when it runs and are not in the list, nor are skills of a provider of the program.
+    /// The skill counts as it is on disk now; one that does not load any more counts as it was.
     pub fn requested_permissions(&self, skill: &Skill) -> Vec<RequestedPermission> {
+        let current = self.0.skills.current_version(skill);
+        let (registry, skill) = match &current {
+            Ok((set, skill)) => (set.registry.clone(), skill),
+            Err(_) => (self.registry(), skill),
+        };
         let read =
             RequestedPermission { permission: Permission::READ, sources: vec![RequestSource::Default] };
         let mut requests = vec![read];
-        self.0.add_requests(&self.registry(), skill, None, 0, &mut HashSet::new(), &mut requests);
+        self.0.add_requests(&registry, skill, None, 0, &mut HashSet::new(), &mut requests);
         requests
     }
 

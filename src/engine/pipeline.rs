@@ -23,7 +23,7 @@ use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::outcome::{RedactedOutcome, RunWarning};
 use crate::host::{
     AddressSpaceReservation, ContextBuilder, EventKind, Files, LogLevel, Providers, Redaction, RunEvents,
-    RunId, SandboxReport, SkillContext, catch_panic, check_memory_reserve,
+    RunId, RunThreadGuard, SandboxReport, SkillContext, catch_panic, check_memory_reserve,
 };
 use crate::plan;
 use crate::policy::{
@@ -66,9 +66,14 @@ impl FoundSkill {
 
 impl EngineInner {
     pub(super) fn run(&self, invocation: Invocation) -> Outcome {
+        let _for_run = RunThreadGuard::enter();
         let started = Instant::now();
         let token = invocation.cancel.child();
-        let RunStart { found, limits, armed: _armed } = self.start_run(&invocation, started, &token);
+        let start = catch_panic("the engine", ErrorKind::Unavailable, || {
+            Ok(self.start_run(&invocation, started, &token))
+        });
+        let RunStart { found, limits, armed: _armed } =
+            start.unwrap_or_else(|error| self.failed_start(&invocation, started, &token, error));
         let run_id = RunId::next();
         let name = found.as_ref().map_or(invocation.skill.as_str(), |found| found.skill.name());
         let span = tracing::info_span!("run", skill = name, %run_id);
@@ -136,6 +141,18 @@ impl EngineInner {
             project: folder.and_then(Result::ok).map(|(_, folder)| folder.path.clone()),
             step: invocation.caller.as_ref().and_then(SkillContext::step),
         }
+    }
+
+    fn failed_start(
+        &self,
+        invocation: &Invocation,
+        started: Instant,
+        token: &CancelToken,
+        error: SkillError,
+    ) -> RunStart {
+        let limits = invocation.limits.as_ref().unwrap_or(&self.limits).clone();
+        let armed = self.watchdog.arm(run_deadline(started, &limits), token);
+        RunStart { found: Err(error), limits, armed }
     }
 
     /// Finds the skill, reads its script and starts the deadline. `SKILL.md` and contract are compared with those that were read

@@ -63,6 +63,9 @@ impl ProjectFolders {
             return self.at(root).ok_or_else(|| self.foreign_folder_error(root));
         }
         let Some(named) = &invocation.folder else {
+            if let Some(of_journal) = invocation.journal_project.as_ref().and_then(|path| self.at(path)) {
+                return Ok(of_journal);
+            }
             let own =
                 set.registry.folder_of_skill(skill).and_then(|index| self.iter().enumerate().nth(index));
             return Ok(own.unwrap_or(first));
@@ -76,10 +79,12 @@ impl ProjectFolders {
         if self.others.is_empty() {
             return None;
         }
-        match &invocation.caller {
-            Some(caller) => self.of_caller(caller),
-            None => self.named(invocation.folder.as_ref()?).map(|(index, _)| index),
+        if let Some(caller) = &invocation.caller {
+            return self.of_caller(caller);
         }
+        let named = invocation.folder.as_ref().map(|folder| self.named(folder));
+        let of_journal = || self.at(invocation.journal_project.as_ref()?);
+        named.unwrap_or_else(of_journal).map(|(index, _)| index)
     }
 
     /// The same for what a running skill calls.

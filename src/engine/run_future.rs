@@ -8,6 +8,7 @@ use super::{Engine, Invocation, Outcome};
 use crate::engine::run_queue::{PlaceWait, RunPlace};
 use crate::engine::thread_future::{ThreadResult, thread_error};
 use crate::error::Result;
+use crate::host::works_for_run;
 use crate::policy::CancelToken;
 
 /// A run in progress; see [`Engine::run_async`]. Dropping it cancels the run.
@@ -21,7 +22,8 @@ pub struct RunFuture {
 pub(super) struct PendingRun {
     call: Option<(Engine, Invocation)>,
     cancel: CancelToken,
-    wait: PlaceWait,
+    /// Absent for a run that belongs to another one.
+    wait: Option<PlaceWait>,
 }
 
 /// What a run starts with.
@@ -36,18 +38,19 @@ impl PendingRun {
     pub(super) fn new(engine: Engine, mut invocation: Invocation) -> Self {
         let cancel = invocation.cancel.child();
         invocation.cancel = cancel.clone();
-        Self { call: Some((engine, invocation)), cancel, wait: PlaceWait::default() }
+        let waits = engine.0.run_queue.is_some() && !works_for_run();
+        Self { call: Some((engine, invocation)), cancel, wait: waits.then(PlaceWait::default) }
     }
 
     /// The run, once, when it may start.
     pub(super) fn poll(&mut self, waker: &Waker) -> Option<ReadyRun> {
         let (engine, _) = self.call.as_ref()?;
-        let place = match &engine.0.run_queue {
-            Some(queue) => match self.wait.poll(queue, &self.cancel, waker) {
+        let place = match (&engine.0.run_queue, &mut self.wait) {
+            (Some(queue), Some(wait)) => match wait.poll(queue, &self.cancel, waker) {
                 Poll::Ready(place) => place.map(Some),
                 Poll::Pending => return None,
             },
-            None => Ok(None),
+            _ => Ok(None),
         };
         let (engine, invocation) = self.call.take()?;
         Some(ReadyRun { engine, invocation, place })
@@ -89,7 +92,11 @@ impl Future for RunFuture {
                 drop(engine);
                 outcome
             };
-            if let Err(source) = self.outcome.start(work) {
+            let failed = {
+                let name = name.clone();
+                move |error| Outcome::failed(name, error)
+            };
+            if let Err(source) = self.outcome.start(work, failed) {
                 return Poll::Ready(Outcome::failed(name, thread_error("the run", source)));
             }
         }

@@ -25,11 +25,16 @@ impl<T> Default for ThreadResult<T> {
 }
 
 impl<T: Send + 'static> ThreadResult<T> {
-    /// Starts the work.
-    pub(super) fn start(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<()> {
+    /// Starts the work. If it panics, the result is what `failed` makes of the error.
+    pub(super) fn start(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+        failed: impl FnOnce(SkillError) -> T + Send + 'static,
+    ) -> io::Result<()> {
         let shared = self.0.clone();
         let work = move || {
-            let result = work();
+            let result = catch_panic("the engine", ErrorKind::Unavailable, || Ok(work()));
+            let result = result.unwrap_or_else(failed);
             let waker = {
                 let mut state = lock(&shared);
                 state.result = Some(result);
@@ -75,11 +80,10 @@ impl<T: Send + 'static> Future for EngineFuture<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
-        if let Some(work) = self.work.take() {
-            let work = || catch_panic("the engine", ErrorKind::Unavailable, work);
-            if let Err(source) = self.result.start(work) {
-                return Poll::Ready(Err(thread_error("the work of the engine", source)));
-            }
+        if let Some(work) = self.work.take()
+            && let Err(source) = self.result.start(work, Err)
+        {
+            return Poll::Ready(Err(thread_error("the work of the engine", source)));
         }
         self.result.poll(context.waker())
     }
@@ -99,4 +103,43 @@ pub(super) fn thread_error(purpose: &str, source: io::Error) -> SkillError {
 
 fn lock<T>(state: &Mutex<ResultState<T>>) -> MutexGuard<'_, ResultState<T>> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::task::Wake;
+    use std::time::Duration;
+
+    use super::*;
+
+    struct Notice(std::sync::mpsc::Sender<()>);
+
+    impl Wake for Notice {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.send(());
+        }
+    }
+
+    #[test]
+    fn work_that_panics_ends_its_future() {
+        let (sender, notices) = channel();
+        let waker = Waker::from(Arc::new(Notice(sender)));
+        let (go, waits) = channel::<()>();
+        let result = ThreadResult::<Result<()>>::default();
+        let work = move || {
+            let _ = waits.recv();
+            panic!("a defect")
+        };
+        result.start(work, Err).unwrap();
+        assert!(result.poll(&waker).is_pending());
+        go.send(()).unwrap();
+        notices.recv_timeout(Duration::from_secs(10)).unwrap();
+        let Poll::Ready(ended) = result.poll(&waker) else { panic!("it is still pending") };
+        let error = ended.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::Unavailable, "the engine panicked: a defect")
+        );
+    }
 }

@@ -33,6 +33,7 @@ mod redaction;
 mod report;
 mod run_events;
 mod run_id;
+mod run_thread;
 mod steps;
 #[cfg_attr(not(unix), path = "temp_dirs_unsupported.rs")]
 pub(crate) mod temp_dirs;
@@ -66,6 +67,7 @@ pub use self::log::{LogLevel, LogLine, Progress};
 pub(crate) use self::output_lines::ProcessOutput;
 pub(crate) use self::run_events::{PanicSafeObserver, RunEvents};
 pub use self::run_id::RunId;
+pub(crate) use self::run_thread::{RunThreadGuard, works_for_run};
 pub(crate) use address_space::AddressSpaceReservation;
 pub(crate) use args::Args;
 pub(crate) use context::HostApiClient;

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
 use std::time::Duration;
 
+use super::run_thread::RunThreadGuard;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::{CancelToken, ProviderPermit};
 
@@ -43,7 +44,9 @@ pub(super) fn run_on_provider_thread<T: Send + 'static>(
     let _guard = token.on_stop(move |_| drop(stopped.send(Event::Stopped)));
     let span = tracing::Span::current();
     let job = move || {
+        let for_run = RunThreadGuard::enter();
         let answer = span.in_scope(work);
+        drop(for_run);
         drop(permit);
         drop(sender.send(Event::Answered(answer)));
     };

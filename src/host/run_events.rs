@@ -11,6 +11,7 @@ use super::log::{LogLine, Progress};
 use super::outcome::Outcome;
 use super::redaction::Redaction;
 use super::run_id::RunId;
+use super::run_thread::RunThreadGuard;
 use super::steps::StepReport;
 use crate::error::ErrorKind;
 
@@ -34,6 +35,7 @@ impl PanicSafeObserver {
             return;
         }
         let call = || {
+            let _for_run = RunThreadGuard::enter();
             self.observer.on_event(event);
             Ok(())
         };

@@ -241,6 +241,142 @@ fn the_skills_that_a_run_calls_do_not_wait() {
     }
 }
 
+/// Ends the test if the work does not end: a run that waits for ever has no deadline.
+fn within_ten_seconds<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, done) = std::sync::mpsc::channel();
+    thread::spawn(move || sender.send(work()));
+    done.recv_timeout(Duration::from_secs(10)).unwrap()
+}
+
+/// What a provider of a program runs in an engine that is built around it.
+#[derive(Clone, Default)]
+struct Nested(Arc<std::sync::OnceLock<Engine>>);
+
+impl Nested {
+    /// Runs the skill `inner` in each way.
+    fn run(&self) -> serde_json::Value {
+        let Some(engine) = self.0.get() else { return json!("no engine") };
+        let run = || Invocation::new("inner");
+        let block_on = |mut future: RunFuture| {
+            let mut outcome = None;
+            wait_until(Duration::from_secs(5), || {
+                if let Poll::Ready(ended) = poll(&mut future) {
+                    outcome = Some(ended);
+                }
+                outcome.is_some()
+            });
+            outcome.unwrap()
+        };
+        json!([value(engine.run(run())), value(block_on(engine.run_async(run())))])
+    }
+}
+
+impl metier::host::SkillProvider for Nested {
+    fn run(
+        &self,
+        _: &SkillContext,
+        _: &str,
+        _: serde_json::Value,
+    ) -> metier::error::Result<serde_json::Value> {
+        Ok(Self::run(self))
+    }
+}
+
+impl metier::host::Approver for Nested {
+    fn approve(&self, _: &SkillContext, _: &metier::host::ApprovalRequest) -> metier::error::Result<bool> {
+        Ok(Self::run(self) == json!(["inner", "inner"]))
+    }
+}
+
+impl metier::host::FileProvider for Nested {
+    fn unsaved(&self, _: &SkillContext, _: &str) -> metier::error::Result<Option<Vec<u8>>> {
+        Ok(Some(Self::run(self).to_string().into_bytes()))
+    }
+
+    fn unsaved_paths(&self, _: &SkillContext) -> metier::error::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
+
+impl SkillExecutor for Nested {
+    fn execute_with_context(
+        &self,
+        _: SkillInput,
+        _: Option<&SkillContext>,
+    ) -> metier::error::Result<SkillOutput> {
+        Ok(SkillOutput::from(Self::run(self)))
+    }
+}
+
+#[test]
+fn what_the_program_runs_for_a_run_takes_no_place() {
+    let asks = "allowed-tools: tool:nest skill:other write\n";
+    let scripts = [
+        ("tool", "return ctx.tool('nest', {})"),
+        ("skill", "return ctx.skill('other')"),
+        ("file", "return ctx.read_file('a.txt')"),
+        ("approver", "return (pcall(ctx.write, 'b.txt', ''))"),
+        ("observer", "return 1"),
+        ("inner", "return 'inner'"),
+    ];
+    let project = scripts.iter().fold(Project::new().file("a.txt", ""), |project, (name, script)| {
+        project.skill(name, asks).file(&format!(".metier/skills/{name}/scripts/main.lua"), script)
+    });
+    let project = project
+        .skill("plan", "metadata:\n  runtime: tool-sequence\n")
+        .file(".metier/skills/plan/scripts/sequence.json", r#"[{"skill": "other"}]"#)
+        .skill("executor", "")
+        .file(".metier/skills/executor/scripts/main.nest", "");
+    let nested = Nested::default();
+    let tools = {
+        let nested = nested.clone();
+        ClosureTools::new().tool("nest", "Runs a skill", json!({}), move |_, _| Ok(nested.run()))
+    };
+    let executor = nested.clone();
+    let engine = project
+        .builder()
+        .providers(metier::host::Providers { skills: Some(Arc::new(nested.clone())), ..Default::default() })
+        .max_runs(1)
+        .tools(tools)
+        .files(nested.clone())
+        .approver(nested.clone())
+        .runtime("nest", &["nest"], move |_| Ok(Box::new(executor.clone())))
+        .build()
+        .unwrap();
+    assert!(nested.0.set(engine.clone()).is_ok());
+    let both = json!(["inner", "inner"]);
+    for (name, expected) in [
+        ("tool", both.clone()),
+        ("skill", both.clone()),
+        ("plan", both.clone()),
+        ("executor", both.clone()),
+        ("file", json!(both.to_string())),
+        ("approver", json!(true)),
+    ] {
+        let engine = engine.clone();
+        let outcome = within_ten_seconds(move || {
+            engine.run(granted(Invocation::new(name), &["tool:nest", "skill:other"]))
+        });
+        assert_eq!(value(outcome), expected, "{name}");
+    }
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let observe = {
+        let (nested, seen) = (nested.clone(), seen.clone());
+        move |_: &metier::host::Event| {
+            let ran = nested.run();
+            seen.lock().unwrap().push(ran);
+        }
+    };
+    let run = Invocation::new("observer").observer(Arc::new(observe));
+    let outer = engine.clone();
+    assert_eq!(value(within_ten_seconds(move || outer.run(run))), json!(1));
+    let seen = seen.lock().unwrap();
+    assert!(seen.len() >= 2 && seen.iter().all(|ran| *ran == both), "{seen:?}");
+    // The bound itself is kept, and no thread stays marked.
+    drop(seen);
+    assert_eq!(value(within_ten_seconds(move || engine.run(Invocation::new("inner")))), json!("inner"));
+}
+
 #[test]
 fn a_run_that_panics_or_is_dropped_gives_its_place_away() {
     struct Panics;

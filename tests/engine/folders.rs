@@ -268,6 +268,15 @@ fn a_journal_belongs_to_the_folder_of_its_run() {
         let outcome = run(folder);
         assert_eq!(kind(&outcome), expected, "{folder}: {}", sentence(&outcome));
     }
+    // A journal of folder `b`, by a skill of folder `a`, goes on in `b`.
+    let journals = project.path("journals-b");
+    let in_b = engine.run(Invocation::new("x").folder(project.path("b")).journal(&journals));
+    assert_eq!(kind(&in_b), ErrorKind::Io);
+    let project = project.file("b/none", "now");
+    let journal = metier::plan::Journal::list(&journals).unwrap().remove(0).path;
+    assert_eq!(value(engine.run(Invocation::resume(&journal).unwrap())), json!("now"));
+    let only_a = Engine::builder(project.path("a")).build().unwrap();
+    assert_eq!(kind(&only_a.run(Invocation::resume(&journal).unwrap())), ErrorKind::Usage);
 }
 
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]

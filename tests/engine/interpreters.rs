@@ -91,6 +91,18 @@ fn no_other_program_takes_the_place_of_one_that_is_missing() {
 }
 
 #[test]
+fn a_program_set_for_a_later_command_of_a_language_is_the_only_one() {
+    for (command, script) in [("sh", "main.sh"), ("bun", "main.ts"), ("tsx", "main.ts")] {
+        let project =
+            Project::new().skill("x", "").file(&format!(".metier/skills/x/scripts/{script}"), "echo 1\n");
+        let engine = project.builder().interpreter(command, project.path("none/own")).build().unwrap();
+        let outcome = engine.run(Invocation::new("x"));
+        assert_eq!(kind(&outcome), ErrorKind::Unavailable, "{command}");
+        assert!(sentence(&outcome).contains("none/own, which is not a program"), "{}", sentence(&outcome));
+    }
+}
+
+#[test]
 fn a_program_of_the_project_runs_in_a_sandbox_only() {
     let Some(bash) = find_program("bash") else { return not_run("bash", "it is not installed") };
     let project = Project::new().skill("x", "").file(".metier/skills/x/scripts/main.sh", "echo 1\n");

@@ -108,7 +108,7 @@ pub(crate) fn check_override(name: &str, program: &Path) -> Result<()> {
 }
 
 impl Interpreter {
-    /// The same as [`Interpreter::detect`]; a program that the embedder set for the language is the only candidate.
+    /// The same as [`Interpreter::detect`]; where the embedder set programs for the language, they are the only candidates.
     pub(crate) fn detect_with(path: &str, source: &[u8], overrides: &InterpreterOverrides) -> Result<Self> {
         let mut interpreter = Self::detect(path, source)?;
         if overrides.is_empty() {
@@ -124,10 +124,14 @@ impl Interpreter {
             }
             interpreter.candidates = vec![command];
         }
-        for program in interpreter.candidates.iter_mut().filter_map(|command| command.first_mut()) {
-            if let Some((_, set)) = overrides.iter().rev().find(|(name, _)| name == program) {
-                *program = set.to_string_lossy().into_owned();
-            }
+        let set_commands = interpreter.candidates.iter().filter_map(|command| {
+            let (program, args) = command.split_first()?;
+            let (_, set) = overrides.iter().rev().find(|(name, _)| name == program)?;
+            Some(std::iter::once(set.to_string_lossy().into_owned()).chain(args.iter().cloned()).collect())
+        });
+        let set_commands: Vec<Vec<String>> = set_commands.collect();
+        if !set_commands.is_empty() {
+            interpreter.candidates = set_commands;
         }
         Ok(interpreter)
     }

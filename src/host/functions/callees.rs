@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::provider_call::{call_provider, catch_provider_panic, unavailable};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::RunThreadGuard;
 use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{
     Args, SampleMessage, SampleRequest, SampleRole, SkillContext, ToolProvider, catch_panic, memory_size,
@@ -220,7 +221,10 @@ fn skill(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let skills = ctx.providers().skills.as_ref().ok_or_else(|| unavailable("other skills"))?;
     let mut reservation = ctx.host_memory().empty_reservation();
     reservation.add(memory_size(args.value(1)))?;
-    let answer = catch_provider_panic("skills", || skills.run(ctx, args.text(0), args.value(1).clone()))?;
+    let answer = catch_provider_panic("skills", || {
+        let _for_run = RunThreadGuard::enter();
+        skills.run(ctx, args.text(0), args.value(1).clone())
+    })?;
     reservation.add(memory_size(&answer))?;
     Ok(answer)
 }
