@@ -110,7 +110,7 @@ impl Registry {
         if folders.len() < 2 {
             return self;
         }
-        let root_folders = Arc::new(RootFolders::new(roots, roots.folders_of_roots(folders)));
+        let root_folders = Arc::new(RootFolders::new(roots.iter(), roots.folders_of_roots(folders)));
         Self { root_folders, ..self }
     }
 

@@ -1,7 +1,6 @@
 //! Which of several folders of an engine each root of skills belongs to, so that the skills of one folder find none of another.
 
-use super::root::Scope;
-use super::roots::Roots;
+use super::root::{Root, Scope};
 
 /// The roots on disk in the order of their ranks; none where there is only one folder.
 #[derive(Debug, Default)]
@@ -16,8 +15,8 @@ struct RootFolder {
 
 impl RootFolders {
     /// The roots, and for each the index of its folder.
-    pub(super) fn new(roots: &Roots, folders: Vec<Option<usize>>) -> Self {
-        let with_folder = roots.iter().zip(folders).map(|(root, folder)| RootFolder {
+    pub(super) fn new<'r>(roots: impl Iterator<Item = &'r Root>, folders: Vec<Option<usize>>) -> Self {
+        let with_folder = roots.zip(folders).map(|(root, folder)| RootFolder {
             scope: root.scope,
             label: root.label.clone(),
             folder,
