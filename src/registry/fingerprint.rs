@@ -37,20 +37,25 @@ pub(super) struct DefinitionStats {
 }
 
 impl Fingerprint {
-    /// The fingerprint of files that were read after they had these stats.
-    pub(super) fn new(stats: DefinitionStats, contract: Option<&'static str>, sources: &[&[u8]]) -> Self {
+    /// The fingerprint of files that were read after they had these stats; `began` is the time before both, since 1970.
+    pub(super) fn new(
+        began: Duration,
+        stats: DefinitionStats,
+        contract: Option<&'static str>,
+        sources: &[&[u8]],
+    ) -> Self {
         let mut digest = Sha256::new();
         for source in sources {
             digest.update(source.len().to_le_bytes());
             digest.update(source);
         }
-        let is_settled = AtomicBool::new(stats.are_settled());
+        let is_settled = AtomicBool::new(stats.are_settled(began));
         Self { stats, contract, digest: digest.finalize().into(), is_settled }
     }
 
     /// The fingerprint of a folder that holds no `SKILL.md` that is read: only its stats are compared.
     pub(super) fn without_definition(address: &SkillAddress) -> Self {
-        let fingerprint = Self::new(DefinitionStats::read(address, None), None, &[]);
+        let fingerprint = Self::new(now(), DefinitionStats::read(address, None), None, &[]);
         fingerprint.is_settled.store(true, Ordering::Relaxed);
         fingerprint
     }
@@ -109,10 +114,14 @@ impl DefinitionStats {
         Self::read(address, contract)
     }
 
-    fn are_settled(&self) -> bool {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        [&self.folder, &self.file, &self.contract].into_iter().flatten().all(|stat| stat.is_settled(now))
+    fn are_settled(&self, began: Duration) -> bool {
+        [&self.folder, &self.file, &self.contract].into_iter().flatten().all(|stat| stat.is_settled(began))
     }
+}
+
+/// The time since 1970.
+pub(super) fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// What the system changes about a file whenever somebody changes it.
@@ -170,10 +179,11 @@ impl FileStat {
         file.metadata().map(|metadata| Self::new(&metadata))
     }
 
-    fn is_settled(&self, now: Duration) -> bool {
-        self.changed.iter().all(|changed| {
-            let step = if changed.subsec_nanos() == 0 { COARSE_TIME_STEP } else { TIME_STEP };
-            now.checked_sub(*changed).is_some_and(|age| age > step)
-        })
+    /// Whether a change after this time changes the times of the file. On Unix the system alone sets the second of them; the first
+    /// can be any, also one in the future.
+    fn is_settled(&self, began: Duration) -> bool {
+        let changed = self.changed[1];
+        let step = if changed.subsec_nanos() == 0 { COARSE_TIME_STEP } else { TIME_STEP };
+        began.checked_sub(changed).is_some_and(|age| age > step)
     }
 }

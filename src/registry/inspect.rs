@@ -11,7 +11,7 @@ use crate::error::{Result, SkillError};
 use crate::host::files::EntryKind;
 use crate::registry::contract_file;
 use crate::registry::contract_file::ContractFile;
-use crate::registry::fingerprint::{DefinitionStats, FileStat, Fingerprint};
+use crate::registry::fingerprint::{DefinitionStats, FileStat, Fingerprint, now};
 use crate::registry::frontmatter_reader;
 use crate::registry::skill_dir::SkillDir;
 use crate::skill::contract::CONTRACT_FILES;
@@ -144,7 +144,8 @@ fn read_skill_file(
     contracts: [bool; CONTRACT_FILES.len()],
 ) -> SkillFile {
     let directory = candidate.path.file_name().unwrap_or_default().to_string_lossy();
-    // The stats come before what they describe: a later edit changes them.
+    // The clock and the stats come before what they describe: a later edit changes them.
+    let began = now();
     let folder_stat = folder.stat().ok();
     let mut stats = DefinitionStats { folder: folder_stat, file: None, contract: None };
     let (mut head, mut contract) = (Vec::new(), Vec::new());
@@ -164,7 +165,7 @@ fn read_skill_file(
         });
         contract_file::parse_contract(name, source, contracts, manifest)
     });
-    let fingerprint = Some(Fingerprint::new(stats, contract_name, &[&head, &contract]));
+    let fingerprint = Some(Fingerprint::new(began, stats, contract_name, &[&head, &contract]));
     SkillFile { file_name: file, parsed, contract_file, fingerprint }
 }
 

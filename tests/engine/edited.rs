@@ -308,3 +308,16 @@ fn a_script_never_runs_with_a_text_that_was_on_disk_before_or_after_it() {
         fs::rename(project.path("next"), project.path(SCRIPT)).unwrap();
     });
 }
+
+#[test]
+fn a_contract_beside_a_broken_text_does_not_hide_what_is_wrong() {
+    let project =
+        Project::lua_with_tools("write", "return 1").file(".metier/skills/x/skill.yaml", "version: 1.0.0\n");
+    let engine = project.engine();
+    value(run(&engine));
+    write(&project.path(TEXT), "---\nname: [\n---\n");
+    for _ in 0..3 {
+        assert_eq!(kind(&run(&engine)), ErrorKind::InvalidSkill);
+    }
+    assert_eq!(kind(&project.engine().run(Invocation::new("x"))), ErrorKind::InvalidSkill);
+}
