@@ -136,6 +136,16 @@ pub(crate) fn can_allocate(bytes: usize) -> bool {
     !block.is_null()
 }
 
+/// What a thread takes while it begins: its stack, and what the allocator asks the system for at a time.
+const THREAD_START_BYTES: usize = 8 << 20;
+
+/// Whether there is memory for one more thread. A thread that finds none while it begins ends the whole process, so no thread is
+/// started without asking where memory may be short.
+#[doc(hidden)]
+pub fn can_start_thread() -> bool {
+    can_allocate(THREAD_START_BYTES)
+}
+
 /// Releases the reserve for a block of that size; returns whether there was one.
 #[cold]
 fn release_reserve(size: usize) -> bool {

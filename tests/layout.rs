@@ -12,7 +12,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("unicode", &[]),
     ("suggestion", &[]),
     ("excerpt", &[]),
-    ("policy", &["error", "excerpt", "suggestion"]),
+    ("policy", &["error", "excerpt", "suggestion", "alloc_counter"]),
     ("host", &["error", "excerpt", "suggestion", "alloc_counter", "policy", "unicode"]),
     ("skill", &["error", "excerpt", "suggestion", "policy"]),
     ("plan", &["error", "excerpt", "suggestion", "strict_json", "policy", "host", "skill"]),

@@ -8,6 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use metier::alloc_counter::can_start_thread;
 use metier::error::{ErrorKind, SkillError};
 use metier::host::{Event, EventKind, LogLine, Observer};
 use metier::policy::{CancelToken, StopCause};
@@ -147,7 +148,7 @@ impl ExitWatchdog {
         if state.phase == Phase::Idle {
             let watch = self.clone();
             let started = std::thread::Builder::new().name("metier-watchdog".into());
-            if started.spawn(move || watch.run()).is_ok() {
+            if can_start_thread() && started.spawn(move || watch.run()).is_ok() {
                 state.phase = Phase::Watching;
             }
         }

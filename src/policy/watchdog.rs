@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::alloc_counter::can_start_thread;
 use crate::policy::cancel::{CancelToken, StopCause};
 
 /// Sets [`StopCause::Deadline`] on each armed token at its deadline. The thread starts with the first deadline and ends with the
@@ -96,7 +97,8 @@ impl Watchdog {
 
     fn start(&self) -> bool {
         let shared = self.0.clone();
-        std::thread::Builder::new().name("metier-watchdog".into()).spawn(move || shared.watch()).is_ok()
+        let thread = std::thread::Builder::new().name("metier-watchdog".into());
+        can_start_thread() && thread.spawn(move || shared.watch()).is_ok()
     }
 }
 
