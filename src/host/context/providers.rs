@@ -200,8 +200,8 @@ pub trait FileProvider: Send + Sync {
     /// [`time_limit`](Self::time_limit) (`denied`); then nothing is changed. Nothing tells the provider that its time is over:
     /// it looks at its own clock, and at `ctx.cancel()` for a run that was stopped.
     ///
-    /// The deadlines of the run stand still meanwhile: for the first 64 decisions in an invoked run with all that it calls, and
-    /// until they have stood still for one time limit in all. After that, a deadline also stops a run that waits for a decision.
+    /// The deadlines of the run stand still meanwhile: for the first 64 decisions in an invoked run with all that it calls, but for
+    /// none that begins after they have stood still for one time limit in all. Then a deadline also stops a run that waits.
     fn before_change(&self, ctx: &SkillContext, change: &FileChange) -> Result<ChangeDecision> {
         let _ = (ctx, change);
         Ok(ChangeDecision::Proceed)
