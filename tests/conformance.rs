@@ -12,7 +12,7 @@ mod not_run;
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use metier::error::{ErrorKind, Result};
@@ -209,7 +209,7 @@ impl FileProvider for Editor {
 fn every_language_reads_what_an_editor_has_not_saved() {
     let read = functions().iter().find(|function| function.name == "read_file").unwrap();
     for language in languages() {
-        let editor = Providers { files: Some(Arc::new(Editor)), ..Providers::default() };
+        let editor = Providers::default().files(Editor);
         let answer = call_with(language, language.call, read, (read.name, read.example.args), &[], editor);
         assert_eq!(answer.unwrap(), "not saved", "{}", language.path);
     }

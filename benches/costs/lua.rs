@@ -118,8 +118,7 @@ pub fn observed_calls(criterion: &mut Criterion) {
         black_box(event);
     });
     // What an editor hands every run, and this one never uses.
-    let approver: Arc<dyn Approver> = Arc::new(AskNobody);
-    let providers = Providers { approver: Some(approver), ..Providers::default() };
+    let providers = Providers::default().approver(AskNobody);
     group.bench_function("with_extension_and_approver", |b| {
         b.iter(|| {
             let invocation = Invocation::new("small").extension(Tab(1)).providers(providers.clone());

@@ -1,7 +1,6 @@
 //! What a call of a provider costs: it is made on another thread, so that a provider that blocks cannot hold its run.
 
 use std::hint::black_box;
-use std::sync::Arc;
 
 use criterion::Criterion;
 use metier::host::{ClosureTools, Providers, SkillContext, ToolProvider};
@@ -10,12 +9,13 @@ use serde_json::{Value, json};
 
 /// A call of a tool that does nothing, as a script makes it and as Rust does.
 pub fn tool_calls(criterion: &mut Criterion) {
-    let tools = Arc::new(ClosureTools::new().tool("echo", "d", json!({}), |_, args| Ok(args.clone())));
-    let providers = Providers { tools: Some(tools.clone()), ..Providers::default() };
+    let echo = || ClosureTools::new().tool("echo", "d", json!({}), |_, args| Ok(args.clone()));
+    let providers = Providers::default().tools(echo());
     let grant = Permission::tool("echo").expect("a permission");
     let nothing: [String; 0] = [];
     let permissions = Permissions::new(RequestedPermissions::All, [grant], PathProtection::new(nothing));
     let context = SkillContext::builder("bench").providers(providers).permissions(permissions).build();
+    let tools = echo();
     let mut group = criterion.benchmark_group("tool");
     group.bench_function("metier", |b| {
         b.iter(|| context.call("tool", vec!["echo".into(), black_box(json!(1))]).expect("answers"));

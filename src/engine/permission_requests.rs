@@ -57,8 +57,11 @@ impl Engine {
         requests
     }
 
-    /// Whether every grant applies to the skill, since it lists no permission of metier and runs an external script.
+    /// Whether every grant applies to the skill, since it lists no permission of metier and runs an external script. The skill
+    /// counts as in [`Engine::requested_permissions`].
     pub fn uses_any_grant(&self, skill: &Skill) -> bool {
+        let current = self.0.skills.current_version(skill);
+        let skill = current.as_ref().map_or(skill, |(_, skill)| skill);
         let selected = select_script(&self.0.runtimes, skill, None);
         selected.is_ok_and(|script| declared_permissions(skill, script.runtime) == RequestedPermissions::All)
     }

@@ -1,11 +1,11 @@
 //! Recognises whether the files that define a skill were edited since they were read: its `SKILL.md` and its contract.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
-
-use sha2::{Digest, Sha256};
 
 use super::origin::SkillAddress;
 #[cfg(unix)]
@@ -18,12 +18,15 @@ const TIME_STEP: Duration = Duration::from_millis(50);
 /// The same where the file system counts whole seconds.
 const COARSE_TIME_STEP: Duration = Duration::from_secs(2);
 
+/// The key of the hashes, random in each process: nobody can look for two contents with one hash.
+static HASH_KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
 /// The folder, the `SKILL.md` and the contract of a skill as they were read.
 #[derive(Debug)]
 pub(super) struct Fingerprint {
     stats: DefinitionStats,
     contract: Option<&'static str>,
-    digest: [u8; 32],
+    content_hash: u64,
     /// Whether an edit since then must have changed the times.
     is_settled: AtomicBool,
 }
@@ -44,13 +47,8 @@ impl Fingerprint {
         contract: Option<&'static str>,
         sources: &[&[u8]],
     ) -> Self {
-        let mut digest = Sha256::new();
-        for source in sources {
-            digest.update(source.len().to_le_bytes());
-            digest.update(source);
-        }
         let is_settled = AtomicBool::new(stats.are_settled(began));
-        Self { stats, contract, digest: digest.finalize().into(), is_settled }
+        Self { stats, contract, content_hash: HASH_KEY.hash_one(sources), is_settled }
     }
 
     /// The fingerprint of a folder that holds no `SKILL.md` that is read: only its stats are compared.
@@ -80,7 +78,7 @@ impl Fingerprint {
 
     /// Whether the files that were read now are the same. If their stats prove it from now on, this is remembered.
     pub(super) fn confirm(&self, now: &Self) -> bool {
-        let is_same = (now.digest, &now.stats) == (self.digest, &self.stats);
+        let is_same = (now.content_hash, &now.stats) == (self.content_hash, &self.stats);
         if is_same {
             self.is_settled.store(now.is_settled(), Ordering::Relaxed);
         }
@@ -136,7 +134,7 @@ pub(super) struct FileStat {
 
 impl FileStat {
     #[cfg(unix)]
-    fn new(stat: &rustix::fs::Stat) -> Self {
+    pub(super) fn new(stat: &rustix::fs::Stat) -> Self {
         let time = |seconds: i64, nanoseconds: Option<u32>| {
             Duration::new(u64::try_from(seconds).unwrap_or(0), nanoseconds.unwrap_or(0))
         };

@@ -175,8 +175,7 @@ fn read_with_stat(
     name: &str,
     read: impl FnOnce(File) -> io::Result<Vec<u8>>,
 ) -> io::Result<(Vec<u8>, FileStat)> {
-    let file = folder.open_file(name)?;
-    let stat = FileStat::of_open(&file)?;
+    let (file, stat) = folder.open_file(name)?;
     Ok((read(file)?, stat))
 }
 

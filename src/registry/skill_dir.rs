@@ -46,7 +46,7 @@ mod tests {
                 [("device", link), ("docs", EntryKind::Dir), ("inside", link), ("outside", link)]
             );
             let mut text = String::new();
-            opened.open_file("inside").unwrap().read_to_string(&mut text).unwrap();
+            opened.open_file("inside").unwrap().0.read_to_string(&mut text).unwrap();
             assert_eq!(text, "real");
             for name in ["outside", "device", "docs", "none"] {
                 assert!(opened.open_file(name).is_err(), "{name}");

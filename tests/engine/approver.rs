@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use metier::engine::Invocation;
 use metier::error::{ErrorKind, Result};
 use metier::host::{
-    ApprovalNeed, ApprovalRequest, Approver, Async, AsyncApprover, ClosureTools, Providers, SkillContext,
+    ApprovalNeed, ApprovalRequest, Approver, Async, AsyncApprover, ClosureTools, SkillContext,
 };
 use metier::policy::{CancelToken, Permission};
 use serde_json::{Value, json};
@@ -130,7 +130,7 @@ fn each_kind_of_permission_is_asked_with_what_the_call_would_reach() {
     let dialog = Dialog::always(true);
     let fixtures =
         metier::host::Fixtures::new(r#"{"tools": {"add": 3}, "secrets": {"KEY": "s3cret"}}"#).unwrap();
-    let providers = Providers { approver: Some(Arc::new(dialog.clone())), ..fixtures.providers() };
+    let providers = fixtures.providers().approver(dialog.clone());
     let engine = project.builder().build().unwrap();
     let run = engine.run(Invocation::new("x").providers(providers));
     assert_eq!(value(run), json!([3, "[secret:KEY]", "y", "A=1"]));

@@ -335,7 +335,7 @@ fn what_the_program_runs_for_a_run_takes_no_place() {
     let executor = nested.clone();
     let engine = project
         .builder()
-        .providers(metier::host::Providers { skills: Some(Arc::new(nested.clone())), ..Default::default() })
+        .providers(metier::host::Providers::default().skills(nested.clone()))
         .max_runs(1)
         .tools(tools)
         .files(nested.clone())

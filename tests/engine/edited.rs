@@ -42,6 +42,22 @@ fn a_skill_runs_with_its_text_and_its_script_as_they_are_now() {
 }
 
 #[test]
+fn what_a_skill_requests_counts_as_it_is_now() {
+    let project = Project::shell("", "true");
+    let engine = project.engine();
+    let known = engine.registry().find("x").unwrap().clone();
+    let requests = || {
+        let permissions = engine.requested_permissions(&known).into_iter();
+        permissions.map(|request| request.permission.to_string()).collect::<Vec<_>>()
+    };
+    assert!(engine.uses_any_grant(&known));
+    assert_eq!(requests(), ["read"]);
+    write(&project.path(TEXT), text("write:out"));
+    assert!(!engine.uses_any_grant(&known), "the engine was asked with the skill as it was");
+    assert_eq!(requests(), ["read", "write:out"]);
+}
+
+#[test]
 fn a_contract_counts_as_it_is_now() {
     let project = Project::lua("return input.n or 'none'");
     let engine = project.engine();

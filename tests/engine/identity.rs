@@ -55,12 +55,12 @@ fn providers_of_an_invocation_replace_those_of_the_engine_one_by_one() {
     let engine = project.builder().tools(tab_tool()).config(Mode("engine")).build().unwrap();
     let run = |invocation: Invocation| value(engine.run(granted(invocation, &["tool:tab", "skill:y"])));
     assert_eq!(run(Invocation::new("x")), json!(["engine", "engine", null]));
-    let own = Providers { config: Some(Arc::new(Mode("own"))), ..Providers::default() };
+    let own = Providers::default().config(Mode("own"));
     assert_eq!(run(Invocation::new("x").providers(own)), json!(["own", "own", null]));
     // Arguments are validated here as well.
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     let tools = ClosureTools::new().tool("tab", "Never called", schema, |_, _| Ok(json!("called")));
-    let own = Providers { tools: Some(Arc::new(tools)), ..Providers::default() };
+    let own = Providers::default().tools(tools);
     assert_eq!(run(Invocation::new("x").providers(own)), json!(["engine", "engine", "invalid-input"]));
     assert_eq!(run(Invocation::new("x")), json!(["engine", "engine", null]), "the engine keeps its own");
 }

@@ -120,7 +120,7 @@ fn run_until(
         .project(project.files())
         .skill_files(project.files())
         .permissions(Permissions::new(RequestedPermissions::All, vec![Permission::WRITE], protection))
-        .providers(Providers { files: Some(Arc::new(editor)), ..Providers::default() })
+        .providers(Providers::default().files(editor))
         .limits(limits)
         .cancel(cancel)
         .build()

@@ -1,7 +1,6 @@
 //! A run that is taken up again: what finished is not repeated, and nothing is lost.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use metier::engine::{Invocation, Outcome};
 use metier::error::ErrorKind;
@@ -150,8 +149,7 @@ fn an_approver_decides_whether_an_interrupted_step_is_done_again() {
     }
     let project = interrupted();
     for answer in [false, true] {
-        let approver: Arc<dyn Approver> = Arc::new(Answers(answer));
-        let providers = Providers { approver: Some(approver), ..Providers::default() };
+        let providers = Providers::default().approver(Answers(answer));
         let invocation = invocation_with_journal(&project, &WRITE).input(json!({})).providers(providers);
         let outcome = project.engine().run(invocation);
         if answer {

@@ -223,7 +223,7 @@ fn threads_left_after(
     token: CancelToken,
 ) -> (usize, Result<Value>) {
     let script = Script::new("x", "skill.yaml", plan.as_bytes());
-    let providers = Providers { config: Some(Arc::new(config)), ..Providers::default() };
+    let providers = Providers::default().config(config);
     let threads = ThreadBudget::new(9);
     let context =
         SkillContext::builder("x").thread_budget(threads.clone()).providers(providers).cancel(token).build();

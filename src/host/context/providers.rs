@@ -23,7 +23,18 @@ use crate::error::Result;
 use crate::host::files::{ChangeDecision, FileChange};
 
 /// The services that the host of a run offers besides files. Absent ones are `unavailable` to scripts.
+///
+/// ```
+/// use metier::engine::Invocation;
+/// use metier::host::{ClosureTools, Providers};
+/// use serde_json::json;
+///
+/// let tools = ClosureTools::new().tool("now", "The time", json!({}), |_, _| Ok(json!("12:00")));
+/// let invocation = Invocation::new("word-count").providers(Providers::default().tools(tools));
+/// # let _ = invocation;
+/// ```
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct Providers {
     /// Tools of the embedder, for `ctx.tool`.
     pub tools: Option<Arc<dyn ToolProvider>>,
@@ -44,6 +55,46 @@ pub struct Providers {
 }
 
 impl Providers {
+    /// The same with these tools.
+    pub fn tools(self, tools: impl ToolProvider + 'static) -> Self {
+        Self { tools: Some(Arc::new(tools)), ..self }
+    }
+
+    /// The same with this provider of other skills.
+    pub fn skills(self, skills: impl SkillProvider + 'static) -> Self {
+        Self { skills: Some(Arc::new(skills)), ..self }
+    }
+
+    /// The same with this model.
+    pub fn sampling(self, model: impl SamplingProvider + 'static) -> Self {
+        Self { sampling: Some(Arc::new(model)), ..self }
+    }
+
+    /// The same with these settings.
+    pub fn config(self, settings: impl ConfigProvider + 'static) -> Self {
+        Self { config: Some(Arc::new(settings)), ..self }
+    }
+
+    /// The same with these secrets.
+    pub fn secrets(self, secrets: impl SecretProvider + 'static) -> Self {
+        Self { secrets: Some(Arc::new(secrets)), ..self }
+    }
+
+    /// The same with this HTTP client.
+    pub fn http(self, client: impl HttpClient + 'static) -> Self {
+        Self { http: Some(Arc::new(client)), ..self }
+    }
+
+    /// The same with this approver.
+    pub fn approver(self, approver: impl Approver + 'static) -> Self {
+        Self { approver: Some(Arc::new(approver)), ..self }
+    }
+
+    /// The same with this view of an editor.
+    pub fn files(self, editor: impl FileProvider + 'static) -> Self {
+        Self { files: Some(Arc::new(editor)), ..self }
+    }
+
     /// These providers, with those of `others` in place of the same ones here.
     pub(crate) fn overridden_by(&self, others: &Self) -> Self {
         Self {

@@ -11,7 +11,6 @@ use cap_std::fs::Dir;
 
 use super::entry::open_regular_file;
 use crate::host::files::{EntryKind, for_each_entry_portable};
-#[cfg(not(unix))]
 use crate::registry::fingerprint::FileStat;
 
 /// An open folder.
@@ -37,8 +36,10 @@ impl SkillDir {
         FileStat::of_open(&self.0.try_clone()?.into_std_file())
     }
 
-    /// Opens a regular file in it. A link is followed inside the folder only.
-    pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
-        open_regular_file(&self.0, name)
+    /// Opens a regular file in it, with its stat. A link is followed inside the folder only.
+    pub(crate) fn open_file(&self, name: &str) -> io::Result<(File, FileStat)> {
+        let file = open_regular_file(&self.0, name)?;
+        let stat = FileStat::of_open(&file)?;
+        Ok((file, stat))
     }
 }

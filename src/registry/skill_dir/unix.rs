@@ -36,13 +36,14 @@ impl SkillDir {
         FileStat::of_open(self.0.fd()?)
     }
 
-    /// Opens a regular file in it. A link is followed inside the folder only.
-    pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
+    /// Opens a regular file in it, with its stat. A link is followed inside the folder only.
+    pub(crate) fn open_file(&self, name: &str) -> io::Result<(File, FileStat)> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         match openat(self.0.fd()?, name, flags, Mode::empty()) {
             Ok(file) => {
-                let is_regular = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
-                if is_regular { Ok(file.into()) } else { Err(not_regular_file()) }
+                let stat = fstat(&file)?;
+                let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+                if is_regular { Ok((file.into(), FileStat::new(&stat))) } else { Err(not_regular_file()) }
             }
             Err(Errno::LOOP | Errno::MLINK) => self.open_linked_file(name),
             Err(error) => Err(error.into()),
@@ -50,8 +51,10 @@ impl SkillDir {
     }
 
     /// Links are rare; cap-std follows them without leaving the folder.
-    fn open_linked_file(&self, name: &str) -> io::Result<File> {
+    fn open_linked_file(&self, name: &str) -> io::Result<(File, FileStat)> {
         let folder = self.0.fd()?.try_clone_to_owned()?;
-        open_regular_file(&cap_std::fs::Dir::from_std_file(folder.into()), name)
+        let file = open_regular_file(&cap_std::fs::Dir::from_std_file(folder.into()), name)?;
+        let stat = FileStat::of_open(&file)?;
+        Ok((file, stat))
     }
 }

@@ -50,11 +50,7 @@ pub fn run(case: &Case<'_>) -> Answer {
     let context = SkillContext::builder("oracle")
         .project(Files::open(project.path()).expect("opens"))
         .permissions(Permissions::new(RequestedPermissions::All, granted, PathProtection::default()))
-        .providers(Providers {
-            config: Some(Arc::new(Settings(config))),
-            http: Some(Arc::new(WebClient::new())),
-            ..Providers::default()
-        })
+        .providers(Providers::default().config(Settings(config)).http(WebClient::new()))
         .build();
     let path = if case.is_manifest { "scripts/plugin.json" } else { "scripts/main.wasm" };
     let mut script = Script::new("oracle", path, case.module);
