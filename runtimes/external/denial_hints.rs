@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::error::Hint;
 use crate::host::SkillContext;
 use crate::policy::Access;
+use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::interpreter::path::{is_executable_file, search_path};
 use crate::runtimes::external::system_paths::is_system_path;
 
@@ -53,7 +54,7 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
         error_texts: &[
             &["flock", "function not implemented"],
             &["flock", "errno 38"],
-            &["enosys", "lock"],
+            &["enosys", "flock"],
             &["cannot lock", "function not implemented"],
         ],
         access: || Access::write("it"),
@@ -165,17 +166,35 @@ fn missing_program(line: &str) -> Option<&str> {
 }
 
 fn pattern_hint(ctx: &SkillContext, text: &str) -> Option<Help> {
-    let fits =
-        |sign: &&DenialPattern| sign.error_texts.iter().any(|row| row.iter().all(|part| text.contains(part)));
+    let fits = |sign: &&DenialPattern| {
+        sign.error_texts.iter().any(|row| row.iter().all(|part| contains_word(text, part)))
+    };
     let sign =
         DENIAL_PATTERNS.iter().filter(fits).find(|sign| !ctx.permissions().allows(&(sign.access)()))?;
     let (help, hint) = permission_hint(ctx, &(sign.access)())?;
     Some((format!("{}; if the script needs it, {help}", sign.explanation), hint))
 }
 
+/// Whether the text contains these words, not as the end of a longer word: `enotfound` is no part of `ModuleNotFoundError`.
+fn contains_word(text: &str, words: &str) -> bool {
+    find_word(text, words).is_some()
+}
+
+fn find_word(text: &str, words: &str) -> Option<usize> {
+    let begins_word = |at: usize| {
+        let inside = |c: char| c.is_alphanumeric();
+        !(words.starts_with(inside) && text[..at].ends_with(inside))
+    };
+    text.match_indices(words).map(|(at, _)| at).find(|at| begins_word(*at))
+}
+
 /// The last file that was denied, and whether the sandbox could be the reason.
 fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<Help> {
-    let written = text.lines().rev().find_map(denied_file)?;
+    // Node names the code of an error once more below it.
+    let is_field = |line: &&str| line.trim_start().starts_with("code: ");
+    let written = error_line(text)
+        .and_then(denied_file)
+        .or_else(|| text.lines().rev().filter(|line| !is_field(line)).find_map(denied_file))?;
     let path = normalize_lexically(&project.join(written));
     let real = canonicalize_existing(&path);
     let shown = written.escape_debug();
@@ -194,7 +213,7 @@ fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<He
             (text, None)
         });
     };
-    let need = Access::write(inside.to_str()?);
+    let need = Access::write(grantable_path(project, inside.to_str()?));
     if let Some((help, hint)) = secret_hint(ctx, inside.to_str()?) {
         let text = format!(
             "the sandbox keeps {shown}, where secrets may be, from this script; if it should read it, {help}"
@@ -215,6 +234,19 @@ fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<He
     Some((text, None))
 }
 
+/// The path of the project that a grant has to name so that this one can be written: itself if it exists, otherwise the folder in
+/// which it would be created, which is the whole of `.git` for what git creates there.
+fn grantable_path(project: &Path, path: &str) -> String {
+    let exists = |path: &str| project.join(path).symlink_metadata().is_ok();
+    if exists(path) {
+        return path.to_owned();
+    }
+    let parents = || std::iter::successors(Some(path), |path| Some(path.rsplit_once('/')?.0)).skip(1);
+    let is_git_dir = |path: &&str| path.rsplit('/').next() == Some(".git");
+    let folder = parents().find(is_git_dir).or_else(|| parents().find(|folder| exists(folder)));
+    folder.unwrap_or(path).to_owned()
+}
+
 /// The grant that would show a script a secret of the project; `None` if the path is not a secret or is shown already. Version
 /// control is not a secret.
 fn secret_hint(ctx: &SkillContext, path: &str) -> Option<Help> {
@@ -223,18 +255,24 @@ fn secret_hint(ctx: &SkillContext, path: &str) -> Option<Help> {
     if is_secret { permission_hint(ctx, &Access::read(path)) } else { None }
 }
 
-/// The file that a line complains about: in quotes, or the last word before the complaint.
+/// The file that a line complains about: the last in quotes before the complaint, or after it, or the last word before it.
 fn denied_file(line: &str) -> Option<&str> {
     // Lower case keeps byte positions: the complaints are ASCII.
     let small = line.to_ascii_lowercase();
-    let at = FILE_DENIED_TEXTS.iter().find_map(|complaint| small.find(complaint))?;
-    let quoted = |(open, close): (char, char)| {
-        let (_, rest) = line.split_once(open)?;
-        rest.split_once(close).map(|(inner, _)| inner)
-    };
-    let quoted = [('\'', '\''), ('‘', '’'), ('"', '"'), ('`', '`')].into_iter().find_map(quoted);
-    let before = || line[..at].trim_end().trim_end_matches(':').rsplit([' ', '\t']).next();
+    let at = FILE_DENIED_TEXTS.iter().find_map(|complaint| find_word(&small, complaint))?;
+    let (before_it, after_it) = line.split_at(at);
+    let quoted = last_quoted(before_it).or_else(|| last_quoted(after_it));
+    let before = || before_it.trim_end().trim_end_matches(':').rsplit([' ', '\t']).next();
     quoted.or_else(before).filter(|path| !path.is_empty() && !path.contains('\0'))
+}
+
+/// The last text in quotes: of two files, the one that should be written.
+fn last_quoted(text: &str) -> Option<&str> {
+    const QUOTES: [(char, char); 4] = [('\'', '\''), ('‘', '’'), ('"', '"'), ('`', '`')];
+    QUOTES.into_iter().find_map(|(open, close)| {
+        let (before, _) = text.rsplit_once(close)?;
+        before.rsplit_once(open).map(|(_, inner)| inner)
+    })
 }
 
 /// The grant that would allow it; `None` if it is allowed.
@@ -301,12 +339,15 @@ mod tests {
             ("touch: cannot touch 'x': Read-only file system", "x"),
             ("mkdir: cannot create directory ‘deep’: Permission denied", "deep"),
             ("sh: 1: cannot create out: Permission denied", "out"),
+            ("fatal: cannot copy '/usr/a' to '.git/a': Read-only file system", ".git/a"),
+            ("PermissionError: [Errno 13] Permission denied: 'a.tmp' -> 'a'", "a"),
+            ("Error: EROFS: read-only file system, copyfile 'a' -> 'b'", "b"),
             ("fatal: cannot mkdir .git: Permission denied", ".git"),
             ("error: could not lock config file .git/config: Permission denied", ".git/config"),
         ] {
             assert_eq!(denied_file(line), Some(file), "{line}");
         }
-        for line in ["all went well", "Permission denied", ": Permission denied", ""] {
+        for line in ["all went well", "x.ModulEACCES: a", "Permission denied", ": Permission denied", ""] {
             assert_eq!(denied_file(line), None, "{line}");
         }
     }

@@ -11,6 +11,8 @@ mod denial_hints;
 mod embedded_worker;
 #[cfg(unix)]
 mod environment;
+#[cfg(unix)]
+mod error_line;
 #[cfg(not(unix))]
 #[path = "unsupported.rs"]
 mod executor;
@@ -23,6 +25,8 @@ mod host_api;
 mod interpreter;
 #[cfg(unix)]
 mod limit_errors;
+#[cfg(unix)]
+mod missing_package;
 #[cfg(unix)]
 mod outcome;
 #[cfg(unix)]

@@ -7,9 +7,11 @@ use serde_json::Value;
 
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::SkillOutput;
-use crate::host::{EnforcedLevel, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext};
+use crate::host::{EnforcedLevel, Files, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext};
 use crate::policy::StopCause;
 use crate::runtimes::external::denial_hints::Help;
+use crate::runtimes::external::error_line::error_line;
+use crate::runtimes::external::missing_package::missing_package_help;
 use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
 use crate::runtimes::external::process::setup_error::SandboxSetupError;
@@ -25,8 +27,8 @@ const SHELL_EXIT_CODES: [(i32, &str); 2] = [
     (127, "127 is how a shell says that a command was not found; install it, or put it on PATH"),
 ];
 
-/// How many characters of the script's last line of error output go into the message.
-const MAX_LAST_LINE_CHARS: usize = 300;
+/// How many characters of the line that says why the script failed go into the message.
+const MAX_LINE_CHARS: usize = 300;
 
 /// Reports the process and returns the run's outcome. A cancellation takes precedence over a limit, a limit over the exit code.
 pub(super) fn evaluate_exit(ctx: &SkillContext, name: &str, ended: ProcessExit) -> Result<SkillOutput> {
@@ -137,9 +139,12 @@ pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) ->
         // The system's text is `signal: 9 (SIGKILL)`.
         None => format!("was ended by {}", ended.status.to_string().replacen("signal: ", "signal ", 1)),
     };
-    let said = redacted_stderr(ctx, &ended.stderr);
-    let reason =
-        said.last_line().map(|line| format!(": {}", line.truncate(MAX_LAST_LINE_CHARS))).unwrap_or_default();
+    // A program that writes nothing to standard error may have said on standard output why it failed.
+    let is_silent = ended.stderr.bytes.trim_ascii().is_empty();
+    let said = redacted_text(ctx, if is_silent { &ended.stdout } else { &ended.stderr });
+    let line =
+        said.part(error_line).filter(|line| !is_silent || line.as_inner().contains(char::is_alphabetic));
+    let reason = line.map(|line| format!(": {}", line.truncate(MAX_LINE_CHARS))).unwrap_or_default();
     let error = SkillError::new(ErrorKind::Script, format!("{name} {end}{reason}"));
     let by_code = || {
         let row = SHELL_EXIT_CODES.into_iter().find(|(code, _)| ended.status.code() == Some(*code));
@@ -147,6 +152,7 @@ pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) ->
     };
     Some(
         match limit_errors::limit_hint(ctx.limits(), ended)
+            .or_else(|| package_hint(ctx, &said))
             .or_else(|| sandbox_hint(ctx, ended, &said))
             .or_else(by_code)
         {
@@ -156,16 +162,24 @@ pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) ->
     )
 }
 
+/// The hint about a package that is not installed, if that is why the script failed.
+fn package_hint(ctx: &SkillContext, said: &Redacted<String>) -> Option<Help> {
+    let project = ctx.project().ok().map(Files::root);
+    let skill = ctx.skill_files().ok().map(Files::root);
+    let folders: Vec<&Path> = project.into_iter().chain(skill).collect();
+    Some((missing_package_help(error_line(said.as_inner())?, &folders)?, None))
+}
+
 /// The hint of the sandbox about this failure, if there was one.
 fn sandbox_hint(ctx: &SkillContext, ended: &ProcessExit, said: &Redacted<String>) -> Option<Help> {
     ended.report.as_ref()?;
     denial_hints::denial_hint(ctx, ctx.project().ok()?.root(), said.as_inner())
 }
 
-/// Standard error without secrets, redacted as a whole: in a part of it a cut secret would not be recognised.
-fn redacted_stderr(ctx: &SkillContext, stderr: &CapturedOutput) -> Redacted<String> {
-    let said = String::from_utf8_lossy(&stderr.bytes).into_owned();
-    if stderr.truncated { ctx.redaction().text_prefix(said) } else { ctx.redaction().text(said) }
+/// What the script wrote, without secrets, redacted as a whole: in a part of it a cut secret would not be recognised.
+fn redacted_text(ctx: &SkillContext, output: &CapturedOutput) -> Redacted<String> {
+    let said = String::from_utf8_lossy(&output.bytes).into_owned();
+    if output.truncated { ctx.redaction().text_prefix(said) } else { ctx.redaction().text(said) }
 }
 
 /// Warns if the sandbox was weaker than this machine supports, or than a required one.

@@ -265,11 +265,10 @@ impl Redacted<String> {
         }
     }
 
-    /// The last line that is not blank, without control characters.
+    /// The part of the text that is selected, without control characters.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes say something"))]
-    pub(crate) fn last_line(&self) -> Option<Self> {
-        let line = self.0.split('\n').map(str::trim).rfind(|line| !line.is_empty())?;
-        Some(Self(line.chars().filter(|c| !c.is_control()).collect()))
+    pub(crate) fn part(&self, select: impl FnOnce(&str) -> Option<&str>) -> Option<Self> {
+        Some(Self(select(&self.0)?.chars().filter(|c| !c.is_control()).collect()))
     }
 }
 

@@ -39,6 +39,16 @@ fn a_failure_quotes_the_last_line_of_standard_error_and_keeps_both_streams() {
 }
 
 #[test]
+fn a_script_that_reports_on_standard_output_is_quoted_from_there() {
+    let ran = Fixture::bash("echo checked; echo '2 files differ'; echo ---; exit 2").run();
+    assert_eq!(ran.failure(), (ErrorKind::Script, "scripts/run.bash exited with code 2"), "a rule says nothing");
+    let ran = Fixture::bash("echo checked; echo '2 files differ'; exit 2").run();
+    assert_eq!(ran.failure(), (ErrorKind::Script, "scripts/run.bash exited with code 2: 2 files differ"));
+    let ran = Fixture::bash("echo '2 files differ'; echo stopped >&2; exit 2").run();
+    assert_eq!(ran.failure(), (ErrorKind::Script, "scripts/run.bash exited with code 2: stopped"));
+}
+
+#[test]
 fn a_signal_is_named() {
     for (signal, name) in [(9, "SIGKILL"), (15, "SIGTERM"), (11, "SIGSEGV")] {
         let ran = Fixture::bash(&format!("ulimit -c 0; kill -{signal} $$")).run();

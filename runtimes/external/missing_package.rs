@@ -1,0 +1,152 @@
+//! Recognises that a script failed because a package of its language is not installed.
+
+use std::path::Path;
+
+/// Modules of Python whose package has another name.
+const PYTHON_PACKAGES: [(&str, &str); 18] = [
+    ("Crypto", "pycryptodome"),
+    ("OpenSSL", "pyOpenSSL"),
+    ("PIL", "Pillow"),
+    ("attr", "attrs"),
+    ("bs4", "beautifulsoup4"),
+    ("cv2", "opencv-python"),
+    ("dateutil", "python-dateutil"),
+    ("docx", "python-docx"),
+    ("dotenv", "python-dotenv"),
+    ("fitz", "PyMuPDF"),
+    ("git", "GitPython"),
+    ("jwt", "PyJWT"),
+    ("magic", "python-magic"),
+    ("pptx", "python-pptx"),
+    ("serial", "pyserial"),
+    ("skimage", "scikit-image"),
+    ("sklearn", "scikit-learn"),
+    ("yaml", "PyYAML"),
+];
+
+/// The help for a script that failed with this line; `None` if it misses no package. `folders` are those in which the script may
+/// have modules of its own.
+pub(super) fn missing_package_help(error_line: &str, folders: &[&Path]) -> Option<String> {
+    python_package(error_line, folders)
+        .or_else(|| node_package(error_line))
+        .or_else(|| perl_module(error_line))
+        .or_else(|| ruby_library(error_line))
+}
+
+fn python_package(line: &str, folders: &[&Path]) -> Option<String> {
+    let module = quoted_after(line, "ModuleNotFoundError: No module named ")?;
+    let module = module.split('.').next().filter(|name| is_package_name(name))?;
+    let is_own = |folder: &&Path| {
+        [folder.to_path_buf(), folder.join("scripts")]
+            .iter()
+            .any(|folder| folder.join(module).is_dir() || folder.join(format!("{module}.py")).is_file())
+    };
+    if folders.iter().any(is_own) {
+        return None;
+    }
+    let other = PYTHON_PACKAGES.iter().find(|(known, _)| *known == module).map(|(_, package)| *package);
+    let package = other.map_or_else(|| module.to_owned(), |package| format!("{package} (module {module})"));
+    Some(format!(
+        "install the Python package {package} where the python3 that is first on PATH finds it, such as in a virtual \
+         environment; scripts do not see what `pip install --user` installed"
+    ))
+}
+
+fn node_package(line: &str) -> Option<String> {
+    let name =
+        quoted_after(line, "Cannot find module ").or_else(|| quoted_after(line, "Cannot find package "))?;
+    let parts = if name.starts_with('@') { 2 } else { 1 };
+    let package: Vec<&str> = name.split('/').take(parts).collect();
+    let is_package = package.len() == parts
+        && !name.contains(':')
+        && package.iter().all(|part| is_package_name(part.trim_start_matches('@')));
+    is_package.then(|| {
+        let package = package.join("/");
+        format!("install the npm package {package} in a node_modules folder of the skill or of the project")
+    })
+}
+
+fn perl_module(line: &str) -> Option<String> {
+    let (file, _) = line.strip_prefix("Can't locate ")?.split_once(".pm in @INC")?;
+    let module =
+        file.split('/').map(|part| is_package_name(part).then_some(part)).collect::<Option<Vec<_>>>()?;
+    Some(format!("install the Perl module {} for the perl that is first on PATH", module.join("::")))
+}
+
+fn ruby_library(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("cannot load such file -- ")?;
+    let name = rest.strip_suffix(" (LoadError)")?.split('/').next().filter(|name| is_package_name(name))?;
+    Some(format!("install the Ruby gem that has {name} for the ruby that is first on PATH"))
+}
+
+/// What stands in single quotes after these words.
+fn quoted_after<'a>(line: &'a str, words: &str) -> Option<&'a str> {
+    let (_, rest) = line.split_once(words)?;
+    rest.strip_prefix('\'')?.split('\'').next()
+}
+
+fn is_package_name(name: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    (1..=64).contains(&name.len()) && name.chars().all(is_name) && !name.starts_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn help(line: &str) -> Option<String> {
+        missing_package_help(line, &[])
+    }
+
+    #[test]
+    fn a_missing_package_is_named_in_every_language() {
+        for (line, package) in [
+            ("ModuleNotFoundError: No module named 'requests'", "the Python package requests where"),
+            (
+                "ModuleNotFoundError: No module named 'yaml.nodes'",
+                "the Python package PyYAML (module yaml) where",
+            ),
+            ("Error: Cannot find module 'left-pad'", "the npm package left-pad in"),
+            ("Error: Cannot find module '@a/b/c.js'", "the npm package @a/b in"),
+            (
+                "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x' imported from /y",
+                "the npm package x in",
+            ),
+            (
+                "Can't locate Foo/Bar.pm in @INC (you may need to install it) at -e line 1.",
+                "Perl module Foo::Bar for",
+            ),
+            (
+                "x.rb:1:in `require': cannot load such file -- nokogiri/x (LoadError)",
+                "Ruby gem that has nokogiri for",
+            ),
+        ] {
+            assert!(help(line).unwrap_or_default().contains(package), "{line}: {:?}", help(line));
+        }
+    }
+
+    #[test]
+    fn what_is_no_package_is_not_named() {
+        for line in [
+            "",
+            "ModuleNotFoundError: No module named",
+            "ModuleNotFoundError: No module named ''",
+            "ModuleNotFoundError: No module named 'a b'",
+            "Error: Cannot find module './x'",
+            "Error: Cannot find module '/abs/x.js'",
+            "Error: Cannot find module 'node:x'",
+            "Error: Cannot find package '@a'",
+            "Can't locate object method \"x\" via package \"Y\"",
+            "FileNotFoundError: [Errno 2] No such file or directory: 'requests'",
+        ] {
+            assert_eq!(help(line), None, "{line}");
+        }
+        let skill = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(skill.path().join("scripts/helpers")).unwrap();
+        std::fs::write(skill.path().join("shared.py"), "").unwrap();
+        for own in ["helpers", "shared", "scripts"] {
+            let line = format!("ModuleNotFoundError: No module named '{own}.x'");
+            assert_eq!(missing_package_help(&line, &[skill.path()]), None, "{own} is the skill's own");
+        }
+    }
+}
