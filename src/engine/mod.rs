@@ -18,6 +18,7 @@ mod requested_permissions;
 mod run_future;
 mod run_queue;
 mod script_cache;
+mod script_candidates;
 mod script_selection;
 mod skill_provider;
 mod skill_set;

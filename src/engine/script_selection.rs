@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::engine::script_candidates::{named_in_text, script_stem, startable_scripts};
 use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::host::catch_panic;
@@ -34,8 +35,9 @@ impl SelectedScript {
     }
 }
 
-/// The named script, by its path or as an entrypoint of the contract; or else the default entrypoint; or else `scripts/main.*`;
-/// or else the only script there is. A skill with an invalid contract has none.
+/// The named script, by its path, by its name without the extension or as an entrypoint of the contract; or else the default
+/// entrypoint; or else `scripts/main.*`; or else the only script that somebody would start; or else, in a skill without any, the
+/// only one elsewhere that its text names. A skill with an invalid contract has none.
 pub(super) fn select_script(
     runtimes: &Runtimes,
     skill: &Skill,
@@ -62,10 +64,8 @@ fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Resul
     }
     let declared = declared.map(|declared| declared.runtime);
     let path = match named {
-        Some(path) => named_script_path(skill, path)?,
-        None => infer_script(runtimes, skill.name(), &skill.scripts()?, declared, |path| {
-            skill.folder().read(path, Limits::MAX_READ_SIZE).ok()
-        })?,
+        Some(path) => named_script_path(runtimes, skill, path)?,
+        None => inferred_script_path(runtimes, skill, declared)?,
     };
     let runtime = runtimes.for_script(&path, declared, named.is_none());
     Ok(SelectedScript { path, runtime, function: None })
@@ -211,8 +211,37 @@ fn entrypoint_path(skill: &Skill, path: &str) -> Result<String> {
     Err(if is_there(&in_scripts) { error.with_help(format!("write {in_scripts}")) } else { error })
 }
 
-/// The path of a named script, relative to the skill's folder; `./scripts/x` and `x` both find `scripts/x`.
-fn named_script_path(skill: &Skill, path: &str) -> Result<String> {
+/// The path of the script to run if nobody names one.
+fn inferred_script_path(runtimes: &Runtimes, skill: &Skill, declared: Option<RuntimeId>) -> Result<String> {
+    let source = |path: &str| skill.folder().read(path, Limits::MAX_READ_SIZE).ok();
+    let infer = |scripts: &[String]| infer_script(runtimes, skill.name(), scripts, declared, source);
+    let inferred = infer(&skill.scripts()?);
+    if !inferred.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
+        return inferred;
+    }
+    let named = scripts_named_in_text(runtimes, skill)?;
+    if named.is_empty() { inferred } else { infer(&named) }
+}
+
+/// The scripts outside of `scripts/` that the text of the skill names.
+fn scripts_named_in_text(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>> {
+    let is_script = |path: &String| {
+        !path.starts_with("scripts/")
+            && runtimes::looks_like_script(runtimes, path, || {
+                skill.folder().read(path, Limits::MAX_READ_SIZE).ok()
+            })
+    };
+    let files = skill.folder().files()?;
+    let text = skill.body()?;
+    Ok(named_in_text(skill.name(), &text, &files)
+        .into_iter()
+        .filter(|path| is_script(path))
+        .cloned()
+        .collect())
+}
+
+/// The path of a named script, relative to the skill's folder; `./scripts/x.py`, `x.py` and `x` all find `scripts/x.py`.
+fn named_script_path(runtimes: &Runtimes, skill: &Skill, path: &str) -> Result<String> {
     let path = path.strip_prefix("./").unwrap_or(path);
     let files = skill.folder().files()?;
     let in_scripts = format!("scripts/{path}");
@@ -220,6 +249,18 @@ fn named_script_path(skill: &Skill, path: &str) -> Result<String> {
         if files.iter().any(|file| file == candidate) {
             return Ok(candidate.to_owned());
         }
+    }
+    let has_this_stem = |file: &&String| {
+        file.strip_prefix("scripts/").is_some_and(|name| !name.contains('/'))
+            && script_stem(file) == path.strip_prefix("scripts/").unwrap_or(path)
+            && runtimes::looks_like_script(runtimes, file, || None)
+    };
+    let fitting: Vec<&String> = files.iter().filter(has_this_stem).collect();
+    if let [only] = fitting.as_slice() {
+        return Ok((*only).clone());
+    }
+    if !fitting.is_empty() {
+        return Err(several_scripts_error(skill.name(), &fitting));
     }
     let error =
         SkillError::new(ErrorKind::UnknownSkill, format!("skill {} has no script {path}", skill.name()));
@@ -253,21 +294,21 @@ fn infer_script(
     if runnable.iter().any(|path| is_plugin_manifest(path)) {
         runnable.retain(|path| is_plugin_manifest(path) || runtimes.for_path(path) != RuntimeId::WASM);
     }
-    let stem =
-        |path: &str| path.strip_prefix("scripts/").and_then(|name| name.split('.').next()).map(str::to_owned);
-    let mains: Vec<&&String> = runnable.iter().filter(|path| stem(path).as_deref() == Some("main")).collect();
-    match (mains.as_slice(), runnable.as_slice()) {
-        ([only], _) => Ok((**only).clone()),
-        ([], [only]) => Ok((*only).clone()),
-        ([], []) => Err(no_script_error(skill, declared, scripts)),
-        _ => {
-            let listed: Vec<&str> = runnable.iter().map(|path| path.as_str()).collect();
-            let sentence = format!("skill {skill} has several scripts: {}", listed.join(", "));
-            Err(SkillError::new(ErrorKind::Usage, sentence)
-                .with_help("name one of them")
-                .with_hint(Hint::Script))
-        }
+    let mains: Vec<&&String> = runnable.iter().filter(|path| script_stem(path) == "main").collect();
+    if let [only] = mains.as_slice() {
+        return Ok((**only).clone());
     }
+    match startable_scripts(&runnable, source).as_slice() {
+        [only] => Ok((*only).clone()),
+        [] => Err(no_script_error(skill, declared, scripts)),
+        several => Err(several_scripts_error(skill, several)),
+    }
+}
+
+fn several_scripts_error(skill: &str, scripts: &[&String]) -> SkillError {
+    let listed: Vec<&str> = scripts.iter().map(|path| path.as_str()).collect();
+    let sentence = format!("skill {skill} has several scripts: {}", listed.join(", "));
+    SkillError::new(ErrorKind::Usage, sentence).with_help("name one of them").with_hint(Hint::Script)
 }
 
 fn no_script_error(skill: &str, declared: Option<RuntimeId>, scripts: &[String]) -> SkillError {

@@ -130,6 +130,8 @@ fn sign_of_skill(name: &OsStr, kind: EntryKind) -> Option<u8> {
     let has_script_extension =
         || name.rsplit_once('.').is_some_and(|(_, extension)| SCRIPT_EXTENSIONS.contains(&extension));
     match name {
+        // One of the spellings that are read is no sign: then the folder is a skill.
+        name if name.eq_ignore_ascii_case(SKILL_FILE_NAMES[0]) && is_file => Some(4),
         name if CONTRACT_FILES.contains(&name) && is_file => Some(3),
         JSON_MANIFEST if is_file => Some(2),
         SCRIPTS_FOLDER if matches!(kind, EntryKind::Dir | EntryKind::Symlink) => Some(1),

@@ -29,4 +29,5 @@ mod providers;
 mod redaction;
 mod runtimes;
 mod sampling;
+mod script_selection;
 mod tools;

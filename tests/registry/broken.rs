@@ -59,6 +59,7 @@ fn a_folder_that_lacks_only_its_skill_md_is_reported_with_what_it_has() {
         ("skill.json", "skill.json"),
         ("scripts/main.py", "scripts"),
         ("main.lua", "main.lua"),
+        ("SKILL.MD", "SKILL.MD"),
     ] {
         let project =
             Project::new().file(&format!(".metier/skills/half/{file}"), "").skill(".metier/skills/x");
