@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{Extensions, Observer, Providers, SkillContext};
 use crate::plan::Journal;
-use crate::policy::{CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode};
+use crate::policy::{CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode, SkillDigest};
 
 /// One call of a skill. Create it with [`Invocation::new`], refine it, and pass it to an engine.
 ///
@@ -53,6 +53,7 @@ pub struct Invocation {
     /// The folder of the journal that it resumes, on which the run works if it is one of the engine's.
     pub(super) journal_project: Option<PathBuf>,
     pub(super) trust: TrustOptions,
+    pub(super) digest: Option<SkillDigest>,
 }
 
 /// What an engine that knows a trust store applies to the run; callees inherit it from their caller.
@@ -93,6 +94,7 @@ impl Invocation {
             folder: None,
             journal_project: None,
             trust: TrustOptions::default(),
+            digest: None,
         }
     }
 
@@ -151,6 +153,14 @@ impl Invocation {
     /// Ignores the grants that the engine's [trust store](super::EngineBuilder::trust) remembers.
     pub fn without_remembered_grants(mut self) -> Self {
         self.trust.ignores_remembered_grants = true;
+        self
+    }
+
+    /// Runs the skill only if it and the skills that it calls still have this digest, which
+    /// [`Engine::skill_files`](super::Engine::skill_files) returned: what was looked at is what runs. Otherwise the run fails with
+    /// `untrusted`; so does the call of a skill that the digest does not count.
+    pub fn digest(mut self, digest: SkillDigest) -> Self {
+        self.digest = Some(digest);
         self
     }
 
