@@ -85,6 +85,11 @@ impl Permissions {
         Self { grants: self.grants_and_approvals(), approvals: None, ..self.clone() }
     }
 
+    /// What an approver permitted until now.
+    pub(crate) fn approved(&self) -> Vec<Permission> {
+        self.approvals.as_ref().map(Approvals::approved).unwrap_or_default()
+    }
+
     /// The permission that an approver could give for this access, and what was decided so far: `None` if nobody may be asked,
     /// the run has the access, or some skill does not request it. It is what the skill lists, and no more than a person would
     /// grant who sees the access.
@@ -277,8 +282,7 @@ impl Permissions {
 
     /// The grants of the caller, and what was approved since.
     fn grants_and_approvals(&self) -> Vec<Permission> {
-        let approved = self.approvals.as_ref().map(Approvals::approved);
-        self.grants.iter().cloned().chain(approved.into_iter().flatten()).collect()
+        self.grants.iter().cloned().chain(self.approved()).collect()
     }
 
     /// Whether this is reading the project, which every skill requests and every caller grants.

@@ -10,8 +10,8 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use super::entry::open_regular_file;
+use crate::host::file_stat::FileStat;
 use crate::host::files::{EntryKind, for_each_entry_portable};
-use crate::registry::fingerprint::FileStat;
 
 /// An open folder.
 pub(crate) struct SkillDir(Dir);
