@@ -50,6 +50,7 @@ pub struct Invocation {
     pub(super) caller: Option<SkillContext>,
     pub(super) journal: Option<JournalTarget>,
     pub(super) folder: Option<PathBuf>,
+    pub(super) ask_first: bool,
     /// The folder of the journal that it resumes, on which the run works if it is one of the engine's.
     pub(super) journal_project: Option<PathBuf>,
 }
@@ -82,6 +83,7 @@ impl Invocation {
             caller: None,
             journal: None,
             folder: None,
+            ask_first: false,
             journal_project: None,
         }
     }
@@ -114,6 +116,13 @@ impl Invocation {
     /// Grants a permission. It takes effect if the skill requests it.
     pub fn grant(mut self, permission: Permission) -> Self {
         self.grants.push(permission);
+        self
+    }
+
+    /// Asks the approver one question about everything that the skill requests and nobody granted, before anything
+    /// runs, in every runtime. After a no, nothing has run. Without it, a script is interrupted where it needs a permission.
+    pub fn ask_first(mut self) -> Self {
+        self.ask_first = true;
         self
     }
 
