@@ -42,6 +42,8 @@ pub enum ErrorKind {
     Denied,
     /// A path leads out of the project or of the skill's folder. No grant opens it, so [`SkillError::missing`] is `None`.
     OutsideProject,
+    /// A model asked for a skill that nobody trusts, or that changed since it was trusted or locked.
+    Untrusted,
     /// The run took longer than its deadline.
     Timeout,
     /// The run needed more memory than its limit.
@@ -57,7 +59,7 @@ pub enum ErrorKind {
 }
 
 /// Kind, name in JSON, exit code of the command line.
-const KINDS: [(ErrorKind, &str, u8); 19] = [
+const KINDS: [(ErrorKind, &str, u8); 20] = [
     (ErrorKind::Script, "script", 1),
     (ErrorKind::Io, "io", 1),
     (ErrorKind::InvalidArgument, "invalid-argument", 1),
@@ -71,6 +73,7 @@ const KINDS: [(ErrorKind, &str, u8); 19] = [
     (ErrorKind::SandboxUnavailable, "sandbox-unavailable", 3),
     (ErrorKind::Denied, "denied", 4),
     (ErrorKind::OutsideProject, "outside-project", 4),
+    (ErrorKind::Untrusted, "untrusted", 4),
     (ErrorKind::Timeout, "deadline", 5),
     (ErrorKind::Memory, "memory", 5),
     (ErrorKind::Cpu, "cpu", 5),

@@ -15,6 +15,8 @@ pub enum Hint {
     Limit(LimitKind),
     /// Granting the permission of this name, within the scope that suits the user.
     Grant(String),
+    /// Trusting the skills of the project in this folder, after a look at them.
+    Trust(String),
     /// Setting the secret of this name.
     Secret(String),
     /// Naming one of the skill's scripts.
@@ -44,6 +46,7 @@ impl Hint {
     pub(crate) fn map_names(&self, change: impl Fn(&str) -> String) -> Self {
         match self {
             Self::Grant(name) => Self::Grant(change(name)),
+            Self::Trust(name) => Self::Trust(change(name)),
             Self::Secret(name) => Self::Secret(change(name)),
             Self::ShowSkill(name) => Self::ShowSkill(change(name)),
             other => other.clone(),

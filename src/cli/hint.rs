@@ -13,6 +13,7 @@ fn option(hint: &Hint) -> Option<String> {
     Some(match hint {
         Hint::Limit(limit) => limit_option(*limit)?.to_owned(),
         Hint::Grant(permission) => format!("--allow {permission}"),
+        Hint::Trust(_) => format!("`{COMMAND} trust`"),
         Hint::Secret(name) => format!("--secret {name}"),
         Hint::Script => "--script".into(),
         Hint::Journal => "--journal".into(),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{Extensions, Observer, Providers, SkillContext};
 use crate::plan::Journal;
-use crate::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode};
+use crate::policy::{CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode};
 
 /// One call of a skill. Create it with [`Invocation::new`], refine it, and pass it to an engine.
 ///
@@ -39,7 +39,7 @@ pub struct Invocation {
     pub(super) script: Option<String>,
     pub(super) input: Option<Value>,
     pub(super) args: Vec<String>,
-    pub(super) grants: Vec<Permission>,
+    pub(super) grants: Vec<(Permission, GrantOrigin)>,
     pub(super) limits: Option<Limits>,
     pub(super) sandbox_mode: Option<SandboxMode>,
     pub(super) execution_mode: Option<ExecutionMode>,
@@ -53,6 +53,15 @@ pub struct Invocation {
     pub(super) ask_first: bool,
     /// The folder of the journal that it resumes, on which the run works if it is one of the engine's.
     pub(super) journal_project: Option<PathBuf>,
+    pub(super) trust: TrustOptions,
+}
+
+/// What an engine that knows a trust store applies to the run; callees inherit it from their caller.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TrustOptions {
+    pub(super) is_for_model: bool,
+    pub(super) is_trusted_once: bool,
+    pub(super) ignores_remembered_grants: bool,
 }
 
 /// Where the plan of a run is journaled.
@@ -85,6 +94,7 @@ impl Invocation {
             folder: None,
             ask_first: false,
             journal_project: None,
+            trust: TrustOptions::default(),
         }
     }
 
@@ -114,8 +124,35 @@ impl Invocation {
     }
 
     /// Grants a permission. It takes effect if the skill requests it.
-    pub fn grant(mut self, permission: Permission) -> Self {
-        self.grants.push(permission);
+    pub fn grant(self, permission: Permission) -> Self {
+        self.grant_from(permission, GrantOrigin::Caller)
+    }
+
+    /// Grants a permission as [`Invocation::grant`] does; the outcome and the explanation say that it came from there.
+    ///
+    /// Grants of a configuration apply only to skills that are trusted, in an engine with a
+    /// [trust store](super::EngineBuilder::trust).
+    pub fn grant_from(mut self, permission: Permission, origin: GrantOrigin) -> Self {
+        self.grants.push((permission, origin));
+        self
+    }
+
+    /// A model chose this run, and not a person: in an engine with a [trust store](super::EngineBuilder::trust) only trusted skills
+    /// run, also where they call one another; for others the run fails with `untrusted` and nothing of them is executed.
+    pub fn for_model(mut self) -> Self {
+        self.trust.is_for_model = true;
+        self
+    }
+
+    /// Trusts the skill, and those that it calls, for this run only: for a program that was told so, such as a CI job.
+    pub fn trust_once(mut self) -> Self {
+        self.trust.is_trusted_once = true;
+        self
+    }
+
+    /// Ignores the grants that the engine's [trust store](super::EngineBuilder::trust) remembers.
+    pub fn without_remembered_grants(mut self) -> Self {
+        self.trust.ignores_remembered_grants = true;
         self
     }
 

@@ -27,7 +27,8 @@ use crate::host::{
 };
 use crate::plan;
 use crate::policy::{
-    CancelToken, DeadlineGuard, Limits, PathProtection, Permissions, RequestedPermissions, ThreadBudget,
+    CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, PathProtection, Permission, Permissions,
+    RequestedPermissions, ThreadBudget,
 };
 use crate::registry::{Skill, SkillFolder};
 use crate::runtimes;
@@ -277,7 +278,12 @@ impl EngineInner {
             steps: context.take_redacted_steps(),
             sandbox,
         };
+        let grants = match &invocation.caller {
+            None => grant_reports(invocation.grants, context.permissions(), redaction),
+            Some(_) => Vec::new(),
+        };
         Outcome::from_run(name, version, &limits, left)
+            .with_grants(grants)
             .with_truncation(bound.was_truncated())
             .with_unsupported_limits(not_applied)
             .with_stop_cause(context.cancel().cause())
@@ -394,7 +400,11 @@ impl EngineInner {
             permissions.with_callee_approvals(&skill.qualified_name())
         } else {
             let protection = PathProtection::new(protected_folders.iter().cloned());
-            let permissions = Permissions::new(asked, invocation.grants.iter().cloned(), protection);
+            let permissions = Permissions::new(
+                asked,
+                invocation.grants.iter().map(|(permission, _)| permission.clone()),
+                protection,
+            );
             let own = invocation.providers.as_deref().and_then(|own| own.approver.as_ref());
             match own.or(self.providers.approver.as_ref()) {
                 Some(_) => permissions.with_approvals(&skill.qualified_name()),
@@ -416,6 +426,22 @@ fn run_events(invocation: &Invocation, run: RunId, skill: &str) -> Option<Arc<Ru
     }
     let observer = invocation.observer.clone()?;
     Some(RunEvents::new(observer, run, skill, invocation.extensions.clone()))
+}
+
+/// What was granted to a run before it began, and what its approver permitted since.
+fn grant_reports(
+    grants: Vec<(Permission, GrantOrigin)>,
+    permissions: &Permissions,
+    redaction: &Redaction,
+) -> Vec<GrantReport> {
+    let redacted = |permission: Permission| redaction.text(permission.to_string()).into_inner().parse().ok();
+    let approved = permissions.approved().into_iter().filter_map(redacted);
+    let approved = approved.map(|permission| (permission, GrantOrigin::Approver));
+    grants
+        .into_iter()
+        .chain(approved)
+        .map(|(permission, origin)| GrantReport::new(permission, origin))
+        .collect()
 }
 
 /// The journal file of the run, if it has one. Only plans have steps to journal.

@@ -15,7 +15,7 @@ use super::report::{ProcessReport, SandboxReport};
 use super::steps::StepReport;
 use crate::error::{ErrorKind, SkillError};
 use crate::excerpt::shorten;
-use crate::policy::{Limits, OutputPolicy, RuntimeLimit, StopCause};
+use crate::policy::{GrantReport, Limits, OutputPolicy, RuntimeLimit, SkillDigest, StopCause};
 
 /// Maximum characters of the reason why a value does not fit a type.
 const MAX_REASON_CHARS: usize = 500;
@@ -23,7 +23,7 @@ const MAX_REASON_CHARS: usize = 500;
 /// The result of an invocation.
 ///
 /// In JSON every key is always present, `null` when empty: `{ok, skill, version, value, error, log, duration_ms, limits,
-/// process, sandbox, steps, warnings}`.
+/// process, sandbox, steps, warnings, grants, digest}`.
 ///
 /// ```
 /// use metier::engine::{Engine, Invocation};
@@ -64,6 +64,11 @@ pub struct Outcome {
     pub steps: Vec<StepReport>,
     /// What is wrong with the program that ran the skill, and not with the skill.
     pub warnings: Vec<RunWarning>,
+    /// What was granted to the run, and by whom; what the skill does not request had no effect. Empty for a callee: it has the
+    /// grants of its caller.
+    pub grants: Vec<GrantReport>,
+    /// The digest of the skill that ran, from engines with a trust store.
+    pub digest: Option<SkillDigest>,
 }
 
 /// Something that the author of the program around the engine should change.
@@ -187,6 +192,8 @@ impl Outcome {
             sandbox: None,
             steps: Vec::new(),
             warnings: Vec::new(),
+            grants: Vec::new(),
+            digest: None,
         }
     }
 
@@ -208,6 +215,8 @@ impl Outcome {
             sandbox: left.sandbox,
             steps: left.steps.into_inner(),
             warnings: Vec::new(),
+            grants: Vec::new(),
+            digest: None,
         }
     }
 
@@ -220,6 +229,12 @@ impl Outcome {
     /// Sets the limits that were not applied to the run.
     pub(crate) fn with_unsupported_limits(mut self, limits: Vec<RuntimeLimit>) -> Self {
         self.limits.not_applied = limits;
+        self
+    }
+
+    /// Sets what was granted to the run.
+    pub(crate) fn with_grants(mut self, grants: Vec<GrantReport>) -> Self {
+        self.grants = grants;
         self
     }
 
@@ -298,7 +313,7 @@ impl Outcome {
 impl Serialize for Outcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let milliseconds = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX);
-        let mut record = serializer.serialize_struct("Outcome", 12)?;
+        let mut record = serializer.serialize_struct("Outcome", 14)?;
         record.serialize_field("ok", &self.result.is_ok())?;
         record.serialize_field("skill", &self.skill)?;
         record.serialize_field("version", &self.version)?;
@@ -311,6 +326,8 @@ impl Serialize for Outcome {
         record.serialize_field("sandbox", &self.sandbox)?;
         record.serialize_field("steps", &Some(&self.steps).filter(|steps| !steps.is_empty()))?;
         record.serialize_field("warnings", &self.warnings)?;
+        record.serialize_field("grants", &self.grants)?;
+        record.serialize_field("digest", &self.digest)?;
         record.end()
     }
 }

@@ -6,6 +6,7 @@ mod argument_pattern;
 mod autorun;
 mod cancel;
 mod execution_mode;
+mod grant;
 mod limits;
 mod memory_budget;
 mod output_policy;
@@ -14,7 +15,9 @@ mod permission;
 mod permissions;
 mod runtime_limit;
 mod sandbox_mode;
+mod skill_digest;
 mod thread_budget;
+mod timestamp;
 #[doc(hidden)]
 pub mod units;
 mod watchdog;
@@ -25,6 +28,7 @@ pub(crate) use self::approvals::{Answer, Approvals, RunArguments};
 pub use self::argument_pattern::ArgumentPattern;
 pub use self::cancel::{CancelToken, Cancelled, StopCause, StopGuard};
 pub use self::execution_mode::ExecutionMode;
+pub use self::grant::{GrantOrigin, GrantReport};
 #[doc(hidden)]
 pub use self::memory_budget::MemoryBudget;
 pub use self::output_policy::OutputPolicy;
@@ -32,9 +36,11 @@ pub use self::output_policy::OutputPolicy;
 pub use self::path_protection::PathProtection;
 pub(crate) use self::path_protection::is_within;
 pub use self::sandbox_mode::{SandboxLevel, SandboxMode};
+pub use self::skill_digest::SkillDigest;
 pub(crate) use self::thread_budget::ProviderPermit;
 #[doc(hidden)]
 pub use self::thread_budget::{ThreadBudget, ThreadPermit};
+pub use self::timestamp::Timestamp;
 pub use self::worker_options::WorkerOptions;
 pub(crate) use autorun::{run_on_open_paths, runs_on_build};
 pub use limits::Limits;

@@ -127,9 +127,13 @@ impl Permissions {
         Self { grants: self.grants_and_approvals(), approvals: None, ..self.clone() }
     }
 
-    /// The permission that an approver could give for this access: `None` if nobody may be asked,
-    /// the run has the access, or some skill does not request it. It is what the skill lists, and no more than a person would
-    /// grant who sees the access.
+    /// What an approver permitted until now.
+    pub(crate) fn approved(&self) -> Vec<Permission> {
+        self.approvals.as_ref().map(Approvals::approved).unwrap_or_default()
+    }
+
+    /// The permission that an approver could give for this access: `None` if nobody may be asked, the run has the access, or some
+    /// skill does not request it. It is what the skill lists, and no more than a person would grant who sees the access.
     pub(crate) fn approvable(&self, need: &Access) -> Option<Permission> {
         if self.approvals.is_none()
             || self.allows(need)
@@ -345,8 +349,7 @@ impl Permissions {
 
     /// The grants of the caller, and what was approved since.
     fn grants_and_approvals(&self) -> Vec<Permission> {
-        let approved = self.approvals.as_ref().map(Approvals::approved);
-        self.grants.iter().cloned().chain(approved.into_iter().flatten()).collect()
+        self.grants.iter().cloned().chain(self.approved()).collect()
     }
 
     /// Whether this is reading the project, which every skill requests and every caller grants.

@@ -277,6 +277,7 @@ fn is_retryable(kind: ErrorKind) -> bool {
         kind,
         ErrorKind::Denied
             | ErrorKind::OutsideProject
+            | ErrorKind::Untrusted
             | ErrorKind::Usage
             | ErrorKind::InvalidArgument
             | ErrorKind::InvalidInput
