@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::EngineInner;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{ApprovalNeed, ApprovalRequest, Approver, LogLevel, Providers, SkillContext};
 use crate::policy::{Approval, ArgumentPattern, Permission};
 
-/// The answers that hold for the session: as long as the engine or a clone of it lives.
+/// The answers that hold for the session: as long as the engine, which owns them, or a clone of it lives.
+#[derive(Default)]
 pub(super) struct ApprovalMemory {
-    engine: Weak<EngineInner>,
     /// The oldest first.
     approvals: Mutex<VecDeque<SessionApproval>>,
 }
@@ -38,18 +37,14 @@ struct Asker {
 /// changed while it was asked.
 struct RememberingApprover {
     approver: Arc<dyn Approver>,
-    memory: Arc<ApprovalMemory>,
+    memory: Weak<ApprovalMemory>,
 }
 
 impl ApprovalMemory {
-    pub(super) fn new(engine: Weak<EngineInner>) -> Self {
-        Self { engine, approvals: Mutex::default() }
-    }
-
     /// These providers with an approver whose answers are remembered here.
     pub(super) fn for_providers(self: &Arc<Self>, providers: Providers) -> Providers {
         let remembering = |approver| -> Arc<dyn Approver> {
-            Arc::new(RememberingApprover { approver, memory: self.clone() })
+            Arc::new(RememberingApprover { approver, memory: Arc::downgrade(self) })
         };
         Providers { approver: providers.approver.map(remembering), ..providers }
     }
@@ -111,13 +106,12 @@ impl Asker {
 impl Approver for RememberingApprover {
     fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
         let (started, limit) = (Instant::now(), self.approver.time_limit());
-        if self.memory.engine.strong_count() == 0 {
-            return Err(SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone"));
-        }
+        let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");
+        let memory = self.memory.upgrade().ok_or_else(gone)?;
         let asker = Asker::of_run(ctx);
         let open: Vec<Permission> = permissions(&request.need)
             .iter()
-            .filter(|permission| !self.memory.is_approved(&asker, permission, ctx))
+            .filter(|permission| !memory.is_approved(&asker, permission, ctx))
             .cloned()
             .collect();
         let need = match &request.need {
@@ -143,7 +137,7 @@ impl Approver for RememberingApprover {
         let Some(arguments) = arguments.filter(|_| !open.is_empty()) else { return Ok(approval) };
         if asker.is_known() {
             for permission in &open {
-                self.memory.remember(&asker, permission, &arguments);
+                memory.remember(&asker, permission, &arguments);
             }
         } else {
             let warning =

@@ -270,7 +270,7 @@ impl EngineBuilder {
         });
         let temp_places = TempDirLease::acquire();
         Ok(Engine(Arc::new_cyclic(|parts| {
-            let approval_memory = Arc::new(ApprovalMemory::new(parts.clone()));
+            let approval_memory = Arc::new(ApprovalMemory::default());
             let providers = approval_memory.for_providers(self.providers);
             EngineInner {
                 approval_memory,

@@ -604,3 +604,22 @@ fn a_thousand_answers_for_the_session_are_remembered_and_no_more_than_a_bound() 
     assert_eq!(run(200), 1_100, "and so are a thousand");
     assert_eq!(run(0), 1_101, "the first was forgotten");
 }
+
+#[test]
+fn nobody_is_asked_for_an_engine_that_is_gone() {
+    let left: Arc<Mutex<Option<SkillContext>>> = Arc::default();
+    let keeper = left.clone();
+    let tools = ClosureTools::new().tool("keep", "d", json!({}), move |ctx, _| {
+        *keeper.lock().unwrap() = Some(ctx.clone());
+        Ok(json!(null))
+    });
+    let project = Project::lua_with_tools("write:out tool:keep", "return ctx.tool('keep', {})");
+    let dialog = Dialog::always(Approval::Session);
+    let engine = project.builder().tools(tools).approver(dialog.clone()).build().unwrap();
+    value(engine.run(granted(Invocation::new("x"), &["tool:keep"])));
+    drop(engine);
+    let ctx = left.lock().unwrap().take().unwrap();
+    let error = ctx.call("write", vec!["out/a".into(), "a".into()]).unwrap_err();
+    assert_eq!((error.kind(), dialog.asked().len()), (ErrorKind::Denied, 0));
+    assert!(!project.path("out").exists());
+}
