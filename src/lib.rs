@@ -36,6 +36,7 @@
 //! - [`skill`]: parses `SKILL.md` text to a manifest, diagnostics and two verdicts, without accessing the disk.
 //! - [`executor`]: the trait a language implements; [`ScriptLoader`] compiles a script without an engine around it.
 //! - [`registry`]: finds skills, resolves which skill a name means, and lists the catalog.
+//! - [`trust`]: what the user trusts and has granted: the trust store, and the lock file of a project.
 //! - [`engine`]: the pipeline that combines them, with a blocking and an async API.
 //! - [`cases`]: runs the test cases of skills and judges the results.
 //!
@@ -61,6 +62,7 @@ pub mod skill;
 #[doc(hidden)]
 pub mod strict_json;
 mod suggestion;
+pub mod trust;
 pub mod unicode;
 
 // The languages are in a top-level folder beside `src/`, where a reader looks for them, and each needs only `executor`, `host`,

@@ -18,6 +18,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("plan", &["error", "excerpt", "suggestion", "strict_json", "policy", "host", "skill"]),
     ("executor", &["error", "suggestion", "policy", "host"]),
     ("registry", &["error", "excerpt", "suggestion", "policy", "host", "skill", "executor", "unicode"]),
+    ("trust", &["error", "policy", "host", "registry"]),
     (
         "runtimes",
         &[
@@ -35,7 +36,18 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     (
         "engine",
-        &["error", "suggestion", "policy", "host", "skill", "plan", "executor", "registry", "runtimes"],
+        &[
+            "error",
+            "suggestion",
+            "policy",
+            "host",
+            "skill",
+            "plan",
+            "executor",
+            "registry",
+            "trust",
+            "runtimes",
+        ],
     ),
     ("cases", &["error", "strict_json", "policy", "host", "skill", "executor", "registry", "engine"]),
 ];

@@ -10,6 +10,7 @@ use crate::engine::callee_resolver::CalleeResolver;
 use crate::engine::project_folders::ProjectFolders;
 use crate::engine::run_queue::RunQueue;
 use crate::engine::script_cache::ScriptCache;
+use crate::engine::skill_digests::SkillDigests;
 use crate::engine::skill_provider::EngineSkillProvider;
 use crate::engine::skill_set::CurrentSkills;
 use crate::engine::tool_validation::ValidatedTools;
@@ -24,6 +25,7 @@ use crate::host::{
 use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog};
 use crate::registry::Roots;
 use crate::runtimes::{self, Runtime, RuntimeServices, Runtimes};
+use crate::trust::TrustStore;
 
 /// Builds an [`Engine`]; see [`Engine::builder`].
 ///
@@ -59,6 +61,7 @@ pub struct EngineBuilder {
     compile_in_process: bool,
     runtimes: Vec<Runtime>,
     providers: Providers,
+    trust: Option<TrustStore>,
 }
 
 impl EngineBuilder {
@@ -78,6 +81,7 @@ impl EngineBuilder {
             compile_in_process: false,
             runtimes: Vec::new(),
             providers: Providers { http: DEFAULT_HTTP_CLIENT.map(|client| client()), ..Providers::default() },
+            trust: None,
         }
     }
 
@@ -247,6 +251,14 @@ impl EngineBuilder {
         self
     }
 
+    /// The user's trust store: from then on runs [for a model](super::Invocation::for_model) and the
+    /// [catalog](super::Engine::catalog) are without the skills of the project that the user does not trust, and grants of earlier
+    /// runs apply. Without a store the engine trusts every skill, remembers nothing and computes no digests.
+    pub fn trust(mut self, store: TrustStore) -> Self {
+        self.trust = Some(store);
+        self
+    }
+
     /// The same as [`EngineBuilder::build`], on a thread of its own: discovery reads the disk.
     pub fn build_async(self) -> EngineFuture<Engine> {
         EngineFuture::new(CancelToken::new(), move || self.build())
@@ -292,6 +304,8 @@ impl EngineBuilder {
                 max_threads: self.max_threads,
                 run_queue: self.max_runs.map(RunQueue::new),
                 _temp_dir_lease: temp_places,
+                trust: self.trust,
+                digests: SkillDigests::default(),
                 folders,
                 providers: with_validated_tools(with_skill_provider(providers, || {
                     Arc::new(EngineSkillProvider::new(parts.clone()))

@@ -14,7 +14,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::host::{Providers, ToolProvider, catch_panic};
 use crate::plan::{self, Callee, CalleeLookup, Callees, Caller, Plan};
-use crate::policy::{Limits, Permission, RequestedPermissions};
+use crate::policy::{CancelToken, Limits, Permission, RequestedPermissions};
 use crate::registry::{Skill, SkillFolder};
 use crate::runtimes::{Runtimes, is_plugin_manifest};
 use crate::skill::contract::Schema;
@@ -135,7 +135,8 @@ impl Callees for CalleeResolver {
     fn digest(&self, identity: &str) -> Option<String> {
         let engine = self.engine.upgrade()?;
         let set = engine.skills.set();
-        set.skill_by_identity(identity)?.folder().digest().ok().map(|digest| plan::to_hex(&digest))
+        let skill = set.skill_by_identity(identity)?;
+        engine.digests.list(skill, &CancelToken::new()).ok().map(|list| list.digest().to_hex())
     }
 }
 

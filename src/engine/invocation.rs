@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{Extensions, Observer, Providers, SkillContext};
 use crate::plan::Journal;
-use crate::policy::{CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode};
+use crate::policy::{CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode, SkillDigest};
 
 /// One call of a skill. Create it with [`Invocation::new`], refine it, and pass it to an engine.
 ///
@@ -54,6 +54,7 @@ pub struct Invocation {
     /// The folder of the journal that it resumes, on which the run works if it is one of the engine's.
     pub(super) journal_project: Option<PathBuf>,
     pub(super) trust: TrustOptions,
+    pub(super) digest: Option<SkillDigest>,
 }
 
 /// What an engine that knows a trust store applies to the run; callees inherit it from their caller.
@@ -95,6 +96,7 @@ impl Invocation {
             ask_first: false,
             journal_project: None,
             trust: TrustOptions::default(),
+            digest: None,
         }
     }
 
@@ -160,6 +162,14 @@ impl Invocation {
     /// runs, in every runtime. After a no, nothing has run. Without it, a script is interrupted where it needs a permission.
     pub fn ask_first(mut self) -> Self {
         self.ask_first = true;
+        self
+    }
+
+    /// Runs the skill only if it and the skills that it calls still have this digest, which
+    /// [`Engine::skill_files`](super::Engine::skill_files) returned: what was looked at is what runs. Otherwise the run fails with
+    /// `untrusted`; so does the call of a skill that the digest does not count.
+    pub fn digest(mut self, digest: SkillDigest) -> Self {
+        self.digest = Some(digest);
         self
     }
 

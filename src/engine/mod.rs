@@ -20,10 +20,12 @@ mod run_future;
 mod run_queue;
 mod script_cache;
 mod script_selection;
+mod skill_digests;
 mod skill_provider;
 mod skill_set;
 mod thread_future;
 mod tool_validation;
+mod trust;
 mod unpacked_skills;
 mod worker;
 
@@ -37,12 +39,14 @@ use crate::host::{Providers, SandboxSupport, works_for_run};
 use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxMode, Watchdog};
 use crate::registry::{Registry, Skill};
 use crate::runtimes;
+use crate::trust::TrustStore;
 
 pub use self::callee_resolver::requested_permissions;
 pub use self::event_stream::EventStream;
 pub use self::run_future::RunFuture;
 pub use self::script_selection::main_script_runtime;
 pub use self::thread_future::EngineFuture;
+pub use self::trust::{TrustReason, TrustState};
 pub use crate::host::outcome::{LimitsReport, Outcome, RunWarning};
 pub use availability::Availability;
 pub use builder::EngineBuilder;
@@ -80,6 +84,8 @@ struct EngineInner {
     run_queue: Option<self::run_queue::RunQueue>,
     providers: Providers,
     approval_memory: Arc<self::approval_memory::ApprovalMemory>,
+    trust: Option<TrustStore>,
+    digests: self::skill_digests::SkillDigests,
     /// The last field, so that it is dropped after the fields above have removed their temporary folders.
     _temp_dir_lease: TempDirLease,
 }

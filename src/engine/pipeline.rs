@@ -18,6 +18,7 @@ use crate::engine::output_cap::OutputCap;
 use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::engine::skill_set::{Attempts, SkillSet};
+use crate::engine::trust::RunTrust;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::outcome::{RedactedOutcome, RunWarning};
@@ -28,9 +29,9 @@ use crate::host::{
 use crate::plan;
 use crate::policy::{
     CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, PathProtection, Permission, Permissions,
-    RequestedPermissions, ThreadBudget,
+    RequestedPermissions, SkillDigest, ThreadBudget,
 };
-use crate::registry::{Skill, SkillFolder};
+use crate::registry::{FileList, Skill, SkillFolder};
 use crate::runtimes;
 
 /// The deadline of a run that began at `began`.
@@ -52,6 +53,8 @@ struct FoundSkill {
     set: Arc<SkillSet>,
     skill: Skill,
     script: Result<(SelectedScript, Result<(Script, Files)>)>,
+    /// What is known about its trust, in engines that ask.
+    trust: Option<Result<RunTrust>>,
 }
 
 impl FoundSkill {
@@ -174,12 +177,15 @@ impl EngineInner {
             };
             let armed = self.watchdog.arm(run_deadline(started, &limits), token);
             let found = found.map(|skill| {
+                // Its files are listed before the script is read, and the script is compared with the list.
+                let trust = self.run_trust(&set, &skill, invocation, token);
+                let listed = trust.as_ref().and_then(|trust| trust.as_ref().ok()?.list());
                 let selected = select_script(&self.runtimes, &skill, invocation.script.as_deref());
                 let script = selected.map(|selected| {
-                    let opened = self.open_script(&skill, &selected, token);
+                    let opened = self.open_listed_script(&skill, &selected, listed, token);
                     (selected, opened)
                 });
-                FoundSkill { set: set.clone(), skill, script }
+                FoundSkill { set: set.clone(), skill, script, trust }
             });
             let skill = found.as_ref().ok().map(|found| &found.skill);
             let opened = found.as_ref().ok().and_then(FoundSkill::folder);
@@ -194,26 +200,36 @@ impl EngineInner {
 
     fn run_skill(
         &self,
-        FoundSkill { set, skill, script }: FoundSkill,
-        invocation: Invocation,
+        FoundSkill { set, skill, script, trust }: FoundSkill,
+        mut invocation: Invocation,
         limits: Limits,
         token: CancelToken,
         run: (RunId, &tracing::Span, Option<Arc<RunEvents>>),
     ) -> Outcome {
+        let not_run = |limits: &Limits, error| {
+            Outcome::not_run(skill.name().to_owned(), Some(skill.version().to_string()), limits, error)
+        };
+        let trust = match trust.transpose() {
+            Ok(trust) => trust,
+            Err(error) => return not_run(&limits, error),
+        };
         let (selected, opened) = match script {
             Ok(script) => script,
-            Err(error) => {
-                let version = Some(skill.version().to_string());
-                return Outcome::not_run(skill.name().to_owned(), version, &limits, error);
-            }
+            Err(error) => return not_run(&limits, error),
         };
-        let outcome = self.run_script((&set, &skill), (&selected, opened), invocation, limits, token, run);
-        outcome.map_error(|error| skill.with_location_path(error, Some(&selected.path)))
+        let digest = trust.as_ref().and_then(RunTrust::digest);
+        if let Some(trust) = trust {
+            trust.apply_to(&mut invocation);
+        }
+        let found = (&*set, &skill, digest);
+        let outcome = self.run_script(found, (&selected, opened), invocation, limits, token, run);
+        let outcome = outcome.map_error(|error| skill.with_location_path(error, Some(&selected.path)));
+        Outcome { digest, ..outcome }
     }
 
     fn run_script(
         &self,
-        (set, skill): (&SkillSet, &Skill),
+        (set, skill, digest): (&SkillSet, &Skill, Option<SkillDigest>),
         (selected, opened): (&SelectedScript, Result<(Script, Files)>),
         mut invocation: Invocation,
         limits: Limits,
@@ -258,6 +274,11 @@ impl EngineInner {
                 (false, false) => context.ask_before_start(),
             })
             .and_then(|()| context.cancel().check())
+            // Whoever was asked took time, in which files may have changed.
+            .and_then(|()| match digest.filter(|_| !context.permissions().approved().is_empty()) {
+                Some(digest) => self.require_unchanged((set, skill), digest, &context),
+                None => Ok(()),
+            })
             .and_then(|()| catch_runtime_panic(|| executor.execute_with_context(input, Some(&context))))
             // An executor of an embedder may have ignored the token.
             .and_then(|output| context.cancel().check().map(|()| output));
@@ -301,15 +322,30 @@ impl EngineInner {
         selected: &SelectedScript,
         cancel: &CancelToken,
     ) -> Result<(Script, Files)> {
+        self.open_listed_script(skill, selected, None, cancel)
+    }
+
+    /// The same; everything that is read for it must be in this list, if there is one.
+    fn open_listed_script(
+        &self,
+        skill: &Skill,
+        selected: &SelectedScript,
+        listed: Option<&FileList>,
+        cancel: &CancelToken,
+    ) -> Result<(Script, Files)> {
         let folder = self.unpacked_skills.disk_folder(skill.folder())?;
         let files = Files::open(&folder)?;
         let read = |path: &str| {
             // A script may name several large files.
             cancel.check()?;
-            match skill.folder() {
+            let bytes = match skill.folder() {
                 SkillFolder::Disk(_) => SkillFolder::read_from(&files, path, Limits::MAX_READ_SIZE),
                 embedded @ SkillFolder::Embedded(_) => embedded.read(path, Limits::MAX_READ_SIZE),
+            }?;
+            if listed.is_some_and(|listed| !listed.lists(path, &bytes)) {
+                return Err(unlisted_file_error(skill, path));
             }
+            Ok(bytes)
         };
         let source = runtimes::inline_files(selected.runtime, &selected.path, read(&selected.path)?, read)?;
         let script = Script {
@@ -426,6 +462,17 @@ fn run_events(invocation: &Invocation, run: RunId, skill: &str) -> Option<Arc<Ru
     }
     let observer = invocation.observer.clone()?;
     Some(RunEvents::new(observer, run, skill, invocation.extensions.clone()))
+}
+
+/// A file that is run must be one of those behind the skill's digest.
+fn unlisted_file_error(skill: &Skill, path: &str) -> SkillError {
+    let sentence = format!(
+        "the skill {} is not run: {path} changed while the skill was read, or it is no part of its digest",
+        skill.name()
+    );
+    SkillError::new(ErrorKind::Untrusted, sentence).with_help(
+        "run it again when nothing writes to its folder; a file below a path of `state` cannot be run",
+    )
 }
 
 /// What was granted to a run before it began, and what its approver permitted since.

@@ -9,7 +9,7 @@ use super::{EngineInner, Invocation, Outcome};
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{SkillContext, SkillProvider};
-use crate::plan::{Plan, to_hex};
+use crate::plan::Plan;
 use crate::registry::Skill;
 
 /// Maximum depth of skill calls; plans check the same limit before they run.
@@ -61,7 +61,7 @@ impl SkillProvider for EngineSkillProvider {
         let engine = self.0.upgrade()?;
         let set = engine.skills.set();
         let skill = set.skill_by_qualified_name(ctx.qualified_name())?;
-        Some(to_hex(&skill.folder().digest().ok()?))
+        Some(engine.skill_files(&set, skill, ctx.cancel()).ok()?.digest.to_string())
     }
 }
 

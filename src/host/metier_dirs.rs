@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use etcetera::BaseStrategy;
 
 /// Every directory of the user in which metier stores files, whether it exists or not. No script may read or change them: they
-/// contain machine code that runs in the host, and the key that authenticates that code.
+/// contain machine code that runs in the host, the key that authenticates that code, and what the user trusts.
 #[allow(dead_code, reason = "asked for where there is a sandbox")]
 pub(crate) fn metier_dirs() -> Vec<PathBuf> {
-    [cache_dir(), state_dir()].into_iter().flatten().collect()
+    [cache_dir(), state_dir(), trust_dir()].into_iter().flatten().collect()
 }
 
 /// The cache directory, for data that can be rebuilt.
@@ -25,12 +25,23 @@ pub(crate) fn state_dir() -> Option<PathBuf> {
     Some(platform.state_dir().unwrap_or_else(|| platform.data_dir()).join(DIR_NAME))
 }
 
+/// The directory of the trust store, in the folder that `METIER_DATA_DIR` names or in the user's data directory.
+pub(crate) fn trust_dir() -> Option<PathBuf> {
+    let named = std::env::var_os("METIER_DATA_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let data = match named {
+        Some(folder) => folder,
+        None => etcetera::base_strategy::choose_native_strategy().ok()?.data_dir().join(DIR_NAME),
+    };
+    Some(data.join(TRUST_DIR))
+}
+
 /// The name of the user's directories.
 const DIR_NAME: &str = "metier";
 
-/// Their content: compiled modules and the key.
+/// Their content: compiled modules and the key, and the trust store.
 pub(crate) const WASM_CACHE_DIR: &str = "wasm";
 pub(crate) const WASM_CACHE_KEY_FILE: &str = "wasm-cache.key";
+const TRUST_DIR: &str = "trust";
 
 /// The names of directories for temporary files, before the number of a user, and of the directories in them, one for each
 /// process.
@@ -45,7 +56,7 @@ pub(crate) const PACKAGE_DIRS: [&str; 5] = ["node_modules", "site-packages", ".v
 fn is_metier_entry(folder: &str, name: &str) -> bool {
     let is = |own: &str| name.eq_ignore_ascii_case(own);
     if folder.eq_ignore_ascii_case(DIR_NAME) {
-        is(WASM_CACHE_DIR) || is(WASM_CACHE_KEY_FILE)
+        is(WASM_CACHE_DIR) || is(WASM_CACHE_KEY_FILE) || is(TRUST_DIR)
     } else {
         is_temp_dir_name(folder)
             && name
@@ -159,6 +170,8 @@ mod tests {
             ".cache/metier/wasm/0",
             "st/metier/wasm-cache.key",
             "st/Metier/WASM-CACHE.KEY",
+            ".local/share/metier/trust/trust.json",
+            "x/METIER/Trust",
         ] {
             assert!(leads_into_metier_dir(path, never), "{path}");
         }
@@ -170,6 +183,7 @@ mod tests {
             "metier-/host-1",
             "metier-1a/host-1",
             "metier/src/wasm",
+            "src/trust/store.rs",
             "x-metier/wasm",
             "metier-é/host-1",
             "wasm-cache.key",

@@ -14,6 +14,7 @@ mod event;
 mod explain;
 mod extensions;
 mod file_id;
+pub(crate) mod file_stat;
 #[doc(hidden)]
 pub mod files;
 mod fixtures;

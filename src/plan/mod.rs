@@ -24,7 +24,6 @@ use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::skill::Diagnostic;
 use crate::skill::contract::CONTRACT_FILES;
 
-pub(crate) use self::journal::digest::to_hex;
 pub use self::lint::RULES;
 // What the checks in `fuzz/` and `metier validate` look at from inside: no part of the interface.
 #[doc(hidden)]

@@ -14,12 +14,10 @@ pub struct SkillDigest([u8; 32]);
 const ALGORITHM: &str = "sha256:";
 
 impl SkillDigest {
-    #[allow(dead_code, reason = "the trust store makes digests next")]
     pub(crate) fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    #[allow(dead_code, reason = "the trust store makes digests next")]
     pub(crate) fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

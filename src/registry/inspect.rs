@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use super::problem::Problem;
 use crate::error::{Result, SkillError};
+use crate::host::file_stat::{FileStat, now};
 use crate::host::files::EntryKind;
 use crate::registry::contract_file;
 use crate::registry::contract_file::ContractFile;
-use crate::registry::fingerprint::{DefinitionStats, FileStat, Fingerprint, now};
+use crate::registry::fingerprint::{DefinitionStats, Fingerprint};
 use crate::registry::frontmatter_reader;
 use crate::registry::skill_dir::SkillDir;
 use crate::skill::contract::CONTRACT_FILES;

@@ -11,6 +11,7 @@ use crate::host::Files;
 use crate::registry::contract_file::ContractFile;
 use crate::registry::edit_check::is_current;
 use crate::registry::fingerprint::Fingerprint;
+use crate::registry::project::{path_in_project, unresolved_path_in_project};
 use crate::registry::skill_folder::SkillFolder;
 use crate::skill::{Contract, Diagnostic, Manifest, SkillLocation, parse};
 
@@ -245,6 +246,12 @@ impl Skill {
 
     pub(super) fn file_path(&self) -> PathBuf {
         self.definition.address.path()
+    }
+
+    /// Its folder relative to a project, whose path has no links, `/`-separated; `None` when it lies elsewhere.
+    pub(crate) fn folder_in(&self, project: &std::path::Path) -> Option<String> {
+        let folder = self.folder().disk_path()?;
+        path_in_project(project, folder).or_else(|| unresolved_path_in_project(project, folder))
     }
 
     /// The position of its root among all roots: those on disk come first.

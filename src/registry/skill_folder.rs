@@ -11,9 +11,6 @@ use crate::registry::embedded::EmbeddedSkill;
 /// Maximum depth of a file listing.
 const MAX_LISTED_DEPTH: usize = 8;
 
-/// Maximum depth of any walk.
-const MAX_WALK_DEPTH: usize = 256;
-
 /// Where a skill's files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -61,14 +58,6 @@ impl SkillFolder {
         match self {
             Self::Disk(folder) => regular_files(folder, "", MAX_LISTED_DEPTH),
             Self::Embedded(skill) => Ok(embedded_files(skill, |_| true)),
-        }
-    }
-
-    /// Like [`SkillFolder::files`], down to the maximum walk depth: 256 folders.
-    pub(super) fn all_files(&self) -> Result<Vec<String>> {
-        match self {
-            Self::Disk(folder) => regular_files(folder, "", MAX_WALK_DEPTH),
-            Self::Embedded(_) => self.files(),
         }
     }
 

@@ -70,8 +70,7 @@ pub struct ApprovalRequest {
     pub skill: String,
     /// The skill's qualified name, which distinguishes it from others of the same name.
     pub qualified_name: Option<String>,
-    /// A digest of the skill's files, in hexadecimal; `None` if they cannot be read. It shows that files have changed, but a skill
-    /// can hide a change from it: do not remember an answer by it.
+    /// The digest of all files of the skill and of the skills that it calls, as text; `None` if it has none.
     pub digest: Option<String>,
     /// The skills that called one another to get here, the invoked one first.
     pub callers: Vec<String>,

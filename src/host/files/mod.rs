@@ -25,6 +25,7 @@ mod read;
 mod read_dir;
 mod remove;
 mod symlinks;
+mod tree;
 mod unsaved;
 mod view;
 mod walk;
@@ -43,6 +44,7 @@ pub(crate) use protected_cache::SecretLinks;
 pub(crate) use read_dir::for_each_entry;
 #[cfg(any(test, not(unix)))]
 pub(crate) use read_dir::for_each_entry_portable;
+pub(crate) use tree::{TreeEntry, TreeStat};
 pub use view::FilesView;
 pub use walk::{Skipped, WalkFilter, WalkOptions};
 

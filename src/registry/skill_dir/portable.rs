@@ -10,9 +10,9 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use super::entry::open_regular_file;
-use crate::host::files::{EntryKind, for_each_entry_portable};
 #[cfg(not(unix))]
-use crate::registry::fingerprint::FileStat;
+use crate::host::file_stat::FileStat;
+use crate::host::files::{EntryKind, for_each_entry_portable};
 
 /// An open folder.
 pub(crate) struct SkillDir(Dir);

@@ -75,6 +75,8 @@ pub struct Contract {
     pub metadata: ContractMetadata,
     /// Example calls with their outputs.
     pub examples: Vec<Example>,
+    /// Paths below the skill's folder that a running skill writes. They are no part of its digest.
+    pub state: Vec<String>,
     /// The key under which its steps are written, if it is a plan.
     pub steps: Option<StepsForm>,
     /// Where the steps are written.

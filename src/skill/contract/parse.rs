@@ -9,7 +9,9 @@ use super::super::version;
 use super::super::yaml::{self, Entry, Value};
 use super::schema::{self, SchemaRole};
 use crate::error::SkillError;
-use crate::skill::contract::sections::{dependencies, entrypoints, examples, limits, metadata, permissions};
+use crate::skill::contract::sections::{
+    dependencies, entrypoints, examples, limits, metadata, permissions, state,
+};
 use crate::skill::contract::{Contract, SourceLocation, StepsForm, consistency, fields, self_check};
 use crate::skill::diagnostic_sink::{DiagnosticSink, find_control_character};
 use crate::skill::lint;
@@ -23,7 +25,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The key below which all others may stand.
 const ROOT_KEY: &str = "skill";
 /// All keys of a contract. Those of plans are read by `plan::parse`.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "name",
     "version",
     "description",
@@ -43,6 +45,7 @@ const KEYS: [&str; 19] = [
     "outputs_from",
     "concurrency",
     "license",
+    "state",
 ];
 
 /// A parsed contract.
@@ -208,6 +211,7 @@ fn read_contract(
         dependencies: dependencies::read(field("dependencies"), report),
         metadata: metadata::read(metadata, report),
         examples: examples::read(field("examples"), report),
+        state: state::read(field("state"), report),
         steps: read_steps_form(entries, report),
         steps_location: steps_location(entries, report),
         unknown: fields::unknown_keys(entries, &KEYS, "a contract", report),

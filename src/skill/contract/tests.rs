@@ -204,11 +204,30 @@ fn faults_elsewhere_are_told_where_they_stand() {
         ("metadata: {idempotent: maybe}", "contract-value 1:24"),
         ("steps: []\ncomposed_of: []", "contract-value 2:14"),
         ("outputs_from: x", "contract-value 1:15"),
+        ("state: data", "contract-value 1:8"),
+        ("state: ['']", "contract-value 1:9"),
+        ("state: [.]", "contract-value 1:9"),
+        ("state: [/]", "contract-value 1:9"),
+        ("state: [./scripts]", "contract-value 1:9"),
+        ("state: [data/../scripts]", "contract-value 1:9"),
+        ("state: [/etc]", "contract-value 1:9"),
+        ("state: [scripts]", "contract-value 1:9"),
+        ("state: [scripts/cache]", "contract-value 1:9"),
+        ("state: [SCRIPTS/cache]", "contract-value 1:9"),
+        ("state: [ſcripts/cache]", "contract-value 1:9"),
+        ("state: ['scripts.']", "contract-value 1:9"),
+        ("state: [Skill.md]", "contract-value 1:9"),
+        ("state: [skill.yaml]", "contract-value 1:9"),
+        ("state: [skill.yml]", "contract-value 1:9"),
         ("concurrency: 4", "contract-value 1:14"),
         ("a: \"\\u001b[2J\"", "control-character 1:4"),
     ] {
         assert_eq!(found(text), [told], "{text}");
     }
+    assert_eq!(
+        contract("state: [data, cache/pages/, scripts2, .state]").state,
+        ["data", "cache/pages", "scripts2", ".state"]
+    );
     assert_eq!(found("steps: []\noutputs_from: x\nconcurrency: 4"), [""; 0], "what plans are made of");
     assert_eq!(contract("composed_of: [{skill: x}]").steps, Some(StepsForm::ComposedOf));
 }

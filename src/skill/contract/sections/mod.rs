@@ -6,3 +6,4 @@ pub(super) mod examples;
 pub(super) mod limits;
 pub(super) mod metadata;
 pub(super) mod permissions;
+pub(super) mod state;

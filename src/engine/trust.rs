@@ -1,0 +1,409 @@
+//! Trust in an engine with a trust store: which skills a model may see and run, and which grants are remembered.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::invocation::TrustOptions;
+use super::{Engine, EngineInner, Invocation};
+use crate::engine::skill_digests::unversioned_name;
+use crate::engine::skill_set::SkillSet;
+use crate::error::{ErrorKind, Hint, Result, SkillError};
+use crate::host::SkillContext;
+use crate::policy::{CancelToken, GrantOrigin, Permission, SkillDigest};
+use crate::registry::{Catalog, FileDifference, FileList, Registry, Scope, Skill};
+use crate::trust::{ProjectIdentity, SkillFiles, TrustStore, TrustedSkill};
+
+/// Maximum number of changed files in a sentence.
+const MAX_SHOWN: usize = 10;
+
+/// Whether a skill is trusted. In JSON: `{trust: "trusted", by}`, `{trust: "untrusted", reason}` or `{trust: "changed", files}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "trust", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum TrustState {
+    /// It is trusted.
+    Trusted {
+        /// Why.
+        by: TrustReason,
+    },
+    /// Nobody has trusted it.
+    Untrusted {
+        /// Why it cannot be trusted as it is, or why the store is not used.
+        reason: Option<String>,
+    },
+    /// It was trusted, and has changed since.
+    Changed {
+        /// The files that differ: of a callee with its qualified name before the path.
+        files: Vec<FileDifference>,
+    },
+}
+
+/// Why a skill is trusted. In JSON its name in lower case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum TrustReason {
+    /// It is the user's own, part of the program, or in a root outside of the project that the caller named; or the engine has no
+    /// trust store.
+    Location,
+    /// It lies in a folder that is trusted as a whole.
+    Folder,
+    /// It was trusted with exactly these files.
+    Digest,
+}
+
+impl TrustState {
+    /// Whether it is trusted.
+    pub fn is_trusted(&self) -> bool {
+        matches!(self, Self::Trusted { .. })
+    }
+}
+
+/// What is known about a run before it starts, in engines with a trust store and for invocations with a digest.
+pub(super) struct RunTrust {
+    pub(super) files: Option<SkillFiles>,
+    is_trusted: bool,
+    /// Whether the digest of the skill, which counts its callees, is what is trusted.
+    covers_callees: bool,
+    remembered: Vec<(Permission, GrantOrigin)>,
+}
+
+/// What the callees of a run inherit.
+struct InheritedTrust {
+    options: TrustOptions,
+    /// The digests of the own files of the skills that the invoked one calls.
+    callees: Vec<(String, SkillDigest)>,
+    /// Whether only these may be called.
+    is_closed: bool,
+    /// Whether these are trusted as they are.
+    covers_callees: bool,
+}
+
+impl Engine {
+    /// The engine's trust store, if it has one.
+    pub fn trust_store(&self) -> Option<&TrustStore> {
+        self.0.trust.as_ref()
+    }
+
+    /// Whether a skill is trusted now. Without a trust store every skill is.
+    pub fn trust_state(&self, skill: &Skill) -> TrustState {
+        let Some(store) = &self.0.trust else { return TrustState::Trusted { by: TrustReason::Location } };
+        let token = CancelToken::new();
+        let state = self.0.skills.current_version(skill).and_then(|(set, skill)| {
+            let files = self.0.skill_files(&set, &skill, &token);
+            self.0.trust_state(store, &set, &skill, files.as_ref())
+        });
+        state.unwrap_or_else(|error| TrustState::Untrusted { reason: Some(error.to_string()) })
+    }
+
+    /// The files of a skill and of the skills that it calls, with their digest: what is shown to a person who decides, and what is
+    /// recorded afterwards. `invalid-skill` for a skill that has no digest.
+    pub fn skill_files(&self, skill: &Skill) -> Result<SkillFiles> {
+        let (set, skill) = self.0.skills.current_version(skill)?;
+        self.0.skill_files(&set, &skill, &CancelToken::new())
+    }
+
+    /// The project in which the skill lies, of several folders that one, or else the first folder; `unavailable` if its path is not
+    /// UTF-8.
+    pub fn project_identity(&self, skill: &Skill) -> Result<ProjectIdentity> {
+        ProjectIdentity::from_canonical(self.0.project_of_skill(&self.0.skills.set(), skill))
+    }
+
+    /// The catalog of this registry as a model may see it: without skills that are not trusted.
+    ///
+    /// ```
+    /// # fn main() -> metier::error::Result<()> {
+    /// let engine = metier::engine::Engine::builder(".").build()?;
+    /// println!("{}", engine.catalog(&engine.registry()).list());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn catalog<'a>(&self, registry: &'a Registry) -> Catalog<'a> {
+        let mut catalog = registry.catalog();
+        if self.0.trust.is_some() {
+            catalog.retain(|skill| self.trust_state(skill).is_trusted());
+        }
+        catalog
+    }
+}
+
+impl EngineInner {
+    /// What the trust store says about a run; nothing is computed where nobody asks.
+    pub(super) fn run_trust(
+        &self,
+        set: &SkillSet,
+        skill: &Skill,
+        invocation: &Invocation,
+        token: &CancelToken,
+    ) -> Option<Result<RunTrust>> {
+        if self.trust.is_none() && invocation.digest.is_none() && invocation.caller.is_none() {
+            return None;
+        }
+        match &invocation.caller {
+            Some(_) => {
+                let inherited = invocation.extensions.get::<InheritedTrust>()?;
+                let check = self.check_callee(inherited, set, skill, token);
+                Some(check.map(|list| RunTrust::of_callee(skill, list)))
+            }
+            None => Some(self.check_invoked(set, skill, invocation, token)),
+        }
+    }
+
+    fn check_invoked(
+        &self,
+        set: &SkillSet,
+        skill: &Skill,
+        invocation: &Invocation,
+        token: &CancelToken,
+    ) -> Result<RunTrust> {
+        let files = self.skill_files(set, skill, token);
+        token.check()?;
+        if let Some(expected) = invocation.digest
+            && files.as_ref().map_err(Clone::clone)?.digest != expected
+        {
+            let sentence = format!(
+                "the skill {} is not run: its files have changed since they were looked at",
+                skill.name()
+            );
+            return Err(SkillError::new(ErrorKind::Untrusted, sentence).with_help("look at it again"));
+        }
+        let Some(store) = &self.trust else {
+            let files = files.ok();
+            return Ok(RunTrust { files, is_trusted: true, covers_callees: false, remembered: Vec::new() });
+        };
+        let options = invocation.trust;
+        let state = self.trust_state(store, set, skill, files.as_ref());
+        let state = state.unwrap_or_else(|error| TrustState::Untrusted { reason: Some(error.to_string()) });
+        let is_trusted = options.is_trusted_once || state.is_trusted();
+        if options.is_for_model && !is_trusted {
+            return Err(self.untrusted_error(set, skill, &state));
+        }
+        let remembered =
+            match files.as_ref().ok().filter(|_| is_trusted && !options.ignores_remembered_grants) {
+                Some(files) => self.remembered_grants(store, set, skill, invocation, files)?,
+                None => Vec::new(),
+            };
+        let covers_callees = state == TrustState::Trusted { by: TrustReason::Digest };
+        Ok(RunTrust { files: files.ok(), is_trusted, covers_callees, remembered })
+    }
+
+    fn remembered_grants(
+        &self,
+        store: &TrustStore,
+        set: &SkillSet,
+        skill: &Skill,
+        invocation: &Invocation,
+        files: &SkillFiles,
+    ) -> Result<Vec<(Permission, GrantOrigin)>> {
+        let Ok(records) = store.records() else { return Ok(Vec::new()) };
+        if records.grants.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (_, folder) = self.folders.of_run(set, skill, invocation)?;
+        let Ok(project) = ProjectIdentity::from_canonical(&folder.path) else { return Ok(Vec::new()) };
+        Ok(records.grants_of_run(skill.name(), files.digest, &project).collect())
+    }
+
+    /// Whether a callee may run, and its files: none where nobody asks for them.
+    fn check_callee(
+        &self,
+        inherited: &InheritedTrust,
+        set: &SkillSet,
+        skill: &Skill,
+        token: &CancelToken,
+    ) -> Result<Option<Arc<FileList>>> {
+        let TrustOptions { is_for_model, is_trusted_once, .. } = inherited.options;
+        let must_be_trusted = is_for_model && !is_trusted_once;
+        if !inherited.is_closed && !must_be_trusted {
+            return Ok(None);
+        }
+        let list = self.digests.list(skill, token)?;
+        let name = unversioned_name(skill);
+        let is_listed =
+            inherited.callees.iter().any(|(callee, digest)| *callee == name && *digest == list.digest());
+        if inherited.is_closed && !is_listed {
+            let sentence = format!(
+                "the skill {name} is not run: it is not among the skills that the run counted on when it began, or has changed since"
+            );
+            return Err(SkillError::new(ErrorKind::Untrusted, sentence)
+                .with_help("list it as skill:NAME where the calling skill requests permissions, and trust that skill again"));
+        }
+        if must_be_trusted && !(is_listed && inherited.covers_callees) {
+            let files = self.skill_files(set, skill, token);
+            let state = match &self.trust {
+                Some(store) => self.trust_state(store, set, skill, files.as_ref())?,
+                None => TrustState::Trusted { by: TrustReason::Location },
+            };
+            if !state.is_trusted() {
+                return Err(self.untrusted_error(set, skill, &state));
+            }
+        }
+        Ok(Some(list))
+    }
+
+    /// Whether a skill with these files is trusted. Fails where the store is not used.
+    fn trust_state(
+        &self,
+        store: &TrustStore,
+        set: &SkillSet,
+        skill: &Skill,
+        files: Result<&SkillFiles, &SkillError>,
+    ) -> Result<TrustState> {
+        let by = |by| Ok(TrustState::Trusted { by });
+        let Some(path) = skill.folder().disk_path() else { return by(TrustReason::Location) };
+        if skill.scope() >= Scope::User {
+            return by(TrustReason::Location);
+        }
+        // A root may be a link to another project, and a folder a link into another root.
+        let real = std::fs::canonicalize(path)
+            .map_err(|source| SkillError::io(format_args!("failed to open {}", path.display()), source))?;
+        let is_in_project = self.folders.iter().any(|folder| real.starts_with(&folder.path));
+        if skill.scope() == Scope::Explicit && !is_in_project {
+            return by(TrustReason::Location);
+        }
+        let records = store.records()?;
+        let contains =
+            |folder: &ProjectIdentity| real.starts_with(Path::new(&folder.path)) && folder.is_current();
+        if records.folders.iter().any(|trusted| contains(&trusted.folder)) {
+            return by(TrustReason::Folder);
+        }
+        let files = match files {
+            Ok(files) => files,
+            Err(error) => return Ok(TrustState::Untrusted { reason: Some(error.to_string()) }),
+        };
+        let Some(folder) = &files.folder else { return Ok(TrustState::Untrusted { reason: None }) };
+        let project = ProjectIdentity::from_canonical(self.project_of_skill(set, skill))?;
+        let known = records.skill(&project, folder);
+        Ok(match known.filter(|known| known.skill == files.qualified_name) {
+            None => TrustState::Untrusted { reason: None },
+            Some(known) if known.digest == files.digest => TrustState::Trusted { by: TrustReason::Digest },
+            Some(known) => TrustState::Changed { files: changed_files(store, known, files) },
+        })
+    }
+
+    /// The canonical path of the engine's folder in which the skill was found, or of the first.
+    fn project_of_skill(&self, set: &SkillSet, skill: &Skill) -> &Path {
+        let own = set.registry.folder_of_skill(skill).and_then(|index| self.folders.iter().nth(index));
+        &own.unwrap_or(self.folders.first()).path
+    }
+
+    /// The folder of the skill relative to its project; `None` if it does not lie there, or its path is not UTF-8.
+    pub(super) fn folder_in_project(&self, set: &SkillSet, skill: &Skill) -> Option<String> {
+        skill.folder().disk_path()?.to_str()?;
+        skill.folder_in(self.project_of_skill(set, skill))
+    }
+
+    fn untrusted_error(&self, set: &SkillSet, skill: &Skill, state: &TrustState) -> SkillError {
+        let name = skill.qualified_name();
+        let project = self.project_of_skill(set, skill).display().to_string();
+        let why = match state {
+            TrustState::Changed { files } => {
+                let shown: Vec<String> = files
+                    .iter()
+                    .take(MAX_SHOWN)
+                    .map(|file| format!("{} {}", file.path, file.change))
+                    .collect();
+                let more = files.len().saturating_sub(shown.len());
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                format!("has changed since it was trusted ({}{more})", shown.join(", "))
+            }
+            TrustState::Untrusted { reason: Some(reason) } => format!("is not trusted: {reason}"),
+            _ => "is not trusted".to_owned(),
+        };
+        SkillError::new(ErrorKind::Untrusted, format!("no model may run the skill {name}: it {why}"))
+            .with_help(format!("look at the skills of {project}, and trust them"))
+            .with_hint(Hint::Trust(project))
+    }
+
+    /// Fails if the files of the run are not those with which it began: somebody was asked meanwhile.
+    pub(super) fn require_unchanged(
+        &self,
+        (set, skill): (&SkillSet, &Skill),
+        digest: SkillDigest,
+        context: &SkillContext,
+    ) -> Result<()> {
+        let now = match context.caller() {
+            None => self.skill_files(set, skill, context.cancel())?.digest,
+            // A callee has the digest of its own files.
+            Some(_) => self.digests.list(skill, context.cancel())?.digest(),
+        };
+        if now == digest {
+            return Ok(());
+        }
+        let sentence =
+            format!("the skill {} is not run: its files changed while somebody was asked", skill.name());
+        Err(SkillError::new(ErrorKind::Untrusted, sentence).with_help("look at it again, and run it again"))
+    }
+}
+
+impl RunTrust {
+    fn of_callee(skill: &Skill, list: Option<Arc<FileList>>) -> Self {
+        let files = list.map(|files| SkillFiles {
+            name: skill.name().to_owned(),
+            qualified_name: String::new(),
+            version: String::new(),
+            folder: None,
+            digest: files.digest(),
+            files,
+            callees: Vec::new(),
+        });
+        Self { files, is_trusted: true, covers_callees: false, remembered: Vec::new() }
+    }
+
+    /// The list in which the script must be.
+    pub(super) fn list(&self) -> Option<&FileList> {
+        self.files.as_ref().map(|files| &*files.files)
+    }
+
+    pub(super) fn digest(&self) -> Option<SkillDigest> {
+        self.files.as_ref().map(|files| files.digest)
+    }
+
+    /// Adds the remembered grants, removes those that only trusted skills have, and lets callees inherit what they need.
+    pub(super) fn apply_to(&self, invocation: &mut Invocation) {
+        if invocation.caller.is_some() {
+            return;
+        }
+        if !self.is_trusted {
+            invocation.grants.retain(|(_, origin)| !matches!(origin, GrantOrigin::Configuration { .. }));
+        }
+        let is_closed = !self.remembered.is_empty() || invocation.digest.is_some();
+        if is_closed || invocation.trust.is_for_model {
+            let callees = self.files.iter().flat_map(|files| &files.callees);
+            invocation.extensions.insert(InheritedTrust {
+                options: invocation.trust,
+                callees: callees
+                    .map(|callee| (callee.qualified_name.clone(), callee.files.digest()))
+                    .collect(),
+                is_closed,
+                covers_callees: self.covers_callees,
+            });
+        }
+        invocation.grants.extend(self.remembered.iter().cloned());
+    }
+}
+
+/// The files that differ from those that were trusted, as far as their list is still there.
+fn changed_files(store: &TrustStore, known: &TrustedSkill, now: &SkillFiles) -> Vec<FileDifference> {
+    let mut found = Vec::new();
+    let mut add = |name: Option<&str>, digest: SkillDigest, list: &FileList| {
+        if digest == list.digest() {
+            return;
+        }
+        let differences =
+            store.saved_list(digest).map(|saved| list.differences_from(&saved)).unwrap_or_default();
+        found.extend(differences.into_iter().map(|file| match name {
+            Some(name) => FileDifference { path: format!("{name}: {}", file.path), ..file },
+            None => file,
+        }));
+    };
+    add(None, known.files, &now.files);
+    for callee in &now.callees {
+        if let Some(trusted) = known.callees.iter().find(|trusted| trusted.skill == callee.qualified_name) {
+            add(Some(&callee.qualified_name), trusted.files, &callee.files);
+        }
+    }
+    found
+}

@@ -1,0 +1,48 @@
+//! `state`: the paths below the skill's folder that a running skill writes, and that are no part of what is trusted.
+
+use unicode_normalization::UnicodeNormalization;
+
+use crate::skill::contract::{CONTRACT_FILES, fields};
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::yaml::Node;
+
+/// The maximum number of paths.
+const MAX_PATHS: usize = 100;
+/// What state can never be or hold: the text, the contract and the scripts of the skill.
+const RESERVED: [&str; 4] = ["skill.md", CONTRACT_FILES[0], CONTRACT_FILES[1], "scripts"];
+
+/// The paths, relative and `/`-separated, without a slash at the end.
+pub(in crate::skill::contract) fn read(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<String> {
+    let nodes = node.and_then(|node| fields::items(node, "state", report)).unwrap_or_default();
+    if let Some(extra) = nodes.get(MAX_PATHS) {
+        fields::report_invalid(extra, &format!("`state` has more than {MAX_PATHS} paths"), report);
+    }
+    nodes.iter().take(MAX_PATHS).filter_map(|node| path(node, report)).collect()
+}
+
+fn path(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<String> {
+    let text = fields::text(Some(node), "state", report)?;
+    match invalid_reason(&text) {
+        None => Some(text.trim_end_matches('/').to_owned()),
+        Some(reason) => {
+            fields::report_invalid(node, &format!("`{text}` cannot be state: {reason}"), report);
+            None
+        }
+    }
+}
+
+/// Why a path cannot be state. Names are compared as file systems may do that know no case and one form of Unicode.
+fn invalid_reason(path: &str) -> Option<&'static str> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    if path.contains(['\\', '\0', ':']) || path.split('/').any(|part| matches!(part.trim(), "" | "." | ".."))
+    {
+        return Some("it must be a path below the skill's folder, such as `data` or `cache/pages`");
+    }
+    let first: String =
+        path.split('/').next().unwrap_or_default().nfkc().flat_map(char::to_lowercase).collect();
+    // Some file systems ignore dots and spaces at the end of a name.
+    let first = first.trim_end_matches(['.', ' ']);
+    RESERVED
+        .contains(&first)
+        .then_some("what runs, and what is read to run it, is always part of what is trusted")
+}

@@ -1,0 +1,306 @@
+//! The lock file of a project: the digests of its skills, one line a skill, made for review.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ErrorKind, Location, Result, SkillError};
+use crate::host::Files;
+use crate::policy::SkillDigest;
+use crate::registry::{FileDifference, FileListChange, ListedFile};
+use crate::trust::SkillFiles;
+
+/// Where it lies in the project.
+const PATH: &str = ".metier/skills.lock";
+/// The version of the format, in the first line.
+const VERSION: u64 = 1;
+const MAX_BYTES: u64 = 16 << 20;
+const MAX_SKILLS: usize = 10_000;
+/// Digits of the digest of a file. They only say which files changed; the digest of the skill decides.
+const FILE_DIGITS: usize = 16;
+
+/// The skills of a project as they were locked.
+///
+/// Its file is JSON Lines: `{"metier_lock": 1}`, then a line for each skill, in the order of their qualified names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockFile {
+    skills: Vec<LockedSkill>,
+}
+
+/// A skill as it was locked: one line of a [`LockFile`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct LockedSkill {
+    /// The qualified name without the version.
+    pub skill: String,
+    /// The version.
+    pub version: String,
+    /// The folder, relative to the project.
+    pub folder: String,
+    /// Where it was taken from, if it was taken from elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SkillSource>,
+    /// The digest of the skill with its callees, which decides whether it changed.
+    pub digest: SkillDigest,
+    /// The first digits of the digest of each file, followed by `+x` for an executable file, `+s` for one that runs as somebody
+    /// else, and `+l` for a link.
+    pub files: BTreeMap<String, String>,
+    /// The same for the skills that it calls, by their qualified names without the version.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub callees: BTreeMap<String, String>,
+}
+
+/// Where a skill was taken from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SkillSource {
+    /// The address, such as that of a repository.
+    pub url: String,
+    /// The revision there.
+    pub revision: String,
+}
+
+impl SkillSource {
+    /// This revision of what is at this address.
+    pub fn new(url: impl Into<String>, revision: impl Into<String>) -> Self {
+        Self { url: url.into(), revision: revision.into() }
+    }
+}
+
+/// A skill that is not as the lock file has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "difference", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum LockDifference {
+    /// It has other files, or calls others.
+    Changed {
+        /// The qualified name without the version.
+        skill: String,
+        /// Its own files that differ.
+        files: Vec<FileDifference>,
+        /// The skills that it calls and that differ.
+        callees: Vec<String>,
+    },
+    /// It is locked and not there.
+    Missing {
+        /// The qualified name without the version.
+        skill: String,
+    },
+    /// It is there and not locked.
+    NotLocked {
+        /// The qualified name without the version.
+        skill: String,
+    },
+}
+
+impl LockedSkill {
+    fn new(skill: &SkillFiles, source: Option<SkillSource>) -> Self {
+        let callee = |callee: &crate::trust::CalleeFiles| {
+            (callee.qualified_name.clone(), first_digits(callee.files.digest()))
+        };
+        Self {
+            skill: skill.qualified_name.clone(),
+            version: skill.version.clone(),
+            folder: skill.folder.clone().unwrap_or_default(),
+            source,
+            digest: skill.digest,
+            files: skill.files.files().iter().map(|file| (file.path.clone(), mark(file))).collect(),
+            callees: skill.callees.iter().map(callee).collect(),
+        }
+    }
+
+    fn difference(&self, now: &SkillFiles) -> Option<LockDifference> {
+        if self.digest == now.digest {
+            return None;
+        }
+        let now = Self::new(now, None);
+        let paths: BTreeSet<&String> = self.files.keys().chain(now.files.keys()).collect();
+        let files = paths.into_iter().filter_map(|path| {
+            let change = match (self.files.get(path), now.files.get(path)) {
+                (old, new) if old == new => return None,
+                (None, _) => FileListChange::Added,
+                (_, None) => FileListChange::Removed,
+                (Some(old), Some(new)) if old.split('+').next() == new.split('+').next() => {
+                    FileListChange::ModeChanged
+                }
+                _ => FileListChange::Changed,
+            };
+            Some(FileDifference { path: path.clone(), change })
+        });
+        let names: BTreeSet<&String> = self.callees.keys().chain(now.callees.keys()).collect();
+        let changed = |name: &&String| self.callees.get(*name) != now.callees.get(*name);
+        let callees = names.into_iter().filter(changed).cloned().collect();
+        Some(LockDifference::Changed { skill: self.skill.clone(), files: files.collect(), callees })
+    }
+}
+
+impl LockFile {
+    /// The lock file of this project; `None` where there is none. `invalid-argument` with the line if it is not valid.
+    pub fn read(project: &Path) -> Result<Option<Self>> {
+        let files = Files::open(project)?;
+        let view = files.unrestricted();
+        let size = match view.stat(PATH) {
+            Ok(stat) => stat.size,
+            Err(_) if std::fs::symlink_metadata(project.join(PATH)).is_err() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if size > MAX_BYTES {
+            let sentence = format!("{PATH} is not read: it is larger than 16 MiB");
+            return Err(SkillError::new(ErrorKind::InvalidArgument, sentence));
+        }
+        Self::parse(&view.read(PATH)?).map(Some)
+    }
+
+    /// Parses the content of a lock file.
+    pub fn parse(text: &[u8]) -> Result<Self> {
+        let invalid = |line: usize, reason: &str| {
+            let sentence = format!("{PATH}:{line}: {reason}");
+            let line = u32::try_from(line).ok();
+            SkillError::new(ErrorKind::InvalidArgument, sentence)
+                .with_help("write the file again, after a look at what changed")
+                .with_location(Location::new(PATH, line, None))
+        };
+        let text = std::str::from_utf8(text).map_err(|_| invalid(1, "the file is not UTF-8"))?;
+        let mut lines = (1..).zip(text.lines());
+        let head = lines.next().and_then(|(_, line)| serde_json::from_str(line).ok());
+        match head {
+            Some(Head { metier_lock: VERSION }) => {}
+            Some(Head { metier_lock }) => {
+                let reason =
+                    format!("the format is {metier_lock}, and this version of metier reads {VERSION}");
+                return Err(invalid(1, &reason));
+            }
+            None => return Err(invalid(1, "the first line must be {\"metier_lock\": 1}")),
+        }
+        let mut skills: Vec<LockedSkill> = Vec::new();
+        for (number, line) in lines {
+            let skill: LockedSkill = serde_json::from_str(line)
+                .map_err(|error| invalid(number, &format!("no locked skill: {error}")))?;
+            // The order also shows that no skill is listed twice.
+            if skills.last().is_some_and(|last| (&last.skill, &last.folder) >= (&skill.skill, &skill.folder))
+            {
+                return Err(invalid(number, "the skills must be in the order of their names, each once"));
+            }
+            if skills.len() == MAX_SKILLS {
+                return Err(invalid(number, &format!("there are more than {MAX_SKILLS} skills")));
+            }
+            skills.push(skill);
+        }
+        Ok(Self { skills })
+    }
+
+    /// The locked skills, in the order of their qualified names.
+    pub fn skills(&self) -> &[LockedSkill] {
+        &self.skills
+    }
+
+    /// Locks a skill of the project as it is, in place of what was locked in its folder. Without a source it keeps the one that it
+    /// had.
+    pub fn lock(&mut self, skill: &SkillFiles, source: Option<SkillSource>) {
+        let locked = LockedSkill::new(skill, source);
+        let earlier = self.skills.iter().position(|known| known.folder == locked.folder);
+        let earlier = earlier.map(|index| self.skills.remove(index));
+        let source = locked.source.clone().or_else(|| earlier.and_then(|earlier| earlier.source));
+        let locked = LockedSkill { source, ..locked };
+        let place = self
+            .skills
+            .partition_point(|known| (&known.skill, &known.folder) < (&locked.skill, &locked.folder));
+        self.skills.insert(place, locked);
+    }
+
+    /// Removes the skills for which this is false.
+    pub fn retain(&mut self, is_kept: impl Fn(&LockedSkill) -> bool) {
+        self.skills.retain(is_kept);
+    }
+
+    /// The locked digest of this skill; `untrusted` where it is not locked or differs.
+    pub fn require(&self, skill: &SkillFiles) -> Result<SkillDigest> {
+        match self.difference(skill) {
+            None => Ok(skill.digest),
+            Some(difference) => Err(Self::error(&[difference])),
+        }
+    }
+
+    fn difference(&self, skill: &SkillFiles) -> Option<LockDifference> {
+        let locked = self.skills.iter().find(|known| skill.folder.as_ref() == Some(&known.folder));
+        match locked.filter(|locked| locked.skill == skill.qualified_name) {
+            Some(locked) => locked.difference(skill),
+            None => Some(LockDifference::NotLocked { skill: skill.qualified_name.clone() }),
+        }
+    }
+
+    /// How these skills, all of the project, differ from what is locked.
+    pub fn differences(&self, skills: &[SkillFiles]) -> Vec<LockDifference> {
+        let is_there =
+            |locked: &&LockedSkill| !skills.iter().any(|skill| skill.folder.as_ref() == Some(&locked.folder));
+        let missing = self.skills.iter().filter(is_there);
+        let missing = missing.map(|locked| LockDifference::Missing { skill: locked.skill.clone() });
+        skills.iter().filter_map(|skill| self.difference(skill)).chain(missing).collect()
+    }
+
+    /// The error for a project whose skills differ: `untrusted`.
+    pub fn error(differences: &[LockDifference]) -> SkillError {
+        let shown: Vec<String> = differences.iter().take(5).map(ToString::to_string).collect();
+        let more = differences.len().saturating_sub(shown.len());
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        let sentence = format!("the skills are not as {PATH} has them: {}{more}", shown.join("; "));
+        SkillError::new(ErrorKind::Untrusted, sentence)
+            .with_help("look at what changed, and lock the skills again if it is right")
+    }
+
+    /// Writes the lock file of this project: the old content or the new is there, never a part.
+    pub fn write(&self, project: &Path) -> Result<()> {
+        Files::open(project)?.unrestricted().write(PATH, self.to_text()?.as_bytes())
+    }
+
+    fn to_text(&self) -> Result<String> {
+        let mut text = format!("{{\"metier_lock\": {VERSION}}}\n");
+        for skill in &self.skills {
+            let line = serde_json::to_string(skill)
+                .map_err(|error| SkillError::io(format_args!("failed to write {PATH}"), error.into()))?;
+            text.push_str(&line);
+            text.push('\n');
+        }
+        Ok(text)
+    }
+}
+
+impl std::fmt::Display for LockDifference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing { skill } => write!(f, "{skill} is missing"),
+            Self::NotLocked { skill } => write!(f, "{skill} is not locked"),
+            Self::Changed { skill, files, callees } => {
+                let files = files.iter().map(|file| format!("{} {}", file.path, file.change));
+                let callees = callees.iter().map(|callee| format!("it calls {callee}, which changed"));
+                let what: Vec<String> = files.chain(callees).collect();
+                let more = what.len().saturating_sub(10);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                write!(f, "{skill} changed ({}{more})", what[..what.len().min(10)].join(", "))
+            }
+        }
+    }
+}
+
+/// The first line.
+#[derive(Deserialize)]
+struct Head {
+    metier_lock: u64,
+}
+
+fn first_digits(digest: SkillDigest) -> String {
+    let mut digits = digest.to_hex();
+    digits.truncate(FILE_DIGITS);
+    digits
+}
+
+fn mark(file: &ListedFile) -> String {
+    let marks = [(file.executable, "+x"), (file.set_id, "+s"), (file.link, "+l")];
+    marks
+        .into_iter()
+        .filter(|(is_set, _)| *is_set)
+        .fold(first_digits(file.digest), |text, (_, mark)| text + mark)
+}

@@ -1,0 +1,17 @@
+//! What the user trusts and has granted: the trust store, its records, and the lock file of a project.
+//!
+//! Everything is bound to a [`SkillDigest`](crate::policy::SkillDigest). The store lies in the user's data folder, never in a
+//! project, and no script can read or write it.
+
+mod lock_file;
+mod project_identity;
+mod records;
+mod skill_files;
+mod store;
+mod store_folder;
+
+pub use self::lock_file::{LockDifference, LockFile, LockedSkill, SkillSource};
+pub use self::project_identity::ProjectIdentity;
+pub use self::records::{RememberedGrant, TrustRecords, TrustedCallee, TrustedFolder, TrustedSkill};
+pub use self::skill_files::{CalleeFiles, SkillFiles};
+pub use self::store::TrustStore;

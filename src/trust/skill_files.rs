@@ -1,0 +1,66 @@
+//! The files behind the digest of a skill: its own, and those of the skills that it calls.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::policy::SkillDigest;
+use crate::registry::FileList;
+
+/// The files of a skill and of every skill that it calls, as they were read at one time.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SkillFiles {
+    /// Its plain name.
+    pub name: String,
+    /// Its qualified name without the version, such as `project/.metier:notes`.
+    pub qualified_name: String,
+    /// Its version.
+    pub version: String,
+    /// Its folder, relative to the project, `/`-separated; `None` for a skill that lies elsewhere.
+    pub folder: Option<String>,
+    /// The digest of all these files.
+    pub digest: SkillDigest,
+    /// Its own files.
+    pub files: Arc<FileList>,
+    /// The files of the skills that it calls, and of those that these call.
+    pub callees: Vec<CalleeFiles>,
+}
+
+/// The files of a skill that another one calls.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CalleeFiles {
+    /// Its qualified name without the version.
+    pub qualified_name: String,
+    /// Its files.
+    pub files: Arc<FileList>,
+}
+
+impl CalleeFiles {
+    pub(crate) fn new(qualified_name: String, files: Arc<FileList>) -> Self {
+        Self { qualified_name, files }
+    }
+}
+
+impl SkillFiles {
+    /// The digest of a skill with those of its callees: of each the name and the digest of its own files, its own first.
+    pub(crate) fn combined_digest(name: &str, files: &FileList, callees: &[CalleeFiles]) -> SkillDigest {
+        let mut sorted: Vec<(&str, SkillDigest)> =
+            callees.iter().map(|callee| (callee.qualified_name.as_str(), callee.files.digest())).collect();
+        sorted.sort_unstable();
+        let mut digest = Sha256::new();
+        digest.update(b"metier skill 1\n");
+        for (name, own) in std::iter::once((name, files.digest())).chain(sorted) {
+            digest.update((name.len() as u64).to_le_bytes());
+            digest.update(name);
+            digest.update(own.as_bytes());
+        }
+        SkillDigest::new(digest.finalize().into())
+    }
+
+    /// All lists of files, its own first.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = &FileList> {
+        std::iter::once(&*self.files).chain(self.callees.iter().map(|callee| &*callee.files))
+    }
+}

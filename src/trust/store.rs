@@ -1,0 +1,318 @@
+//! The trust store of a user: what is trusted, and what was granted for later runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::file_stat::{FileStat, now};
+use crate::host::metier_dirs;
+use crate::policy::{Permission, SkillDigest};
+use crate::registry::FileList;
+use crate::trust::records::{RememberedGrant, TrustRecords, TrustedSkill, VERSION};
+use crate::trust::store_folder::StoreFolder;
+use crate::trust::{ProjectIdentity, SkillFiles};
+
+const FILE: &str = "trust.json";
+const PREVIOUS_FILE: &str = "trust.previous.json";
+/// Lists of files, by their digests.
+const LISTS_FOLDER: &str = "files";
+/// How many damaged files are kept.
+const MAX_BROKEN: usize = 5;
+
+/// The store in which a user's trust and remembered grants lie: a folder that only the user can read. Cheap to clone.
+///
+/// Several processes may use it at a time. A change is complete or has not happened, also after a crash. Without its file nothing
+/// is trusted.
+///
+/// ```no_run
+/// use metier::engine::{Engine, Invocation};
+/// use metier::trust::TrustStore;
+///
+/// # fn main() -> metier::error::Result<()> {
+/// let engine = Engine::builder(".").trust(TrustStore::user()?).build()?;
+/// let outcome = engine.run(Invocation::new("notes").for_model());
+/// # let _ = outcome;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct TrustStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    folder: PathBuf,
+    /// Opened and checked once, as long as it is at its path.
+    opened: Mutex<Option<Arc<StoreFolder>>>,
+    cache: Mutex<Option<CachedRecords>>,
+}
+
+/// The records as they were read when the file had this stat.
+#[derive(Clone, Debug)]
+struct CachedRecords {
+    stat: FileStat,
+    began: Duration,
+    records: Arc<TrustRecords>,
+}
+
+impl TrustStore {
+    /// The store of this user: in the folder that the environment variable `METIER_DATA_DIR` names, or in that of metier in the
+    /// user's data folder. `unavailable` if the user has none.
+    pub fn user() -> Result<Self> {
+        let missing = || {
+            let sentence = "there is no folder for the trust store: the home folder of the user is not known";
+            SkillError::new(ErrorKind::Unavailable, sentence)
+                .with_help("set METIER_DATA_DIR to the path of a folder")
+        };
+        metier_dirs::trust_dir().map(Self::new).ok_or_else(missing)
+    }
+
+    /// The store in this folder, which need not exist. It must not lie in a project, where scripts could write to it.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self(Arc::new(Inner { folder: folder.into(), opened: Mutex::default(), cache: Mutex::default() }))
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.0.folder
+    }
+
+    /// Everything that it holds now. A file that is damaged is replaced by its previous version, which a warning says.
+    ///
+    /// `denied` if somebody else could have written to it; `unavailable` if a newer version of metier wrote it. Nothing is trusted
+    /// then.
+    pub fn records(&self) -> Result<Arc<TrustRecords>> {
+        let Some(folder) = self.open()? else { return Ok(Arc::new(TrustRecords::empty())) };
+        self.records_in(&folder)
+    }
+
+    fn open(&self) -> Result<Option<Arc<StoreFolder>>> {
+        let mut opened = self.0.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(folder) = opened.as_ref().filter(|folder| folder.is_at(&self.0.folder)) {
+            return Ok(Some(folder.clone()));
+        }
+        *opened = StoreFolder::open(&self.0.folder)?.map(Arc::new);
+        Ok(opened.clone())
+    }
+
+    fn records_in(&self, folder: &StoreFolder) -> Result<Arc<TrustRecords>> {
+        let mut cache = self.0.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_current = |cached: &&CachedRecords| {
+            folder.stat(FILE).as_ref() == Some(&cached.stat) && cached.stat.is_settled(cached.began)
+        };
+        if let Some(cached) = cache.as_ref().filter(is_current) {
+            return Ok(cached.records.clone());
+        }
+        let began = now();
+        let (records, stat) = read(folder)?;
+        let records = Arc::new(records);
+        *cache = stat.map(|stat| CachedRecords { stat, began, records: records.clone() });
+        Ok(records)
+    }
+
+    /// Trusts every skill in this folder, now and later; for one's own work.
+    pub fn trust_folder(&self, folder: &Path) -> Result<()> {
+        let folder = ProjectIdentity::new(folder)?;
+        self.update(true, |records, _| {
+            records.add_folder(folder);
+            Ok(())
+        })
+    }
+
+    /// Trusts these skills of a project as long as their files, and those of their callees, are these. `usage` for a skill that
+    /// does not lie in the project.
+    pub fn trust_skills(&self, project: &ProjectIdentity, skills: &[SkillFiles]) -> Result<()> {
+        self.update(true, |records, folder| {
+            for skill in skills {
+                let outside = || {
+                    let sentence =
+                        format!("the skill {} does not lie in the project {}", skill.name, project.path);
+                    SkillError::new(ErrorKind::Usage, sentence)
+                };
+                let place = skill.folder.clone().ok_or_else(outside)?;
+                for list in skill.lists() {
+                    save_list(folder, list)?;
+                }
+                records.add_skill(TrustedSkill::new(project.clone(), skill, place));
+            }
+            Ok(())
+        })
+    }
+
+    /// Grants permissions for later runs of the skill with that digest: in this project, or in all without one. `by` is what
+    /// records it, such as a command.
+    pub fn grant(
+        &self,
+        (skill, digest): (&str, SkillDigest),
+        project: Option<&ProjectIdentity>,
+        permissions: &[Permission],
+        by: &str,
+    ) -> Result<()> {
+        self.grant_with_arguments((skill, digest), project, permissions, &Value::Null, by)
+    }
+
+    /// The same for runs with these arguments only: a pattern that the caller compares itself.
+    pub fn grant_with_arguments(
+        &self,
+        (skill, digest): (&str, SkillDigest),
+        project: Option<&ProjectIdentity>,
+        permissions: &[Permission],
+        arguments: &Value,
+        by: &str,
+    ) -> Result<()> {
+        self.update(true, |records, _| {
+            for permission in permissions {
+                let grant = RememberedGrant::new(skill, digest, project.cloned(), permission, by);
+                records.add_grant(grant.with_arguments(arguments.clone()));
+            }
+            Ok(())
+        })
+    }
+
+    /// Trusts the folder at this path no more; returns whether it was trusted. The folder need not exist.
+    pub fn revoke_folder(&self, folder: &Path) -> Result<bool> {
+        let path = metier_dirs::resolve_existing(folder);
+        self.revoke(|records| records.folders.retain(|known| Path::new(&known.folder.path) != path))
+            .map(|count| count > 0)
+    }
+
+    /// Trusts the skills no more for which this is true; returns how many they were.
+    pub fn revoke_skills(&self, is_revoked: impl Fn(&TrustedSkill) -> bool) -> Result<usize> {
+        self.revoke(|records| records.skills.retain(|skill| !is_revoked(skill)))
+    }
+
+    /// Takes back the grants for which this is true; returns how many they were.
+    pub fn revoke_grants(&self, is_revoked: impl Fn(&RememberedGrant) -> bool) -> Result<usize> {
+        self.revoke(|records| records.grants.retain(|grant| !is_revoked(grant)))
+    }
+
+    /// Removes records, also from the previous version of the file, which must not bring them back.
+    fn revoke(&self, remove: impl FnOnce(&mut TrustRecords)) -> Result<usize> {
+        if self.open()?.is_none() {
+            return Ok(0);
+        }
+        self.update(false, |records, _| {
+            let count =
+                |records: &TrustRecords| records.folders.len() + records.skills.len() + records.grants.len();
+            let before = count(records);
+            remove(records);
+            Ok(before - count(records))
+        })
+    }
+
+    /// The list of files with that digest that was saved when a skill was trusted; `None` if it is gone.
+    pub(crate) fn saved_list(&self, digest: SkillDigest) -> Option<FileList> {
+        let folder = self.open().ok()??;
+        if !folder.has(LISTS_FOLDER) {
+            return None;
+        }
+        let (text, _) = folder.subfolder(LISTS_FOLDER).ok()?.read(&list_file(digest)).ok()??;
+        FileList::from_json(&text).ok().filter(|list| list.digest() == digest)
+    }
+
+    /// Changes the records under the lock of the store and writes them.
+    fn update<T>(
+        &self,
+        keeps_previous: bool,
+        change: impl FnOnce(&mut TrustRecords, &StoreFolder) -> Result<T>,
+    ) -> Result<T> {
+        let folder = StoreFolder::create(&self.0.folder)?;
+        let _locked = folder.lock()?;
+        let failed = |source| SkillError::io("failed to write the trust store", source);
+        let (mut records, stat) = read(&folder)?;
+        let is_broken = stat.is_none() && folder.has(FILE);
+        let result = change(&mut records, &folder)?;
+        records.check_counts()?;
+        let text = serde_json::to_vec(&records).map_err(|error| failed(error.into()))?;
+        if is_broken {
+            keep_broken(&folder).map_err(failed)?;
+        }
+        let previous = (keeps_previous && !is_broken && folder.has(FILE)).then_some(PREVIOUS_FILE);
+        folder.replace(FILE, &text, previous).map_err(failed)?;
+        if !keeps_previous {
+            folder.remove(PREVIOUS_FILE).map_err(failed)?;
+            remove_unused_lists(&folder, &records).map_err(failed)?;
+        }
+        Ok(result)
+    }
+}
+
+/// The records and the stat of their file. Where the file is damaged, the stat is missing and the records are the previous ones.
+fn read(folder: &StoreFolder) -> Result<(TrustRecords, Option<FileStat>)> {
+    let Some((text, stat)) = folder.read(FILE)? else { return Ok((TrustRecords::empty(), None)) };
+    let damage = match parse(&text) {
+        Ok(records) => return Ok((records, Some(stat))),
+        Err(Unreadable::Newer(error)) => return Err(error),
+        Err(Unreadable::Damaged(reason)) => reason,
+    };
+    let previous = folder.read(PREVIOUS_FILE).ok().flatten().and_then(|(text, _)| parse(&text).ok());
+    let instead = if previous.is_some() { "its previous version is used" } else { "nothing is trusted" };
+    let mut records = previous.unwrap_or_else(TrustRecords::empty);
+    records.warnings.push(format!("the trust store is damaged, so {instead}: {damage}"));
+    Ok((records, None))
+}
+
+/// Why the file of the store cannot be used.
+enum Unreadable {
+    Newer(SkillError),
+    Damaged(String),
+}
+
+fn parse(text: &[u8]) -> std::result::Result<TrustRecords, Unreadable> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        #[serde(rename = "metier_trust")]
+        version: u64,
+    }
+    let damaged = |error: serde_json::Error| Unreadable::Damaged(error.to_string());
+    let Head { version } = serde_json::from_slice(text).map_err(damaged)?;
+    if version > VERSION {
+        let sentence = format!(
+            "the trust store was written by a newer version of metier: its format is {version}, and this version reads {VERSION}"
+        );
+        let error = SkillError::new(ErrorKind::Unavailable, sentence)
+            .with_help("update metier, or set METIER_DATA_DIR to another folder");
+        return Err(Unreadable::Newer(error));
+    }
+    let mut records: TrustRecords = serde_json::from_slice(text).map_err(damaged)?;
+    records.version = VERSION;
+    Ok(records)
+}
+
+/// Keeps a damaged file under another name too; of too many the last one is replaced.
+fn keep_broken(folder: &StoreFolder) -> std::io::Result<()> {
+    let name = |number: usize| format!("trust.broken-{number}.json");
+    let free = (1..MAX_BROKEN).find(|number| !folder.has(&name(*number))).unwrap_or(MAX_BROKEN);
+    folder.keep_as(FILE, &name(free))
+}
+
+fn list_file(digest: SkillDigest) -> String {
+    format!("{}.json", digest.to_hex())
+}
+
+fn save_list(folder: &StoreFolder, list: &FileList) -> Result<()> {
+    let failed = |source| SkillError::io("failed to write the trust store", source);
+    let lists = folder.subfolder(LISTS_FOLDER).map_err(failed)?;
+    let name = list_file(list.digest());
+    if lists
+        .read(&name)
+        .ok()
+        .flatten()
+        .is_some_and(|(text, _)| FileList::from_json(&text).is_ok_and(|saved| saved == *list))
+    {
+        return Ok(());
+    }
+    let text = serde_json::to_vec(list).map_err(|error| failed(error.into()))?;
+    lists.replace(&name, &text, None).map_err(failed)
+}
+
+fn remove_unused_lists(folder: &StoreFolder, records: &TrustRecords) -> std::io::Result<()> {
+    if !folder.has(LISTS_FOLDER) {
+        return Ok(());
+    }
+    let lists = folder.subfolder(LISTS_FOLDER)?;
+    let used: std::collections::BTreeSet<String> = records.listed_digests().map(list_file).collect();
+    lists.names()?.iter().filter(|name| !used.contains(*name)).try_for_each(|name| lists.remove(name))
+}
