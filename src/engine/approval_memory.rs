@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{ApprovalNeed, ApprovalRequest, Approver, LogLevel, Providers, SkillContext};
-use crate::policy::{Approval, ArgumentPattern, Permission};
+use crate::host::{ApprovalNeed, ApprovalRequest, Approver, Providers, SkillContext};
+use crate::policy::{Approval, ArgumentPattern, Permission, SkillDigest};
+use crate::trust::{ProjectIdentity, TrustStore};
 
 /// The answers that hold for the session: as long as the engine, which owns them, or a clone of it lives.
-#[derive(Default)]
 pub(super) struct ApprovalMemory {
+    trust: Option<TrustStore>,
     /// The oldest first.
     approvals: Mutex<VecDeque<SessionApproval>>,
 }
@@ -40,7 +43,15 @@ struct RememberingApprover {
     memory: Weak<ApprovalMemory>,
 }
 
+/// What the trust store names as the one that recorded a grant.
+const RECORDED_BY: &str = "approval";
+
 impl ApprovalMemory {
+    /// Nothing remembered yet; what is approved for good is recorded in the store.
+    pub(super) fn new(trust: Option<TrustStore>) -> Self {
+        Self { trust, approvals: Mutex::default() }
+    }
+
     /// These providers with an approver whose answers are remembered here.
     pub(super) fn for_providers(self: &Arc<Self>, providers: Providers) -> Providers {
         let remembering = |approver| -> Arc<dyn Approver> {
@@ -58,6 +69,41 @@ impl ApprovalMemory {
                     && known.asker == *asker
                     && known.arguments.fits(arguments.input.as_ref(), &arguments.args)
             })
+    }
+
+    /// Records the permissions in the trust store, if there is one. What was asked for a skill that another one calls was approved
+    /// for that call, so it is not recorded.
+    fn record(
+        &self,
+        ctx: &SkillContext,
+        asker: &Asker,
+        permissions: &[Permission],
+        arguments: &ArgumentPattern,
+    ) {
+        let Some(store) = &self.trust else { return };
+        let recorded = || {
+            let called =
+                || SkillError::new(ErrorKind::Unavailable, "it was asked for a skill that another one calls");
+            let nameless = || {
+                SkillError::new(ErrorKind::Unavailable, "the project or the digest of the skill is unknown")
+            };
+            if ctx.caller().is_some() {
+                return Err(called());
+            }
+            let digest: SkillDigest = asker.digest().ok_or_else(nameless)?.parse()?;
+            let project = ProjectIdentity::new(asker.project.as_deref().ok_or_else(nameless)?)?;
+            let pattern = if arguments.is_any() { Value::Null } else { arguments.to_json() };
+            store.grant_with_arguments(
+                (ctx.skill(), digest),
+                Some(&project),
+                permissions,
+                &pattern,
+                RECORDED_BY,
+            )
+        };
+        if let Err(error) = recorded() {
+            ctx.warn(format!("the approval holds for this session only: {error}"));
+        }
     }
 
     fn remember(&self, asker: &Asker, permission: &Permission, arguments: &ArgumentPattern) {
@@ -135,14 +181,17 @@ impl Approver for RememberingApprover {
             _ => None,
         };
         let Some(arguments) = arguments.filter(|_| !open.is_empty()) else { return Ok(approval) };
+        if matches!(approval, Approval::Always(_)) && asker.is_known() {
+            memory.record(ctx, &asker, &open, &arguments);
+        }
         if asker.is_known() {
             for permission in &open {
                 memory.remember(&asker, permission, &arguments);
             }
         } else {
-            let warning =
-                "the approval holds for this run only: the files of the skill cannot be read completely";
-            ctx.log_once(LogLevel::Warn, warning.to_owned())?;
+            ctx.warn(
+                "the approval holds for this run only: the files of the skill cannot be read completely",
+            );
         }
         Ok(approval)
     }

@@ -282,7 +282,7 @@ impl EngineBuilder {
         });
         let temp_places = TempDirLease::acquire();
         Ok(Engine(Arc::new_cyclic(|parts| {
-            let approval_memory = Arc::new(ApprovalMemory::default());
+            let approval_memory = Arc::new(ApprovalMemory::new(self.trust.clone()));
             let providers = approval_memory.for_providers(self.providers);
             EngineInner {
                 approval_memory,

@@ -10,6 +10,7 @@ use metier::host::{
     ApprovalNeed, ApprovalRequest, Approver, Async, AsyncApprover, ClosureTools, Providers, SkillContext,
 };
 use metier::policy::{Approval, ArgumentPattern, CancelToken, Permission};
+use metier::trust::TrustStore;
 use serde_json::{Value, json};
 
 use crate::project::{ENDLESS, Project, deadline, granted, kind, value};
@@ -80,7 +81,7 @@ fn an_approver_is_asked_once_for_what_a_skill_lists_and_nobody_granted() {
     assert_eq!(dialog.needs(), [("write:out".into(), Some("out/a.txt".into()))]);
     let first = dialog.asked().remove(0);
     let digest = first.digest.unwrap();
-    assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digest}");
+    assert!(digest.parse::<metier::policy::SkillDigest>().is_ok(), "{digest}");
     assert_eq!(first.callers, Vec::<String>::new());
     // Another run, and other bytes, are another question.
     let changed = project.file(".metier/skills/x/scripts/other.lua", "return 1");
@@ -622,4 +623,69 @@ fn nobody_is_asked_for_an_engine_that_is_gone() {
     let error = ctx.call("write", vec!["out/a".into(), "a".into()]).unwrap_err();
     assert_eq!((error.kind(), dialog.asked().len()), (ErrorKind::Denied, 0));
     assert!(!project.path("out").exists());
+}
+
+/// A store outside of the project.
+fn store(data: &tempfile::TempDir) -> TrustStore {
+    TrustStore::new(data.path().join("trust"))
+}
+
+#[test]
+fn an_answer_for_good_is_recorded_and_holds_in_other_engines_while_nothing_changes() {
+    let data = tempfile::tempdir().unwrap();
+    let project = writing_project();
+    store(&data).trust_folder(project.root()).unwrap();
+    let pattern = ArgumentPattern::from_json(json!({"input": {"path": "out/*.txt"}})).unwrap();
+    let dialog = Dialog::always(Approval::Always(pattern));
+    let engine = || project.builder().trust(store(&data)).approver(dialog.clone()).build().unwrap();
+    let run = |path: &str| engine().run(Invocation::new("x").input(json!({"path": path})));
+    let first = run("out/a.txt");
+    assert_eq!(
+        serde_json::to_value(&first.grants).unwrap(),
+        json!([{"permission": "write:out", "origin": "approver"}])
+    );
+    value(first);
+    let second = run("out/b.txt");
+    let grants = serde_json::to_value(&second.grants).unwrap();
+    assert_eq!((&grants[0]["origin"], &grants[0]["by"]), (&json!("remembered"), &json!("approval")));
+    value(second);
+    assert_eq!(dialog.asked().len(), 1);
+    for other in ["out/deep/a.txt", "out/../out/a.txt"] {
+        drop(run(other));
+    }
+    assert_eq!(dialog.asked().len(), 3, "other arguments");
+    let without = Invocation::new("x").input(json!({"path": "out/c.txt"})).without_remembered_grants();
+    engine().run(without);
+    assert_eq!(dialog.asked().len(), 4);
+    std::fs::write(project.path(".metier/skills/x/scripts/more.lua"), "").unwrap();
+    engine().run(Invocation::new("x").script("scripts/main.lua").input(json!({"path": "out/b.txt"})));
+    assert_eq!(dialog.asked().len(), 5, "a file was added");
+}
+
+#[test]
+fn an_answer_for_good_that_cannot_be_recorded_holds_for_the_session_and_the_log_says_so() {
+    let data = tempfile::tempdir().unwrap();
+    // A file stands where the store would be.
+    std::fs::write(data.path().join("trust"), "").unwrap();
+    let project = writing_project();
+    let dialog = Dialog::always(Approval::Always(ArgumentPattern::any()));
+    let engine = project.builder().trust(store(&data)).approver(dialog.clone()).build().unwrap();
+    let outcome = engine.run(Invocation::new("x").input(json!({})));
+    let log: Vec<&str> = outcome.log.iter().map(|line| line.message.as_str()).collect();
+    assert!(log.iter().any(|line| line.contains("for this session only")), "{log:?}");
+    value(outcome);
+    value(engine.run(Invocation::new("x").input(json!({}))));
+    assert_eq!(dialog.asked().len(), 1);
+}
+
+#[test]
+fn what_is_approved_for_a_callee_is_not_recorded_for_it() {
+    let data = tempfile::tempdir().unwrap();
+    let project = Project::lua_with_tools("skill:y write:out", "return ctx.skill('y')")
+        .skill("y", "allowed-tools: write:out\n")
+        .file(".metier/skills/y/scripts/main.lua", "ctx.write('out/y', '') return 'y'");
+    let dialog = Dialog::always(Approval::Always(ArgumentPattern::any()));
+    let engine = project.builder().trust(store(&data)).approver(dialog).build().unwrap();
+    assert_eq!(value(engine.run(granted(Invocation::new("x"), &["skill:y"]))), "y");
+    assert!(store(&data).records().unwrap().grants.is_empty());
 }
