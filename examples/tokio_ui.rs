@@ -10,7 +10,7 @@ use metier::host::{
     ApprovalNeed, ApprovalRequest, Async, AsyncApprover, AsyncSamplingProvider, AsyncToolProvider, Event,
     EventKind, SampleRequest, SampleResponse, SkillContext, Tool,
 };
-use metier::policy::Permission;
+use metier::policy::{Approval, Permission};
 use metier::registry::{EmbeddedSkill, Roots};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -47,10 +47,10 @@ impl AsyncSamplingProvider for Editor {
 }
 
 impl AsyncApprover for Editor {
-    async fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> Result<bool> {
-        let ApprovalNeed::Permission { permission, .. } = &request.need else { return Ok(false) };
+    async fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
+        let ApprovalNeed::Permission { permission, .. } = &request.need else { return Ok(Approval::No) };
         println!("may {} {permission}? yes", request.skill);
-        self.answer(true).await
+        self.answer(Approval::Session).await
     }
 }
 

@@ -100,7 +100,7 @@ struct Tab(#[allow(dead_code, reason = "nothing reads it")] u32);
 struct AskNobody;
 
 impl Approver for AskNobody {
-    fn approve(&self, _: &SkillContext, _: &ApprovalRequest) -> Result<bool> {
+    fn approve(&self, _: &SkillContext, _: &ApprovalRequest) -> Result<metier::policy::Approval> {
         unreachable!("the script needs no permission")
     }
 }

@@ -62,7 +62,10 @@ enum Phase {
 impl ExitWatchdog {
     /// A watchdog that prints the error with `printer`; no thread runs before there is something to wait for.
     pub fn new(printer: impl FnOnce(&SkillError) + Send + 'static) -> Self {
-        Self::with_exit(printer, |code| std::process::exit(code.into()))
+        Self::with_exit(printer, |code| {
+            super::prompt::restore_terminal();
+            std::process::exit(code.into())
+        })
     }
 
     fn with_exit(printer: impl FnOnce(&SkillError) + Send + 'static, exit: fn(u8)) -> Self {

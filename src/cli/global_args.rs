@@ -10,6 +10,9 @@ pub struct GlobalArgs {
     /// Print the answer as JSON on standard output
     #[arg(long, global = true, help_heading = HEADING)]
     pub json: bool,
+    /// Ask nothing, also on a terminal; what needs an answer is refused
+    #[arg(long, global = true, help_heading = HEADING)]
+    pub no_input: bool,
     /// The folder of the project [default: the nearest folder above with .<product> or .git]
     #[arg(long, global = true, help_heading = HEADING, value_name = "DIR")]
     pub project: Option<PathBuf>,

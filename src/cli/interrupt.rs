@@ -6,6 +6,7 @@ use metier::policy::CancelToken;
 pub fn cancel_on_interrupt(token: CancelToken) {
     let handler = move || {
         if token.is_cancelled() {
+            super::prompt::restore_terminal();
             std::process::exit(130);
         }
         token.cancel();

@@ -52,6 +52,11 @@ impl ProgressDisplay {
         self.bars().drain().for_each(|(_, bar)| bar.finish_and_clear());
     }
 
+    /// Asks something with a clear screen; bars and steps are drawn again afterwards.
+    pub fn suspend<T>(&self, ask: impl FnOnce() -> T) -> T {
+        self.screen.suspend(ask)
+    }
+
     /// Remembers which step of the invoked plan a run belongs to.
     fn add_run(&self, event: &Event, step: Option<usize>) {
         let Some(caller) = event.caller else { return };

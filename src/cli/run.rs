@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
-use metier::error::{Result, SkillError};
+use metier::error::{Hint, Result, SkillError};
 use metier::host::SandboxReport;
 use metier::policy::{CancelToken, Permission, SandboxMode};
 
-use super::output;
+use super::permission_words::permission_sentence;
+use super::prompt::{Question, Reply};
 use super::session::Session;
 use super::terminal::escape_text;
-use super::{explain, input};
+use super::terminal_approver::TerminalApprover;
+use super::{explain, input, output, prompt};
 use crate::cli::config_args::ConfigArgs;
 use crate::cli::exit_watchdog::WatchdogObserver;
 use crate::cli::hint::{error_with_option, outcome_with_option};
@@ -94,6 +96,12 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
     let _guard = watchdog.watch_token(token);
     cancel_on_interrupt(token.clone());
     watchdog.start_loading_timeout();
+    let display = Arc::new(ProgressDisplay::default());
+    let approver = session.can_ask().then(|| TerminalApprover::new(display.clone(), token.clone()));
+    let builder = match approver.clone() {
+        Some(approver) => builder.approver(approver),
+        None => builder,
+    };
     let engine = builder.build()?;
     watchdog.disarm();
     let processes = engine.clone();
@@ -103,11 +111,61 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
         watchdog.set_error_printer(abandoned_outcome_printer(args, observer.clone())?);
         return Ok((engine.run(invocation.observer(observer)), engine));
     }
-    let display = Arc::new(ProgressDisplay::default());
-    let observer = WatchdogObserver::with_observer(watchdog.clone(), display.clone());
-    let outcome = engine.run(invocation.observer(Arc::new(observer)));
-    display.clear();
-    Ok((outcome, engine))
+    let observer = Arc::new(WatchdogObserver::with_observer(watchdog.clone(), display.clone()));
+    let mut invocation = invocation.observer(observer);
+    let mut offered = Vec::new();
+    loop {
+        let outcome = engine.run(invocation.clone());
+        prompt::restore_terminal();
+        display.clear();
+        watchdog.disarm();
+        let missing = approver
+            .as_ref()
+            .filter(|_| !token.is_cancelled())
+            .and_then(|approver| missing_permission(&engine, &args.name, &outcome, approver))
+            .filter(|missing| !offered.contains(missing));
+        let Some(permission) = missing else { return Ok((outcome, engine)) };
+        match prompt::ask(&repeat_question(&outcome, &permission), &|| token.is_cancelled()) {
+            Reply::Choice(_) => invocation = invocation.grant(permission.clone()),
+            Reply::No => return Ok((outcome, engine)),
+            Reply::Interrupt => {
+                token.cancel();
+                return Ok((outcome, engine));
+            }
+        }
+        offered.push(permission);
+    }
+}
+
+/// The permission without which a run failed, where to grant it is enough: its external script lists none, and nobody was asked
+/// about it before. To leave the sandbox is never offered.
+fn missing_permission(
+    engine: &Engine,
+    name: &str,
+    outcome: &Outcome,
+    approver: &TerminalApprover,
+) -> Option<Permission> {
+    let error = outcome.result.as_ref().err()?;
+    let hinted = || match error.hint() {
+        Some(Hint::Grant(permission)) => permission.parse().ok(),
+        _ => None,
+    };
+    let missing: Permission = error.missing().or_else(hinted)?;
+    let registry = engine.registry();
+    let uses_any_grant = registry.find(name).is_ok_and(|skill| engine.uses_any_grant(skill));
+    (uses_any_grant && missing.name() != "exec" && !approver.was_refused(&missing)).then_some(missing)
+}
+
+fn repeat_question(outcome: &Outcome, permission: &Permission) -> Question {
+    let reason = outcome.result.as_ref().err().map(|error| ("failed", error.message().to_owned()));
+    let wants = ("wants", permission_sentence(permission));
+    Question {
+        sentence: "The script seems to have failed because it was not permitted to do something.".into(),
+        facts: [("skill", outcome.skill.clone())].into_iter().chain(reason).chain([wants]).collect(),
+        details: Vec::new(),
+        prompt: "Run it again with this permission?",
+        choices: &[('y', "yes, once")],
+    }
 }
 
 /// Prints the outcome of a run that does not end, with its log so far.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::exit_watchdog::ExitWatchdog;
 use super::global_args::GlobalArgs;
-use super::output;
 use super::terminal::escape_line;
+use super::{output, prompt};
 use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::registry::{Roots, contains_home_dir, project_root};
@@ -30,6 +30,11 @@ impl Session {
     /// Whether the output is JSON.
     pub fn json(&self) -> bool {
         self.global.json
+    }
+
+    /// Whether somebody can be asked: at a terminal, where neither an option nor a CI job says otherwise.
+    pub fn can_ask(&self) -> bool {
+        !self.global.json && !self.global.no_input && prompt::is_possible()
     }
 
     /// The product's name: `metier` unless `--product` says otherwise.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::{Engine, EngineFuture, EngineInner};
+use crate::engine::approval_memory::ApprovalMemory;
 use crate::engine::callee_resolver::CalleeResolver;
 use crate::engine::project_folders::ProjectFolders;
 use crate::engine::run_queue::RunQueue;
@@ -280,31 +281,36 @@ impl EngineBuilder {
             paths[1..].iter().fold(standard, |roots, folder| roots.with_project("metier", folder))
         });
         let temp_places = TempDirLease::acquire();
-        Ok(Engine(Arc::new_cyclic(|parts| EngineInner {
-            skills: CurrentSkills::discover(roots, paths.clone()),
-            runtimes,
-            limits: self.limits,
-            sandbox_mode: self.sandbox_mode,
-            execution_mode: self.execution_mode,
-            script_cache: ScriptCache::new(
-                RuntimeServices::new(self.helper, self.sandbox_level)
-                    .with_compile_in_process(self.compile_in_process)
-                    .with_interpreters(self.interpreters)
-                    .with_folders(paths)
-                    .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &self.providers))),
-            ),
-            unpacked_skills: UnpackedSkills::default(),
-            watchdog: Watchdog::new(),
-            has_warned: AtomicBool::new(false),
-            max_threads: self.max_threads,
-            run_queue: self.max_runs.map(RunQueue::new),
-            _temp_dir_lease: temp_places,
-            trust: self.trust,
-            digests: SkillDigests::default(),
-            folders,
-            providers: with_validated_tools(with_skill_provider(self.providers, || {
-                Arc::new(EngineSkillProvider::new(parts.clone()))
-            })),
+        Ok(Engine(Arc::new_cyclic(|parts| {
+            let approval_memory = Arc::new(ApprovalMemory::new(self.trust.clone()));
+            let providers = approval_memory.for_providers(self.providers);
+            EngineInner {
+                approval_memory,
+                skills: CurrentSkills::discover(roots, paths.clone()),
+                runtimes,
+                limits: self.limits,
+                sandbox_mode: self.sandbox_mode,
+                execution_mode: self.execution_mode,
+                script_cache: ScriptCache::new(
+                    RuntimeServices::new(self.helper, self.sandbox_level)
+                        .with_compile_in_process(self.compile_in_process)
+                        .with_interpreters(self.interpreters)
+                        .with_folders(paths)
+                        .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &providers))),
+                ),
+                unpacked_skills: UnpackedSkills::default(),
+                watchdog: Watchdog::new(),
+                has_warned: AtomicBool::new(false),
+                max_threads: self.max_threads,
+                run_queue: self.max_runs.map(RunQueue::new),
+                _temp_dir_lease: temp_places,
+                trust: self.trust,
+                digests: SkillDigests::default(),
+                folders,
+                providers: with_validated_tools(with_skill_provider(providers, || {
+                    Arc::new(EngineSkillProvider::new(parts.clone()))
+                })),
+            }
         })))
     }
 }

@@ -50,6 +50,7 @@ pub struct Invocation {
     pub(super) caller: Option<SkillContext>,
     pub(super) journal: Option<JournalTarget>,
     pub(super) folder: Option<PathBuf>,
+    pub(super) ask_first: bool,
     /// The folder of the journal that it resumes, on which the run works if it is one of the engine's.
     pub(super) journal_project: Option<PathBuf>,
     pub(super) trust: TrustOptions,
@@ -92,6 +93,7 @@ impl Invocation {
             caller: None,
             journal: None,
             folder: None,
+            ask_first: false,
             journal_project: None,
             trust: TrustOptions::default(),
             digest: None,
@@ -153,6 +155,13 @@ impl Invocation {
     /// Ignores the grants that the engine's [trust store](super::EngineBuilder::trust) remembers.
     pub fn without_remembered_grants(mut self) -> Self {
         self.trust.ignores_remembered_grants = true;
+        self
+    }
+
+    /// Asks the approver one question about everything that the skill requests and nobody granted, before anything
+    /// runs, in every runtime. After a no, nothing has run. Without it, a script is interrupted where it needs a permission.
+    pub fn ask_first(mut self) -> Self {
+        self.ask_first = true;
         self
     }
 

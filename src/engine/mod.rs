@@ -1,5 +1,6 @@
 //! The engine: runs an [`Invocation`] and returns an [`Outcome`]. The command line and every embedder use it.
 
+mod approval_memory;
 mod availability;
 mod builder;
 mod callee_resolver;
@@ -83,6 +84,7 @@ struct EngineInner {
     /// Where runs wait, if their number is bounded.
     run_queue: Option<self::run_queue::RunQueue>,
     providers: Providers,
+    approval_memory: Arc<self::approval_memory::ApprovalMemory>,
     trust: Option<TrustStore>,
     digests: self::skill_digests::SkillDigests,
     /// The last field, so that it is dropped after the fields above have removed their temporary folders.

@@ -253,6 +253,7 @@ impl EngineInner {
             .and_then(|opened| self.prepare((set, skill), selected, opened, &invocation, &limits, token));
         let prepared = prepared.and_then(|(executor, context)| {
             let worker = worker::requested_worker(skill.manifest(), selected.runtime, &given)?;
+            let context = context.arguments(input.value.as_ref(), &input.args);
             Ok((executor, context.run_id(run_id).span(span).events(events).worker(worker)))
         });
         let is_in_process = selected.runtime != RuntimeId::EXTERNAL;
@@ -267,7 +268,11 @@ impl EngineInner {
         let warned = limit_support::unsupported_warning(selected.runtime, &not_applied);
         let warned = warned.map_or(Ok(()), |warning| context.log_once(LogLevel::Warn, warning));
         let result = warned
-            .and_then(|()| if is_in_process { Ok(()) } else { context.ask_before_start() })
+            .and_then(|()| match (invocation.ask_first && context.caller().is_none(), is_in_process) {
+                (true, _) => context.ask_to_start(),
+                (false, true) => Ok(()),
+                (false, false) => context.ask_before_start(),
+            })
             .and_then(|()| context.cancel().check())
             // Whoever was asked took time, in which files may have changed.
             .and_then(|()| match digest.filter(|_| !context.permissions().approved().is_empty()) {
@@ -367,8 +372,12 @@ impl EngineInner {
         let executor = catch_runtime_panic(|| {
             self.script_cache.load(&self.runtimes, selected.runtime, &script, (mode, set.generation), &token)
         })?;
-        let asked =
-            with_permissions(declared_permissions(skill, selected.runtime), executor.requested_permissions());
+        let declared = declared_permissions(skill, selected.runtime);
+        let listed = match &declared {
+            RequestedPermissions::Listed(listed) => listed.len(),
+            RequestedPermissions::All => 0,
+        };
+        let asked = with_permissions(declared, executor.requested_permissions());
         let (folder_index, folder) = self.folders.of_run(set, skill, invocation)?;
         let unprotected =
             || SkillError::new(ErrorKind::Unavailable, "the folder of the run is not protected");
@@ -377,7 +386,10 @@ impl EngineInner {
             .qualified_name(skill.qualified_name())
             .project(Files::open_nofollow(&folder.path)?.with_secret_links(&folder.secret_links))
             .skill_files(files)
-            .permissions(self.effective_permissions(skill, asked, invocation, protected))
+            .permissions(
+                self.effective_permissions(skill, asked, invocation, protected)
+                    .with_requests_of_script(&selected.path, listed),
+            )
             .limits(limits.clone())
             .sandbox_mode(invocation.sandbox_mode.unwrap_or(self.sandbox_mode))
             .execution_mode(mode)
@@ -404,7 +416,10 @@ impl EngineInner {
     fn run_providers(&self, invocation: &Invocation) -> Providers {
         let inherited = invocation.caller.as_ref().map_or(&self.providers, SkillContext::providers);
         match invocation.providers.as_deref() {
-            Some(own) => inherited.overridden_by(&with_validated_tools(own.clone())),
+            Some(own) => {
+                let own = self.approval_memory.for_providers(own.clone());
+                inherited.overridden_by(&with_validated_tools(own))
+            }
             None => inherited.clone(),
         }
     }

@@ -7,11 +7,12 @@ use serde::Serialize;
 
 use super::invocation::TrustOptions;
 use super::{Engine, EngineInner, Invocation};
+use crate::engine::contract_validation::validate_input;
 use crate::engine::skill_digests::unversioned_name;
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::SkillContext;
-use crate::policy::{CancelToken, GrantOrigin, Permission, SkillDigest};
+use crate::policy::{ArgumentPattern, CancelToken, GrantOrigin, Permission, SkillDigest};
 use crate::registry::{Catalog, FileDifference, FileList, Registry, Scope, Skill};
 use crate::trust::{ProjectIdentity, SkillFiles, TrustStore, TrustedSkill};
 
@@ -203,7 +204,12 @@ impl EngineInner {
         }
         let (_, folder) = self.folders.of_run(set, skill, invocation)?;
         let Ok(project) = ProjectIdentity::from_canonical(&folder.path) else { return Ok(Vec::new()) };
-        Ok(records.grants_of_run(skill.name(), files.digest, &project).collect())
+        // The approver was shown the input with the defaults of the contract.
+        let fits = |pattern: &ArgumentPattern| {
+            validate_input(skill, invocation.input.clone())
+                .is_ok_and(|input| pattern.fits(input.as_ref(), &invocation.args))
+        };
+        Ok(records.grants_of_run(skill.name(), files.digest, &project, fits).collect())
     }
 
     /// Whether a callee may run, and its files: none where nobody asks for them.

@@ -15,6 +15,7 @@ use super::context::{
 };
 use super::files::{ChangeDecision, FileChange};
 use crate::error::Result;
+use crate::policy::Approval;
 
 /// Makes a provider of one whose methods are `async fn`.
 ///
@@ -132,7 +133,7 @@ pub trait AsyncApprover: Send + Sync {
         &self,
         ctx: &SkillContext,
         request: &ApprovalRequest,
-    ) -> impl Future<Output = Result<bool>> + Send;
+    ) -> impl Future<Output = Result<Approval>> + Send;
 }
 
 impl<P: AsyncToolProvider> ToolProvider for Async<P> {
@@ -193,7 +194,7 @@ impl<P: AsyncHttpClient> HttpClient for Async<P> {
 }
 
 impl<P: AsyncApprover> Approver for Async<P> {
-    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<bool> {
+    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
         ctx.block_on(self.0.approve(ctx, request))?
     }
 }

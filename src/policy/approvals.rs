@@ -1,9 +1,12 @@
 //! What an approver decided during a run: permissions beyond the grants of the caller, and those that were refused.
 
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::error::Result;
+use serde_json::Value;
+
+use crate::error::{Result, SkillError};
 use crate::policy::{CancelToken, Permission};
 
 /// The decisions about one run, as one skill of the run sees them: they are shared by all, and each holds for the skill that
@@ -15,6 +18,14 @@ pub(crate) struct Approvals {
     chain: Vec<String>,
     /// Whether only permissions with a scope count.
     only_scoped: bool,
+    arguments: Arc<RunArguments>,
+}
+
+/// What a skill was called with, for a question to show.
+#[derive(Default)]
+pub(crate) struct RunArguments {
+    pub input: Option<Value>,
+    pub args: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -27,7 +38,8 @@ struct ApprovalsInner {
 struct Decisions {
     approved: Vec<Decision>,
     refused: Vec<Decision>,
-    /// Questions that nobody answered in time.
+    /// Questions that were asked, and those that nobody answered in time.
+    asked: usize,
     unanswered: usize,
     /// Whether somebody is asked now.
     is_asking: bool,
@@ -40,10 +52,12 @@ struct Decision {
 }
 
 /// An approver's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Yes,
     No,
+    /// A no with its reason.
+    Denied(SkillError),
     /// None in time.
     Missing,
 }
@@ -52,7 +66,7 @@ pub(crate) enum Answer {
 const MAX_REFUSED: usize = 16;
 
 /// Questions that are asked in one run with all that it calls.
-const MAX_DECISIONS: usize = 64;
+const MAX_QUESTIONS: usize = 64;
 
 /// Unanswered questions after which nobody seems to be there, and none is asked any more.
 const MAX_UNANSWERED: usize = 2;
@@ -63,7 +77,18 @@ const STOP_INTERVAL: Duration = Duration::from_millis(20);
 impl Approvals {
     /// No decisions about a run of the skill with this qualified name.
     pub(super) fn new(skill: &str) -> Self {
-        Self { shared: Arc::default(), chain: vec![skill.to_owned()], only_scoped: false }
+        let chain = vec![skill.to_owned()];
+        Self { shared: Arc::default(), chain, only_scoped: false, arguments: Arc::default() }
+    }
+
+    /// The decisions about a skill that was called with these arguments.
+    pub(super) fn with_arguments(self, arguments: RunArguments) -> Self {
+        Self { arguments: Arc::new(arguments), ..self }
+    }
+
+    /// What the skill was called with.
+    pub(crate) fn arguments(&self) -> &RunArguments {
+        &self.arguments
     }
 
     /// The decisions as a skill sees them that is called by this one.
@@ -95,21 +120,21 @@ impl Approvals {
         self.chain.starts_with(&decision.chain) && (!self.only_scoped || decision.permission.is_scoped())
     }
 
-    /// Decides about a permission with `ask`, unless that was done before. One question is asked at a time: a run that comes
-    /// later waits, and then uses what was decided. Fails if the run stops while it waits.
+    /// Decides about permissions with `ask`, unless that was done before. One question is asked at a time: a run that comes
+    /// later waits, and then uses what was decided. Fails if the run stops while it waits, and with the reason of a no.
     ///
     /// The deadlines of the token stand still while somebody is asked, and not for what was decided: otherwise scripts that try
     /// again and again what was refused would put them off.
     pub(crate) fn decide(
         &self,
-        permission: &Permission,
+        permissions: &[Permission],
         token: &CancelToken,
         ask: impl FnOnce() -> Answer,
     ) -> Result<()> {
         let mut state = self.lock();
         let mut pause = None;
         loop {
-            if state.is_decided(permission, &self.chain) {
+            if permissions.iter().all(|permission| state.is_decided(permission, &self.chain)) {
                 return Ok(());
             }
             if !state.is_asking {
@@ -132,11 +157,19 @@ impl Approvals {
         let answer = ask();
         // A run that was stopped while it asked got no answer.
         token.check()?;
-        let decision = Decision { permission: permission.clone(), chain: self.chain.clone() };
         let mut state = self.lock();
-        state.unanswered += usize::from(answer == Answer::Missing);
-        if answer == Answer::Yes { &mut state.approved } else { &mut state.refused }.push(decision);
-        Ok(())
+        state.asked += 1;
+        state.unanswered += usize::from(matches!(answer, Answer::Missing));
+        let decisions = if matches!(answer, Answer::Yes) { &mut state.approved } else { &mut state.refused };
+        decisions.extend(
+            permissions
+                .iter()
+                .map(|permission| Decision { permission: permission.clone(), chain: self.chain.clone() }),
+        );
+        match answer {
+            Answer::Denied(reason) => Err(reason),
+            _ => Ok(()),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Decisions> {
@@ -152,7 +185,7 @@ impl Decisions {
         self.approved.iter().any(|decision| is_same(&decision))
             || self.refused.iter().any(|decision| is_same(&decision))
             || refused >= MAX_REFUSED
-            || self.approved.len() + self.refused.len() >= MAX_DECISIONS
+            || self.asked >= MAX_QUESTIONS
             || self.unanswered >= MAX_UNANSWERED
     }
 }
@@ -164,6 +197,13 @@ impl Drop for AskingGuard<'_> {
     fn drop(&mut self) {
         self.0.lock().is_asking = false;
         self.0.shared.changed.notify_all();
+    }
+}
+
+/// Secrets in them are not known here.
+impl fmt::Debug for RunArguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunArguments").finish_non_exhaustive()
     }
 }
 
@@ -192,7 +232,7 @@ mod tests {
                 let (approvals, asked, now) = (&approvals, &asked, &now);
                 scope.spawn(move || {
                     let need = permission(["write:a", "write:b"][number % 2]);
-                    let decided = approvals.decide(&need, &CancelToken::new(), || {
+                    let decided = approvals.decide(&[need], &CancelToken::new(), || {
                         assert_eq!(now.fetch_add(1, Ordering::SeqCst), 0, "one at a time");
                         std::thread::sleep(Duration::from_millis(5));
                         now.fetch_sub(1, Ordering::SeqCst);
@@ -216,15 +256,15 @@ mod tests {
                 let need = permission(&format!("write:out/{number}"));
                 let answer = || {
                     asked.fetch_add(1, Ordering::SeqCst);
-                    answer
+                    answer.clone()
                 };
-                approvals.decide(&need, &CancelToken::new(), answer).unwrap();
+                approvals.decide(&[need], &CancelToken::new(), answer).unwrap();
             }
             asked.into_inner()
         };
         assert_eq!(ask(&approvals, Answer::No), MAX_REFUSED);
         assert_eq!(ask(&approvals.for_callee("b"), Answer::No), MAX_REFUSED, "another skill may still ask");
-        assert_eq!(ask(&approvals.for_callee("c"), Answer::Yes), MAX_DECISIONS - 2 * MAX_REFUSED);
+        assert_eq!(ask(&approvals.for_callee("c"), Answer::Yes), MAX_QUESTIONS - 2 * MAX_REFUSED);
         assert_eq!(ask(&approvals.for_callee("d"), Answer::Yes), 0);
         assert_eq!(ask(&Approvals::new("a"), Answer::Missing), MAX_UNANSWERED, "nobody is there");
     }
@@ -233,7 +273,7 @@ mod tests {
     fn a_yes_holds_for_the_skill_that_asked_and_those_that_it_calls() {
         let root = Approvals::new("a");
         let (asker, sibling) = (root.for_callee("b"), root.for_callee("c"));
-        asker.decide(&permission("net"), &CancelToken::new(), || Answer::Yes).unwrap();
+        asker.decide(&[permission("net")], &CancelToken::new(), || Answer::Yes).unwrap();
         let has = |approvals: &Approvals| approvals.any_approved(|_| true);
         assert!(has(&asker) && has(&asker.for_callee("d")));
         assert!(!has(&root) && !has(&sibling) && !has(&sibling.for_callee("b")));
@@ -248,7 +288,7 @@ mod tests {
                 assert!(token.paused_time().1, "while somebody is asked");
                 Answer::No
             };
-            approvals.decide(&permission("net"), &token, ask).unwrap();
+            approvals.decide(&[permission("net")], &token, ask).unwrap();
         };
         decide();
         let (paused, is_paused) = token.paused_time();
@@ -258,9 +298,23 @@ mod tests {
     }
 
     #[test]
+    fn several_permissions_are_one_question_and_a_no_may_have_a_reason() {
+        let approvals = Approvals::new("a");
+        let two = [permission("net"), permission("write:a")];
+        approvals.decide(&two, &CancelToken::new(), || Answer::Yes).unwrap();
+        assert_eq!(approvals.approved(), two);
+        let three = [permission("net"), permission("shm"), permission("write:b")];
+        let reason = SkillError::new(crate::error::ErrorKind::Denied, "the files changed");
+        let denied = approvals.decide(&three, &CancelToken::new(), || Answer::Denied(reason));
+        assert_eq!(denied.unwrap_err().message(), "the files changed");
+        approvals.decide(&three[1..], &CancelToken::new(), || panic!("not asked again")).unwrap();
+        assert!(!approvals.any_approved(|permission| *permission == three[1]));
+    }
+
+    #[test]
     fn a_question_that_panics_leaves_room_for_the_next() {
         let approvals = Approvals::new("a");
-        let decide = |ask: fn() -> Answer| approvals.decide(&permission("net"), &CancelToken::new(), ask);
+        let decide = |ask: fn() -> Answer| approvals.decide(&[permission("net")], &CancelToken::new(), ask);
         let panicked =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| decide(|| panic!("on purpose"))));
         assert!(panicked.is_err());
@@ -276,7 +330,7 @@ mod tests {
         std::thread::scope(|scope| {
             let asking = approvals.clone();
             scope.spawn(move || {
-                asking.decide(&permission("write:a"), &CancelToken::new(), || {
+                asking.decide(&[permission("write:a")], &CancelToken::new(), || {
                     begins.send(()).unwrap();
                     released.recv().unwrap();
                     Answer::Yes
@@ -285,7 +339,7 @@ mod tests {
             has_begun.recv().unwrap();
             let token = CancelToken::new();
             token.cancel();
-            assert!(approvals.decide(&permission("write:b"), &token, || panic!("not asked")).is_err());
+            assert!(approvals.decide(&[permission("write:b")], &token, || panic!("not asked")).is_err());
             release.send(()).unwrap();
         });
     }

@@ -1,6 +1,8 @@
 //! The policy of a run: permissions, limits, sandbox requirements and the token that stops the run.
 
+mod approval;
 mod approvals;
+mod argument_pattern;
 mod autorun;
 mod cancel;
 mod execution_mode;
@@ -21,7 +23,9 @@ pub mod units;
 mod watchdog;
 mod worker_options;
 
-pub(crate) use self::approvals::{Answer, Approvals};
+pub use self::approval::Approval;
+pub(crate) use self::approvals::{Answer, Approvals, RunArguments};
+pub use self::argument_pattern::ArgumentPattern;
 pub use self::cancel::{CancelToken, Cancelled, StopCause, StopGuard};
 pub use self::execution_mode::ExecutionMode;
 pub use self::grant::{GrantOrigin, GrantReport};

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::permission::{Access, Permission};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::policy::Approvals;
 use crate::policy::path_protection::{PathProtection, is_within};
+use crate::policy::{Answer, Approvals, CancelToken, RunArguments};
 
 /// The permissions that a skill requests. Reading the project is always requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ struct Requester {
     requested: RequestedPermissions,
     /// The file in which it lists its requested permissions, and the key.
     declaration: (&'static str, &'static str),
+    /// The script that requests those after the first so many, such as a plan; known in runs that have an approver.
+    script: Option<(String, usize)>,
 }
 
 /// Where skills list their requested permissions, unless a contract does.
@@ -46,7 +48,7 @@ impl Permissions {
         grants: impl IntoIterator<Item = Permission>,
         protection: PathProtection,
     ) -> Self {
-        let only = Requester { skill: String::new(), requested, declaration: ALLOWED_TOOLS };
+        let only = Requester { skill: String::new(), requested, declaration: ALLOWED_TOOLS, script: None };
         Self { requesters: vec![only], grants: grants.into_iter().collect(), protection, approvals: None }
     }
 
@@ -57,7 +59,12 @@ impl Permissions {
         if let Some(last) = narrowed.requesters.last_mut() {
             caller.clone_into(&mut last.skill);
         }
-        narrowed.requesters.push(Requester { skill: to.to_owned(), requested, declaration: ALLOWED_TOOLS });
+        narrowed.requesters.push(Requester {
+            skill: to.to_owned(),
+            requested,
+            declaration: ALLOWED_TOOLS,
+            script: None,
+        });
         narrowed
     }
 
@@ -80,6 +87,41 @@ impl Permissions {
         Self { approvals: self.approvals.map(|approvals| approvals.for_callee(skill)), ..self }
     }
 
+    /// The same for a run with these arguments, which an approver is shown.
+    pub(crate) fn with_arguments(self, arguments: impl FnOnce() -> RunArguments) -> Self {
+        Self { approvals: self.approvals.map(|approvals| approvals.with_arguments(arguments())), ..self }
+    }
+
+    /// The same for a skill whose script requests all but the first so many of the listed permissions, which an approver is shown.
+    pub(crate) fn with_requests_of_script(mut self, script: &str, listed: usize) -> Self {
+        if let Some(last) = self.requesters.last_mut().filter(|_| self.approvals.is_some()) {
+            last.script = Some((script.to_owned(), listed));
+        }
+        self
+    }
+
+    /// What the skill was called with; `None` in runs that have no approver.
+    pub(crate) fn arguments(&self) -> Option<&RunArguments> {
+        self.approvals.as_ref().map(Approvals::arguments)
+    }
+
+    /// The files in which the skill requests these permissions, each once: none if it lists no permissions at all.
+    pub(crate) fn request_files(&self, permissions: &[Permission]) -> Vec<String> {
+        let mut files: Vec<String> = Vec::new();
+        let Some(asker) = self.requesters.last() else { return files };
+        let RequestedPermissions::Listed(listed) = &asker.requested else { return files };
+        for permission in permissions {
+            let need = permission.as_access();
+            let position = listed.iter().position(|listed| listed.covers(&need, &self.protection));
+            let script = asker.script.as_ref().filter(|(_, first)| position.is_some_and(|at| at >= *first));
+            let file = script.map_or(asker.declaration.0, |(script, _)| script);
+            if !files.iter().any(|known| known == file) {
+                files.push(file.to_owned());
+            }
+        }
+        files
+    }
+
     /// The same with what was approved until now among the grants, and nothing that is approved later.
     pub(crate) fn frozen(&self) -> Self {
         Self { grants: self.grants_and_approvals(), approvals: None, ..self.clone() }
@@ -90,15 +132,16 @@ impl Permissions {
         self.approvals.as_ref().map(Approvals::approved).unwrap_or_default()
     }
 
-    /// The permission that an approver could give for this access, and what was decided so far: `None` if nobody may be asked,
-    /// the run has the access, or some skill does not request it. It is what the skill lists, and no more than a person would
-    /// grant who sees the access.
-    pub(crate) fn approvable(&self, need: &Access) -> Option<(Permission, &Approvals)> {
-        let approvals = self.approvals.as_ref()?;
-        if self.allows(need) || !self.requesters.iter().all(|asker| self.request_covers(asker, need)) {
+    /// The permission that an approver could give for this access: `None` if nobody may be asked, the run has the access, or some
+    /// skill does not request it. It is what the skill lists, and no more than a person would grant who sees the access.
+    pub(crate) fn approvable(&self, need: &Access) -> Option<Permission> {
+        if self.approvals.is_none()
+            || self.allows(need)
+            || !self.requesters.iter().all(|asker| self.request_covers(asker, need))
+        {
             return None;
         }
-        Some((self.permission_for(need), approvals))
+        Some(self.permission_for(need))
     }
 
     /// The permission that would give this access: what the skill lists for it, where a person would grant no less.
@@ -124,6 +167,30 @@ impl Permissions {
             permission.is_enforced_on_processes() && self.approvable(&permission.as_access()).is_some()
         };
         listed.iter().filter(is_open).cloned().collect()
+    }
+
+    /// Permissions that the skill lists and nobody granted, about which an approver could decide before anything runs. Running in a
+    /// sandbox needs none, and nobody is asked to leave it.
+    pub(crate) fn approvable_at_start(&self) -> Vec<Permission> {
+        let listed = self.requesters.last().map(|requester| &requester.requested);
+        let Some(RequestedPermissions::Listed(listed)) = listed else { return Vec::new() };
+        let is_open = |permission: &&Permission| {
+            !permission.has_name("exec") && self.approvable(&permission.as_access()).is_some()
+        };
+        let mut open: Vec<Permission> = listed.iter().filter(is_open).cloned().collect();
+        open.sort_unstable();
+        open.dedup();
+        open
+    }
+
+    /// Decides about permissions with `ask`, as [`Approvals::decide`].
+    pub(crate) fn decide(
+        &self,
+        permissions: &[Permission],
+        token: &CancelToken,
+        ask: impl FnOnce() -> Answer,
+    ) -> Result<()> {
+        self.approvals.as_ref().map_or(Ok(()), |approvals| approvals.decide(permissions, token, ask))
     }
 
     /// Only reading the project.
@@ -312,7 +379,6 @@ fn intersect_paths(paths: &[String], requested: &[Permission]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Answer, CancelToken};
 
     fn parsed(texts: &[&str]) -> Vec<Permission> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -353,7 +419,11 @@ mod tests {
         for (approved, is_open) in [("net", false), ("net:10.0.0.1", true)] {
             let run = run(&["net"], &[]).with_approvals("a");
             let permission = approved.parse().unwrap();
-            run.approvals.as_ref().unwrap().decide(&permission, &CancelToken::new(), || Answer::Yes).unwrap();
+            run.approvals
+                .as_ref()
+                .unwrap()
+                .decide(&[permission], &CancelToken::new(), || Answer::Yes)
+                .unwrap();
             assert!(run.allows(&inside));
             assert_eq!(run.scoped_only().allows(&inside), is_open);
             let callee = run.for_callee("a", "b", RequestedPermissions::Listed(parsed(&["net"])));

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::{GrantOrigin, Permission, SkillDigest, Timestamp};
+use crate::policy::{ArgumentPattern, GrantOrigin, Permission, SkillDigest, Timestamp};
 use crate::trust::{CalleeFiles, ProjectIdentity, SkillFiles};
 
 /// The version of the file that this version of metier reads and writes.
@@ -91,7 +91,7 @@ pub struct RememberedGrant {
     pub project: Option<ProjectIdentity>,
     /// The permission, as text.
     pub permission: String,
-    /// The pattern of arguments for which it applies; `null` for all. A run applies only grants without one.
+    /// The [`ArgumentPattern`] of the runs to which it applies; `null` for all. One that cannot be read fits none.
     #[serde(default)]
     pub arguments: Value,
     /// When it was granted.
@@ -107,18 +107,21 @@ impl TrustRecords {
         Self { version: VERSION, ..Self::default() }
     }
 
-    /// The grants that apply to a run of this skill in this project whatever its arguments are.
+    /// The grants that apply to a run of this skill in this project whose arguments fit the patterns of grants that have one.
     pub(crate) fn grants_of_run<'a>(
         &'a self,
         skill: &'a str,
         digest: SkillDigest,
         project: &'a ProjectIdentity,
+        fits: impl Fn(&ArgumentPattern) -> bool + 'a,
     ) -> impl Iterator<Item = (Permission, GrantOrigin)> + 'a {
         let applies = move |grant: &&RememberedGrant| {
             grant.digest == digest
                 && grant.skill == skill
-                && grant.arguments.is_null()
                 && grant.project.as_ref().is_none_or(|granted| granted == project)
+                && (grant.arguments.is_null()
+                    || ArgumentPattern::from_json(grant.arguments.clone())
+                        .is_ok_and(|pattern| fits(&pattern)))
         };
         self.grants.iter().filter(applies).filter_map(|grant| Some((grant.permission()?, grant.origin())))
     }

@@ -6,6 +6,8 @@
 mod cli;
 #[path = "../support/not_run.rs"]
 mod not_run;
+#[path = "../support/pseudo_terminal.rs"]
+mod pseudo_terminal;
 
 mod address_space;
 mod api;
@@ -21,6 +23,7 @@ mod options;
 mod outcome;
 mod path;
 mod plans;
+mod questions;
 mod running;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod sandbox;

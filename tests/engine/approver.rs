@@ -9,12 +9,13 @@ use metier::error::{ErrorKind, Result};
 use metier::host::{
     ApprovalNeed, ApprovalRequest, Approver, Async, AsyncApprover, ClosureTools, SkillContext,
 };
-use metier::policy::{CancelToken, Permission};
+use metier::policy::{Approval, ArgumentPattern, CancelToken, Permission};
+use metier::trust::TrustStore;
 use serde_json::{Value, json};
 
 use crate::project::{ENDLESS, Project, deadline, granted, kind, value};
 
-type Answer = Box<dyn Fn(&SkillContext, &ApprovalRequest) -> Result<bool> + Send + Sync>;
+type Answer = Box<dyn Fn(&SkillContext, &ApprovalRequest) -> Result<Approval> + Send + Sync>;
 
 /// An approver that records what it is asked.
 #[derive(Clone)]
@@ -25,12 +26,16 @@ struct Dialog {
 }
 
 impl Dialog {
-    fn new(answer: impl Fn(&SkillContext, &ApprovalRequest) -> Result<bool> + Send + Sync + 'static) -> Self {
-        Self { asked: Arc::default(), answer: Arc::new(Box::new(answer)), limit: Duration::from_mins(1) }
+    fn new<A: Into<Approval>>(
+        answer: impl Fn(&SkillContext, &ApprovalRequest) -> Result<A> + Send + Sync + 'static,
+    ) -> Self {
+        let answer: Answer = Box::new(move |ctx, request| answer(ctx, request).map(Into::into));
+        Self { asked: Arc::default(), answer: Arc::new(answer), limit: Duration::from_mins(1) }
     }
 
-    fn always(answer: bool) -> Self {
-        Self::new(move |_, _| Ok(answer))
+    fn always(answer: impl Into<Approval>) -> Self {
+        let answer = answer.into();
+        Self::new(move |_, _| Ok(answer.clone()))
     }
 
     fn asked(&self) -> Vec<ApprovalRequest> {
@@ -50,7 +55,7 @@ impl Dialog {
 }
 
 impl Approver for Dialog {
-    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<bool> {
+    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
         self.asked.lock().unwrap().push(request.clone());
         (self.answer)(ctx, request)
     }
@@ -76,7 +81,7 @@ fn an_approver_is_asked_once_for_what_a_skill_lists_and_nobody_granted() {
     assert_eq!(dialog.needs(), [("write:out".into(), Some("out/a.txt".into()))]);
     let first = dialog.asked().remove(0);
     let digest = first.digest.unwrap();
-    assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digest}");
+    assert!(digest.parse::<metier::policy::SkillDigest>().is_ok(), "{digest}");
     assert_eq!(first.callers, Vec::<String>::new());
     // Another run, and other bytes, are another question.
     let changed = project.file(".metier/skills/x/scripts/other.lua", "return 1");
@@ -193,7 +198,7 @@ fn a_panic_an_error_and_no_answer_in_time_are_a_no() {
 fn a_cancelled_run_does_not_wait_for_its_approver() {
     let token = CancelToken::new();
     let cancel = token.clone();
-    let dialog = Dialog::new(move |_, _| {
+    let dialog = Dialog::new(move |_, _| -> Result<bool> {
         cancel.cancel();
         loop {
             std::thread::sleep(Duration::from_secs(1));
@@ -248,11 +253,11 @@ fn a_callee_gets_no_more_than_each_skill_on_the_way_lists() {
 fn an_async_approver_answers_from_the_programs_own_loop() {
     struct Ask(tokio::sync::mpsc::UnboundedSender<(Permission, tokio::sync::oneshot::Sender<bool>)>);
     impl AsyncApprover for Ask {
-        async fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> Result<bool> {
-            let ApprovalNeed::Permission { permission, .. } = &request.need else { return Ok(false) };
+        async fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
+            let ApprovalNeed::Permission { permission, .. } = &request.need else { return Ok(Approval::No) };
             let (reply, answer) = tokio::sync::oneshot::channel();
             self.0.send((permission.clone(), reply)).ok();
-            Ok(answer.await.unwrap_or(false))
+            Ok(answer.await.unwrap_or(false).into())
         }
     }
     let project = Project::lua_with_tools("write:out", WRITES_TWICE);
@@ -360,4 +365,327 @@ fn a_late_yes_changes_nothing() {
     let engine = project.builder().tools(tools).approver(dialog).build().unwrap();
     let outcome = engine.run(granted(Invocation::new("x"), &["tool:late"]));
     assert_eq!(value(outcome), json!([false, false]));
+}
+
+const WRITES: &str = "ctx.write(input.path or 'out/a.txt', 'a') return 'written'";
+
+/// A project whose skill `x` lists `write:out` and writes the file that its input names.
+fn writing_project() -> Project {
+    Project::lua_with_tools("write:out", WRITES)
+}
+
+#[test]
+fn a_request_shows_the_arguments_the_grants_and_who_requests_it() {
+    let script = "ctx.secret('KEY') ctx.write('out/a', '') return ctx.skill('y', {text = ctx.secret('KEY')})";
+    let project = Project::lua_with_tools("write:out write:more secret:KEY skill:y", script)
+        .skill("y", "allowed-tools: write:more\n")
+        .file(".metier/skills/y/skill.yaml", "permissions: [write:more]\n")
+        .file(".metier/skills/y/scripts/main.lua", "ctx.write('more/a', '') return 1");
+    let dialog = Dialog::always(true);
+    let fixtures = metier::host::Fixtures::new(r#"{"secrets": {"KEY": "s3cret-value"}}"#).unwrap();
+    let providers = Providers { approver: Some(Arc::new(dialog.clone())), ..fixtures.providers() };
+    let engine = project.builder().build().unwrap();
+    let invocation =
+        Invocation::new("x").input(json!({"a": "s3cret-value"})).args(["one"]).providers(providers);
+    assert_eq!(value(engine.run(granted(invocation, &["secret:KEY", "skill:y"]))), 1);
+    let [first, second] = <[ApprovalRequest; 2]>::try_from(dialog.asked()).unwrap();
+    assert_eq!(first.input, Some(json!({"a": "[secret:KEY]"})));
+    assert_eq!(first.args, ["one"]);
+    assert_eq!(first.project.unwrap(), project.root().canonicalize().unwrap());
+    let grants: Vec<String> = first.grants.iter().map(ToString::to_string).collect();
+    assert_eq!(grants, ["read", "skill:y", "secret:KEY"]);
+    assert_eq!(first.requested_in, ["SKILL.md"]);
+    assert_eq!((second.callers, second.requested_in), (vec!["x".into()], vec!["skill.yaml".into()]));
+    assert_eq!(second.input, Some(json!({"text": "[secret:KEY]"})), "a secret of its caller");
+}
+
+#[test]
+fn a_plan_is_named_as_the_one_that_requests_what_its_steps_call() {
+    let plan = r#"{"steps": [{"tool": "add", "args": {}}]}"#;
+    let project = Project::new().skill("x", "").file(".metier/skills/x/scripts/sequence.json", plan);
+    let dialog = Dialog::always(true);
+    let tools = ClosureTools::new().tool("add", "d", json!({}), |_, _| Ok(json!(3)));
+    let engine = project.builder().tools(tools).approver(dialog.clone()).build().unwrap();
+    value(engine.run(Invocation::new("x")));
+    assert_eq!(dialog.asked()[0].requested_in, ["scripts/sequence.json"]);
+}
+
+#[test]
+fn everything_is_asked_in_one_question_before_anything_runs() {
+    let lua = "print('it runs') ctx.write('out/a', '') return ctx.tool('add', {})";
+    let asks = "allowed-tools: read exec write:out tool:add exec:unsandboxed\n";
+    let shell = "echo 'it runs' >&2; mkdir -p out && echo 3 > out/a; echo 3";
+    let skills: [(Project, usize); 2] = [
+        (Project::new().skill("x", asks).file(".metier/skills/x/scripts/main.lua", lua), 1),
+        (
+            Project::shell(asks, shell).file("out/b", ""),
+            usize::from(cfg!(all(feature = "sandboxed", target_os = "linux"))),
+        ),
+    ];
+    for (project, number) in skills.into_iter().filter(|(_, number)| *number > 0) {
+        for answer in [false, true] {
+            let dialog = Dialog::always(answer);
+            let tools = ClosureTools::new().tool("add", "d", json!({}), |_, _| Ok(json!(3)));
+            let engine = project.builder().tools(tools).approver(dialog.clone()).build().unwrap();
+            let outcome = engine.run(Invocation::new("x").ask_first());
+            assert_eq!(outcome.result.is_ok(), answer, "{:?}", outcome.result);
+            assert_eq!(project.path("out/a").exists(), answer);
+            assert_eq!(dialog.asked().len(), number);
+            let ApprovalNeed::Start { permissions } = &dialog.asked()[0].need else { panic!("no start") };
+            let permissions: Vec<String> = permissions.iter().map(ToString::to_string).collect();
+            assert_eq!(permissions, ["write:out", "tool:add"]);
+            if let Err(error) = &outcome.result {
+                assert_eq!((error.kind(), outcome.log.len()), (ErrorKind::Denied, 0));
+                assert!(outcome.process.is_none() && error.message().contains("nothing has run"), "{error}");
+                assert_eq!(error.missing().unwrap().to_string(), "write:out");
+            }
+            drop(engine.run(granted(Invocation::new("x").ask_first(), &["write:out", "tool:add"])));
+            assert_eq!(dialog.asked().len(), number, "nothing is left to ask");
+        }
+    }
+}
+
+#[test]
+fn an_answer_for_the_session_holds_for_the_same_bytes_in_clones_of_the_engine() {
+    let project = writing_project()
+        .skill("y", "allowed-tools: write:out\n")
+        .file(".metier/skills/y/scripts/main.lua", "ctx.write('out/y', '') return 'y'");
+    let dialog = Dialog::always(Approval::Session);
+    let engine = project.builder().approver(dialog.clone()).build().unwrap();
+    for _ in 0..3 {
+        assert_eq!(value(engine.clone().run(Invocation::new("x"))), "written");
+    }
+    assert_eq!(value(engine.run(Invocation::new("x").input(json!({"path": "out/b"})))), "written");
+    assert_eq!(dialog.asked().len(), 1);
+    assert_eq!(value(engine.run(Invocation::new("y"))), "y");
+    assert_eq!(dialog.asked().len(), 2, "another skill");
+    project.builder().approver(dialog.clone()).build().unwrap().run(Invocation::new("x"));
+    assert_eq!(dialog.asked().len(), 3, "another engine");
+    let project = project.file(".metier/skills/x/scripts/main.lua", format!("{WRITES} -- changed"));
+    engine.run(Invocation::new("x"));
+    assert_eq!(dialog.asked().len(), 4, "other bytes");
+    engine.run(Invocation::new("x"));
+    let project = project.file(".metier/skills/x/assets/more", "added");
+    assert_eq!(dialog.asked().len(), 4);
+    engine.run(Invocation::new("x"));
+    assert_eq!(dialog.asked().len(), 5, "a file was added");
+    std::fs::remove_file(project.path(".metier/skills/x/assets/more")).unwrap();
+}
+
+#[test]
+fn an_answer_for_the_session_to_a_callee_is_none_to_the_skill_itself_or_under_another_caller() {
+    let calls = "return ctx.skill('y')";
+    let project = Project::lua_with_tools("skill:y write:out", calls)
+        .skill("z", "allowed-tools: skill:y write:out\n")
+        .file(".metier/skills/z/scripts/main.lua", calls)
+        .skill("y", "allowed-tools: write:out\n")
+        .file(".metier/skills/y/scripts/main.lua", "ctx.write('out/y', '') return 'y'");
+    let dialog = Dialog::always(Approval::Session);
+    let engine = project.builder().approver(dialog.clone()).build().unwrap();
+    for (skill, questions) in [("x", 1), ("x", 1), ("z", 2), ("y", 3), ("x", 3), ("y", 3)] {
+        assert_eq!(value(engine.run(granted(Invocation::new(skill), &["skill:y"]))), "y");
+        assert_eq!(dialog.asked().len(), questions, "{skill}");
+    }
+    // The caller decides what it passes on.
+    let project = project.file(".metier/skills/x/scripts/main.lua", format!("{calls} -- changed"));
+    engine.run(granted(Invocation::new("x"), &["skill:y"]));
+    assert_eq!(dialog.asked().len(), 4, "a caller changed");
+    drop(project);
+}
+
+#[test]
+fn an_answer_for_a_pattern_of_arguments_is_none_for_others() {
+    let pattern = ArgumentPattern::from_json(json!({"input": {"path": "out/*.txt"}})).unwrap();
+    let project = writing_project();
+    let dialog = Dialog::always(Approval::Always(pattern));
+    let engine = project.builder().approver(dialog.clone()).build().unwrap();
+    let mut questions = 0;
+    for (input, is_asked) in [
+        (json!({"path": "out/a.txt"}), true),
+        (json!({"path": "out/b.txt"}), false),
+        (json!({"path": "out/../out/b.txt"}), true),
+        (json!({"path": "out/deep/b.txt"}), true),
+        (json!({"path": "out/b.txt", "more": 1}), true),
+        (json!({"path": "out/a.txt"}), false),
+    ] {
+        let outcome = engine.run(Invocation::new("x").input(input.clone()));
+        questions += usize::from(is_asked);
+        assert_eq!(dialog.asked().len(), questions, "{input}: {:?}", outcome.result);
+    }
+    engine.run(Invocation::new("x").input(json!({"path": "out/a.txt"})).args(["--more"]));
+    assert_eq!(dialog.asked().len(), questions + 1);
+}
+
+#[test]
+fn a_skill_that_changes_while_it_is_asked_about_gets_no_yes_and_has_not_run() {
+    for answer in [Approval::Once, Approval::Session, Approval::Always(ArgumentPattern::any())] {
+        for change in ["scripts/main.lua", "SKILL.md", "scripts/added.lua"] {
+            let project = writing_project();
+            let (file, reply) = (project.path(&format!(".metier/skills/x/{change}")), answer.clone());
+            let dialog = Dialog::new(move |_, _| {
+                let text = std::fs::read_to_string(&file).unwrap_or_default();
+                std::fs::write(&file, format!("{text}\n")).unwrap();
+                Ok(reply.clone())
+            });
+            let engine = project.builder().approver(dialog.clone()).build().unwrap();
+            let outcome = engine.run(Invocation::new("x").ask_first());
+            assert_eq!(kind(&outcome), ErrorKind::Denied);
+            let sentence = crate::project::sentence(&outcome);
+            assert!(sentence.contains("files of the skill") && sentence.contains("changed"), "{sentence}");
+            assert!(!project.path("out").exists(), "{change}");
+            engine.run(Invocation::new("x").ask_first());
+            assert_eq!(dialog.asked().len(), 2, "nothing was remembered");
+        }
+    }
+}
+
+#[test]
+fn a_late_answer_is_not_remembered() {
+    let (sender, answered) = std::sync::mpsc::channel();
+    let slow = Dialog::new(move |_, _| {
+        std::thread::sleep(Duration::from_millis(300));
+        sender.send(()).ok();
+        Ok(Approval::Session)
+    });
+    let dialog = Dialog { limit: Duration::from_millis(50), ..slow };
+    let project = writing_project();
+    let engine = project.builder().approver(dialog.clone()).build().unwrap();
+    for questions in 1..=2 {
+        assert_eq!(kind(&engine.run(Invocation::new("x"))), ErrorKind::Denied);
+        answered.recv().unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(dialog.asked().len(), questions);
+    }
+}
+
+#[test]
+fn a_lost_connection_is_a_no_at_the_start() {
+    let (sender, receiver) = std::sync::mpsc::sync_channel::<()>(0);
+    drop(sender);
+    let receiver = Mutex::new(receiver);
+    let lost = Dialog::new(move |_, _| {
+        let gone = |_| metier::error::SkillError::new(ErrorKind::Unavailable, "the connection is lost");
+        receiver.lock().unwrap().recv().map(|()| true).map_err(gone)
+    });
+    let panics = Dialog::new(|_, _| -> Result<bool> { panic!("on purpose") });
+    let hangs = Dialog {
+        limit: Duration::from_millis(50),
+        ..Dialog::new(|_, _| {
+            std::thread::sleep(Duration::from_secs(5));
+            Ok(true)
+        })
+    };
+    for dialog in [lost, panics, hangs] {
+        let project = Project::lua_with_tools("write:out", "print('it runs') return 1");
+        let engine = project.builder().approver(dialog).build().unwrap();
+        let outcome = engine.run(Invocation::new("x").ask_first());
+        assert_eq!((kind(&outcome), outcome.log.len()), (ErrorKind::Denied, 0));
+    }
+}
+
+#[test]
+fn a_thousand_answers_for_the_session_are_remembered_and_no_more_than_a_bound() {
+    let project = Project::lua_with_tools("write:out", "for i = 1, 60 do ctx.write(input.path, '') end");
+    let dialog = Dialog::new(|ctx, _| {
+        let path = ctx.project_root().unwrap().join(".metier/skills/x/assets/n");
+        assert!(path.parent().unwrap().exists());
+        Ok(Approval::Session)
+    });
+    let project = project.file(".metier/skills/x/assets/n", "0");
+    let engine = project.builder().approver(dialog.clone()).build().unwrap();
+    let run = |number: usize| {
+        std::fs::write(project.path(".metier/skills/x/assets/n"), number.to_string()).unwrap();
+        value(engine.run(Invocation::new("x").input(json!({"path": "out/a"}))));
+        dialog.asked().len()
+    };
+    for number in 0..1_100 {
+        assert_eq!(run(number), number + 1);
+    }
+    assert_eq!(run(1_099), 1_100, "the latest is known");
+    assert_eq!(run(200), 1_100, "and so are a thousand");
+    assert_eq!(run(0), 1_101, "the first was forgotten");
+}
+
+#[test]
+fn nobody_is_asked_for_an_engine_that_is_gone() {
+    let left: Arc<Mutex<Option<SkillContext>>> = Arc::default();
+    let keeper = left.clone();
+    let tools = ClosureTools::new().tool("keep", "d", json!({}), move |ctx, _| {
+        *keeper.lock().unwrap() = Some(ctx.clone());
+        Ok(json!(null))
+    });
+    let project = Project::lua_with_tools("write:out tool:keep", "return ctx.tool('keep', {})");
+    let dialog = Dialog::always(Approval::Session);
+    let engine = project.builder().tools(tools).approver(dialog.clone()).build().unwrap();
+    value(engine.run(granted(Invocation::new("x"), &["tool:keep"])));
+    drop(engine);
+    let ctx = left.lock().unwrap().take().unwrap();
+    let error = ctx.call("write", vec!["out/a".into(), "a".into()]).unwrap_err();
+    assert_eq!((error.kind(), dialog.asked().len()), (ErrorKind::Denied, 0));
+    assert!(!project.path("out").exists());
+}
+
+/// A store outside of the project.
+fn store(data: &tempfile::TempDir) -> TrustStore {
+    TrustStore::new(data.path().join("trust"))
+}
+
+#[test]
+fn an_answer_for_good_is_recorded_and_holds_in_other_engines_while_nothing_changes() {
+    let data = tempfile::tempdir().unwrap();
+    let project = writing_project();
+    store(&data).trust_folder(project.root()).unwrap();
+    let pattern = ArgumentPattern::from_json(json!({"input": {"path": "out/*.txt"}})).unwrap();
+    let dialog = Dialog::always(Approval::Always(pattern));
+    let engine = || project.builder().trust(store(&data)).approver(dialog.clone()).build().unwrap();
+    let run = |path: &str| engine().run(Invocation::new("x").input(json!({"path": path})));
+    let first = run("out/a.txt");
+    assert_eq!(
+        serde_json::to_value(&first.grants).unwrap(),
+        json!([{"permission": "write:out", "origin": "approver"}])
+    );
+    value(first);
+    let second = run("out/b.txt");
+    let grants = serde_json::to_value(&second.grants).unwrap();
+    assert_eq!((&grants[0]["origin"], &grants[0]["by"]), (&json!("remembered"), &json!("approval")));
+    value(second);
+    assert_eq!(dialog.asked().len(), 1);
+    for other in ["out/deep/a.txt", "out/../out/a.txt"] {
+        drop(run(other));
+    }
+    assert_eq!(dialog.asked().len(), 3, "other arguments");
+    let without = Invocation::new("x").input(json!({"path": "out/c.txt"})).without_remembered_grants();
+    engine().run(without);
+    assert_eq!(dialog.asked().len(), 4);
+    std::fs::write(project.path(".metier/skills/x/scripts/more.lua"), "").unwrap();
+    engine().run(Invocation::new("x").script("scripts/main.lua").input(json!({"path": "out/b.txt"})));
+    assert_eq!(dialog.asked().len(), 5, "a file was added");
+}
+
+#[test]
+fn an_answer_for_good_that_cannot_be_recorded_holds_for_the_session_and_the_log_says_so() {
+    let data = tempfile::tempdir().unwrap();
+    // A file stands where the store would be.
+    std::fs::write(data.path().join("trust"), "").unwrap();
+    let project = writing_project();
+    let dialog = Dialog::always(Approval::Always(ArgumentPattern::any()));
+    let engine = project.builder().trust(store(&data)).approver(dialog.clone()).build().unwrap();
+    let outcome = engine.run(Invocation::new("x").input(json!({})));
+    let log: Vec<&str> = outcome.log.iter().map(|line| line.message.as_str()).collect();
+    assert!(log.iter().any(|line| line.contains("for this session only")), "{log:?}");
+    value(outcome);
+    value(engine.run(Invocation::new("x").input(json!({}))));
+    assert_eq!(dialog.asked().len(), 1);
+}
+
+#[test]
+fn what_is_approved_for_a_callee_is_not_recorded_for_it() {
+    let data = tempfile::tempdir().unwrap();
+    let project = Project::lua_with_tools("skill:y write:out", "return ctx.skill('y')")
+        .skill("y", "allowed-tools: write:out\n")
+        .file(".metier/skills/y/scripts/main.lua", "ctx.write('out/y', '') return 'y'");
+    let dialog = Dialog::always(Approval::Always(ArgumentPattern::any()));
+    let engine = project.builder().trust(store(&data)).approver(dialog).build().unwrap();
+    assert_eq!(value(engine.run(granted(Invocation::new("x"), &["skill:y"]))), "y");
+    assert!(store(&data).records().unwrap().grants.is_empty());
 }

@@ -283,8 +283,12 @@ impl metier::host::SkillProvider for Nested {
 }
 
 impl metier::host::Approver for Nested {
-    fn approve(&self, _: &SkillContext, _: &metier::host::ApprovalRequest) -> metier::error::Result<bool> {
-        Ok(Self::run(self) == json!(["inner", "inner"]))
+    fn approve(
+        &self,
+        _: &SkillContext,
+        _: &metier::host::ApprovalRequest,
+    ) -> metier::error::Result<metier::policy::Approval> {
+        Ok((Self::run(self) == json!(["inner", "inner"])).into())
     }
 }
 

@@ -7,7 +7,7 @@ use metier::error::ErrorKind;
 use metier::host::{
     ApprovalNeed, ApprovalRequest, Approver, Providers, SecretProvider, SkillContext, StepStatus,
 };
-use metier::policy::CancelToken;
+use metier::policy::{Approval, CancelToken};
 use serde_json::{Value, json};
 
 use crate::project::{Project, failure, within_ten_seconds, x};
@@ -139,12 +139,12 @@ fn a_step_that_was_interrupted_is_told_when_it_runs_again() {
 fn an_approver_decides_whether_an_interrupted_step_is_done_again() {
     struct Answers(bool);
     impl Approver for Answers {
-        fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> metier::error::Result<bool> {
+        fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> metier::error::Result<Approval> {
             let ApprovalNeed::RepeatedStep { step, item, call, .. } = &request.need else {
                 panic!("asked {request:?}")
             };
             assert_eq!((&step[..], *item, &call[..]), ("y", None, "skill y"));
-            Ok(self.0)
+            Ok(self.0.into())
         }
     }
     let project = interrupted();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use metier::engine::EngineBuilder;
 use metier::error::Result;
 use metier::host::{ApprovalRequest, Approver, ClosureTools, ConfigProvider, Event, EventKind, SkillContext};
-use metier::policy::SandboxMode;
+use metier::policy::{Approval, SandboxMode};
 use serde_json::{Map, Value, json};
 
 use crate::project::{Project, x};
@@ -103,8 +103,8 @@ fn skills_run_side_by_side_where_the_grants_of_this_run_let_them_do_no_more_than
 fn skills_that_an_approver_could_let_do_more_run_one_after_the_other() {
     struct No;
     impl Approver for No {
-        fn approve(&self, _: &SkillContext, _: &ApprovalRequest) -> Result<bool> {
-            Ok(false)
+        fn approve(&self, _: &SkillContext, _: &ApprovalRequest) -> Result<Approval> {
+            Ok(Approval::No)
         }
     }
     for (asks, wanted) in [("write:out", 1), ("read exec", 2), ("", 2)] {

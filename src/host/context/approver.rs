@@ -1,40 +1,45 @@
 //! An approver: whoever embeds metier asks a person, or a policy, while a run waits.
 
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::SkillContext;
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::catch_panic::catch_panic;
 use crate::host::provider_thread::run_on_provider_thread;
 use crate::host::run_id::RunId;
-use crate::policy::{Access, Answer, Permission, SandboxMode};
+use crate::policy::{Access, Answer, Approval, Permission, SandboxMode};
 
 /// Decides, while a run waits, about what nobody granted. It is asked about nothing that the skill, and every skill that called it,
 /// did not request; never about leaving the sandbox.
 ///
 /// An in-process script is interrupted at the call that needs the permission. Before an external script starts, it is asked about
-/// the paths, the network and the shared memory that its skill lists, since a process cannot get them later.
+/// the paths, the network and the shared memory that its skill lists, since a process cannot get them later. With
+/// [`Invocation::ask_first`](crate::engine::Invocation::ask_first) it is asked once, before anything runs.
 ///
 /// It is called on a thread of its own, which may block. The deadlines of the run stand still meanwhile; the process of an external
-/// script goes on. A panic, an error, and an answer that comes later than [`time_limit`](Self::time_limit) are a no. What `ctx`
-/// lacks itself is refused there and asks nobody. A yes holds until the invoked run ends, for the skill that asked and those that
-/// it calls; a no is not asked again.
+/// script goes on. A panic, an error, and an answer that comes later than [`time_limit`](Self::time_limit) are a no; the sentence of
+/// an error of kind `denied` becomes that of the run. So is a yes if files of the skill changed while the question stood. What `ctx`
+/// lacks itself is refused there and asks nobody. A yes holds at least until the invoked run ends, for the skill that asked and
+/// those that it calls; a no is not asked again in that run.
 ///
 /// ```
 /// use metier::engine::Engine;
 /// use metier::error::Result;
 /// use metier::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
+/// use metier::policy::Approval;
 ///
 /// struct OnlyTheDocs;
 ///
 /// impl Approver for OnlyTheDocs {
-///     fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> Result<bool> {
+///     fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
 ///         Ok(match &request.need {
-///             ApprovalNeed::Permission { permission, .. } => permission.to_string() == "write:docs",
-///             _ => false,
+///             ApprovalNeed::Permission { permission, .. } if permission.to_string() == "write:docs" => Approval::Session,
+///             _ => Approval::No,
 ///         })
 ///     }
 /// }
@@ -46,8 +51,8 @@ use crate::policy::{Access, Answer, Permission, SandboxMode};
 /// # }
 /// ```
 pub trait Approver: Send + Sync {
-    /// Whether the run may.
-    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<bool>;
+    /// Whether the run may, and for how long. `Ok(false.into())` and `Ok(true.into())` answer for this run.
+    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval>;
 
     /// The time that an answer may take; 5 minutes by default.
     fn time_limit(&self) -> Duration {
@@ -69,6 +74,17 @@ pub struct ApprovalRequest {
     pub digest: Option<String>,
     /// The skills that called one another to get here, the invoked one first.
     pub callers: Vec<String>,
+    /// The project that the run works on.
+    pub project: Option<PathBuf>,
+    /// The input that the skill was called with, without secrets.
+    pub input: Option<Value>,
+    /// The arguments of its script, without secrets.
+    pub args: Vec<String>,
+    /// The permissions that it has already.
+    pub grants: Vec<Permission>,
+    /// The files of the skill in which it requests what it asks for, such as `SKILL.md`, `skill.yaml` or `sequence.json`; empty if
+    /// its external script may use any grant.
+    pub requested_in: Vec<String>,
     /// What it asks for.
     pub need: ApprovalNeed,
 }
@@ -78,6 +94,11 @@ pub struct ApprovalRequest {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ApprovalNeed {
+    /// To start, with everything that the skill requests and nobody granted. After a no, nothing has run.
+    Start {
+        /// The permissions.
+        permissions: Vec<Permission>,
+    },
     /// A permission that the skill requests and nobody granted.
     Permission {
         /// The permission.
@@ -109,13 +130,37 @@ impl SkillContext {
         if IS_ASKED.get() {
             return Ok(false);
         }
-        let Some((permission, approvals)) = self.permissions().approvable(need) else { return Ok(false) };
+        let Some(permission) = self.permissions().approvable(need) else { return Ok(false) };
         let asked = ApprovalNeed::Permission {
             permission: permission.clone(),
             target: (!target.is_empty()).then(|| target.to_owned()),
         };
-        approvals.decide(&permission, self.cancel(), || self.ask_approver(asked))?;
+        self.permissions().decide(&[permission], self.cancel(), || self.ask_approver(asked))?;
         Ok(self.permissions().allows(need))
+    }
+
+    /// Asks the approver one question about everything that the skill requests and nobody granted, before anything runs; fails
+    /// if not all of it is approved.
+    pub(crate) fn ask_to_start(&self) -> Result<()> {
+        let permissions = self.permissions().approvable_at_start();
+        if permissions.is_empty() {
+            return Ok(());
+        }
+        let need = ApprovalNeed::Start { permissions: permissions.clone() };
+        self.permissions().decide(&permissions, self.cancel(), || self.ask_approver(need))?;
+        let missing =
+            permissions.iter().find(|permission| !self.permissions().allows(&permission.as_access()));
+        let Some(missing) = missing.map(ToString::to_string) else { return Ok(()) };
+        let listed = permissions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let help = format!("grant {missing}");
+        let sentence = format!(
+            "the skill {} was not approved to run with {listed}, so nothing has run; {help}",
+            self.skill()
+        );
+        Err(SkillError::new(ErrorKind::Denied, sentence)
+            .with_help(help)
+            .with_hint(Hint::Grant(missing.clone()))
+            .with_missing_permission(Some(missing)))
     }
 
     /// Asks the approver for each permission that the process of an external script would need from its start. What is refused is
@@ -139,8 +184,10 @@ impl SkillContext {
         let _pause = self.cancel().pause_deadlines();
         let answer = self.ask_approver(ApprovalNeed::RepeatedStep { step: step.to_owned(), item, call });
         self.cancel().check()?;
-        if answer == Answer::Yes {
-            return Ok(());
+        match answer {
+            Answer::Yes => return Ok(()),
+            Answer::Denied(reason) => return Err(reason),
+            Answer::No | Answer::Missing => {}
         }
         let sentence = "an earlier run was interrupted in it, and it was not approved that it is done again";
         Err(SkillError::new(ErrorKind::Denied, sentence)
@@ -154,12 +201,30 @@ impl SkillContext {
             .map(|ctx| ctx.skill().to_owned())
             .collect();
         callers.reverse();
+        let wanted = match &need {
+            ApprovalNeed::Start { permissions } => permissions.as_slice(),
+            ApprovalNeed::Permission { permission, .. } => std::slice::from_ref(permission),
+            ApprovalNeed::RepeatedStep { .. } => &[],
+        };
+        let redaction = self.redaction();
+        let arguments = self.permissions().arguments();
         let request = ApprovalRequest {
             run: self.run_id(),
             skill: self.skill().to_owned(),
             qualified_name: self.qualified_name().map(str::to_owned),
             digest: None,
             callers,
+            project: self.project_root().map(PathBuf::from),
+            input: arguments
+                .and_then(|arguments| arguments.input.clone())
+                .map(|input| redaction.value(input).into_inner()),
+            args: arguments
+                .iter()
+                .flat_map(|arguments| arguments.args.iter())
+                .map(|arg| redaction.text(arg.clone()).into_inner())
+                .collect(),
+            grants: self.permissions().effective(),
+            requested_in: self.permissions().request_files(wanted),
             need,
         };
         let (ctx, started) = (self.clone(), Instant::now());
@@ -168,16 +233,15 @@ impl SkillContext {
         let permit = self.thread_budget().try_call_provider();
         let answer = run_on_provider_thread(self.cancel(), permit, limit, move || {
             IS_ASKED.set(true);
-            let answer = catch_panic("the approver", ErrorKind::Unavailable, || {
-                let digest = ctx.providers().skills.as_ref().and_then(|skills| skills.digest(&ctx));
-                approver.approve(&ctx, &ApprovalRequest { digest, ..request })
-            });
+            let answer =
+                catch_panic("the approver", ErrorKind::Unavailable, || approver.approve(&ctx, &request));
             IS_ASKED.set(false);
             answer
         });
         match answer {
-            Ok(true) => Answer::Yes,
-            Ok(false) => Answer::No,
+            Ok(Approval::No) => Answer::No,
+            Ok(_) => Answer::Yes,
+            Err(error) if error.kind() == ErrorKind::Denied => Answer::Denied(error),
             Err(error) => {
                 tracing::warn!(skill = self.skill(), %error, "an approver gave no answer, which counts as no");
                 if started.elapsed() >= limit { Answer::Missing } else { Answer::No }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use serde_json::Value;
+
 use super::file_editor::ChangeDecisions;
 use super::providers::Providers;
 use super::{ContextInner, HostApiClient, SkillContext};
@@ -15,7 +17,7 @@ use crate::host::redaction::Redaction;
 use crate::host::run_events::RunEvents;
 use crate::host::run_id::RunId;
 use crate::policy::{
-    CancelToken, ExecutionMode, Limits, Permissions, SandboxMode, ThreadBudget, WorkerOptions,
+    CancelToken, ExecutionMode, Limits, Permissions, RunArguments, SandboxMode, ThreadBudget, WorkerOptions,
 };
 
 /// Builds a [`SkillContext`].
@@ -96,6 +98,13 @@ impl ContextBuilder {
     /// The permissions of the run.
     pub fn permissions(mut self, permissions: Permissions) -> Self {
         self.permissions = Some(permissions);
+        self
+    }
+
+    /// What the skill is called with, for an approver to see.
+    pub(crate) fn arguments(mut self, input: Option<&Value>, args: &[String]) -> Self {
+        let arguments = || RunArguments { input: input.cloned(), args: args.to_vec() };
+        self.permissions = self.permissions.map(|permissions| permissions.with_arguments(arguments));
         self
     }
 

@@ -1,0 +1,68 @@
+//! What a permission means, in words for the person who is asked about it.
+
+use metier::policy::Permission;
+
+use super::prompt::with_lookalikes;
+
+/// The permission and what it lets a skill do, such as `write:out (change files at or below out)`.
+pub fn permission_sentence(permission: &Permission) -> String {
+    format!("{} ({})", with_lookalikes(&permission.to_string()), permission_words(permission))
+}
+
+fn permission_words(permission: &Permission) -> String {
+    let scope = match permission.scope() {
+        Some("") => "the project",
+        Some(scope) => scope,
+        None => "",
+    };
+    match (permission.name(), permission.scope()) {
+        ("read", None) => "read the files of the project, except protected ones".into(),
+        ("read", Some(_)) => format!("read files at or below {scope}, protected ones too"),
+        ("write", None) => "change any file of the project, except protected ones".into(),
+        ("write", Some(_)) => format!("change files at or below {scope}"),
+        ("net", None) => "reach any address on the internet".into(),
+        ("net", Some(_)) => format!("reach {scope} over the network"),
+        ("tool", _) => format!("call the tool {scope}"),
+        ("skill", _) => format!("run the skill {scope}"),
+        ("secret", _) => format!("read the secret {scope}"),
+        ("sample", _) => "ask the model of this program".into(),
+        ("shm", _) => "share memory with other programs by name".into(),
+        ("wasi", _) => "use the clock and random numbers".into(),
+        ("exec", None) => "start processes in a sandbox".into(),
+        ("exec", Some(_)) => "start processes without a sandbox, with all your rights".into(),
+        _ => "something that this version of the command does not know".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_permission_has_words_of_its_own() {
+        let mut seen = std::collections::BTreeSet::new();
+        for text in [
+            "read",
+            "read:.env",
+            "write",
+            "write:out",
+            "write:.",
+            "net",
+            "net:example.com",
+            "tool:x",
+            "skill:x",
+            "secret:x",
+            "sample",
+            "shm",
+            "wasi",
+            "exec",
+            "exec:unsandboxed",
+        ] {
+            let words = permission_words(&text.parse().unwrap());
+            assert!(!words.contains("does not know"), "{text}");
+            assert!(seen.insert(words), "{text}");
+        }
+        let sentence = permission_sentence(&"write:out".parse().unwrap());
+        assert_eq!(sentence, "write:out (change files at or below out)");
+    }
+}

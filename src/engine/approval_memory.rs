@@ -1,0 +1,218 @@
+//! What an approver answered for longer than one run, and that its answer holds only for the files that it was asked about.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::{ApprovalNeed, ApprovalRequest, Approver, Providers, SkillContext};
+use crate::policy::{Approval, ArgumentPattern, Permission, SkillDigest};
+use crate::trust::{ProjectIdentity, TrustStore};
+
+/// The answers that hold for the session: as long as the engine, which owns them, or a clone of it lives.
+pub(super) struct ApprovalMemory {
+    trust: Option<TrustStore>,
+    /// The oldest first.
+    approvals: Mutex<VecDeque<SessionApproval>>,
+}
+
+/// Beyond it, the oldest answers are forgotten.
+const MAX_SESSION_APPROVALS: usize = 1_024;
+
+struct SessionApproval {
+    asker: Asker,
+    permission: Permission,
+    arguments: ArgumentPattern,
+}
+
+/// Whom an answer is for: the skills that called one another, the invoked one first, each with the digest of its files, and the
+/// project.
+#[derive(Clone, PartialEq)]
+struct Asker {
+    skills: Vec<(String, Option<String>)>,
+    project: Option<PathBuf>,
+}
+
+/// An approver that is asked only about what it did not answer for the session, and whose yes counts only if no file of the skill
+/// changed while it was asked.
+struct RememberingApprover {
+    approver: Arc<dyn Approver>,
+    memory: Weak<ApprovalMemory>,
+}
+
+/// What the trust store names as the one that recorded a grant.
+const RECORDED_BY: &str = "approval";
+
+impl ApprovalMemory {
+    /// Nothing remembered yet; what is approved for good is recorded in the store.
+    pub(super) fn new(trust: Option<TrustStore>) -> Self {
+        Self { trust, approvals: Mutex::default() }
+    }
+
+    /// These providers with an approver whose answers are remembered here.
+    pub(super) fn for_providers(self: &Arc<Self>, providers: Providers) -> Providers {
+        let remembering = |approver| -> Arc<dyn Approver> {
+            Arc::new(RememberingApprover { approver, memory: Arc::downgrade(self) })
+        };
+        Providers { approver: providers.approver.map(remembering), ..providers }
+    }
+
+    fn is_approved(&self, asker: &Asker, permission: &Permission, ctx: &SkillContext) -> bool {
+        let Some(arguments) = ctx.permissions().arguments() else { return false };
+        let approvals = self.approvals.lock().unwrap_or_else(PoisonError::into_inner);
+        asker.is_known()
+            && approvals.iter().any(|known| {
+                known.permission == *permission
+                    && known.asker == *asker
+                    && known.arguments.fits(arguments.input.as_ref(), &arguments.args)
+            })
+    }
+
+    /// Records the permissions in the trust store, if there is one. What was asked for a skill that another one calls was approved
+    /// for that call, so it is not recorded.
+    fn record(
+        &self,
+        ctx: &SkillContext,
+        asker: &Asker,
+        permissions: &[Permission],
+        arguments: &ArgumentPattern,
+    ) {
+        let Some(store) = &self.trust else { return };
+        let recorded = || {
+            let called =
+                || SkillError::new(ErrorKind::Unavailable, "it was asked for a skill that another one calls");
+            let nameless = || {
+                SkillError::new(ErrorKind::Unavailable, "the project or the digest of the skill is unknown")
+            };
+            if ctx.caller().is_some() {
+                return Err(called());
+            }
+            let digest: SkillDigest = asker.digest().ok_or_else(nameless)?.parse()?;
+            let project = ProjectIdentity::new(asker.project.as_deref().ok_or_else(nameless)?)?;
+            let pattern = if arguments.is_any() { Value::Null } else { arguments.to_json() };
+            store.grant_with_arguments(
+                (ctx.skill(), digest),
+                Some(&project),
+                permissions,
+                &pattern,
+                RECORDED_BY,
+            )
+        };
+        if let Err(error) = recorded() {
+            ctx.warn(format!("the approval holds for this session only: {error}"));
+        }
+    }
+
+    fn remember(&self, asker: &Asker, permission: &Permission, arguments: &ArgumentPattern) {
+        let mut approvals = self.approvals.lock().unwrap_or_else(PoisonError::into_inner);
+        if approvals.len() >= MAX_SESSION_APPROVALS {
+            approvals.pop_front();
+        }
+        approvals.push_back(SessionApproval {
+            asker: asker.clone(),
+            permission: permission.clone(),
+            arguments: arguments.clone(),
+        });
+    }
+}
+
+impl Asker {
+    /// The skills of the run as they are on disk now.
+    fn of_run(ctx: &SkillContext) -> Self {
+        let mut skills: Vec<_> = std::iter::successors(Some(ctx), |ctx| ctx.caller())
+            .map(|ctx| {
+                let digest = ctx.providers().skills.as_ref().and_then(|skills| skills.digest(ctx));
+                (ctx.qualified_name().unwrap_or(ctx.skill()).to_owned(), digest)
+            })
+            .collect();
+        skills.reverse();
+        Self { skills, project: ctx.project_root().map(PathBuf::from) }
+    }
+
+    /// Whether the files of all skills are known, without which no answer can be remembered.
+    fn is_known(&self) -> bool {
+        self.skills.iter().all(|(_, digest)| digest.is_some())
+    }
+
+    /// The digest of the skill that asks.
+    fn digest(&self) -> Option<String> {
+        self.skills.last().and_then(|(_, digest)| digest.clone())
+    }
+
+    /// The first skill whose files differ.
+    fn changed_skill<'a>(&'a self, now: &Self) -> Option<&'a str> {
+        let mut both = self.skills.iter().zip(&now.skills);
+        both.find(|(before, after)| before != after).map(|((name, _), _)| name.as_str())
+    }
+}
+
+impl Approver for RememberingApprover {
+    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
+        let (started, limit) = (Instant::now(), self.approver.time_limit());
+        let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");
+        let memory = self.memory.upgrade().ok_or_else(gone)?;
+        let asker = Asker::of_run(ctx);
+        let open: Vec<Permission> = permissions(&request.need)
+            .iter()
+            .filter(|permission| !memory.is_approved(&asker, permission, ctx))
+            .cloned()
+            .collect();
+        let need = match &request.need {
+            ApprovalNeed::RepeatedStep { .. } => request.need.clone(),
+            _ if open.is_empty() => return Ok(Approval::Once),
+            ApprovalNeed::Start { .. } => ApprovalNeed::Start { permissions: open.clone() },
+            need @ ApprovalNeed::Permission { .. } => need.clone(),
+        };
+        let request = ApprovalRequest { digest: asker.digest(), need, ..request.clone() };
+        let approval = self.approver.approve(ctx, &request)?;
+        // Nobody waits for a later answer any more.
+        if approval == Approval::No || started.elapsed() >= limit || ctx.cancel().is_cancelled() {
+            return Ok(Approval::No);
+        }
+        if let Some(skill) = asker.changed_skill(&Asker::of_run(ctx)) {
+            return Err(changed_error(skill));
+        }
+        let arguments = match &approval {
+            Approval::Session => Some(ArgumentPattern::any()),
+            Approval::Always(arguments) => Some(arguments.clone()),
+            _ => None,
+        };
+        let Some(arguments) = arguments.filter(|_| !open.is_empty()) else { return Ok(approval) };
+        if matches!(approval, Approval::Always(_)) && asker.is_known() {
+            memory.record(ctx, &asker, &open, &arguments);
+        }
+        if asker.is_known() {
+            for permission in &open {
+                memory.remember(&asker, permission, &arguments);
+            }
+        } else {
+            ctx.warn(
+                "the approval holds for this run only: the files of the skill cannot be read completely",
+            );
+        }
+        Ok(approval)
+    }
+
+    fn time_limit(&self) -> Duration {
+        self.approver.time_limit()
+    }
+}
+
+/// The permissions that a question is about.
+fn permissions(need: &ApprovalNeed) -> &[Permission] {
+    match need {
+        ApprovalNeed::Start { permissions } => permissions,
+        ApprovalNeed::Permission { permission, .. } => std::slice::from_ref(permission),
+        ApprovalNeed::RepeatedStep { .. } => &[],
+    }
+}
+
+fn changed_error(skill: &str) -> SkillError {
+    let sentence = format!(
+        "files of the skill {skill} changed while it was asked whether it may go on, so the answer does not count"
+    );
+    SkillError::new(ErrorKind::Denied, sentence).with_help("look at what changed, and run it again")
+}

@@ -1,0 +1,275 @@
+//! Questions on a terminal, each answered with one key by somebody who sits at it.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::cli::Project;
+use super::pseudo_terminal::Terminal;
+
+/// A project whose skill `asks` lists `write:out` and writes a file there.
+fn asking_project() -> Project {
+    listing("write:out", "print('it runs') ctx.write('out/a.txt', 'written') return 'answer'")
+}
+
+fn listing(permissions: &str, script: &str) -> Project {
+    let frontmatter = format!("---\nname: asks\ndescription: d\nallowed-tools: {permissions}\n---\n");
+    Project::new()
+        .file(".metier/skills/asks/SKILL.md", frontmatter)
+        .file(".metier/skills/asks/scripts/main.lua", script)
+}
+
+const KEYS: &str = "Allow it? [y] yes, once  [n] no  [d] details: ";
+
+fn start(project: &Project, args: &[&str]) -> Terminal {
+    Terminal::start(&mut project.command(args))
+}
+
+#[test]
+fn a_run_on_a_terminal_asks_and_goes_on_after_a_yes() {
+    for key in ["y", "Y"] {
+        let project = asking_project();
+        let mut terminal = start(&project, &["run", "asks"]);
+        terminal.wait_for("The skill asks asks for a permission.\n");
+        for fact in [
+            "skill     project/.metier:asks@0.0.0\n",
+            "wants     write:out (change files at or below out)\n",
+            "for       out/a.txt\n",
+            "asked in  SKILL.md\n",
+            "has       read\n",
+            KEYS,
+        ] {
+            terminal.wait_for(fact);
+        }
+        assert!(!terminal.echoes());
+        terminal.press(key);
+        let (code, screen) = terminal.finish();
+        assert!(screen.ends_with("yes, once\nanswer\n"), "{screen}");
+        assert_eq!((code, project.read("out/a.txt")), (0, "written".into()));
+    }
+}
+
+#[test]
+fn enter_n_end_of_input_and_a_closed_terminal_are_a_no() {
+    for key in ["n", "N", "\r", "\n", "\u{4}"] {
+        let project = asking_project();
+        let mut terminal = start(&project, &["run", "asks"]);
+        terminal.wait_for(KEYS);
+        terminal.press(key);
+        let (code, screen) = terminal.finish();
+        assert_eq!(code, 4, "{key:?}: {screen}");
+        assert!(screen.contains("details: no\n") && screen.contains("not permitted"), "{screen}");
+        assert_eq!(screen.matches(KEYS).count(), 1, "{screen}");
+        assert!(!project.path("out").exists());
+    }
+    let project = asking_project();
+    let mut terminal = start(&project, &["run", "asks"]);
+    terminal.wait_for(KEYS);
+    assert_eq!(terminal.hang_up(), 4);
+    assert!(!project.path("out").exists());
+}
+
+#[test]
+fn ctrl_c_is_a_no_and_stops_the_run() {
+    for is_signal in [false, true] {
+        let project = asking_project();
+        let mut terminal = start(&project, &["run", "asks"]);
+        terminal.wait_for(KEYS);
+        if is_signal {
+            terminal.kill(Signal::INT);
+        } else {
+            terminal.press("\u{3}");
+        }
+        let (code, screen) = terminal.finish();
+        assert_eq!(code, 130, "{screen}");
+        assert!(!project.path("out").exists());
+    }
+}
+
+#[test]
+fn only_the_key_of_an_answer_answers() {
+    let project = asking_project();
+    let mut terminal = start(&project, &["run", "asks"]);
+    terminal.wait_for(KEYS);
+    // Pasted text, an arrow key, full-width and other letters.
+    for keys in ["yes\n", "yy", "\u{1b}[A", "\u{1b}y", "\u{ff59}", "x", "a", " ", "1"] {
+        terminal.press(keys);
+        std::thread::sleep(Duration::from_millis(150));
+        assert!(!terminal.screen().contains("details: y"), "{keys:?}");
+    }
+    assert!(!project.path("out").exists());
+    terminal.press("n");
+    assert_eq!(terminal.finish().0, 4);
+}
+
+#[test]
+fn what_was_typed_before_the_question_is_no_answer() {
+    let project =
+        listing("write:out", "while not pcall(ctx.read_file, 'go') do end ctx.write('out/a.txt', '')");
+    let mut terminal = start(&project, &["run", "asks"]);
+    terminal.press("yyyy\ny\n");
+    std::thread::sleep(Duration::from_millis(300));
+    std::fs::write(project.path("go"), "").unwrap();
+    terminal.wait_for(KEYS);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!project.path("out").exists());
+    terminal.press("\r");
+    assert_eq!(terminal.finish().0, 4);
+}
+
+#[test]
+fn details_are_shown_and_the_question_stands() {
+    let project = asking_project();
+    let input = format!(r#"{{"text": "{}", "last": 1}}"#, "x\u{1b}[2J".replace('\u{1b}', "\\u001b"));
+    let mut terminal = start(&project, &["run", "asks", "--input", &input]);
+    terminal.wait_for(KEYS);
+    terminal.press("d");
+    terminal.wait_for("input     {");
+    terminal.wait_for("project   ");
+    terminal.wait_for("digest    ");
+    terminal.wait_for(KEYS);
+    terminal.press("y");
+    let (code, screen) = terminal.finish();
+    assert!(!screen.contains("\u{1b}[2J"), "{screen:?}");
+    assert_eq!((code, project.read("out/a.txt")), (0, "written".into()));
+}
+
+#[test]
+fn each_permission_is_a_question_and_nothing_is_asked_that_was_granted() {
+    let script = "ctx.write('out/a.txt', '') return ctx.read_file('.env')";
+    let project = listing("write:out read:.env", script).file(".env", "A=1");
+    let mut terminal = start(&project, &["run", "asks"]);
+    terminal.wait_for("wants     write:out (change files at or below out)\n");
+    terminal.press("y");
+    terminal.wait_for("wants     read:.env (read files at or below .env, protected ones too)\n");
+    terminal.press("y");
+    assert_eq!(terminal.finish().0, 0);
+    let terminal = start(&project, &["run", "asks", "--allow", "write:out", "--allow", "read:.env"]);
+    let (code, screen) = terminal.finish();
+    assert_eq!((code, screen.contains("Allow")), (0, false), "{screen}");
+}
+
+#[test]
+fn nobody_is_asked_without_a_terminal_with_json_with_no_input_or_in_ci() {
+    let project = asking_project();
+    let answer = project.metier(&["run", "asks"]);
+    assert!(answer.code == 4 && !answer.stderr.contains("Allow"), "{answer:?}");
+    for args in
+        [&["run", "asks", "--json"][..], &["run", "asks", "--no-input"], &["--no-input", "run", "asks"]]
+    {
+        let (code, screen) = start(&project, args).finish();
+        assert!(code == 4 && !screen.contains("Allow"), "{args:?}: {screen}");
+    }
+    // `start` takes the variable away, so a shell sets it again.
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-c", "CI=true exec \"$0\" run asks", env!("CARGO_BIN_EXE_metier")]);
+    command.current_dir(project.path(".")).env("HOME", project.path("no-home"));
+    let (code, screen) = Terminal::start(&mut command).finish();
+    assert!(code == 4 && !screen.contains("Allow"), "{screen}");
+    assert!(!project.path("out").exists());
+}
+
+#[test]
+fn hostile_names_cannot_forge_or_hide_a_question() {
+    let fill = " ".repeat(66);
+    let long = "xy/".repeat(1_300);
+    for target in [
+        "\\27[2J\\27[1;1HAllow it? [y] yes".to_owned(),
+        "a\\n\\n\\rAllow it? [y] yes, once: yes, once\\nno".to_owned(),
+        "\\u{202e}txt.evil".to_owned(),
+        format!("a{fill}Allow it? [y] yes, once"),
+        format!("{}Allow it? [y] yes, once", "x".repeat(61)),
+        format!("a{}Allow it? [y] yes, once", "\u{3000}".repeat(35)),
+        long,
+        "у\\u{435}ѕ".to_owned(),
+    ] {
+        let script = format!("ctx.log('warn', 'Allow it? [y] yes, once: ') ctx.write('out/{target}', '')");
+        let project = listing("write:out", &script.replace("ctx.log('warn', ", "print("));
+        let mut terminal = start(&project, &["run", "asks", "--output", "1MB"]);
+        terminal.wait_for("The skill asks asks for a permission.\n");
+        terminal.wait_for(KEYS);
+        let screen = terminal.screen();
+        let question = &screen[screen.find("The skill asks").unwrap()..];
+        let lines: Vec<&str> = question.lines().collect();
+        let (sentence, facts, keys) = (lines[0], &lines[1..lines.len() - 1], lines[lines.len() - 1]);
+        assert_eq!((sentence, keys), ("The skill asks asks for a permission.", KEYS), "{target}");
+        for line in facts {
+            assert!(line.starts_with("  ") && line.chars().count() < 80, "{target}: {line:?}");
+            assert!(!line.trim_start().starts_with("Allow"), "{target}: {line:?}");
+        }
+        assert!(facts.len() < 20, "{target}: {question}");
+        for command in ["\u{1b}[2J", "\u{1b}[1", "\u{202e}", "\r"] {
+            assert!(!question.contains(command), "{target}: {question:?}");
+        }
+        terminal.press("\r");
+        let (code, screen) = terminal.finish();
+        assert!(code == 4 && !project.path("out").exists(), "{screen:?}");
+        if target.starts_with('у') {
+            assert!(screen.contains("letters outside of ASCII"), "{screen}");
+        }
+    }
+}
+
+#[test]
+fn a_question_stands_beyond_the_deadline_and_a_run_that_ends_withdraws_it() {
+    let project = asking_project();
+    let mut terminal = start(&project, &["run", "asks", "--timeout", "1s"]);
+    terminal.wait_for(KEYS);
+    std::thread::sleep(Duration::from_millis(1_500));
+    terminal.press("y");
+    assert_eq!(terminal.finish().0, 0);
+    let project = asking_project();
+    let mut terminal = start(&project, &["run", "asks"]);
+    terminal.wait_for(KEYS);
+    let started = Instant::now();
+    terminal.kill(Signal::TERM);
+    let (code, screen) = terminal.finish();
+    assert!(code == 130 && started.elapsed() < Duration::from_secs(10), "{code} {screen}");
+}
+
+#[test]
+fn progress_is_cleared_for_a_question_and_drawn_again() {
+    let script = "ctx.progress('before the question', 1, 3) ctx.write('out/a.txt', '')
+        ctx.progress('after the question', 2, 3) print('goes on') return 1";
+    let project = listing("write:out", script);
+    let mut terminal = start(&project, &["run", "asks"]);
+    terminal.wait_for(KEYS);
+    std::thread::sleep(Duration::from_millis(400));
+    assert!(terminal.screen().ends_with(KEYS), "nothing is drawn over it: {:?}", terminal.screen());
+    terminal.press("y");
+    terminal.wait_for("goes on");
+    assert_eq!(terminal.finish().0, 0);
+}
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn a_script_that_lists_nothing_is_run_again_with_what_it_needs_by_one_key() {
+    const AGAIN: &str = "Run it again with this permission? [y] yes, once  [n] no: ";
+    let script = "cat > /dev/null; echo written > a.txt && echo '\"done\"'";
+    for (key, code) in [("y", 0), ("\r", 1), ("n", 1), ("\u{3}", 1)] {
+        let project = Project::new().shell("writes", script);
+        let mut terminal = start(&project, &["run", "writes"]);
+        terminal.wait_for("The script seems to have failed because it was not permitted to do something.\n");
+        terminal.wait_for("wants     write (change any file of the project, except protected ones)\n");
+        terminal.wait_for(AGAIN);
+        assert!(!project.path("a.txt").exists());
+        terminal.press(key);
+        let (ended, screen) = terminal.finish();
+        assert_eq!((ended, project.path("a.txt").exists()), (code, code == 0), "{key:?}: {screen}");
+        assert_eq!(screen.matches(AGAIN).count(), 1, "{screen}");
+    }
+    // What leaves the sandbox is never offered, and neither is what would not help.
+    for script in ["echo 'Error: connect EPERM /run/x' >&2; exit 1", "echo failed >&2; exit 1"] {
+        let project = Project::new().shell("fails", script);
+        let (code, screen) = start(&project, &["run", "fails"]).finish();
+        assert!(code == 1 && !screen.contains("Run it again"), "{screen}");
+    }
+    // A script cannot ask again and again.
+    let endless = "cat > /dev/null; echo \"a$RANDOM: Permission denied\" >&2; exit 1";
+    let project = Project::new().shell("fails", endless);
+    let mut terminal = start(&project, &["run", "fails"]);
+    terminal.wait_for(AGAIN);
+    terminal.press("y");
+    let (code, screen) = terminal.finish();
+    assert_eq!((code, screen.matches(AGAIN).count()), (1, 1), "{screen}");
+}
