@@ -383,7 +383,7 @@ fn a_request_shows_the_arguments_the_grants_and_who_requests_it() {
         .file(".metier/skills/y/scripts/main.lua", "ctx.write('more/a', '') return 1");
     let dialog = Dialog::always(true);
     let fixtures = metier::host::Fixtures::new(r#"{"secrets": {"KEY": "s3cret-value"}}"#).unwrap();
-    let providers = Providers { approver: Some(Arc::new(dialog.clone())), ..fixtures.providers() };
+    let providers = fixtures.providers().approver(dialog.clone());
     let engine = project.builder().build().unwrap();
     let invocation =
         Invocation::new("x").input(json!({"a": "s3cret-value"})).args(["one"]).providers(providers);
