@@ -64,8 +64,8 @@ pub struct Outcome {
     pub steps: Vec<StepReport>,
     /// What is wrong with the program that ran the skill, and not with the skill.
     pub warnings: Vec<RunWarning>,
-    /// What was granted to the run, and by whom; what the skill does not request had no effect. Empty for a callee: it has the
-    /// grants of its caller.
+    /// What was granted to the run, and by whom; what the skill does not request had no effect. Empty for a callee, which has
+    /// the grants of its caller, and where no script started.
     pub grants: Vec<GrantReport>,
     /// The digest of the skill that ran, from engines with a trust store.
     pub digest: Option<SkillDigest>,
