@@ -15,6 +15,7 @@ mod input;
 mod interrupt;
 mod limit_args;
 mod list;
+mod lock;
 mod new;
 mod output;
 mod permission_words;
@@ -31,6 +32,7 @@ mod terminal_approver;
 mod test;
 mod usage_error;
 mod validate;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -75,6 +77,10 @@ enum Command {
     Catalog(catalog::Args),
     /// Report what this machine, this build and these skills support, and what is wrong
     Doctor,
+    /// Write the digests of the project's skills to .metier/skills.lock
+    Lock(lock::Args),
+    /// Check that the project's skills are as .metier/skills.lock has them
+    Verify,
     /// Print completions for a shell
     Completions(completions::Args),
 }
@@ -117,7 +123,13 @@ impl Command {
             Self::Show(args) => Some(args.name()),
             Self::Test(args) => Some(args.name()),
             Self::New(args) => Some(args.name()),
-            Self::List | Self::Validate(_) | Self::Api(_) | Self::Catalog(_) | Self::Doctor => Some(""),
+            Self::List
+            | Self::Validate(_)
+            | Self::Api(_)
+            | Self::Catalog(_)
+            | Self::Doctor
+            | Self::Lock(_)
+            | Self::Verify => Some(""),
             Self::Ctx(_) | Self::Completions(_) => None,
         }
     }
@@ -147,6 +159,8 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Ctx(args) => ctx::run(&args),
         Command::Catalog(args) => catalog::run(&args, session),
         Command::Doctor => doctor::run(session),
+        Command::Lock(args) => lock::run(&args, session),
+        Command::Verify => verify::run(session),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),
     }
 }

@@ -22,6 +22,7 @@ mod script_cache;
 mod script_candidates;
 mod script_selection;
 mod skill_digests;
+mod skill_files;
 mod skill_provider;
 mod skill_set;
 mod thread_future;

@@ -110,6 +110,12 @@ impl Approvals {
         own.map(|decision| decision.permission.clone()).collect()
     }
 
+    /// Whether somebody was asked for the run.
+    pub(super) fn has_decisions(&self) -> bool {
+        let state = self.lock();
+        !(state.approved.is_empty() && state.refused.is_empty())
+    }
+
     /// Whether one of the approved permissions fulfils a condition.
     pub(super) fn any_approved(&self, mut condition: impl FnMut(&Permission) -> bool) -> bool {
         self.lock().approved.iter().any(|decision| self.is_own(decision) && condition(&decision.permission))

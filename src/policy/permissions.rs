@@ -132,6 +132,11 @@ impl Permissions {
         self.approvals.as_ref().map(Approvals::approved).unwrap_or_default()
     }
 
+    /// Whether somebody was asked for the run, whatever the answer.
+    pub(crate) fn has_decisions(&self) -> bool {
+        self.approvals.as_ref().is_some_and(Approvals::has_decisions)
+    }
+
     /// The permission that an approver could give for this access: `None` if nobody may be asked, the run has the access, or some
     /// skill does not request it. It is what the skill lists, and no more than a person would grant who sees the access.
     pub(crate) fn approvable(&self, need: &Access) -> Option<Permission> {
@@ -433,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_written_is_what_was_asked_and_granted() {
+    fn what_may_be_written_is_what_has_decisions_and_granted() {
         for (asked, granted, writable) in [
             (&["write"][..], &["write"][..], &[""][..]),
             (&["write"], &["write:out", "write:docs/a"], &["docs/a", "out"]),
