@@ -1,5 +1,6 @@
 //! The command line: one file for each command. Data goes to standard output, messages to standard error.
 
+mod allow;
 mod api;
 mod catalog;
 mod completions;
@@ -29,6 +30,8 @@ mod templates;
 mod terminal;
 mod terminal_approver;
 mod test;
+mod trust;
+mod trust_words;
 mod usage_error;
 mod validate;
 
@@ -71,6 +74,10 @@ enum Command {
     Api(api::Args),
     /// Call a function of the host API from a script in a sandbox
     Ctx(ctx::Args),
+    /// Look at the skills of a project and trust them
+    Trust(trust::Args),
+    /// Grant a skill permissions for later runs
+    Allow(allow::Args),
     /// Print names and descriptions for a model to choose from
     Catalog(catalog::Args),
     /// Report what this machine, this build and these skills support, and what is wrong
@@ -117,7 +124,13 @@ impl Command {
             Self::Show(args) => Some(args.name()),
             Self::Test(args) => Some(args.name()),
             Self::New(args) => Some(args.name()),
-            Self::List | Self::Validate(_) | Self::Api(_) | Self::Catalog(_) | Self::Doctor => Some(""),
+            Self::Allow(args) => Some(args.name()),
+            Self::List
+            | Self::Trust(_)
+            | Self::Validate(_)
+            | Self::Api(_)
+            | Self::Catalog(_)
+            | Self::Doctor => Some(""),
             Self::Ctx(_) | Self::Completions(_) => None,
         }
     }
@@ -133,7 +146,10 @@ fn exit_watchdog(skill: Option<String>) -> ExitWatchdog {
 }
 
 fn dispatch(command: Command, session: &Session) -> Result<u8> {
-    if !matches!(command, Command::Run(_) | Command::Test(_) | Command::Ctx(_) | Command::New(_)) {
+    if !matches!(
+        command,
+        Command::Run(_) | Command::Test(_) | Command::Ctx(_) | Command::New(_) | Command::Trust(_)
+    ) {
         session.exit_watchdog().start_loading_timeout();
     }
     match command {
@@ -145,6 +161,8 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::New(args) => new::run(&args, session),
         Command::Api(args) => api::run(&args, session),
         Command::Ctx(args) => ctx::run(&args),
+        Command::Trust(args) => trust::run(&args, session),
+        Command::Allow(args) => allow::run(&args, session),
         Command::Catalog(args) => catalog::run(&args, session),
         Command::Doctor => doctor::run(session),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),

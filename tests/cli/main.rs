@@ -31,4 +31,5 @@ mod stopping;
 mod streams;
 mod terminal;
 mod testing;
+mod trust;
 mod untrusted;

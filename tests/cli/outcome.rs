@@ -7,8 +7,10 @@ use super::cli::Project;
 /// Checks the shape of an outcome: every key is present, and no others.
 pub(super) fn assert_shape(outcome: &Value) {
     let keys = [
+        "digest",
         "duration_ms",
         "error",
+        "grants",
         "limits",
         "log",
         "ok",
