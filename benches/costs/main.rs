@@ -12,6 +12,7 @@ mod registry;
 mod rhai_calls;
 mod sandbox;
 mod sequence;
+mod trust;
 mod wasm_calls;
 
 use criterion::Criterion;
@@ -46,6 +47,8 @@ fn main() {
     files::read(&mut criterion);
     files::grep(&mut criterion);
     registry::scan(&mut criterion);
+    trust::digest(&mut criterion);
+    trust::runs(&mut criterion);
     cold::start(&mut criterion);
     criterion.final_summary();
     ratios::print();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use metier::engine::{CalleeExplanation, Explanation, FunctionAvailability, LimitsReport};
 use metier::error::Result;
 use metier::host::{AccessReason, EnforcedLevel, LaunchPreview, SandboxPath, SandboxReport};
-use metier::policy::Permission;
+use metier::policy::{GrantOrigin, GrantReport, Permission};
 
 use super::hint::explanation_with_options;
 use super::session::Session;
@@ -32,6 +32,7 @@ fn page(explanation: &Explanation) -> String {
         ("script", format!("{}, in {}", explanation.script, explanation.runtime)),
         ("project", explanation.project.display().to_string()),
         ("permissions", permission_list(&explanation.permissions)),
+        ("grants", grant_lines(&explanation.grants)),
         ("limits", limits_line(&explanation.limits)),
         ("sandbox", sandbox_line(explanation)),
     ];
@@ -74,6 +75,23 @@ fn callee_line(callee: &CalleeExplanation) -> String {
 
 fn permission_list(permissions: &[Permission]) -> String {
     permissions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Each grant with its origin.
+fn grant_lines(grants: &[GrantReport]) -> String {
+    let line = |grant: &GrantReport| {
+        let origin = match &grant.origin {
+            GrantOrigin::Caller => "for this run".to_owned(),
+            GrantOrigin::Remembered { since, everywhere, by } => {
+                let place = if *everywhere { "in all projects" } else { "in this project" };
+                format!("remembered since {since}, {place}, by {}", escape_line(by))
+            }
+            GrantOrigin::Configuration { file } => format!("by {}", escape_line(&file.display().to_string())),
+            _ => "by the approver".to_owned(),
+        };
+        format!("{} ({origin})", escape_line(&grant.permission.to_string()))
+    };
+    if grants.is_empty() { "none".to_owned() } else { grants.iter().map(line).collect::<Vec<_>>().join("\n") }
 }
 
 fn process_rows(process: &LaunchPreview) -> Vec<(&'static str, String)> {

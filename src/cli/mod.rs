@@ -16,6 +16,7 @@ mod input;
 mod interrupt;
 mod limit_args;
 mod list;
+mod lock;
 mod new;
 mod output;
 mod permission_words;
@@ -34,6 +35,7 @@ mod trust;
 mod trust_words;
 mod usage_error;
 mod validate;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -82,6 +84,10 @@ enum Command {
     Catalog(catalog::Args),
     /// Report what this machine, this build and these skills support, and what is wrong
     Doctor,
+    /// Write the digests of the project's skills to .metier/skills.lock
+    Lock(lock::Args),
+    /// Check that the project's skills are as .metier/skills.lock has them
+    Verify,
     /// Print completions for a shell
     Completions(completions::Args),
 }
@@ -130,7 +136,9 @@ impl Command {
             | Self::Validate(_)
             | Self::Api(_)
             | Self::Catalog(_)
-            | Self::Doctor => Some(""),
+            | Self::Doctor
+            | Self::Lock(_)
+            | Self::Verify => Some(""),
             Self::Ctx(_) | Self::Completions(_) => None,
         }
     }
@@ -165,6 +173,8 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Allow(args) => allow::run(&args, session),
         Command::Catalog(args) => catalog::run(&args, session),
         Command::Doctor => doctor::run(session),
+        Command::Lock(args) => lock::run(&args, session),
+        Command::Verify => verify::run(session),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),
     }
 }

@@ -15,7 +15,7 @@ use super::prompt::{Question, Reply};
 use super::session::Session;
 use super::terminal::escape_text;
 use super::terminal_approver::TerminalApprover;
-use super::{explain, input, output, prompt};
+use super::{explain, input, output, prompt, verify};
 use crate::cli::config_args::ConfigArgs;
 use crate::cli::exit_watchdog::WatchdogObserver;
 use crate::cli::hint::{error_with_option, outcome_with_option};
@@ -42,6 +42,9 @@ pub struct Args {
     journal: Option<PathBuf>,
     #[command(flatten)]
     limits: LimitArgs,
+    /// Run the skill only if it is as .metier/skills.lock has it, with all that it calls
+    #[arg(long)]
+    locked: bool,
     /// Show what the run could reach, and run nothing
     #[arg(long)]
     explain: bool,
@@ -79,7 +82,8 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     if args.explain {
         let (builder, invocation) = prepare(args, session)?;
         session.exit_watchdog().start_loading_timeout();
-        let explanation = builder.build()?.explain(&invocation)?;
+        let engine = builder.build()?;
+        let explanation = engine.explain(&with_lock(args, &engine, invocation)?)?;
         session.exit_watchdog().finish();
         return explain::print(explanation, session);
     }
@@ -119,6 +123,7 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
         None => builder,
     };
     let engine = builder.build()?;
+    let invocation = with_lock(args, &engine, invocation)?;
     if let Some(approver) = &approver
         && engine.registry().find(&args.name).is_ok_and(|skill| engine.trust_state(skill).is_trusted())
     {
@@ -266,6 +271,11 @@ fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)
             .secrets(secrets),
         invocation,
     ))
+}
+
+/// The invocation, for the locked files only if the options say so.
+fn with_lock(args: &Args, engine: &Engine, invocation: Invocation) -> Result<Invocation> {
+    if args.locked { verify::locked(engine, &args.name, invocation) } else { Ok(invocation) }
 }
 
 /// The permissions to grant; a name that is no permission is reported and grants nothing.

@@ -80,6 +80,7 @@ fn trust_skills(store: &TrustStore, path: &Path, args: &Args, session: &Session)
     if !args.yes && !open.is_empty() && !session.can_ask() {
         return Err(nobody_to_ask(&open));
     }
+    output::print_problems(&registry);
     let token = CancelToken::new();
     if !args.yes {
         cancel_on_interrupt(token.clone());

@@ -14,11 +14,14 @@ use crate::engine::pipeline::run_deadline;
 use crate::engine::requested_permissions::callable_skill_names;
 use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::engine::skill_set::SkillSet;
+use crate::engine::trust::{RunTrust, TrustState};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::{RuntimeId, SkillInput};
 use crate::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillContext, functions};
 use crate::plan::Plan;
-use crate::policy::{Access, CancelToken, Limits, Permission, RuntimeLimit, SandboxMode};
+use crate::policy::{
+    Access, CancelToken, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode, SkillDigest,
+};
 use crate::registry::Skill;
 use crate::runtimes;
 
@@ -28,7 +31,7 @@ const MAX_CALLEES: usize = 100;
 /// What a run could access, before it runs.
 ///
 /// In JSON every key is always present: `{skill, script, runtime, project, sandbox_mode, limits, permissions, functions,
-/// sandbox, process, callees, reason}`.
+/// sandbox, process, callees, reason, grants, digest, trust}`.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -57,6 +60,12 @@ pub struct Explanation {
     pub callees: Vec<CalleeExplanation>,
     /// Why the run would not start.
     pub reason: Option<SkillError>,
+    /// What is granted, and by whom; what the skill does not request has no effect.
+    pub grants: Vec<GrantReport>,
+    /// The digest of the skill, in engines with a trust store and for invocations with a digest.
+    pub digest: Option<SkillDigest>,
+    /// Whether the skill is trusted, in engines with a trust store.
+    pub trust: Option<TrustState>,
 }
 
 /// Whether a call of this host API function would be allowed.
@@ -122,7 +131,12 @@ impl EngineInner {
         let limits = narrow_limits(&skill, invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
         let token = invocation.cancel.child();
         let _armed = self.watchdog.arm(run_deadline(Instant::now(), &limits), &token);
-        let of = self.explain_skill(&set, &skill, invocation, &token)?;
+        let mut invocation = invocation.clone();
+        let trust = self.run_trust(&set, &skill, &invocation, &token).transpose()?;
+        if let Some(trust) = &trust {
+            trust.apply_to(&mut invocation);
+        }
+        let of = self.explain_skill(&set, &skill, &invocation, &token)?;
         let mut callees = Vec::new();
         self.explain_callees(&of, &token, &mut HashSet::new(), &mut callees)?;
         let held = callees.iter().map(|callee: &CalleeExplanation| callee.sandbox);
@@ -139,6 +153,13 @@ impl EngineInner {
             process: of.process,
             callees,
             reason: of.reason,
+            grants: invocation
+                .grants
+                .into_iter()
+                .map(|(permission, by)| GrantReport::new(permission, by))
+                .collect(),
+            digest: trust.as_ref().and_then(RunTrust::digest),
+            trust: trust.and_then(|trust| trust.state),
         })
     }
 

@@ -21,6 +21,7 @@ mod run_queue;
 mod script_cache;
 mod script_selection;
 mod skill_digests;
+mod skill_files;
 mod skill_provider;
 mod skill_set;
 mod thread_future;

@@ -222,16 +222,22 @@ impl EngineInner {
             trust.apply_to(&mut invocation);
         }
         let found = (&*set, &skill, digest);
-        let outcome = self.run_script(found, (&selected, opened), invocation, limits, token, run);
+        let outcome = self.run_script(found, (&selected, opened), &mut invocation, limits, token, run);
         let outcome = outcome.map_error(|error| skill.with_location_path(error, Some(&selected.path)));
-        Outcome { digest, ..outcome }
+        let mut grants = Vec::new();
+        if invocation.caller.is_none() {
+            let granted = std::mem::take(&mut invocation.grants).into_iter();
+            grants.extend(granted.map(|(permission, origin)| GrantReport::new(permission, origin)));
+            grants.extend(outcome.grants);
+        }
+        Outcome { grants, digest, ..outcome }
     }
 
     fn run_script(
         &self,
         (set, skill, digest): (&SkillSet, &Skill, Option<SkillDigest>),
         (selected, opened): (&SelectedScript, Result<(Script, Files)>),
-        mut invocation: Invocation,
+        invocation: &mut Invocation,
         limits: Limits,
         token: CancelToken,
         (run_id, span, events): (RunId, &tracing::Span, Option<Arc<RunEvents>>),
@@ -250,7 +256,7 @@ impl EngineInner {
             Err(error) => return not_run(error).with_unsupported_limits(not_applied),
         };
         let prepared = opened
-            .and_then(|opened| self.prepare((set, skill), selected, opened, &invocation, &limits, token));
+            .and_then(|opened| self.prepare((set, skill), selected, opened, invocation, &limits, token));
         let prepared = prepared.and_then(|(executor, context)| {
             let worker = worker::requested_worker(skill.manifest(), selected.runtime, &given)?;
             let context = context.arguments(input.value.as_ref(), &input.args);
@@ -300,7 +306,7 @@ impl EngineInner {
             sandbox,
         };
         let grants = match &invocation.caller {
-            None => grant_reports(invocation.grants, context.permissions(), redaction),
+            None => approved_grants(context.permissions(), redaction),
             Some(_) => Vec::new(),
         };
         Outcome::from_run(name, version, &limits, left)
@@ -475,20 +481,11 @@ fn unlisted_file_error(skill: &Skill, path: &str) -> SkillError {
     )
 }
 
-/// What was granted to a run before it began, and what its approver permitted since.
-fn grant_reports(
-    grants: Vec<(Permission, GrantOrigin)>,
-    permissions: &Permissions,
-    redaction: &Redaction,
-) -> Vec<GrantReport> {
+/// What the approver of a run permitted.
+fn approved_grants(permissions: &Permissions, redaction: &Redaction) -> Vec<GrantReport> {
     let redacted = |permission: Permission| redaction.text(permission.to_string()).into_inner().parse().ok();
     let approved = permissions.approved().into_iter().filter_map(redacted);
-    let approved = approved.map(|permission| (permission, GrantOrigin::Approver));
-    grants
-        .into_iter()
-        .chain(approved)
-        .map(|(permission, origin)| GrantReport::new(permission, origin))
-        .collect()
+    approved.map(|permission| GrantReport::new(permission, GrantOrigin::Approver)).collect()
 }
 
 /// The journal file of the run, if it has one. Only plans have steps to journal.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::invocation::TrustOptions;
 use super::{Engine, EngineInner, Invocation};
 use crate::engine::contract_validation::validate_input;
-use crate::engine::skill_digests::unversioned_name;
+use crate::engine::skill_files::unversioned_name;
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::SkillContext;
@@ -19,9 +19,9 @@ use crate::trust::{ProjectIdentity, SkillFiles, TrustStore, TrustedSkill};
 /// Maximum number of changed files in a sentence.
 const MAX_SHOWN: usize = 10;
 
-/// Whether a skill is trusted. In JSON: `{trust: "trusted", by}`, `{trust: "untrusted", reason}` or `{trust: "changed", files}`.
+/// Whether a skill is trusted. In JSON: `{state: "trusted", by}`, `{state: "untrusted", reason}` or `{state: "changed", files}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "trust", rename_all = "kebab-case")]
+#[serde(tag = "state", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum TrustState {
     /// It is trusted.
@@ -64,7 +64,9 @@ impl TrustState {
 
 /// What is known about a run before it starts, in engines with a trust store and for invocations with a digest.
 pub(super) struct RunTrust {
-    pub(super) files: Option<SkillFiles>,
+    files: Option<SkillFiles>,
+    /// In engines with a trust store, for the invoked skill.
+    pub(super) state: Option<TrustState>,
     is_trusted: bool,
     /// Whether the digest of the skill, which counts its callees, is what is trusted.
     covers_callees: bool,
@@ -172,7 +174,13 @@ impl EngineInner {
         }
         let Some(store) = &self.trust else {
             let files = files.ok();
-            return Ok(RunTrust { files, is_trusted: true, covers_callees: false, remembered: Vec::new() });
+            return Ok(RunTrust {
+                files,
+                state: None,
+                is_trusted: true,
+                covers_callees: false,
+                remembered: Vec::new(),
+            });
         };
         let options = invocation.trust;
         let state = self.trust_state(store, set, skill, files.as_ref());
@@ -187,7 +195,7 @@ impl EngineInner {
                 None => Vec::new(),
             };
         let covers_callees = state == TrustState::Trusted { by: TrustReason::Digest };
-        Ok(RunTrust { files: files.ok(), is_trusted, covers_callees, remembered })
+        Ok(RunTrust { files: files.ok(), state: Some(state), is_trusted, covers_callees, remembered })
     }
 
     fn remembered_grants(
@@ -355,7 +363,7 @@ impl RunTrust {
             files,
             callees: Vec::new(),
         });
-        Self { files, is_trusted: true, covers_callees: false, remembered: Vec::new() }
+        Self { files, state: None, is_trusted: true, covers_callees: false, remembered: Vec::new() }
     }
 
     /// The list in which the script must be.

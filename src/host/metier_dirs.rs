@@ -27,9 +27,9 @@ pub(crate) fn state_dir() -> Option<PathBuf> {
 
 /// The directory of the trust store, in the folder that `METIER_DATA_DIR` names or in the user's data directory.
 pub(crate) fn trust_dir() -> Option<PathBuf> {
-    let named = std::env::var_os("METIER_DATA_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let named = std::env::var_os("METIER_DATA_DIR").filter(|folder| !folder.is_empty());
     let data = match named {
-        Some(folder) => folder,
+        Some(folder) => std::path::absolute(folder).ok()?,
         None => etcetera::base_strategy::choose_native_strategy().ok()?.data_dir().join(DIR_NAME),
     };
     Some(data.join(TRUST_DIR))

@@ -67,7 +67,8 @@ pub struct Outcome {
     /// What was granted to the run, and by whom; what the skill does not request had no effect. Empty for a callee: it has the
     /// grants of its caller.
     pub grants: Vec<GrantReport>,
-    /// The digest of the skill that ran, from engines with a trust store.
+    /// The digest of the skill, from engines with a trust store and for invocations with a digest. That of a callee counts only its
+    /// own files.
     pub digest: Option<SkillDigest>,
 }
 

@@ -71,7 +71,9 @@ impl TrustStore {
 
     /// The store in this folder, which need not exist. It must not lie in a project, where scripts could write to it.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self(Arc::new(Inner { folder: folder.into(), opened: Mutex::default(), cache: Mutex::default() }))
+        // A slash at the end would follow a link.
+        let folder = folder.into().components().collect();
+        Self(Arc::new(Inner { folder, opened: Mutex::default(), cache: Mutex::default() }))
     }
 
     /// Its folder.

@@ -19,6 +19,7 @@ mod explain;
 mod failures;
 mod input;
 mod listing;
+mod locking;
 mod options;
 mod outcome;
 mod path;

@@ -81,7 +81,7 @@ fn an_approver_is_asked_once_for_what_a_skill_lists_and_nobody_granted() {
     assert_eq!(dialog.needs(), [("write:out".into(), Some("out/a.txt".into()))]);
     let first = dialog.asked().remove(0);
     let digest = first.digest.unwrap();
-    assert!(digest.parse::<metier::policy::SkillDigest>().is_ok(), "{digest}");
+    assert_eq!(digest.parse::<metier::policy::SkillDigest>().unwrap().to_string(), digest);
     assert_eq!(first.callers, Vec::<String>::new());
     // Another run, and other bytes, are another question.
     let changed = project.file(".metier/skills/x/scripts/other.lua", "return 1");
@@ -529,7 +529,7 @@ fn a_skill_that_changes_while_it_is_asked_about_gets_no_yes_and_has_not_run() {
             });
             let engine = project.builder().approver(dialog.clone()).build().unwrap();
             let outcome = engine.run(Invocation::new("x").ask_first());
-            assert_eq!(kind(&outcome), ErrorKind::Denied);
+            assert_eq!(kind(&outcome), ErrorKind::Untrusted);
             let sentence = crate::project::sentence(&outcome);
             assert!(sentence.contains("files of the skill") && sentence.contains("changed"), "{sentence}");
             assert!(!project.path("out").exists(), "{change}");

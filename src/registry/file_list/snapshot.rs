@@ -188,7 +188,8 @@ fn no_digest(reason: &str) -> SkillError {
         .with_help("remove it from the skill, or trust the folder that the skill is in")
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -333,7 +334,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].path, "scripts/main.lua");
         // A file with a time in the future is settled by the time that the system sets.
-        let future = SystemTime::now() + Duration::from_secs(3600);
+        let future = SystemTime::now() + Duration::from_hours(1);
         fs::File::options().write(true).open(&script).unwrap().set_modified(future).unwrap();
         let fourth = folder.read(&[], Some(&third)).unwrap();
         assert!(

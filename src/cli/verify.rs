@@ -1,0 +1,46 @@
+//! `metier verify`: whether the project's skills are as its lock file has them.
+
+use metier::engine::{Engine, Invocation};
+use metier::error::{ErrorKind, Result, SkillError};
+use metier::trust::LockFile;
+use serde_json::json;
+
+use super::lock::project_skills;
+use super::output;
+use super::session::Session;
+
+pub(super) fn run(session: &Session) -> Result<u8> {
+    let engine = session.engine()?;
+    let registry = engine.registry();
+    let lock = read_lock_file(&engine)?;
+    let skills = project_skills(registry.skills()).map(|skill| engine.skill_files(skill));
+    let differences = lock.differences(&skills.collect::<Result<Vec<_>>>()?);
+    session.exit_watchdog().finish();
+    output::print_problems(&registry);
+    let error = (!differences.is_empty()).then(|| LockFile::error(&differences));
+    if session.json() {
+        let (ok, locked) = (error.is_none(), lock.skills().len());
+        output::print_json(&json!({"ok": ok, "locked": locked, "differences": differences}))?;
+    } else if let Some(error) = &error {
+        output::print_error(error);
+    } else {
+        output::print(&format!("{} skills are as they were locked", lock.skills().len()))?;
+    }
+    Ok(error.map_or(0, |error| error.kind().exit_code()))
+}
+
+/// The invocation for exactly the files that are locked.
+pub(super) fn locked(engine: &Engine, name: &str, invocation: Invocation) -> Result<Invocation> {
+    let files = engine.skill_files(engine.registry().find(name)?)?;
+    let digest = read_lock_file(engine)?.require(&files)?;
+    Ok(invocation.digest(digest))
+}
+
+fn read_lock_file(engine: &Engine) -> Result<LockFile> {
+    let missing = || {
+        let sentence = "the project has no lock file .metier/skills.lock, so nothing can be compared with it";
+        SkillError::new(ErrorKind::Untrusted, sentence)
+            .with_help("write one with `metier lock`, after a look at the skills")
+    };
+    LockFile::read(engine.project())?.ok_or_else(missing)
+}

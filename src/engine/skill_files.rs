@@ -1,0 +1,99 @@
+//! The files behind the digest of a skill: its own, and those of every skill that it can call by name.
+
+use std::collections::HashSet;
+
+use super::EngineInner;
+use crate::engine::callee_resolver::load_plan;
+use crate::engine::requested_permissions::{callable_skill_names, declared_permissions};
+use crate::engine::script_selection::select_script;
+use crate::engine::skill_set::SkillSet;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::RuntimeId;
+use crate::plan::Plan;
+use crate::policy::{CancelToken, RequestedPermissions};
+use crate::registry::{FileList, Skill};
+use crate::trust::{CalleeFiles, SkillFiles};
+
+/// Maximum number of skills that a skill may call, directly or not.
+const MAX_CALLEES: usize = 1_000;
+/// The qualified name without the version.
+pub(super) fn unversioned_name(skill: &Skill) -> String {
+    let mut name = skill.qualified_name();
+    name.truncate(name.rfind('@').unwrap_or(name.len()));
+    name
+}
+
+impl EngineInner {
+    /// The files of a skill and of all that it can call by name: the skills of its plan, of its permissions and of its contract.
+    pub(super) fn skill_files(
+        &self,
+        set: &SkillSet,
+        skill: &Skill,
+        cancel: &CancelToken,
+    ) -> Result<SkillFiles> {
+        let files = self.digests.list(skill, cancel)?;
+        let mut callees = Vec::new();
+        self.add_callees(set, skill, &files, cancel, &mut HashSet::new(), &mut callees)?;
+        let qualified_name = unversioned_name(skill);
+        Ok(SkillFiles {
+            name: skill.name().to_owned(),
+            version: skill.version().to_string(),
+            folder: self.folder_in_project(set, skill),
+            digest: SkillFiles::combined_digest(&qualified_name, &files, &callees),
+            qualified_name,
+            files,
+            callees,
+        })
+    }
+
+    fn add_callees(
+        &self,
+        set: &SkillSet,
+        skill: &Skill,
+        files: &FileList,
+        cancel: &CancelToken,
+        seen: &mut HashSet<String>,
+        callees: &mut Vec<CalleeFiles>,
+    ) -> Result<()> {
+        let find = || self.read_callee_names(skill);
+        let names = self.digests.callee_names(skill, files.digest(), set.generation, find);
+        if names.is_empty() {
+            return Ok(());
+        }
+        seen.insert(skill.path());
+        for name in names.iter() {
+            // A name that means no skill calls none, until a skill of that name is there and is not among these.
+            let Ok(callee) = set.registry.find_for_caller(skill, name) else { continue };
+            if !seen.insert(callee.path()) {
+                continue;
+            }
+            if callees.len() == MAX_CALLEES {
+                let sentence = format!("skill {} leads to more than {MAX_CALLEES} skills", skill.name());
+                return Err(SkillError::new(ErrorKind::InvalidSkill, sentence));
+            }
+            // It may have been edited since it was read, and then calls others.
+            let (set, callee) = self.skills.current_version(callee)?;
+            let list = self.digests.list(&callee, cancel)?;
+            callees.push(CalleeFiles::new(unversioned_name(&callee), list.clone()));
+            self.add_callees(&set, &callee, &list, cancel, seen, callees)?;
+        }
+        Ok(())
+    }
+
+    fn read_callee_names(&self, skill: &Skill) -> Vec<String> {
+        let selected = select_script(&self.runtimes, skill, None).ok();
+        let runtime = selected.as_ref().map_or(RuntimeId::TOOL_SEQUENCE, |script| script.runtime);
+        let plan = selected.and_then(|script| load_plan(skill, &script).ok().flatten());
+        let permitted = match declared_permissions(skill, runtime) {
+            RequestedPermissions::Listed(listed) => callable_skill_names(&listed),
+            RequestedPermissions::All => Vec::new(),
+        };
+        let needed = skill.contract().map_or(&[][..], |contract| &contract.dependencies.skills);
+        let needed = needed.iter().map(|needed| needed.name.clone());
+        let planned = plan.iter().flat_map(Plan::callee_names).map(str::to_owned);
+        let mut names: Vec<String> = planned.chain(permitted).chain(needed).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}

@@ -1,0 +1,225 @@
+//! What a person typed is a yes, what a model chose is not.
+
+use std::fs;
+
+use metier::engine::{Engine, Invocation, TrustReason, TrustState};
+use metier::error::{ErrorKind, Hint};
+use metier::registry::{EmbeddedSkill, Root, Scope};
+use metier::trust::ProjectIdentity;
+use serde_json::json;
+
+use crate::project::{Project, kind, sentence, value, write};
+use crate::{Stage, for_model, state, trust};
+
+const SCRIPT: &str = ".metier/skills/x/scripts/main.lua";
+
+fn catalog(engine: &Engine) -> String {
+    engine.catalog(&engine.registry()).list()
+}
+
+#[test]
+fn nothing_of_an_untrusted_project_reaches_a_model_and_a_person_runs_it() {
+    let stage = Stage::lua("read", "return 1");
+    let engine = stage.engine();
+    assert_eq!(state(&engine, "x"), TrustState::Untrusted { reason: None });
+    assert_eq!(catalog(&engine), "");
+    let refused = for_model(&engine);
+    assert_eq!(kind(&refused), ErrorKind::Untrusted);
+    assert!(sentence(&refused).contains("project/.metier:x@0.0.0"), "{}", sentence(&refused));
+    let root = fs::canonicalize(stage.project.root()).unwrap().display().to_string();
+    assert_eq!(refused.result.as_ref().unwrap_err().hint(), Some(&Hint::Trust(root)));
+    assert_eq!(refused.exit_code(), 4);
+    assert_eq!(value(engine.run(Invocation::new("x"))), json!(1), "a person typed it");
+    assert_eq!(value(engine.run(Invocation::new("x").for_model().trust_once())), json!(1));
+    assert_eq!(kind(&for_model(&engine)), ErrorKind::Untrusted, "once was once");
+    trust(&engine, "x");
+    assert_eq!(state(&engine, "x"), TrustState::Trusted { by: TrustReason::Digest });
+    assert_eq!(catalog(&engine), "- x: d\n");
+    let outcome = for_model(&engine);
+    let digest = engine.skill_files(engine.registry().find("x").unwrap()).unwrap().digest;
+    assert_eq!(outcome.digest, Some(digest));
+    assert_eq!(value(outcome), json!(1));
+}
+
+#[test]
+fn an_engine_without_a_store_trusts_what_it_is_handed_and_computes_nothing() {
+    let project = Project::lua("return 1");
+    let engine = project.engine();
+    assert_eq!(state(&engine, "x"), TrustState::Trusted { by: TrustReason::Location });
+    let outcome = for_model(&engine);
+    assert_eq!(outcome.digest, None);
+    assert_eq!(value(outcome), json!(1));
+    assert_eq!(catalog(&engine), "- x: d\n");
+}
+
+#[test]
+fn a_changed_skill_is_untrusted_and_names_its_files() {
+    let stage = Stage::lua("read", "return 1");
+    let engine = stage.engine();
+    trust(&engine, "x");
+    write(&stage.project.path(SCRIPT), "return 2");
+    write(&stage.project.path(".metier/skills/x/.hidden"), "");
+    let TrustState::Changed { files } = state(&engine, "x") else { panic!("{:?}", state(&engine, "x")) };
+    let shown: Vec<String> = files.iter().map(|file| format!("{} {}", file.path, file.change)).collect();
+    assert_eq!(shown, [".hidden added", "scripts/main.lua changed"]);
+    let refused = for_model(&engine);
+    assert_eq!(kind(&refused), ErrorKind::Untrusted);
+    assert!(
+        sentence(&refused).contains("(.hidden added, scripts/main.lua changed)"),
+        "{}",
+        sentence(&refused)
+    );
+    assert_eq!(catalog(&engine), "");
+    assert_eq!(value(engine.run(Invocation::new("x"))), json!(2));
+    trust(&engine, "x");
+    assert_eq!(value(for_model(&engine)), json!(2));
+}
+
+#[test]
+fn a_trusted_folder_trusts_what_lies_there_now_and_later() {
+    let stage = Stage::lua("read", "return 1");
+    let engine = stage.engine();
+    engine.trust_store().unwrap().trust_folder(stage.project.root()).unwrap();
+    assert_eq!(state(&engine, "x"), TrustState::Trusted { by: TrustReason::Folder });
+    write(&stage.project.path(SCRIPT), "return 2");
+    assert_eq!(value(for_model(&engine)), json!(2));
+    assert!(engine.trust_store().unwrap().revoke_folder(stage.project.root()).unwrap());
+    assert_eq!(kind(&for_model(&engine)), ErrorKind::Untrusted);
+}
+
+#[test]
+fn a_folder_whose_name_only_begins_alike_is_not_trusted() {
+    let stage = Stage::lua("read", "return 1");
+    let engine = stage.engine();
+    let sibling = stage.project.path(".metier/skills/x/scripts");
+    engine.trust_store().unwrap().trust_folder(&sibling).unwrap();
+    fs::create_dir(stage.project.path(".metier/skil")).unwrap();
+    engine.trust_store().unwrap().trust_folder(&stage.project.path(".metier/skil")).unwrap();
+    assert_eq!(state(&engine, "x"), TrustState::Untrusted { reason: None });
+}
+
+#[test]
+fn a_link_that_leads_out_of_a_trusted_folder_is_not_trusted() {
+    let elsewhere = Project::lua("return 'elsewhere'");
+    let stage = Stage::with(Project::new().link(elsewhere.path(".metier/skills/x"), ".metier/skills/x"));
+    let engine = stage.engine();
+    engine.trust_store().unwrap().trust_folder(stage.project.root()).unwrap();
+    assert_eq!(state(&engine, "x"), TrustState::Untrusted { reason: None });
+    assert_eq!(kind(&for_model(&engine)), ErrorKind::Untrusted);
+}
+
+static EMBEDDED: &[EmbeddedSkill] = &[EmbeddedSkill::new(
+    "inside",
+    &[
+        ("SKILL.md", b"---\nname: inside\ndescription: d\nallowed-tools: skill:project/.metier:y\n---\n"),
+        ("scripts/main.lua", b"return ctx.skill('project/.metier:y')"),
+    ],
+)];
+
+#[test]
+fn what_is_the_users_own_is_trusted_and_what_it_calls_is_asked_about() {
+    let user = Project::new()
+        .skill("mine", "allowed-tools: skill:project/.metier:y\n")
+        .file(".metier/skills/mine/scripts/main.lua", "return ctx.skill('project/.metier:y')");
+    let stage =
+        Stage::with(Project::new().skill("y", "").file(".metier/skills/y/scripts/main.lua", "return 'y'"));
+    let roots = stage.project.roots();
+    let roots = roots
+        .with(Root::new(Scope::User, "user", user.path(".metier/skills")))
+        .with_embedded("acme", EMBEDDED);
+    let engine = stage.project.builder().roots(roots).trust(stage.store()).build().unwrap();
+    for name in ["mine", "inside"] {
+        assert_eq!(state(&engine, name), TrustState::Trusted { by: TrustReason::Location });
+        let run = || {
+            let grant = "skill:project/.metier:y".parse().unwrap();
+            engine.run(Invocation::new(name).for_model().grant(grant))
+        };
+        let refused = run();
+        assert_eq!(kind(&refused), ErrorKind::Untrusted, "{name} calls a skill that nobody trusts");
+        trust(&engine, "y");
+        assert_eq!(value(run()), json!("y"));
+        engine.trust_store().unwrap().revoke_skills(|skill| skill.skill == "project/.metier:y").unwrap();
+        assert_eq!(kind(&run()), ErrorKind::Untrusted);
+    }
+}
+
+#[test]
+fn an_explicit_root_is_trusted_only_outside_of_the_project() {
+    let outside = Project::lua("return 1");
+    let stage = Stage::with(Project::new());
+    for (project, is_trusted) in [(stage.project.root(), true), (outside.root(), false)] {
+        let root = Root::new(Scope::Explicit, "named", outside.path(".metier/skills"));
+        let roots = metier::registry::Roots::empty().with(root);
+        let engine = Engine::builder(project).roots(roots).trust(stage.store()).build().unwrap();
+        assert_eq!(state(&engine, "x").is_trusted(), is_trusted);
+    }
+}
+
+#[test]
+fn a_project_that_was_renamed_or_made_again_is_another_one() {
+    let parent = tempfile::tempdir().unwrap();
+    let make = |name: &str| {
+        let skill = parent.path().join(name).join(".metier/skills/x");
+        write(&skill.join("SKILL.md"), "---\nname: x\ndescription: d\n---\n");
+        write(&skill.join("scripts/main.lua"), "return 1");
+        parent.path().join(name)
+    };
+    let stage = Stage::with(Project::new());
+    let is_trusted = |project: &std::path::Path| {
+        let roots = metier::registry::Roots::empty().with(Root::new(
+            Scope::Project,
+            ".metier",
+            project.join(".metier/skills"),
+        ));
+        let engine = Engine::builder(project).roots(roots).trust(stage.store()).build().unwrap();
+        state(&engine, "x").is_trusted()
+    };
+    let project = make("p");
+    let roots = metier::registry::Roots::empty().with(Root::new(
+        Scope::Project,
+        ".metier",
+        project.join(".metier/skills"),
+    ));
+    let engine = Engine::builder(&project).roots(roots).trust(stage.store()).build().unwrap();
+    trust(&engine, "x");
+    stage.store().trust_folder(&project).unwrap();
+    assert!(is_trusted(&project));
+    // Another case and another form of Unicode are other names.
+    for other in ["P", "p ", "p\u{301}", "\u{ff50}"] {
+        assert!(!is_trusted(&make(other)), "{other:?}");
+    }
+    let moved = parent.path().join("moved");
+    fs::rename(&project, &moved).unwrap();
+    assert!(!is_trusted(&moved), "it was renamed");
+    let again = make("p");
+    assert!(!is_trusted(&again), "made again at the same path, byte for byte");
+    let known = stage.store().records().unwrap();
+    assert_ne!(known.skills[0].project, ProjectIdentity::new(&again).unwrap());
+    fs::remove_dir_all(&again).unwrap();
+    std::os::unix::fs::symlink(&moved, &project).unwrap();
+    assert!(!is_trusted(&project), "a link to the old one");
+    fs::remove_file(&project).unwrap();
+    fs::rename(&moved, &project).unwrap();
+    assert!(is_trusted(&project), "it is back");
+}
+
+#[test]
+fn a_path_that_is_no_text_cannot_be_trusted() {
+    use std::os::unix::ffi::OsStrExt;
+    let parent = tempfile::tempdir().unwrap();
+    let project = parent.path().join(std::ffi::OsStr::from_bytes(b"p\xff"));
+    write(&project.join(".metier/skills/x/SKILL.md"), "---\nname: x\ndescription: d\n---\n");
+    write(&project.join(".metier/skills/x/scripts/main.lua"), "return 1");
+    let stage = Stage::with(Project::new());
+    let roots = metier::registry::Roots::empty().with(Root::new(
+        Scope::Project,
+        ".metier",
+        project.join(".metier/skills"),
+    ));
+    let engine = Engine::builder(&project).roots(roots).trust(stage.store()).build().unwrap();
+    assert!(!state(&engine, "x").is_trusted());
+    assert_eq!(kind(&for_model(&engine)), ErrorKind::Untrusted);
+    let error = stage.store().trust_folder(&project).unwrap_err();
+    assert!(error.message().contains("its path is not UTF-8"), "{error}");
+    assert_eq!(value(engine.run(Invocation::new("x"))), json!(1), "a person runs it");
+}
