@@ -76,14 +76,14 @@ enum Command {
     Api(api::Args),
     /// Call a function of the host API from a script in a sandbox
     Ctx(ctx::Args),
-    /// Look at the skills of a project and trust them
-    Trust(trust::Args),
-    /// Grant a skill permissions for later runs
-    Allow(allow::Args),
     /// Print names and descriptions for a model to choose from
     Catalog(catalog::Args),
     /// Report what this machine, this build and these skills support, and what is wrong
     Doctor,
+    /// Look at the skills of a project and trust them
+    Trust(trust::Args),
+    /// Grant a skill permissions for later runs
+    Allow(allow::Args),
     /// Write the digests of the project's skills to .metier/skills.lock
     Lock(lock::Args),
     /// Check that the project's skills are as .metier/skills.lock has them
