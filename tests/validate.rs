@@ -63,18 +63,18 @@ fn every_key_is_always_there() {
     let answer = project.metier(&["validate", "--json", "a", "b", "c"]);
     assert_eq!(answer.code, 1);
     let expected = json!([
-        {"path": "a", "name": "a", "valid": true, "loads": true, "diagnostics": [], "contract": null, "sequences": []},
+        {"path": "a", "name": "a", "valid": true, "loads": true, "diagnostics": [], "contract": null, "sequences": [], "trust": null},
         {"path": "b", "name": "B", "valid": false, "loads": true, "diagnostics": [
             {"code": "name-uppercase", "severity": "error", "line": 2, "column": 7,
              "message": "name `B` must be lowercase", "help": "call it `b`, and its directory too"},
             {"code": "name-mismatch", "severity": "error", "line": 2, "column": 7,
              "message": "directory name `b` must match skill name `B`", "help": "rename the directory or the skill"},
-        ], "contract": null, "sequences": []},
+        ], "contract": null, "sequences": [], "trust": null},
         {"path": "c", "name": null, "valid": false, "loads": false, "diagnostics": [
             {"code": "path-missing", "severity": "error", "line": 1, "column": 1,
              "message": "Path does not exist: c",
              "help": "name a folder, a SKILL.md, or a skill that `metier list` shows"},
-        ], "contract": null, "sequences": []},
+        ], "contract": null, "sequences": [], "trust": null},
     ]);
     assert_eq!(answer.json(), expected);
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::output;
 use super::session::Session;
 use super::terminal::{escape_line, escape_text};
+use super::trust_words::untrusted_sentence;
 
 /// The options of `metier catalog`.
 #[derive(clap::Args)]
@@ -18,6 +19,9 @@ pub struct Args {
     /// Also print the skills that cannot run on this machine, with the reason
     #[arg(long)]
     all: bool,
+    /// Also print the skills that are not trusted
+    #[arg(long)]
+    trust: bool,
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
@@ -25,6 +29,14 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let reason = |skill: &Skill| engine.availability(skill).cannot_run().map(ToString::to_string);
     let registry = engine.registry();
     let mut catalog = registry.catalog();
+    let is_untrusted = |skill: &Skill| !args.trust && !engine.trust_state(skill).is_trusted();
+    let (left_out, names): (Vec<String>, Vec<String>) = catalog
+        .skills()
+        .iter()
+        .filter(|skill| is_untrusted(skill))
+        .map(|skill| (skill.qualified_name(), skill.name().to_owned()))
+        .unzip();
+    catalog.retain(|skill| !left_out.contains(&skill.qualified_name()));
     let mut reasons = Vec::new();
     if args.all {
         reasons = catalog.skills().iter().map(|skill| reason(skill)).collect();
@@ -33,6 +45,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     session.exit_watchdog().finish();
     output::print_problems(&registry);
+    if let Some(sentence) = untrusted_sentence(&names) {
+        output::print_warning(&sentence);
+    }
     if session.json() {
         output::print_json(&records(&catalog, reasons))?;
     } else if args.xml {

@@ -1,13 +1,14 @@
 //! `metier doctor`: what this machine, this build and these skills support, and what is wrong.
 
 use anstyle::AnsiColor;
-use metier::engine::{Diagnosis, Finding, RootReport, SandboxLevelReport};
+use metier::engine::{Diagnosis, Engine, Finding, RootReport, SandboxLevelReport};
 use metier::error::Result;
 use metier::skill::Severity;
+use serde::Serialize;
 
 use super::hint::diagnosis_with_options;
 use super::session::Session;
-use super::terminal::{escape_line, escape_sentence};
+use super::terminal::{escape_line, escape_sentence, shorten_line};
 use crate::cli::{output, table};
 
 /// The name and the colour of each severity.
@@ -21,17 +22,54 @@ const LEVELS: [(Severity, &str, AnsiColor); 3] = [
 pub(super) fn run(session: &Session) -> Result<u8> {
     let engine = session.engine()?;
     let diagnosis = diagnosis_with_options(engine.diagnosis());
+    let trust = trust_report(&engine);
     session.exit_watchdog().finish();
     if session.json() {
-        output::print_json(&diagnosis)?;
+        output::print_json(&DiagnosisWithTrust { diagnosis: &diagnosis, trust: &trust })?;
     } else {
-        output::print(&page(&diagnosis))?;
+        let trust = format!(
+            "{}{}",
+            escape_line(&trust.store),
+            if trust.untrusted.is_empty() {
+                String::new()
+            } else {
+                format!("\nnot trusted: {}", trust.untrusted.join(", "))
+            }
+        );
+        output::print(&page(&diagnosis, trust))?;
         diagnosis.findings.iter().for_each(print_finding);
     }
     Ok(u8::from(!diagnosis.ok))
 }
 
-fn page(diagnosis: &Diagnosis) -> String {
+/// The answer in JSON.
+#[derive(Serialize)]
+struct DiagnosisWithTrust<'a> {
+    #[serde(flatten)]
+    diagnosis: &'a Diagnosis,
+    trust: &'a TrustReport,
+}
+
+/// The trust store, and the skills that no model may run.
+#[derive(Serialize)]
+struct TrustReport {
+    store: String,
+    /// Why it is not used.
+    reason: Option<String>,
+    untrusted: Vec<String>,
+}
+
+fn trust_report(engine: &Engine) -> TrustReport {
+    let (registry, store) = (engine.registry(), engine.trust_store());
+    let untrusted = registry.skills().iter().filter(|skill| !engine.trust_state(skill).is_trusted());
+    TrustReport {
+        store: store.map_or_else(String::new, |store| store.folder().display().to_string()),
+        reason: store.and_then(|store| store.records().err()).map(|error| error.to_string()),
+        untrusted: untrusted.map(|skill| shorten_line(skill.name(), 64)).collect(),
+    }
+}
+
+fn page(diagnosis: &Diagnosis, trust: String) -> String {
     let mut rows = vec![
         ("metier", diagnosis.version.to_owned()),
         ("features", feature_list(diagnosis)),
@@ -43,6 +81,7 @@ fn page(diagnosis: &Diagnosis) -> String {
         ("interpreters", interpreter_lines(diagnosis)),
         ("project", diagnosis.project.display().to_string()),
         ("skills in", root_lines(diagnosis)),
+        ("trust", trust),
     ];
     if !diagnosis.shadowed.is_empty() {
         let shadowed = diagnosis

@@ -1,6 +1,6 @@
 //! `metier list`: all skills, including shadowed ones.
 
-use metier::engine::Engine;
+use metier::engine::{Engine, TrustState};
 use metier::error::Result;
 use metier::registry::Skill;
 use serde_json::Value;
@@ -46,7 +46,12 @@ fn line(engine: &Engine, skill: &Skill, width: usize) -> String {
         (None, None) => skill.description().to_owned(),
     };
     let name = display_name(skill);
-    format!("{name:width$}  {runtime:13}  {}", shorten_line(&note, 100))
+    let mark = match engine.trust_state(skill) {
+        TrustState::Trusted { .. } => "",
+        TrustState::Changed { .. } => "changed since it was trusted; ",
+        _ => "not trusted; ",
+    };
+    format!("{name:width$}  {runtime:13}  {mark}{}", shorten_line(&note, 100))
 }
 
 fn display_name(skill: &Skill) -> String {

@@ -1,5 +1,6 @@
 //! The command line: one file for each command. Data goes to standard output, messages to standard error.
 
+mod allow;
 mod api;
 mod catalog;
 mod completions;
@@ -30,6 +31,8 @@ mod templates;
 mod terminal;
 mod terminal_approver;
 mod test;
+mod trust;
+mod trust_words;
 mod usage_error;
 mod validate;
 mod verify;
@@ -77,6 +80,10 @@ enum Command {
     Catalog(catalog::Args),
     /// Report what this machine, this build and these skills support, and what is wrong
     Doctor,
+    /// Look at the skills of a project and trust them
+    Trust(trust::Args),
+    /// Grant a skill permissions for later runs
+    Allow(allow::Args),
     /// Write the digests of the project's skills to .metier/skills.lock
     Lock(lock::Args),
     /// Check that the project's skills are as .metier/skills.lock has them
@@ -123,7 +130,9 @@ impl Command {
             Self::Show(args) => Some(args.name()),
             Self::Test(args) => Some(args.name()),
             Self::New(args) => Some(args.name()),
+            Self::Allow(args) => Some(args.name()),
             Self::List
+            | Self::Trust(_)
             | Self::Validate(_)
             | Self::Api(_)
             | Self::Catalog(_)
@@ -145,7 +154,10 @@ fn exit_watchdog(skill: Option<String>) -> ExitWatchdog {
 }
 
 fn dispatch(command: Command, session: &Session) -> Result<u8> {
-    if !matches!(command, Command::Run(_) | Command::Test(_) | Command::Ctx(_) | Command::New(_)) {
+    if !matches!(
+        command,
+        Command::Run(_) | Command::Test(_) | Command::Ctx(_) | Command::New(_) | Command::Trust(_)
+    ) {
         session.exit_watchdog().start_loading_timeout();
     }
     match command {
@@ -157,6 +169,8 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::New(args) => new::run(&args, session),
         Command::Api(args) => api::run(&args, session),
         Command::Ctx(args) => ctx::run(&args),
+        Command::Trust(args) => trust::run(&args, session),
+        Command::Allow(args) => allow::run(&args, session),
         Command::Catalog(args) => catalog::run(&args, session),
         Command::Doctor => doctor::run(session),
         Command::Lock(args) => lock::run(&args, session),

@@ -10,6 +10,7 @@ use metier::error::{ErrorKind, Result, SkillError};
 use metier::executor::RuntimeId;
 use metier::registry::{Root, Roots, Scope};
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse, suggested_name};
+use metier::trust::TrustStore;
 use serde::Serialize;
 
 use super::output;
@@ -69,6 +70,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let path = strip_current_dir(&base.join(&parent).join(&args.name));
     self::skill_folder::create(&base, &parent, &args.name, &files)
         .map_err(|error| creation_error(&path, error))?;
+    trust_own_work(&path);
     session.exit_watchdog().start_loading_timeout();
     let unavailable = unavailable_reason(&path, template, &script, session);
     session.exit_watchdog().finish();
@@ -93,6 +95,13 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     output::eprint(&escape_line(&run_hint(args, session, template)));
     Ok(0)
+}
+
+/// What a person makes is trusted, with all that comes into its folder later.
+fn trust_own_work(folder: &Path) {
+    if let Err(error) = TrustStore::user().and_then(|store| store.trust_folder(folder)) {
+        output::print_error_as_warning(&error, "the skill was created, and is not trusted");
+    }
 }
 
 /// The folder to stay in and the way from there to where the skill goes.

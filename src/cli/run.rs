@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
-use metier::error::{Hint, Result, SkillError};
+use metier::error::{ErrorKind, Hint, Result, SkillError};
 use metier::host::SandboxReport;
 use metier::policy::{CancelToken, Permission, SandboxMode};
 
@@ -49,10 +49,26 @@ pub struct Args {
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
+    trust: TrustArgs,
+    #[command(flatten)]
     config: ConfigArgs,
     /// Arguments for the script, if it is an external one
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<String>,
+}
+
+/// The options about trust and remembered grants.
+#[derive(clap::Args)]
+struct TrustArgs {
+    /// Run it as if a model had chosen it: only if it is trusted
+    #[arg(long)]
+    for_model: bool,
+    /// Trust the skill and those that it calls for this run
+    #[arg(long)]
+    trust: bool,
+    /// Use no remembered grants
+    #[arg(long)]
+    no_remembered: bool,
 }
 
 impl Args {
@@ -108,6 +124,11 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
     };
     let engine = builder.build()?;
     let invocation = with_lock(args, &engine, invocation)?;
+    if let Some(approver) = &approver
+        && engine.registry().find(&args.name).is_ok_and(|skill| engine.trust_state(skill).is_trusted())
+    {
+        approver.offer_always();
+    }
     watchdog.disarm();
     let processes = engine.clone();
     watchdog.wait_for_cleanup(move || processes.runs_processes());
@@ -124,13 +145,17 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
         prompt::restore_terminal();
         display.clear();
         watchdog.disarm();
-        let missing = approver
-            .as_ref()
-            .filter(|_| !token.is_cancelled())
-            .and_then(|approver| missing_permission(&engine, &args.name, &outcome, approver))
-            .filter(|missing| !offered.contains(missing));
-        let Some(permission) = missing else { return Ok((outcome, engine)) };
-        match prompt::ask(&repeat_question(&outcome, &permission), &|| token.is_cancelled()) {
+        let missing = approver.as_ref().filter(|_| !token.is_cancelled()).and_then(|approver| {
+            Some((missing_permission(&engine, &args.name, &outcome, approver)?, approver.choices()))
+        });
+        let missing = missing.filter(|(permission, _)| !offered.contains(permission));
+        let Some((permission, choices)) = missing else { return Ok((outcome, engine)) };
+        let question = repeat_question(&outcome, &permission, choices);
+        match prompt::ask(&question, &|| token.is_cancelled()) {
+            Reply::Choice('a') => {
+                remember(&engine, &args.name, &permission, &outcome)?;
+                invocation = invocation.grant(permission.clone());
+            }
             Reply::Choice(_) => invocation = invocation.grant(permission.clone()),
             Reply::No => return Ok((outcome, engine)),
             Reply::Interrupt => {
@@ -161,7 +186,26 @@ fn missing_permission(
     (uses_any_grant && missing.name() != "exec" && !approver.was_refused(&missing)).then_some(missing)
 }
 
-fn repeat_question(outcome: &Outcome, permission: &Permission) -> Question {
+/// Records the permission for later runs of the skill as it was when it ran.
+fn remember(engine: &Engine, name: &str, permission: &Permission, outcome: &Outcome) -> Result<()> {
+    let registry = engine.registry();
+    let skill = registry.find(name)?;
+    let digest = engine.skill_files(skill)?.digest;
+    if outcome.digest != Some(digest) {
+        let sentence =
+            format!("files of the skill {} changed since it ran, so nothing is remembered", skill.name());
+        return Err(SkillError::new(ErrorKind::Untrusted, sentence).with_help("look at it again"));
+    }
+    let project = engine.project_identity(skill)?;
+    let Some(store) = engine.trust_store() else { return Ok(()) };
+    store.grant((skill.name(), digest), Some(&project), std::slice::from_ref(permission), "metier run")
+}
+
+fn repeat_question(
+    outcome: &Outcome,
+    permission: &Permission,
+    choices: &'static [(char, &'static str)],
+) -> Question {
     let reason = outcome.result.as_ref().err().map(|error| ("failed", error.message().to_owned()));
     let wants = ("wants", permission_sentence(permission));
     Question {
@@ -169,7 +213,7 @@ fn repeat_question(outcome: &Outcome, permission: &Permission) -> Question {
         facts: [("skill", outcome.skill.clone())].into_iter().chain(reason).chain([wants]).collect(),
         details: Vec::new(),
         prompt: "Run it again with this permission?",
-        choices: &[('y', "yes, once")],
+        choices,
     }
 }
 
@@ -203,6 +247,15 @@ fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)
     }
     if let Some(folder) = &args.journal {
         invocation = invocation.journal(folder);
+    }
+    if args.trust.for_model {
+        invocation = invocation.for_model();
+    }
+    if args.trust.trust {
+        invocation = invocation.trust_once();
+    }
+    if args.trust.no_remembered {
+        invocation = invocation.without_remembered_grants();
     }
     let secrets = args.config.secrets()?;
     for permission in parse_grants(&args.allow).into_iter().chain(secrets.grants()?) {

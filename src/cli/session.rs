@@ -9,6 +9,7 @@ use super::{output, prompt};
 use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::registry::{Roots, contains_home_dir, project_root};
+use metier::trust::TrustStore;
 
 /// One call of the command line.
 #[derive(Clone)]
@@ -35,6 +36,12 @@ impl Session {
     /// Whether somebody can be asked: at a terminal, where neither an option nor a CI job says otherwise.
     pub fn can_ask(&self) -> bool {
         !self.global.json && !self.global.no_input && prompt::is_possible()
+    }
+
+    /// The same call for the project that this folder belongs to.
+    pub fn for_path(&self, folder: &Path) -> Self {
+        let project = Some(project_root(folder, self.product()));
+        Self { global: GlobalArgs { project, ..self.global.clone() }, ..self.clone() }
     }
 
     /// The product's name: `metier` unless `--product` says otherwise.
@@ -78,12 +85,12 @@ impl Session {
 
     /// An engine for the project, with the skills it finds.
     pub fn engine(&self) -> Result<Engine> {
-        Engine::builder(self.project()?).roots(self.roots()?).build()
+        Engine::builder(self.project()?).roots(self.roots()?).trust(trust_store()).build()
     }
 
     /// A builder of an engine for the project, without what it provides to skills.
     pub fn builder(&self) -> Result<EngineBuilder> {
-        Ok(Engine::builder(self.project_for_scripts()?).roots(self.roots()?))
+        Ok(Engine::builder(self.project_for_scripts()?).roots(self.roots()?).trust(trust_store()))
     }
 
     /// Where skills are looked for.
@@ -91,6 +98,22 @@ impl Session {
         let standard = Roots::standard(self.product(), &self.project()?);
         Ok(if self.global.compat { standard.with_compat() } else { standard })
     }
+}
+
+/// The user's trust store. Without one that can be used nothing is trusted, and a warning says why.
+fn trust_store() -> TrustStore {
+    let (store, found) = match TrustStore::user() {
+        Ok(store) => (store.clone(), store.records().map(|records| records.warnings.clone())),
+        // No folder can be there, so this one trusts nothing either.
+        Err(error) => (TrustStore::new("/dev/null/trust"), Err(error)),
+    };
+    match found {
+        Ok(warnings) => warnings.iter().for_each(|warning| output::print_warning(warning)),
+        Err(error) => {
+            output::print_error_as_warning(&error, "nothing is trusted, and no grant is remembered");
+        }
+    }
+    store
 }
 
 fn check_folder(folder: &Path) -> Result<()> {

@@ -7,12 +7,14 @@ use metier::plan::Plan;
 use metier::policy::RequestedPermissions;
 use metier::registry::Skill;
 use metier::skill::Contract;
+use metier::trust::RememberedGrant;
 use serde_json::{Value, json};
 
 use super::output;
 use super::session::Session;
 use super::skill_record::skill_record;
 use super::terminal::escape_text;
+use super::trust_words::{grant_line, grants_of_skill, trust_line};
 
 mod signature;
 
@@ -64,6 +66,7 @@ fn record(engine: &Engine, skill: &Skill) -> Result<Value> {
         "plan": plan(engine, skill).map(|plan| plan.json()),
         "contract_diagnostics": skill.contract_diagnostics(),
         "body": skill.body()?,
+        "grants": remembered_grants(engine, skill),
     });
     if let (Value::Object(record), Value::Object(more)) = (&mut record, more) {
         record.extend(more);
@@ -85,6 +88,8 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
         ("runs", runnable),
         ("scripts", if scripts.is_empty() { "none".into() } else { scripts.join(", ") }),
         ("requests", permission_names(engine, skill).join(", ")),
+        ("granted", granted_lines(engine, skill)),
+        ("trusted", trust_line(&engine.trust_state(skill))),
         ("shadowed by", skill.shadowed_by().unwrap_or("nothing").to_owned()),
     ];
     rows.extend(availability.warnings.into_iter().map(|warning| ("missing", warning)));
@@ -93,6 +98,16 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
     let signature = signature::section(skill);
     let plan = plan(engine, skill).map_or(String::new(), |plan| format!("\n{plan}\n"));
     Ok(format!("{}\n{signature}{plan}\n{}", facts.join("\n"), skill.body()?.trim_end()))
+}
+
+/// What is remembered as granted to the skill as it is now, in this project or in all.
+fn remembered_grants(engine: &Engine, skill: &Skill) -> Vec<RememberedGrant> {
+    engine.skill_files(skill).map(|files| grants_of_skill(engine, skill, &files)).unwrap_or_default()
+}
+
+fn granted_lines(engine: &Engine, skill: &Skill) -> String {
+    let lines: Vec<String> = remembered_grants(engine, skill).iter().map(grant_line).collect();
+    if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n             ") }
 }
 
 /// The plan of a skill that has a valid one; an error in a plan is the reason why the skill cannot run.

@@ -1,12 +1,15 @@
 //! A skill as `list --json` and `show --json` print it.
 
-use metier::engine::Engine;
+use metier::engine::{Engine, TrustState};
 use metier::registry::Skill;
 use serde_json::{Value, json};
+
+use super::trust_words::trust_name;
 
 /// One skill as `--json` lists it.
 pub fn skill_record(engine: &Engine, skill: &Skill) -> Value {
     let availability = engine.availability(skill);
+    let trust = engine.trust_state(skill);
     json!({
         "name": skill.name(),
         "qualified": skill.qualified_name(),
@@ -19,5 +22,10 @@ pub fn skill_record(engine: &Engine, skill: &Skill) -> Value {
         "reason": availability.reason.as_ref().map(ToString::to_string),
         "warnings": availability.warnings,
         "shadowed_by": skill.shadowed_by(),
+        "trust": trust_name(&trust),
+        "changed_files": match &trust {
+            TrustState::Changed { files } => Some(files),
+            _ => None,
+        },
     })
 }

@@ -1,11 +1,12 @@
 //! The approver of `metier run`: asks the person at the terminal while the run waits.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use metier::error::Result;
 use metier::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
-use metier::policy::{Approval, CancelToken, Permission};
+use metier::policy::{Approval, ArgumentPattern, CancelToken, Permission};
 
 use super::permission_words::permission_sentence;
 use super::progress::ProgressDisplay;
@@ -17,11 +18,27 @@ pub struct TerminalApprover {
     display: Arc<ProgressDisplay>,
     token: CancelToken,
     refused: Arc<Mutex<BTreeSet<Permission>>>,
+    /// Whether an answer can be remembered: the invoked skill is trusted.
+    can_remember: Arc<AtomicBool>,
 }
+
+/// The answers where one can be remembered, and elsewhere.
+pub const ONCE_OR_ALWAYS: &[(char, &str)] = &[('y', "yes, once"), ('a', "always, until its files change")];
+pub const ONCE: &[(char, &str)] = &[('y', "yes, once")];
 
 impl TerminalApprover {
     pub fn new(display: Arc<ProgressDisplay>, token: CancelToken) -> Self {
-        Self { display, token, refused: Arc::default() }
+        Self { display, token, refused: Arc::default(), can_remember: Arc::default() }
+    }
+
+    /// Offers to remember an answer.
+    pub fn offer_always(&self) {
+        self.can_remember.store(true, Ordering::Relaxed);
+    }
+
+    /// The answers that are offered.
+    pub fn choices(&self) -> &'static [(char, &'static str)] {
+        if self.can_remember.load(Ordering::Relaxed) { ONCE_OR_ALWAYS } else { ONCE }
     }
 
     /// Whether the person said no to it.
@@ -36,9 +53,13 @@ impl TerminalApprover {
 
 impl Approver for TerminalApprover {
     fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
-        let question = question(ctx, request);
+        // What is asked for a skill that another one calls is not remembered, and a step is done again only once.
+        let is_remembered = request.callers.is_empty() && !wanted(&request.need).is_empty();
+        let choices = if is_remembered { self.choices() } else { ONCE };
+        let question = question(ctx, request, choices);
         let is_withdrawn = || ctx.cancel().is_cancelled() || self.token.is_cancelled();
         let approval = match self.display.suspend(|| ask(&question, &is_withdrawn)) {
+            Reply::Choice('a') => Approval::Always(ArgumentPattern::any()),
             Reply::Choice(_) => Approval::Once,
             Reply::No => Approval::No,
             Reply::Interrupt => {
@@ -61,7 +82,11 @@ fn wanted(need: &ApprovalNeed) -> &[Permission] {
     }
 }
 
-fn question(ctx: &SkillContext, request: &ApprovalRequest) -> Question {
+fn question(
+    ctx: &SkillContext,
+    request: &ApprovalRequest,
+    choices: &'static [(char, &'static str)],
+) -> Question {
     let folder = ctx.skill_files().ok().map(|files| files.root().display().to_string());
     let mut facts =
         vec![("skill", with_lookalikes(request.qualified_name.as_deref().unwrap_or(&request.skill)))];
@@ -101,7 +126,7 @@ fn question(ctx: &SkillContext, request: &ApprovalRequest) -> Question {
         facts,
         details,
         prompt,
-        choices: &[('y', "yes, once")],
+        choices,
     }
 }
 

@@ -214,5 +214,5 @@ fn changed_error(skill: &str) -> SkillError {
     let sentence = format!(
         "files of the skill {skill} changed while it was asked whether it may go on, so the answer does not count"
     );
-    SkillError::new(ErrorKind::Denied, sentence).with_help("look at what changed, and run it again")
+    SkillError::new(ErrorKind::Untrusted, sentence).with_help("look at what changed, and run it again")
 }

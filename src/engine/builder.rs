@@ -265,7 +265,7 @@ impl EngineBuilder {
     }
 
     /// Discovers the skills and opens the project; `io` when a folder cannot be opened, `usage` when a runtime cannot
-    /// be registered or an interpreter cannot be set.
+    /// be registered, an interpreter cannot be set, or the trust store lies in a folder on which runs work.
     pub fn build(self) -> Result<Engine> {
         // Reserve memory before threads and caches use up the address space; each run checks that the reserve exists.
         check_memory_reserve().ok();
@@ -280,6 +280,9 @@ impl EngineBuilder {
             let standard = Roots::standard("metier", &folders.first().path);
             paths[1..].iter().fold(standard, |roots, folder| roots.with_project("metier", folder))
         });
+        if let Some(store) = &self.trust {
+            store.require_outside(&paths)?;
+        }
         let temp_places = TempDirLease::acquire();
         Ok(Engine(Arc::new_cyclic(|parts| {
             let approval_memory = Arc::new(ApprovalMemory::new(self.trust.clone()));

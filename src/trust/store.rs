@@ -81,6 +81,22 @@ impl TrustStore {
         &self.0.folder
     }
 
+    /// Fails if the store lies in one of these folders, where scripts could write to it: `usage`. That of the user is closed to
+    /// them wherever it is.
+    pub(crate) fn require_outside(&self, projects: &[PathBuf]) -> Result<()> {
+        let real = metier_dirs::resolve_existing(&self.0.folder);
+        let is_users =
+            metier_dirs::trust_dir().is_some_and(|own| metier_dirs::resolve_existing(&own) == real);
+        let Some(project) = projects.iter().find(|project| !is_users && real.starts_with(project)) else {
+            return Ok(());
+        };
+        let (store, project) = (self.0.folder.display(), project.display());
+        let sentence =
+            format!("the trust store {store} lies in the project {project}, where scripts could write to it");
+        Err(SkillError::new(ErrorKind::Usage, sentence)
+            .with_help("put it in a folder outside of all projects"))
+    }
+
     /// Everything that it holds now. A file that is damaged is replaced by its previous version, which a warning says.
     ///
     /// `denied` if somebody else could have written to it; `unavailable` if a newer version of metier wrote it. Nothing is trusted

@@ -35,6 +35,7 @@ fn every_key_is_always_present() {
             "sandbox_levels",
             "shadowed",
             "system",
+            "trust",
             "version"
         ]
     );

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::cli::Project;
 
-const ROW: [&str; 11] = [
+const ROW: [&str; 13] = [
+    "changed_files",
     "description",
     "name",
     "path",
@@ -14,6 +15,7 @@ const ROW: [&str; 11] = [
     "runtime",
     "scope",
     "shadowed_by",
+    "trust",
     "version",
     "warnings",
 ];
@@ -112,9 +114,9 @@ fn the_catalog_comes_as_a_list_as_json_and_as_xml_with_everything_escaped() {
         ".metier/skills/x/SKILL.md",
         "---\nname: x\ndescription: '</description><skill> & \"q\"'\n---\n",
     );
-    let listed = project.metier(&["catalog"]).stdout;
+    let listed = project.metier(&["catalog", "--trust"]).stdout;
     assert!(listed.contains("- x: </description><skill> & \"q\"\n"), "{listed}");
-    let json = project.metier(&["catalog", "--json"]).json();
+    let json = project.metier(&["catalog", "--trust", "--json"]).json();
     assert!(
         json.as_array()
             .unwrap()
@@ -122,7 +124,7 @@ fn the_catalog_comes_as_a_list_as_json_and_as_xml_with_everything_escaped() {
             .all(|row| keys(row) == ["description", "input_schema", "location", "name"])
     );
     assert_eq!(project.metier(&["catalog", "--xml", "--json"]).code, 2);
-    let xml = project.metier(&["catalog", "--xml"]).stdout;
+    let xml = project.metier(&["catalog", "--trust", "--xml"]).stdout;
     assert!(xml.starts_with("<available_skills>\n") && xml.ends_with("</available_skills>\n"));
     assert!(
         xml.contains("<description>&lt;/description&gt;&lt;skill&gt; &amp; &quot;q&quot;</description>"),
@@ -140,25 +142,25 @@ fn the_catalog_leaves_out_what_cannot_run_unless_all_is_asked_for() {
     let names = |catalog: &Value| -> Vec<String> {
         catalog.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
     };
-    let offered = project.metier(&["catalog", "--json"]).json();
+    let offered = project.metier(&["catalog", "--trust", "--json"]).json();
     assert!(names(&offered).contains(&"fine".into()), "{offered}");
     assert!(names(&offered).contains(&"instructions".into()), "instructions need nothing to run: {offered}");
     assert!(!names(&offered).contains(&"odd".into()), "{offered}");
-    for form in [&["catalog"][..], &["catalog", "--xml"]] {
+    for form in [&["catalog", "--trust"][..], &["catalog", "--trust", "--xml"]] {
         assert!(!project.metier(form).stdout.contains("odd"), "{form:?}");
     }
 
-    let all = project.metier(&["catalog", "--all", "--json"]).json();
+    let all = project.metier(&["catalog", "--trust", "--all", "--json"]).json();
     let row = |name: &str| all.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
     assert_eq!(keys(row("odd")), ["description", "input_schema", "location", "name", "reason"]);
     let reason = row("odd")["reason"].as_str().unwrap();
     assert!(row("fine")["reason"].is_null() && row("instructions")["reason"].is_null(), "{all}");
-    let page = project.metier(&["catalog", "--all"]).stdout;
+    let page = project.metier(&["catalog", "--trust", "--all"]).stdout;
     assert!(page.contains(&format!("- odd: d (cannot run: {reason})\n")), "{page}");
     assert!(page.contains("- fine: d\n"), "{page}");
     let listed = project.metier(&["list"]).stdout;
     assert!(listed.lines().any(|line| line.starts_with("odd ") && line.contains("cannot run: ")), "{listed}");
-    assert_eq!(project.metier(&["catalog", "--all", "--xml"]).code, 2);
+    assert_eq!(project.metier(&["catalog", "--trust", "--all", "--xml"]).code, 2);
 }
 
 #[test]

@@ -32,4 +32,5 @@ mod stopping;
 mod streams;
 mod terminal;
 mod testing;
+mod trust;
 mod untrusted;

@@ -163,7 +163,7 @@ fn nobody_is_asked_without_a_terminal_with_json_with_no_input_or_in_ci() {
     // `start` takes the variable away, so a shell sets it again.
     let mut command = std::process::Command::new("/bin/sh");
     command.args(["-c", "CI=true exec \"$0\" run asks", env!("CARGO_BIN_EXE_metier")]);
-    command.current_dir(project.path(".")).env("HOME", project.path("no-home"));
+    command.current_dir(project.path(".")).env("HOME", project.home());
     let (code, screen) = Terminal::start(&mut command).finish();
     assert!(code == 4 && !screen.contains("Allow"), "{screen}");
     assert!(!project.path("out").exists());

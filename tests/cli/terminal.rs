@@ -20,7 +20,7 @@ fn on_terminal(project: &Project, args: &[&str], variable: &str) -> Option<Comma
     let line = format!("'{}' {}", env!("CARGO_BIN_EXE_metier"), quoted.join(" "));
     let mut command = Command::new(script);
     command.args(["-qec", &line, "/dev/null"]).current_dir(project.path(".")).stdin(Stdio::null());
-    command.env("TERM", "xterm").env_remove("NO_COLOR").env("HOME", project.path("no-home"));
+    command.env("TERM", "xterm").env_remove("NO_COLOR").env("HOME", project.home());
     if !variable.is_empty() {
         command.env(variable, "1");
     }

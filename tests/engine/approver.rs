@@ -529,7 +529,7 @@ fn a_skill_that_changes_while_it_is_asked_about_gets_no_yes_and_has_not_run() {
             });
             let engine = project.builder().approver(dialog.clone()).build().unwrap();
             let outcome = engine.run(Invocation::new("x").ask_first());
-            assert_eq!(kind(&outcome), ErrorKind::Denied);
+            assert_eq!(kind(&outcome), ErrorKind::Untrusted);
             let sentence = crate::project::sentence(&outcome);
             assert!(sentence.contains("files of the skill") && sentence.contains("changed"), "{sentence}");
             assert!(!project.path("out").exists(), "{change}");

@@ -50,11 +50,11 @@ impl Project {
         self.command(args).current_dir(self.path(folder)).output().unwrap().into()
     }
 
-    /// The call of `metier`, to be changed and started: in the project, without input, by a user without a home.
+    /// The call of `metier`, to be changed and started: in the project, without input, by a user with an empty home.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_metier"));
         command.args(args).current_dir(self.path(".")).stdin(Stdio::null());
-        command.env("HOME", self.path("no-home")).env_remove("XDG_DATA_HOME").env_remove("NO_COLOR");
+        command.env("HOME", self.home()).env_remove("XDG_DATA_HOME").env_remove("NO_COLOR");
         command
     }
 

@@ -5,21 +5,29 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// A project that is removed after the test.
-pub struct Project(TempDir);
+/// A project that is removed after the test, in a folder of its own.
+pub struct Project(TempDir, PathBuf);
 
 #[allow(dead_code, reason = "not every suite needs everything")]
 impl Project {
     pub fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("project");
+        fs::create_dir(&root).unwrap();
+        Self(folder, root)
     }
 
     pub fn root(&self) -> &Path {
-        self.0.path()
+        &self.1
     }
 
     pub fn path(&self, path: &str) -> PathBuf {
-        self.0.path().join(path)
+        self.root().join(path)
+    }
+
+    /// A home outside of the project, which need not exist.
+    pub fn home(&self) -> PathBuf {
+        self.0.path().join("home")
     }
 
     /// Writes a file, and the folders it needs.

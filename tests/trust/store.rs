@@ -216,6 +216,18 @@ fn a_store_that_others_could_have_written_is_not_used() {
 }
 
 #[test]
+fn no_engine_has_a_store_in_its_project() {
+    let stage = Stage::lua("read", "return 1");
+    symlink(stage.project.path("data"), stage.project.path("link")).unwrap();
+    for folder in ["data/trust", "link/trust", "data/../data/trust"] {
+        let store = TrustStore::new(stage.project.path(folder));
+        let error = stage.project.builder().trust(store).build().map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage, "{folder}");
+        fs::create_dir_all(stage.project.path("data")).unwrap();
+    }
+}
+
+#[test]
 fn a_folder_that_is_swapped_for_a_link_while_an_engine_runs_trusts_nothing() {
     let stage = Stage::lua("read", "return 1");
     let engine = stage.engine();

@@ -22,6 +22,7 @@ use self::project_skills::ProjectSkills;
 use self::skill::SkillValidation;
 use super::output;
 use super::session::Session;
+use super::trust_words::untrusted_sentence;
 use crate::cli::diagnostics;
 
 /// The options of `metier validate`.
@@ -42,6 +43,11 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let checked: Vec<SkillValidation> =
         targets.map(|target| SkillValidation::from_target(target, args.profile, &project)).collect();
     session.exit_watchdog().finish();
+    let is_untrusted = |checked: &&SkillValidation| checked.trust.is_some_and(|trust| trust != "trusted");
+    let untrusted = checked.iter().filter(is_untrusted).filter_map(|checked| checked.name.clone());
+    if let Some(sentence) = untrusted_sentence(&untrusted.collect::<Vec<_>>()) {
+        output::eprint(&format!("note: {sentence}"));
+    }
     let checked = checked.into_iter();
     let invalid = if session.json() { print_json(checked)? } else { print_text(checked)? };
     Ok(u8::from(invalid > 0))

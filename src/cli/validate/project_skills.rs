@@ -10,6 +10,7 @@ use metier::registry::Skill;
 use serde_json::Value;
 
 use crate::cli::session::Session;
+use crate::cli::trust_words::trust_name;
 
 /// The project, opened when the first plan needs it.
 pub struct ProjectSkills {
@@ -53,6 +54,11 @@ impl ProjectSkills {
         })?;
         let builtin = || format!("{} is a builtin skill, which has no folder to check", skill.name());
         skill.folder().disk_path().map(Path::to_owned).ok_or_else(builtin)
+    }
+
+    /// Whether the skill in that folder is trusted, as JSON names it; `None` if it is none of the project.
+    pub fn trust(&self, folder: &Path) -> Option<&'static str> {
+        self.skill_at(folder).map(|(engine, skill)| trust_name(&engine.trust_state(&skill)))
     }
 
     fn engine(&self) -> Option<&Engine> {

@@ -35,6 +35,8 @@ pub struct SkillValidation {
     pub contract: Option<ContractValidation>,
     /// Its sequences: `scripts/sequence.json`, and entrypoints that are sequences.
     pub sequences: Vec<SequenceValidation>,
+    /// Whether it is trusted, if it is a skill of the project.
+    pub trust: Option<&'static str>,
     /// The file the diagnostics point into.
     #[serde(skip)]
     pub file: String,
@@ -69,6 +71,7 @@ impl SkillValidation {
             diagnostics,
             contract: None,
             sequences: Vec::new(),
+            trust: None,
             text: String::new(),
         }
     }
@@ -105,6 +108,7 @@ impl SkillValidation {
             diagnostics,
             contract,
             sequences,
+            trust: project.trust(path),
             file: path.join(file).display().to_string(),
             text: text.to_owned(),
         };

@@ -23,7 +23,7 @@ use crate::policy::{Access, Answer, Approval, Permission, SandboxMode};
 ///
 /// It is called on a thread of its own, which may block. The deadlines of the run stand still meanwhile; the process of an external
 /// script goes on. A panic, an error, and an answer that comes later than [`time_limit`](Self::time_limit) are a no; the sentence of
-/// an error of kind `denied` becomes that of the run. So is a yes if files of the skill changed while the question stood. What `ctx`
+/// an error of kind `denied` or `untrusted` becomes that of the run. So is a yes if files of the skill changed while the question stood. What `ctx`
 /// lacks itself is refused there and asks nobody. A yes holds at least until the invoked run ends, for the skill that asked and
 /// those that it calls; a no is not asked again in that run.
 ///
@@ -241,7 +241,9 @@ impl SkillContext {
         match answer {
             Ok(Approval::No) => Answer::No,
             Ok(_) => Answer::Yes,
-            Err(error) if error.kind() == ErrorKind::Denied => Answer::Denied(error),
+            Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Untrusted) => {
+                Answer::Denied(error)
+            }
             Err(error) => {
                 tracing::warn!(skill = self.skill(), %error, "an approver gave no answer, which counts as no");
                 if started.elapsed() >= limit { Answer::Missing } else { Answer::No }

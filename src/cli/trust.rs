@@ -1,0 +1,340 @@
+//! `metier trust`: looks at the skills of a project and records that the user trusts them as they are.
+
+use std::fmt::Write;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use metier::engine::{Engine, RequestSource, TrustState};
+use metier::error::{ErrorKind, Result, SkillError};
+use metier::policy::{CancelToken, Limits};
+use metier::registry::Skill;
+use metier::trust::{ProjectIdentity, SkillFiles, TrustStore};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::hint::COMMAND;
+use super::interrupt::cancel_on_interrupt;
+use super::permission_words::permission_sentence;
+use super::prompt::{Question, Reply, ask, with_lookalikes};
+use super::session::Session;
+use super::terminal::{escape_line, escape_text, shorten_line};
+use super::trust_words::difference_list;
+use super::{output, prompt};
+
+/// The options of `metier trust`.
+#[derive(clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option")]
+pub struct Args {
+    /// The project, or a folder in it whose skills are meant [default: the current project]
+    path: Option<PathBuf>,
+    /// Trust everything in the folder, now and later: for your own work
+    #[arg(long, conflicts_with_all = ["list", "revoke"])]
+    folder: bool,
+    /// Trust without a question
+    #[arg(long, conflicts_with_all = ["list", "revoke"])]
+    yes: bool,
+    /// List what is trusted
+    #[arg(long, conflicts_with_all = ["path", "revoke"])]
+    list: bool,
+    /// Trust the folder and the skills in it no more
+    #[arg(long)]
+    revoke: bool,
+}
+
+pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    let store = TrustStore::user()?;
+    if args.list {
+        return list(&store, session);
+    }
+    let path = match &args.path {
+        Some(path) => path.clone(),
+        None => session.project()?,
+    };
+    if args.revoke {
+        return revoke(&store, &path, session);
+    }
+    if args.folder {
+        return trust_folder(&store, &path, args, session);
+    }
+    trust_skills(&store, &path, args, session)
+}
+
+/// Asks about each skill below the path that is not trusted, and records a yes at once.
+fn trust_skills(store: &TrustStore, path: &Path, args: &Args, session: &Session) -> Result<u8> {
+    let session = &session.for_path(path);
+    let engine = session.engine()?;
+    let real = canonical(path)?;
+    let is_below = |skill: &Skill| {
+        let folder = skill.folder().disk_path().and_then(|folder| folder.canonicalize().ok());
+        real == engine.project() || folder.is_some_and(|folder| folder.starts_with(&real))
+    };
+    let registry = engine.registry();
+    let open: Vec<(&Skill, TrustState)> = registry
+        .skills()
+        .iter()
+        .filter(|skill| is_below(skill))
+        .map(|skill| (skill, engine.trust_state(skill)))
+        .filter(|(_, state)| !state.is_trusted())
+        .collect();
+    if !args.yes && !open.is_empty() && !session.can_ask() {
+        return Err(nobody_to_ask(&open));
+    }
+    output::print_problems(&registry);
+    let token = CancelToken::new();
+    if !args.yes {
+        cancel_on_interrupt(token.clone());
+    }
+    let (mut trusted, mut refused) = (Vec::new(), Vec::new());
+    for (skill, state) in &open {
+        let reply = match engine.skill_files(skill) {
+            Ok(files) if args.yes => Ok((Reply::Choice('y'), files)),
+            Ok(files) => ask_about(&engine, skill, state, &files, &token).map(|reply| (reply, files)),
+            Err(error) => Err(error),
+        };
+        let recorded = match reply {
+            Ok((Reply::Interrupt, _)) => return Err(interrupted()),
+            Ok((Reply::Choice(_), files)) => record(store, &engine, skill, files).map(|()| true),
+            Ok((Reply::No, _)) => Ok(false),
+            Err(error) => Err(error),
+        };
+        match recorded {
+            Ok(true) => trusted.push(skill.name()),
+            Ok(false) => refused.push(skill.name()),
+            Err(error) => {
+                output::print_error_as_warning(
+                    &error,
+                    &format!("{} is not trusted", shorten_line(skill.name(), 64)),
+                );
+                refused.push(skill.name());
+            }
+        }
+    }
+    let project = engine.project().display().to_string();
+    if session.json() {
+        output::print_json(&json!({"project": project, "trusted": trusted, "refused": refused}))?;
+    } else {
+        output::print(&escape_text(&summary(&project, &trusted, open.is_empty())))?;
+    }
+    Ok(if refused.is_empty() { 0 } else { ErrorKind::Untrusted.exit_code() })
+}
+
+fn summary(project: &str, trusted: &[&str], had_none: bool) -> String {
+    match trusted {
+        [] if had_none => format!("every skill in {project} is trusted"),
+        [] => format!("nothing in {project} was trusted"),
+        names => format!("trusted in {project}, as they are now: {}", names.join(", ")),
+    }
+}
+
+/// Records the skill with the files that were shown, if it still has them.
+fn record(store: &TrustStore, engine: &Engine, skill: &Skill, files: SkillFiles) -> Result<()> {
+    if engine.skill_files(skill)?.digest != files.digest {
+        return Err(changed_meanwhile(skill));
+    }
+    store.trust_skills(&engine.project_identity(skill)?, &[files])
+}
+
+fn ask_about(
+    engine: &Engine,
+    skill: &Skill,
+    state: &TrustState,
+    files: &SkillFiles,
+    token: &CancelToken,
+) -> Result<Reply> {
+    let question = question(engine, skill, state, files);
+    loop {
+        match ask(&question, &|| token.is_cancelled()) {
+            Reply::Choice('s') => show_scripts(skill, files)?,
+            Reply::No if token.is_cancelled() => return Ok(Reply::Interrupt),
+            reply => return Ok(reply),
+        }
+    }
+}
+
+fn question(engine: &Engine, skill: &Skill, state: &TrustState, files: &SkillFiles) -> Question {
+    let mut facts = vec![
+        ("skill", with_lookalikes(&skill.qualified_name())),
+        ("from", skill.path()),
+        ("says", skill.description().to_owned()),
+    ];
+    let requests = engine.requested_permissions(skill);
+    let own = requests.iter().filter(|request| request.sources != [RequestSource::Default]);
+    let own: Vec<_> = own.map(|request| ("wants", permission_sentence(&request.permission))).collect();
+    if own.is_empty() {
+        let nothing =
+            if engine.uses_any_grant(skill) { "whatever it is granted" } else { "to read the project" };
+        facts.push(("wants", nothing.to_owned()));
+    }
+    facts.extend(own);
+    let runtime = engine.availability(skill).runtime.map(|runtime| format!("in {}", runtime.name()));
+    facts.push(("runs", runtime.unwrap_or_else(|| "nothing".to_owned())));
+    if !files.callees.is_empty() {
+        let names: Vec<&str> = files.callees.iter().map(|callee| callee.qualified_name.as_str()).collect();
+        facts.push(("calls", names.join(", ")));
+    }
+    let sentence = match state {
+        TrustState::Changed { files } => {
+            facts.push(("changed", difference_list(files)));
+            format!("The skill {} has changed since it was trusted.", shorten_line(skill.name(), 64))
+        }
+        _ => format!("The skill {} is not trusted yet.", shorten_line(skill.name(), 64)),
+    };
+    let mut details: Vec<(&'static str, String)> = match state {
+        TrustState::Changed { files } => {
+            files.iter().map(|file| ("changed", format!("{} {}", file.path, file.change))).collect()
+        }
+        _ => Vec::new(),
+    };
+    details.extend(
+        files.files.files().iter().map(|file| ("file", format!("{} ({} bytes)", file.path, file.size))),
+    );
+    details.push(("digest", files.digest.to_string()));
+    details.truncate(500);
+    Question {
+        sentence,
+        facts,
+        details,
+        prompt: "Trust it as it is?",
+        choices: &[('y', "yes"), ('s', "show its scripts")],
+    }
+}
+
+/// Shows SKILL.md and the scripts, escaped: in the user's pager if there is one. What is shown is what the digest counts.
+fn show_scripts(skill: &Skill, files: &SkillFiles) -> Result<()> {
+    let scripts = skill.scripts()?;
+    let mut text = String::new();
+    for path in std::iter::once("SKILL.md").chain(scripts.iter().map(String::as_str)) {
+        let bytes = skill.folder().read(path, Limits::MAX_READ_SIZE)?;
+        let listed = files.files.files().iter().find(|file| file.path == path && !file.link);
+        if listed.is_some_and(|file| file.digest.to_string() != content_digest(&bytes)) {
+            return Err(changed_meanwhile(skill));
+        }
+        let content = escape_text(&String::from_utf8_lossy(&bytes));
+        text.extend(["==== ", &escape_line(path), " ====\n", content.trim_end(), "\n\n"]);
+    }
+    if !page(&text) {
+        output::eprint(text.trim_end());
+    }
+    Ok(())
+}
+
+fn content_digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold("sha256:".to_owned(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Whether the pager that the user has set showed it.
+fn page(text: &str) -> bool {
+    let Some(pager) = std::env::var_os("PAGER").filter(|pager| !pager.is_empty()) else { return false };
+    let started = Command::new("/bin/sh").arg("-c").arg(pager).stdin(Stdio::piped()).spawn();
+    let Ok(mut child) = started else { return false };
+    if let Some(mut input) = child.stdin.take() {
+        // A pager that is left early reads no more.
+        let _ = input.write_all(text.as_bytes());
+    }
+    child.wait().is_ok_and(|status| status.success())
+}
+
+fn trust_folder(store: &TrustStore, path: &Path, args: &Args, session: &Session) -> Result<u8> {
+    let folder = canonical(path)?.display().to_string();
+    if !args.yes {
+        if !session.can_ask() {
+            let sentence = format!("nobody can be asked whether everything in {folder} is trusted");
+            return Err(SkillError::new(ErrorKind::Untrusted, sentence)
+                .with_help(format!("if it is your own work, `{COMMAND} trust --folder --yes`")));
+        }
+        let token = CancelToken::new();
+        cancel_on_interrupt(token.clone());
+        let question = Question {
+            sentence: "Whatever lies in this folder will be trusted, now and later.".into(),
+            facts: vec![("folder", with_lookalikes(&folder))],
+            details: Vec::new(),
+            prompt: "Is it your own work?",
+            choices: &[('y', "yes, trust it")],
+        };
+        match ask(&question, &|| token.is_cancelled()) {
+            Reply::Choice(_) => {}
+            Reply::No => return Ok(ErrorKind::Untrusted.exit_code()),
+            Reply::Interrupt => return Err(interrupted()),
+        }
+    }
+    store.trust_folder(path)?;
+    if session.json() {
+        output::print_json(&json!({"folder": folder}))?;
+    } else {
+        output::print(&escape_line(&format!("trusted, now and later: {folder}")))?;
+    }
+    Ok(0)
+}
+
+fn list(store: &TrustStore, session: &Session) -> Result<u8> {
+    let records = store.records()?;
+    records.warnings.iter().for_each(|warning| output::print_warning(warning));
+    if session.json() {
+        output::print_json(&json!({"folders": records.folders, "skills": records.skills}))?;
+        return Ok(0);
+    }
+    let folders = records.folders.iter().map(|folder| {
+        format!("{}  everything in it, since {}", escape_line(&folder.folder.path), folder.since)
+    });
+    let skills = records.skills.iter().map(|skill| {
+        format!("{}  {}, since {}", escape_line(&skill.project.path), escape_line(&skill.skill), skill.since)
+    });
+    let lines: Vec<String> = folders.chain(skills).collect();
+    if lines.is_empty() {
+        output::eprint("nothing is trusted but your own and the built-in skills");
+        return Ok(0);
+    }
+    output::print(&lines.join("\n"))?;
+    Ok(0)
+}
+
+fn revoke(store: &TrustStore, path: &Path, session: &Session) -> Result<u8> {
+    // The folder may be gone.
+    let real = canonical(path).or_else(|error| std::path::absolute(path).map_err(|_| error))?;
+    let was_folder = store.revoke_folder(&real)?;
+    let is_in = |project: &ProjectIdentity, folder: &str| {
+        let project = Path::new(&project.path);
+        project == real || project.join(folder).starts_with(&real)
+    };
+    let skills = store.revoke_skills(|skill| is_in(&skill.project, &skill.folder))?;
+    if session.json() {
+        output::print_json(&json!({"folder": was_folder, "skills": skills}))?;
+    } else {
+        let count = skills + usize::from(was_folder);
+        let what = if count == 1 { "record" } else { "records" };
+        output::print(&format!("revoked {count} {what} of {}", escape_line(&real.display().to_string())))?;
+    }
+    Ok(0)
+}
+
+fn canonical(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().map_err(|source| {
+        let error = SkillError::io(format_args!("failed to open {}", path.display()), source);
+        SkillError::new(ErrorKind::Usage, error.message())
+    })
+}
+
+fn nobody_to_ask(open: &[(&Skill, TrustState)]) -> SkillError {
+    let names: Vec<String> = open.iter().take(10).map(|(skill, _)| shorten_line(skill.name(), 64)).collect();
+    let more = open.len().saturating_sub(names.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let sentence =
+        format!("nobody can be asked whether these skills are trusted: {}{more}", names.join(", "));
+    let help =
+        format!("look at them with `{COMMAND} show NAME`, and then trust them with `{COMMAND} trust --yes`");
+    SkillError::new(ErrorKind::Untrusted, sentence).with_help(help)
+}
+
+fn changed_meanwhile(skill: &Skill) -> SkillError {
+    let sentence = format!("files of the skill {} changed while it was looked at", skill.name());
+    SkillError::new(ErrorKind::Untrusted, sentence).with_help("look at it again")
+}
+
+fn interrupted() -> SkillError {
+    prompt::restore_terminal();
+    SkillError::new(ErrorKind::Cancelled, "interrupted; what was answered before is recorded")
+}

@@ -1,0 +1,332 @@
+//! Trust and remembered grants at the command line: nothing untrusted reaches a model, and a yes is for exactly these files.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::cli::{Answer, Project};
+use super::pseudo_terminal::Terminal;
+
+/// A project with the skill `writes`, which lists `write:out` and writes there, and `reads`, which lists nothing.
+fn checkout() -> Project {
+    let frontmatter = "---\nname: writes\ndescription: Writes a file.\nallowed-tools: write:out\n---\n";
+    Project::new()
+        .file(".metier/skills/writes/SKILL.md", frontmatter)
+        .file(".metier/skills/writes/scripts/main.lua", "ctx.write('out/a.txt', 'a') return 'written'")
+        .lua("reads", "return 'read'")
+}
+
+fn error_kind(answer: &Answer) -> String {
+    answer.json()["error"]["kind"].as_str().unwrap_or_default().to_owned()
+}
+
+fn trust_of(project: &Project, name: &str) -> Value {
+    project.metier(&["show", name, "--json"]).json()["trust"].clone()
+}
+
+#[test]
+fn a_model_sees_and_runs_nothing_of_an_untrusted_checkout_and_a_person_may() {
+    let project = checkout();
+    let catalog = project.metier(&["catalog"]);
+    assert!(!catalog.stdout.contains("writes") && catalog.stdout.contains("word-count"), "{catalog:?}");
+    assert!(catalog.stderr.contains("not trusted, so not shown to a model: reads, writes"), "{catalog:?}");
+    assert!(project.metier(&["catalog", "--trust"]).stdout.contains("- writes: Writes a file.\n"));
+    let refused = project.metier(&["run", "reads", "--for-model", "--json"]);
+    assert_eq!((refused.code, error_kind(&refused)), (4, "untrusted".into()));
+    assert!(project.metier(&["run", "reads", "--for-model"]).stderr.contains("`metier trust`"));
+    assert_eq!(project.metier(&["run", "reads", "--for-model", "--trust"]).stdout, "read\n");
+    assert_eq!(project.metier(&["run", "reads"]).stdout, "read\n");
+    assert_eq!(project.metier(&["run", "writes", "--allow", "write:out"]).stdout, "written\n");
+    assert_eq!(project.metier(&["run", "word-count", "--for-model", "--input", "{\"text\": \"a\"}"]).code, 0);
+}
+
+#[test]
+fn without_a_terminal_trust_needs_a_yes_and_says_which_command_gives_it() {
+    let project = checkout();
+    let refused = project.metier(&["trust", "--json"]);
+    assert_eq!((refused.code, error_kind(&refused)), (4, "untrusted".into()));
+    for args in [&["trust"][..], &["trust", "--no-input"], &["trust", "--folder"]] {
+        let refused = project.metier(args);
+        assert!(refused.code == 4 && refused.stderr.contains("--yes"), "{refused:?}");
+    }
+    assert_eq!(trust_of(&project, "reads"), "untrusted");
+    let trusted = project.metier(&["trust", "--yes", "--json"]).json();
+    assert_eq!(trusted["trusted"], json!(["reads", "writes"]));
+    assert_eq!(project.metier(&["run", "reads", "--for-model"]).stdout, "read\n");
+    assert_eq!(trust_of(&project, "reads"), "trusted");
+    assert!(project.metier(&["trust"]).stdout.contains("every skill in"), "nothing is left to ask");
+    let listed = project.metier(&["trust", "--list"]).stdout;
+    assert!(listed.contains("project/.metier:reads, since 20"), "{listed}");
+}
+
+#[test]
+fn a_changed_skill_is_untrusted_and_shows_which_files_changed() {
+    let project = checkout();
+    assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
+    let project = project
+        .file(".metier/skills/reads/scripts/main.lua", "return 'other'")
+        .file(".metier/skills/reads/.hidden", "");
+    let shown = project.metier(&["show", "reads", "--json"]).json();
+    assert_eq!(shown["trust"], "changed");
+    let expected =
+        json!([{"path": ".hidden", "change": "added"}, {"path": "scripts/main.lua", "change": "changed"}]);
+    assert_eq!(shown["changed_files"], expected);
+    let refused = project.metier(&["run", "reads", "--for-model"]);
+    assert!(refused.code == 4 && refused.stderr.contains("scripts/main.lua changed"), "{refused:?}");
+    assert!(project.metier(&["list"]).stdout.contains("changed since it was trusted"));
+    let doctor = project.metier(&["doctor", "--json"]).json();
+    assert_eq!(doctor["trust"]["untrusted"], json!(["reads"]));
+    let validated = project.metier(&["validate", ".metier/skills", "--json"]).json();
+    let trust: Vec<&Value> = validated.as_array().unwrap().iter().map(|skill| &skill["trust"]).collect();
+    assert_eq!(trust, ["changed", "trusted"]);
+    assert_eq!(trust_of(&project, "writes"), "trusted");
+    let revoked = project.metier(&["trust", "--revoke", "--json"]).json();
+    assert_eq!(revoked, json!({"folder": false, "skills": 2}));
+    assert_eq!(trust_of(&project, "writes"), "untrusted");
+}
+
+#[test]
+fn a_folder_of_ones_own_is_trusted_with_all_that_comes_later() {
+    let project = checkout();
+    assert_eq!(project.metier(&["trust", "--folder", "--yes"]).code, 0);
+    let project = project.lua("later", "return 1");
+    assert_eq!(trust_of(&project, "later"), "trusted");
+    assert_eq!(project.metier(&["trust", "--revoke"]).code, 0);
+    assert_eq!(trust_of(&project, "later"), "untrusted");
+    assert_eq!(project.metier(&["new", "own", "--runtime", "lua"]).code, 0);
+    let project = project.file(".metier/skills/own/scripts/main.lua", "return 'mine'");
+    assert_eq!(project.metier(&["run", "own", "--for-model"]).stdout, "mine\n");
+    assert_eq!(trust_of(&project, "reads"), "untrusted");
+}
+
+#[test]
+fn a_grant_is_remembered_for_these_files_in_this_project() {
+    let project = checkout();
+    let untrusted = project.metier(&["allow", "writes", "write:out", "--json"]);
+    assert_eq!((untrusted.code, error_kind(&untrusted)), (4, "untrusted".into()));
+    project.metier(&["trust", "--yes"]);
+    for permission in ["net", "write", "write:src", "exec:unsandboxed"] {
+        let refused = project.metier(&["allow", "writes", permission]);
+        assert!(
+            refused.code == 2 && refused.stderr.contains("does not request"),
+            "{permission}: {refused:?}"
+        );
+    }
+    assert_eq!(project.metier(&["run", "writes"]).code, 4);
+    let allowed = project.metier(&["allow", "writes", "write:out"]);
+    assert!(allowed.stdout.contains("write:out (change files at or below out)"), "{allowed:?}");
+    let run = project.metier(&["run", "writes", "--json"]).json();
+    let grant = &run["grants"][0];
+    assert_eq!(
+        (&grant["permission"], &grant["origin"]),
+        (&json!("write:out"), &json!("remembered")),
+        "{run}"
+    );
+    assert_eq!(project.metier(&["run", "writes", "--no-remembered"]).code, 4);
+    let page = project.metier(&["show", "writes"]).stdout;
+    assert!(
+        page.contains("granted      write:out in this project, since 20") && page.contains("by metier allow"),
+        "{page}"
+    );
+    assert!(
+        project.metier(&["allow", "--list"]).stdout.starts_with("writes: write:out in this project, since")
+    );
+    // The grant is for what was there.
+    let text = project.read(".metier/skills/writes/scripts/main.lua");
+    let project = project.file(".metier/skills/writes/scripts/main.lua", format!("{text} -- changed"));
+    assert_eq!(project.metier(&["run", "writes"]).code, 4);
+    let project = project.file(".metier/skills/writes/scripts/main.lua", &text);
+    assert_eq!(project.metier(&["run", "writes"]).code, 0);
+    let revoked = project.metier(&["allow", "--revoke", "writes", "--json"]).json();
+    assert_eq!(revoked, json!({"skill": "writes", "revoked": 1}));
+    assert_eq!(project.metier(&["run", "writes"]).code, 4);
+}
+
+#[test]
+fn a_grant_everywhere_needs_the_same_files_and_trust_there_too() {
+    let (one, other) = (checkout(), checkout());
+    one.metier(&["trust", "--yes"]);
+    assert_eq!(one.metier(&["allow", "writes", "write:out", "--everywhere"]).code, 0);
+    let run_there =
+        || other.command(&["run", "writes"]).env("HOME", one.home()).output().unwrap().status.code();
+    assert_eq!(run_there(), Some(4), "it is not trusted there");
+    let trusted = other.command(&["trust", "--yes"]).env("HOME", one.home()).output().unwrap();
+    assert!(trusted.status.success());
+    assert_eq!(run_there(), Some(0));
+}
+
+#[test]
+fn a_store_that_others_could_write_is_refused_and_a_person_still_runs() {
+    use std::os::unix::fs::PermissionsExt;
+    let project = checkout();
+    project.metier(&["trust", "--yes"]);
+    let store = walkdir::WalkDir::new(project.home())
+        .into_iter()
+        .map(|entry| entry.unwrap().into_path())
+        .find(|path| path.ends_with("trust"))
+        .unwrap();
+    std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let run = project.metier(&["run", "writes", "--allow", "write:out"]);
+    assert!(run.code == 0 && run.stderr.contains("nothing is trusted"), "{run:?}");
+    let refused = project.metier(&["run", "reads", "--for-model"]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(!project.metier(&["catalog"]).stdout.contains("reads"));
+    assert_ne!(project.metier(&["trust", "--yes"]).code, 0);
+}
+
+const KEYS: &str = "Trust it as it is? [y] yes  [s] show its scripts  [n] no  [d] details: ";
+
+#[test]
+fn on_a_terminal_each_skill_is_shown_and_asked_about() {
+    let project = checkout();
+    let mut terminal = Terminal::start(&mut project.command(&["trust"]));
+    terminal.wait_for("The skill reads is not trusted yet.\n");
+    terminal.wait_for("wants     to read the project\n");
+    terminal.wait_for(KEYS);
+    terminal.press("\r");
+    terminal.wait_for("The skill writes is not trusted yet.\n");
+    terminal.wait_for("says      Writes a file.\n");
+    terminal.wait_for("wants     write:out (change files at or below out)\n");
+    terminal.wait_for(KEYS);
+    terminal.press("s");
+    terminal.wait_for("==== scripts/main.lua ====\nctx.write('out/a.txt', 'a') return 'written'\n");
+    terminal.wait_for(KEYS);
+    terminal.press("d");
+    terminal.wait_for("file      scripts/main.lua (");
+    terminal.wait_for(KEYS);
+    terminal.press("y");
+    let (code, screen) = terminal.finish();
+    assert!(code == 4 && screen.contains("as they are now: writes\n"), "{screen}");
+    assert_eq!(trust_of(&project, "writes"), "trusted");
+    assert_eq!(trust_of(&project, "reads"), "untrusted");
+    let project = project.file(".metier/skills/writes/more.txt", "");
+    let mut terminal = Terminal::start(&mut project.command(&["trust", ".metier/skills/writes"]));
+    terminal.wait_for("The skill writes has changed since it was trusted.\n");
+    terminal.wait_for("changed   more.txt added\n");
+    terminal.wait_for(KEYS);
+    terminal.press("y");
+    assert_eq!(terminal.finish().0, 0);
+    assert_eq!(trust_of(&project, "writes"), "trusted");
+}
+
+#[test]
+fn ctrl_c_a_signal_and_a_closed_terminal_trust_nothing() {
+    for way in ["key", "signal", "closed"] {
+        let project = checkout();
+        let mut terminal = Terminal::start(&mut project.command(&["trust"]));
+        terminal.wait_for(KEYS);
+        let code = match way {
+            "key" => {
+                terminal.press("\u{3}");
+                terminal.finish().0
+            }
+            "signal" => {
+                terminal.kill(Signal::TERM);
+                terminal.finish().0
+            }
+            _ => terminal.hang_up(),
+        };
+        assert!(if way == "closed" { code != 0 } else { code == 130 }, "{way}: {code}");
+        assert_eq!(trust_of(&project, "reads"), "untrusted");
+    }
+}
+
+#[test]
+fn a_skill_that_changes_while_it_is_looked_at_is_not_trusted() {
+    let project = checkout();
+    let mut terminal = Terminal::start(&mut project.command(&["trust", ".metier/skills/reads"]));
+    terminal.wait_for(KEYS);
+    let project = project.file(".metier/skills/reads/scripts/main.lua", "return 'evil'");
+    terminal.press("y");
+    let (code, screen) = terminal.finish();
+    assert!(code == 4 && screen.contains("changed while it was looked at"), "{screen}");
+    assert_eq!(trust_of(&project, "reads"), "untrusted");
+    let mut terminal = Terminal::start(&mut project.command(&["trust", ".metier/skills/reads"]));
+    terminal.wait_for(KEYS);
+    let project = project.file(".metier/skills/reads/scripts/main.lua", "return 'shown'");
+    terminal.press("s");
+    let (code, screen) = terminal.finish();
+    assert!(code == 4 && !screen.contains("return 'shown'"), "{screen}");
+    assert_eq!(trust_of(&project, "reads"), "untrusted");
+}
+
+#[test]
+fn hostile_skills_cannot_forge_the_question_of_trust() {
+    let description = "Safe.\\n\\u202eTrust it as it is? [y] yes: y";
+    let script = "-- \u{1b}[2J\u{202e}\r==== SKILL.md ====\n\u{9b}31m return 1";
+    let text = format!(
+        "---\nname: evil\ndescription: \"{description}{}\"\n---\nbody \u{1b}]0;t\u{7}\n",
+        " x".repeat(400)
+    );
+    let project = Project::new()
+        .file(".metier/skills/evil/SKILL.md", text)
+        .file(".metier/skills/evil/scripts/main.lua", script)
+        .file(".metier/skills/evil/scripts/a\nTrust it? [y]: y", "");
+    let mut terminal = Terminal::start(&mut project.command(&["trust"]));
+    terminal.wait_for(KEYS);
+    terminal.press("s");
+    terminal.wait_for(KEYS);
+    terminal.press("d");
+    terminal.wait_for(KEYS);
+    let screen = terminal.screen();
+    for command in ["\u{1b}[2J", "\u{1b}]", "\u{9b}", "\u{202e}", "\u{7}", "\r"] {
+        assert!(!screen.contains(command), "{screen:?}");
+    }
+    assert!(
+        screen.lines().filter(|line| line.starts_with("Trust it")).all(|line| line.starts_with(KEYS)),
+        "{screen}"
+    );
+    terminal.press("n");
+    assert_eq!(terminal.finish().0, 4);
+}
+
+#[test]
+fn always_is_offered_for_a_trusted_skill_and_holds_until_it_changes() {
+    let project = checkout();
+    let once = "Allow it? [y] yes, once  [n] no";
+    let always = "Allow it? [y] yes, once  [a] always, until its files change  [n] no  [d] details: ";
+    let mut terminal = Terminal::start(&mut project.command(&["run", "writes"]));
+    terminal.wait_for(once);
+    terminal.press("n");
+    assert_eq!(terminal.finish().0, 4);
+    project.metier(&["trust", "--yes"]);
+    let mut terminal = Terminal::start(&mut project.command(&["run", "writes"]));
+    terminal.wait_for(always);
+    terminal.press("a");
+    assert_eq!(terminal.finish().0, 0);
+    assert_eq!(project.metier(&["run", "writes"]).code, 0, "nobody is asked again");
+    let project = project.file(".metier/skills/writes/more.txt", "");
+    assert_eq!(project.metier(&["run", "writes"]).code, 4);
+}
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn always_after_a_denied_run_of_a_script_that_lists_nothing() {
+    let project = Project::new().shell("writes", "cat > /dev/null; echo written > a.txt && echo '\"done\"'");
+    project.metier(&["trust", "--yes"]);
+    let mut terminal = Terminal::start(&mut project.command(&["run", "writes"]));
+    terminal.wait_for(
+        "Run it again with this permission? [y] yes, once  [a] always, until its files change  [n] no: ",
+    );
+    terminal.press("a");
+    let (code, screen) = terminal.finish();
+    assert_eq!(code, 0, "{screen}");
+    let run = project.metier(&["run", "writes", "--json"]).json();
+    assert_eq!((&run["ok"], &run["grants"][0]["by"]), (&json!(true), &json!("metier run")), "{run}");
+}
+
+/// As in docs/trust.md: from an empty home to a skill that a model may run with what it needs.
+#[test]
+fn the_tour_of_a_new_user_takes_eight_commands() {
+    let project = checkout();
+    assert!(!project.home().exists());
+    assert!(project.metier(&["list"]).stdout.contains("not trusted; Writes a file."));
+    assert_eq!(project.metier(&["run", "writes", "--allow", "write:out"]).code, 0);
+    assert_eq!(project.metier(&["run", "writes", "--for-model"]).code, 4);
+    assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
+    assert_eq!(project.metier(&["allow", "writes", "write:out"]).code, 0);
+    assert_eq!(project.metier(&["run", "writes", "--for-model"]).stdout, "written\n");
+    assert!(project.metier(&["catalog"]).stdout.contains("- writes: Writes a file.\n"));
+    assert!(
+        project.metier(&["show", "writes"]).stdout.contains("trusted      yes, with exactly these files")
+    );
+}
