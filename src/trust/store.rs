@@ -251,7 +251,12 @@ impl TrustStore {
         folder.replace(FILE, &text, previous).map_err(failed)?;
         if !keeps_previous {
             folder.remove(PREVIOUS_FILE).map_err(failed)?;
-            remove_unused_lists(&folder, &records).map_err(failed)?;
+            // The records are what counts, and they are written.
+            if let Err(error) = remove_unused_lists(&folder, &records) {
+                tracing::warn!(
+                    "failed to remove lists of files that the trust store does not need any more: {error}"
+                );
+            }
         }
         Ok(result)
     }

@@ -71,7 +71,7 @@ fn a_changed_skill_is_untrusted_and_shows_which_files_changed() {
         json!([{"path": ".hidden", "change": "added"}, {"path": "scripts/main.lua", "change": "changed"}]);
     assert_eq!(shown["changed_files"], expected);
     let refused = project.metier(&["run", "reads", "--for-model"]);
-    assert!(refused.code == 4 && refused.stderr.contains("scripts/main.lua changed"), "{refused:?}");
+    assert!(refused.code == 4 && refused.stderr.contains("since it was trusted (2 files)"), "{refused:?}");
     assert!(project.metier(&["list"]).stdout.contains("changed since it was trusted"));
     let doctor = project.metier(&["doctor", "--json"]).json();
     assert_eq!(doctor["trust"]["untrusted"], json!(["reads"]));

@@ -689,3 +689,54 @@ fn what_is_approved_for_a_callee_is_not_recorded_for_it() {
     assert_eq!(value(engine.run(granted(Invocation::new("x"), &["skill:y"]))), "y");
     assert!(store(&data).records().unwrap().grants.is_empty());
 }
+
+#[test]
+fn a_yes_for_a_caller_is_none_for_a_skill_that_was_not_shown_or_has_changed() {
+    const CALLEE: &str = ".metier/skills/y/scripts/main.lua";
+    const WRITES: &str = "ctx.write('out/y', 'y') return 'wrote'";
+    for (changes, asks) in [(false, &["x"][..]), (true, &["x", "y"])] {
+        let script = "ctx.write('out/x', 'x') ctx.tool('pause', {}) return ctx.skill('y')";
+        let project = Project::lua_with_tools("skill:y tool:pause write:out", script)
+            .skill("y", "allowed-tools: write:out\n")
+            .file(CALLEE, WRITES);
+        let dialog = Dialog::new(|_, request| Ok(request.skill == "x"));
+        let path = project.path(CALLEE);
+        let pause = ClosureTools::new().tool("pause", "d", json!({}), move |_, _| {
+            if changes {
+                std::fs::write(&path, format!("{WRITES} -- other")).unwrap();
+            }
+            Ok(Value::Null)
+        });
+        let engine = project.builder().tools(pause).approver(dialog.clone()).build().unwrap();
+        let run = engine.run(granted(Invocation::new("x"), &["skill:y", "tool:pause"]));
+        let asked: Vec<String> = dialog.asked().into_iter().map(|request| request.skill).collect();
+        assert_eq!(asked, asks, "{run:?}");
+        assert_eq!(project.path("out/y").exists(), !changes);
+    }
+}
+
+#[test]
+#[cfg(all(feature = "cli", feature = "sandboxed", target_os = "linux"))]
+fn a_yes_for_the_session_is_none_for_a_callee_that_its_digest_does_not_count() {
+    if crate::not_run::find_program("python3").is_none() {
+        return crate::not_run::not_run("a Python script", "python3 is not installed");
+    }
+    // A process may request everything, so nobody knows which skills it calls.
+    let script = "from metier import ctx\nctx.write('out/x', 'x')\nctx.skill('y')\nprint('true')";
+    let callee = "ctx.write('out/y', 'y') return 1";
+    let project = Project::new()
+        .skill("x", "")
+        .file(".metier/skills/x/scripts/main.py", script)
+        .skill("y", "allowed-tools: write:out\n")
+        .file(".metier/skills/y/scripts/main.lua", callee);
+    let dialog =
+        Dialog::new(|_, request| Ok(if request.skill == "x" { Approval::Session } else { Approval::No }));
+    let builder = project.builder().helper(env!("CARGO_BIN_EXE_metier"));
+    let engine = builder.approver(dialog.clone()).build().unwrap();
+    for _ in 0..2 {
+        let run = engine.run(granted(Invocation::new("x"), &["skill:y"]));
+        assert_eq!(project.read("out/x"), "x", "{run:?}");
+        assert_eq!(dialog.asked().last().unwrap().skill, "y", "{run:?}");
+        assert!(!project.path("out/y").exists(), "{run:?}");
+    }
+}
