@@ -301,6 +301,12 @@ fn revoke(store: &TrustStore, path: &Path, session: &Session) -> Result<u8> {
         project == real || project.join(folder).starts_with(&real)
     };
     let skills = store.revoke_skills(|skill| is_in(&skill.project, &skill.folder))?;
+    if let Some(above) = store.records()?.folders.iter().find(|known| real.starts_with(&known.folder.path)) {
+        let (folder, above) = (real.display(), &above.folder.path);
+        let sentence = format!("{folder} is still trusted, because everything in {above} is");
+        let help = format!("`{COMMAND} trust --revoke` with the path {above}");
+        return Err(SkillError::new(ErrorKind::Usage, sentence).with_help(help));
+    }
     if session.json() {
         output::print_json(&json!({"folder": was_folder, "skills": skills}))?;
     } else {
