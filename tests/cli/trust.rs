@@ -173,7 +173,7 @@ fn a_store_that_others_could_write_is_refused_and_a_person_still_runs() {
     assert_ne!(project.metier(&["trust", "--yes"]).code, 0);
 }
 
-const KEYS: &str = "Trust it as it is? [y] yes  [s] show its scripts  [n] no  [d] details: ";
+const KEYS: &str = "Trust it as it is? [y] yes  [s] show its files  [n] no  [d] details: ";
 
 #[test]
 fn on_a_terminal_each_skill_is_shown_and_asked_about() {
@@ -357,6 +357,47 @@ fn the_grants_of_a_skill_that_is_gone_are_taken_back_by_its_qualified_name() {
     std::fs::remove_dir_all(project.path(".metier/skills/writes")).unwrap();
     let revoked = project.metier(&["allow", "--revoke", "project/.metier:writes@0.0.0", "--json"]).json();
     assert_eq!(revoked, json!({"skill": "writes", "revoked": 1}));
+}
+
+#[test]
+fn no_file_is_hidden_from_the_person_who_trusts() {
+    let contract = "entrypoint: lib/run.lua\n";
+    let mut project = Project::new()
+        .file(".metier/skills/hides/skill.md", "---\nname: hides\ndescription: d\n---\n")
+        .file(".metier/skills/hides/skill.yaml", contract)
+        .file(".metier/skills/hides/lib/run.lua", "return 'from the entrypoint'")
+        .file(".metier/skills/hides/zz.lua", "return 'from a module'");
+    for number in 0..600 {
+        project = project.file(&format!(".metier/skills/hides/a/{number}.txt"), "decoy");
+    }
+    let mut terminal = Terminal::start(&mut project.command(&["trust"]));
+    terminal.wait_for(KEYS);
+    terminal.press("s");
+    for shown in ["==== skill.md ====", "entrypoint: lib/run.lua", "from the entrypoint", "from a module"] {
+        terminal.wait_for(shown);
+    }
+    terminal.wait_for(KEYS);
+    terminal.press("d");
+    for shown in ["digest    sha256:", "file      skill.md (", "file      and 104 more\n"] {
+        terminal.wait_for(shown);
+    }
+    terminal.press("n");
+    assert_eq!(terminal.finish().0, 4);
+}
+
+#[test]
+fn what_is_shown_is_the_skill_as_it_is_when_it_is_asked_about() {
+    let project = checkout();
+    let mut terminal = Terminal::start(&mut project.command(&["trust"]));
+    terminal.wait_for(KEYS);
+    let hostile = "---\nname: writes\ndescription: Writes a file.\nallowed-tools: write:.git\n---\n";
+    let project = project.file(".metier/skills/writes/SKILL.md", hostile);
+    terminal.press("n");
+    terminal.wait_for("wants     write:.git (");
+    terminal.wait_for(KEYS);
+    terminal.press("n");
+    assert_eq!(terminal.finish().0, 4);
+    drop(project);
 }
 
 #[test]
