@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{ApprovalNeed, ApprovalRequest, Approver, Providers, SkillContext};
+use crate::host::{ApprovalNeed, ApprovalRequest, Approver, Providers, SkillContext, SkillProvider};
 use crate::policy::{Approval, ArgumentPattern, Permission, SkillDigest};
 use crate::trust::{ProjectIdentity, TrustStore};
 
 /// The answers that hold for the session: as long as the engine, which owns them, or a clone of it lives.
 pub(super) struct ApprovalMemory {
     trust: Option<TrustStore>,
+    /// The skills of the engine, which know their digests where the provider of a run does not.
+    skills: Arc<dyn SkillProvider>,
     /// The oldest first.
     approvals: Mutex<VecDeque<SessionApproval>>,
 }
@@ -55,8 +57,8 @@ const RECORDED_BY: &str = "approval";
 
 impl ApprovalMemory {
     /// Nothing remembered yet; what is approved for good is recorded in the store.
-    pub(super) fn new(trust: Option<TrustStore>) -> Self {
-        Self { trust, approvals: Mutex::default() }
+    pub(super) fn new(trust: Option<TrustStore>, skills: Arc<dyn SkillProvider>) -> Self {
+        Self { trust, skills, approvals: Mutex::default() }
     }
 
     /// These providers with an approver whose answers are remembered here.
@@ -133,10 +135,11 @@ impl ApprovalMemory {
 
 impl Asker {
     /// The skills of the run as they are on disk now.
-    fn of_run(ctx: &SkillContext, approver: &Arc<dyn Approver>) -> Self {
+    fn of_run(ctx: &SkillContext, own_skills: &dyn SkillProvider, approver: &Arc<dyn Approver>) -> Self {
         let mut skills: Vec<_> = std::iter::successors(Some(ctx), |ctx| ctx.caller())
             .map(|ctx| {
-                let digest = ctx.providers().skills.as_ref().and_then(|skills| skills.digest(ctx));
+                let provided = ctx.providers().skills.as_ref().and_then(|skills| skills.digest(ctx));
+                let digest = provided.or_else(|| own_skills.digest(ctx));
                 (ctx.qualified_name().unwrap_or(ctx.skill()).to_owned(), digest)
             })
             .collect();
@@ -182,7 +185,7 @@ impl Approver for RememberingApprover {
         let (started, limit) = (Instant::now(), self.approver.time_limit());
         let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");
         let memory = self.memory.upgrade().ok_or_else(gone)?;
-        let asker = Asker::of_run(ctx, &self.approver);
+        let asker = Asker::of_run(ctx, &*memory.skills, &self.approver);
         asker.require_known()?;
         let open: Vec<Permission> = permissions(&request.need)
             .iter()
@@ -201,7 +204,7 @@ impl Approver for RememberingApprover {
         if approval == Approval::No || started.elapsed() >= limit || ctx.cancel().is_cancelled() {
             return Ok(Approval::No);
         }
-        if let Some(skill) = asker.changed_skill(&Asker::of_run(ctx, &self.approver)) {
+        if let Some(skill) = asker.changed_skill(&Asker::of_run(ctx, &*memory.skills, &self.approver)) {
             return Err(changed_error(skill));
         }
         let arguments = match &approval {

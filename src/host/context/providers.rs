@@ -167,7 +167,7 @@ pub trait SkillProvider: Send + Sync {
     fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value>;
 
     /// The digest of the files of the skill that runs, as text, for an approver; `None` if they are unknown or cannot be read: then
-    /// no approver is asked, and the answer is no.
+    /// the engine computes it, and where it cannot, the answer is no.
     fn digest(&self, ctx: &SkillContext) -> Option<String> {
         let _ = ctx;
         None
