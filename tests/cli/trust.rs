@@ -390,9 +390,10 @@ fn what_is_shown_is_the_skill_as_it_is_when_it_is_asked_about() {
     let project = checkout();
     let mut terminal = Terminal::start(&mut project.command(&["trust"]));
     terminal.wait_for(KEYS);
-    let hostile = "---\nname: writes\ndescription: Writes a file.\nallowed-tools: write:.git\n---\n";
+    let hostile = "---\nname: writes\ndescription: Another one.\nallowed-tools: write:.git\n---\n";
     let project = project.file(".metier/skills/writes/SKILL.md", hostile);
     terminal.press("n");
+    terminal.wait_for("says      Another one.\n");
     terminal.wait_for("wants     write:.git (");
     terminal.wait_for(KEYS);
     terminal.press("n");
