@@ -153,7 +153,15 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
         let question = repeat_question(&outcome, &permission, choices);
         match prompt::ask(&question, &|| token.is_cancelled()) {
             Reply::Choice('a') => {
-                remember(&engine, &args.name, &permission, &outcome)?;
+                if let Err(error) = remember(&engine, &args.name, &permission, &outcome) {
+                    let has_changed = error.kind() == ErrorKind::Untrusted;
+                    let consequence =
+                        if has_changed { "it is not run again" } else { "it is granted for this run only" };
+                    output::print_error_as_warning(&error, consequence);
+                    if has_changed {
+                        return Ok((outcome, engine));
+                    }
+                }
                 invocation = invocation.grant(permission.clone());
             }
             Reply::Choice(_) => invocation = invocation.grant(permission.clone()),

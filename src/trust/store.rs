@@ -189,11 +189,14 @@ impl TrustStore {
         })
     }
 
-    /// Trusts the folder at this path no more; returns whether it was trusted. The folder need not exist.
+    /// Trusts the folder at this path, and folders in it, no more; returns whether any was trusted. The folder need not exist.
+    /// Whatever lies in a trusted folder above it stays trusted.
     pub fn revoke_folder(&self, folder: &Path) -> Result<bool> {
         let path = metier_dirs::resolve_existing(folder);
-        self.revoke(|records| records.folders.retain(|known| Path::new(&known.folder.path) != path))
-            .map(|count| count > 0)
+        self.revoke(|records| {
+            records.folders.retain(|known| !Path::new(&known.folder.path).starts_with(&path));
+        })
+        .map(|count| count > 0)
     }
 
     /// Trusts the skills no more for which this is true; returns how many they were.
