@@ -180,6 +180,9 @@ fn question(engine: &Engine, skill: &Skill, state: &TrustState, files: &SkillFil
         let names: Vec<&str> = files.callees.iter().map(|callee| callee.qualified_name.as_str()).collect();
         facts.push(("calls", names.join(", ")));
     }
+    if !files.state.is_empty() {
+        facts.push(("keeps", format!("{}: what lies there may change later", files.state.join(", "))));
+    }
     let sentence = match state {
         TrustState::Changed { files } => {
             facts.push(("changed", difference_list(files)));
