@@ -276,7 +276,7 @@ fn last_quoted(text: &str) -> Option<&str> {
 }
 
 /// The grant that would allow it; `None` if it is allowed.
-fn permission_hint(ctx: &SkillContext, need: &Access) -> Option<Help> {
+pub(super) fn permission_hint(ctx: &SkillContext, need: &Access) -> Option<Help> {
     let refusal = ctx.permissions().require(need, "").err()?;
     Some((refusal.help()?.to_owned(), refusal.hint().cloned()))
 }

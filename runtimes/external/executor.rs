@@ -1,5 +1,7 @@
 //! One run of a script: as a plain process, or in a sandbox.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,6 +46,9 @@ pub(super) struct ExternalExecutor {
     pub(super) services: ExternalServices,
     workers: WorkerPool,
 }
+
+/// The environment variables of a process besides those that every script has.
+pub(super) type ProcessVariables = BTreeMap<OsString, OsString>;
 
 /// What a sandboxed run starts with.
 pub(super) struct PreparedLaunch<'a> {
@@ -155,7 +160,12 @@ impl ExternalExecutor {
     }
 
     /// The command of an unsandboxed process.
-    pub(super) fn unsandboxed_command(&self, args: &[String], ctx: &SkillContext) -> Result<Command> {
+    pub(super) fn unsandboxed_command(
+        &self,
+        args: &[String],
+        variables: &ProcessVariables,
+        ctx: &SkillContext,
+    ) -> Result<Command> {
         let script = self.verified_script_path(ctx)?;
         let (project, untrusted) = (ctx.project()?.root(), self.untrusted_dirs(ctx));
         // Inside a sandbox such a program would be harmless; here it would have all the rights of the user.
@@ -164,7 +174,8 @@ impl ExternalExecutor {
             (self.file.name(), "comes from the project or the skill and runs in a sandbox only");
         let interpreter = self.interpreter.locate_allowed(name, &search_path(), is_refused, reason)?;
         let interpreter = self.with_client_import(interpreter, &[])?;
-        let mut command = command::build_command(&interpreter, &script, args, self.file.folder(), project);
+        let mut command =
+            command::build_command(&interpreter, &script, args, self.file.folder(), project, variables);
         self.services.api_clients.add_modules_to(&mut command, || self.server_program());
         Ok(command)
     }
@@ -173,6 +184,7 @@ impl ExternalExecutor {
     pub(super) fn prepare_launch<'a>(
         &'a self,
         args: &[String],
+        variables: &ProcessVariables,
         ctx: &'a SkillContext,
     ) -> Result<PreparedLaunch<'a>> {
         let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
@@ -188,9 +200,9 @@ impl ExternalExecutor {
         let paths = RunPaths { project, skill, temp_dir: temp_dir.path(), installation: &installation };
         let sandbox = policy::sandbox_policy(ctx, &paths);
         let script_read_count = sandbox.files.read.len();
-        let (limits, secrets) = (ctx.limits(), ctx.redaction());
+        let bounds = (ctx.limits(), ctx.redaction());
         let mut request =
-            command::build_request(&interpreter, &script, args, &paths, sandbox, limits, secrets)
+            command::build_request(&interpreter, &script, args, &paths, variables, sandbox, bounds)
                 .map_err(|error| outcome::start_error(name, project, &ProtectionGaps::default(), error))?;
         if ctx.providers().approver.is_some() {
             // The deadline stands still while an approver is asked, of which the supervisor knows nothing.
@@ -213,7 +225,8 @@ impl ExternalExecutor {
 
     /// Runs with all the rights of the user, which the report and the log state.
     fn run_unsandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
-        let command = self.unsandboxed_command(Self::arguments(input, ctx), ctx)?;
+        let command =
+            self.unsandboxed_command(Self::arguments(input, ctx), &ctx.process_variables()?, ctx)?;
         ctx.report_sandbox(SandboxReport::NONE);
         ctx.warn(format!("{} runs without a sandbox, with all the rights of the user", self.file.name()));
         let (launch, gaps) = (Launch::Unsandboxed(Box::new(command)), ProtectionGaps::default());
@@ -230,17 +243,18 @@ impl ExternalExecutor {
     }
 
     fn run_sandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
+        let variables = ctx.process_variables()?;
         if let Some(worker) = ctx.worker() {
             self.verified_script_path(ctx)?;
-            let start = || self.start_worker(worker, input, ctx);
+            let start = || self.start_worker(worker, &variables, input, ctx);
             let value = if worker.is_single_run() {
                 start()?.run_once(input, ctx)
             } else {
-                self.workers.run(WorkerKey::new(ctx)?, input, ctx, start)
+                self.workers.run(WorkerKey::new(ctx, &variables)?, input, ctx, start)
             };
             return value.map(SkillOutput::from);
         }
-        let launch = self.prepare_launch(Self::arguments(input, ctx), ctx)?;
+        let launch = self.prepare_launch(Self::arguments(input, ctx), &variables, ctx)?;
         let guard = launch.creation_guard(ctx);
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let PreparedLaunch { request, temp_dir, .. } = launch;
@@ -258,10 +272,11 @@ impl ExternalExecutor {
     fn start_worker(
         &self,
         worker: WorkerOptions,
+        variables: &ProcessVariables,
         input: &SkillInput,
         ctx: &SkillContext,
     ) -> Result<WorkerProcess> {
-        let launch = self.prepare_launch(Self::arguments(input, ctx), ctx)?;
+        let launch = self.prepare_launch(Self::arguments(input, ctx), variables, ctx)?;
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let (fingerprint, creation_guard) = (launch.fingerprint(), launch.creation_guard(ctx));
         let PreparedLaunch { request, temp_dir, .. } = launch;

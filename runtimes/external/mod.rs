@@ -28,6 +28,8 @@ mod limit_errors;
 #[cfg(unix)]
 mod missing_package;
 #[cfg(unix)]
+mod missing_variable;
+#[cfg(unix)]
 mod outcome;
 #[cfg(unix)]
 mod policy;

@@ -7,11 +7,14 @@ use serde_json::Value;
 
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::SkillOutput;
-use crate::host::{EnforcedLevel, Files, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext};
+use crate::host::{
+    EnforcedLevel, Files, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext, variable_access,
+};
 use crate::policy::StopCause;
 use crate::runtimes::external::denial_hints::Help;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::missing_package::missing_package_help;
+use crate::runtimes::external::missing_variable::missing_variable;
 use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
 use crate::runtimes::external::process::setup_error::SandboxSetupError;
@@ -152,6 +155,8 @@ pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) ->
     };
     Some(
         match limit_errors::limit_hint(ctx.limits(), ended)
+            .or_else(|| variable_hint(ctx, &said))
+            .or_else(|| variable_hint(ctx, &redacted_text(ctx, &ended.stdout)).filter(|_| !is_silent))
             .or_else(|| package_hint(ctx, &said))
             .or_else(|| sandbox_hint(ctx, ended, &said))
             .or_else(by_code)
@@ -160,6 +165,18 @@ pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) ->
             None => error,
         },
     )
+}
+
+/// The hint about an environment variable that is not set, if that is why the script failed.
+fn variable_hint(ctx: &SkillContext, said: &Redacted<String>) -> Option<Help> {
+    let name = missing_variable(said.as_inner())?;
+    let access = variable_access(name)?;
+    let needs = format!("the script says that it needs the environment variable {name}");
+    match denial_hints::permission_hint(ctx, &access) {
+        Some((help, hint)) => Some((format!("{needs}; if it should have it, {help}"), hint)),
+        None if ctx.has_variable(name) => None,
+        None => Some((format!("{needs}, which is granted and has no value here; set it"), None)),
+    }
 }
 
 /// The hint about a package that is not installed, if that is why the script failed.

@@ -8,6 +8,8 @@ mod config_args;
 mod ctx;
 mod diagnostics;
 mod doctor;
+mod env_args;
+mod env_file;
 mod exit_watchdog;
 mod explain;
 mod global_args;

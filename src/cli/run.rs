@@ -17,6 +17,7 @@ use super::terminal::escape_text;
 use super::terminal_approver::TerminalApprover;
 use super::{explain, input, output, prompt, verify};
 use crate::cli::config_args::ConfigArgs;
+use crate::cli::env_args::EnvArgs;
 use crate::cli::exit_watchdog::WatchdogObserver;
 use crate::cli::hint::{error_with_option, outcome_with_option};
 use crate::cli::interrupt::cancel_on_interrupt;
@@ -52,6 +53,8 @@ pub struct Args {
     trust: TrustArgs,
     #[command(flatten)]
     config: ConfigArgs,
+    #[command(flatten)]
+    env: EnvArgs,
     /// Arguments for the script, if it is an external one
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<String>,
@@ -191,7 +194,11 @@ fn missing_permission(
     let missing: Permission = error.missing().or_else(hinted)?;
     let registry = engine.registry();
     let uses_any_grant = registry.find(name).is_ok_and(|skill| engine.uses_any_grant(skill));
-    (uses_any_grant && missing.name() != "exec" && !approver.was_refused(&missing)).then_some(missing)
+    // A variable that is not set here cannot be given by a yes.
+    let has_value =
+        missing.name() != "env" || missing.scope().is_some_and(|name| std::env::var_os(name).is_some());
+    (uses_any_grant && missing.name() != "exec" && has_value && !approver.was_refused(&missing))
+        .then_some(missing)
 }
 
 /// Records the permission for later runs of the skill as it was when it ran.
@@ -270,6 +277,7 @@ fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)
     for permission in parse_grants(&args.allow).into_iter().chain(secrets.grants()?) {
         invocation = invocation.grant(permission);
     }
+    invocation = args.env.add_to(invocation)?;
     // Without a sandbox there is none for the compiler of WebAssembly modules either.
     let is_unsandboxed = args.limits.sandbox_policy() == SandboxMode::Off;
     Ok((

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::engine::approval_memory::ForModel;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{Extensions, Observer, Providers, SkillContext};
+use crate::host::{Environment, Extensions, Observer, Providers, SkillContext};
 use crate::plan::Journal;
 use crate::policy::{CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode, SkillDigest};
 
@@ -123,6 +123,45 @@ impl Invocation {
     /// Arguments for an external script.
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets an environment variable for external scripts. It reaches the process of a skill that requests `env:NAME` and is granted
+    /// it; an external script whose skill requests no permission of metier needs the grant only. The run fails with `usage` for a
+    /// name that decides what runs, such as `PATH`.
+    ///
+    /// Where the name contains `KEY`, `TOKEN`, `SECRET`, `PASS` or `CREDENTIAL` (in any case), or the value is an address with a
+    /// password in it, `[secret:NAME]` replaces the value in everything that the run returns and reports.
+    ///
+    /// ```
+    /// use metier::engine::Invocation;
+    /// use metier::policy::Permission;
+    ///
+    /// # fn main() -> metier::error::Result<()> {
+    /// let invocation =
+    ///     Invocation::new("report").env("REGION", "eu-west-1").grant(Permission::env("REGION")?);
+    /// # let _ = invocation;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.with_environment(|environment| environment.set(name.into(), value.into(), false))
+    }
+
+    /// The same as [`Invocation::env`], with a value that is always redacted.
+    pub fn secret_env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.with_environment(|environment| environment.set(name.into(), value.into(), true))
+    }
+
+    /// Reads variables that are permitted, and that [`Invocation::env`] does not set, from the environment of this process.
+    pub fn inherit_env(self) -> Self {
+        self.with_environment(Environment::inherit)
+    }
+
+    fn with_environment(mut self, change: impl FnOnce(&mut Environment)) -> Self {
+        let mut environment = self.extensions.get::<Environment>().cloned().unwrap_or_default();
+        change(&mut environment);
+        self.extensions.insert(environment);
         self
     }
 

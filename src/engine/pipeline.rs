@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use super::invocation::JournalTarget;
 use super::{EngineInner, Invocation, Outcome, dependencies, worker};
 use crate::engine::builder::with_validated_tools;
-use crate::engine::callee_resolver::with_permissions;
 use crate::engine::contract_validation::{narrow_limits, validate_input, validate_value};
 use crate::engine::limit_support;
 use crate::engine::limit_support::effective_limits;
 use crate::engine::output_cap::OutputCap;
-use crate::engine::requested_permissions::declared_permissions;
+use crate::engine::requested_permissions::{declared_permissions, with_permissions};
 use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::engine::skill_set::{Attempts, SkillSet};
 use crate::engine::trust::RunTrust;
@@ -23,8 +22,8 @@ use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::outcome::{RedactedOutcome, RunWarning};
 use crate::host::{
-    AddressSpaceReservation, ContextBuilder, EventKind, Files, LogLevel, Providers, Redaction, RunEvents,
-    RunId, RunThreadGuard, SandboxReport, SkillContext, catch_panic, check_memory_reserve,
+    AddressSpaceReservation, ContextBuilder, Environment, EventKind, Files, LogLevel, Providers, Redaction,
+    RunEvents, RunId, RunThreadGuard, SandboxReport, SkillContext, catch_panic, check_memory_reserve,
 };
 use crate::plan;
 use crate::policy::{
@@ -379,6 +378,7 @@ impl EngineInner {
         token: CancelToken,
     ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
         token.check()?;
+        invocation.extensions.get::<Environment>().map_or(Ok(()), Environment::check)?;
         let mode = invocation.execution_mode.unwrap_or(self.execution_mode);
         let executor = catch_runtime_panic(|| {
             self.script_cache.load(&self.runtimes, selected.runtime, &script, (mode, set.generation), &token)

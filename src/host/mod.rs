@@ -10,6 +10,7 @@ mod context;
 #[cfg(unix)]
 mod dir_cleaner;
 mod duration;
+mod environment;
 mod event;
 mod explain;
 mod extensions;
@@ -54,6 +55,7 @@ pub(crate) use self::catch_panic::catch_panic;
 pub use self::closure_tools::ClosureTools;
 #[cfg(unix)]
 pub(crate) use self::dir_cleaner::{DirCleaner, OPEN_BY_NAME};
+pub(crate) use self::environment::{Environment, variable_access};
 pub use self::event::{Event, EventKind, Observer, OutputStream, PlanStep};
 pub use self::explain::{
     AccessReason, InterpreterReport, LaunchPreview, SandboxPath, SandboxSupport, TreeKill,

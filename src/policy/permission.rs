@@ -43,6 +43,7 @@ enum PermissionKind {
     Tool,
     Skill,
     Secret,
+    Env,
     Sample,
     Shm,
     Wasi,
@@ -56,10 +57,11 @@ enum ScopeRule {
     OptionalHost,
     OptionalUnsandboxed,
     RequiredName,
+    RequiredVariable,
 }
 
 /// Kind, name, rule for the scope; in the order of the enum.
-const KINDS: [(PermissionKind, &str, ScopeRule); 10] = [
+const KINDS: [(PermissionKind, &str, ScopeRule); 11] = [
     (PermissionKind::Read, "read", ScopeRule::OptionalPath),
     (PermissionKind::Write, "write", ScopeRule::OptionalPath),
     (PermissionKind::Exec, "exec", ScopeRule::OptionalUnsandboxed),
@@ -67,6 +69,7 @@ const KINDS: [(PermissionKind, &str, ScopeRule); 10] = [
     (PermissionKind::Tool, "tool", ScopeRule::RequiredName),
     (PermissionKind::Skill, "skill", ScopeRule::RequiredName),
     (PermissionKind::Secret, "secret", ScopeRule::RequiredName),
+    (PermissionKind::Env, "env", ScopeRule::RequiredVariable),
     (PermissionKind::Sample, "sample", ScopeRule::NoScope),
     (PermissionKind::Shm, "shm", ScopeRule::NoScope),
     (PermissionKind::Wasi, "wasi", ScopeRule::NoScope),
@@ -132,11 +135,18 @@ impl Permission {
         Self::scoped(PermissionKind::Secret, name)
     }
 
+    /// Being given the environment variable of that name, in external scripts; `usage` for a name that no variable has, and for
+    /// one that decides what runs, such as `PATH` or `LD_PRELOAD`.
+    pub fn env(name: &str) -> Result<Self, SkillError> {
+        Self::scoped(PermissionKind::Env, name)
+    }
+
     fn scoped(kind: PermissionKind, scope: &str) -> Result<Self, SkillError> {
         format!("{}:{scope}", kind.name()).parse()
     }
 
-    /// The word before the colon: `read`, `write`, `exec`, `net`, `tool`, `skill`, `secret`, `sample`, `shm` or `wasi`.
+    /// The word before the colon: `read`, `write`, `exec`, `net`, `tool`, `skill`, `secret`, `env`, `sample`, `shm` or
+    /// `wasi`.
     pub fn name(&self) -> &'static str {
         self.kind.name()
     }
@@ -175,7 +185,7 @@ impl Permission {
     /// reached only by calls. Leaving the sandbox is nothing that an approver could permit.
     pub(super) fn is_enforced_on_processes(&self) -> bool {
         match self.kind {
-            PermissionKind::Read | PermissionKind::Write | PermissionKind::Shm => true,
+            PermissionKind::Read | PermissionKind::Write | PermissionKind::Shm | PermissionKind::Env => true,
             PermissionKind::Net => !self.is_scoped(),
             _ => false,
         }
@@ -217,7 +227,7 @@ impl Permission {
                 | (ScopeRule::OptionalUnsandboxed, Some(_)) => true,
                 (ScopeRule::OptionalHost, Some(host)) => host.eq_ignore_ascii_case(&need.target),
                 (_, Some(name)) => *name == need.target,
-                (ScopeRule::RequiredName, None) => false,
+                (ScopeRule::RequiredName | ScopeRule::RequiredVariable, None) => false,
             }
     }
 }
@@ -288,6 +298,11 @@ impl Access {
         Self { kind: PermissionKind::Secret, target: name.into() }
     }
 
+    /// Being given the environment variable of that name.
+    pub fn env(name: impl Into<String>) -> Self {
+        Self { kind: PermissionKind::Env, target: name.into() }
+    }
+
     /// Requesting text from the model.
     pub fn sample() -> Self {
         Self { kind: PermissionKind::Sample, target: String::new() }
@@ -316,7 +331,10 @@ impl Access {
     pub fn narrowest_permission(&self, protection: &PathProtection) -> Permission {
         let named = matches!(
             self.kind.scope_rule(),
-            ScopeRule::RequiredName | ScopeRule::OptionalHost | ScopeRule::OptionalUnsandboxed
+            ScopeRule::RequiredName
+                | ScopeRule::RequiredVariable
+                | ScopeRule::OptionalHost
+                | ScopeRule::OptionalUnsandboxed
         ) || self.is_protected(protection);
         let scope = (named && !self.target.is_empty()).then(|| self.target.clone());
         Permission { kind: self.kind, scope }

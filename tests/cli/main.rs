@@ -15,6 +15,8 @@ mod builtin_plans;
 mod config_args;
 mod doctor;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod environment;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod explain;
 mod failures;
 mod input;

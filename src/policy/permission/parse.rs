@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use super::{KINDS, Permission, ScopeRule, UNSANDBOXED};
 use crate::error::{ErrorKind, SkillError};
+use crate::policy::variable_name::check_variable_name;
 use crate::suggestion::{closest, did_you_mean};
 
 impl FromStr for Permission {
@@ -19,7 +20,7 @@ impl FromStr for Permission {
             return Err(unknown_permission(text, name));
         };
         let scope = match (rule, scope) {
-            (ScopeRule::RequiredName, None | Some("")) => {
+            (ScopeRule::RequiredName | ScopeRule::RequiredVariable, None | Some("")) => {
                 return Err(invalid_permission(text, &format!("write {name}:NAME")));
             }
             (ScopeRule::NoScope, Some(_)) => {
@@ -27,6 +28,10 @@ impl FromStr for Permission {
             }
             (ScopeRule::OptionalUnsandboxed, Some(scope)) if scope != UNSANDBOXED => {
                 return Err(invalid_permission(text, "the only scope of exec is exec:unsandboxed"));
+            }
+            (ScopeRule::RequiredVariable, Some(variable)) => {
+                check_variable_name(variable).map_err(|reason| invalid_permission(text, &reason))?;
+                Some(variable.to_owned())
             }
             (_, Some("")) => return Err(invalid_permission(text, "something must follow the colon")),
             (ScopeRule::OptionalPath, Some(path)) => Some(normalize_scope(path).ok_or_else(|| {
