@@ -22,7 +22,7 @@ use crate::runtimes::external::interpreter::path::search_path;
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::policy::{self, RunPaths};
 use crate::runtimes::external::process::launch::Launch;
-use crate::runtimes::external::process::run::{self, ProcessOptions};
+use crate::runtimes::external::process::run::{self, ProcessInput, ProcessOptions};
 use crate::runtimes::external::process::setup_error::probe;
 use crate::runtimes::external::protected::creation_guard::CreationGuard;
 use crate::runtimes::external::protected::scan::Fingerprint;
@@ -319,12 +319,25 @@ impl ExternalExecutor {
     ) -> Result<SkillOutput> {
         let name = self.file.name();
         let handler = RequestHandler::new(ctx, name, input);
+        // Where standard input is passed through, the input reaches the script by the client only.
+        let stdin = match (ctx.take_stdin(), input) {
+            (Some(source), _) => ProcessInput::Stream(source),
+            (None, Some(value)) if !ctx.has_stdin_source() => {
+                ProcessInput::Bytes(value.to_string().into_bytes())
+            }
+            _ => ProcessInput::Empty,
+        };
         let options = ProcessOptions {
             launch,
-            stdin: input.map(|value| value.to_string().into_bytes()),
+            stdin,
+            sinks: ctx.output_sinks().map(|sinks| (sinks, ctx)),
             limits: ctx.limits(),
             cancel: ctx.cancel(),
-            observed: ProcessOutput::new(ctx),
+            observed: if ctx.output_sinks().is_some() {
+                ProcessOutput::default()
+            } else {
+                ProcessOutput::new(ctx)
+            },
             handler: &handler,
         };
         let exit = run::run(options).map_err(|error| self.start_error(ctx, gaps, error))?;

@@ -48,12 +48,13 @@ pub(super) fn evaluate_exit(ctx: &SkillContext, name: &str, ended: ProcessExit) 
     let report = process_report(ended);
     let outcome = match failure {
         Some(error) => Err(error),
+        None if ctx.output_sinks().is_some() => Ok(SkillOutput::from(Value::Null)),
         // The truncated beginning of a JSON text is not JSON, even if it can be parsed.
         None if report.stdout_truncated => Ok(SkillOutput::from(Value::from(report.stdout.as_str()))),
         None => stdout::parse_value(&report.stdout, ctx.limits()).map(SkillOutput::from),
     };
     ctx.report_process(report);
-    if outcome.is_ok() && !is_text {
+    if outcome.is_ok() && !is_text && ctx.output_sinks().is_none() {
         ctx.warn(format!("{name} wrote bytes that are not UTF-8; they were replaced"));
     }
     outcome

@@ -85,7 +85,7 @@ fn check_name(name: &str) -> Result<(), String> {
         Some(start) => name.to_ascii_uppercase().starts_with(start),
         None => name.eq_ignore_ascii_case(known),
     };
-    if ONLY_BY_NAME.iter().any(|known| fits(&known)) {
+    if ONLY_BY_NAME.iter().any(fits) {
         return Err(format!("{name} decides with whom programs talk; give it with --env {name}"));
     }
     let reason = |error: SkillError| {

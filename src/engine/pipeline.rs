@@ -22,15 +22,16 @@ use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::outcome::{RedactedOutcome, RunWarning};
 use crate::host::{
-    AddressSpaceReservation, ContextBuilder, Environment, EventKind, Files, LogLevel, Providers, Redaction,
-    RunEvents, RunId, RunThreadGuard, SandboxReport, SkillContext, catch_panic, check_memory_reserve,
+    AddressSpaceReservation, ContextBuilder, Environment, EventKind, Files, LogLevel, OutputSinks, Providers,
+    Redaction, RunEvents, RunId, RunThreadGuard, SandboxReport, SkillContext, StdinSource, catch_panic,
+    check_memory_reserve,
 };
 use crate::plan;
 use crate::policy::{
     CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, PathProtection, Permission, Permissions,
-    RequestedPermissions, SkillDigest, ThreadBudget,
+    RequestedPermissions, SkillDigest, ThreadBudget, WorkerOptions,
 };
-use crate::registry::{FileList, Skill, SkillFolder};
+use crate::registry::{FileList, Skill, SkillFolder, command_skill};
 use crate::runtimes;
 
 /// The deadline of a run that began at `began`.
@@ -166,9 +167,12 @@ impl EngineInner {
         let mut attempts = Attempts::default();
         loop {
             let set = self.skills.set();
-            let found = check_memory_reserve()
-                .and_then(|()| set.registry.find_for_run(by, folder, &invocation.skill))
-                .cloned();
+            let found = check_memory_reserve().and_then(|()| {
+                if invocation.is_command {
+                    return command_skill();
+                }
+                set.registry.find_for_run(by, folder, &invocation.skill).cloned()
+            });
             let given = invocation.limits.as_ref().unwrap_or(&self.limits).clone();
             let limits = match &found {
                 Ok(skill) => narrow_limits(skill, given),
@@ -264,6 +268,7 @@ impl EngineInner {
             let files = worker.filter(|worker| !worker.is_single_run());
             let files = files.and_then(|_| Some(self.digests.list(skill, &cancel).ok()?.digest()));
             let context = context.worker_files(files);
+            require_streams(invocation, selected.runtime, worker)?;
             Ok((executor, context.run_id(run_id).span(span).events(events).worker(worker)))
         });
         let is_in_process = selected.runtime != RuntimeId::EXTERNAL;
@@ -296,7 +301,10 @@ impl EngineInner {
         let (process, sandbox) = context.take_reports();
         let bound = OutputCap::new(&limits, process.as_ref());
         let result = result
-            .and_then(|output| catch_contract_panic(|| validate_value(skill, output.value)))
+            .and_then(|output| match context.output_sinks() {
+                Some(_) => Ok(output.value),
+                None => catch_contract_panic(|| validate_value(skill, output.value)),
+            })
             .map(|value| bound.redact(context.value_redaction(), value))
             .and_then(|value| bound.enforce(value))
             .map_err(|error| redaction.error(error));
@@ -473,6 +481,23 @@ fn run_events(invocation: &Invocation, run: RunId, skill: &str) -> Option<Arc<Ru
     }
     let observer = invocation.observer.clone()?;
     Some(RunEvents::new(observer, run, skill, invocation.extensions.clone()))
+}
+
+/// Only the process of an external script has standard streams of its own.
+fn require_streams(invocation: &Invocation, runtime: RuntimeId, worker: Option<WorkerOptions>) -> Result<()> {
+    let extensions = &invocation.extensions;
+    let has_stdin = extensions.get::<StdinSource>().is_some();
+    let wants_streams = has_stdin || extensions.get::<OutputSinks>().is_some();
+    if !wants_streams || invocation.caller.is_some() || runtime == RuntimeId::EXTERNAL && worker.is_none() {
+        return Ok(());
+    }
+    let what = if has_stdin { "standard input is passed through" } else { "output is passed on" };
+    let why = match worker {
+        Some(_) => "to or from no script whose process is kept as a worker".to_owned(),
+        None => format!("for external scripts only, and this one runs in {runtime}"),
+    };
+    Err(SkillError::new(ErrorKind::Usage, format!("{what} {why}"))
+        .with_help("run it without that; its input and its value are in the invocation and the outcome"))
 }
 
 /// A file that is run must be one of those behind the skill's digest.

@@ -37,6 +37,7 @@ mod run_events;
 mod run_id;
 mod run_thread;
 mod steps;
+mod streams;
 #[cfg_attr(not(unix), path = "temp_dirs_unsupported.rs")]
 pub(crate) mod temp_dirs;
 mod tool_layer;
@@ -85,9 +86,14 @@ pub(crate) use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;
 #[cfg(feature = "http")]
 pub use http::WebClient;
 pub(crate) use memory::{HostMemory, check_memory_reserve};
+#[cfg(unix)]
+pub(crate) use redaction::RedactedStream;
 pub(crate) use redaction::{Redacted, Redaction};
 pub use report::{EnforcedLevel, ProcessReport, ProcessUsage, SandboxReport};
 pub use steps::{StepReport, StepStatus};
+#[cfg(unix)]
+pub(crate) use streams::OutputSink;
+pub(crate) use streams::{OutputSinks, StdinSource};
 pub(crate) use tool_layer::{LayeredTools, ToolLayer};
 pub(crate) use value_size::memory_size;
 #[cfg(unix)]

@@ -6,6 +6,8 @@
 
 mod finder;
 mod forms;
+#[cfg(unix)]
+mod stream;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,6 +18,8 @@ use serde_json::{Map, Value};
 
 use self::finder::{SecretFinder, SecretMatch, WhitespaceMode, push_merged, significant_chars};
 use self::forms::{MIN_SECRET_LINE_CHARS, encoded_forms};
+#[cfg(unix)]
+pub(crate) use self::stream::RedactedStream;
 use super::report::ProcessReport;
 use super::steps::StepReport;
 use crate::error::{SkillError, Violation};
@@ -65,6 +69,13 @@ impl Redaction {
     /// Whether there is anything to remove.
     pub(super) fn has_secrets(&self) -> bool {
         self.has_secrets.load(Ordering::Acquire)
+    }
+
+    /// All secrets, if there are more than this many.
+    #[cfg(unix)]
+    fn secrets_beyond(&self, count: usize) -> Option<Vec<Secret>> {
+        let known = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
+        (known.secrets.len() > count).then(|| known.secrets.clone())
     }
 
     /// Whether this text is or contains a known secret.

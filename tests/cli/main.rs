@@ -32,6 +32,8 @@ mod running;
 mod sandbox;
 mod stopping;
 mod streams;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod streams_through;
 mod terminal;
 mod testing;
 mod trust;

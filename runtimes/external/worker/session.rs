@@ -82,6 +82,7 @@ impl WorkerSession {
                 stdin: StdinWriter::for_lines(stdin)?,
                 stdout: OutputReader::new(stdout, &response_limits(limits))?,
                 stderr: OutputReader::new(stderr, limits)?,
+                streamed: None,
             },
             connections: Connections::new(tree.take_api_socket()),
             tree,
