@@ -21,6 +21,7 @@ mod fixtures;
 mod function;
 mod functions;
 pub(crate) mod git;
+mod host_lookup;
 mod http;
 mod io_error;
 mod log;
@@ -63,6 +64,7 @@ pub(crate) use self::file_id::FileId;
 pub use self::fixtures::Fixtures;
 pub use self::function::{AccessRule, Example, HostFunction, Param, ValueType};
 pub use self::functions::{function, functions};
+pub(crate) use self::host_lookup::HostLookup;
 pub use self::log::{LogLevel, LogLine, Progress};
 #[cfg(unix)]
 pub(crate) use self::output_lines::ProcessOutput;
@@ -82,9 +84,13 @@ pub use files::{ChangeDecision, FileChange, FileChangeKind, Files};
 pub(crate) use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;
 #[cfg(feature = "http")]
 pub use http::WebClient;
+#[cfg(unix)]
+pub(crate) use http::non_public_kind;
 pub(crate) use memory::{HostMemory, check_memory_reserve};
 pub(crate) use redaction::{Redacted, Redaction};
-pub use report::{EnforcedLevel, ProcessReport, ProcessUsage, SandboxReport};
+pub use report::{
+    EnforcedLevel, NetworkReport, ProcessReport, ProcessUsage, RefusedConnection, SandboxReport,
+};
 pub use steps::{StepReport, StepStatus};
 pub(crate) use tool_layer::{LayeredTools, ToolLayer};
 pub(crate) use value_size::memory_size;

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use self::finder::{SecretFinder, SecretMatch, WhitespaceMode, push_merged, significant_chars};
 use self::forms::{MIN_SECRET_LINE_CHARS, encoded_forms};
-use super::report::ProcessReport;
+use super::report::{NetworkReport, ProcessReport};
 use super::steps::StepReport;
 use crate::error::{SkillError, Violation};
 
@@ -202,8 +202,19 @@ impl Redaction {
         Redacted(ProcessReport {
             stdout: self.redact_text(report.stdout, report.stdout_truncated),
             stderr: self.redact_text(report.stderr, report.stderr_truncated),
+            network: report.network.map(|network| self.network(network)),
             ..report
         })
+    }
+
+    /// The same without secrets in names that the script looked up.
+    fn network(&self, mut report: NetworkReport) -> NetworkReport {
+        for refused in &mut report.refused {
+            for text in [&mut refused.host, &mut refused.reason].into_iter().chain(&mut refused.permission) {
+                *text = self.redact_text(std::mem::take(text), false);
+            }
+        }
+        report
     }
 
     /// The reports without secrets.
