@@ -193,7 +193,10 @@ const UNREACHABLE_TEXTS: &[&[&str]] = &[
 /// would open that.
 fn hosts_hint(ctx: &SkillContext, text: &str, network: &NetworkReport) -> Option<Help> {
     let is_about_network = matches_any(text, NETWORK_TEXTS) || matches_any(text, UNREACHABLE_TEXTS);
-    let is_named = |refused: &&RefusedConnection| contains_word(text, &refused.host.to_lowercase());
+    // A name without a dot may be any other word.
+    let is_named = |refused: &&RefusedConnection| {
+        refused.host.contains('.') && contains_word(text, &refused.host.to_lowercase())
+    };
     let named = network.refused.iter().rev().find(is_named);
     let refused = named.or_else(|| network.refused.last().filter(|_| is_about_network));
     if let Some(refused) = refused {

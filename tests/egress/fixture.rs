@@ -3,12 +3,13 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::host::{NetworkReport, ProcessReport};
-use metier::policy::{Limits, SandboxLevel};
+use metier::policy::{Limits, SandboxLevel, SandboxMode};
 use metier::registry::{Root, Roots, Scope};
 use tempfile::TempDir;
 
@@ -28,6 +29,8 @@ pub struct Fixture {
     grants: Vec<String>,
     /// The names that the lookup knows, with the addresses that it returns whatever the port.
     hosts: Vec<(&'static str, Vec<SocketAddr>)>,
+    lookups: Arc<Mutex<Vec<String>>>,
+    mode: SandboxMode,
     level: SandboxLevel,
     timeout: Duration,
 }
@@ -41,8 +44,10 @@ impl Fixture {
             args: Vec::new(),
             grants: Vec::new(),
             hosts: Vec::new(),
+            lookups: Arc::default(),
+            mode: SandboxMode::Required,
             level: SandboxLevel::Namespaces,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_mins(1),
         };
         fixture.write("skills/x/SKILL.md", "---\nname: x\ndescription: connects\n---\n");
         fixture.write(&format!("skills/x/scripts/{name}"), text);
@@ -62,8 +67,8 @@ impl Fixture {
         Self::new("run.mjs", text)
     }
 
-    pub fn arg(mut self, arg: impl ToString) -> Self {
-        self.args.push(arg.to_string());
+    pub fn arg(mut self, arg: impl Into<Argument>) -> Self {
+        self.args.push(arg.into().0);
         self
     }
 
@@ -93,6 +98,16 @@ impl Fixture {
         self
     }
 
+    pub fn mode(mut self, mode: SandboxMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// The names that the host program has looked up.
+    pub fn lookups(&self) -> Vec<String> {
+        self.lookups.lock().unwrap().clone()
+    }
+
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -116,9 +131,13 @@ impl Fixture {
 
     pub fn builder(&self) -> EngineBuilder {
         let roots = Roots::empty().with(Root::new(Scope::Explicit, "skills", self.at("skills")));
-        let hosts = self.hosts.clone();
-        let builder = Engine::builder(self.at("project")).roots(roots).sandbox_level(self.level).host_lookup(
-            move |name, _| {
+        let (hosts, lookups) = (self.hosts.clone(), self.lookups.clone());
+        let builder = Engine::builder(self.at("project"))
+            .roots(roots)
+            .sandbox_level(self.level)
+            .sandbox_mode(self.mode)
+            .host_lookup(move |name, _| {
+                lookups.lock().unwrap().push(name.to_owned());
                 let found: Vec<SocketAddr> = hosts
                     .iter()
                     .filter(|(known, _)| {
@@ -127,8 +146,7 @@ impl Fixture {
                     .flat_map(|(_, addresses)| addresses.clone())
                     .collect();
                 if found.is_empty() { Err(std::io::ErrorKind::NotFound.into()) } else { Ok(found) }
-            },
-        );
+            });
         match helper() {
             Some(program) => builder.helper(program),
             None => builder,
@@ -145,10 +163,6 @@ impl Fixture {
 
     pub fn run(&self) -> Run {
         Run(self.builder().build().unwrap().run(self.invocation()))
-    }
-
-    pub fn project(&self) -> PathBuf {
-        self.at("project")
     }
 }
 
@@ -186,7 +200,29 @@ impl Run {
     }
 }
 
-/// Whether a path is that of a program which a script in a sandbox can run.
-pub fn is_system_program(path: &Path) -> bool {
-    path.starts_with("/usr") || path.starts_with("/bin")
+/// The text of an argument.
+pub struct Argument(String);
+
+impl From<&str> for Argument {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<String> for Argument {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<u16> for Argument {
+    fn from(port: u16) -> Self {
+        Self(port.to_string())
+    }
+}
+
+impl From<SocketAddr> for Argument {
+    fn from(address: SocketAddr) -> Self {
+        Self(address.to_string())
+    }
 }

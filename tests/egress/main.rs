@@ -5,8 +5,10 @@
 #![cfg(all(target_os = "linux", feature = "sandboxed"))]
 #![allow(missing_docs)]
 
+mod attacks;
 mod clients;
 mod fixture;
 #[path = "../support/not_run.rs"]
 mod not_run;
+mod ordinary;
 mod servers;

@@ -2,16 +2,30 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// The longest that a server waits for a client.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A listener on a free port, and a thread for each of its first `max` connections.
 pub fn serve(max: usize, handle: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    serve_at((Ipv4Addr::LOCALHOST, 0).into(), max, handle).unwrap()
+}
+
+/// The same at this address; `None` if the machine has none of its kind.
+pub fn serve_at(
+    address: SocketAddr,
+    max: usize,
+    handle: impl Fn(TcpStream) + Send + Sync + 'static,
+) -> Option<SocketAddr> {
+    let listener = TcpListener::bind(address).ok()?;
     let address = listener.local_addr().unwrap();
     let handle = Arc::new(handle);
     thread::spawn(move || {
@@ -21,7 +35,7 @@ pub fn serve(max: usize, handle: impl Fn(TcpStream) + Send + Sync + 'static) -> 
             thread::spawn(move || handle(stream));
         }
     });
-    address
+    Some(address)
 }
 
 /// Everything that an HTTP server received.
@@ -29,6 +43,7 @@ pub fn serve(max: usize, handle: impl Fn(TcpStream) + Send + Sync + 'static) -> 
 pub struct Received(Arc<Mutex<Vec<u8>>>);
 
 impl Received {
+    /// As text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
@@ -62,7 +77,7 @@ pub fn answer_requests(mut stream: impl Read + Write, body: &str, stored: &Recei
 /// A server that sends back what it receives.
 pub fn echo() -> SocketAddr {
     serve(20_000, |mut stream| {
-        let mut buffer = [0; 64 << 10];
+        let mut buffer = vec![0; 64 << 10];
         for _ in 0..1_000_000 {
             let Ok(count @ 1..) = stream.read(&mut buffer) else { return };
             if stream.write_all(&buffer[..count]).is_err() {
@@ -70,4 +85,51 @@ pub fn echo() -> SocketAddr {
             }
         }
     })
+}
+
+/// The certificate authority of the tests, which the server `secure.test` is known to.
+pub const AUTHORITY: &str = include_str!("../http/certificates/authority.pem");
+const CERTIFICATE: &str = include_str!("../http/certificates/server.pem");
+const KEY: &str = include_str!("../http/certificates/server.key.pem");
+
+/// A server over TLS, whose certificate is for `secure.test`.
+pub fn tls(handle: impl Fn(StreamOwned<ServerConnection, TcpStream>) + Send + Sync + 'static) -> SocketAddr {
+    let chain = vec![CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = Arc::new(builder.with_no_client_auth().with_single_cert(chain, key).unwrap());
+    serve(1000, move |stream| {
+        let connection = ServerConnection::new(config.clone()).unwrap();
+        handle(StreamOwned::new(connection, stream));
+    })
+}
+
+/// An HTTP server over TLS that answers each request with `body`.
+pub fn https(body: &'static str) -> (SocketAddr, Received) {
+    let received = Received::default();
+    let stored = received.clone();
+    (tls(move |stream| answer_requests(stream, body, &stored)), received)
+}
+
+/// Answers requests for the files below a folder.
+pub fn answer_files(mut stream: impl Read + Write, folder: &Path) {
+    let (mut buffer, mut text) = ([0; 4096], Vec::<u8>::new());
+    for _ in 0..1000 {
+        let Ok(count @ 1..) = stream.read(&mut buffer) else { return };
+        text.extend(&buffer[..count]);
+        while let Some(at) = text.windows(4).position(|part| part == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&text[..at]).into_owned();
+            text.drain(..at + 4);
+            let path = head.split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
+            let found = std::fs::read(folder.join(path.trim_start_matches('/')));
+            let status = if found.is_ok() { "200 OK" } else { "404 Not Found" };
+            let body = found.unwrap_or_default();
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", body.len());
+            if stream.write_all(&[head.as_bytes(), &body].concat()).is_err() {
+                return;
+            }
+        }
+    }
 }

@@ -7,34 +7,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::sockopt;
 
+use super::connection_permit::ConnectionPermit;
 use super::http_guard::HttpGuard;
 use super::network_log::NetworkLog;
+use super::refusal::Refusal;
 use super::tls_hello::TlsHello;
-
-/// Why a connection was ended for what was sent on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    NotTls,
-    OtherServerName,
-    OtherHost,
-    Http(&'static str),
-    Slow,
-    TooMany,
-}
-
-impl Refusal {
-    pub(super) fn reason(self) -> String {
-        let known = match self {
-            Self::NotTls => "what was sent to it does not begin a TLS connection",
-            Self::OtherServerName => "the TLS connection is meant for another server",
-            Self::OtherHost => "a request is meant for another host",
-            Self::Http(reason) => return format!("a request is refused: {reason}"),
-            Self::Slow => "what must be inspected first did not come within 10 seconds",
-            Self::TooMany => "the script has too many connections open",
-        };
-        known.to_owned()
-    }
-}
 
 /// How long the first bytes of a connection, or those of a later request, may take.
 const INSPECTION_TIME: Duration = Duration::from_secs(10);
@@ -78,10 +55,11 @@ pub(super) struct Connection {
     to_server: Flow,
     to_client: Flow,
     inspected_until: Option<Instant>,
+    _permit: ConnectionPermit,
 }
 
 impl Connection {
-    pub(super) fn new(client: TcpStream, host: String, port: u16) -> Self {
+    pub(super) fn new(client: TcpStream, host: String, port: u16, permit: ConnectionPermit) -> Self {
         let is_address = host.parse::<std::net::IpAddr>().is_ok();
         let guard = match port {
             443 => Guard::Tls(TlsHello::new(&host, is_address)),
@@ -99,6 +77,7 @@ impl Connection {
             to_server: Flow::default(),
             to_client: Flow::default(),
             inspected_until,
+            _permit: permit,
         }
     }
 
@@ -141,8 +120,8 @@ impl Connection {
     }
 
     /// Moves bytes in both directions as far as that is possible without waiting.
-    pub(super) fn advance(&mut self, scratch: &mut [u8], log: &NetworkLog) -> Step {
-        match self.try_advance(scratch, log) {
+    pub(super) fn advance(&mut self, buffer: &mut [u8], log: &NetworkLog) -> Step {
+        match self.try_advance(buffer, log) {
             Ok(step) => step,
             Err(_) => Step::Broken,
         }
@@ -157,12 +136,12 @@ impl Connection {
         !self.is_connecting && self.to_server.reads()
     }
 
-    fn try_advance(&mut self, scratch: &mut [u8], log: &NetworkLog) -> io::Result<Step> {
+    fn try_advance(&mut self, buffer: &mut [u8], log: &NetworkLog) -> io::Result<Step> {
         if self.reads_client() {
-            match read(&self.client, scratch)? {
+            match read(&self.client, buffer)? {
                 Some(0) => self.to_server.has_ended = true,
                 Some(count) => {
-                    if let Err(refusal) = self.inspect(&scratch[..count]) {
+                    if let Err(refusal) = self.inspect(&buffer[..count]) {
                         return Ok(Step::Refused(refusal));
                     }
                 }
@@ -178,11 +157,11 @@ impl Connection {
             });
         };
         if self.to_client.reads() {
-            match read(server, scratch)? {
+            match read(server, buffer)? {
                 Some(0) => self.to_client.has_ended = true,
                 Some(count) => {
                     log.count_received(count);
-                    self.to_client.pending.extend(&scratch[..count]);
+                    self.to_client.pending.extend(&buffer[..count]);
                 }
                 None => {}
             }
@@ -253,8 +232,8 @@ impl Flow {
 const MAX_IDLE_BYTES: usize = 4 << 10;
 
 /// The number of bytes read, which is zero at the end; `None` if there are none now.
-fn read(mut stream: &TcpStream, scratch: &mut [u8]) -> io::Result<Option<usize>> {
-    match stream.read(scratch) {
+fn read(mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    match stream.read(buffer) {
         Ok(count) => Ok(Some(count)),
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
             Ok(None)

@@ -23,12 +23,12 @@ impl DnsConnection {
     /// Answers the queries that have arrived. Returns whether the connection goes on.
     pub(super) fn advance(
         &mut self,
-        scratch: &mut [u8],
+        buffer: &mut [u8],
         mut answer: impl FnMut(&[u8]) -> Option<Vec<u8>>,
     ) -> bool {
-        match (&self.stream).read(scratch) {
+        match (&self.stream).read(buffer) {
             Ok(0) => return false,
-            Ok(count) => self.received.extend(&scratch[..count]),
+            Ok(count) => self.received.extend(&buffer[..count]),
             Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
         }
         while let Some((header, rest)) = self.received.split_first_chunk() {

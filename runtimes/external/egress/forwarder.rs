@@ -10,18 +10,21 @@ use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, accept_with, recvmsg, sockopt,
 };
 
-use super::connection::{Connection, Refusal, Step};
+use super::connection::{Connection, Step};
+use super::connection_permit::ConnectionPermit;
 use super::dns_connection::DnsConnection;
 use super::dns_message::{MAX_QUERY_BYTES, answer_query};
 use super::name_table::NameTable;
 use super::network_log::NetworkLog;
+use super::refusal::Refusal;
 use super::rules::EgressRules;
 use super::upstream::{ConnectError, start_connect};
 use crate::host::NetworkReport;
@@ -39,8 +42,11 @@ const MAX_DNS_CONNECTIONS: usize = 16;
 /// Connections accepted and datagrams read before the others have their turn.
 const MAX_AT_ONCE: usize = 64;
 
+/// How long nothing is accepted after that failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Bytes that are read at a time.
-const SCRATCH_BYTES: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// The served network of a script. Dropping it ends every connection.
 pub(crate) struct Egress {
@@ -94,6 +100,8 @@ struct Forwarder {
     dns_connections: Vec<DnsConnection>,
     connections: BTreeMap<u64, Connection>,
     next_id: u64,
+    /// Until when nothing is accepted, because the host program had too few descriptors.
+    accepts_from: Option<Instant>,
     /// Connections that wait for the connection to their host.
     waiting: VecDeque<u64>,
     connecting: usize,
@@ -125,7 +133,7 @@ impl Forwarder {
         log: Arc<NetworkLog>,
     ) -> io::Result<Option<Self>> {
         let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::new(sockets, PollFlags::IN)];
-        while poll(&mut fds, None) == Err(rustix::io::Errno::INTR) {}
+        while poll(&mut fds, None) == Err(Errno::INTR) {}
         if !fds[0].revents().is_empty() {
             return Ok(None);
         }
@@ -157,6 +165,7 @@ impl Forwarder {
             dns_connections: Vec::new(),
             connections: BTreeMap::new(),
             next_id: 0,
+            accepts_from: None,
             waiting: VecDeque::new(),
             connecting: 0,
             results,
@@ -167,18 +176,18 @@ impl Forwarder {
     }
 
     fn serve(&mut self, stop: &PipeReader) {
-        let mut scratch = vec![0; SCRATCH_BYTES];
+        let mut buffer = vec![0; BUFFER_BYTES];
         loop {
             let (sources, ready) = self.wait(stop);
             for (source, _) in sources.into_iter().zip(ready).filter(|(_, ready)| *ready) {
                 match source {
                     Source::Stop => return,
                     Source::Wake => self.take_results(),
-                    Source::Resolver => self.answer_datagrams(&mut scratch),
+                    Source::Resolver => self.answer_datagrams(&mut buffer),
                     Source::ResolverListener => self.accept_dns(),
                     Source::Listener(index) => self.accept(index),
-                    Source::Dns(index) => self.advance_dns(index, &mut scratch),
-                    Source::Connection(id) => self.advance(id, &mut scratch),
+                    Source::Dns(index) => self.advance_dns(index, &mut buffer),
+                    Source::Connection(id) => self.advance(id, &mut buffer),
                 }
             }
             self.end_overdue();
@@ -192,10 +201,15 @@ impl Forwarder {
             (Source::Stop, PollFd::new(stop, PollFlags::IN)),
             (Source::Wake, PollFd::new(&self.wake, PollFlags::IN)),
             (Source::Resolver, PollFd::new(&self.resolver, PollFlags::IN)),
-            (Source::ResolverListener, PollFd::new(&self.resolver_listener, PollFlags::IN)),
         ];
-        let listeners = self.listeners.iter().enumerate();
-        waited.extend(listeners.map(|(index, fd)| (Source::Listener(index), PollFd::new(fd, PollFlags::IN))));
+        let accepts_from = self.accepts_from.filter(|from| *from > Instant::now());
+        if accepts_from.is_none() {
+            waited.push((Source::ResolverListener, PollFd::new(&self.resolver_listener, PollFlags::IN)));
+            let listeners = self.listeners.iter().enumerate();
+            waited.extend(
+                listeners.map(|(index, fd)| (Source::Listener(index), PollFd::new(fd, PollFlags::IN))),
+            );
+        }
         // The last first, so that the positions of the others hold when one is removed.
         let dns = self.dns_connections.iter().enumerate().rev();
         waited.extend(dns.map(|(index, dns)| (Source::Dns(index), PollFd::new(&dns.stream, PollFlags::IN))));
@@ -204,21 +218,27 @@ impl Forwarder {
                 .extend(connection.poll_fds().into_iter().flatten().map(|fd| (Source::Connection(*id), fd)));
         }
         let deadlines = self.connections.values().filter_map(Connection::deadline);
-        let deadlines = deadlines.chain(self.dns_connections.iter().map(|dns| dns.ends_at));
+        let deadlines =
+            deadlines.chain(self.dns_connections.iter().map(|dns| dns.ends_at)).chain(accepts_from);
         let left = deadlines.min().map(|until| until.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         let (sources, mut fds): (Vec<Source>, Vec<PollFd<'_>>) = waited.into_iter().unzip();
         let ready = match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => fds.iter().map(|fd| !fd.revents().is_empty()).collect(),
-            Err(_) => vec![false; fds.len()],
+            Err(Errno::INTR) => vec![false; fds.len()],
+            Err(_) => {
+                // The system is short of memory.
+                thread::sleep(ACCEPT_PAUSE);
+                vec![false; fds.len()]
+            }
         };
         (sources, ready)
     }
 
-    fn answer_datagrams(&mut self, scratch: &mut [u8]) {
+    fn answer_datagrams(&mut self, buffer: &mut [u8]) {
         for _ in 0..MAX_AT_ONCE {
-            let Ok((length, sender)) = self.resolver.recv_from(scratch) else { return };
-            let query = scratch.get(..length.min(MAX_QUERY_BYTES)).unwrap_or_default();
+            let Ok((length, sender)) = self.resolver.recv_from(buffer) else { return };
+            let query = buffer.get(..length.min(MAX_QUERY_BYTES)).unwrap_or_default();
             let (names, rules, log) = (&mut self.names, &self.rules, &self.log);
             if let Some(answer) = answer_query(query, |name, kind| names.resolve(name, kind, rules, log)) {
                 self.resolver.send_to(&answer, sender).ok();
@@ -227,19 +247,19 @@ impl Forwarder {
     }
 
     fn accept_dns(&mut self) {
-        while let Some(stream) = accept(&self.resolver_listener) {
+        for _ in 0..MAX_AT_ONCE {
+            let Some(stream) = accept(&self.resolver_listener, &mut self.accepts_from) else { return };
             if self.dns_connections.len() < MAX_DNS_CONNECTIONS {
                 self.dns_connections.push(DnsConnection::new(stream));
             }
         }
     }
 
-    fn advance_dns(&mut self, index: usize, scratch: &mut [u8]) {
+    fn advance_dns(&mut self, index: usize, buffer: &mut [u8]) {
         let (names, rules, log) = (&mut self.names, &self.rules, &self.log);
         let Some(dns) = self.dns_connections.get_mut(index) else { return };
-        let goes_on = dns.advance(scratch, |query| {
-            answer_query(query, |name, kind| names.resolve(name, kind, rules, log))
-        });
+        let goes_on = dns
+            .advance(buffer, |query| answer_query(query, |name, kind| names.resolve(name, kind, rules, log)));
         if !goes_on {
             self.dns_connections.remove(index);
         }
@@ -247,7 +267,8 @@ impl Forwarder {
 
     fn accept(&mut self, index: usize) {
         for _ in 0..MAX_AT_ONCE {
-            let Some(stream) = self.listeners.get(index).and_then(accept) else { return };
+            let Some(listener) = self.listeners.get(index) else { return };
+            let Some(stream) = accept(listener, &mut self.accepts_from) else { return };
             let Ok(local) = stream.local_addr() else { continue };
             let (address, port) = (local.ip().to_canonical(), local.port());
             let Some(host) = self.granted_host(address, port) else {
@@ -256,14 +277,15 @@ impl Forwarder {
                 reset(&stream);
                 continue;
             };
-            if self.connections.len() >= MAX_CONNECTIONS {
+            let has_room = self.connections.len() < MAX_CONNECTIONS;
+            let Some(permit) = has_room.then(ConnectionPermit::acquire).flatten() else {
                 self.log.refuse_content(&host, port, &Refusal::TooMany);
                 reset(&stream);
                 continue;
-            }
+            };
             self.log.count_connection();
             stream.set_nodelay(true).ok();
-            let mut connection = Connection::new(stream, host, port);
+            let mut connection = Connection::new(stream, host, port, permit);
             let id = self.next_id;
             self.next_id += 1;
             if connection.begins_at_once() {
@@ -293,9 +315,9 @@ impl Forwarder {
         name.map_or_else(|| address.to_string(), str::to_owned)
     }
 
-    fn advance(&mut self, id: u64, scratch: &mut [u8]) {
+    fn advance(&mut self, id: u64, buffer: &mut [u8]) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        match connection.advance(scratch, &self.log) {
+        match connection.advance(buffer, &self.log) {
             Step::Continue => {}
             Step::Connect => {
                 connection.set_connecting();
@@ -377,12 +399,19 @@ impl Forwarder {
     }
 }
 
-/// The next connection, which does not block.
-fn accept(listener: &OwnedFd) -> Option<TcpStream> {
-    accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok().map(TcpStream::from)
+/// The next connection, which does not block. If this process has too few descriptors, sets the time from which to try again.
+fn accept(listener: &OwnedFd, accepts_from: &mut Option<Instant>) -> Option<TcpStream> {
+    match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+        Ok(accepted) => Some(accepted.into()),
+        Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => None,
+        Err(_) => {
+            *accepts_from = Some(Instant::now() + ACCEPT_PAUSE);
+            None
+        }
+    }
 }
 
 /// Lets the script see an error when the connection is dropped.
 fn reset(stream: &TcpStream) {
-    sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO)).ok();
+    sockopt::set_socket_linger(stream, Some(Duration::ZERO)).ok();
 }

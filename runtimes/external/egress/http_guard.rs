@@ -3,7 +3,7 @@
 //! Where one request ends and the next begins must be beyond doubt, or a server could see a request that was not checked here. So
 //! whatever two readers could read differently is refused, even where a lenient server would accept it.
 
-use super::connection::Refusal;
+use super::refusal::Refusal;
 
 /// The maximum bytes of a request's lines before its body, and of the lines after a body in chunks.
 const MAX_HEAD_BYTES: usize = 32 << 10;

@@ -5,12 +5,14 @@
 //! with, and connects to the host that was meant.
 
 mod connection;
+mod connection_permit;
 mod dns_connection;
 mod dns_message;
 mod forwarder;
 mod http_guard;
 mod name_table;
 mod network_log;
+mod refusal;
 mod rules;
 mod tls_hello;
 mod upstream;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-use super::connection::Refusal;
+use super::refusal::Refusal;
 use super::rules::EgressRules;
 use crate::host::{NetworkReport, RefusedConnection};
 

@@ -21,13 +21,13 @@ impl EgressRules {
         if permissions.allows(&Access::network()) {
             return None;
         }
-        let permissions = permissions.frozen();
-        let granted: Vec<Permission> = permissions
-            .effective()
-            .into_iter()
-            .filter(|permission| permission.host_scope().is_some())
-            .collect();
-        (!granted.is_empty()).then(|| Self { permissions, granted, lookup: lookup.clone() })
+        let is_host = |permission: &Permission| permission.host_scope().is_some();
+        let granted: Vec<Permission> = permissions.effective().into_iter().filter(is_host).collect();
+        (!granted.is_empty()).then(|| Self {
+            permissions: permissions.frozen(),
+            granted,
+            lookup: lookup.clone(),
+        })
     }
 
     /// The hosts as they were granted, with their ports where they have any.

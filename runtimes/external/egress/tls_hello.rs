@@ -2,7 +2,7 @@
 //!
 //! It may come in any number of segments and records. What is not certainly a greeting for exactly this host is refused.
 
-use super::connection::Refusal;
+use super::refusal::Refusal;
 
 /// The maximum bytes of a greeting, with the headers of its records.
 const MAX_BYTES: usize = 16 << 10;
@@ -292,7 +292,7 @@ mod tests {
         ] {
             assert_eq!(push_all("api.example.com", false, &bytes, 4096), Err(Refusal::NotTls), "{what}");
         }
-        let endless = records(&[&[1, 0, 0x40, 0][..], &[0; 20_000]].concat(), 1);
+        let endless = records(&[vec![1, 0, 0x40, 0], vec![0; 20_000]].concat(), 1);
         assert_eq!(push_all("api.example.com", false, &endless, 4096), Err(Refusal::NotTls));
     }
 
