@@ -7,9 +7,12 @@ mod broken;
 mod builtin;
 mod catalog;
 mod contract_file;
+pub(crate) mod drop_in;
 mod edit_check;
 mod embedded;
 mod file_list;
+mod file_names;
+mod file_reader;
 mod fingerprint;
 mod frontmatter_reader;
 mod home_dirs;
@@ -51,7 +54,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use self::lookup::{CallingSkill, Lookup, LookupScope};
 use self::origin::{RootOrigin, SkillAddress};
-use self::root_folders::RootFolders;
+use self::root_folders::{RootFolders, label_without_number};
 use self::scan::Scan;
 use self::unloaded::UnloadedSkill;
 use crate::error::Result;
@@ -121,13 +124,26 @@ impl Registry {
         self.root_folders.of_rank(skill.root_rank())
     }
 
+    /// The qualified name without the version, as it is in an engine that has no other folder than that of the skill: what a
+    /// person recorded about it there holds in an engine with several, which number the labels of their roots.
+    pub(crate) fn unversioned_name(&self, skill: &Skill) -> String {
+        let mut name = skill.qualified_name();
+        name.truncate(name.rfind('@').unwrap_or(name.len()));
+        match (self.folder_of_skill(skill), name.strip_prefix(&skill.root_prefix())) {
+            (Some(_), Some(rest)) => {
+                format!("{}/{}{rest}", skill.scope(), label_without_number(skill.root_label()))
+            }
+            _ => name,
+        }
+    }
+
     /// This registry with the skill in that folder as it is on disk now: by the rules of discovery, in the same root. Skills in
     /// subfolders are left as they are.
     pub(crate) fn refreshed(&self, folder: &Path) -> Self {
         let is_here = |address: &SkillAddress| address.folder.disk_path() == Some(folder);
         let is_own_problem = |path: &Path| {
             let is_definition = |name: &str| {
-                inspect::SKILL_FILE_NAMES
+                file_names::SKILL_FILE_NAMES
                     .iter()
                     .chain(&CONTRACT_FILES)
                     .any(|known| name.eq_ignore_ascii_case(known))
@@ -152,7 +168,7 @@ impl Registry {
             ..Scan::default()
         };
         scan.problems.retain(|problem| !is_own_problem(&problem.path));
-        scan.scan_folder(&address.origin, folder);
+        scan.scan_again(&address);
         // A link may lead elsewhere now; what it leads to is protected like all skills.
         let real = [folder, &address.origin.path].map(|path| std::fs::canonicalize(path).ok());
         if let [Some(folder), Some(root)] = real
@@ -238,6 +254,16 @@ impl Registry {
         self.lookup(scope, folder).find(name)
     }
 
+    /// Of the skills that the name refers to for everybody in that folder the nearest that `accepts`.
+    pub(crate) fn find_accepted(
+        &self,
+        folder: Option<usize>,
+        name: &str,
+        accepts: &dyn Fn(&Skill) -> bool,
+    ) -> Option<&Skill> {
+        Lookup { accepts: Some(accepts), ..self.lookup(LookupScope::All, folder) }.find_namesake(name)
+    }
+
     /// What was not loaded, not searched, or ambiguous, in the order of the roots; shadowing comes last.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -255,12 +281,18 @@ impl Registry {
         Catalog::new(self.visible())
     }
 
+    /// The same for a client that is offered only some skills: of each name the nearest of them.
+    pub(crate) fn catalog_of(&self, accepts: impl Fn(&Skill) -> bool) -> Catalog<'_> {
+        let namesakes = self.skills.chunk_by(|a, b| a.name() == b.name());
+        Catalog::new(namesakes.filter_map(|namesakes| namesakes.iter().find(|skill| accepts(skill))))
+    }
+
     fn lookup<'s>(&self, scope: LookupScope<'s>, run_folder: Option<usize>) -> Lookup<'_, 's> {
         let folders = &*self.root_folders;
         let folder = match scope {
             LookupScope::VisibleTo(caller) => caller.folder(folders).or(run_folder),
             LookupScope::All => run_folder,
         };
-        Lookup { skills: &self.skills, broken: &self.broken, scope, folders, folder }
+        Lookup { skills: &self.skills, broken: &self.broken, scope, folders, folder, accepts: None }
     }
 }

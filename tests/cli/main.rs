@@ -14,6 +14,7 @@ mod api;
 mod builtin_plans;
 mod config_args;
 mod doctor;
+mod drop_ins;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod explain;
 mod failures;
@@ -24,6 +25,8 @@ mod options;
 mod outcome;
 mod path;
 mod plans;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod python_packages;
 mod questions;
 mod running;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
