@@ -15,6 +15,7 @@ use crate::host::untrusted::UntrustedDirs;
 use crate::host::{FileId, Files, ProcessOutput, SandboxReport, SkillContext, temp_dirs};
 use crate::policy::{Access, Permissions, SandboxMode, WorkerOptions};
 use crate::runtimes::external::command;
+use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::host_api::{RequestHandler, imports_client};
 use crate::runtimes::external::interpreter::cache::{Installation, InterpreterQuery};
 use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
@@ -54,6 +55,8 @@ pub(super) type ProcessVariables = BTreeMap<OsString, OsString>;
 /// What a sandboxed run starts with.
 pub(super) struct PreparedLaunch<'a> {
     pub(super) request: LaunchRequest,
+    /// The hosts that it reaches, if it does not reach all or none.
+    pub(super) egress: Option<EgressRules>,
     /// Removed with everything in it when this is dropped.
     temp_dir: RunTempDir,
     installation: Arc<Installation>,
@@ -204,7 +207,8 @@ impl ExternalExecutor {
         let temp_dir = RunTempDir::new(&self.services.cleanup, &avoided)
             .map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
         let paths = RunPaths { project, skill, temp_dir: temp_dir.path(), installation: &installation };
-        let sandbox = policy::sandbox_policy(ctx, &paths);
+        let egress = EgressRules::new(ctx.permissions(), self.services.host_lookup());
+        let sandbox = policy::sandbox_policy(ctx, &paths, egress.as_ref());
         let script_read_count = sandbox.files.read.len();
         let bounds = (ctx.limits(), ctx.redaction());
         let mut request =
@@ -226,7 +230,7 @@ impl ExternalExecutor {
             .map_err(client_write_error)?;
         request.cleanup_dirs.extend(temp_dirs::process_dirs().into_iter().map(Into::into));
         drop(avoided);
-        Ok(PreparedLaunch { request, temp_dir, installation, project, skill, script_read_count })
+        Ok(PreparedLaunch { request, egress, temp_dir, installation, project, skill, script_read_count })
     }
 
     /// Runs with all the rights of the user, which the report and the log state.
@@ -263,8 +267,8 @@ impl ExternalExecutor {
         let launch = self.prepare_launch(Self::arguments(input, ctx), &variables, ctx)?;
         let guard = launch.creation_guard(ctx);
         let gaps = warn_of_protection_gaps(ctx, &launch);
-        let PreparedLaunch { request, temp_dir, .. } = launch;
-        let launch = Launch::Sandboxed(&self.services.launcher, Box::new(request));
+        let PreparedLaunch { request, egress, temp_dir, .. } = launch;
+        let launch = Launch::Sandboxed(&self.services.launcher, Box::new(request), egress);
         let result = self.run_process(launch, input.value.as_ref(), &gaps, ctx);
         drop(temp_dir);
         match guard {
@@ -285,12 +289,13 @@ impl ExternalExecutor {
         let launch = self.prepare_launch(Self::arguments(input, ctx), variables, ctx)?;
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let (fingerprint, creation_guard) = (launch.fingerprint(), launch.creation_guard(ctx));
-        let PreparedLaunch { request, temp_dir, .. } = launch;
+        let PreparedLaunch { request, egress, temp_dir, .. } = launch;
         let launcher = &self.services.launcher;
         let failed = |error| self.start_error(ctx, &gaps, error);
         let report = probe(launcher, request.sandbox.clone()).map_err(failed)?;
-        let session = WorkerSession::start(Launch::Sandboxed(launcher, Box::new(request)), ctx.limits())
-            .map_err(failed)?;
+        let session =
+            WorkerSession::start(Launch::Sandboxed(launcher, Box::new(request), egress), ctx.limits())
+                .map_err(failed)?;
         let cleanup = WorkerCleanup { creation_guard, fingerprint, temp_dir: Some(temp_dir) };
         self.new_worker_process(session, worker, outcome::sandbox_report(&report), cleanup, ctx)
     }

@@ -10,6 +10,7 @@ use crate::host::{
     AccessReason, InterpreterReport, LaunchPreview, SandboxPath, SandboxReport, SandboxSupport, SkillContext,
     TreeKill,
 };
+use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::executor::{ExternalExecutor, PreparedLaunch, ProcessVariables};
 use crate::runtimes::external::interpreter::path::{find_on_path, is_executable_file, search_path};
 use crate::runtimes::external::interpreter::{detect, version};
@@ -17,7 +18,7 @@ use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::policy;
 use crate::runtimes::external::process::setup_error::probe;
 use crate::runtimes::external::services::ExternalServices;
-use crate::runtimes::sandbox::{Launcher, PinnedPath, Restrictions, SupervisorReport};
+use crate::runtimes::sandbox::{Launcher, NetworkAccess, PinnedPath, Restrictions, SupervisorReport};
 
 /// What the script could access; fails as the run would before its process starts.
 pub(crate) fn process_plan(
@@ -71,6 +72,7 @@ impl ExternalExecutor {
             protected: Vec::new(),
             missing: Vec::new(),
             network: true,
+            hosts: Vec::new(),
             has_api: false,
             worker: None,
             sandbox: SandboxReport::NONE,
@@ -131,7 +133,8 @@ fn sandboxed_plan(
             .into_iter()
             .filter(|path| !sandboxed.project.join(path).exists())
             .collect(),
-        network: !request.sandbox.block_network,
+        network: request.sandbox.network == NetworkAccess::Open,
+        hosts: sandboxed.egress.as_ref().map(EgressRules::host_names).unwrap_or_default(),
         has_api: true,
         worker: ctx.worker(),
         sandbox,

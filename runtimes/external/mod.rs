@@ -8,6 +8,8 @@ mod command;
 #[cfg(unix)]
 mod denial_hints;
 #[cfg(unix)]
+mod egress;
+#[cfg(unix)]
 mod embedded_worker;
 #[cfg(unix)]
 mod environment;

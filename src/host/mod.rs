@@ -22,6 +22,7 @@ mod fixtures;
 mod function;
 mod functions;
 pub(crate) mod git;
+mod host_lookup;
 mod http;
 mod io_error;
 mod log;
@@ -66,6 +67,7 @@ pub(crate) use self::file_id::FileId;
 pub use self::fixtures::Fixtures;
 pub use self::function::{AccessRule, Example, HostFunction, Param, ValueType};
 pub use self::functions::{function, functions};
+pub(crate) use self::host_lookup::HostLookup;
 pub use self::log::{LogLevel, LogLine, Progress};
 #[cfg(unix)]
 pub(crate) use self::output_lines::ProcessOutput;
@@ -85,11 +87,15 @@ pub use files::{ChangeDecision, FileChange, FileChangeKind, Files};
 pub(crate) use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;
 #[cfg(feature = "http")]
 pub use http::WebClient;
+#[cfg(unix)]
+pub(crate) use http::non_public_kind;
 pub(crate) use memory::{HostMemory, check_memory_reserve};
 #[cfg(unix)]
 pub(crate) use redaction::RedactedStream;
 pub(crate) use redaction::{Redacted, Redaction};
-pub use report::{EnforcedLevel, ProcessReport, ProcessUsage, SandboxReport};
+pub use report::{
+    EnforcedLevel, NetworkReport, ProcessReport, ProcessUsage, RefusedConnection, SandboxReport,
+};
 pub use steps::{StepReport, StepStatus};
 #[cfg(unix)]
 pub(crate) use streams::OutputSink;

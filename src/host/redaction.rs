@@ -20,7 +20,7 @@ use self::finder::{SecretFinder, SecretMatch, WhitespaceMode, push_merged, signi
 use self::forms::{MIN_SECRET_LINE_CHARS, encoded_forms};
 #[cfg(unix)]
 pub(crate) use self::stream::RedactedStream;
-use super::report::ProcessReport;
+use super::report::{NetworkReport, ProcessReport};
 use super::steps::StepReport;
 use crate::error::{SkillError, Violation};
 
@@ -213,8 +213,19 @@ impl Redaction {
         Redacted(ProcessReport {
             stdout: self.redact_text(report.stdout, report.stdout_truncated),
             stderr: self.redact_text(report.stderr, report.stderr_truncated),
+            network: report.network.map(|network| self.network(network)),
             ..report
         })
+    }
+
+    /// The same without secrets in names that the script looked up.
+    fn network(&self, mut report: NetworkReport) -> NetworkReport {
+        for refused in &mut report.refused {
+            for text in [&mut refused.host, &mut refused.reason].into_iter().chain(&mut refused.permission) {
+                *text = self.redact_text(std::mem::take(text), false);
+            }
+        }
+        report
     }
 
     /// The reports without secrets.

@@ -49,6 +49,8 @@ pub use limits::Limits;
 #[doc(hidden)]
 pub use permission::Access;
 pub use permission::Permission;
+#[cfg_attr(not(unix), allow(unused_imports))]
+pub(crate) use permission::{DEFAULT_PORTS, HostScope, is_host_name};
 pub use permissions::{Permissions, RequestedPermissions};
 pub use runtime_limit::RuntimeLimit;
 pub use watchdog::{DeadlineGuard, Watchdog};

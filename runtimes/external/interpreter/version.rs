@@ -29,7 +29,9 @@ const WORKING_DIR: &str = "/";
 /// takes too long.
 pub(crate) fn query_version(program: &Path, sandbox: Option<(&Launcher, SandboxPolicy)>) -> Option<String> {
     run_query(match sandbox {
-        Some((launcher, policy)) => Launch::Sandboxed(launcher, Box::new(sandboxed_request(program, policy))),
+        Some((launcher, policy)) => {
+            Launch::Sandboxed(launcher, Box::new(sandboxed_request(program, policy)), None)
+        }
         None => Launch::Unsandboxed(Box::new(unsandboxed_command(program))),
     })
 }

@@ -9,7 +9,7 @@ use super::launch::Launch;
 use super::pipes::{CapturedOutput, OutputReader, StdinWriter};
 use super::stdio_loop::StdioLoop;
 use super::streamed::{self, StreamedOutput};
-use crate::host::{OutputSinks, ProcessOutput, SkillContext};
+use crate::host::{NetworkReport, OutputSinks, ProcessOutput, SkillContext};
 use crate::policy::{CancelToken, Limits};
 use crate::runtimes::external::host_api::{Connections, RequestHandler};
 use crate::runtimes::sandbox::SupervisorReport;
@@ -45,6 +45,8 @@ pub(crate) struct ProcessExit {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: CapturedOutput,
     pub(crate) stderr: CapturedOutput,
+    /// What it did in its network, if that had granted hosts only.
+    pub(crate) network: Option<NetworkReport>,
 }
 
 impl ProcessExit {
@@ -53,8 +55,9 @@ impl ProcessExit {
         status: ExitStatus,
         report: Option<SupervisorReport>,
         stderr: &CapturedOutput,
+        network: Option<NetworkReport>,
     ) -> Self {
-        Self { report, status, stdout: CapturedOutput::default(), stderr: stderr.clone() }
+        Self { report, status, stdout: CapturedOutput::default(), stderr: stderr.clone(), network }
     }
 
     /// The signal that ended the process.
@@ -103,6 +106,7 @@ pub(crate) fn run(options: ProcessOptions<'_>) -> io::Result<ProcessExit> {
         None => [streams.stdout, streams.stderr].map(OutputReader::into_last_captured),
     };
     observed.finish((&stdout.bytes, stdout.truncated), (&stderr.bytes, stderr.truncated));
+    let network = tree.take_network_report();
     let (status, report) = tree.reap()?;
-    Ok(ProcessExit { report, status, stdout, stderr })
+    Ok(ProcessExit { report, status, stdout, stderr, network })
 }

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use super::host_scope::{HostScope, host_scope};
 use super::{KINDS, Permission, ScopeRule, UNSANDBOXED};
 use crate::error::{ErrorKind, SkillError};
 use crate::policy::variable_name::check_variable_name;
@@ -40,6 +41,10 @@ impl FromStr for Permission {
                     "the path must be relative to the project and must not lead out of it",
                 )
             })?),
+            (ScopeRule::OptionalHost, Some(scope)) => {
+                let host = HostScope::parse(scope).map_err(|help| invalid_permission(text, help))?;
+                Some(host_scope(host.host, host.port))
+            }
             (_, scope) => scope.map(str::to_owned),
         };
         Ok(Self { kind: word, scope })
