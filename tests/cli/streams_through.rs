@@ -258,7 +258,10 @@ fn on_a_terminal_colours_pass_and_nothing_else_is_obeyed() {
         screen.contains("\u{1b}[31mred\u{1b}[0m \\u{1b}[2J\\u{1b}]0;title\\u{7}\\u{1b}[1A"),
         "{screen:?}"
     );
-    assert!(screen.contains("err\\u{1b}c") && screen.ends_with("\u{1b}[0m"), "{screen:?}");
+    assert!(screen.contains("err\\u{1b}c"), "{screen:?}");
+    let project = script("printf '\\033[31mred'");
+    let (_, screen) = Terminal::start(&mut project.command(&["run", "--raw", "x"])).finish();
+    assert!(screen.ends_with("red\u{1b}[0m"), "a colour ends with the run: {screen:?}");
 }
 
 #[test]
