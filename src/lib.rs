@@ -36,6 +36,7 @@
 //! - [`skill`]: parses `SKILL.md` text to a manifest, diagnostics and two verdicts, without accessing the disk.
 //! - [`executor`]: the trait a language implements; [`ScriptLoader`] compiles a script without an engine around it.
 //! - [`registry`]: finds skills, resolves which skill a name means, and lists the catalog.
+//! - [`config`]: values for limits, permissions and skills, with their origins, from a program or from files.
 //! - [`engine`]: the pipeline that combines them, with a blocking and an async API.
 //! - [`cases`]: runs the test cases of skills and judges the results.
 //!
@@ -48,6 +49,7 @@
 
 pub mod alloc_counter;
 pub mod cases;
+pub mod config;
 pub mod engine;
 pub mod error;
 mod excerpt;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::{Engine, EngineFuture, EngineInner};
+use crate::config::{Configuration, ResolvedConfiguration, with_configuration};
 use crate::engine::callee_resolver::CalleeResolver;
 use crate::engine::project_folders::ProjectFolders;
 use crate::engine::run_queue::RunQueue;
@@ -13,7 +14,7 @@ use crate::engine::skill_provider::EngineSkillProvider;
 use crate::engine::skill_set::CurrentSkills;
 use crate::engine::tool_validation::ValidatedTools;
 use crate::engine::unpacked_skills::UnpackedSkills;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor};
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{
@@ -58,6 +59,7 @@ pub struct EngineBuilder {
     compile_in_process: bool,
     runtimes: Vec<Runtime>,
     providers: Providers,
+    configuration: Option<Configuration>,
 }
 
 impl EngineBuilder {
@@ -77,6 +79,7 @@ impl EngineBuilder {
             compile_in_process: false,
             runtimes: Vec::new(),
             providers: Providers { http: DEFAULT_HTTP_CLIENT.map(|client| client()), ..Providers::default() },
+            configuration: None,
         }
     }
 
@@ -95,6 +98,22 @@ impl EngineBuilder {
     /// those of each folder with [`Roots::with_project`].
     pub fn roots(mut self, roots: Roots) -> Self {
         self.roots = Some(roots);
+        self
+    }
+
+    /// The configuration: limits, sandbox, where scripts run and the number of runs, in place of what was set before; and, without
+    /// [`EngineBuilder::roots`], where skills are looked for. Runtimes that it switches off are unavailable, permissions that it denies
+    /// are in no run, and what it says about single skills holds for their runs. Its settings and secrets of skills are behind
+    /// those of the providers.
+    ///
+    /// Nothing is read from the disk or the environment.
+    pub fn configuration(mut self, configuration: Configuration) -> Self {
+        self.limits = configuration.limits();
+        self.sandbox_mode = configuration.sandbox_mode();
+        self.sandbox_level = configuration.sandbox_level();
+        self.execution_mode = configuration.execution_mode();
+        self.max_runs = configuration.max_runs();
+        self.configuration = Some(configuration);
         self
     }
 
@@ -252,18 +271,30 @@ impl EngineBuilder {
     }
 
     /// Discovers the skills and opens the project; `io` when a folder cannot be opened, `usage` when a runtime cannot
-    /// be registered or an interpreter cannot be set.
+    /// be registered, an interpreter cannot be set, or the configuration switches off a runtime that does not exist.
     pub fn build(self) -> Result<Engine> {
         // Reserve memory before threads and caches use up the address space; each run checks that the reserve exists.
         check_memory_reserve().ok();
         let mut runtimes = Runtimes::built_in();
         self.runtimes.into_iter().try_for_each(|runtime| runtimes.register(runtime))?;
+        for (name, origin) in self.configuration.iter().flat_map(Configuration::disabled_runtimes) {
+            runtimes.disable(name, &origin.to_string()).map_err(|error| {
+                let sentence = format!("failed to switch off a runtime ({origin}): {}", error.message());
+                SkillError::new(ErrorKind::Usage, sentence).with_help(error.help().unwrap_or_default())
+            })?;
+        }
         for (name, program) in &self.interpreters {
             runtimes::check_interpreter_override(name, program)?;
         }
         let folders = ProjectFolders::open(&self.project, &self.folders)?;
         let paths = folders.paths();
-        let roots = self.roots.unwrap_or_else(|| {
+        let resolved = self.configuration.as_ref().map(ResolvedConfiguration::new).map(Arc::new);
+        let providers = match &resolved {
+            Some(resolved) => with_configuration(self.providers, resolved),
+            None => self.providers,
+        };
+        let configured_roots = self.configuration.as_ref().map(|configuration| configuration.roots(&paths));
+        let roots = self.roots.or(configured_roots).unwrap_or_else(|| {
             let standard = Roots::standard("metier", &folders.first().path);
             paths[1..].iter().fold(standard, |roots, folder| roots.with_project("metier", folder))
         });
@@ -274,12 +305,13 @@ impl EngineBuilder {
             limits: self.limits,
             sandbox_mode: self.sandbox_mode,
             execution_mode: self.execution_mode,
+            configuration: resolved,
             script_cache: ScriptCache::new(
                 RuntimeServices::new(self.helper, self.sandbox_level)
                     .with_compile_in_process(self.compile_in_process)
                     .with_interpreters(self.interpreters)
                     .with_folders(paths)
-                    .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &self.providers))),
+                    .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &providers))),
             ),
             unpacked_skills: UnpackedSkills::default(),
             watchdog: Watchdog::new(),
@@ -288,7 +320,7 @@ impl EngineBuilder {
             run_queue: self.max_runs.map(RunQueue::new),
             _temp_dir_lease: temp_places,
             folders,
-            providers: with_validated_tools(with_skill_provider(self.providers, || {
+            providers: with_validated_tools(with_skill_provider(providers, || {
                 Arc::new(EngineSkillProvider::new(parts.clone()))
             })),
         })))
