@@ -115,6 +115,7 @@ pub(crate) fn load(
     cancel: &CancelToken,
 ) -> Result<Box<dyn SkillExecutor>> {
     let runtime = runtimes.get(runtime)?;
+    runtime.check_enabled()?;
     if let Some(load) = runtime.custom_loader() {
         return load(script);
     }

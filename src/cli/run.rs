@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use metier::config::Configuration;
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{ErrorKind, Hint, Result, SkillError};
 use metier::host::SandboxReport;
@@ -80,7 +81,8 @@ impl Args {
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     if args.explain {
-        let (builder, invocation) = prepare(args, session)?;
+        let configuration = args.limits.configure(session.configuration())?;
+        let (builder, invocation) = prepare(args, session, &configuration)?;
         session.exit_watchdog().start_loading_timeout();
         let engine = builder.build()?;
         let explanation = engine.explain(&with_lock(args, &engine, invocation)?)?;
@@ -110,7 +112,8 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 }
 
 fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcome, Engine)> {
-    let (builder, invocation) = prepare(args, session)?;
+    let configuration = args.limits.configure(session.configuration())?;
+    let (builder, invocation) = prepare(args, session, &configuration)?;
     let invocation = invocation.cancel(token.clone());
     let watchdog = session.exit_watchdog();
     let _guard = watchdog.watch_token(token);
@@ -134,7 +137,7 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
     watchdog.wait_for_cleanup(move || processes.runs_processes());
     if session.json() {
         let observer = Arc::new(WatchdogObserver::with_log(watchdog.clone()));
-        watchdog.set_error_printer(abandoned_outcome_printer(args, observer.clone())?);
+        watchdog.set_error_printer(abandoned_outcome_printer(args, &configuration, observer.clone()));
         return Ok((engine.run(invocation.observer(observer)), engine));
     }
     let observer = Arc::new(WatchdogObserver::with_observer(watchdog.clone(), display.clone()));
@@ -220,25 +223,30 @@ fn repeat_question(
 /// Prints the outcome of a run that does not end, with its log so far.
 fn abandoned_outcome_printer(
     args: &Args,
+    configuration: &Configuration,
     observer: Arc<WatchdogObserver>,
-) -> Result<impl FnOnce(&SkillError) + Send + 'static> {
-    let (name, limits, started) = (args.name.clone(), args.limits.limits()?, Instant::now());
-    Ok(move |error: &SkillError| {
+) -> impl FnOnce(&SkillError) + Send + use<> {
+    let (name, limits, started) = (args.name.clone(), configuration.limits(), Instant::now());
+    move |error: &SkillError| {
         let mut outcome = Outcome::abandoned(name, &limits, error_with_option(error.clone()));
         outcome.log = observer.log();
         outcome.duration = started.elapsed();
         // If standard output is closed, there is no other place to report to.
         output::print_json(&outcome).ok();
-    })
+    }
 }
 
 /// The engine and the invocation that the options describe.
-fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)> {
-    let mut invocation = Invocation::new(&args.name)
-        .args(&args.arguments)
-        .limits(args.limits.limits()?)
-        .sandbox_mode(args.limits.sandbox_policy())
-        .execution_mode(args.limits.execution_mode());
+fn prepare(
+    args: &Args,
+    session: &Session,
+    configuration: &Configuration,
+) -> Result<(EngineBuilder, Invocation)> {
+    let mut invocation = Invocation::new(&args.name).args(&args.arguments);
+    // An option is stronger than what the configuration says about the skill.
+    if let Some(mode) = args.limits.sandbox_mode() {
+        invocation = invocation.sandbox_mode(mode);
+    }
     if let Some(option) = &args.input {
         invocation = invocation.input(input::read(option)?);
     }
@@ -262,10 +270,10 @@ fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)
         invocation = invocation.grant(permission);
     }
     // Without a sandbox there is none for the compiler of WebAssembly modules either.
-    let is_unsandboxed = args.limits.sandbox_policy() == SandboxMode::Off;
+    let is_unsandboxed = configuration.sandbox_mode() == SandboxMode::Off;
     Ok((
         session
-            .builder()?
+            .builder(configuration.clone())?
             .compile_in_process(is_unsandboxed)
             .config(args.config.settings()?)
             .secrets(secrets),

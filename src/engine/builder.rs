@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::{Engine, EngineFuture, EngineInner};
+use crate::config::{Configuration, ResolvedConfiguration, with_configuration};
 use crate::engine::approval_memory::ApprovalMemory;
 use crate::engine::callee_resolver::CalleeResolver;
 use crate::engine::project_folders::ProjectFolders;
@@ -15,7 +16,7 @@ use crate::engine::skill_provider::EngineSkillProvider;
 use crate::engine::skill_set::CurrentSkills;
 use crate::engine::tool_validation::ValidatedTools;
 use crate::engine::unpacked_skills::UnpackedSkills;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor};
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{
@@ -62,6 +63,7 @@ pub struct EngineBuilder {
     runtimes: Vec<Runtime>,
     providers: Providers,
     trust: Option<TrustStore>,
+    configuration: Option<Configuration>,
 }
 
 impl EngineBuilder {
@@ -82,6 +84,7 @@ impl EngineBuilder {
             runtimes: Vec::new(),
             providers: Providers { http: DEFAULT_HTTP_CLIENT.map(|client| client()), ..Providers::default() },
             trust: None,
+            configuration: None,
         }
     }
 
@@ -100,6 +103,22 @@ impl EngineBuilder {
     /// those of each folder with [`Roots::with_project`].
     pub fn roots(mut self, roots: Roots) -> Self {
         self.roots = Some(roots);
+        self
+    }
+
+    /// The configuration: limits, sandbox, where scripts run and the number of runs, in place of what was set before; and, without
+    /// [`EngineBuilder::roots`], where skills are looked for. Runtimes that it switches off are unavailable, permissions that it denies
+    /// are in no run, and what it says about single skills holds for their runs. Its settings and secrets of skills are behind
+    /// those of the providers.
+    ///
+    /// Nothing is read from the disk or the environment.
+    pub fn configuration(mut self, configuration: Configuration) -> Self {
+        self.limits = configuration.limits();
+        self.sandbox_mode = configuration.sandbox_mode();
+        self.sandbox_level = configuration.sandbox_level();
+        self.execution_mode = configuration.execution_mode();
+        self.max_runs = configuration.max_runs();
+        self.configuration = Some(configuration);
         self
     }
 
@@ -265,18 +284,31 @@ impl EngineBuilder {
     }
 
     /// Discovers the skills and opens the project; `io` when a folder cannot be opened, `usage` when a runtime cannot
-    /// be registered, an interpreter cannot be set, or the trust store lies in a folder on which runs work.
+    /// be registered, an interpreter cannot be set, the trust store lies in a folder on which runs work, or the configuration
+    /// switches off a runtime that does not exist.
     pub fn build(self) -> Result<Engine> {
         // Reserve memory before threads and caches use up the address space; each run checks that the reserve exists.
         check_memory_reserve().ok();
         let mut runtimes = Runtimes::built_in();
         self.runtimes.into_iter().try_for_each(|runtime| runtimes.register(runtime))?;
+        for (name, origin) in self.configuration.iter().flat_map(Configuration::disabled_runtimes) {
+            runtimes.disable(name, &origin.to_string()).map_err(|error| {
+                let sentence = format!("failed to switch off a runtime ({origin}): {}", error.message());
+                SkillError::new(ErrorKind::Usage, sentence).with_help(error.help().unwrap_or_default())
+            })?;
+        }
         for (name, program) in &self.interpreters {
             runtimes::check_interpreter_override(name, program)?;
         }
         let folders = ProjectFolders::open(&self.project, &self.folders)?;
         let paths = folders.paths();
-        let roots = self.roots.unwrap_or_else(|| {
+        let resolved = self.configuration.as_ref().map(ResolvedConfiguration::new).map(Arc::new);
+        let providers = match &resolved {
+            Some(resolved) => with_configuration(self.providers, resolved),
+            None => self.providers,
+        };
+        let configured_roots = self.configuration.as_ref().map(|configuration| configuration.roots(&paths));
+        let roots = self.roots.or(configured_roots).unwrap_or_else(|| {
             let standard = Roots::standard("metier", &folders.first().path);
             paths[1..].iter().fold(standard, |roots, folder| roots.with_project("metier", folder))
         });
@@ -286,7 +318,7 @@ impl EngineBuilder {
         let temp_places = TempDirLease::acquire();
         Ok(Engine(Arc::new_cyclic(|parts| {
             let approval_memory = Arc::new(ApprovalMemory::new(self.trust.clone()));
-            let providers = approval_memory.for_providers(self.providers);
+            let providers = approval_memory.for_providers(providers);
             EngineInner {
                 approval_memory,
                 skills: CurrentSkills::discover(roots, paths.clone()),
@@ -294,6 +326,7 @@ impl EngineBuilder {
                 limits: self.limits,
                 sandbox_mode: self.sandbox_mode,
                 execution_mode: self.execution_mode,
+                configuration: resolved,
                 script_cache: ScriptCache::new(
                     RuntimeServices::new(self.helper, self.sandbox_level)
                         .with_compile_in_process(self.compile_in_process)

@@ -201,6 +201,26 @@ impl Permission {
         (self.kind == PermissionKind::Write).then(|| self.scope.as_deref().unwrap_or_default())
     }
 
+    /// Whether denying this permission forbids the access. Unlike [`Permission::covers`], it includes protected paths, and access to
+    /// any host, which includes each single one.
+    pub(super) fn forbids(&self, need: &Access) -> bool {
+        self.kind == need.kind
+            && match (self.kind.scope_rule(), &self.scope) {
+                (_, None) => true,
+                (ScopeRule::OptionalPath, Some(scope)) => is_within(&need.target, scope),
+                (ScopeRule::OptionalHost, Some(host)) => {
+                    need.target.is_empty() || host.eq_ignore_ascii_case(&need.target)
+                }
+                (_, Some(name)) => *name == need.target,
+            }
+    }
+
+    /// The path that it names, and whether it is about reading.
+    pub(super) fn path_scope(&self) -> Option<(&str, bool)> {
+        let is_path = matches!(self.kind.scope_rule(), ScopeRule::OptionalPath);
+        Some((self.scope.as_deref().filter(|_| is_path)?, self.kind == PermissionKind::Read))
+    }
+
     /// Whether this permission covers the access. Protected paths are covered only by a scope that is itself protected, so
     /// neither `write` nor `write:.` covers `.git`.
     pub fn covers(&self, need: &Access, protection: &PathProtection) -> bool {

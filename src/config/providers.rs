@@ -1,0 +1,70 @@
+//! The settings and secrets of skills from the configuration, behind those of the program.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::skill_settings::{ResolvedConfiguration, SkillSettings};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
+use crate::host::{ConfigProvider, Providers, SecretProvider, SkillContext};
+use crate::registry::Scope;
+
+/// The providers, with the settings and the secrets of the configuration where they have none of a name.
+pub(crate) fn with_configuration(providers: Providers, resolved: &Arc<ResolvedConfiguration>) -> Providers {
+    let config = providers.config;
+    let secrets = providers.secrets;
+    Providers {
+        config: if resolved.has_config() {
+            Some(Arc::new(ConfiguredValues { resolved: resolved.clone(), nearer: config }))
+        } else {
+            config
+        },
+        secrets: if resolved.has_secrets() {
+            Some(Arc::new(ConfiguredSecrets { resolved: resolved.clone(), nearer: secrets }))
+        } else {
+            secrets
+        },
+        ..providers
+    }
+}
+
+struct ConfiguredValues {
+    resolved: Arc<ResolvedConfiguration>,
+    nearer: Option<Arc<dyn ConfigProvider>>,
+}
+
+struct ConfiguredSecrets {
+    resolved: Arc<ResolvedConfiguration>,
+    nearer: Option<Arc<dyn SecretProvider>>,
+}
+
+impl ConfigProvider for ConfiguredValues {
+    fn config(&self, ctx: &SkillContext) -> Result<Map<String, Value>> {
+        let mut values = settings(&self.resolved, ctx).config.clone();
+        if let Some(nearer) = &self.nearer {
+            values.extend(nearer.config(ctx)?);
+        }
+        Ok(values)
+    }
+}
+
+impl SecretProvider for ConfiguredSecrets {
+    fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>> {
+        let nearer = self.nearer.as_ref().map_or(Ok(None), |nearer| nearer.secret(ctx, name))?;
+        let Some(source) = settings(&self.resolved, ctx).secrets.get(name).filter(|_| nearer.is_none())
+        else {
+            return Ok(nearer);
+        };
+        source.read(ctx.cancel()).map_err(|reason| {
+            let sentence = format!("failed to get the secret {name} of skill {}: {reason}", ctx.skill());
+            SkillError::new(ErrorKind::Unavailable, sentence)
+                .with_help(format!("set the secret {name}"))
+                .with_hint(Hint::Secret(name.to_owned()))
+        })
+    }
+}
+
+fn settings<'r>(resolved: &'r ResolvedConfiguration, ctx: &SkillContext) -> &'r SkillSettings {
+    let is_of_project = ctx.qualified_name().is_none_or(|name| name.starts_with("project/"));
+    resolved.of_skill(ctx.skill(), if is_of_project { Scope::Project } else { Scope::User })
+}
