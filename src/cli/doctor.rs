@@ -39,7 +39,15 @@ pub(super) fn run(session: &Session) -> Result<u8> {
         output::print(&page(&diagnosis, trust))?;
         diagnosis.findings.iter().for_each(print_finding);
     }
-    Ok(u8::from(!diagnosis.ok))
+    let loaded = session.loaded();
+    for file in loaded.files.iter().filter(|file| file.exists) {
+        output::eprint(&format!("configuration file: {}", escape_line(&file.path.display().to_string())));
+    }
+    for warning in &loaded.warnings {
+        output::print_error_as_warning(warning, "it has no effect");
+    }
+    loaded.errors.iter().for_each(output::print_error);
+    Ok(u8::from(!diagnosis.ok || !loaded.errors.is_empty()))
 }
 
 /// The answer in JSON.

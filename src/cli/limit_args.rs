@@ -73,7 +73,7 @@ impl LimitArgs {
             ("sandbox.mode", "--sandbox", self.sandbox.map(SandboxMode::name)),
             ("execution", "--execution", self.execution.map(ExecutionMode::name)),
         ];
-        let set = values.into_iter().filter_map(|(key, flag, value)| Some((key, flag, value?)));
+        let mut set = values.into_iter().filter_map(|(key, flag, value)| Some((key, flag, value?)));
         set.try_fold(configuration.clone(), |configuration, (key, flag, value)| {
             configuration.with_origin(key, value, ValueOrigin::Flag { name: flag.to_owned() }).map_err(
                 |error| {

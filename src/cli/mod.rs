@@ -100,9 +100,10 @@ enum Command {
 pub fn main() -> ExitCode {
     let result = match Cli::try_parse() {
         Ok(cli) => {
-            let loaded = match cli.command.reads_configuration() {
-                true => load_configuration(&cli.global),
-                false => Ok(LoadedConfiguration::default()),
+            let loaded = if cli.command.reads_configuration() {
+                load_configuration(&cli.global)
+            } else {
+                Ok(LoadedConfiguration::default())
             };
             loaded.and_then(|loaded| run(cli, loaded))
         }
@@ -120,10 +121,8 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli, loaded: LoadedConfiguration) -> Result<u8> {
     let skill = cli.command.skill_name().filter(|_| loaded.configuration.json()).map(str::to_owned);
     let session = Session::new(cli.global, loaded, exit_watchdog(skill.clone()));
-    let result = match cli.command.shows_configuration_errors() {
-        true => Ok(()),
-        false => session.check_configuration(),
-    };
+    let result =
+        if cli.command.shows_configuration_errors() { Ok(()) } else { session.check_configuration() };
     let result = result.and_then(|()| dispatch(cli.command, &session));
     session.exit_watchdog().finish();
     result.or_else(|error| match skill {

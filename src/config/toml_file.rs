@@ -53,7 +53,7 @@ impl<'t> TomlFile<'t> {
             Ok(document) => file.read_table(document.as_table(), &mut Vec::new(), configuration),
             Err(error) => {
                 let at = error.span().map_or(text.len(), |span| span.start);
-                file.fail(at, format!("invalid TOML: {}", error.message()), None);
+                file.fail(at, &format!("invalid TOML: {}", error.message()), None);
             }
         }
         file
@@ -101,7 +101,7 @@ impl<'t> TomlFile<'t> {
                     let sentence = format!("`{key}` is refused: {reason}");
                     self.fail(
                         at,
-                        sentence,
+                        &sentence,
                         Some("remove the line, or set it in your own configuration file"),
                     );
                 }
@@ -117,7 +117,7 @@ impl<'t> TomlFile<'t> {
             let sentence = format!("`{}` is refused: the file of a project cannot set it", shown(path));
             return self.fail(
                 at,
-                sentence,
+                &sentence,
                 Some("remove the line, or set it in your own configuration file"),
             );
         }
