@@ -47,8 +47,9 @@ fn python_package(line: &str, folders: &[&Path]) -> Option<String> {
     let other = PYTHON_PACKAGES.iter().find(|(known, _)| *known == module).map(|(_, package)| *package);
     let package = other.map_or_else(|| module.to_owned(), |package| format!("{package} (module {module})"));
     Some(format!(
-        "install the Python package {package} where the python3 that is first on PATH finds it, such as in a virtual \
-         environment; scripts do not see what `pip install --user` installed"
+        "the script says that it needs the Python package {package}; if it should have it, install it where the python3 \
+         that is first on PATH finds it, such as in a virtual environment: scripts do not see what `pip install --user` \
+         installed"
     ))
 }
 
@@ -62,7 +63,10 @@ fn node_package(line: &str) -> Option<String> {
         && package.iter().all(|part| is_package_name(part.trim_start_matches('@')));
     is_package.then(|| {
         let package = package.join("/");
-        format!("install the npm package {package} in a node_modules folder of the skill or of the project")
+        format!(
+            "the script says that it needs the npm package {package}; if it should have it, install it in a node_modules \
+             folder of the skill or of the project"
+        )
     })
 }
 
@@ -70,13 +74,20 @@ fn perl_module(line: &str) -> Option<String> {
     let (file, _) = line.strip_prefix("Can't locate ")?.split_once(".pm in @INC")?;
     let module =
         file.split('/').map(|part| is_package_name(part).then_some(part)).collect::<Option<Vec<_>>>()?;
-    Some(format!("install the Perl module {} for the perl that is first on PATH", module.join("::")))
+    let module = module.join("::");
+    Some(format!(
+        "the script says that it needs the Perl module {module}; if it should have it, install it for the perl that is first \
+         on PATH"
+    ))
 }
 
 fn ruby_library(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("cannot load such file -- ")?;
     let name = rest.strip_suffix(" (LoadError)")?.split('/').next().filter(|name| is_package_name(name))?;
-    Some(format!("install the Ruby gem that has {name} for the ruby that is first on PATH"))
+    Some(format!(
+        "the script says that it needs the Ruby library {name}; if it should have it, install its gem for the ruby that is \
+         first on PATH"
+    ))
 }
 
 /// What stands in single quotes after these words.
@@ -101,24 +112,21 @@ mod tests {
     #[test]
     fn a_missing_package_is_named_in_every_language() {
         for (line, package) in [
-            ("ModuleNotFoundError: No module named 'requests'", "the Python package requests where"),
+            ("ModuleNotFoundError: No module named 'requests'", "needs the Python package requests;"),
             (
                 "ModuleNotFoundError: No module named 'yaml.nodes'",
-                "the Python package PyYAML (module yaml) where",
+                "needs the Python package PyYAML (module yaml);",
             ),
-            ("Error: Cannot find module 'left-pad'", "the npm package left-pad in"),
-            ("Error: Cannot find module '@a/b/c.js'", "the npm package @a/b in"),
-            (
-                "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x' imported from /y",
-                "the npm package x in",
-            ),
+            ("Error: Cannot find module 'left-pad'", "the npm package left-pad;"),
+            ("Error: Cannot find module '@a/b/c.js'", "the npm package @a/b;"),
+            ("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x' imported from /y", "the npm package x;"),
             (
                 "Can't locate Foo/Bar.pm in @INC (you may need to install it) at -e line 1.",
-                "Perl module Foo::Bar for",
+                "Perl module Foo::Bar;",
             ),
             (
                 "x.rb:1:in `require': cannot load such file -- nokogiri/x (LoadError)",
-                "Ruby gem that has nokogiri for",
+                "Ruby library nokogiri;",
             ),
         ] {
             assert!(help(line).unwrap_or_default().contains(package), "{line}: {:?}", help(line));

@@ -127,7 +127,7 @@ fn revoke(store: &TrustStore, engine: &Engine, args: &Args, session: &Session) -
     let registry = engine.registry();
     // The skill may be gone.
     let found = registry.find(args.name()).ok();
-    let name = found.map_or(args.name(), Skill::name);
+    let name = found.map_or_else(|| plain_name(args.name()), Skill::name);
     let project = match found {
         Some(skill) => engine.project_identity(skill),
         None => ProjectIdentity::new(engine.project()),
@@ -148,4 +148,10 @@ fn revoke(store: &TrustStore, engine: &Engine, args: &Args, session: &Session) -
         output::print(&format!("revoked {count} {what} of {}", escape_line(name)))?;
     }
     Ok(0)
+}
+
+/// The name in SCOPE/ROOT:NAME@VERSION, by which grants are recorded.
+fn plain_name(name: &str) -> &str {
+    let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
+    name.split_once('@').map_or(name, |(name, _)| name)
 }

@@ -10,7 +10,6 @@ use anstyle::AnsiColor;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use metier::host::{Event, EventKind, LogLevel, LogLine, Observer, Progress, RunId};
 
-use super::output;
 use super::terminal::{escape_sentence, shorten_line};
 use steps::StepDisplay;
 
@@ -22,6 +21,7 @@ pub struct ProgressDisplay {
     /// The step of the invoked plan, if it is one, that a called run belongs to.
     steps_of_runs: Mutex<HashMap<RunId, Option<usize>>>,
     steps: StepDisplay,
+    question: Mutex<()>,
 }
 
 impl Default for ProgressDisplay {
@@ -33,6 +33,7 @@ impl Default for ProgressDisplay {
             steps_of_runs: Mutex::default(),
             steps: StepDisplay::new(screen.clone()),
             screen,
+            question: Mutex::default(),
         }
     }
 }
@@ -52,9 +53,17 @@ impl ProgressDisplay {
         self.bars().drain().for_each(|(_, bar)| bar.finish_and_clear());
     }
 
-    /// Asks something with a clear screen; bars and steps are drawn again afterwards.
+    /// Asks something with a clear screen; bars and steps are drawn again afterwards, and lines that come meanwhile are printed
+    /// then, so that no run waits for the question of another one and nothing is printed into it.
     pub fn suspend<T>(&self, ask: impl FnOnce() -> T) -> T {
-        self.screen.suspend(ask)
+        let _question = self.question.lock().unwrap_or_else(PoisonError::into_inner);
+        self.steps.lines().hold();
+        self.screen.clear().ok();
+        self.screen.set_draw_target(ProgressDrawTarget::hidden());
+        let answer = ask();
+        self.screen.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        self.steps.lines().release();
+        answer
     }
 
     /// Remembers which step of the invoked plan a run belongs to.
@@ -78,7 +87,7 @@ impl ProgressDisplay {
         let (_, name, color) = LEVELS.iter().find(|(level, ..)| *level == line.level).unwrap_or(&LEVELS[2]);
         let style = color.on_default();
         let text = format!("{style}{name}{style:#}: {}", escape_sentence(&line.message));
-        self.screen.suspend(|| output::eprint(&text));
+        self.steps.lines().print(text);
     }
 
     fn bars(&self) -> MutexGuard<'_, HashMap<Option<usize>, ProgressBar>> {
@@ -126,4 +135,25 @@ fn new_bar() -> ProgressBar {
     }
     bar.enable_steady_tick(Duration::from_millis(120));
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_waits_for_a_question() {
+        let display = ProgressDisplay::default();
+        let (sender, printed) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let came = display.suspend(|| {
+                scope.spawn(|| {
+                    display.steps.lines().print("a line".into());
+                    sender.send(()).ok();
+                });
+                printed.recv_timeout(Duration::from_secs(10))
+            });
+            assert!(came.is_ok(), "the run waits for the person");
+        });
+    }
 }

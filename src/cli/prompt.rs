@@ -61,27 +61,12 @@ pub fn is_possible() -> bool {
 /// Asks until there is an answer or the question is withdrawn.
 pub fn ask(question: &Question, is_withdrawn: &dyn Fn() -> bool) -> Reply {
     let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_withdrawn() {
+        return Reply::No;
+    }
     let Some(keyboard) = Keyboard::open() else { return Reply::No };
     show(question);
-    let reply = loop {
-        match keyboard.read(is_withdrawn) {
-            Some(Key::Interrupt) => break Reply::Interrupt,
-            Some(Key::Char(key)) => match key.to_ascii_lowercase() {
-                'n' => break Reply::No,
-                'd' if !question.details.is_empty() => {
-                    eprint("");
-                    eprint(&lines(&question.details, MAX_DETAIL_CHARS));
-                    show_keys(question);
-                    // What was typed before the details were there is no answer to them.
-                    keyboard.flush();
-                }
-                key if question.choices.iter().any(|(choice, _)| *choice == key) => break Reply::Choice(key),
-                _ => {}
-            },
-            Some(Key::Other) => {}
-            Some(Key::Enter | Key::End) | None => break Reply::No,
-        }
-    };
+    let reply = read_reply(question, &mut || keyboard.read(is_withdrawn), &|| keyboard.flush(), is_withdrawn);
     let answer = match reply {
         Reply::Choice(key) => {
             question.choices.iter().find(|(choice, _)| *choice == key).map(|(_, words)| *words)
@@ -90,6 +75,36 @@ pub fn ask(question: &Question, is_withdrawn: &dyn Fn() -> bool) -> Reply {
     };
     eprint(answer.unwrap_or("no"));
     reply
+}
+fn read_reply(
+    question: &Question,
+    next_key: &mut dyn FnMut() -> Option<Key>,
+    flush: &dyn Fn(),
+    is_withdrawn: &dyn Fn() -> bool,
+) -> Reply {
+    loop {
+        match next_key() {
+            Some(Key::Interrupt) => return Reply::Interrupt,
+            // Nobody waits for a later answer any more.
+            Some(_) if is_withdrawn() => return Reply::No,
+            Some(Key::Char(key)) => match key.to_ascii_lowercase() {
+                'n' => return Reply::No,
+                'd' if !question.details.is_empty() => {
+                    eprint("");
+                    eprint(&lines(&question.details, MAX_DETAIL_CHARS));
+                    show_keys(question);
+                    // What was typed before the details were there is no answer to them.
+                    flush();
+                }
+                key if question.choices.iter().any(|(choice, _)| *choice == key) => {
+                    return Reply::Choice(key);
+                }
+                _ => {}
+            },
+            Some(Key::Other) => {}
+            Some(Key::Enter | Key::End) | None => return Reply::No,
+        }
+    }
 }
 
 fn show(question: &Question) {
@@ -180,6 +195,21 @@ pub fn with_lookalikes(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_that_comes_when_nobody_waits_any_more_is_a_no() {
+        let question = Question {
+            sentence: String::new(),
+            facts: Vec::new(),
+            details: Vec::new(),
+            prompt: "",
+            choices: &[('y', "yes")],
+        };
+        for (is_late, expected) in [(false, Reply::Choice('y')), (true, Reply::No)] {
+            let reply = read_reply(&question, &mut || Some(Key::Char('y')), &|| {}, &|| is_late);
+            assert_eq!(reply, expected);
+        }
+    }
 
     #[test]
     fn no_fact_begins_a_line_or_hides_its_end() {

@@ -156,7 +156,15 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
         let question = repeat_question(&outcome, &permission, choices);
         match prompt::ask(&question, &|| token.is_cancelled()) {
             Reply::Choice('a') => {
-                remember(&engine, &args.name, &permission, &outcome)?;
+                if let Err(error) = remember(&engine, &args.name, &permission, &outcome) {
+                    let has_changed = error.kind() == ErrorKind::Untrusted;
+                    let consequence =
+                        if has_changed { "it is not run again" } else { "it is granted for this run only" };
+                    output::print_error_as_warning(&error, consequence);
+                    if has_changed {
+                        return Ok((outcome, engine));
+                    }
+                }
                 invocation = invocation.grant(permission.clone());
             }
             Reply::Choice(_) => invocation = invocation.grant(permission.clone()),
@@ -194,7 +202,8 @@ fn remember(engine: &Engine, name: &str, permission: &Permission, outcome: &Outc
     let registry = engine.registry();
     let skill = registry.find(name)?;
     let digest = engine.skill_files(skill)?.digest;
-    if outcome.digest != Some(digest) {
+    // The outcome of a skill that is trusted whatever its files are has no digest.
+    if outcome.digest.is_some_and(|ran| ran != digest) {
         let sentence =
             format!("files of the skill {} changed since it ran, so nothing is remembered", skill.name());
         return Err(SkillError::new(ErrorKind::Untrusted, sentence).with_help("look at it again"));

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use metier::error::Result;
 use metier::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
@@ -21,6 +22,9 @@ pub struct TerminalApprover {
     /// Whether an answer can be remembered: the invoked skill is trusted.
     can_remember: Arc<AtomicBool>,
 }
+
+/// How long a question stands.
+const ANSWER_TIME: Duration = Duration::from_mins(5);
 
 /// The answers where one can be remembered, and elsewhere.
 pub const ONCE_OR_ALWAYS: &[(char, &str)] = &[('y', "yes, once"), ('a', "always, until its files change")];
@@ -57,7 +61,9 @@ impl Approver for TerminalApprover {
         let is_remembered = request.callers.is_empty() && !wanted(&request.need).is_empty();
         let choices = if is_remembered { self.choices() } else { ONCE };
         let question = question(ctx, request, choices);
-        let is_withdrawn = || ctx.cancel().is_cancelled() || self.token.is_cancelled();
+        let started = Instant::now();
+        let is_withdrawn =
+            || ctx.cancel().is_cancelled() || self.token.is_cancelled() || started.elapsed() >= ANSWER_TIME;
         let approval = match self.display.suspend(|| ask(&question, &is_withdrawn)) {
             Reply::Choice('a') => Approval::Always(ArgumentPattern::any()),
             Reply::Choice(_) => Approval::Once,
@@ -71,6 +77,12 @@ impl Approver for TerminalApprover {
             self.refused().extend(wanted(&request.need).iter().cloned());
         }
         Ok(approval)
+    }
+
+    /// Longer than the question stands, so that no answer is shown as one that does not count: digests are computed before and
+    /// after it.
+    fn time_limit(&self) -> Duration {
+        ANSWER_TIME + Duration::from_mins(1)
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use metier::engine::{Engine, RequestSource, TrustState};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::policy::{CancelToken, Limits};
-use metier::registry::Skill;
+use metier::registry::{ListedFile, Skill};
 use metier::trust::{ProjectIdentity, SkillFiles, TrustStore};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -86,10 +86,10 @@ fn trust_skills(store: &TrustStore, path: &Path, args: &Args, session: &Session)
         cancel_on_interrupt(token.clone());
     }
     let (mut trusted, mut refused) = (Vec::new(), Vec::new());
-    for (skill, state) in &open {
-        let reply = match engine.skill_files(skill) {
-            Ok(files) if args.yes => Ok((Reply::Choice('y'), files)),
-            Ok(files) => ask_about(&engine, skill, state, &files, &token).map(|reply| (reply, files)),
+    for (skill, _) in &open {
+        let reply = match current_version(&engine, skill) {
+            Ok((_, files)) if args.yes => Ok((Reply::Choice('y'), files)),
+            Ok((skill, files)) => ask_about(&engine, &skill, &files, &token).map(|reply| (reply, files)),
             Err(error) => Err(error),
         };
         let recorded = match reply {
@@ -127,6 +127,19 @@ fn summary(project: &str, trusted: &[&str], had_none: bool) -> String {
     }
 }
 
+/// The skill as it is now, with exactly the files that it was read from.
+fn current_version(engine: &Engine, skill: &Skill) -> Result<(Skill, SkillFiles)> {
+    let digest = engine.skill_files(skill)?.digest;
+    // It reads the skill again if it has changed since.
+    let files = engine.skill_files(skill)?;
+    let registry = engine.registry();
+    let now = registry.skills().iter().find(|now| now.folder() == skill.folder());
+    match now.filter(|_| files.digest == digest) {
+        Some(now) => Ok((now.clone(), files)),
+        None => Err(changed_meanwhile(skill)),
+    }
+}
+
 /// Records the skill with the files that were shown, if it still has them.
 fn record(store: &TrustStore, engine: &Engine, skill: &Skill, files: SkillFiles) -> Result<()> {
     if engine.skill_files(skill)?.digest != files.digest {
@@ -135,17 +148,11 @@ fn record(store: &TrustStore, engine: &Engine, skill: &Skill, files: SkillFiles)
     store.trust_skills(&engine.project_identity(skill)?, &[files])
 }
 
-fn ask_about(
-    engine: &Engine,
-    skill: &Skill,
-    state: &TrustState,
-    files: &SkillFiles,
-    token: &CancelToken,
-) -> Result<Reply> {
-    let question = question(engine, skill, state, files);
+fn ask_about(engine: &Engine, skill: &Skill, files: &SkillFiles, token: &CancelToken) -> Result<Reply> {
+    let question = question(engine, skill, &engine.trust_state(skill), files);
     loop {
         match ask(&question, &|| token.is_cancelled()) {
-            Reply::Choice('s') => show_scripts(skill, files)?,
+            Reply::Choice('s') => show_files(skill, files)?,
             Reply::No if token.is_cancelled() => return Ok(Reply::Interrupt),
             reply => return Ok(reply),
         }
@@ -173,6 +180,9 @@ fn question(engine: &Engine, skill: &Skill, state: &TrustState, files: &SkillFil
         let names: Vec<&str> = files.callees.iter().map(|callee| callee.qualified_name.as_str()).collect();
         facts.push(("calls", names.join(", ")));
     }
+    if !files.state.is_empty() {
+        facts.push(("keeps", format!("{}: what lies there may change later", files.state.join(", "))));
+    }
     let sentence = match state {
         TrustState::Changed { files } => {
             facts.push(("changed", difference_list(files)));
@@ -180,43 +190,82 @@ fn question(engine: &Engine, skill: &Skill, state: &TrustState, files: &SkillFil
         }
         _ => format!("The skill {} is not trusted yet.", shorten_line(skill.name(), 64)),
     };
-    let mut details: Vec<(&'static str, String)> = match state {
-        TrustState::Changed { files } => {
-            files.iter().map(|file| ("changed", format!("{} {}", file.path, file.change))).collect()
-        }
-        _ => Vec::new(),
-    };
-    details.extend(
-        files.files.files().iter().map(|file| ("file", format!("{} ({} bytes)", file.path, file.size))),
-    );
-    details.push(("digest", files.digest.to_string()));
-    details.truncate(500);
+    let mut details = vec![("digest", files.digest.to_string())];
+    if let TrustState::Changed { files } = state {
+        let changed = files.iter().map(|file| ("changed", format!("{} {}", file.path, file.change)));
+        details.extend(changed.take(MAX_LISTED));
+    }
+    let listed = files_to_show(skill, files);
+    let lines = listed.iter().map(|file| ("file", format!("{} ({} bytes)", file.path, file.size)));
+    details.extend(lines.take(MAX_LISTED));
+    if listed.len() > MAX_LISTED {
+        details.push(("file", format!("and {} more", listed.len() - MAX_LISTED)));
+    }
     Question {
         sentence,
         facts,
         details,
         prompt: "Trust it as it is?",
-        choices: &[('y', "yes"), ('s', "show its scripts")],
+        choices: &[('y', "yes"), ('s', "show its files")],
     }
 }
 
-/// Shows SKILL.md and the scripts, escaped: in the user's pager if there is one. What is shown is what the digest counts.
-fn show_scripts(skill: &Skill, files: &SkillFiles) -> Result<()> {
-    let scripts = skill.scripts()?;
-    let mut text = String::new();
-    for path in std::iter::once("SKILL.md").chain(scripts.iter().map(String::as_str)) {
-        let bytes = skill.folder().read(path, Limits::MAX_READ_SIZE)?;
-        let listed = files.files.files().iter().find(|file| file.path == path && !file.link);
-        if listed.is_some_and(|file| file.digest.to_string() != content_digest(&bytes)) {
-            return Err(changed_meanwhile(skill));
+/// The files and changes of a skill that are listed in the details of a question.
+const MAX_LISTED: usize = 500;
+
+/// The bytes of files that are shown of one skill.
+const MAX_SHOWN_BYTES: u64 = Limits::MAX_READ_SIZE;
+
+/// The files that the digest counts: first what decides what runs, so that no number of others hides it.
+fn files_to_show<'a>(skill: &Skill, files: &'a SkillFiles) -> Vec<&'a ListedFile> {
+    let rank = |file: &&ListedFile| {
+        let path = file.path.as_str();
+        let is_main = path.eq_ignore_ascii_case("SKILL.md") || Some(path) == skill.contract_file();
+        match path {
+            _ if is_main => 0,
+            _ if Some(path) == skill.manifest().entrypoint() => 1,
+            _ if path.starts_with("scripts/") => 2,
+            _ => 3,
         }
-        let content = escape_text(&String::from_utf8_lossy(&bytes));
-        text.extend(["==== ", &escape_line(path), " ====\n", content.trim_end(), "\n\n"]);
+    };
+    let mut listed: Vec<&ListedFile> = files.files.files().iter().collect();
+    listed.sort_by_key(rank);
+    listed
+}
+
+/// Shows every file that the digest counts, escaped: in the user's pager if there is one.
+fn show_files(skill: &Skill, files: &SkillFiles) -> Result<()> {
+    let mut text = String::new();
+    let mut left = MAX_SHOWN_BYTES;
+    for file in files_to_show(skill, files) {
+        let content = match left.checked_sub(file.size) {
+            _ if file.link => "(a link, which is not followed)".to_owned(),
+            None => format!("(not shown: it has {} bytes, which is too much)", file.size),
+            Some(rest) => {
+                left = rest;
+                content_to_show(skill, file)?
+            }
+        };
+        text.extend(["==== ", &escape_line(&file.path), " ====\n", content.trim_end(), "\n\n"]);
     }
     if !page(&text) {
         output::eprint(text.trim_end());
     }
     Ok(())
+}
+
+fn content_to_show(skill: &Skill, file: &ListedFile) -> Result<String> {
+    let bytes = match skill.folder().read(&file.path, Limits::MAX_READ_SIZE) {
+        Ok(bytes) => bytes,
+        Err(error) => return Ok(escape_line(&format!("(not shown: {})", error.message()))),
+    };
+    if file.digest.to_string() != content_digest(&bytes) {
+        return Err(changed_meanwhile(skill));
+    }
+    if bytes.contains(&0) {
+        return Ok(format!("(not shown: its {} bytes are not text)", file.size));
+    }
+    Ok(escape_text(&String::from_utf8_lossy(&bytes)))
 }
 
 fn content_digest(bytes: &[u8]) -> String {
@@ -301,6 +350,12 @@ fn revoke(store: &TrustStore, path: &Path, session: &Session) -> Result<u8> {
         project == real || project.join(folder).starts_with(&real)
     };
     let skills = store.revoke_skills(|skill| is_in(&skill.project, &skill.folder))?;
+    if let Some(above) = store.records()?.folders.iter().find(|known| real.starts_with(&known.folder.path)) {
+        let (folder, above) = (real.display(), &above.folder.path);
+        let sentence = format!("{folder} is still trusted, because everything in {above} is");
+        let help = format!("`{COMMAND} trust --revoke` with the path {above}");
+        return Err(SkillError::new(ErrorKind::Usage, sentence).with_help(help));
+    }
     if session.json() {
         output::print_json(&json!({"folder": was_folder, "skills": skills}))?;
     } else {

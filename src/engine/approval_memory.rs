@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{ApprovalNeed, ApprovalRequest, Approver, Providers, SkillContext};
+use crate::host::{ApprovalNeed, ApprovalRequest, Approver, Providers, SkillContext, SkillProvider};
 use crate::policy::{Approval, ArgumentPattern, Permission, SkillDigest};
 use crate::trust::{ProjectIdentity, TrustStore};
 
 /// The answers that hold for the session: as long as the engine, which owns them, or a clone of it lives.
 pub(super) struct ApprovalMemory {
     trust: Option<TrustStore>,
+    /// The skills of the engine, which know their digests where the provider of a run does not.
+    skills: Arc<dyn SkillProvider>,
     /// The oldest first.
     approvals: Mutex<VecDeque<SessionApproval>>,
 }
@@ -28,13 +30,20 @@ struct SessionApproval {
     arguments: ArgumentPattern,
 }
 
-/// Whom an answer is for: the skills that called one another, the invoked one first, each with the digest of its files, and the
-/// project.
-#[derive(Clone, PartialEq)]
+/// Whom an answer is for, and who gave it: the skills that called one another, the invoked one first, each with the digest of its
+/// files, and the project.
+#[derive(Clone)]
 struct Asker {
     skills: Vec<(String, Option<String>)>,
     project: Option<PathBuf>,
+    is_for_model: bool,
+    /// Weak, so that its address means no other one as long as this is kept.
+    approver: Weak<dyn Approver>,
 }
+
+/// In the extensions of a run that a model chose, and of those that it calls: what a person approved for their own run is not
+/// approved for it.
+pub(super) struct ForModel;
 
 /// An approver that is asked only about what it did not answer for the session, and whose yes counts only if no file of the skill
 /// changed while it was asked.
@@ -48,8 +57,8 @@ const RECORDED_BY: &str = "approval";
 
 impl ApprovalMemory {
     /// Nothing remembered yet; what is approved for good is recorded in the store.
-    pub(super) fn new(trust: Option<TrustStore>) -> Self {
-        Self { trust, approvals: Mutex::default() }
+    pub(super) fn new(trust: Option<TrustStore>, skills: Arc<dyn SkillProvider>) -> Self {
+        Self { trust, skills, approvals: Mutex::default() }
     }
 
     /// These providers with an approver whose answers are remembered here.
@@ -63,12 +72,11 @@ impl ApprovalMemory {
     fn is_approved(&self, asker: &Asker, permission: &Permission, ctx: &SkillContext) -> bool {
         let Some(arguments) = ctx.permissions().arguments() else { return false };
         let approvals = self.approvals.lock().unwrap_or_else(PoisonError::into_inner);
-        asker.is_known()
-            && approvals.iter().any(|known| {
-                known.permission == *permission
-                    && known.asker == *asker
-                    && known.arguments.fits(arguments.input.as_ref(), &arguments.args)
-            })
+        approvals.iter().any(|known| {
+            known.permission == *permission
+                && known.asker.is_same(asker)
+                && known.arguments.fits(arguments.input.as_ref(), &arguments.args)
+        })
     }
 
     /// Records the permissions in the trust store, if there is one. What was asked for a skill that another one calls was approved
@@ -89,6 +97,12 @@ impl ApprovalMemory {
             };
             if ctx.caller().is_some() {
                 return Err(called());
+            }
+            if !arguments.is_any() && holds_secret(ctx, arguments)? {
+                return Err(SkillError::new(
+                    ErrorKind::Denied,
+                    "the pattern of its arguments holds a secret",
+                ));
             }
             let digest: SkillDigest = asker.digest().ok_or_else(nameless)?.parse()?;
             let project = ProjectIdentity::new(asker.project.as_deref().ok_or_else(nameless)?)?;
@@ -121,20 +135,37 @@ impl ApprovalMemory {
 
 impl Asker {
     /// The skills of the run as they are on disk now.
-    fn of_run(ctx: &SkillContext) -> Self {
+    fn of_run(ctx: &SkillContext, own_skills: &dyn SkillProvider, approver: &Arc<dyn Approver>) -> Self {
         let mut skills: Vec<_> = std::iter::successors(Some(ctx), |ctx| ctx.caller())
             .map(|ctx| {
-                let digest = ctx.providers().skills.as_ref().and_then(|skills| skills.digest(ctx));
+                let provided = ctx.providers().skills.as_ref().and_then(|skills| skills.digest(ctx));
+                let digest = provided.or_else(|| own_skills.digest(ctx));
                 (ctx.qualified_name().unwrap_or(ctx.skill()).to_owned(), digest)
             })
             .collect();
         skills.reverse();
-        Self { skills, project: ctx.project_root().map(PathBuf::from) }
+        Self {
+            skills,
+            project: ctx.project_root().map(PathBuf::from),
+            is_for_model: ctx.extension::<ForModel>().is_some(),
+            approver: Arc::downgrade(approver),
+        }
     }
 
-    /// Whether the files of all skills are known, without which no answer can be remembered.
-    fn is_known(&self) -> bool {
-        self.skills.iter().all(|(_, digest)| digest.is_some())
+    fn is_same(&self, other: &Self) -> bool {
+        self.skills == other.skills
+            && self.project == other.project
+            && self.is_for_model == other.is_for_model
+            && self.approver.ptr_eq(&other.approver)
+    }
+
+    /// Fails if the files of a skill are not known: nobody would notice that they changed.
+    fn require_known(&self) -> Result<()> {
+        let Some((name, _)) = self.skills.iter().find(|(_, digest)| digest.is_none()) else { return Ok(()) };
+        let sentence = format!(
+            "nobody can be asked for the skill {name}: its files cannot be read completely, so nobody would know whether they changed"
+        );
+        Err(SkillError::new(ErrorKind::Untrusted, sentence).with_help("grant what it needs instead"))
     }
 
     /// The digest of the skill that asks.
@@ -154,7 +185,8 @@ impl Approver for RememberingApprover {
         let (started, limit) = (Instant::now(), self.approver.time_limit());
         let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");
         let memory = self.memory.upgrade().ok_or_else(gone)?;
-        let asker = Asker::of_run(ctx);
+        let asker = Asker::of_run(ctx, &*memory.skills, &self.approver);
+        asker.require_known()?;
         let open: Vec<Permission> = permissions(&request.need)
             .iter()
             .filter(|permission| !memory.is_approved(&asker, permission, ctx))
@@ -172,7 +204,7 @@ impl Approver for RememberingApprover {
         if approval == Approval::No || started.elapsed() >= limit || ctx.cancel().is_cancelled() {
             return Ok(Approval::No);
         }
-        if let Some(skill) = asker.changed_skill(&Asker::of_run(ctx)) {
+        if let Some(skill) = asker.changed_skill(&Asker::of_run(ctx, &*memory.skills, &self.approver)) {
             return Err(changed_error(skill));
         }
         let arguments = match &approval {
@@ -181,17 +213,11 @@ impl Approver for RememberingApprover {
             _ => None,
         };
         let Some(arguments) = arguments.filter(|_| !open.is_empty()) else { return Ok(approval) };
-        if matches!(approval, Approval::Always(_)) && asker.is_known() {
+        if matches!(approval, Approval::Always(_)) {
             memory.record(ctx, &asker, &open, &arguments);
         }
-        if asker.is_known() {
-            for permission in &open {
-                memory.remember(&asker, permission, &arguments);
-            }
-        } else {
-            ctx.warn(
-                "the approval holds for this run only: the files of the skill cannot be read completely",
-            );
+        for permission in &open {
+            memory.remember(&asker, permission, &arguments);
         }
         Ok(approval)
     }
@@ -208,6 +234,20 @@ fn permissions(need: &ApprovalNeed) -> &[Permission] {
         ApprovalNeed::Permission { permission, .. } => std::slice::from_ref(permission),
         ApprovalNeed::RepeatedStep { .. } => &[],
     }
+}
+
+/// Whether a secret of the run is in the pattern, also one that its skill may read and has not read yet.
+fn holds_secret(ctx: &SkillContext, pattern: &ArgumentPattern) -> Result<bool> {
+    let granted = ctx.permissions().effective();
+    for name in granted.iter().filter(|granted| granted.has_name("secret")).map(ToString::to_string) {
+        if let (Some(name), Some(secrets)) = (name.strip_prefix("secret:"), &ctx.providers().secrets)
+            && let Some(value) = secrets.secret(ctx, name)?
+        {
+            ctx.learn_secret(name, &value);
+        }
+    }
+    Ok(ctx.redaction().holds_secret(&pattern.to_json())
+        || ctx.redaction().holds_secret(&pattern.to_plain_json()))
 }
 
 fn changed_error(skill: &str) -> SkillError {

@@ -317,7 +317,10 @@ impl EngineBuilder {
         }
         let temp_places = TempDirLease::acquire();
         Ok(Engine(Arc::new_cyclic(|parts| {
-            let approval_memory = Arc::new(ApprovalMemory::new(self.trust.clone()));
+            let approval_memory = Arc::new(ApprovalMemory::new(
+                self.trust.clone(),
+                Arc::new(EngineSkillProvider::new(parts.clone())),
+            ));
             let providers = approval_memory.for_providers(providers);
             EngineInner {
                 approval_memory,

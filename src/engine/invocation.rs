@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::engine::approval_memory::ForModel;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{Extensions, Observer, Providers, SkillContext};
 use crate::plan::Journal;
@@ -143,6 +144,7 @@ impl Invocation {
     /// run, also where they call one another; for others the run fails with `untrusted` and nothing of them is executed.
     pub fn for_model(mut self) -> Self {
         self.trust.is_for_model = true;
+        self.extensions.insert(ForModel);
         self
     }
 

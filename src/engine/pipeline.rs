@@ -219,7 +219,7 @@ impl EngineInner {
         };
         let digest = trust.as_ref().and_then(RunTrust::digest);
         self.add_configured_grants(&skill, &mut invocation);
-        if let Some(trust) = trust {
+        if let Some(trust) = &trust {
             trust.apply_to(&mut invocation);
         }
         let found = (&*set, &skill, digest);
@@ -256,11 +256,16 @@ impl EngineInner {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
             Err(error) => return not_run(error).with_unsupported_limits(not_applied),
         };
+        let cancel = token.clone();
         let prepared = opened
             .and_then(|opened| self.prepare((set, skill), selected, opened, invocation, &limits, token));
         let prepared = prepared.and_then(|(executor, context)| {
             let worker = worker::requested_worker(skill.manifest(), selected.runtime, &given)?;
             let context = context.arguments(input.value.as_ref(), &input.args);
+            // What a process has loaded is not run for other files.
+            let files = worker.filter(|worker| !worker.is_single_run());
+            let files = files.and_then(|_| Some(self.digests.list(skill, &cancel).ok()?.digest()));
+            let context = context.worker_files(files);
             Ok((executor, context.run_id(run_id).span(span).events(events).worker(worker)))
         });
         let is_in_process = selected.runtime != RuntimeId::EXTERNAL;
@@ -440,7 +445,7 @@ impl EngineInner {
     ) -> Permissions {
         let permissions = if let Some(caller) = &invocation.caller {
             let permissions = caller.permissions().for_callee(caller.skill(), skill.name(), asked);
-            permissions.with_callee_approvals(&skill.qualified_name())
+            permissions.with_callee_approvals(&skill.qualified_name(), invocation.digest)
         } else {
             let protection = PathProtection::new(protected_folders.iter().cloned());
             let permissions = Permissions::new(

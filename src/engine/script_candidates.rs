@@ -2,6 +2,15 @@
 
 use std::path::Path;
 
+/// Of more scripts none is read: somebody has to name one.
+const MAX_COMPARED_SCRIPTS: usize = 64;
+
+/// The most that is read of a script to find what it imports, and of a text to find what it names.
+pub(super) const MAX_COMPARED_BYTES: u64 = 64 << 10;
+
+/// Of more files outside of `scripts/` only the first are looked for in the text.
+const MAX_NAMED_FILES: usize = 2_000;
+
 /// The name of a script without its folders and its extension: `outlier_detector` of `scripts/outlier_detector.py`.
 pub(super) fn script_stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -9,12 +18,12 @@ pub(super) fn script_stem(path: &str) -> &str {
 }
 
 /// The scripts that somebody would start, of several: not tests, not the files that make a package of a folder, and not what the
-/// others import. All of them where nothing is left.
+/// others import. All of them where nothing is left, or where there are many. `source` reads at most [`MAX_COMPARED_BYTES`].
 pub(super) fn startable_scripts<'a>(
     scripts: &[&'a String],
     source: impl Fn(&str) -> Option<Vec<u8>>,
 ) -> Vec<&'a String> {
-    if scripts.len() < 2 {
+    if scripts.len() < 2 || scripts.len() > MAX_COMPARED_SCRIPTS {
         return scripts.to_vec();
     }
     let texts: Vec<String> = scripts
@@ -84,7 +93,9 @@ fn imports_python_module(line: &str, module: &str) -> bool {
 
 /// Those of these files of the skill with this name that its text names: by their path in its folder.
 pub(super) fn named_in_text<'a>(skill: &str, text: &str, files: &'a [String]) -> Vec<&'a String> {
-    files.iter().filter(|path| contains_path(skill, text, path)).collect()
+    let end = text.floor_char_boundary(usize::try_from(MAX_COMPARED_BYTES).unwrap_or(usize::MAX));
+    let text = &text[..end.min(text.len())];
+    files.iter().take(MAX_NAMED_FILES).filter(|path| contains_path(skill, text, path)).collect()
 }
 
 /// Whether the text contains the path, and not as part of a longer one unless that begins with the folder of the skill:
@@ -142,6 +153,14 @@ mod tests {
             let scripts: Vec<(&str, &str)> = others.into_iter().chain([main]).collect();
             assert_eq!(startable(&scripts), [main.0], "{scripts:?}");
         }
+    }
+
+    #[test]
+    fn many_scripts_are_not_read() {
+        let paths: Vec<String> =
+            (0..=MAX_COMPARED_SCRIPTS).map(|number| format!("scripts/{number}.py")).collect();
+        let scripts: Vec<&String> = paths.iter().collect();
+        assert_eq!(startable_scripts(&scripts, |path| panic!("{path} is read")), scripts);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::engine::script_candidates::{named_in_text, script_stem, startable_scripts};
+use crate::engine::script_candidates::{MAX_COMPARED_BYTES, named_in_text, script_stem, startable_scripts};
 use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::host::catch_panic;
@@ -213,7 +213,7 @@ fn entrypoint_path(skill: &Skill, path: &str) -> Result<String> {
 
 /// The path of the script to run if nobody names one.
 fn inferred_script_path(runtimes: &Runtimes, skill: &Skill, declared: Option<RuntimeId>) -> Result<String> {
-    let source = |path: &str| skill.folder().read(path, Limits::MAX_READ_SIZE).ok();
+    let source = |path: &str, cap| skill.folder().read(path, cap).ok();
     let infer = |scripts: &[String]| infer_script(runtimes, skill.name(), scripts, declared, source);
     let inferred = infer(&skill.scripts()?);
     if !inferred.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
@@ -282,12 +282,12 @@ fn infer_script(
     skill: &str,
     scripts: &[String],
     declared: Option<RuntimeId>,
-    source: impl Fn(&str) -> Option<Vec<u8>>,
+    source: impl Fn(&str, u64) -> Option<Vec<u8>>,
 ) -> Result<String> {
     let fits = |path: &&String| match declared {
         Some(runtime) if runtime != RuntimeId::EXTERNAL && runtimes.for_path(path) != runtime => false,
         Some(runtime) if runtime != RuntimeId::EXTERNAL && !is_plugin_manifest(path) => true,
-        _ => runtimes::looks_like_script(runtimes, path, || source(path)),
+        _ => runtimes::looks_like_script(runtimes, path, || source(path, Limits::MAX_READ_SIZE)),
     };
     let mut runnable: Vec<&String> = scripts.iter().filter(fits).collect();
     // The modules beside a manifest are those that it names.
@@ -298,7 +298,7 @@ fn infer_script(
     if let [only] = mains.as_slice() {
         return Ok((**only).clone());
     }
-    match startable_scripts(&runnable, source).as_slice() {
+    match startable_scripts(&runnable, |path| source(path, MAX_COMPARED_BYTES)).as_slice() {
         [only] => Ok((*only).clone()),
         [] => Err(no_script_error(skill, declared, scripts)),
         several => Err(several_scripts_error(skill, several)),
@@ -336,7 +336,7 @@ mod tests {
 
     fn chosen(scripts: &[&str], declared: Option<RuntimeId>) -> Result<String> {
         let scripts: Vec<String> = scripts.iter().map(|&path| path.to_owned()).collect();
-        infer_script(&Runtimes::built_in(), "x", &scripts, declared, |_| Some(b"#!/bin/sh".to_vec()))
+        infer_script(&Runtimes::built_in(), "x", &scripts, declared, |_, _| Some(b"#!/bin/sh".to_vec()))
     }
 
     #[test]
@@ -354,7 +354,8 @@ mod tests {
     fn a_manifest_of_a_plug_in_stands_for_the_modules_beside_it() {
         let chosen = |declared, manifest: &'static [u8]| {
             let scripts = ["scripts/main.wasm", "scripts/plugin.json"].map(str::to_owned);
-            infer_script(&Runtimes::built_in(), "x", &scripts, declared, |_| Some(manifest.to_vec())).unwrap()
+            infer_script(&Runtimes::built_in(), "x", &scripts, declared, |_, _| Some(manifest.to_vec()))
+                .unwrap()
         };
         for declared in [None, Some(RuntimeId::WASM)] {
             assert_eq!(chosen(declared, br#"{"wasm": []}"#), "scripts/plugin.json");

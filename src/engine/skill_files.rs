@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::EngineInner;
 use crate::engine::callee_resolver::load_plan;
 use crate::engine::requested_permissions::{callable_skill_names, declared_permissions};
-use crate::engine::script_selection::select_script;
+use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
@@ -39,6 +39,7 @@ impl EngineInner {
             name: skill.name().to_owned(),
             version: skill.version().to_string(),
             folder: self.folder_in_project(set, skill),
+            state: skill.contract().map(|contract| contract.state.clone()).unwrap_or_default(),
             digest: SkillFiles::combined_digest(&qualified_name, &files, &callees),
             qualified_name,
             files,
@@ -55,7 +56,7 @@ impl EngineInner {
         seen: &mut HashSet<String>,
         callees: &mut Vec<CalleeFiles>,
     ) -> Result<()> {
-        let find = || self.read_callee_names(skill);
+        let find = || self.read_callee_names(skill, files);
         let names = self.digests.callee_names(skill, files.digest(), set.generation, find);
         if names.is_empty() {
             return Ok(());
@@ -80,17 +81,37 @@ impl EngineInner {
         Ok(())
     }
 
-    fn read_callee_names(&self, skill: &Skill) -> Vec<String> {
-        let selected = select_script(&self.runtimes, skill, None).ok();
+    /// Those of all scripts that a run may select.
+    fn read_callee_names(&self, skill: &Skill, files: &FileList) -> Vec<String> {
+        let select = |name: Option<&str>| select_script(&self.runtimes, skill, name).ok();
+        let selected = select(None);
         let runtime = selected.as_ref().map_or(RuntimeId::TOOL_SEQUENCE, |script| script.runtime);
-        let plan = selected.and_then(|script| load_plan(skill, &script).ok().flatten());
+        let contract = skill.contract();
+        let entrypoints = contract.map_or(&[][..], |contract| &contract.entrypoints);
+        let entrypoints = entrypoints.iter().filter_map(|(name, _)| select(Some(name)));
+        let declared = contract.and_then(|contract| contract.runtime.as_deref());
+        let declared = declared.or(skill.manifest().runtime.as_deref());
+        let declared = declared.and_then(|name| self.runtimes.find(name).ok());
+        let is_plan = |path: &&str| {
+            self.runtimes.for_script(path, declared, false) == RuntimeId::TOOL_SEQUENCE
+                || skill.contract_file() == Some(*path)
+        };
+        let paths = files.files().iter().map(|file| file.path.as_str()).filter(is_plan);
+        let by_path = paths.map(|path| SelectedScript {
+            path: path.to_owned(),
+            runtime: RuntimeId::TOOL_SEQUENCE,
+            function: None,
+        });
+        let scripts = selected.into_iter().chain(entrypoints).chain(by_path);
+        let plans: Vec<Plan> =
+            scripts.filter_map(|script| load_plan(skill, &script).ok().flatten()).collect();
         let permitted = match declared_permissions(skill, runtime) {
             RequestedPermissions::Listed(listed) => callable_skill_names(&listed),
             RequestedPermissions::All => Vec::new(),
         };
         let needed = skill.contract().map_or(&[][..], |contract| &contract.dependencies.skills);
         let needed = needed.iter().map(|needed| needed.name.clone());
-        let planned = plan.iter().flat_map(Plan::callee_names).map(str::to_owned);
+        let planned = plans.iter().flat_map(Plan::callee_names).map(str::to_owned);
         let mut names: Vec<String> = planned.chain(permitted).chain(needed).collect();
         names.sort_unstable();
         names.dedup();

@@ -61,7 +61,12 @@ impl SkillProvider for EngineSkillProvider {
         let engine = self.0.upgrade()?;
         let set = engine.skills.set();
         let skill = set.skill_by_qualified_name(ctx.qualified_name())?;
-        Some(engine.skill_files(&set, skill, ctx.cancel()).ok()?.digest.to_string())
+        let files = engine.skill_files(&set, skill, ctx.cancel()).ok()?;
+        // An approver is shown this digest, so a yes is one for these callees too, and for no others.
+        if ctx.caller().is_none() {
+            ctx.permissions().record_callees(|| files.callee_digests());
+        }
+        Some(files.digest.to_string())
     }
 }
 

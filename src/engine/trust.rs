@@ -1,5 +1,6 @@
 //! Trust in an engine with a trust store: which skills a model may see and run, and which grants are remembered.
 
+use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,9 +16,6 @@ use crate::host::SkillContext;
 use crate::policy::{ArgumentPattern, CancelToken, GrantOrigin, Permission, SkillDigest};
 use crate::registry::{Catalog, FileDifference, FileList, Registry, Scope, Skill};
 use crate::trust::{ProjectIdentity, SkillFiles, TrustStore, TrustedSkill};
-
-/// Maximum number of changed files in a sentence.
-const MAX_SHOWN: usize = 10;
 
 /// Whether a skill is trusted. In JSON: `{state: "trusted", by}`, `{state: "untrusted", reason}` or `{state: "changed", files}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -73,6 +71,12 @@ pub(super) struct RunTrust {
     remembered: Vec<(Permission, GrantOrigin)>,
 }
 
+/// The files of a skill, read when somebody asks for them: those of a skill that is trusted wherever it lies may be large.
+struct LazyFiles<'a> {
+    read: Box<dyn Fn() -> Result<SkillFiles> + 'a>,
+    files: OnceCell<Result<SkillFiles>>,
+}
+
 /// What the callees of a run inherit.
 struct InheritedTrust {
     options: TrustOptions,
@@ -95,8 +99,12 @@ impl Engine {
         let Some(store) = &self.0.trust else { return TrustState::Trusted { by: TrustReason::Location } };
         let token = CancelToken::new();
         let state = self.0.skills.current_version(skill).and_then(|(set, skill)| {
-            let files = self.0.skill_files(&set, &skill, &token);
-            self.0.trust_state(store, &set, &skill, files.as_ref())
+            self.0.trust_state(
+                store,
+                &set,
+                &skill,
+                &LazyFiles::new(|| self.0.skill_files(&set, &skill, &token)),
+            )
         });
         state.unwrap_or_else(|error| TrustState::Untrusted { reason: Some(error.to_string()) })
     }
@@ -126,7 +134,8 @@ impl Engine {
     pub fn catalog<'a>(&self, registry: &'a Registry) -> Catalog<'a> {
         let mut catalog = registry.catalog();
         if self.0.trust.is_some() {
-            catalog.retain(|skill| self.trust_state(skill).is_trusted());
+            // What is on disk is judged, so only a skill that was read from it is shown.
+            catalog.retain(|skill| self.trust_state(skill).is_trusted() && skill.is_current(None));
         }
         catalog
     }
@@ -145,9 +154,17 @@ impl EngineInner {
             return None;
         }
         match &invocation.caller {
-            Some(_) => {
-                let inherited = invocation.extensions.get::<InheritedTrust>()?;
-                let check = self.check_callee(inherited, set, skill, token);
+            Some(caller) => {
+                let inherited = invocation.extensions.get::<InheritedTrust>();
+                let has_approver = caller.permissions().has_approver();
+                if inherited.is_none() && !has_approver {
+                    return None;
+                }
+                let check =
+                    inherited.map_or(Ok(None), |inherited| self.check_callee(inherited, set, skill, token));
+                // What was approved before counts only for the files that it was approved for.
+                let list = || self.digests.list(skill, token).ok();
+                let check = check.map(|found| found.or_else(|| list().filter(|_| has_approver)));
                 Some(check.map(|list| RunTrust::of_callee(skill, list)))
             }
             None => Some(self.check_invoked(set, skill, invocation, token)),
@@ -161,8 +178,7 @@ impl EngineInner {
         invocation: &Invocation,
         token: &CancelToken,
     ) -> Result<RunTrust> {
-        let files = self.skill_files(set, skill, token);
-        token.check()?;
+        let files = LazyFiles::new(|| self.skill_files(set, skill, token));
         if let Some(expected) = invocation.digest
             && files.as_ref().map_err(Clone::clone)?.digest != expected
         {
@@ -173,9 +189,8 @@ impl EngineInner {
             return Err(SkillError::new(ErrorKind::Untrusted, sentence).with_help("look at it again"));
         }
         let Some(store) = &self.trust else {
-            let files = files.ok();
             return Ok(RunTrust {
-                files,
+                files: files.into_read(),
                 state: None,
                 is_trusted: true,
                 covers_callees: false,
@@ -183,19 +198,21 @@ impl EngineInner {
             });
         };
         let options = invocation.trust;
-        let state = self.trust_state(store, set, skill, files.as_ref());
+        let state = self.trust_state(store, set, skill, &files);
+        token.check()?;
         let state = state.unwrap_or_else(|error| TrustState::Untrusted { reason: Some(error.to_string()) });
         let is_trusted = options.is_trusted_once || state.is_trusted();
         if options.is_for_model && !is_trusted {
             return Err(self.untrusted_error(set, skill, &state));
         }
-        let remembered =
-            match files.as_ref().ok().filter(|_| is_trusted && !options.ignores_remembered_grants) {
-                Some(files) => self.remembered_grants(store, set, skill, invocation, files)?,
-                None => Vec::new(),
-            };
+        let remembered = if is_trusted && !options.ignores_remembered_grants {
+            self.remembered_grants(store, set, skill, invocation, &files)?
+        } else {
+            Vec::new()
+        };
+        token.check()?;
         let covers_callees = state == TrustState::Trusted { by: TrustReason::Digest };
-        Ok(RunTrust { files: files.ok(), state: Some(state), is_trusted, covers_callees, remembered })
+        Ok(RunTrust { files: files.into_read(), state: Some(state), is_trusted, covers_callees, remembered })
     }
 
     fn remembered_grants(
@@ -204,12 +221,13 @@ impl EngineInner {
         set: &SkillSet,
         skill: &Skill,
         invocation: &Invocation,
-        files: &SkillFiles,
+        files: &LazyFiles<'_>,
     ) -> Result<Vec<(Permission, GrantOrigin)>> {
         let Ok(records) = store.records() else { return Ok(Vec::new()) };
-        if records.grants.is_empty() {
+        if !records.grants.iter().any(|grant| grant.skill == skill.name()) {
             return Ok(Vec::new());
         }
+        let Ok(files) = files.as_ref() else { return Ok(Vec::new()) };
         let (_, folder) = self.folders.of_run(set, skill, invocation)?;
         let Ok(project) = ProjectIdentity::from_canonical(&folder.path) else { return Ok(Vec::new()) };
         // The approver was shown the input with the defaults of the contract.
@@ -245,9 +263,9 @@ impl EngineInner {
                 .with_help("list it as skill:NAME where the calling skill requests permissions, and trust that skill again"));
         }
         if must_be_trusted && !(is_listed && inherited.covers_callees) {
-            let files = self.skill_files(set, skill, token);
+            let files = LazyFiles::new(|| self.skill_files(set, skill, token));
             let state = match &self.trust {
-                Some(store) => self.trust_state(store, set, skill, files.as_ref())?,
+                Some(store) => self.trust_state(store, set, skill, &files)?,
                 None => TrustState::Trusted { by: TrustReason::Location },
             };
             if !state.is_trusted() {
@@ -263,7 +281,7 @@ impl EngineInner {
         store: &TrustStore,
         set: &SkillSet,
         skill: &Skill,
-        files: Result<&SkillFiles, &SkillError>,
+        files: &LazyFiles<'_>,
     ) -> Result<TrustState> {
         let by = |by| Ok(TrustState::Trusted { by });
         let Some(path) = skill.folder().disk_path() else { return by(TrustReason::Location) };
@@ -274,7 +292,7 @@ impl EngineInner {
         let real = std::fs::canonicalize(path)
             .map_err(|source| SkillError::io(format_args!("failed to open {}", path.display()), source))?;
         let is_in_project = self.folders.iter().any(|folder| real.starts_with(&folder.path));
-        if skill.scope() == Scope::Explicit && !is_in_project {
+        if skill.scope() == Scope::Explicit && !is_in_project && !self.is_named_in_project(skill, path) {
             return by(TrustReason::Location);
         }
         let records = store.records()?;
@@ -283,7 +301,7 @@ impl EngineInner {
         if records.folders.iter().any(|trusted| contains(&trusted.folder)) {
             return by(TrustReason::Folder);
         }
-        let files = match files {
+        let files = match files.as_ref() {
             Ok(files) => files,
             Err(error) => return Ok(TrustState::Untrusted { reason: Some(error.to_string()) }),
         };
@@ -295,6 +313,19 @@ impl EngineInner {
             Some(known) if known.digest == files.digest => TrustState::Trusted { by: TrustReason::Digest },
             Some(known) => TrustState::Changed { files: changed_files(store, known, files) },
         })
+    }
+
+    /// Whether the skill or its root was found by a path through a folder of the engine, wherever links there lead.
+    fn is_named_in_project(&self, skill: &Skill, path: &Path) -> bool {
+        let root = self.skills.roots().iter().nth(skill.root_rank()).map(|root| root.path.as_path());
+        let leads_through = |path: &Path| {
+            let Ok(path) = std::path::absolute(path) else { return true };
+            path.ancestors().any(|above| {
+                std::fs::canonicalize(above)
+                    .is_ok_and(|real| self.folders.iter().any(|folder| real.starts_with(&folder.path)))
+            })
+        };
+        leads_through(path) || root.is_none_or(leads_through)
     }
 
     /// The canonical path of the engine's folder in which the skill was found, or of the first.
@@ -309,21 +340,19 @@ impl EngineInner {
         skill.folder_in(self.project_of_skill(set, skill))
     }
 
+    /// A model reads it, so no text of the skill is in it: [`Engine::trust_state`] names files and reasons.
     fn untrusted_error(&self, set: &SkillSet, skill: &Skill, state: &TrustState) -> SkillError {
         let name = skill.qualified_name();
         let project = self.project_of_skill(set, skill).display().to_string();
         let why = match state {
             TrustState::Changed { files } => {
-                let shown: Vec<String> = files
-                    .iter()
-                    .take(MAX_SHOWN)
-                    .map(|file| format!("{} {}", file.path, file.change))
-                    .collect();
-                let more = files.len().saturating_sub(shown.len());
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                format!("has changed since it was trusted ({}{more})", shown.join(", "))
+                let count = files.len();
+                format!(
+                    "has changed since it was trusted ({count} {})",
+                    if count == 1 { "file" } else { "files" }
+                )
             }
-            TrustState::Untrusted { reason: Some(reason) } => format!("is not trusted: {reason}"),
+            TrustState::Untrusted { reason: Some(_) } => "cannot be trusted as it is".to_owned(),
             _ => "is not trusted".to_owned(),
         };
         SkillError::new(ErrorKind::Untrusted, format!("no model may run the skill {name}: it {why}"))
@@ -352,6 +381,21 @@ impl EngineInner {
     }
 }
 
+impl<'a> LazyFiles<'a> {
+    fn new(read: impl Fn() -> Result<SkillFiles> + 'a) -> Self {
+        Self { read: Box::new(read), files: OnceCell::new() }
+    }
+
+    fn as_ref(&self) -> Result<&SkillFiles, &SkillError> {
+        self.files.get_or_init(&self.read).as_ref()
+    }
+
+    /// The files, if anybody asked.
+    fn into_read(self) -> Option<SkillFiles> {
+        self.files.into_inner()?.ok()
+    }
+}
+
 impl RunTrust {
     fn of_callee(skill: &Skill, list: Option<Arc<FileList>>) -> Self {
         let files = list.map(|files| SkillFiles {
@@ -359,6 +403,7 @@ impl RunTrust {
             qualified_name: String::new(),
             version: String::new(),
             folder: None,
+            state: Vec::new(),
             digest: files.digest(),
             files,
             callees: Vec::new(),
@@ -378,6 +423,7 @@ impl RunTrust {
     /// Adds the remembered grants, removes those that only trusted skills have, and lets callees inherit what they need.
     pub(super) fn apply_to(&self, invocation: &mut Invocation) {
         if invocation.caller.is_some() {
+            invocation.digest = self.digest();
             return;
         }
         if !self.is_trusted {
@@ -385,12 +431,9 @@ impl RunTrust {
         }
         let is_closed = !self.remembered.is_empty() || invocation.digest.is_some();
         if is_closed || invocation.trust.is_for_model {
-            let callees = self.files.iter().flat_map(|files| &files.callees);
             invocation.extensions.insert(InheritedTrust {
                 options: invocation.trust,
-                callees: callees
-                    .map(|callee| (callee.qualified_name.clone(), callee.files.digest()))
-                    .collect(),
+                callees: self.files.as_ref().map(SkillFiles::callee_digests).unwrap_or_default(),
                 is_closed,
                 covers_callees: self.covers_callees,
             });

@@ -26,7 +26,8 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::event::EventKind;
 use crate::host::log::RunLog;
 use crate::policy::{
-    CancelToken, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, ThreadBudget, WorkerOptions,
+    CancelToken, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, SkillDigest, ThreadBudget,
+    WorkerOptions,
 };
 
 pub use approver::{ApprovalNeed, ApprovalRequest, Approver};
@@ -72,6 +73,7 @@ struct ContextInner {
     execution_mode: ExecutionMode,
     host_api_client: Option<Arc<dyn HostApiClient>>,
     worker: Option<WorkerOptions>,
+    worker_files: Option<Box<SkillDigest>>,
     log: RunLog,
     /// Where its events go, if somebody observes it.
     events: Option<Arc<RunEvents>>,
@@ -210,6 +212,11 @@ impl SkillContext {
     #[doc(hidden)]
     pub fn worker(&self) -> Option<WorkerOptions> {
         self.inner.worker
+    }
+
+    /// The digest of the skill's own files when the run began: of a worker whose files have one.
+    pub(crate) fn worker_files(&self) -> Option<SkillDigest> {
+        self.inner.worker_files.as_deref().copied()
     }
 
     /// Where scripts of embedded languages run: those of this run and of the skills that it calls.

@@ -67,8 +67,8 @@ pub struct Outcome {
     /// What was granted to the run, and by whom; what the skill does not request had no effect. Empty for a callee, which has
     /// the grants of its caller, and where no script started.
     pub grants: Vec<GrantReport>,
-    /// The digest of the skill, from engines with a trust store and for invocations with a digest. That of a callee counts only its
-    /// own files.
+    /// The digest of the skill, from engines with a trust store and for invocations with a digest. A skill that is trusted by its
+    /// place has one only if the invocation names one or a grant is remembered. That of a callee counts only its own files.
     pub digest: Option<SkillDigest>,
 }
 

@@ -13,10 +13,12 @@ pub enum Approval {
     /// Permitted in this run.
     Once,
     /// Permitted in this run, and later in the same engine and its clones: to the same skill, called by the same skills, while
-    /// their files do not change, in the same project, for the same permission.
+    /// their files do not change, in the same project, for the same permission. Not for runs that a model chose if a person chose this
+    /// one, or the other way round, and not where another approver is asked.
     Session,
     /// As `Session`, and for good: remembered in the engine's trust store, for runs whose arguments fit the pattern. Where nothing
-    /// can be stored it holds for the session, with a warning in the log of the run.
+    /// can be stored it holds for the session, with a warning in the log of the run; so it does if a secret that the skill may
+    /// read is in the pattern.
     Always(ArgumentPattern),
 }
 

@@ -1,21 +1,24 @@
 //! What an approver decided during a run: permissions beyond the grants of the caller, and those that were refused.
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::error::{Result, SkillError};
-use crate::policy::{CancelToken, Permission};
+use crate::policy::{CancelToken, Permission, SkillDigest};
 
 /// The decisions about one run, as one skill of the run sees them: they are shared by all, and each holds for the skill that
 /// asked and for those that it calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Approvals {
     shared: Arc<ApprovalsInner>,
-    /// The qualified names of the skills that called one another, from the invoked one to this one.
+    /// The skills that called one another, from the invoked one to this one: the qualified name of each, and the files of a callee.
     chain: Vec<String>,
+    /// Decisions count from this length of their chain: those about callers of an unknown or changed skill do not.
+    first_own: usize,
     /// Whether only permissions with a scope count.
     only_scoped: bool,
     arguments: Arc<RunArguments>,
@@ -32,6 +35,10 @@ pub(crate) struct RunArguments {
 struct ApprovalsInner {
     state: Mutex<Decisions>,
     changed: Condvar,
+    /// The callees behind the digest of the invoked skill, without the version, when somebody was first asked.
+    callees: OnceLock<Vec<(String, SkillDigest)>>,
+    /// Counts callees without a digest, each of which is another one.
+    unknown: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -78,7 +85,7 @@ impl Approvals {
     /// No decisions about a run of the skill with this qualified name.
     pub(super) fn new(skill: &str) -> Self {
         let chain = vec![skill.to_owned()];
-        Self { shared: Arc::default(), chain, only_scoped: false, arguments: Arc::default() }
+        Self { shared: Arc::default(), chain, first_own: 0, only_scoped: false, arguments: Arc::default() }
     }
 
     /// The decisions about a skill that was called with these arguments.
@@ -91,11 +98,27 @@ impl Approvals {
         &self.arguments
     }
 
-    /// The decisions as a skill sees them that is called by this one.
-    pub(super) fn for_callee(&self, skill: &str) -> Self {
+    /// The decisions as a skill with these files sees them that is called by this one. What was approved for its callers counts
+    /// only if the digest that was shown counts these files.
+    pub(super) fn for_callee(&self, skill: &str, files: Option<SkillDigest>) -> Self {
         let mut callee = self.clone();
-        callee.chain.push(skill.to_owned());
+        let name = skill.rfind('@').map_or(skill, |at| &skill[..at]);
+        let mut known = self.shared.callees.get().into_iter().flatten();
+        let is_counted = known.any(|(counted, digest)| counted == name && Some(*digest) == files);
+        // With other files it is another skill, to which nothing was permitted.
+        callee.chain.push(match files {
+            Some(files) => format!("{name} {files}"),
+            None => format!("{name} {}", self.shared.unknown.fetch_add(1, Ordering::Relaxed)),
+        });
+        if !is_counted {
+            callee.first_own = callee.chain.len();
+        }
         callee
+    }
+
+    /// Records the callees that count, once.
+    pub(super) fn record_callees(&self, callees: impl FnOnce() -> Vec<(String, SkillDigest)>) {
+        self.shared.callees.get_or_init(callees);
     }
 
     /// The same without permissions that name no target.
@@ -123,7 +146,9 @@ impl Approvals {
 
     /// Whether a decision was made for this skill or for one that called it.
     fn is_own(&self, decision: &Decision) -> bool {
-        self.chain.starts_with(&decision.chain) && (!self.only_scoped || decision.permission.is_scoped())
+        decision.chain.len() >= self.first_own
+            && self.chain.starts_with(&decision.chain)
+            && (!self.only_scoped || decision.permission.is_scoped())
     }
 
     /// Decides about permissions with `ask`, unless that was done before. One question is asked at a time: a run that comes
@@ -224,7 +249,7 @@ impl Eq for Approvals {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     fn permission(text: &str) -> Permission {
         text.parse().unwrap()
@@ -269,20 +294,33 @@ mod tests {
             asked.into_inner()
         };
         assert_eq!(ask(&approvals, Answer::No), MAX_REFUSED);
-        assert_eq!(ask(&approvals.for_callee("b"), Answer::No), MAX_REFUSED, "another skill may still ask");
-        assert_eq!(ask(&approvals.for_callee("c"), Answer::Yes), MAX_QUESTIONS - 2 * MAX_REFUSED);
-        assert_eq!(ask(&approvals.for_callee("d"), Answer::Yes), 0);
+        assert_eq!(
+            ask(&approvals.for_callee("b", None), Answer::No),
+            MAX_REFUSED,
+            "another skill may still ask"
+        );
+        assert_eq!(ask(&approvals.for_callee("c", None), Answer::Yes), MAX_QUESTIONS - 2 * MAX_REFUSED);
+        assert_eq!(ask(&approvals.for_callee("d", None), Answer::Yes), 0);
         assert_eq!(ask(&Approvals::new("a"), Answer::Missing), MAX_UNANSWERED, "nobody is there");
     }
 
     #[test]
     fn a_yes_holds_for_the_skill_that_asked_and_those_that_it_calls() {
         let root = Approvals::new("a");
-        let (asker, sibling) = (root.for_callee("b"), root.for_callee("c"));
+        let files = SkillDigest::new([0; 32]);
+        root.record_callees(|| ["b", "c", "d"].map(|name| (name.to_owned(), files)).to_vec());
+        let call = |caller: &Approvals, name: &str| caller.for_callee(name, Some(files));
+        let (asker, sibling) = (call(&root, "b@1.0.0"), call(&root, "c"));
         asker.decide(&[permission("net")], &CancelToken::new(), || Answer::Yes).unwrap();
         let has = |approvals: &Approvals| approvals.any_approved(|_| true);
-        assert!(has(&asker) && has(&asker.for_callee("d")));
-        assert!(!has(&root) && !has(&sibling) && !has(&sibling.for_callee("b")));
+        assert!(has(&asker) && has(&call(&asker, "d")) && has(&call(&root, "b@1.0.0")));
+        assert!(!has(&root) && !has(&sibling) && !has(&call(&sibling, "b")));
+        for other in [None, Some(SkillDigest::new([1; 32]))] {
+            assert!(!has(&root.for_callee("b", other)), "its files are others");
+            assert!(!has(&asker.for_callee("d", other)));
+            assert!(!has(&call(&asker.for_callee("d", other), "c")), "nor what it calls");
+        }
+        assert!(!has(&call(&asker, "e")), "it did not count");
         assert!(!has(&asker.scoped_only()), "it names no host");
     }
 

@@ -11,7 +11,8 @@ use crate::error::{ErrorKind, Result, SkillError};
 /// An empty pattern fits every run. Any other describes all arguments: the input has exactly the members that the pattern has,
 /// with equal values, and as many arguments as the pattern lists. A text in the pattern, also in nested values, is a glob: `*`
 /// and `?` stay within one part of a path, `**` crosses parts. What a glob with wildcards fits has no part `.` or `..`, does not
-/// begin with `/` or `-` unless the glob does, and has no control characters.
+/// begin with `/` or `-` unless the glob does, and has no control characters. A class of characters such as `[!a]` or `[+-9]`, which
+/// would fit `/`, is refused.
 ///
 /// ```
 /// use metier::policy::ArgumentPattern;
@@ -50,7 +51,7 @@ impl ArgumentPattern {
         let input = match input {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(members)) => {
-                members.iter().map(|(k, v)| (k.clone(), escape_texts(v))).collect()
+                members.iter().map(|(k, v)| (k.clone(), map_texts(v, &globset::escape))).collect()
             }
             Some(_) => return Err(invalid("an input that is no object cannot be remembered")),
         };
@@ -72,6 +73,11 @@ impl ArgumentPattern {
     /// The pattern as JSON, for [`from_json`](Self::from_json); `{}` for the empty one.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// The pattern as JSON, with characters that it escapes as they are.
+    pub(crate) fn to_plain_json(&self) -> Value {
+        map_texts(&self.to_json(), &unescape)
     }
 
     /// Whether every run fits it.
@@ -120,15 +126,32 @@ fn check_globs(pattern: &Value) -> Result<()> {
     }
 }
 
-fn escape_texts(value: &Value) -> Value {
+fn map_texts(value: &Value, change: &dyn Fn(&str) -> String) -> Value {
     match value {
-        Value::String(text) => Value::String(globset::escape(text)),
-        Value::Array(items) => items.iter().map(escape_texts).collect(),
+        Value::String(text) => Value::String(change(text)),
+        Value::Array(items) => items.iter().map(|item| map_texts(item, change)).collect(),
         Value::Object(members) => {
-            Value::Object(members.iter().map(|(name, value)| (name.clone(), escape_texts(value))).collect())
+            members.iter().map(|(name, value)| (name.clone(), map_texts(value, change))).collect()
         }
         other => other.clone(),
     }
+}
+
+/// The text of which `globset::escape` made this glob.
+fn unescape(glob: &str) -> String {
+    let mut text = String::new();
+    let mut rest = glob.chars();
+    while let Some(c) = rest.next() {
+        let mut ahead = rest.clone();
+        match (c, ahead.next(), ahead.next()) {
+            ('[', Some(escaped), Some(']')) => {
+                text.push(escaped);
+                rest = ahead;
+            }
+            _ => text.push(c),
+        }
+    }
+    text
 }
 
 fn members_fit(expected: &Map<String, Value>, members: &Map<String, Value>) -> bool {
@@ -164,7 +187,31 @@ fn text_fits(glob: &str, text: &str) -> bool {
     is_exact() || is_plain() && matcher(glob).is_ok_and(|glob| glob.is_match(text))
 }
 
+/// Whether a class of characters in the glob, such as `[!a]` or `[+-9]`, fits what separates the parts of a path.
+fn has_crossing_class(glob: &str) -> bool {
+    let mut rest = glob;
+    while let Some((_, class)) = rest.split_once('[') {
+        // A `]` that comes first is one of its characters.
+        let end = class.char_indices().skip(1).find(|(_, c)| *c == ']').map(|(end, _)| end);
+        let Some(end) = end else { return false };
+        let chars: Vec<char> = class[..end].chars().collect();
+        let fits = |separator: char| {
+            let is_between = |ends: &[char]| ends[1] == '-' && (ends[0]..=ends[2]).contains(&separator);
+            chars.contains(&separator) || chars.windows(3).any(is_between)
+        };
+        if chars.starts_with(&['!']) || chars.starts_with(&['^']) || fits('/') || fits('\\') {
+            return true;
+        }
+        rest = &class[end + 1..];
+    }
+    false
+}
+
 fn matcher(glob: &str) -> Result<globset::GlobMatcher> {
+    if has_crossing_class(glob) {
+        let sentence = format!("the glob {glob} has a class of characters that fits / or \\");
+        return Err(invalid(&sentence));
+    }
     let built = GlobBuilder::new(glob).literal_separator(true).backslash_escape(false).build();
     built
         .map(|glob| glob.compile_matcher())
@@ -245,6 +292,21 @@ mod tests {
             assert!(!pattern(json!({"args": ["**"]})).fits(None, &args(&[special])));
         }
         assert!(pattern(json!({"args": ["/srv/*"]})).fits(None, &args(&["/srv/a"])));
+    }
+
+    #[test]
+    fn a_class_that_fits_a_separator_is_refused() {
+        for glob in
+            ["out[!a]x", "out[^a]x", "out[+-9]x", "out[a/]x", "out[--0]x", "out[]!-~]x", "[a]{b,[!c]}"]
+        {
+            let refused = ArgumentPattern::from_json(json!({"args": [glob]})).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Usage, "{glob}");
+            // As in a store that an earlier version wrote.
+            let stored = ArgumentPattern { input: None, args: Some(args(&[glob])) };
+            assert!(!stored.fits(None, &args(&["out/x"])), "{glob}");
+        }
+        let digit = pattern(json!({"args": ["out[0-9a-f-]x"]}));
+        assert!(digit.fits(None, &args(&["out7x"])) && !digit.fits(None, &args(&["out/x"])));
     }
 
     #[test]

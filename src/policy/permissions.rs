@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::permission::{Access, Permission};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::policy::path_protection::{PathProtection, is_within};
-use crate::policy::{Answer, Approvals, CancelToken, RunArguments};
+use crate::policy::{Answer, Approvals, CancelToken, RunArguments, SkillDigest};
 
 /// The permissions that a skill requests. Reading the project is always requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,9 +106,23 @@ impl Permissions {
         Self { approvals: Some(Approvals::new(skill)), ..self }
     }
 
-    /// The same for a callee with this qualified name: what is approved for it is not approved for its caller.
-    pub(crate) fn with_callee_approvals(self, skill: &str) -> Self {
-        Self { approvals: self.approvals.map(|approvals| approvals.for_callee(skill)), ..self }
+    /// The same for a callee with this qualified name and these files: what is approved for it is not approved for its caller, and
+    /// what was approved for its caller only if the files counted then.
+    pub(crate) fn with_callee_approvals(self, skill: &str, files: Option<SkillDigest>) -> Self {
+        Self { approvals: self.approvals.map(|approvals| approvals.for_callee(skill, files)), ..self }
+    }
+
+    /// Whether somebody may be asked for the run.
+    pub(crate) fn has_approver(&self) -> bool {
+        self.approvals.is_some()
+    }
+
+    /// Records the callees, by their qualified names and files, that the digest of the invoked skill counts: those of the first
+    /// question of the run.
+    pub(crate) fn record_callees(&self, callees: impl FnOnce() -> Vec<(String, SkillDigest)>) {
+        if let Some(approvals) = &self.approvals {
+            approvals.record_callees(callees);
+        }
     }
 
     /// The same for a run with these arguments, which an approver is shown.
@@ -464,7 +478,12 @@ mod tests {
             assert!(run.allows(&inside));
             assert_eq!(run.scoped_only().allows(&inside), is_open);
             let callee = run.for_callee("a", "b", RequestedPermissions::Listed(parsed(&["net"])));
-            assert!(callee.with_callee_approvals("b").allows(&inside), "a callee of the skill that asked");
+            let files = SkillDigest::new([0; 32]);
+            run.record_callees(|| vec![("b".into(), files)]);
+            let callee = |files| callee.clone().with_callee_approvals("b", files);
+            assert!(callee(Some(files)).allows(&inside), "a callee of the skill that asked");
+            assert!(!callee(Some(SkillDigest::new([1; 32]))).allows(&inside), "it changed");
+            assert!(!callee(None).allows(&inside), "nobody knows its files");
             assert!(run.frozen().allows(&inside));
         }
     }

@@ -42,6 +42,9 @@ pub struct LockedSkill {
     /// Where it was taken from, if it was taken from elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SkillSource>,
+    /// The paths below the folder that the contract names as `state`, which the digest does not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub state: Vec<String>,
     /// The digest of the skill with its callees, which decides whether it changed.
     pub digest: SkillDigest,
     /// The first digits of the digest of each file, followed by `+x` for an executable file, `+s` for one that runs as somebody
@@ -106,6 +109,7 @@ impl LockedSkill {
             version: skill.version.clone(),
             folder: skill.folder.clone().unwrap_or_default(),
             source,
+            state: skill.state.clone(),
             digest: skill.digest,
             files: skill.files.files().iter().map(|file| (file.path.clone(), mark(file))).collect(),
             callees: skill.callees.iter().map(callee).collect(),
@@ -113,10 +117,11 @@ impl LockedSkill {
     }
 
     fn difference(&self, now: &SkillFiles) -> Option<LockDifference> {
-        if self.digest == now.digest {
+        // What a reviewer reads beside the digest must be true, too.
+        let now = Self::new(now, self.source.clone());
+        if *self == now {
             return None;
         }
-        let now = Self::new(now, None);
         let paths: BTreeSet<&String> = self.files.keys().chain(now.files.keys()).collect();
         let files = paths.into_iter().filter_map(|path| {
             let change = match (self.files.get(path), now.files.get(path)) {
@@ -198,12 +203,22 @@ impl LockFile {
     }
 
     /// Locks a skill of the project as it is, in place of what was locked in its folder. Without a source it keeps the one that it
-    /// had.
+    /// had if it has not changed since; otherwise a warning says that it has none.
     pub fn lock(&mut self, skill: &SkillFiles, source: Option<SkillSource>) {
         let locked = LockedSkill::new(skill, source);
         let earlier = self.skills.iter().position(|known| known.folder == locked.folder);
         let earlier = earlier.map(|index| self.skills.remove(index));
-        let source = locked.source.clone().or_else(|| earlier.and_then(|earlier| earlier.source));
+        let (kept, dropped): (Vec<_>, Vec<_>) = earlier
+            .filter(|_| locked.source.is_none())
+            .into_iter()
+            .partition(|earlier| earlier.digest == locked.digest && earlier.skill == locked.skill);
+        if let Some(source) = dropped.into_iter().find_map(|earlier| earlier.source) {
+            let (skill, url) = (&locked.skill, source.url.escape_debug());
+            tracing::warn!(
+                "the skill {skill} is locked without a source: it is not what was taken from {url} any more"
+            );
+        }
+        let source = locked.source.clone().or_else(|| kept.into_iter().find_map(|earlier| earlier.source));
         let locked = LockedSkill { source, ..locked };
         let place = self
             .skills
@@ -276,7 +291,10 @@ impl std::fmt::Display for LockDifference {
             Self::Changed { skill, files, callees } => {
                 let files = files.iter().map(|file| format!("{} {}", file.path, file.change));
                 let callees = callees.iter().map(|callee| format!("it calls {callee}, which changed"));
-                let what: Vec<String> = files.chain(callees).collect();
+                let mut what: Vec<String> = files.chain(callees).collect();
+                if what.is_empty() {
+                    what.push("its line says something else".to_owned());
+                }
                 let more = what.len().saturating_sub(10);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                 write!(f, "{skill} changed ({}{more})", what[..what.len().min(10)].join(", "))

@@ -19,6 +19,8 @@ pub struct SkillFiles {
     pub version: String,
     /// Its folder, relative to the project, `/`-separated; `None` for a skill that lies elsewhere.
     pub folder: Option<String>,
+    /// The paths below its folder that its contract names as `state`: no part of its files.
+    pub state: Vec<String>,
     /// The digest of all these files.
     pub digest: SkillDigest,
     /// Its own files.
@@ -57,6 +59,11 @@ impl SkillFiles {
             digest.update(own.as_bytes());
         }
         SkillDigest::new(digest.finalize().into())
+    }
+
+    /// The digests of the own files of its callees, by their qualified names without the version.
+    pub(crate) fn callee_digests(&self) -> Vec<(String, SkillDigest)> {
+        self.callees.iter().map(|callee| (callee.qualified_name.clone(), callee.files.digest())).collect()
     }
 
     /// All lists of files, its own first.

@@ -189,11 +189,14 @@ impl TrustStore {
         })
     }
 
-    /// Trusts the folder at this path no more; returns whether it was trusted. The folder need not exist.
+    /// Trusts the folder at this path, and folders in it, no more; returns whether any was trusted. The folder need not exist.
+    /// Whatever lies in a trusted folder above it stays trusted.
     pub fn revoke_folder(&self, folder: &Path) -> Result<bool> {
         let path = metier_dirs::resolve_existing(folder);
-        self.revoke(|records| records.folders.retain(|known| Path::new(&known.folder.path) != path))
-            .map(|count| count > 0)
+        self.revoke(|records| {
+            records.folders.retain(|known| !Path::new(&known.folder.path).starts_with(&path));
+        })
+        .map(|count| count > 0)
     }
 
     /// Trusts the skills no more for which this is true; returns how many they were.
@@ -251,7 +254,12 @@ impl TrustStore {
         folder.replace(FILE, &text, previous).map_err(failed)?;
         if !keeps_previous {
             folder.remove(PREVIOUS_FILE).map_err(failed)?;
-            remove_unused_lists(&folder, &records).map_err(failed)?;
+            // The records are what counts, and they are written.
+            if let Err(error) = remove_unused_lists(&folder, &records) {
+                tracing::warn!(
+                    "failed to remove lists of files that the trust store does not need any more: {error}"
+                );
+            }
         }
         Ok(result)
     }

@@ -104,11 +104,35 @@ fn a_skill_from_elsewhere_is_pinned_with_its_source() {
     assert_eq!(line(&project, 1)["source"], pinned);
     let project = project.file(".metier/skills/a/notes", "");
     assert_eq!(project.metier(&["lock"]).code, 0);
-    assert_eq!(line(&project, 1)["source"], pinned, "it keeps its source");
+    assert_eq!(line(&project, 1).get("source"), None, "it is not what was taken from there any more");
+    assert_eq!(project.metier(&[&["lock", "a"][..], &source].concat()).code, 0);
+    assert_eq!(project.metier(&["lock"]).code, 0);
+    assert_eq!(line(&project, 1)["source"], pinned, "it has not changed, so it keeps its source");
     assert_eq!(line(&project, 2).get("source"), None);
     assert_eq!(project.metier(&["lock", "--source", "x", "--revision", "1"]).code, 2, "of which skill?");
     assert_eq!(project.metier(&["lock", "word-count"]).code, 2, "not of the project");
     is_untrusted(&project.metier(&["run", "word-count", "--locked", "--input", "{}"]), "is not locked");
+}
+
+#[test]
+fn what_is_read_beside_a_digest_is_compared_too() {
+    let contract = (".metier/skills/a/skill.yaml", "state: [data]\n");
+    let project = project().file(contract.0, contract.1);
+    assert_eq!(project.metier(&["lock"]).code, 0);
+    assert_eq!(line(&project, 1)["state"], json!(["data"]), "the digest does not count it");
+    let good = project.read(LOCK);
+    for (true_text, false_text) in [
+        ("\"version\":\"0.0.0\"", "\"version\":\"9.0.0\""),
+        ("\"scripts/main.lua\":", "\"scripts/harmless.lua\":"),
+        ("\"state\":[\"data\"],", ""),
+        ("\"files\":{", "\"callees\":{\"project/.metier:b\":\"0123456789abcdef\"},\"files\":{"),
+    ] {
+        let bad = good.replacen(true_text, false_text, 1);
+        assert_ne!(bad, good);
+        std::fs::write(project.path(LOCK), bad).unwrap();
+        assert_eq!(verify(&project)[0]["difference"], "changed", "{false_text}");
+        is_untrusted(&project.metier(&["run", "a", "--locked"]), "project/.metier:a changed");
+    }
 }
 
 #[test]

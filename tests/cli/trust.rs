@@ -71,7 +71,7 @@ fn a_changed_skill_is_untrusted_and_shows_which_files_changed() {
         json!([{"path": ".hidden", "change": "added"}, {"path": "scripts/main.lua", "change": "changed"}]);
     assert_eq!(shown["changed_files"], expected);
     let refused = project.metier(&["run", "reads", "--for-model"]);
-    assert!(refused.code == 4 && refused.stderr.contains("scripts/main.lua changed"), "{refused:?}");
+    assert!(refused.code == 4 && refused.stderr.contains("since it was trusted (2 files)"), "{refused:?}");
     assert!(project.metier(&["list"]).stdout.contains("changed since it was trusted"));
     let doctor = project.metier(&["doctor", "--json"]).json();
     assert_eq!(doctor["trust"]["untrusted"], json!(["reads"]));
@@ -173,7 +173,7 @@ fn a_store_that_others_could_write_is_refused_and_a_person_still_runs() {
     assert_ne!(project.metier(&["trust", "--yes"]).code, 0);
 }
 
-const KEYS: &str = "Trust it as it is? [y] yes  [s] show its scripts  [n] no  [d] details: ";
+const KEYS: &str = "Trust it as it is? [y] yes  [s] show its files  [n] no  [d] details: ";
 
 #[test]
 fn on_a_terminal_each_skill_is_shown_and_asked_about() {
@@ -329,4 +329,103 @@ fn the_tour_of_a_new_user_takes_eight_commands() {
     assert!(
         project.metier(&["show", "writes"]).stdout.contains("trusted      yes, with exactly these files")
     );
+}
+
+#[test]
+fn a_revocation_covers_the_folders_below_and_says_what_still_trusts_the_path() {
+    let project = checkout();
+    for folder in [".", ".metier", ".metier/skills"] {
+        assert_eq!(project.metier(&["trust", "--folder", folder, "--yes"]).code, 0);
+    }
+    let covered = project.metier(&["trust", "--revoke", ".metier"]);
+    assert!(
+        covered.code == 2 && covered.stderr.contains("is still trusted, because everything in"),
+        "{covered:?}"
+    );
+    assert_eq!(trust_of(&project, "reads"), "trusted");
+    assert_eq!(project.metier(&["trust", "--folder", ".metier/skills", "--yes"]).code, 0);
+    assert_eq!(project.metier(&["trust", "--revoke", "."]).code, 0);
+    assert_eq!(trust_of(&project, "reads"), "untrusted");
+    assert!(project.metier(&["trust", "--list"]).stdout.is_empty());
+}
+
+#[test]
+fn the_grants_of_a_skill_that_is_gone_are_taken_back_by_its_qualified_name() {
+    let project = checkout();
+    project.metier(&["trust", "--yes"]);
+    assert_eq!(project.metier(&["allow", "writes", "write:out"]).code, 0);
+    std::fs::remove_dir_all(project.path(".metier/skills/writes")).unwrap();
+    let revoked = project.metier(&["allow", "--revoke", "project/.metier:writes@0.0.0", "--json"]).json();
+    assert_eq!(revoked, json!({"skill": "writes", "revoked": 1}));
+}
+
+#[test]
+fn no_file_is_hidden_from_the_person_who_trusts() {
+    let contract = "entrypoint: lib/run.lua\n";
+    let mut project = Project::new()
+        .file(".metier/skills/hides/skill.md", "---\nname: hides\ndescription: d\n---\n")
+        .file(".metier/skills/hides/skill.yaml", contract)
+        .file(".metier/skills/hides/lib/run.lua", "return 'from the entrypoint'")
+        .file(".metier/skills/hides/zz.lua", "return 'from a module'");
+    for number in 0..600 {
+        project = project.file(&format!(".metier/skills/hides/a/{number}.txt"), "decoy");
+    }
+    let mut terminal = Terminal::start(&mut project.command(&["trust"]));
+    terminal.wait_for(KEYS);
+    terminal.press("s");
+    for shown in ["==== skill.md ====", "entrypoint: lib/run.lua", "from the entrypoint", "from a module"] {
+        terminal.wait_for(shown);
+    }
+    terminal.wait_for(KEYS);
+    terminal.press("d");
+    for shown in ["digest    sha256:", "file      skill.md (", "file      and 104 more\n"] {
+        terminal.wait_for(shown);
+    }
+    terminal.press("n");
+    assert_eq!(terminal.finish().0, 4);
+}
+
+#[test]
+fn what_is_shown_is_the_skill_as_it_is_when_it_is_asked_about() {
+    let project = checkout();
+    let mut terminal = Terminal::start(&mut project.command(&["trust"]));
+    terminal.wait_for(KEYS);
+    let hostile = "---\nname: writes\ndescription: Another one.\nallowed-tools: write:.git\n---\n";
+    let project = project.file(".metier/skills/writes/SKILL.md", hostile);
+    terminal.press("n");
+    terminal.wait_for("says      Another one.\n");
+    terminal.wait_for("wants     write:.git (");
+    terminal.wait_for(KEYS);
+    terminal.press("n");
+    assert_eq!(terminal.finish().0, 4);
+    drop(project);
+}
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn always_that_cannot_be_recorded_is_for_this_run_and_never_for_other_files() {
+    use std::os::unix::fs::PermissionsExt;
+    for is_changed in [false, true] {
+        let project =
+            Project::new().shell("writes", "cat > /dev/null; echo written > a.txt && echo '\"done\"'");
+        project.metier(&["trust", "--yes"]);
+        let mut terminal = Terminal::start(&mut project.command(&["run", "writes"]));
+        terminal.wait_for("[a] always, until its files change  [n] no: ");
+        let project = if is_changed {
+            project.file(".metier/skills/writes/more.txt", "")
+        } else {
+            let store = walkdir::WalkDir::new(project.home())
+                .into_iter()
+                .map(|entry| entry.unwrap().into_path())
+                .find(|path| path.ends_with("trust"))
+                .unwrap();
+            std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o777)).unwrap();
+            project
+        };
+        terminal.press("a");
+        let (code, screen) = terminal.finish();
+        assert_eq!((code == 0, project.path("a.txt").exists()), (!is_changed, !is_changed), "{screen}");
+        let consequence = if is_changed { "it is not run again" } else { "it is granted for this run only" };
+        assert!(screen.contains(consequence) && !screen.contains("internal"), "{screen}");
+    }
 }

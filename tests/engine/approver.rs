@@ -689,3 +689,113 @@ fn what_is_approved_for_a_callee_is_not_recorded_for_it() {
     assert_eq!(value(engine.run(granted(Invocation::new("x"), &["skill:y"]))), "y");
     assert!(store(&data).records().unwrap().grants.is_empty());
 }
+
+#[test]
+fn a_yes_for_a_caller_is_none_for_a_skill_that_was_not_shown_or_has_changed() {
+    const CALLEE: &str = ".metier/skills/y/scripts/main.lua";
+    const WRITES: &str = "ctx.write('out/y', 'y') return 'wrote'";
+    for (changes, asks) in [(false, &["x"][..]), (true, &["x", "y"])] {
+        let script = "ctx.write('out/x', 'x') ctx.tool('pause', {}) return ctx.skill('y')";
+        let project = Project::lua_with_tools("skill:y tool:pause write:out", script)
+            .skill("y", "allowed-tools: write:out\n")
+            .file(CALLEE, WRITES);
+        let dialog = Dialog::new(|_, request| Ok(request.skill == "x"));
+        let path = project.path(CALLEE);
+        let pause = ClosureTools::new().tool("pause", "d", json!({}), move |_, _| {
+            if changes {
+                std::fs::write(&path, format!("{WRITES} -- other")).unwrap();
+            }
+            Ok(Value::Null)
+        });
+        let engine = project.builder().tools(pause).approver(dialog.clone()).build().unwrap();
+        let run = engine.run(granted(Invocation::new("x"), &["skill:y", "tool:pause"]));
+        let asked: Vec<String> = dialog.asked().into_iter().map(|request| request.skill).collect();
+        assert_eq!(asked, asks, "{run:?}");
+        assert_eq!(project.path("out/y").exists(), !changes);
+    }
+}
+
+#[test]
+#[cfg(all(feature = "cli", feature = "sandboxed", target_os = "linux"))]
+fn a_yes_for_the_session_is_none_for_a_callee_that_its_digest_does_not_count() {
+    if crate::not_run::find_program("python3").is_none() {
+        return crate::not_run::not_run("a Python script", "python3 is not installed");
+    }
+    // A process may request everything, so nobody knows which skills it calls.
+    let script = "from metier import ctx\nctx.write('out/x', 'x')\nctx.skill('y')\nprint('true')";
+    let callee = "ctx.write('out/y', 'y') return 1";
+    let project = Project::new()
+        .skill("x", "")
+        .file(".metier/skills/x/scripts/main.py", script)
+        .skill("y", "allowed-tools: write:out\n")
+        .file(".metier/skills/y/scripts/main.lua", callee);
+    let dialog =
+        Dialog::new(|_, request| Ok(if request.skill == "x" { Approval::Session } else { Approval::No }));
+    let builder = project.builder().helper(env!("CARGO_BIN_EXE_metier"));
+    let engine = builder.approver(dialog.clone()).build().unwrap();
+    for _ in 0..2 {
+        let run = engine.run(granted(Invocation::new("x"), &["skill:y"]));
+        assert_eq!(project.read("out/x"), "x", "{run:?}");
+        assert_eq!(dialog.asked().last().unwrap().skill, "y", "{run:?}");
+        assert!(!project.path("out/y").exists(), "{run:?}");
+    }
+}
+
+#[test]
+fn an_answer_for_the_session_is_none_for_a_model_or_of_another_approver() {
+    let project = writing_project();
+    let dialog = Dialog::always(Approval::Session);
+    let engine = project.builder().approver(dialog.clone()).build().unwrap();
+    let run = |invocation: Invocation| value(engine.run(invocation));
+    run(Invocation::new("x"));
+    run(Invocation::new("x").for_model());
+    assert_eq!(dialog.asked().len(), 2, "a model is not the person");
+    run(Invocation::new("x").for_model());
+    assert_eq!(dialog.asked().len(), 2);
+    let other = Dialog::always(Approval::Session);
+    run(Invocation::new("x").providers(metier::host::Providers::default().approver(other.clone())));
+    assert_eq!((dialog.asked().len(), other.asked().len()), (2, 1), "another approver decides itself");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_skill_whose_changes_nobody_would_notice_gets_no_yes() {
+    let project = writing_project();
+    let script = project.path(".metier/skills/x/scripts/main.lua");
+    // A socket has no content, so the skill has no digest.
+    let _socket = std::os::unix::net::UnixListener::bind(project.path(".metier/skills/x/socket")).unwrap();
+    let dialog = Dialog::new(move |_, _| {
+        std::fs::write(&script, "ctx.write('out/evil', '')").unwrap();
+        Ok(true)
+    });
+    let engine = project.builder().approver(dialog).build().unwrap();
+    for invocation in [Invocation::new("x"), Invocation::new("x").ask_first()] {
+        let outcome = engine.run(invocation);
+        assert_eq!(kind(&outcome), ErrorKind::Untrusted);
+        assert!(crate::project::sentence(&outcome).contains("cannot be read completely"));
+    }
+    assert!(!project.path("out").exists());
+}
+
+#[test]
+fn a_pattern_with_a_secret_is_not_recorded() {
+    for is_asked_first in [true, false] {
+        let data = tempfile::tempdir().unwrap();
+        let script = "ctx.write('out/a', '') return ctx.secret('KEY') ~= nil";
+        let project = Project::lua_with_tools("write:out secret:KEY", script);
+        let dialog = Dialog::new(|_, request| {
+            let input = json!({"text": "s3cret*value"});
+            let args = request.args.clone();
+            Ok(Approval::Always(ArgumentPattern::exactly(Some(&input), &args)?))
+        });
+        let fixtures = metier::host::Fixtures::new(r#"{"secrets": {"KEY": "s3cret*value"}}"#).unwrap();
+        let providers = fixtures.providers().approver(dialog);
+        let engine = project.builder().trust(store(&data)).build().unwrap();
+        let run = Invocation::new("x").input(json!({"text": "s3cret*value"})).providers(providers);
+        let run = granted(run, &["secret:KEY"]);
+        let outcome = engine.run(if is_asked_first { run.ask_first() } else { run });
+        assert!(outcome.log.iter().any(|line| line.message.contains("holds a secret")), "{:?}", outcome.log);
+        value(outcome);
+        assert!(store(&data).records().unwrap().grants.is_empty());
+    }
+}

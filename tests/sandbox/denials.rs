@@ -131,9 +131,9 @@ fn files() -> Vec<DenialCase> {
 /// Packages that nobody has.
 fn packages() -> Vec<DenialCase> {
     vec![
-        ("python3", Fixture::python("import metier_x.y"), "install the Python package metier_x where"),
-        ("node", Fixture::node("require('metier-x/y')"), "install the npm package metier-x in"),
-        ("perl", Fixture::new("a.pl", "use Metier::X;"), "install the Perl module Metier::X for"),
+        ("python3", Fixture::python("import metier_x.y"), "needs the Python package metier_x;"),
+        ("node", Fixture::node("require('metier-x/y')"), "needs the npm package metier-x;"),
+        ("perl", Fixture::new("a.pl", "use Metier::X;"), "needs the Perl module Metier::X;"),
     ]
 }
 

@@ -55,6 +55,7 @@ impl Project {
         let mut command = Command::new(env!("CARGO_BIN_EXE_metier"));
         command.args(args).current_dir(self.path(".")).stdin(Stdio::null());
         command.env("HOME", self.home()).env_remove("XDG_DATA_HOME").env_remove("NO_COLOR");
+        command.env_remove("METIER_DATA_DIR").env_remove("CI");
         command
     }
 

@@ -154,10 +154,11 @@ fn a_skill_that_its_caller_changes_meanwhile_does_not_run() {
 
 #[test]
 fn state_is_written_and_never_run() {
-    let contract = "state: [data]\nentrypoints: {main: scripts/main.lua, evil: data/evil.lua}\n";
+    let contract =
+        "state: [data]\nentrypoints:\n  main: scripts/main.lua\n  evil: {path: data/evil, runtime: lua}\n";
     let project = Project::lua("return 1")
         .file(&format!("{SKILL}/skill.yaml"), contract)
-        .file(&format!("{SKILL}/data/evil.lua"), "return 'evil'");
+        .file(&format!("{SKILL}/data/evil"), "return 'evil'");
     let stage = Stage::with(project);
     let engine = stage.engine();
     trust(&engine, "x");
@@ -213,11 +214,59 @@ fn a_skill_that_changes_while_somebody_is_asked_does_not_run() {
         assert!(!stage.project.path("out/evil").exists());
         assert_eq!(stage.project.path("out/good").exists(), !swaps, "{outcome:?}");
         if swaps {
-            assert_eq!(kind(&outcome), ErrorKind::Denied);
+            assert_eq!(kind(&outcome), ErrorKind::Untrusted);
             assert!(sentence(&outcome).contains("changed while"), "{}", sentence(&outcome));
         } else {
             let grants = json!(outcome)["grants"].clone();
             assert_eq!(grants, json!([{"permission": "write:out", "origin": "approver"}]));
         }
+    }
+}
+
+#[test]
+fn no_skill_is_trusted_whose_state_holds_code() {
+    for (path, file) in [
+        ("data", "data/evil.lua"),
+        ("data", "data/deep/evil.PY"),
+        ("data", "data/node_modules/evil/index"),
+        ("data/evil.so", "data/evil.so"),
+    ] {
+        let contract = format!("state: [{path}]\n");
+        let project = Project::lua("return 1").file(&format!("{SKILL}/skill.yaml"), contract);
+        let stage = Stage::with(project.file(&format!("{SKILL}/{file}"), "evil"));
+        let engine = stage.engine();
+        let TrustState::Untrusted { reason: Some(reason) } = state(&engine, "x") else { panic!("{file}") };
+        assert!(reason.contains("in a path of `state`"), "{reason}");
+        assert_eq!(kind(&for_model(&engine)), ErrorKind::Untrusted);
+        fs::remove_dir_all(stage.project.path(&format!("{SKILL}/data"))).unwrap();
+        trust(&engine, "x");
+        assert_eq!(value(for_model(&engine)), json!(1));
+        write(&stage.project.path(&format!("{SKILL}/{file}")), "written by a run");
+        assert_eq!(kind(&for_model(&engine)), ErrorKind::Untrusted, "{file} came later");
+    }
+}
+
+#[test]
+fn what_any_script_of_a_skill_calls_belongs_to_its_digest() {
+    let plan = |name: &str| format!(r#"{{"steps": [{{"skill": "{name}", "id": "a"}}]}}"#);
+    let contract =
+        "entrypoints:\n  main: scripts/main.lua\n  other: {path: scripts/a.json, runtime: tool-sequence}\n";
+    let mut project = Project::lua("return 1")
+        .file(&format!("{SKILL}/skill.yaml"), contract)
+        .file(&format!("{SKILL}/scripts/a.json"), plan("y"))
+        .file(&format!("{SKILL}/scripts/sequence.json"), plan("z"));
+    for name in ["y", "z"] {
+        project =
+            project.skill(name, "").file(&format!(".metier/skills/{name}/scripts/main.lua"), "return 1");
+    }
+    let stage = Stage::with(project);
+    let engine = stage.engine();
+    trust(&engine, "x");
+    for name in ["y", "z"] {
+        assert!(state(&engine, "x").is_trusted());
+        let script = stage.project.path(&format!(".metier/skills/{name}/scripts/main.lua"));
+        write(&script, "return 2");
+        assert!(!state(&engine, "x").is_trusted(), "{name} changed");
+        write(&script, "return 1");
     }
 }

@@ -64,11 +64,9 @@ fn a_changed_skill_is_untrusted_and_names_its_files() {
     assert_eq!(shown, [".hidden added", "scripts/main.lua changed"]);
     let refused = for_model(&engine);
     assert_eq!(kind(&refused), ErrorKind::Untrusted);
-    assert!(
-        sentence(&refused).contains("(.hidden added, scripts/main.lua changed)"),
-        "{}",
-        sentence(&refused)
-    );
+    let shown = sentence(&refused);
+    assert!(shown.contains("has changed since it was trusted (2 files)"), "{shown}");
+    assert!(!format!("{refused:?}").contains(".hidden"), "the names of files are text of the skill");
     assert_eq!(catalog(&engine), "");
     assert_eq!(value(engine.run(Invocation::new("x"))), json!(2));
     trust(&engine, "x");
@@ -153,6 +151,61 @@ fn an_explicit_root_is_trusted_only_outside_of_the_project() {
         let engine = Engine::builder(project).roots(roots).trust(stage.store()).build().unwrap();
         assert_eq!(state(&engine, "x").is_trusted(), is_trusted);
     }
+}
+
+#[test]
+fn a_link_of_the_project_is_not_trusted_for_where_it_leads() {
+    let outside = Project::lua("return 1");
+    let stage = Stage::with(
+        Project::new()
+            .link(outside.path(".metier/skills"), "vendor")
+            .link(outside.path(".metier/skills/x"), "skills/x")
+            .link(outside.root(), "deep/linked"),
+    );
+    for (root, is_trusted) in [
+        (outside.path(".metier/skills"), true),
+        (stage.project.path("vendor"), false),
+        (stage.project.path("skills"), false),
+        (stage.project.path("deep/linked/.metier/skills"), false),
+    ] {
+        let roots = metier::registry::Roots::empty().with(Root::new(Scope::Explicit, "named", &root));
+        let engine = stage.project.builder().roots(roots).trust(stage.store()).build().unwrap();
+        assert_eq!(state(&engine, "x").is_trusted(), is_trusted, "{}", root.display());
+    }
+}
+
+#[test]
+fn a_catalog_shows_no_text_that_was_there_before_what_is_trusted() {
+    let stage = Stage::lua("read", "return 1");
+    let engine = stage.engine();
+    trust(&engine, "x");
+    let text = stage.project.path(".metier/skills/x/SKILL.md");
+    let good = fs::read_to_string(&text).unwrap();
+    write(&text, good.replace("description: d", "description: evil"));
+    engine.reload().unwrap();
+    let earlier = engine.registry();
+    write(&text, &good);
+    assert!(state(&engine, "x").is_trusted(), "as it is on disk");
+    assert_eq!(engine.catalog(&earlier).list(), "");
+    engine.reload().unwrap();
+    assert_eq!(catalog(&engine), "- x: d\n");
+}
+
+#[test]
+fn a_skill_that_is_trusted_wherever_its_files_are_is_not_read() {
+    let user = Project::lua("return 1");
+    let stage = Stage::with(Project::new());
+    let roots = stage.project.roots().with(Root::new(Scope::User, "user", user.path(".metier/skills")));
+    let engine = stage.project.builder().roots(roots).trust(stage.store()).build().unwrap();
+    let outcome = for_model(&engine);
+    assert_eq!(outcome.digest, None);
+    assert_eq!(value(outcome), json!(1));
+    let files = engine.skill_files(engine.registry().find("x").unwrap()).unwrap();
+    let asked = engine.run(Invocation::new("x").digest(files.digest));
+    assert_eq!(asked.digest, Some(files.digest), "whoever names one has it compared");
+    let grant = ["tool:a".parse().unwrap()];
+    engine.trust_store().unwrap().grant(("x", files.digest), None, &grant, "a test").unwrap();
+    assert_eq!(for_model(&engine).digest, Some(files.digest), "a grant is bound to the files");
 }
 
 #[test]

@@ -92,6 +92,15 @@ fn the_lists_of_files_go_with_the_last_record_that_needs_them() {
 }
 
 #[test]
+fn what_was_revoked_is_revoked_though_a_list_of_files_stays() {
+    let stage = Stage::lua("read", "return 1");
+    stage.trust("x");
+    fs::create_dir(stage.store().folder().join("files/cannot-be-removed.json")).unwrap();
+    assert_eq!(stage.store().revoke_skills(|_| true).unwrap(), 1);
+    assert!(stage.store().records().unwrap().skills.is_empty());
+}
+
+#[test]
 fn what_this_version_does_not_know_is_kept() {
     let place = Place::new();
     place.grant("write:out").unwrap();

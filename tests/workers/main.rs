@@ -190,6 +190,21 @@ fn a_new_script_has_a_new_process_at_once() {
 }
 
 #[test]
+fn no_process_that_loaded_other_files_serves_a_run() {
+    let Some(stage) = WorkerFixture::new() else { return };
+    stage.write("skills/x/scripts/lib.py", "text = 'before'");
+    stage.write("skills/x/scripts/main.py", &format!("import lib\n{PYTHON}"));
+    let engine = stage.engine();
+    let run = |code: &str| value(engine.run(python_invocation(code)));
+    assert_eq!((run("lib.text"), run("runs")), (json!("before"), json!(2)), "one process");
+    stage.write("skills/x/scripts/lib.py", "text = 'after'");
+    assert_eq!((run("lib.text"), run("runs")), (json!("after"), json!(2)));
+    // Nobody knows whether files without a digest have changed.
+    std::os::unix::fs::symlink("/etc/passwd", stage.at("skills/x/link")).unwrap();
+    assert_eq!((run("runs"), run("runs")), (json!(1), json!(1)));
+}
+
+#[test]
 fn a_skill_that_does_not_ask_is_a_new_process_every_time() {
     let Some(stage) = WorkerFixture::new() else { return };
     stage.write("skills/x/SKILL.md", "---\nname: x\ndescription: d\n---\n");

@@ -23,7 +23,7 @@ use not_run::not_run;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{ContextBuilder, Files, LogLine, ProcessReport, Providers, SandboxReport, SkillContext};
-use crate::policy::{RequestedPermissions, CancelToken, Limits, OutputPolicy, Permissions, PathProtection, Watchdog, WorkerOptions};
+use crate::policy::{RequestedPermissions, CancelToken, Limits, OutputPolicy, Permissions, PathProtection, SkillDigest, Watchdog, WorkerOptions};
 
 /// One helper for all tests.
 static SHARED: LazyLock<ExternalServices> = LazyLock::new(ExternalServices::default);
@@ -123,6 +123,7 @@ impl Fixture {
             .cancel(cancel.clone())
             .providers(self.providers.clone())
             .worker(self.worker)
+            .worker_files(Some(SkillDigest::new([0; 32])))
     }
 
     fn run(&self) -> TestRun {

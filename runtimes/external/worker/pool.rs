@@ -1,6 +1,6 @@
 //! Worker processes that are reused between runs. Each has a thread of its own, which ends with it.
 //!
-//! Runs share a process only if they have the same permissions, limits and protected paths. An exceeded limit, output outside of a
+//! Runs share a process only if they have the same skill's files, permissions, limits and protected paths. An exceeded limit, output outside of a
 //! run, or too long a wait ends the process, and the next run starts another one.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillInput;
 use crate::host::SkillContext;
-use crate::policy::{Limits, Permissions, SandboxMode};
+use crate::policy::{Limits, Permissions, SandboxMode, SkillDigest};
 use crate::runtimes::external::policy;
 use crate::runtimes::external::protected::scan::Fingerprint;
 use crate::runtimes::external::worker::process::{WorkerProcess, WorkerResult};
@@ -36,6 +36,8 @@ pub(crate) struct WorkerKey {
     sandbox_mode: SandboxMode,
     /// A sandbox protects the files that existed when it was set up.
     fingerprint: Fingerprint,
+    /// The skill's files, which a process may have loaded. Without them no process is reused.
+    skill_files: Option<SkillDigest>,
 }
 
 /// A worker process and its thread.
@@ -65,6 +67,7 @@ impl WorkerKey {
             permissions: ctx.permissions().frozen(),
             limits: ctx.limits().clone(),
             sandbox_mode: ctx.sandbox_mode(),
+            skill_files: ctx.worker_files(),
         })
     }
 }
@@ -84,7 +87,9 @@ impl WorkerPool {
         ctx: &SkillContext,
         start: impl FnOnce() -> Result<WorkerProcess>,
     ) -> Result<Value> {
-        while let Some((_, worker)) = self.0.checkout(|(known, _)| *known == key) {
+        while let Some((_, worker)) =
+            self.0.checkout(|(known, _)| known.skill_files.is_some() && *known == key)
+        {
             let (job, handle) = Job::new(input, ctx);
             if let Some(done) = worker.submit(job).then(|| handle.wait()).flatten() {
                 return self.checkin(key, worker, done);
@@ -101,7 +106,7 @@ impl WorkerPool {
     }
 
     fn checkin(&self, key: WorkerKey, worker: PooledWorker, done: WorkerResult) -> Result<Value> {
-        if done.is_reusable {
+        if done.is_reusable && key.skill_files.is_some() {
             self.0.checkin((key, worker));
         }
         done.result

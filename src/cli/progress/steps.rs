@@ -14,14 +14,50 @@ use crate::cli::terminal::shorten_line;
 
 /// The running steps, each with its line.
 pub struct StepDisplay {
+    lines: Lines,
     screen: MultiProgress,
     running: Mutex<HashMap<usize, ProgressBar>>,
     is_live: bool,
 }
 
+/// Lines above bars and steps, held while somebody is asked.
+pub struct Lines {
+    screen: MultiProgress,
+    held: Mutex<Option<Vec<String>>>,
+}
+
+/// Lines that are held; of more, nobody could read them.
+const MAX_HELD: usize = 1_000;
+
+impl Lines {
+    pub fn print(&self, line: String) {
+        match self.held().as_mut() {
+            Some(held) if held.len() < MAX_HELD => held.push(line),
+            Some(_) => {}
+            None => self.screen.suspend(|| output::eprint(&line)),
+        }
+    }
+
+    pub fn hold(&self) {
+        self.held().get_or_insert_default();
+    }
+
+    pub fn release(&self) {
+        let mut held = self.held();
+        for line in held.take().into_iter().flatten() {
+            self.screen.suspend(|| output::eprint(&line));
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Vec<String>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl StepDisplay {
     pub fn new(screen: MultiProgress) -> Self {
-        Self { screen, running: Mutex::default(), is_live: std::io::stderr().is_terminal() }
+        let lines = Lines { screen: screen.clone(), held: Mutex::default() };
+        Self { lines, screen, running: Mutex::default(), is_live: std::io::stderr().is_terminal() }
     }
 
     /// Shows that a step started.
@@ -38,7 +74,12 @@ impl StepDisplay {
         if let Some(line) = self.running().remove(&step.index) {
             line.finish_and_clear();
         }
-        self.screen.suspend(|| output::eprint(&status_line(step, status, duration)));
+        self.lines.print(status_line(step, status, duration));
+    }
+
+    /// The lines above bars and steps.
+    pub fn lines(&self) -> &Lines {
+        &self.lines
     }
 
     /// Removes the running steps from the screen.

@@ -23,9 +23,10 @@ use crate::policy::{Access, Answer, Approval, Permission, SandboxMode};
 ///
 /// It is called on a thread of its own, which may block. The deadlines of the run stand still meanwhile; the process of an external
 /// script goes on. A panic, an error, and an answer that comes later than [`time_limit`](Self::time_limit) are a no; the sentence of
-/// an error of kind `denied` or `untrusted` becomes that of the run. So is a yes if files of the skill changed while the question stood. What `ctx`
-/// lacks itself is refused there and asks nobody. A yes holds at least until the invoked run ends, for the skill that asked and
-/// those that it calls; a no is not asked again in that run.
+/// an error of kind `denied` or `untrusted` becomes that of the run. So is a yes if files of the skill changed while the question
+/// stood; nobody is asked for a skill whose files cannot be read completely. What `ctx` lacks itself is refused there and asks
+/// nobody. A yes holds at least until the invoked run ends, for the skill that asked and those that it calls; a no is not asked
+/// again in that run.
 ///
 /// ```
 /// use metier::engine::Engine;
@@ -76,9 +77,10 @@ pub struct ApprovalRequest {
     pub callers: Vec<String>,
     /// The project that the run works on.
     pub project: Option<PathBuf>,
-    /// The input that the skill was called with, without secrets.
+    /// The input that the skill was called with, without the secrets that were read by now: with
+    /// [`Invocation::ask_first`](crate::engine::Invocation::ask_first) none was.
     pub input: Option<Value>,
-    /// The arguments of its script, without secrets.
+    /// The arguments of its script, without the same secrets.
     pub args: Vec<String>,
     /// The permissions that it has already.
     pub grants: Vec<Permission>,

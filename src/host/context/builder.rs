@@ -17,7 +17,8 @@ use crate::host::redaction::Redaction;
 use crate::host::run_events::RunEvents;
 use crate::host::run_id::RunId;
 use crate::policy::{
-    CancelToken, ExecutionMode, Limits, Permissions, RunArguments, SandboxMode, ThreadBudget, WorkerOptions,
+    CancelToken, ExecutionMode, Limits, Permissions, RunArguments, SandboxMode, SkillDigest, ThreadBudget,
+    WorkerOptions,
 };
 
 /// Builds a [`SkillContext`].
@@ -33,6 +34,7 @@ pub struct ContextBuilder {
     execution_mode: ExecutionMode,
     host_api_client: Option<Arc<dyn HostApiClient>>,
     worker: Option<WorkerOptions>,
+    worker_files: Option<Box<SkillDigest>>,
     thread_budget: Option<ThreadBudget>,
     cancel: Option<CancelToken>,
     observer: Option<Arc<dyn Observer>>,
@@ -61,6 +63,7 @@ impl ContextBuilder {
             execution_mode: ExecutionMode::default(),
             host_api_client: None,
             worker: None,
+            worker_files: None,
             thread_budget: None,
             cancel: None,
             observer: None,
@@ -184,6 +187,12 @@ impl ContextBuilder {
         self
     }
 
+    /// The digest of the files that the worker may load, without which it serves one run.
+    pub(crate) fn worker_files(mut self, files: Option<SkillDigest>) -> Self {
+        self.worker_files = files.map(Box::new);
+        self
+    }
+
     /// The limits for skills that this one calls; its own by default.
     pub(crate) fn callee_limits(mut self, limits: Limits) -> Self {
         self.callee_limits = Some(Box::new(limits));
@@ -244,6 +253,7 @@ impl ContextBuilder {
             execution_mode: self.execution_mode,
             host_api_client: self.host_api_client,
             worker: self.worker,
+            worker_files: self.worker_files,
             events,
             span: self.span,
             providers: self.providers,

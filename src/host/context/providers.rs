@@ -166,7 +166,8 @@ pub trait SkillProvider: Send + Sync {
     /// input `null` means no input.
     fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value>;
 
-    /// The digest of the files of the skill that runs, as text, for an approver; `None` if they are unknown or cannot be read.
+    /// The digest of the files of the skill that runs, as text, for an approver; `None` if they are unknown or cannot be read: then
+    /// the engine computes it, and where it cannot, the answer is no.
     fn digest(&self, ctx: &SkillContext) -> Option<String> {
         let _ = ctx;
         None

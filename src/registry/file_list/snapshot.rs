@@ -18,6 +18,15 @@ use crate::policy::{CancelToken, SkillDigest};
 const MAX_BYTES: u64 = 1 << 30;
 /// Maximum entries of its folder, with folders and state.
 const MAX_ENTRIES: usize = 100_000;
+/// Folders from which interpreters load modules.
+const CODE_FOLDERS: [&str; 5] = ["__pycache__", "node_modules", ".venv", "venv", "site-packages"];
+/// The extensions of scripts and modules.
+const CODE_EXTENSIONS: [&str; 45] = [
+    "bash", "bat", "class", "cjs", "cmd", "cts", "dll", "dylib", "egg", "exe", "fish", "jar", "jl", "js",
+    "jsx", "ksh", "lua", "luau", "mjs", "mts", "node", "php", "pl", "pm", "ps1", "pth", "py", "pyc", "pyd",
+    "pyi", "pyo", "pyw", "pyz", "r", "rb", "rhai", "sh", "so", "swift", "tcl", "ts", "tsx", "wasm", "wat",
+    "zsh",
+];
 /// Bytes that are read at a time.
 const BUFFER: usize = 64 << 10;
 
@@ -54,7 +63,7 @@ impl FileListSnapshot {
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             };
             if excluded.iter().any(is_below) {
-                return Ok(false);
+                return inspect_state(entry);
             }
             let failed = |source| SkillError::io(format_args!("failed to read {}", entry.shown()), source);
             let listed = match entry.kind {
@@ -100,6 +109,21 @@ impl FileListSnapshot {
         let index = self.list.entries.binary_search_by(|file| file.path.as_str().cmp(path)).ok()?;
         let (listed, stat) = (self.list.entries.get(index)?, self.stats.get(index)?);
         (!listed.link && *stat == now.stat && stat.is_settled(self.began)).then_some(listed)
+    }
+}
+
+/// Whether to look below what is state: files that change without notice must not be what an interpreter loads.
+fn inspect_state(entry: &TreeEntry<'_>) -> Result<bool> {
+    let name = entry.path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    let is_code = || {
+        CODE_FOLDERS.contains(&name.as_str())
+            || name.rsplit_once('.').is_some_and(|(_, extension)| CODE_EXTENSIONS.contains(&extension))
+    };
+    match entry.kind {
+        EntryKind::Dir if !is_code() => Ok(true),
+        EntryKind::Symlink if !is_code() => link(entry).map(|_| false),
+        EntryKind::File | EntryKind::Other if !is_code() => Ok(false),
+        _ => Err(undigestible(entry, "is code, or a folder of code, in a path of `state`")),
     }
 }
 
@@ -308,8 +332,11 @@ mod tests {
         let before = digest(&["data"]);
         folder.write("data/deep/a", "1");
         assert_eq!(digest(&["data"]), before);
-        symlink("/etc", folder.path("data/link")).unwrap();
-        assert_eq!(digest(&["data"]), before, "a link in it may lead anywhere");
+        symlink("deep", folder.path("data/link")).unwrap();
+        assert_eq!(digest(&["data"]), before);
+        symlink("/etc", folder.path("data/out")).unwrap();
+        assert!(folder.read(&["data"], None).is_err(), "code may be where a link leads");
+        fs::remove_file(folder.path("data/out")).unwrap();
         folder.write("data2", "1");
         assert_ne!(digest(&["data"]), before);
     }

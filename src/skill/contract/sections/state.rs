@@ -8,8 +8,18 @@ use crate::skill::yaml::Node;
 
 /// The maximum number of paths.
 const MAX_PATHS: usize = 100;
-/// What state can never be or hold: the text, the contract and the scripts of the skill.
-const RESERVED: [&str; 4] = ["skill.md", CONTRACT_FILES[0], CONTRACT_FILES[1], "scripts"];
+/// What state can never be or hold: the text, the contract and the scripts of the skill, and what interpreters load by themselves.
+const RESERVED: [&str; 9] = [
+    "skill.md",
+    CONTRACT_FILES[0],
+    CONTRACT_FILES[1],
+    "scripts",
+    "__pycache__",
+    "node_modules",
+    ".venv",
+    "venv",
+    "site-packages",
+];
 
 /// The paths, relative and `/`-separated, without a slash at the end.
 pub(in crate::skill::contract) fn read(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<String> {
@@ -38,11 +48,12 @@ fn invalid_reason(path: &str) -> Option<&'static str> {
     {
         return Some("it must be a path below the skill's folder, such as `data` or `cache/pages`");
     }
-    let first: String =
-        path.split('/').next().unwrap_or_default().nfkc().flat_map(char::to_lowercase).collect();
-    // Some file systems ignore dots and spaces at the end of a name.
-    let first = first.trim_end_matches(['.', ' ']);
-    RESERVED
-        .contains(&first)
+    let is_reserved = |part: &str| {
+        let part: String = part.nfkc().flat_map(char::to_lowercase).collect();
+        // Some file systems ignore dots and spaces at the end of a name.
+        RESERVED.contains(&part.trim_end_matches(['.', ' ']))
+    };
+    path.split('/')
+        .any(is_reserved)
         .then_some("what runs, and what is read to run it, is always part of what is trusted")
 }
