@@ -160,7 +160,7 @@ impl Asker {
     }
 
     /// Fails if the files of a skill are not known: nobody would notice that they changed.
-    fn require_known(&self) -> Result<()> {
+    fn require_digests(&self) -> Result<()> {
         let Some((name, _)) = self.skills.iter().find(|(_, digest)| digest.is_none()) else { return Ok(()) };
         let sentence = format!(
             "nobody can be asked for the skill {name}: its files cannot be read completely, so nobody would know whether they changed"
@@ -186,7 +186,7 @@ impl Approver for RememberingApprover {
         let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");
         let memory = self.memory.upgrade().ok_or_else(gone)?;
         let asker = Asker::of_run(ctx, &*memory.skills, &self.approver);
-        asker.require_known()?;
+        asker.require_digests()?;
         let open: Vec<Permission> = permissions(&request.need)
             .iter()
             .filter(|permission| !memory.is_approved(&asker, permission, ctx))

@@ -1,4 +1,4 @@
-//! The files behind the digest of a skill: its own, and those of every skill that it can call by name.
+//! Finds the files behind the digest of a skill: its own, and those of every skill that it can call by name.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! The files behind the digest of a skill: its own, and those of the skills that it calls.
+//! The files behind the digest of a skill, as the engine found them: what is shown, trusted and locked.
 
 use std::sync::Arc;
 

@@ -13,6 +13,7 @@ use crate::survivors;
 pub const CASES: &[Case] = &[
     case("E11b", "memory of many processes, each of which has little", many),
     case("E11c", "memory that many processes share, which is no offence", shared),
+    case("E11d", "memory that many processes shared while they end, over and over", shared_by_ending),
     case("E12b", "files in memory without a name, which there are none of", files),
     case("E12c", "such files, mapped and closed again", mapped),
     case("E12d", "memory that is shared by name", by_name),
@@ -58,6 +59,33 @@ for _ in range(4):
     children.append(child)
 for child in children:
     os.waitpid(child, 0)
+print(len(x))",
+    );
+    stage.run().assert_stdout("104857600\n");
+    Ok(())
+}
+
+/// Who ends while it is counted takes its memory along, and its share is everybody else's: neither counts twice.
+fn shared_by_ending() -> CaseResult {
+    let stage = python(
+        "import os, select, time
+x = bytearray(os.urandom(1 << 16) * 1600)
+until = time.monotonic() + 6
+while time.monotonic() < until:
+    r, w = os.pipe()
+    children = []
+    for _ in range(6):
+        child = os.fork()
+        if child == 0:
+            os.close(w)
+            os.read(r, 1)
+            os._exit(0)
+        children.append(child)
+    time.sleep(0.02)
+    os.close(r)
+    os.close(w)
+    for child in children:
+        os.waitpid(child, 0)
 print(len(x))",
     );
     stage.run().assert_stdout("104857600\n");
