@@ -81,9 +81,9 @@ impl Suite {
         self
     }
 
-    /// The configuration of the engine of every case.
-    pub fn configuration(mut self, configuration: Configuration) -> Self {
-        self.configuration = Some(configuration);
+    /// The configuration of the engine of every case, without the settings, secrets and grants of skills: cases bring their own.
+    pub fn configuration(mut self, configuration: &Configuration) -> Self {
+        self.configuration = Some(configuration.restrictions());
         self
     }
 

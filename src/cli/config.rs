@@ -1,8 +1,9 @@
 //! `metier config`: prints the configuration, changes a value of a file, or prints the schema of the files.
 
-use metier::config::{self, EditTarget, KEYS, Setting};
-use metier::error::{ErrorKind, Result, SkillError};
-use serde_json::{Value, json};
+use metier::config::{self, EditTarget, EffectiveValue, ValueOrigin};
+use metier::error::Result;
+use metier::registry::{Registry, Scope};
+use serde_json::json;
 
 use super::output;
 use super::session::Session;
@@ -12,7 +13,7 @@ use super::terminal::escape_line;
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
-    /// Print the values for this skill only
+    /// Print the values for runs of this skill
     name: Option<String>,
     /// Also print where each value comes from
     #[arg(long)]
@@ -72,37 +73,33 @@ fn target(for_project: bool, session: &Session) -> Result<EditTarget> {
     Ok(EditTarget::Project { root: session.project()?, product: session.product().to_owned() })
 }
 
-/// All effective values: those that somebody set, and the defaults of keys that belong to no single skill.
+/// The values that count: for all runs and what is set for single skills, or for one skill.
 fn print_values(args: &Args, session: &Session) -> Result<u8> {
     session.check_configuration()?;
-    let set = session.configuration().iter();
-    let of_skill = |skill: Option<&str>| args.name.is_none() || skill == args.name.as_deref();
-    let mut rows: Vec<(String, Value, String)> = Vec::new();
-    for (path, values) in set.filter(|(path, _)| of_skill(path.skill())) {
-        let row = |setting: &Setting| (path.to_string(), setting.value.to_json(), setting.origin.to_string());
-        rows.extend(values.iter().take(values.len().min(1)).map(row));
-    }
-    let is_default = |name: &str| !name.starts_with("skills.") && session.configuration().get(name).is_none();
-    if let Some(name) = args.name.as_deref().filter(|_| rows.is_empty()) {
-        let sentence = format!("the configuration says nothing about the skill {name}");
-        return Err(
-            SkillError::new(ErrorKind::Usage, sentence).with_help("`metier config` prints all values")
-        );
-    }
-    let defaults = KEYS.iter().filter(|key| args.name.is_none() && is_default(key.name));
-    rows.extend(defaults.map(|key| (key.name.to_owned(), json!(key.default), "default".to_owned())));
-    rows.sort_by(|one, other| one.0.cmp(&other.0));
+    let configuration = session.configuration();
+    let registry = Registry::discover(&session.roots()?);
+    let of_skill = |name: &str| {
+        let is_of_project = registry.find(name).map_or(true, |skill| skill.scope() == Scope::Project);
+        configuration.effective_for_skill(name, is_of_project)
+    };
+    let values: Vec<EffectiveValue> = match &args.name {
+        Some(name) => of_skill(registry.find(name)?.name()),
+        None => {
+            let is_set = |value: &EffectiveValue| {
+                value.origins != [ValueOrigin::Default] && value.key.starts_with("skills.")
+            };
+            let of_skills = configuration.skills().flat_map(of_skill).filter(is_set);
+            configuration.effective().into_iter().chain(of_skills).collect()
+        }
+    };
     session.exit_watchdog().finish();
     if session.json() {
-        let values: Vec<Value> = rows
-            .iter()
-            .map(|(key, value, origin)| json!({"key": key, "value": value, "origin": origin}))
-            .collect();
         return output::print_json(&values).map(|()| 0);
     }
-    let line = |(key, value, origin): &(String, Value, String)| {
-        let origin = if args.origin { format!("  # {}", escape_line(origin)) } else { String::new() };
-        format!("{} = {}{origin}", escape_line(key), escape_line(&value.to_string()))
+    let line = |value: &EffectiveValue| {
+        let names = value.origins.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let origin = if args.origin { format!("  # {}", escape_line(&names)) } else { String::new() };
+        format!("{}{origin}", escape_line(&value.to_string()))
     };
-    output::print(&rows.iter().map(line).collect::<Vec<_>>().join("\n")).map(|()| 0)
+    output::print(&values.iter().map(line).collect::<Vec<_>>().join("\n")).map(|()| 0)
 }

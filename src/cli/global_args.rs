@@ -35,13 +35,17 @@ impl GlobalArgs {
         if let Some(product) = &self.product {
             configuration = configuration.with_origin("product", product.as_str(), flag("--product"))?;
         }
-        if self.compat {
-            configuration = configuration.with_origin("compat", true, flag("--compat"))?;
-        }
-        if self.json {
-            configuration = configuration.with_origin("json", true, flag("--json"))?;
-        }
-        Ok(configuration)
+        let flags = [
+            ("compat", "--compat", self.compat),
+            ("json", "--json", self.json),
+            ("no_input", "--no-input", self.no_input),
+        ];
+        flags
+            .into_iter()
+            .filter(|(.., is_set)| *is_set)
+            .try_fold(configuration, |configuration, (key, name, _)| {
+                configuration.with_origin(key, true, flag(name))
+            })
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         let (builder, invocation) = prepare(args, session, &configuration)?;
         session.exit_watchdog().start_loading_timeout();
         let engine = builder.build()?;
-        let explanation = engine.explain(&with_lock(args, &engine, invocation)?)?;
+        let explanation = engine.explain(&with_lock(args, &engine, session, invocation)?)?;
         session.exit_watchdog().finish();
         return explain::print(explanation, session);
     }
@@ -126,7 +126,7 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
         None => builder,
     };
     let engine = builder.build()?;
-    let invocation = with_lock(args, &engine, invocation)?;
+    let invocation = with_lock(args, &engine, session, invocation)?;
     if let Some(approver) = &approver
         && engine.registry().find(&args.name).is_ok_and(|skill| engine.trust_state(skill).is_trusted())
     {
@@ -290,9 +290,12 @@ fn prepare(
     ))
 }
 
-/// The invocation, for the locked files only if the options say so.
-fn with_lock(args: &Args, engine: &Engine, invocation: Invocation) -> Result<Invocation> {
-    if args.locked { verify::locked(engine, &args.name, invocation) } else { Ok(invocation) }
+/// The invocation, for the locked files only if the options say so; where the configuration does, what is no skill of the project
+/// and calls none needs no lock.
+fn with_lock(args: &Args, engine: &Engine, session: &Session, invocation: Invocation) -> Result<Invocation> {
+    let is_locked =
+        args.locked || session.configuration().locked() && verify::uses_project_skills(engine, &args.name)?;
+    if is_locked { verify::locked(engine, &args.name, invocation) } else { Ok(invocation) }
 }
 
 /// The permissions to grant; a name that is no permission is reported and grants nothing.

@@ -56,15 +56,19 @@ impl Session {
 
     /// Whether somebody can be asked: at a terminal, where neither the configuration nor a CI job says otherwise.
     pub fn can_ask(&self) -> bool {
-        !self.json() && !self.global.no_input && prompt::is_possible()
+        !self.json() && !self.configuration().no_input() && prompt::is_possible()
     }
 
     /// The same call for the project that this folder belongs to.
     pub fn for_path(&self, folder: &Path) -> Result<Self> {
         let project = Some(project_root(folder, self.product()));
         let global = GlobalArgs { project, ..self.global.clone() };
-        let loaded = load_configuration(&global)?;
-        Ok(Self::new(global, loaded, self.exit_watchdog.clone()))
+        let session = Self::new(global.clone(), load_configuration(&global)?, self.exit_watchdog.clone());
+        // What is wrong with another project was not said yet.
+        if session.project().ok() != self.project().ok() {
+            session.check_configuration()?;
+        }
+        Ok(session)
     }
 
     /// The product's name: `metier` unless the configuration says otherwise.

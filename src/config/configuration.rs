@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::key_path::{KeyPath, PathMatch};
 use super::limit_caps::LimitCaps;
 use super::origin::ValueOrigin;
+use super::unknown_key;
 use super::value::ConfigValue;
-use super::{narrowing, unknown_key};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::{ExecutionMode, Limits, Permission, SandboxLevel, SandboxMode};
 use crate::registry::{Root, Roots, Scope};
@@ -148,8 +148,33 @@ impl Configuration {
         self.flag("json")
     }
 
+    /// Whether nothing is asked, also on a terminal.
+    pub fn no_input(&self) -> bool {
+        self.flag("no_input")
+    }
+
+    /// Whether remembered grants apply.
+    pub fn uses_remembered_grants(&self) -> bool {
+        self.get("trust.remembered").and_then(|setting| setting.value.as_flag()).unwrap_or(true)
+    }
+
+    /// Whether skills of the project run only as its lock file has them. It is the program that compares them: an engine does not.
+    pub fn locked(&self) -> bool {
+        self.flag("trust.locked")
+    }
+
     fn flag(&self, name: &str) -> bool {
         self.get(name).and_then(|setting| setting.value.as_flag()).unwrap_or_default()
+    }
+
+    /// The values that hold runs back, without those that give something to a skill: settings, secrets, grants and its script.
+    pub(crate) fn restrictions(&self) -> Self {
+        let gives = |path: &KeyPath| {
+            let own = path.key().name.strip_prefix("skills.NAME.").unwrap_or_default();
+            matches!(own, "config.ENTRY" | "secrets.ENTRY" | "grants" | "script")
+        };
+        let settings = self.settings.iter().filter(|(path, _)| !gives(path));
+        Self { settings: settings.map(|(path, values)| (path.clone(), values.clone())).collect() }
     }
 
     /// Further folders of skills.
@@ -243,12 +268,5 @@ impl Configuration {
     pub fn denied_permissions(&self) -> Vec<Permission> {
         let values = self.values(KeyPath::plain("permissions.deny").as_ref());
         values.iter().flat_map(|setting| setting.value.as_permissions()).cloned().collect()
-    }
-
-    /// Adds a value of the project's file, or says why it may not have it.
-    pub(super) fn add_of_project(&mut self, path: KeyPath, setting: Setting) -> Result<(), String> {
-        narrowing::check(self, &path, &setting.value)?;
-        self.add(path, setting);
-        Ok(())
     }
 }

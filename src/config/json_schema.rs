@@ -58,7 +58,7 @@ fn type_schema(value_type: ValueType) -> Value {
         ValueType::Product => json!({"type": "string", "pattern": r"^[\p{L}\p{N}_-]+$"}),
         ValueType::Word(words) => json!({"enum": words}),
         ValueType::Duration | ValueType::Size | ValueType::Count => amount(),
-        ValueType::Folders | ValueType::Names | ValueType::Permissions => texts(),
+        ValueType::Folders | ValueType::Names | ValueType::Permissions | ValueType::Denials => texts(),
         ValueType::Json => json!({}),
         ValueType::Secret => json!({"oneOf": [
             {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"], "additionalProperties": false},

@@ -105,5 +105,5 @@ impl fmt::Display for KeyPath {
 pub(super) fn toml_word(word: &str) -> String {
     let is_bare =
         !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
-    if is_bare { word.to_owned() } else { format!("{word:?}") }
+    if is_bare { word.to_owned() } else { serde_json::Value::from(word).to_string() }
 }

@@ -15,8 +15,6 @@ pub struct Key {
     pub doc: &'static str,
     /// What counts if nobody sets it, as a value or in words.
     pub default: &'static str,
-    /// The option of `metier` that sets it for one run.
-    pub flag: Option<&'static str>,
     /// How the file of a project may set it.
     pub project: ProjectRule,
 }
@@ -56,14 +54,10 @@ impl ProjectRule {
 }
 
 const fn key(name: &'static str, value_type: ValueType, project: ProjectRule, doc: &'static str) -> Key {
-    Key { name, value_type, doc, default: "", flag: None, project }
+    Key { name, value_type, doc, default: "", project }
 }
 
 impl Key {
-    const fn flag(self, flag: &'static str) -> Self {
-        Self { flag: Some(flag), ..self }
-    }
-
     const fn default(self, default: &'static str) -> Self {
         Self { default, ..self }
     }
@@ -93,50 +87,80 @@ const OUTPUT_POLICIES: &[&str] = &[OutputPolicy::Kill.name(), OutputPolicy::Trun
 pub const KEYS: &[Key] = {
     use ProjectRule::{Add, Lower, Never, Only, OwnSkills, Strengthen};
     use ValueType::{
-        Count, Duration, Flag, Folders, Json, Names, Permissions, Product, Secret, Size, Text, Word,
+        Count, Denials, Duration, Flag, Folders, Json, Names, Permissions, Product, Secret, Size, Text, Word,
     };
     &[
         key("product", Product, Never, "The product whose skills are read: `.NAME/skills` in the project")
-            .flag("--product")
             .default("metier"),
-        key("roots", Folders, Never, "Further folders of skills, which are searched first: absolute, or beginning with `~/`")
-            .default("[]"),
-        key("compat", Flag, Never, "Whether `.claude/skills` is read too").flag("--compat").default("false"),
-        key("json", Flag, Never, "Whether answers are printed as JSON").flag("--json").default("false"),
-        key("limits.timeout", Duration, Lower, "Time after which a run is stopped").flag("--timeout").default("30s"),
+        key(
+            "roots",
+            Folders,
+            Never,
+            "Further folders of skills, which are searched first: absolute, or beginning with `~/`",
+        )
+        .default("[]"),
+        key("compat", Flag, Never, "Whether `.claude/skills` is read too").default("false"),
+        key("no_input", Flag, Only(true), "Whether nothing is asked, also on a terminal").default("false"),
+        key("json", Flag, Never, "Whether answers are printed as JSON").default("false"),
+        key("limits.timeout", Duration, Lower, "Time after which a run is stopped").default("30s"),
         key("limits.memory", Size, Lower, "Memory that a run may use")
-            .flag("--memory")
             .default("64MB in process, 2GB per process"),
         key("limits.cpu", Duration, Lower, "Processor time that each process may use, in whole seconds")
-            .flag("--cpu")
             .default("no limit"),
         key("limits.output", Size, Lower, "Maximum size of the value, of the log and of each output stream")
-            .flag("--output")
             .default("8MB"),
-        key("limits.on_output", Word(OUTPUT_POLICIES), Strengthen, "What happens to a process that writes more than `limits.output`")
-            .flag("--on-output")
-            .default("kill"),
+        key(
+            "limits.on_output",
+            Word(OUTPUT_POLICIES),
+            Strengthen,
+            "What happens to a process that writes more than `limits.output`",
+        )
+        .default("kill"),
         key("limits.file_size", Size, Lower, "Maximum size of each file that a script writes")
-            .flag("--file-size")
             .default("256MB"),
-        key("limits.open_files", Count, Lower, "Number of files that a process may have open")
-            .flag("--open-files")
-            .default("512"),
-        key("limits.operations", Count, Lower, "Number of operations that a run may execute, in languages that count them")
-            .flag("--operations")
-            .default("10m in Rhai"),
-        key("sandbox.mode", Word(SANDBOX_MODES), Strengthen, "How strictly the sandbox of processes is required")
-            .flag("--sandbox")
-            .default("required"),
-        key("sandbox.level", Word(SANDBOX_LEVELS), Strengthen, "The strongest sandbox level to set up for processes")
-            .default("namespaces"),
+        key("limits.open_files", Count, Lower, "Number of files that a process may have open").default("512"),
+        key(
+            "limits.operations",
+            Count,
+            Lower,
+            "Number of operations that a run may execute, in languages that count them",
+        )
+        .default("10m in Rhai"),
+        key(
+            "sandbox.mode",
+            Word(SANDBOX_MODES),
+            Strengthen,
+            "How strictly the sandbox of processes is required",
+        )
+        .default("required"),
+        key(
+            "sandbox.level",
+            Word(SANDBOX_LEVELS),
+            Strengthen,
+            "The strongest sandbox level to set up for processes",
+        )
+        .default("namespaces"),
         key("execution", Word(EXECUTION_MODES), Strengthen, "Where Lua and Rhai scripts run")
-            .flag("--execution")
             .default("in-process"),
-        key("runtimes.disabled", Names, Add, "Runtimes that are switched off, such as `external`").default("[]"),
-        key("permissions.deny", Permissions, Add, "Permissions that no run has, whoever grants them").default("[]"),
-        key("max_runs", Count, Lower, "Maximum number of runs in progress at a time in a program that embeds metier")
-            .default("no limit"),
+        key("runtimes.disabled", Names, Add, "Runtimes that are switched off, such as `external`")
+            .default("[]"),
+        key("permissions.deny", Denials, Add, "Permissions that no run has, whoever grants them")
+            .default("[]"),
+        key("trust.remembered", Flag, Only(false), "Whether remembered grants apply").default("true"),
+        key(
+            "trust.locked",
+            Flag,
+            Only(true),
+            "Whether skills of the project run only as the lock file has them",
+        )
+        .default("false"),
+        key(
+            "max_runs",
+            Count,
+            Lower,
+            "Maximum number of runs in progress at a time in a program that embeds metier",
+        )
+        .default("no limit"),
         key("skills.NAME.enabled", Flag, Only(false), "Whether the skill may run").default("true"),
         key("skills.NAME.limits.timeout", Duration, Lower, "Lowers `limits.timeout` for the skill"),
         key("skills.NAME.limits.memory", Size, Lower, "Lowers `limits.memory` for the skill"),
@@ -145,15 +169,33 @@ pub const KEYS: &[Key] = {
         key("skills.NAME.limits.file_size", Size, Lower, "Lowers `limits.file_size` for the skill"),
         key("skills.NAME.limits.open_files", Count, Lower, "Lowers `limits.open_files` for the skill"),
         key("skills.NAME.limits.operations", Count, Lower, "Lowers `limits.operations` for the skill"),
-        key("skills.NAME.sandbox.mode", Word(SANDBOX_MODES), Strengthen, "How strictly the sandbox of the skill's process is required"),
-        key("skills.NAME.deny", Permissions, Add, "Permissions that no run of the skill has, whoever grants them")
-            .default("[]"),
-        key("skills.NAME.grants", Permissions, Never, "Permissions that are granted to the skill if it is trusted")
-            .flag("--allow")
-            .default("[]"),
-        key("skills.NAME.script", Text, OwnSkills, "The script to run if the skill has several").flag("--script"),
-        key("skills.NAME.config.ENTRY", Json, OwnSkills, "A value that the skill reads with `ctx.config`").flag("--config"),
-        key("skills.NAME.secrets.ENTRY", Secret, Never, "Where a secret of the skill comes from: `{env = \"NAME\"}`, `{file = \"PATH\"}` or `{command = [\"PROGRAM\", \"ARGUMENT\"]}`")
-            .flag("--secret"),
+        key(
+            "skills.NAME.sandbox.mode",
+            Word(SANDBOX_MODES),
+            Strengthen,
+            "How strictly the sandbox of the skill's process is required",
+        ),
+        key(
+            "skills.NAME.deny",
+            Denials,
+            Add,
+            "Permissions that no run of the skill has, whoever grants them",
+        )
+        .default("[]"),
+        key(
+            "skills.NAME.grants",
+            Permissions,
+            Never,
+            "Permissions that are granted to the skill if it is trusted",
+        )
+        .default("[]"),
+        key("skills.NAME.script", Text, OwnSkills, "The script to run if the skill has several"),
+        key("skills.NAME.config.ENTRY", Json, OwnSkills, "A value that the skill reads with `ctx.config`"),
+        key(
+            "skills.NAME.secrets.ENTRY",
+            Secret,
+            Never,
+            "Where a secret of the skill comes from: `{env = \"NAME\"}`, `{file = \"PATH\"}` or `{command = [\"PROGRAM\", \"ARGUMENT\"]}`",
+        ),
     ]
 };

@@ -26,7 +26,11 @@ impl LimitCaps {
         Self {
             timeout: time("timeout"),
             output: number("output"),
-            on_output: value("on_output").and_then(ConfigValue::as_text).and_then(|word| word.parse().ok()),
+            // The lenient policy bounds nothing.
+            on_output: value("on_output")
+                .and_then(ConfigValue::as_text)
+                .and_then(|word| word.parse().ok())
+                .filter(|policy| *policy == OutputPolicy::Kill),
             memory: number("memory"),
             operations: number("operations"),
             cpu: time("cpu"),
@@ -53,7 +57,6 @@ impl LimitCaps {
     pub(crate) fn narrow(&self, mut limits: Limits) -> Limits {
         limits.timeout = self.timeout.map_or(limits.timeout, |cap| cap.min(limits.timeout));
         limits.output = self.output.map_or(limits.output, |cap| cap.min(limits.output));
-        // The only policy that a bound can name is the strict one.
         limits.on_output = self.on_output.unwrap_or(limits.on_output);
         limits
     }

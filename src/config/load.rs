@@ -3,16 +3,13 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::configuration::{Configuration, Setting};
-use super::key_path::KeyPath;
-use super::keys::KEYS;
+use super::configuration::Configuration;
+use super::environment::read_environment;
 use super::open::open_regular;
-use super::origin::ValueOrigin;
 use super::toml_file::{Owner, TomlFile};
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::host::Files;
 use crate::host::metier_dirs::config_dir;
-use crate::suggestion::{closest, did_you_mean};
 
 /// Maximum bytes of a configuration file.
 pub(super) const MAX_FILE_SIZE: usize = 256 << 10;
@@ -199,44 +196,4 @@ fn foreign_reason(file: &std::fs::File, real: &Path) -> Option<String> {
 #[cfg(not(unix))]
 fn foreign_reason(_: &std::fs::File, _: &Path) -> Option<String> {
     None
-}
-
-/// The values of environment variables, and the names that look like one and are none.
-fn read_environment(configuration: &mut Configuration) -> (Vec<SkillError>, Vec<SkillError>) {
-    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
-    let known: Vec<(String, &'static str)> =
-        KEYS.iter().filter_map(|key| Some((key.variable()?, key.name))).collect();
-    for (variable, value) in std::env::vars_os() {
-        let Some(variable) = variable.to_str().filter(|name| name.starts_with("METIER_")) else { continue };
-        let Some((_, name)) = known.iter().find(|(known, _)| known == variable) else {
-            if let Some(help) = misspelled(variable, &known) {
-                let sentence = format!("the environment variable {variable} is no key");
-                warnings.push(SkillError::new(ErrorKind::Usage, sentence).with_help(help));
-            }
-            continue;
-        };
-        let Some(path) = KeyPath::plain(name) else { continue };
-        let value = value.to_str().ok_or_else(|| "it is not UTF-8".to_owned());
-        match value.and_then(|text| path.key().value_type.parse_variable(text)) {
-            Ok(value) => {
-                let origin = ValueOrigin::Environment { name: variable.to_owned() };
-                configuration.add(path, Setting { value, origin });
-            }
-            Err(reason) => {
-                let sentence = format!("invalid value of the environment variable {variable}: {reason}");
-                errors.push(SkillError::new(ErrorKind::Usage, sentence).with_help("correct it, or unset it"));
-            }
-        }
-    }
-    (errors, warnings)
-}
-
-/// Variables that metier sets for scripts, or reads elsewhere, are no misspelled keys.
-fn misspelled(variable: &str, known: &[(String, &'static str)]) -> Option<String> {
-    const OTHERS: [&str; 5] =
-        ["METIER_API_FD", "METIER_CONFIG_DIR", "METIER_DATA_DIR", "METIER_PROJECT_DIR", "METIER_SKILL_DIR"];
-    if OTHERS.contains(&variable) {
-        return None;
-    }
-    closest(variable, known.iter().map(|(name, _)| name.as_str())).map(did_you_mean)
 }

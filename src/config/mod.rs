@@ -6,16 +6,23 @@
 mod configuration;
 #[cfg(feature = "config")]
 mod edit;
+mod effective;
+#[cfg(feature = "config")]
+mod environment;
+mod home_path;
 mod json_schema;
 mod key_path;
 mod keys;
 mod limit_caps;
 #[cfg(feature = "config")]
 mod load;
+#[cfg(feature = "config")]
 mod narrowing;
 mod open;
 mod origin;
 mod providers;
+#[cfg(unix)]
+mod secret_command;
 mod secret_source;
 mod skill_settings;
 #[cfg(feature = "config")]
@@ -26,6 +33,7 @@ mod value;
 pub use self::configuration::{Configuration, Setting};
 #[cfg(feature = "config")]
 pub use self::edit::{EditTarget, set, unset};
+pub use self::effective::EffectiveValue;
 pub use self::json_schema::json_schema;
 pub use self::key_path::KeyPath;
 pub use self::keys::{KEYS, Key, ProjectRule};

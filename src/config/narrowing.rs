@@ -1,14 +1,23 @@
 //! The file of a project can only narrow: each of its values is compared with the one that counts without it.
 
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Setting};
 use super::key_path::KeyPath;
 use super::keys::{Key, ProjectRule};
 use super::value::{ConfigValue, ValueType};
 use crate::policy::Limits;
 
+impl Configuration {
+    /// Adds a value of the project's file, or says why it may not have it.
+    pub(super) fn add_of_project(&mut self, path: KeyPath, setting: Setting) -> Result<(), String> {
+        check(self, &path, &setting.value)?;
+        self.add(path, setting);
+        Ok(())
+    }
+}
+
 /// Why the project's file may not set this key to this value. What a project may set is compared with what the user's file or
 /// the default says: an option or a variable that somebody sets for one run is stronger in any case.
-pub(super) fn check(base: &Configuration, path: &KeyPath, value: &ConfigValue) -> Result<(), String> {
+fn check(base: &Configuration, path: &KeyPath, value: &ConfigValue) -> Result<(), String> {
     let key = path.key();
     match key.project {
         ProjectRule::Add | ProjectRule::OwnSkills => Ok(()),

@@ -3,13 +3,10 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::value::expand_home;
+use super::home_path::expand_home;
 use crate::policy::CancelToken;
 
 /// Where a secret comes from.
@@ -25,13 +22,7 @@ pub enum SecretSource {
 }
 
 /// The largest secret, in bytes.
-const MAX_SIZE: u64 = 64 << 10;
-
-/// How long a program may take.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How often a waiting provider looks whether its run was stopped.
-const CANCEL_INTERVAL: Duration = Duration::from_millis(20);
+const MAX_SIZE: usize = 64 << 10;
 
 const EXPECTED: &str =
     "expected {env = \"NAME\"}, {file = \"PATH\"} or {command = [\"PROGRAM\", \"ARGUMENT\"]}";
@@ -69,129 +60,67 @@ impl SecretSource {
 
     /// The secret; `None` where the variable is not set. The error says what failed, as a part of a sentence.
     pub(super) fn read(&self, cancel: &CancelToken) -> Result<Option<String>, String> {
-        match self {
-            Self::Variable(name) => match std::env::var(name) {
-                Ok(value) => Ok(Some(value)),
-                Err(std::env::VarError::NotPresent) => Ok(None),
-                Err(std::env::VarError::NotUnicode(_)) => {
-                    Err(format!("the environment variable {name} is not UTF-8"))
-                }
+        let (content, source) = match self {
+            Self::Variable(name) => match std::env::var_os(name) {
+                None => return Ok(None),
+                Some(value) => (value.into_encoded_bytes(), format!("the environment variable {name}")),
             },
             Self::File(path) => {
                 let content =
                     read_file(path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
-                text_without_line_end(content, &path.display().to_string()).map(Some)
+                (content, path.display().to_string())
             }
             Self::Command(words) => {
                 let program = words.first().map_or("", String::as_str);
-                let content = run(words, cancel).map_err(|error| format!("the program {program} {error}"))?;
-                text_without_line_end(content, &format!("the output of the program {program}")).map(Some)
+                let content = output(words, MAX_SIZE, cancel)
+                    .map_err(|error| format!("the program {program} {error}"))?;
+                (content, format!("the output of the program {program}"))
             }
-        }
+        };
+        let text = to_text(content).map_err(|reason| format!("{source} {reason}"))?;
+        let is_line = !matches!(self, Self::Variable(_));
+        Ok(Some(if is_line { without_line_end(text) } else { text }))
     }
 }
 
-fn text_without_line_end(content: Vec<u8>, of: &str) -> Result<String, String> {
-    if content.len() as u64 > MAX_SIZE {
-        return Err(format!("{of} is larger than {MAX_SIZE} bytes"));
+/// A blank text is no secret: nothing could be redacted.
+fn to_text(content: Vec<u8>) -> Result<String, String> {
+    if content.len() > MAX_SIZE {
+        return Err(format!("is larger than {MAX_SIZE} bytes"));
     }
-    let mut text = String::from_utf8(content).map_err(|_| format!("{of} is not UTF-8"))?;
+    let text = String::from_utf8(content).map_err(|_| "is not UTF-8")?;
+    if text.trim().is_empty() { Err("is blank".into()) } else { Ok(text) }
+}
+
+fn without_line_end(mut text: String) -> String {
     if text.ends_with('\n') {
         text.pop();
         if text.ends_with('\r') {
             text.pop();
         }
     }
-    Ok(text)
+    text
 }
 
 /// At most one byte more than a secret may have.
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    super::open::open_regular(path)?.take(MAX_SIZE + 1).read_to_end(&mut content)?;
+    super::open::open_regular(path)?.take(MAX_SIZE as u64 + 1).read_to_end(&mut content)?;
     Ok(content)
 }
 
-/// What a program prints, at most one byte more than a secret may have. It runs in the root folder: a file of the project must
-/// not decide what it does.
-fn run(words: &[String], cancel: &CancelToken) -> Result<Vec<u8>, String> {
-    let (program, arguments) = words.split_first().ok_or("is missing")?;
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let mut child = command.spawn().map_err(|error| format!("failed to start: {}", error.kind()))?;
-    let (sender, receiver) = channel();
-    let stdout = child.stdout.take();
-    let reader = std::thread::Builder::new().name("secret".into()).spawn(move || {
-        let mut output = Vec::new();
-        let read = stdout.map_or(Ok(0), |stdout| stdout.take(MAX_SIZE + 1).read_to_end(&mut output));
-        // Nobody listens any more if it took too long.
-        sender.send(read.map(|_| output)).ok();
-    });
-    let result = match reader {
-        Ok(_) => wait_for_output(&receiver, &mut child, cancel),
-        Err(_) => Err("could not be read: no thread could be started".to_owned()),
-    };
-    if result.is_err() {
-        kill(&mut child);
-    }
-    child.wait().ok();
-    result
-}
+#[cfg(unix)]
+use super::secret_command::output;
 
-fn wait_for_output(
-    receiver: &std::sync::mpsc::Receiver<std::io::Result<Vec<u8>>>,
-    child: &mut std::process::Child,
-    cancel: &CancelToken,
-) -> Result<Vec<u8>, String> {
-    let until = Instant::now() + COMMAND_TIMEOUT;
-    let mut output = None;
-    loop {
-        if cancel.is_cancelled() {
-            return Err("was stopped with the run".into());
-        }
-        if Instant::now() >= until {
-            return Err(format!("took longer than {} s", COMMAND_TIMEOUT.as_secs()));
-        }
-        match &output {
-            None => match receiver.recv_timeout(CANCEL_INTERVAL) {
-                Ok(Ok(bytes)) if bytes.len() as u64 > MAX_SIZE => {
-                    return Ok(bytes).and_then(|bytes: Vec<u8>| {
-                        Err(format!("printed more than {} bytes", bytes.len() - 1))
-                    });
-                }
-                Ok(Ok(bytes)) => output = Some(bytes),
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => return Err("could not be read".into()),
-            },
-            // What it printed counts only if it ended well.
-            Some(bytes) => match child.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(bytes.clone()),
-                Ok(Some(status)) => return Err(format!("failed ({status})")),
-                Ok(None) => std::thread::sleep(Duration::from_millis(1)),
-                Err(_) => return Err("could not be awaited".into()),
-            },
-        }
-    }
-}
-
-/// Ends the program and what it started.
-fn kill(child: &mut std::process::Child) {
-    #[cfg(unix)]
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-        rustix::process::kill_process_group(group, rustix::process::Signal::KILL).ok();
-    }
-    child.kill().ok();
+#[cfg(not(unix))]
+fn output(_: &[String], _: usize, _: &CancelToken) -> Result<Vec<u8>, String> {
+    Err("cannot be run on this system".into())
 }
 
 #[cfg(all(test, unix))]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     fn command(script: &str) -> SecretSource {
@@ -219,6 +148,26 @@ mod tests {
     }
 
     #[test]
+    fn what_a_program_leaves_behind_does_not_delay_the_secret_and_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (alive, script) = (folder.path().join("alive"), "(sleep 1; touch $0) & printf s3cret");
+        let words = ["sh", "-c", script, alive.to_str().unwrap()].map(str::to_owned).to_vec();
+        let started = Instant::now();
+        assert_eq!(SecretSource::Command(words).read(&CancelToken::new()), Ok(Some("s3cret".into())));
+        assert!(started.elapsed() < Duration::from_millis(900), "{:?}", started.elapsed());
+        std::thread::sleep(Duration::from_millis(1_500));
+        assert!(!alive.exists(), "its child went on");
+    }
+
+    #[test]
+    fn a_program_that_takes_too_long_is_killed() {
+        let started = Instant::now();
+        let error = command("printf s3cret; exec sleep 60").read(&CancelToken::new()).unwrap_err();
+        assert!(error.contains("took longer than 10 s") && !error.contains("s3cret"), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(15));
+    }
+
+    #[test]
     fn a_program_and_its_children_end_with_the_run() {
         let token = CancelToken::new();
         let other = token.clone();
@@ -241,7 +190,8 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("pipe"), rustix::fs::Mode::RUSR).unwrap();
         let token = CancelToken::new();
         assert_eq!(at("token").read(&token), Ok(Some("s3cret".into())));
-        for name in ["large", "pipe", "missing", ""] {
+        std::fs::write(folder.path().join("blank"), " \n").unwrap();
+        for name in ["large", "pipe", "missing", "blank", ""] {
             assert!(at(name).read(&token).is_err(), "{name}");
         }
     }

@@ -21,7 +21,10 @@ pub(crate) struct SkillSettings {
     /// Who switched it off.
     disabled_by: Option<ValueOrigin>,
     pub(crate) caps: LimitCaps,
+    /// The sandbox that the user or the program asks for.
     pub(crate) sandbox_mode: Option<SandboxMode>,
+    /// The sandbox that the project's file asks for: it holds where it is stricter.
+    pub(crate) project_sandbox_mode: Option<SandboxMode>,
     pub(crate) denied: Vec<Permission>,
     /// What the user's configuration grants to the skill, and the file that does. They count for trusted skills only.
     pub(crate) grants: Vec<(Permission, PathBuf)>,
@@ -45,6 +48,7 @@ impl SkillSettings {
 pub(crate) struct ResolvedConfiguration {
     named: HashMap<String, [SkillSettings; 2]>,
     other: SkillSettings,
+    ignores_remembered_grants: bool,
 }
 
 impl ResolvedConfiguration {
@@ -54,6 +58,7 @@ impl ResolvedConfiguration {
         Self {
             named: configuration.skills().map(|name| (name.to_owned(), settings(name))).collect(),
             other: configuration.skill_settings(None, false),
+            ignores_remembered_grants: !configuration.uses_remembered_grants(),
         }
     }
 
@@ -62,6 +67,11 @@ impl ResolvedConfiguration {
         self.named
             .get(name)
             .map_or(&self.other, |[own, foreign]| if scope == Scope::Project { own } else { foreign })
+    }
+
+    /// Whether remembered grants do not apply.
+    pub(crate) fn ignores_remembered_grants(&self) -> bool {
+        self.ignores_remembered_grants
     }
 
     /// Whether any skill has values for `ctx.config`.
@@ -87,6 +97,13 @@ impl Setting {
 }
 
 impl Configuration {
+    /// What the project's file, or another source, says about the sandbox of a skill, if nothing stronger says something else.
+    pub(super) fn skill_sandbox_mode(&self, skill: &str, is_project: bool) -> Option<&Setting> {
+        let values = self.values(KeyPath::of_skill(skill, "sandbox.mode").as_ref());
+        let setting = values.iter().find(|setting| setting.origin.is_project() == is_project)?;
+        (!is_project || values.first() == Some(setting)).then_some(setting)
+    }
+
     fn skill_settings(&self, skill: Option<&str>, is_own: bool) -> SkillSettings {
         let general = SkillSettings {
             caps: self.project_caps(),
@@ -114,7 +131,8 @@ impl Configuration {
         SkillSettings {
             disabled_by: all("enabled").iter().find(is_disabled).map(|setting| setting.origin.clone()),
             caps: general.caps.min(of_skill),
-            sandbox_mode: first("sandbox.mode").and_then(|setting| setting.value.as_text()?.parse().ok()),
+            sandbox_mode: self.skill_sandbox_mode(skill, false).and_then(sandbox_mode),
+            project_sandbox_mode: self.skill_sandbox_mode(skill, true).and_then(sandbox_mode),
             denied: general.denied.iter().chain(denied).cloned().collect(),
             grants: first("grants").map(Setting::grants).unwrap_or_default(),
             script: script.map(str::to_owned),
@@ -126,4 +144,8 @@ impl Configuration {
                 .collect(),
         }
     }
+}
+
+fn sandbox_mode(setting: &Setting) -> Option<SandboxMode> {
+    setting.value.as_text()?.parse().ok()
 }

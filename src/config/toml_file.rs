@@ -12,12 +12,12 @@ use super::unknown_key;
 use crate::error::{ErrorKind, Location, SkillError};
 
 /// Maximum number of values in a file.
-const MAX_VALUES: usize = 10_000;
+const MAX_VALUES: usize = 2_000;
 
 /// Maximum number of errors and of warnings that are reported.
 const MAX_REPORTS: usize = 100;
 
-/// Words that a project's file may not have at its top, whatever a later version makes of them.
+/// Words that a project's file may not have at its top, but for keys of the table, whatever a later version makes of them.
 const FORBIDDEN_IN_PROJECT: [&str; 6] = ["allow", "env", "environment", "grants", "secrets", "trust"];
 
 /// Whose file it is.
@@ -111,7 +111,6 @@ impl<'t> TomlFile<'t> {
 
     fn report_unknown(&mut self, path: &[String], (wrong, known): (usize, &[&'static str]), at: usize) {
         let is_forbidden = self.owner == Owner::Project
-            && path.len() == 1
             && FORBIDDEN_IN_PROJECT.iter().any(|word| path[0].eq_ignore_ascii_case(word));
         if is_forbidden {
             let sentence = format!("`{}` is refused: the file of a project cannot set it", shown(path));

@@ -1,11 +1,12 @@
 //! The values of the configuration, and how each type of them is written.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::home_path::expand_home;
 use super::secret_source::SecretSource;
 use crate::policy::Permission;
 use crate::policy::units::{parse_bytes, parse_count, parse_duration};
@@ -34,6 +35,9 @@ pub enum ConfigValue {
     Secret(SecretSource),
 }
 
+/// Maximum number of entries of a list.
+const MAX_ENTRIES: usize = 1_000;
+
 /// What the values of a key are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -58,6 +62,8 @@ pub enum ValueType {
     Names,
     /// A list of permissions.
     Permissions,
+    /// A list of permissions that can be denied: not the one that every skill has, to read the project.
+    Denials,
     /// Any value.
     Json,
     /// Where a secret comes from.
@@ -79,7 +85,7 @@ impl ValueType {
             Self::Product => "a name".into(),
             Self::Folders => "a list of folders".into(),
             Self::Names => "a list of names".into(),
-            Self::Permissions => "a list of permissions".into(),
+            Self::Permissions | Self::Denials => "a list of permissions".into(),
             Self::Json => "any value".into(),
             Self::Secret => "a table".into(),
         }
@@ -91,6 +97,9 @@ impl ValueType {
         let text = || value.as_str().ok_or_else(expected);
         let texts = || -> Result<Vec<&str>, String> {
             let list = value.as_array().ok_or_else(expected)?;
+            if list.len() > MAX_ENTRIES {
+                return Err(format!("the list has more than {MAX_ENTRIES} entries"));
+            }
             list.iter().map(|entry| entry.as_str().ok_or_else(expected)).collect()
         };
         Ok(match self {
@@ -125,35 +134,33 @@ impl ValueType {
             }
             Self::Names => ConfigValue::Names(texts()?.into_iter().map(str::to_owned).collect()),
             Self::Permissions => ConfigValue::Permissions(
-                texts()?
-                    .into_iter()
-                    .map(|text| {
-                        text.parse().map_err(|error: crate::error::SkillError| error.message().to_owned())
-                    })
-                    .collect::<Result<_, _>>()?,
+                texts()?.into_iter().map(parse_permission).collect::<Result<_, _>>()?,
             ),
+            Self::Denials => {
+                let permissions = texts()?.into_iter().map(|text| deniable(parse_permission(text)?));
+                ConfigValue::Permissions(permissions.collect::<Result<_, _>>()?)
+            }
             Self::Json => ConfigValue::Json(value.clone()),
             Self::Secret => ConfigValue::Secret(SecretSource::parse(value)?),
         })
     }
+}
 
-    /// Reads the value of an environment variable. Lists are separated by commas, folders as in `PATH`.
-    pub(super) fn parse_variable(self, text: &str) -> Result<ConfigValue, String> {
-        let list = || text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-        match self {
-            Self::Flag => match text {
-                "1" | "true" => Ok(ConfigValue::Flag(true)),
-                "0" | "false" => Ok(ConfigValue::Flag(false)),
-                _ => Err(format!("expected {}", self.description())),
-            },
-            Self::Folders => {
-                let folders = std::env::split_paths(text).filter(|path| !path.as_os_str().is_empty());
-                let folders: Vec<String> = folders.map(|path| path.to_string_lossy().into_owned()).collect();
-                self.parse(&json!(folders))
-            }
-            Self::Names | Self::Permissions => self.parse(&json!(list().collect::<Vec<_>>())),
-            _ => self.parse(&json!(text)),
-        }
+fn parse_permission(text: &str) -> Result<Permission, String> {
+    text.parse().map_err(|error: crate::error::SkillError| error.message().to_owned())
+}
+
+/// A permission that a run can be without.
+fn deniable(permission: Permission) -> Result<Permission, String> {
+    let way_out = match permission.name() {
+        "read" => "every skill reads the project; deny paths, such as `read:private`",
+        "exec" => "no process needs it; deny `exec:unsandboxed`, or switch off the runtime `external`",
+        _ => return Ok(permission),
+    };
+    if permission.scope().is_some() {
+        Ok(permission)
+    } else {
+        Err(format!("`{permission}` cannot be denied: {way_out}"))
     }
 }
 
@@ -169,18 +176,6 @@ fn amount(value: &Value) -> Option<String> {
 /// Whether a text can be part of folder names: `.NAME/skills`.
 pub fn is_product_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
-}
-
-/// A path that is absolute, or begins with `~/`.
-pub(super) fn expand_home(path: &str) -> Result<PathBuf, String> {
-    if let Some(rest) = path.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/')) {
-        let home = etcetera::home_dir().map_err(|_| "there is no home folder".to_owned())?;
-        return Ok(home.join(rest.trim_start_matches('/')));
-    }
-    let path = Path::new(path);
-    path.is_absolute()
-        .then(|| path.to_owned())
-        .ok_or_else(|| "expected an absolute path, or one that begins with ~/".to_owned())
 }
 
 impl ConfigValue {

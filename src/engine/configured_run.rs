@@ -49,12 +49,24 @@ impl EngineInner {
 
     /// How strictly the sandbox of the run is required. A callee has at least the sandbox of its caller.
     pub(super) fn run_sandbox_mode(&self, skill: &Skill, invocation: &Invocation) -> SandboxMode {
-        let configured = self.skill_settings(skill).and_then(|settings| settings.sandbox_mode);
+        let settings = self.skill_settings(skill);
+        let configured = settings.and_then(|settings| {
+            let mode = settings.sandbox_mode.unwrap_or(self.sandbox_mode);
+            match settings.project_sandbox_mode {
+                Some(of_project) => Some(mode.stricter(of_project)),
+                None => settings.sandbox_mode,
+            }
+        });
         match (invocation.sandbox_mode, configured) {
             (Some(of_caller), Some(own)) if invocation.caller.is_some() => of_caller.stricter(own),
             (Some(mode), _) | (None, Some(mode)) => mode,
             (None, None) => self.sandbox_mode,
         }
+    }
+
+    /// Whether remembered grants do not apply to any run.
+    pub(super) fn ignores_remembered_grants(&self) -> bool {
+        self.configuration.as_ref().is_some_and(|configuration| configuration.ignores_remembered_grants())
     }
 
     /// Adds the grants of the user's configuration to those of the invocation. Trust removes them again where the skill is not

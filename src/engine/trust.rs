@@ -205,7 +205,8 @@ impl EngineInner {
         if options.is_for_model && !is_trusted {
             return Err(self.untrusted_error(set, skill, &state));
         }
-        let remembered = if is_trusted && !options.ignores_remembered_grants {
+        let ignores_remembered = options.ignores_remembered_grants || self.ignores_remembered_grants();
+        let remembered = if is_trusted && !ignores_remembered {
             self.remembered_grants(store, set, skill, invocation, &files)?
         } else {
             Vec::new()

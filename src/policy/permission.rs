@@ -209,10 +209,20 @@ impl Permission {
                 (_, None) => true,
                 (ScopeRule::OptionalPath, Some(scope)) => is_within(&need.target, scope),
                 (ScopeRule::OptionalHost, Some(host)) => {
-                    need.target.is_empty() || host.eq_ignore_ascii_case(&need.target)
+                    need.target.is_empty() || is_same_host(host, &need.target)
+                }
+                // Whatever root and version a call names besides.
+                (_, Some(name)) if self.kind == PermissionKind::Skill && !name.contains([':', '@']) => {
+                    *name == plain_skill_name(&need.target)
                 }
                 (_, Some(name)) => *name == need.target,
             }
+    }
+
+    /// Whether denying this permission leaves nothing of the other one: of access to any host, denying one leaves the others.
+    pub(super) fn forbids_all_of(&self, other: &Self) -> bool {
+        let leaves_hosts = self.kind == PermissionKind::Net && self.is_scoped() && !other.is_scoped();
+        !leaves_hosts && self.forbids(&other.as_access())
     }
 
     /// The path that it names, and whether it is about reading.
@@ -240,6 +250,18 @@ impl Permission {
                 (ScopeRule::RequiredName, None) => false,
             }
     }
+}
+
+/// Hosts are the same in other case, and with the root of all names at the end.
+fn is_same_host(one: &str, other: &str) -> bool {
+    let name = |host: &str| host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    name(one) == name(other)
+}
+
+/// The name in `SCOPE/ROOT:NAME@VERSION`.
+fn plain_skill_name(name: &str) -> &str {
+    let name = name.split('@').next().unwrap_or(name);
+    name.rsplit(':').next().unwrap_or(name)
 }
 
 impl SkillError {

@@ -62,7 +62,7 @@ impl Permissions {
         if denied.is_empty() {
             return self;
         }
-        self.grants.retain(|granted| !denied.iter().any(|denied| denied.forbids(&granted.as_access())));
+        self.grants.retain(|granted| !denied.iter().any(|denied| denied.forbids_all_of(granted)));
         for (path, protects_read) in denied.iter().filter_map(Permission::path_scope) {
             self.protection = self.protection.with_discovered(path, protects_read);
         }
@@ -357,10 +357,21 @@ impl Permissions {
         });
         let mut permissions: Vec<Permission> =
             [Permission::READ].iter().chain(&self.grants_and_approvals()).chain(requested).cloned().collect();
-        permissions.retain(|permission| self.allows(&permission.as_access()));
+        permissions.retain(|permission| self.has_some_of(permission));
         permissions.sort_unstable();
         permissions.dedup();
         permissions
+    }
+
+    /// Whether the run has this permission, or what denied hosts leave of it.
+    fn has_some_of(&self, permission: &Permission) -> bool {
+        let need = permission.as_access();
+        let is_denied = || {
+            let mut denied = self.denied.as_deref().into_iter().flatten();
+            denied.any(|denied| denied.forbids_all_of(permission))
+        };
+        let has_all = |requester| self.request_covers(requester, &need);
+        self.allows(&need) || self.requesters.iter().all(has_all) && self.grants_cover(&need) && !is_denied()
     }
 
     /// The paths below which the run may write, relative to the project; the project itself is empty. Some of them may still
