@@ -28,15 +28,12 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let engine = session.engine()?;
     let reason = |skill: &Skill| engine.availability(skill).cannot_run().map(ToString::to_string);
     let registry = engine.registry();
-    let mut catalog = registry.catalog();
-    let is_untrusted = |skill: &Skill| !args.trust && !engine.trust_state(skill).is_trusted();
-    let (left_out, names): (Vec<String>, Vec<String>) = catalog
-        .skills()
-        .iter()
-        .filter(|skill| is_untrusted(skill))
-        .map(|skill| (skill.qualified_name(), skill.name().to_owned()))
-        .unzip();
-    catalog.retain(|skill| !left_out.contains(&skill.qualified_name()));
+    let everything = registry.catalog();
+    let mut catalog = if args.trust { everything.clone() } else { engine.catalog(&registry) };
+    let is_shown =
+        |skill: &Skill| catalog.skills().iter().any(|shown| shown.qualified_name() == skill.qualified_name());
+    let left_out = everything.skills().iter().filter(|skill| !is_shown(skill));
+    let names: Vec<String> = left_out.map(|skill| skill.name().to_owned()).collect();
     let mut reasons = Vec::new();
     if args.all {
         reasons = catalog.skills().iter().map(|skill| reason(skill)).collect();

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use metier::engine::{Engine, RequestSource, TrustState};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::policy::{CancelToken, Limits};
-use metier::registry::{ListedFile, Skill};
+use metier::registry::{FileList, ListedFile, Registry, Skill};
 use metier::trust::{ProjectIdentity, SkillFiles, TrustStore};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -152,7 +152,7 @@ fn ask_about(engine: &Engine, skill: &Skill, files: &SkillFiles, token: &CancelT
     let question = question(engine, skill, &engine.trust_state(skill), files);
     loop {
         match ask(&question, &|| token.is_cancelled()) {
-            Reply::Choice('s') => show_files(skill, files)?,
+            Reply::Choice('s') => show_files(&engine.registry(), skill, files)?,
             Reply::No if token.is_cancelled() => return Ok(Reply::Interrupt),
             reply => return Ok(reply),
         }
@@ -195,11 +195,16 @@ fn question(engine: &Engine, skill: &Skill, state: &TrustState, files: &SkillFil
         let changed = files.iter().map(|file| ("changed", format!("{} {}", file.path, file.change)));
         details.extend(changed.take(MAX_LISTED));
     }
-    let listed = files_to_show(skill, files);
-    let lines = listed.iter().map(|file| ("file", format!("{} ({} bytes)", file.path, file.size)));
-    details.extend(lines.take(MAX_LISTED));
-    if listed.len() > MAX_LISTED {
-        details.push(("file", format!("and {} more", listed.len() - MAX_LISTED)));
+    let line = |file: &ListedFile| format!("{} ({} bytes)", file.path, file.size);
+    let mut lines: Vec<String> = files_to_show(skill, &files.files).into_iter().map(line).collect();
+    for callee in &files.callees {
+        let name = &callee.qualified_name;
+        lines.extend(callee.files.files().iter().map(|file| format!("{name}: {}", line(file))));
+    }
+    let more = lines.len().saturating_sub(MAX_LISTED);
+    details.extend(lines.into_iter().take(MAX_LISTED).map(|line| ("file", line)));
+    if more > 0 {
+        details.push(("file", format!("and {more} more")));
     }
     Question {
         sentence,
@@ -217,7 +222,7 @@ const MAX_LISTED: usize = 500;
 const MAX_SHOWN_BYTES: u64 = Limits::MAX_READ_SIZE;
 
 /// The files that the digest counts: first what decides what runs, so that no number of others hides it.
-fn files_to_show<'a>(skill: &Skill, files: &'a SkillFiles) -> Vec<&'a ListedFile> {
+fn files_to_show<'a>(skill: &Skill, files: &'a FileList) -> Vec<&'a ListedFile> {
     let rank = |file: &&ListedFile| {
         let path = file.path.as_str();
         let is_main = path.eq_ignore_ascii_case("SKILL.md") || Some(path) == skill.contract_file();
@@ -228,28 +233,47 @@ fn files_to_show<'a>(skill: &Skill, files: &'a SkillFiles) -> Vec<&'a ListedFile
             _ => 3,
         }
     };
-    let mut listed: Vec<&ListedFile> = files.files.files().iter().collect();
+    let mut listed: Vec<&ListedFile> = files.files().iter().collect();
     listed.sort_by_key(rank);
     listed
 }
 
-/// Shows every file that the digest counts, escaped: in the user's pager if there is one.
-fn show_files(skill: &Skill, files: &SkillFiles) -> Result<()> {
+/// Shows every file that the digest counts, those of the callees last, escaped: in the user's pager if there is one.
+fn show_files(registry: &Registry, skill: &Skill, files: &SkillFiles) -> Result<()> {
     let mut text = String::new();
     let mut left = MAX_SHOWN_BYTES;
+    add_files(&mut text, &mut left, "", skill, &files.files)?;
+    for callee in &files.callees {
+        let heading = format!("{}: ", callee.qualified_name);
+        let found = registry.find_for_caller(skill, &callee.qualified_name);
+        let found = found.map_err(|_| changed_meanwhile(skill))?;
+        add_files(&mut text, &mut left, &heading, found, &callee.files)?;
+    }
+    if !page(&text) {
+        output::eprint(text.trim_end());
+    }
+    Ok(())
+}
+
+/// Adds the files of one skill, each under its path after the heading.
+fn add_files(
+    text: &mut String,
+    left: &mut u64,
+    heading: &str,
+    skill: &Skill,
+    files: &FileList,
+) -> Result<()> {
     for file in files_to_show(skill, files) {
         let content = match left.checked_sub(file.size) {
             _ if file.link => "(a link, which is not followed)".to_owned(),
             None => format!("(not shown: it has {} bytes, which is too much)", file.size),
             Some(rest) => {
-                left = rest;
+                *left = rest;
                 content_to_show(skill, file)?
             }
         };
-        text.extend(["==== ", &escape_line(&file.path), " ====\n", content.trim_end(), "\n\n"]);
-    }
-    if !page(&text) {
-        output::eprint(text.trim_end());
+        let path = escape_line(&format!("{heading}{}", file.path));
+        text.extend(["==== ", &path, " ====\n", content.trim_end(), "\n\n"]);
     }
     Ok(())
 }

@@ -61,6 +61,10 @@ impl FoundSkill {
         self.script.as_ref().ok().map(|(selected, _)| selected.runtime)
     }
 
+    fn is_untrusted(&self) -> bool {
+        matches!(&self.trust, Some(Err(error)) if error.kind() == ErrorKind::Untrusted)
+    }
+
     /// The folder from which the script was read.
     fn folder(&self) -> Option<&Files> {
         self.script.as_ref().ok()?.1.as_ref().ok().map(|(_, files)| files)
@@ -164,11 +168,12 @@ impl EngineInner {
         let by = invocation.caller.as_ref().and_then(SkillContext::qualified_name);
         let folder = self.folders.before_lookup(invocation);
         let mut attempts = Attempts::default();
+        let mut trusted_namesake: Option<String> = None;
         loop {
             let set = self.skills.set();
-            let found = check_memory_reserve()
-                .and_then(|()| set.registry.find_for_run(by, folder, &invocation.skill))
-                .cloned();
+            let name = trusted_namesake.as_deref().unwrap_or(&invocation.skill);
+            let found =
+                check_memory_reserve().and_then(|()| set.registry.find_for_run(by, folder, name)).cloned();
             let limits = match &found {
                 Ok(skill) => self.run_limits(skill, invocation),
                 Err(_) => invocation.limits.as_ref().unwrap_or(&self.limits).clone(),
@@ -187,6 +192,12 @@ impl EngineInner {
                 });
                 FoundSkill { set: set.clone(), skill, script, trust }
             });
+            if trusted_namesake.is_none() && found.as_ref().is_ok_and(FoundSkill::is_untrusted) {
+                trusted_namesake = self.trusted_namesake(&set, invocation, folder, token);
+                if trusted_namesake.is_some() {
+                    continue;
+                }
+            }
             let skill = found.as_ref().ok().map(|found| &found.skill);
             let opened = found.as_ref().ok().and_then(FoundSkill::folder);
             if !self.skills.refresh_changed(&set, &invocation.skill, skill, opened) {

@@ -16,12 +16,6 @@ use crate::trust::{CalleeFiles, SkillFiles};
 
 /// Maximum number of skills that a skill may call, directly or not.
 const MAX_CALLEES: usize = 1_000;
-/// The qualified name without the version.
-pub(super) fn unversioned_name(skill: &Skill) -> String {
-    let mut name = skill.qualified_name();
-    name.truncate(name.rfind('@').unwrap_or(name.len()));
-    name
-}
 
 impl EngineInner {
     /// The files of a skill and of all that it can call by name: the skills of its plan, of its permissions and of its contract.
@@ -34,7 +28,7 @@ impl EngineInner {
         let files = self.digests.list(skill, cancel)?;
         let mut callees = Vec::new();
         self.add_callees(set, skill, &files, cancel, &mut HashSet::new(), &mut callees)?;
-        let qualified_name = unversioned_name(skill);
+        let qualified_name = set.registry.unversioned_name(skill);
         Ok(SkillFiles {
             name: skill.name().to_owned(),
             version: skill.version().to_string(),
@@ -75,7 +69,7 @@ impl EngineInner {
             // It may have been edited since it was read, and then calls others.
             let (set, callee) = self.skills.current_version(callee)?;
             let list = self.digests.list(&callee, cancel)?;
-            callees.push(CalleeFiles::new(unversioned_name(&callee), list.clone()));
+            callees.push(CalleeFiles::new(set.registry.unversioned_name(&callee), list.clone()));
             self.add_callees(&set, &callee, &list, cancel, seen, callees)?;
         }
         Ok(())

@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::invocation::TrustOptions;
 use super::{Engine, EngineInner, Invocation};
 use crate::engine::contract_validation::validate_input;
-use crate::engine::skill_files::unversioned_name;
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::SkillContext;
@@ -122,7 +121,8 @@ impl Engine {
         ProjectIdentity::from_canonical(self.0.project_of_skill(&self.0.skills.set(), skill))
     }
 
-    /// The catalog of this registry as a model may see it: without skills that are not trusted.
+    /// The catalog of this registry as a model may see it: without skills that are not trusted, which hide no other skill of their
+    /// name either.
     ///
     /// ```
     /// # fn main() -> metier::error::Result<()> {
@@ -132,12 +132,11 @@ impl Engine {
     /// # }
     /// ```
     pub fn catalog<'a>(&self, registry: &'a Registry) -> Catalog<'a> {
-        let mut catalog = registry.catalog();
-        if self.0.trust.is_some() {
-            // What is on disk is judged, so only a skill that was read from it is shown.
-            catalog.retain(|skill| self.trust_state(skill).is_trusted() && skill.is_current(None));
+        if self.0.trust.is_none() {
+            return registry.catalog();
         }
-        catalog
+        // What is on disk is judged, so only a skill that was read from it is shown.
+        registry.catalog_of(|skill| self.trust_state(skill).is_trusted() && skill.is_current(None))
     }
 }
 
@@ -169,6 +168,27 @@ impl EngineInner {
             }
             None => Some(self.check_invoked(set, skill, invocation, token)),
         }
+    }
+
+    /// The qualified name of the skill that takes the place of one that no model may run: the nearest trusted one of that name, so
+    /// that an untrusted project takes no skill of the user from a model. The catalog shows the same one.
+    pub(super) fn trusted_namesake(
+        &self,
+        set: &SkillSet,
+        invocation: &Invocation,
+        folder: Option<usize>,
+        token: &CancelToken,
+    ) -> Option<String> {
+        let store = self.trust.as_ref()?;
+        let is_top_level = invocation.caller.is_none() && invocation.digest.is_none();
+        if !is_top_level || !invocation.trust.is_for_model {
+            return None;
+        }
+        let accepts = |skill: &Skill| {
+            let files = LazyFiles::new(|| self.skill_files(set, skill, token));
+            self.trust_state(store, set, skill, &files).is_ok_and(|state| state.is_trusted())
+        };
+        set.registry.find_accepted(folder, &invocation.skill, &accepts).map(Skill::qualified_name)
     }
 
     fn check_invoked(
@@ -253,7 +273,7 @@ impl EngineInner {
             return Ok(None);
         }
         let list = self.digests.list(skill, token)?;
-        let name = unversioned_name(skill);
+        let name = set.registry.unversioned_name(skill);
         let is_listed =
             inherited.callees.iter().any(|(callee, digest)| *callee == name && *digest == list.digest());
         if inherited.is_closed && !is_listed {

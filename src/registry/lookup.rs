@@ -83,6 +83,8 @@ pub(super) struct Lookup<'a, 's> {
     /// A skill finds none of another folder, which could otherwise replace what it relies on; a person finds those of other
     /// folders last.
     pub(super) folder: Option<usize>,
+    /// The skills that may be found by [`Lookup::find_namesake`]; without it all.
+    pub(super) accepts: Option<&'s dyn Fn(&Skill) -> bool>,
 }
 
 impl<'a> Lookup<'a, '_> {
@@ -100,6 +102,13 @@ impl<'a> Lookup<'a, '_> {
             }
             _ => found,
         }
+    }
+
+    /// The nearest skill of a plain name, or of a name with a range of versions, that is accepted.
+    pub(super) fn find_namesake(self, name: &str) -> Option<&'a Skill> {
+        let name = &name.trim().nfkc().collect::<String>();
+        let versioned = VersionedName::parse(name);
+        versioned.and_then(|versioned| self.find_in_range(&versioned)).or_else(|| self.find_plain(name))
     }
 
     fn find_outside_other_folders(self, name: &str) -> Result<&'a Skill> {
@@ -133,7 +142,7 @@ impl<'a> Lookup<'a, '_> {
     fn find_plain(self, name: &str) -> Option<&'a Skill> {
         let first = self.skills.partition_point(|skill| skill.name() < name);
         let named = self.skills[first..].iter().take_while(|skill| skill.name() == name);
-        named.into_iter().find(|skill| self.includes(skill.address()))
+        named.into_iter().find(|skill| self.includes(skill.address()) && self.is_accepted(skill))
     }
 
     fn find_qualified(self, name: &str) -> Result<Option<&'a Skill>> {
@@ -159,7 +168,11 @@ impl<'a> Lookup<'a, '_> {
 
     /// The nearest skill of that name whose version is in the range.
     fn find_in_range(self, name: &VersionedName<'_>) -> Option<&'a Skill> {
-        self.named(name).find(|skill| name.accepts(skill.version()))
+        self.named(name).find(|skill| name.accepts(skill.version()) && self.is_accepted(skill))
+    }
+
+    fn is_accepted(self, skill: &Skill) -> bool {
+        self.accepts.is_none_or(|accepts| accepts(skill))
     }
 
     /// The skills of that name in any version, nearest first.

@@ -51,7 +51,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use self::lookup::{CallingSkill, Lookup, LookupScope};
 use self::origin::{RootOrigin, SkillAddress};
-use self::root_folders::RootFolders;
+use self::root_folders::{RootFolders, label_without_number};
 use self::scan::Scan;
 use self::unloaded::UnloadedSkill;
 use crate::error::Result;
@@ -119,6 +119,19 @@ impl Registry {
     /// The index of the engine's folder in whose root the skill was found; `None` too where the engine has one folder.
     pub(crate) fn folder_of_skill(&self, skill: &Skill) -> Option<usize> {
         self.root_folders.of_rank(skill.root_rank())
+    }
+
+    /// The qualified name without the version, as it is in an engine that has no other folder than that of the skill: what a
+    /// person recorded about it there holds in an engine with several, which number the labels of their roots.
+    pub(crate) fn unversioned_name(&self, skill: &Skill) -> String {
+        let mut name = skill.qualified_name();
+        name.truncate(name.rfind('@').unwrap_or(name.len()));
+        match (self.folder_of_skill(skill), name.strip_prefix(&skill.root_prefix())) {
+            (Some(_), Some(rest)) => {
+                format!("{}/{}{rest}", skill.scope(), label_without_number(skill.root_label()))
+            }
+            _ => name,
+        }
     }
 
     /// This registry with the skill in that folder as it is on disk now: by the rules of discovery, in the same root. Skills in
@@ -238,6 +251,16 @@ impl Registry {
         self.lookup(scope, folder).find(name)
     }
 
+    /// Of the skills that the name refers to for everybody in that folder the nearest that `accepts`.
+    pub(crate) fn find_accepted(
+        &self,
+        folder: Option<usize>,
+        name: &str,
+        accepts: &dyn Fn(&Skill) -> bool,
+    ) -> Option<&Skill> {
+        Lookup { accepts: Some(accepts), ..self.lookup(LookupScope::All, folder) }.find_namesake(name)
+    }
+
     /// What was not loaded, not searched, or ambiguous, in the order of the roots; shadowing comes last.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -255,12 +278,18 @@ impl Registry {
         Catalog::new(self.visible())
     }
 
+    /// The same for a client that is offered only some skills: of each name the nearest of them.
+    pub(crate) fn catalog_of(&self, accepts: impl Fn(&Skill) -> bool) -> Catalog<'_> {
+        let namesakes = self.skills.chunk_by(|a, b| a.name() == b.name());
+        Catalog::new(namesakes.filter_map(|namesakes| namesakes.iter().find(|skill| accepts(skill))))
+    }
+
     fn lookup<'s>(&self, scope: LookupScope<'s>, run_folder: Option<usize>) -> Lookup<'_, 's> {
         let folders = &*self.root_folders;
         let folder = match scope {
             LookupScope::VisibleTo(caller) => caller.folder(folders).or(run_folder),
             LookupScope::All => run_folder,
         };
-        Lookup { skills: &self.skills, broken: &self.broken, scope, folders, folder }
+        Lookup { skills: &self.skills, broken: &self.broken, scope, folders, folder, accepts: None }
     }
 }

@@ -183,6 +183,11 @@ impl Skill {
         &self.definition.address.origin.label
     }
 
+    /// What its qualified name begins with.
+    pub(super) fn root_prefix(&self) -> String {
+        format!("{}/{}", self.scope(), self.root_label())
+    }
+
     /// The path of its `SKILL.md`, to display; `builtin:NAME` for a builtin skill, `embedded/ROOT:NAME` for one of the
     /// program.
     pub fn path(&self) -> String {
@@ -192,12 +197,11 @@ impl Skill {
     /// Its full qualified name: `scope/root:name@version`. If several skills in one root agree in all of it, all but the first
     /// have their folder after the root: `scope/root/folder:name@version`.
     pub fn qualified_name(&self) -> String {
-        let (scope, label) = (self.scope(), self.root_label());
-        let (name, version) = (self.name(), self.version());
+        let (root, name, version) = (self.root_prefix(), self.name(), self.version());
         if self.has_duplicate {
-            return format!("{scope}/{label}/{}:{name}@{version}", self.definition.address.path_in_root());
+            return format!("{root}/{}:{name}@{version}", self.definition.address.path_in_root());
         }
-        format!("{scope}/{label}:{name}@{version}")
+        format!("{root}:{name}@{version}")
     }
 
     /// The qualified name of the skill that its plain name refers to, when that is another one.

@@ -385,6 +385,27 @@ fn no_file_is_hidden_from_the_person_who_trusts() {
     assert_eq!(terminal.finish().0, 4);
 }
 
+/// A skill that is trusted may call what its digest counts, so that is shown too.
+#[test]
+fn the_files_of_the_skills_that_it_calls_are_shown() {
+    let text = "---\nname: calls\ndescription: d\nallowed-tools: skill:reads\n---\n";
+    let project = checkout()
+        .file(".metier/skills/calls/SKILL.md", text)
+        .file(".metier/skills/calls/scripts/main.lua", "return ctx.skill('reads')");
+    let mut terminal = Terminal::start(&mut project.command(&["trust", ".metier/skills/calls"]));
+    terminal.wait_for("calls     project/.metier:reads\n");
+    terminal.wait_for(KEYS);
+    terminal.press("s");
+    terminal.wait_for("==== scripts/main.lua ====\nreturn ctx.skill('reads')\n");
+    terminal.wait_for("==== project/.metier:reads: scripts/main.lua ====\nreturn 'read'\n");
+    terminal.wait_for(KEYS);
+    terminal.press("d");
+    terminal.wait_for("file      project/.metier:reads: scripts/main.lua (13 bytes)\n");
+    terminal.wait_for(KEYS);
+    terminal.press("n");
+    assert_eq!(terminal.finish().0, 4);
+}
+
 #[test]
 fn what_is_shown_is_the_skill_as_it_is_when_it_is_asked_about() {
     let project = checkout();

@@ -276,3 +276,78 @@ fn a_path_that_is_no_text_cannot_be_trusted() {
     assert!(error.message().contains("its path is not UTF-8"), "{error}");
     assert_eq!(value(engine.run(Invocation::new("x"))), json!(1), "a person runs it");
 }
+
+/// A project that nobody trusts would otherwise take any skill of the user from every model, by its name alone.
+#[test]
+fn an_untrusted_skill_hides_no_trusted_one_of_its_name() {
+    let user = Project::new()
+        .file(
+            ".metier/skills/x/SKILL.md",
+            "---\nname: x\ndescription: mine\nmetadata:\n  version: 1.0.0\n---\n",
+        )
+        .file(".metier/skills/x/scripts/main.lua", "return 'mine'");
+    let stage = Stage::lua("read", "return 'theirs'");
+    let roots = stage.project.roots().with(Root::new(Scope::User, "user", user.path(".metier/skills")));
+    let engine = stage.project.builder().roots(roots).trust(stage.store()).build().unwrap();
+    assert_eq!(catalog(&engine), "- x: mine\n");
+    for name in ["x", "x@^1", " x "] {
+        let outcome = engine.run(Invocation::new(name).for_model());
+        assert_eq!(value(outcome), json!("mine"), "{name}");
+    }
+    assert_eq!(value(engine.run(Invocation::new("x"))), json!("theirs"), "a person means the nearest one");
+    let once = engine.run(Invocation::new("x").for_model().trust_once());
+    assert_eq!(value(once), json!("theirs"), "a yes for this run is one for the nearest");
+    let named = engine.run(Invocation::new("project/.metier:x").for_model());
+    assert_eq!(kind(&named), ErrorKind::Untrusted, "a full name means that skill");
+    let digest = engine.skill_files(engine.registry().find("x").unwrap()).unwrap().digest;
+    let shown = engine.run(Invocation::new("x").for_model().digest(digest));
+    assert_eq!(kind(&shown), ErrorKind::Untrusted, "so does a digest");
+    trust(&engine, "x");
+    assert_eq!((catalog(&engine), value(for_model(&engine))), ("- x: d\n".into(), json!("theirs")));
+    write(&stage.project.path(SCRIPT), "return 'other'");
+    assert_eq!((catalog(&engine), value(for_model(&engine))), ("- x: mine\n".into(), json!("mine")));
+    fs::remove_dir_all(user.path(".metier/skills/x")).unwrap();
+    engine.reload();
+    assert_eq!(
+        kind(&for_model(&engine)),
+        ErrorKind::Untrusted,
+        "without another one it is refused as before"
+    );
+}
+
+/// A person trusts a project by a command in it; an editor opens it as the second folder of a workspace.
+#[test]
+fn what_is_trusted_in_a_project_is_trusted_in_a_workspace() {
+    let skill = |project: Project, folder: &str, name: &str, script: &str| {
+        let text = format!("---\nname: {name}\ndescription: d\nallowed-tools: skill:helper-{folder}\n---\n");
+        project
+            .file(&format!("{folder}/.metier/skills/{name}/SKILL.md"), text)
+            .file(&format!("{folder}/.metier/skills/{name}/scripts/main.lua"), script)
+    };
+    let calls = |folder: &str| format!("return ctx.skill('helper-{folder}')");
+    let mut project = Project::new();
+    for folder in ["a", "b"] {
+        project = skill(project, folder, &format!("x-{folder}"), &calls(folder));
+        project = skill(project, folder, &format!("helper-{folder}"), "return 1");
+    }
+    let stage = Stage::with(project);
+    let (a, b) = (stage.project.path("a"), stage.project.path("b"));
+    for folder in [&a, &b] {
+        let roots = metier::registry::Roots::empty().with_project("metier", folder);
+        let engine = Engine::builder(folder).roots(roots).trust(stage.store()).build().unwrap();
+        for skill in engine.registry().skills() {
+            trust(&engine, skill.name());
+        }
+    }
+    let roots = metier::registry::Roots::empty().with_project("metier", &a).with_project("metier", &b);
+    let engine = Engine::builder(&a).folder(&b).roots(roots).trust(stage.store()).build().unwrap();
+    for folder in ["a", "b"] {
+        let name = format!("x-{folder}");
+        assert_eq!(state(&engine, &name), TrustState::Trusted { by: TrustReason::Digest }, "{name}");
+        let grant = format!("skill:helper-{folder}").parse().unwrap();
+        assert_eq!(value(engine.run(Invocation::new(&name).for_model().grant(grant))), json!(1));
+    }
+    write(&b.join(".metier/skills/helper-b/scripts/main.lua"), "return 2");
+    assert!(!state(&engine, "x-b").is_trusted(), "its callee has changed");
+    assert!(state(&engine, "x-a").is_trusted());
+}
