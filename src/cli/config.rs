@@ -1,6 +1,8 @@
 //! `metier config`: prints the configuration, changes a value of a file, or prints the schema of the files.
 
-use metier::config::{self, EditTarget, EffectiveValue, ValueOrigin};
+use std::collections::BTreeSet;
+
+use metier::config::{self, EditTarget, EffectiveValue};
 use metier::error::Result;
 use metier::registry::{Registry, Scope};
 use serde_json::json;
@@ -82,15 +84,12 @@ fn print_values(args: &Args, session: &Session) -> Result<u8> {
         let is_of_project = registry.find(name).map_or(true, |skill| skill.scope() == Scope::Project);
         configuration.effective_for_skill(name, is_of_project)
     };
-    let values: Vec<EffectiveValue> = match &args.name {
-        Some(name) => of_skill(registry.find(name)?.name()),
-        None => {
-            let is_set = |value: &EffectiveValue| {
-                value.origins != [ValueOrigin::Default] && value.key.starts_with("skills.")
-            };
-            let of_skills = configuration.skills().flat_map(of_skill).filter(is_set);
-            configuration.effective().into_iter().chain(of_skills).collect()
-        }
+    let values: Vec<EffectiveValue> = if let Some(name) = &args.name {
+        of_skill(registry.find(name)?.name())
+    } else {
+        let set: BTreeSet<String> = configuration.iter().map(|(path, _)| path.to_string()).collect();
+        let of_skills = configuration.skills().flat_map(of_skill).filter(|value| set.contains(&value.key));
+        configuration.effective().into_iter().chain(of_skills).collect()
     };
     session.exit_watchdog().finish();
     if session.json() {

@@ -31,12 +31,9 @@ pub struct EffectiveValue {
 impl Configuration {
     /// The values of all keys that name no skill.
     pub fn effective(&self) -> Vec<EffectiveValue> {
-        let plain =
-            KEYS.iter().filter_map(|key| KeyPath::plain(key.name).filter(|path| path.skill().is_none()));
-        plain
-            .filter(|path| !path.key().name.starts_with(SKILL_KEYS))
-            .map(|path| self.value_of(&path))
-            .collect()
+        let plain = KEYS.iter().filter(|key| !key.name.starts_with(SKILL_KEYS));
+        let paths = plain.filter_map(|key| KeyPath::plain(key.name));
+        paths.map(|path| EffectiveValue::new(&path, self.values(Some(&path)))).collect()
     }
 
     /// The values for runs of one skill, which is the project's own or not: limits are the lower ones of those for all runs and those
@@ -145,6 +142,9 @@ impl EffectiveValue {
 }
 
 fn default_value(key: &Key) -> Value {
+    if key.default.is_empty() {
+        return Value::Null;
+    }
     let written = serde_json::from_str(key.default).unwrap_or_else(|_| Value::from(key.default));
     key.value_type.parse(&written).map_or(Value::Null, |value| value.to_json())
 }

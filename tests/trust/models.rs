@@ -307,7 +307,7 @@ fn an_untrusted_skill_hides_no_trusted_one_of_its_name() {
     write(&stage.project.path(SCRIPT), "return 'other'");
     assert_eq!((catalog(&engine), value(for_model(&engine))), ("- x: mine\n".into(), json!("mine")));
     fs::remove_dir_all(user.path(".metier/skills/x")).unwrap();
-    engine.reload();
+    engine.reload().unwrap();
     assert_eq!(
         kind(&for_model(&engine)),
         ErrorKind::Untrusted,
