@@ -29,7 +29,7 @@ pub enum EditTarget {
 }
 
 /// Sets a key in a file, which is created if it is missing. The value is TOML, or a text where it is none. The file is checked as
-/// when it is read, and written only if nothing is wrong with it. Returns the path of the file.
+/// when it is read, and written only if nothing is wrong with it, or less than before. Returns the path of the file.
 pub fn set(target: &EditTarget, key: &str, value: &str) -> Result<PathBuf> {
     let words = parse_key(key)?;
     edit(target, |document| {
@@ -91,24 +91,28 @@ fn edit(target: &EditTarget, change: impl FnOnce(&mut DocumentMut) -> Result<()>
             (name.clone(), root.join(&name), text, Owner::Project)
         }
     };
-    let mut document: DocumentMut =
-        text.unwrap_or_default().parse().map_err(|error: toml_edit::TomlError| {
-            SkillError::new(
-                ErrorKind::Usage,
-                format!("{} is not valid TOML: {}", name.display(), error.message()),
-            )
-            .with_help("correct the file by hand")
-        })?;
+    let old_text = text.unwrap_or_default();
+    let mut document: DocumentMut = old_text.parse().map_err(|error: toml_edit::TomlError| {
+        SkillError::new(
+            ErrorKind::Usage,
+            format!("{} is not valid TOML: {}", name.display(), error.message()),
+        )
+        .with_help("correct the file by hand")
+    })?;
     change(&mut document)?;
     let text = document.to_string();
-    // The values of a project are compared with those of the user.
-    let mut configuration = Configuration::new();
-    if let (Owner::Project, Some(path), Some(text)) = (owner, &user_path, &user_text) {
-        TomlFile::read(text, Owner::User, (path, path.clone()), &mut configuration);
-    }
-    let checked = TomlFile::read(&text, owner, (&name, path.clone()), &mut configuration);
-    if let Some(error) = checked.errors.into_iter().next() {
-        return Err(error);
+    let errors = |text: &str| {
+        // The values of a project are compared with those of the user.
+        let mut configuration = Configuration::new();
+        if let (Owner::Project, Some(path), Some(text)) = (owner, &user_path, &user_text) {
+            TomlFile::read(text, Owner::User, (path, path.clone()), &mut configuration);
+        }
+        TomlFile::read(text, owner, (&name, path.clone()), &mut configuration).errors
+    };
+    // A file with several errors is corrected one by one.
+    let (found, before) = (errors(&text), errors(&old_text).len());
+    if let Some(error) = found.first().filter(|_| found.len() >= before) {
+        return Err(error.clone());
     }
     if text.len() > MAX_FILE_SIZE {
         let sentence = format!("the configuration file would be larger than {MAX_FILE_SIZE} bytes");

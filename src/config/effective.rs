@@ -107,14 +107,14 @@ fn lower<'s>(own: Option<&'s Setting>, general: Option<&'s Setting>) -> Option<&
     }
 }
 
-/// The stricter one of two words; without a first one the default counts.
+/// The stricter one of two words, the second if they are the same; without a first one the default counts.
 fn stricter<'s>(key: &Key, base: Option<&'s Setting>, other: Option<&'s Setting>) -> Option<&'s Setting> {
     let ValueType::Word(words) = key.value_type else { return base };
     let strictness = |word: &str| words.iter().position(|known| *known == word);
     let default = key.general().map_or("", |key| key.default);
     let of = |setting: &Setting| setting.value.as_text().and_then(strictness);
     let base_strictness = base.map_or_else(|| strictness(default), of);
-    other.filter(|other| of(other) < base_strictness).or(base)
+    other.filter(|other| of(other) <= base_strictness).or(base)
 }
 
 impl EffectiveValue {

@@ -46,8 +46,19 @@ pub struct ConfigFile {
 /// Reads all sources. The flags are values with the origin [`ValueOrigin::Flag`]; `find_project` gets the product and returns the
 /// root of the project.
 pub fn load(flags: Configuration, find_project: impl FnOnce(&str) -> Option<PathBuf>) -> LoadedConfiguration {
+    load_with_user_file(user_file(), flags, find_project)
+}
+
+/// The same with this file of the user, if any.
+pub fn load_with_user_file(
+    user_file: Option<PathBuf>,
+    flags: Configuration,
+    find_project: impl FnOnce(&str) -> Option<PathBuf>,
+) -> LoadedConfiguration {
     let mut loaded = LoadedConfiguration::default();
-    loaded.read_user_file();
+    if let Some(path) = &user_file {
+        loaded.read_user_file(path);
+    }
     // The product, which says where the project's file is, is never set by it.
     let mut stronger = flags;
     let (errors, warnings) = read_environment(&mut stronger);
@@ -76,13 +87,12 @@ impl LoadedConfiguration {
             .with_location(first.location().cloned().unwrap_or_else(|| Location::new("", None, None))))
     }
 
-    fn read_user_file(&mut self) {
-        let Some(path) = user_file() else { return };
-        let text = read_user_text(&path);
+    fn read_user_file(&mut self, path: &Path) {
+        let text = read_user_text(path);
         let exists = !matches!(text, Ok(None));
-        self.files.push(ConfigFile { path: path.clone(), is_project: false, exists });
+        self.files.push(ConfigFile { path: path.to_owned(), is_project: false, exists });
         match text {
-            Ok(Some(text)) => self.read_text(&text, Owner::User, (&path, path.clone())),
+            Ok(Some(text)) => self.read_text(&text, Owner::User, (path, path.to_owned())),
             Ok(None) => {}
             Err(error) => self.errors.push(error),
         }

@@ -39,7 +39,7 @@ pub use self::key_path::KeyPath;
 pub use self::keys::{KEYS, Key, ProjectRule};
 pub(crate) use self::limit_caps::LimitCaps;
 #[cfg(feature = "config")]
-pub use self::load::{ConfigFile, LoadedConfiguration, load, project_file, user_file};
+pub use self::load::{ConfigFile, LoadedConfiguration, load, load_with_user_file, project_file, user_file};
 pub use self::origin::ValueOrigin;
 pub(crate) use self::providers::with_configuration;
 pub use self::secret_source::SecretSource;

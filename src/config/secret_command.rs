@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,7 +33,10 @@ pub(super) fn output(words: &[String], max_size: usize, cancel: &CancelToken) ->
         .stderr(Stdio::null());
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let program = command.spawn().map_err(|error| format!("failed to start: {}", error.kind()))?;
-    let mut group = ProcessGroup { program, is_awaited: false };
+    let mut group = ProcessGroup { number: Arc::new(Mutex::new(Some(Pid::from_child(&program)))), program };
+    // The program that embeds metier may end with the run, before this thread sees that.
+    let number = group.number.clone();
+    let _on_stop = cancel.on_stop(move |_| kill(&number));
     let mut stdout = group.program.stdout.take();
     let (mut printed, until) = (Vec::new(), Instant::now() + TIMEOUT);
     loop {
@@ -75,7 +79,14 @@ pub(super) fn output(words: &[String], max_size: usize, cancel: &CancelToken) ->
 /// A program and what it started; all of them are killed in the end.
 struct ProcessGroup {
     program: Child,
-    is_awaited: bool,
+    /// Its number, until the program is awaited: after that it may be that of another one.
+    number: Arc<Mutex<Option<Pid>>>,
+}
+
+fn kill(number: &Mutex<Option<Pid>>) {
+    if let Some(group) = *number.lock().unwrap_or_else(PoisonError::into_inner) {
+        kill_process_group(group, Signal::KILL).ok();
+    }
 }
 
 impl ProcessGroup {
@@ -89,8 +100,8 @@ impl ProcessGroup {
 
     /// Kills what is left of the group; the error says how the program ended unless it ended well.
     fn end(&mut self) -> Result<(), String> {
-        kill_process_group(Pid::from_child(&self.program), Signal::KILL).ok();
-        self.is_awaited = true;
+        kill(&self.number);
+        self.number.lock().unwrap_or_else(PoisonError::into_inner).take();
         match self.program.wait() {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(format!("failed ({status})")),
@@ -101,7 +112,7 @@ impl ProcessGroup {
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        if !self.is_awaited {
+        if self.number.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
             self.end().ok();
         }
     }

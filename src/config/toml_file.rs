@@ -131,10 +131,7 @@ impl<'t> TomlFile<'t> {
     fn fail(&mut self, at: usize, sentence: &str, help: Option<&str>) {
         if self.errors.len() < MAX_REPORTS {
             let error = self.error(at, sentence);
-            self.errors.push(match help {
-                Some(help) => error.with_help(help),
-                None => error,
-            });
+            self.errors.push(error.with_help(help.unwrap_or("correct it")));
         }
     }
 

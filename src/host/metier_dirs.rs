@@ -17,6 +17,12 @@ pub(crate) fn metier_dirs() -> Vec<PathBuf> {
         .collect()
 }
 
+/// The directories with what the user permits: they must not appear while a script runs.
+#[allow(dead_code, reason = "asked for where there is a sandbox")]
+pub(crate) fn permission_dirs() -> Vec<PathBuf> {
+    [config_dir(), platform_config_dir(), trust_dir()].into_iter().flatten().collect()
+}
+
 /// The directory of the user's configuration: `METIER_CONFIG_DIR`, or `metier` in the platform's. A script that could write there
 /// could grant itself permissions.
 pub(crate) fn config_dir() -> Option<PathBuf> {

@@ -71,6 +71,12 @@ impl Permissions {
         self
     }
 
+    /// Whether paths are denied that a process could read, or write if it writes anything.
+    pub(crate) fn denies_paths(&self, can_write: bool) -> bool {
+        let mut scopes = self.denied.as_deref().into_iter().flatten().filter_map(Permission::path_scope);
+        scopes.any(|(_, is_read)| is_read || can_write)
+    }
+
     /// Whether nobody may grant this access.
     fn forbids(&self, need: &Access) -> bool {
         self.denied.as_ref().is_some_and(|denied| denied.iter().any(|denied| denied.forbids(need)))

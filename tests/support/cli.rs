@@ -10,6 +10,8 @@ use serde_json::Value;
 mod base;
 
 pub use base::Project;
+#[allow(unused_imports, reason = "not every suite writes outside of the project")]
+pub use base::write;
 
 /// What a call of the command answered.
 #[derive(Debug)]

@@ -502,6 +502,7 @@ impl ProtectedScan<'_> {
             read_only: names(self.read_only),
             hidden: names(self.hidden),
             own: self.metier_dirs.into_iter().map(OsString::from).collect(),
+            has_denied: self.ctx.permissions().denies_paths(self.can_write),
             incomplete_reason: self.incomplete_reason.or(too_many),
             hard_linked_files: self.hard_linked_files.into_iter().collect(),
             build_files: self.build_files,
