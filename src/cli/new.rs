@@ -1,5 +1,6 @@
 //! `metier new`: a skill that runs, to start from.
 
+mod drop_in;
 mod skill_folder;
 
 use std::io;
@@ -21,7 +22,8 @@ use super::terminal::escape_line;
 /// The options of `metier new`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The skill's name: lowercase letters, digits and hyphens
+    /// The skill's name: lowercase letters, digits and hyphens. With the extension of a language, as in hello.lua, the skill is
+    /// one file
     name: String,
     /// The language of its script: lua (the default), rhai, wasm, tool-sequence, python, bash, sh, node, typescript, deno,
     /// perl, ruby, php, zsh, ksh or fish
@@ -60,6 +62,9 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    if let Some((name, _)) = drop_in_name(args) {
+        return drop_in::create(args, name, session);
+    }
     let template = select_template(args.runtime.as_deref(), args.script.as_deref())?;
     let script = script_name(args.script.as_deref(), template)?;
     refuse_control_characters("name", &args.name)?;
@@ -93,8 +98,17 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     if let Some(reason) = &unavailable {
         output::print_error_as_warning(reason, "the skill cannot run on this machine yet");
     }
-    output::eprint(&escape_line(&run_hint(args, session, template)));
+    output::eprint(&escape_line(&run_hint(args, &args.name, session, template)));
     Ok(0)
+}
+
+/// The name of the skill and its extension, if the caller asks for a skill of one file.
+fn drop_in_name(args: &Args) -> Option<(&str, &str)> {
+    let (name, extension) = args.name.rsplit_once('.')?;
+    let is_language = |template: &Template| {
+        template.runtime != RuntimeId::TOOL_SEQUENCE && template.extensions.contains(&extension)
+    };
+    (args.script.is_none() && TEMPLATES.iter().any(is_language)).then_some((name, extension))
 }
 
 /// What a person makes is trusted, with all that comes into its folder later.
@@ -247,15 +261,15 @@ fn creation_error(path: &Path, error: io::Error) -> SkillError {
     if error.kind() == io::ErrorKind::AlreadyExists {
         let message = format!("{shown} already exists");
         return SkillError::new(ErrorKind::Usage, message)
-            .with_help("choose another name, or remove that folder first");
+            .with_help("choose another name, or remove it first");
     }
     SkillError::io(format_args!("failed to create {shown}"), error)
 }
 
 /// The command that shows the new skill at work.
-fn run_hint(args: &Args, session: &Session, template: &Template) -> String {
+fn run_hint(args: &Args, name: &str, session: &Session, template: &Template) -> String {
     if args.here.is_some() {
-        return format!("to run it, move the folder into .{}/skills of a project", session.product());
+        return format!("to run it, move it into .{}/skills of a project", session.product());
     }
     let product = match session.product() {
         "metier" => String::new(),
@@ -265,7 +279,7 @@ fn run_hint(args: &Args, session: &Session, template: &Template) -> String {
         Some(folder) => format!(" --project {}", shell_quote(folder)),
         None => String::new(),
     };
-    format!("run it: metier run {}{product}{project} {}", args.name, template.example())
+    format!("run it: metier run {name}{product}{project} {}", template.example())
 }
 
 /// The path as one word of a shell.

@@ -158,7 +158,7 @@ fn name_for_caller<'a>(
 /// What identifies a skill among all others: its folder.
 fn skill_identity(skill: &Skill) -> String {
     match skill.folder() {
-        SkillFolder::Disk(path) => path.display().to_string(),
+        SkillFolder::Disk(path) | SkillFolder::Script(path) => path.display().to_string(),
         SkillFolder::Embedded(_) => skill.path(),
     }
 }

@@ -362,7 +362,9 @@ impl EngineInner {
             // A script may name several large files.
             cancel.check()?;
             let bytes = match skill.folder() {
-                SkillFolder::Disk(_) => SkillFolder::read_from(&files, path, Limits::MAX_READ_SIZE),
+                SkillFolder::Disk(_) | SkillFolder::Script(_) => {
+                    SkillFolder::read_from(&files, path, Limits::MAX_READ_SIZE)
+                }
                 embedded @ SkillFolder::Embedded(_) => embedded.read(path, Limits::MAX_READ_SIZE),
             }?;
             if listed.is_some_and(|listed| !listed.lists(path, &bytes)) {

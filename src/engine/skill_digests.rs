@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::Result;
 use crate::host::Files;
 use crate::policy::{CancelToken, SkillDigest};
+use crate::registry::drop_in::virtual_files;
 use crate::registry::{FileList, FileListSnapshot, Skill, SkillFolder};
 
 /// Folders of which lists are kept; beyond that all are read anew.
@@ -37,6 +38,11 @@ impl SkillDigests {
     pub(super) fn list(&self, skill: &Skill, cancel: &CancelToken) -> Result<Arc<FileList>> {
         let path = match skill.folder() {
             SkillFolder::Disk(path) => path,
+            SkillFolder::Script(script) => {
+                let files = virtual_files(script)?;
+                let files = files.iter().map(|(path, content)| (path.as_str(), content.as_slice()));
+                return Ok(Arc::new(FileList::of_contents(files)));
+            }
             SkillFolder::Embedded(embedded) => {
                 let mut lists = self.embedded.lock().unwrap_or_else(PoisonError::into_inner);
                 let key = std::ptr::from_ref(*embedded).addr();

@@ -3,7 +3,8 @@
 use super::origin::SkillAddress;
 use crate::host::Files;
 use crate::registry::fingerprint::Fingerprint;
-use crate::registry::inspect::{FolderCandidate, inspect_folder};
+use crate::registry::inspect::{FolderCandidate, inspect_folder, inspect_script};
+use crate::registry::skill_folder::SkillFolder;
 
 /// Compares the stats of the files, in the opened folder if there is one, and what they contain where the stats do not prove it.
 pub(super) fn is_current(fingerprint: &Fingerprint, address: &SkillAddress, opened: Option<&Files>) -> bool {
@@ -13,7 +14,11 @@ pub(super) fn is_current(fingerprint: &Fingerprint, address: &SkillAddress, open
     if fingerprint.is_settled() {
         return true;
     }
-    let Some(folder) = address.folder.disk_path() else { return true };
-    let found = inspect_folder(&FolderCandidate::new(folder)).skill_file.and_then(|file| file.fingerprint);
+    let found = match &address.folder {
+        SkillFolder::Disk(folder) => inspect_folder(&FolderCandidate::new(folder)).skill_file,
+        SkillFolder::Script(script) => Some(inspect_script(script)),
+        SkillFolder::Embedded(_) => return true,
+    };
+    let found = found.and_then(|file| file.fingerprint);
     fingerprint.confirm(&found.unwrap_or_else(|| Fingerprint::without_definition(address)))
 }

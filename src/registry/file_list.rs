@@ -99,15 +99,20 @@ impl FileList {
 
     /// The list of a skill inside the program.
     pub(crate) fn of_embedded(skill: &EmbeddedSkill) -> Self {
-        let entry = |(path, content): &(&str, &[u8])| ListedFile {
-            path: (*path).to_owned(),
+        Self::of_contents(skill.files().iter().copied())
+    }
+
+    /// The list of files with these paths and contents.
+    pub(crate) fn of_contents<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> Self {
+        let entry = |(path, content): (&str, &[u8])| ListedFile {
+            path: path.to_owned(),
             link: false,
             executable: false,
             set_id: false,
             size: content.len() as u64,
             digest: content_digest(content),
         };
-        Self::new(skill.files().iter().map(entry).collect())
+        Self::new(files.map(entry).collect())
     }
 
     /// Reads a list from JSON; `invalid-argument` if it is none.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::origin::SkillAddress;
 use crate::host::Files;
 use crate::host::file_stat::{FileStat, now};
+use crate::registry::skill_folder::SkillFolder;
 
 /// The key of the hashes, random in each process: nobody can look for two contents with one hash.
 static HASH_KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -51,7 +52,9 @@ impl Fingerprint {
 
     /// Whether the files have the same stats as when they were read: those in this open folder, or those at their paths.
     pub(super) fn has_same_stats(&self, address: &SkillAddress, opened: Option<&Files>) -> bool {
-        let now = match opened {
+        // A script that is a skill by itself is read from a copy.
+        let is_folder = matches!(address.folder, SkillFolder::Disk(_));
+        let now = match opened.filter(|_| is_folder) {
             Some(folder) => DefinitionStats::read_in(folder, address, self.contract),
             None => DefinitionStats::read(address, self.contract),
         };
@@ -79,11 +82,13 @@ impl Fingerprint {
 
 impl DefinitionStats {
     fn read(address: &SkillAddress, contract: Option<&str>) -> Self {
-        let folder = address.folder.disk_path();
+        let SkillFolder::Disk(folder) = &address.folder else {
+            return Self { folder: None, file: FileStat::at_path(&address.path()), contract: None };
+        };
         Self {
-            folder: folder.and_then(FileStat::at_path),
+            folder: FileStat::at_path(folder),
             file: FileStat::at_path(&address.path()),
-            contract: contract.and_then(|name| FileStat::at_path(&folder?.join(name))),
+            contract: contract.and_then(|name| FileStat::at_path(&folder.join(name))),
         }
     }
 

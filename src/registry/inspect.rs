@@ -1,8 +1,8 @@
-//! Inspects one folder: its skill, and its subfolders.
+//! Inspects one folder: its skill, its subfolders, and the scripts in it; or a script that is a skill by itself.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -12,24 +12,23 @@ use crate::host::file_stat::{FileStat, now};
 use crate::host::files::EntryKind;
 use crate::registry::contract_file;
 use crate::registry::contract_file::ContractFile;
+use crate::registry::drop_in;
+use crate::registry::file_names::{SCRIPT_EXTENSIONS, SKILL_FILE_NAMES, drop_in_name};
 use crate::registry::fingerprint::{DefinitionStats, Fingerprint};
 use crate::registry::frontmatter_reader;
 use crate::registry::skill_dir::SkillDir;
+use crate::skill::Manifest;
 use crate::skill::contract::CONTRACT_FILES;
+use crate::skill::inline_metadata::{InlineMetadata, MAX_HEAD, undescribed_diagnostic};
 use crate::skill::{LoadedSkill, Severity, SkillLocation, load};
 
 /// Maximum number of entries of one folder; the rest is ignored.
 const MAX_ENTRIES: usize = 100_000;
 
-/// The accepted file names; the first that exists counts.
-pub(super) const SKILL_FILE_NAMES: [&str; 3] = ["SKILL.md", "skill.md", "Skill.md"];
 /// The manifest of other clients, which is not read.
 const JSON_MANIFEST: &str = "skill.json";
 /// The folder of a skill's scripts.
 const SCRIPTS_FOLDER: &str = "scripts";
-/// Extensions by which a file beside a missing `SKILL.md` is taken for a skill's script.
-const SCRIPT_EXTENSIONS: [&str; 12] =
-    ["lua", "luau", "rhai", "wasm", "wat", "py", "sh", "bash", "js", "mjs", "ts", "rb"];
 /// Folders that hold third-party files; folders that begin with a dot are skipped as well.
 const SKIPPED_FOLDERS: [&str; 2] = ["node_modules", "target"];
 
@@ -49,6 +48,8 @@ pub(super) struct Inspection {
     pub(super) skill_file: Option<SkillFile>,
     /// Without a `SKILL.md`: the name of a file or folder by which this was probably meant to be a skill.
     pub(super) skill_sign: Option<String>,
+    /// The files that are skills by themselves if the folder is a root: their names.
+    pub(super) scripts: Vec<String>,
     pub(super) subfolders: Vec<FolderCandidate>,
     pub(super) entry_count: usize,
     pub(super) problems: Vec<Problem>,
@@ -97,6 +98,11 @@ impl Inspection {
             {
                 sign = Some((clarity, name.to_owned()));
             }
+            if kind != EntryKind::Dir
+                && let Some(script) = name.to_str().filter(|name| drop_in_name(name).is_some())
+            {
+                self.scripts.push(script.to_owned());
+            }
             let spelling = SKILL_FILE_NAMES.iter().position(|known| name == *known);
             if spelling.is_some() {
                 file = file.min(spelling).or(spelling);
@@ -118,6 +124,7 @@ impl Inspection {
         self.problems.extend(misnamed.filter(|_| file.is_some()).map(misnamed_contract_problem));
         self.skill_sign =
             sign.filter(|_| file.is_none()).map(|(_, name)| name.to_string_lossy().into_owned());
+        self.scripts.sort_unstable();
         self.skill_file =
             file.map(|spelling| read_skill_file(&folder, candidate, SKILL_FILE_NAMES[spelling], contracts));
         Ok(())
@@ -170,6 +177,51 @@ fn read_skill_file(
     });
     let fingerprint = Some(Fingerprint::new(began, stats, contract_name, &[&head, &contract]));
     SkillFile { file_name: file, parsed, contract_file, fingerprint }
+}
+
+/// Reads the definition of the skill that a script in a root is.
+pub(super) fn inspect_script(path: &Path) -> SkillFile {
+    let (began, [file_name, ..]) = (now(), SKILL_FILE_NAMES);
+    let read = || {
+        let (file, stat) = SkillDir::open(drop_in::parent(path))?.open_file(drop_in::name(path))?;
+        let mut head = Vec::new();
+        file.take(MAX_HEAD as u64).read_to_end(&mut head)?;
+        Ok((head, stat))
+    };
+    let (head, stat) = match read() {
+        Ok(read) => read,
+        Err(error) => {
+            let parsed = Err(SkillError::io("it cannot be read", error));
+            return SkillFile { file_name, parsed, contract_file: None, fingerprint: None };
+        }
+    };
+    let metadata = InlineMetadata::parse(drop_in::extension(path), &head);
+    let skill_text = drop_in::skill_text(path, &metadata);
+    let directory = drop_in_name(drop_in::name(path)).unwrap_or_default();
+    let mut loaded = load(skill_text.as_bytes(), SkillLocation { directory, file_name });
+    for diagnostic in &mut loaded.diagnostics {
+        // They are about the name of the file.
+        (diagnostic.line, diagnostic.column, diagnostic.span) = (1, 1, 0..0);
+    }
+    if metadata.description.is_empty() {
+        loaded.diagnostics.push(undescribed_diagnostic(drop_in::name(path)));
+    }
+    let contract_file =
+        loaded.manifest.as_ref().and_then(|manifest| parse_inline_contract(metadata.contract, manifest));
+    let stats = DefinitionStats { folder: None, file: Some(stat), contract: None };
+    let fingerprint = Some(Fingerprint::new(began, stats, None, &[&head]));
+    SkillFile { file_name, parsed: Ok::<LoadedSkill, _>(loaded), contract_file, fingerprint }
+}
+
+fn parse_inline_contract(
+    contract: Option<std::result::Result<String, &'static str>>,
+    manifest: &Manifest,
+) -> Option<ContractFile> {
+    let contract = contract?.map_err(std::io::Error::other);
+    let source =
+        contract.as_ref().map(String::as_bytes).map_err(|error| std::io::Error::other(error.to_string()));
+    let [name, _] = CONTRACT_FILES;
+    Some(contract_file::parse_contract(name, source, [true, false], manifest))
 }
 
 /// A file, and its stat from before it was read.

@@ -7,9 +7,12 @@ mod broken;
 mod builtin;
 mod catalog;
 mod contract_file;
+pub(crate) mod drop_in;
 mod edit_check;
 mod embedded;
 mod file_list;
+mod file_names;
+mod file_reader;
 mod fingerprint;
 mod frontmatter_reader;
 mod home_dirs;
@@ -140,7 +143,7 @@ impl Registry {
         let is_here = |address: &SkillAddress| address.folder.disk_path() == Some(folder);
         let is_own_problem = |path: &Path| {
             let is_definition = |name: &str| {
-                inspect::SKILL_FILE_NAMES
+                file_names::SKILL_FILE_NAMES
                     .iter()
                     .chain(&CONTRACT_FILES)
                     .any(|known| name.eq_ignore_ascii_case(known))
@@ -165,7 +168,7 @@ impl Registry {
             ..Scan::default()
         };
         scan.problems.retain(|problem| !is_own_problem(&problem.path));
-        scan.scan_folder(&address.origin, folder);
+        scan.scan_again(&address);
         // A link may lead elsewhere now; what it leads to is protected like all skills.
         let real = [folder, &address.origin.path].map(|path| std::fs::canonicalize(path).ok());
         if let [Some(folder), Some(root)] = real

@@ -41,6 +41,7 @@ impl SkillAddress {
     pub(super) fn path(&self) -> PathBuf {
         match &self.folder {
             SkillFolder::Disk(folder) => folder.join(self.file_name),
+            SkillFolder::Script(script) => script.clone(),
             SkillFolder::Embedded(skill) if self.origin.scope == Scope::Builtin => {
                 format!("builtin:{}", skill.name()).into()
             }
@@ -52,7 +53,7 @@ impl SkillAddress {
 
     /// The file, if it is on disk.
     pub(super) fn disk_path(&self) -> Option<PathBuf> {
-        self.folder.disk_path().map(|folder| folder.join(self.file_name))
+        self.folder.disk_path().map(|_| self.path())
     }
 
     /// The folder's name.
@@ -65,6 +66,9 @@ impl SkillAddress {
         match &self.folder {
             SkillFolder::Disk(folder) => {
                 slash_separated(folder.strip_prefix(&self.origin.path).unwrap_or(folder))
+            }
+            SkillFolder::Script(script) => {
+                script.file_stem().unwrap_or_default().to_string_lossy().into_owned()
             }
             SkillFolder::Embedded(skill) => skill.name().to_owned(),
         }

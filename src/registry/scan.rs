@@ -2,6 +2,7 @@
 //! the same.
 
 use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,9 +15,11 @@ use super::skill::Skill;
 use super::unloaded::UnloadedSkill;
 use crate::error::SkillError;
 use crate::registry::contract_file;
+use crate::registry::drop_in;
 use crate::registry::embedded::EmbeddedRoot;
+use crate::registry::file_names::{SKILL_FILE_NAMES, drop_in_name};
 use crate::registry::fingerprint::Fingerprint;
-use crate::registry::inspect::{FolderCandidate, SKILL_FILE_NAMES, SkillFile, inspect_folder};
+use crate::registry::inspect::{FolderCandidate, SkillFile, inspect_folder, inspect_script};
 use crate::registry::parallel;
 use crate::registry::skill_folder::SkillFolder;
 use crate::skill::{Severity, SkillLocation, load};
@@ -53,7 +56,7 @@ impl Scan {
         };
         let origin = Arc::new(RootOrigin::from_root(root, rank));
         let (mut level, mut folders, mut names) = (vec![start], 0, 0);
-        let (mut skill_folders, mut unfinished) = (Vec::new(), Vec::new());
+        let (mut skill_folders, mut unfinished, mut scripts) = (Vec::new(), Vec::new(), Vec::new());
         for depth in 0..=MAX_DEPTH {
             level = self.skip_visited(level);
             let space = if names > MAX_ENTRIES { 0 } else { MAX_FOLDERS - folders };
@@ -65,6 +68,9 @@ impl Scan {
                 names += inspection.entry_count;
                 self.problems.extend(inspection.problems);
                 below.extend(inspection.subfolders);
+                if depth == 0 && inspection.skill_file.is_none() {
+                    scripts = inspection.scripts;
+                }
                 if inspection.skill_file.is_some() {
                     skill_folders.push(candidate.path.clone());
                 }
@@ -79,6 +85,9 @@ impl Scan {
                 }
             }
             level = below;
+        }
+        for script in scripts {
+            self.add_script(&origin, root.path.join(script));
         }
         // Comparing the paths of all skills takes as long as a fifth of the search, and few roots need it.
         if !unfinished.is_empty() {
@@ -106,6 +115,56 @@ impl Scan {
         if let Some(file) = inspection.skill_file {
             self.add_skill(origin, SkillFolder::Disk(folder.to_owned()), file);
         }
+    }
+
+    /// Adds the skill at this address as it is now, and looks no further.
+    pub(super) fn scan_again(&mut self, address: &SkillAddress) {
+        match &address.folder {
+            SkillFolder::Script(script) if script.symlink_metadata().is_ok() => {
+                self.add_script(&address.origin, script.clone());
+            }
+            SkillFolder::Disk(folder) => {
+                let name = folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
+                let is_in_root = folder.parent() == Some(&address.origin.path);
+                match drop_in::namesake(&address.origin.path, folder, name).filter(|_| is_in_root) {
+                    Some(other) => {
+                        self.add_namesake(&address.origin, SkillFolder::Disk(folder.clone()), name, &other);
+                    }
+                    None => self.scan_folder(&address.origin, folder),
+                }
+            }
+            SkillFolder::Script(_) | SkillFolder::Embedded(_) => {}
+        }
+    }
+
+    /// Adds a script that is a skill by itself, unless another one beside it has its name: then neither is a skill.
+    fn add_script(&mut self, origin: &Arc<RootOrigin>, script: PathBuf) {
+        let file_name = script.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let Some(name) = drop_in_name(file_name).map(str::to_owned) else { return };
+        let Some(other) = drop_in::namesake(&origin.path, &script, &name) else {
+            let found = inspect_script(&script);
+            return self.add_skill(origin, SkillFolder::Script(script), found);
+        };
+        self.skills.retain(|skill| {
+            skill.root_rank() != origin.rank || skill.folder().disk_path() != Some(other.as_path())
+        });
+        if other.is_dir() {
+            self.add_namesake(origin, SkillFolder::Disk(other.clone()), &name, &script);
+        }
+        self.add_namesake(origin, SkillFolder::Script(script), &name, &other);
+    }
+
+    /// A skill that is not loaded because the other one has its name.
+    fn add_namesake(&mut self, origin: &Arc<RootOrigin>, folder: SkillFolder, name: &str, other: &Path) {
+        let [file_name, ..] = SKILL_FILE_NAMES;
+        let address = SkillAddress { origin: origin.clone(), folder, file_name };
+        let own = address.folder.disk_path().unwrap_or(other);
+        let error = drop_in::namesake_error(name, [own, other]);
+        let problem = Problem::skipped_entry(own, Severity::Error, error.message())
+            .with_help(error.help().unwrap_or_default());
+        self.problems.push(problem.clone());
+        self.unloaded.push(UnloadedSkill::in_folder(&address, Fingerprint::without_definition(&address)));
+        self.broken.push(BrokenSkill { address, problem });
     }
 
     /// Adds the skills of a root inside the program.
@@ -208,7 +267,7 @@ impl Scan {
     /// A folder that looks like a skill and has no `SKILL.md`.
     fn add_unfinished(&mut self, origin: &Arc<RootOrigin>, folder: PathBuf, sign: &str) {
         let [file_name, ..] = SKILL_FILE_NAMES;
-        let message = format!("it has {sign}, but no {file_name}, so it is no skill");
+        let message = format!("it has {sign}, but no {file_name}, so it is no skill and no model sees it");
         let help = format!("add {} with a name and a description", folder.join(file_name).display());
         let problem = Problem::skipped_entry(&folder, Severity::Warning, message).with_help(help);
         let address = SkillAddress { origin: origin.clone(), folder: SkillFolder::Disk(folder), file_name };

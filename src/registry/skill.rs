@@ -9,6 +9,7 @@ use super::root::Scope;
 use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
 use crate::host::Files;
 use crate::registry::contract_file::ContractFile;
+use crate::registry::drop_in::script_path;
 use crate::registry::edit_check::is_current;
 use crate::registry::fingerprint::Fingerprint;
 use crate::registry::project::{path_in_project, unresolved_path_in_project};
@@ -106,8 +107,7 @@ impl Skill {
         let Diagnostic { line, column, message, help, .. } = cause;
         let place = format!("{}:{line}:{column}", self.contract_path(contract_file).display());
         let sentence = format!("the skill `{}` does not run: {place}: {message}", self.name());
-        let location = Location::new(contract_file.file_name, Some(*line), Some(*column))
-            .with_path(self.disk_path(contract_file.file_name, None));
+        let location = self.contract_location(contract_file, *line, Some(*column));
         let error = SkillError::new(ErrorKind::InvalidSkill, sentence).with_location(location);
         Some(match help {
             Some(help) => error.with_help(help),
@@ -125,8 +125,7 @@ impl Skill {
             let place = format!("{}:{line}", self.contract_path(contract_file).display());
             let sentence =
                 format!("the skill `{name}` does not run: {place}: the {section} do not stand: {why}");
-            let location = Location::new(contract_file.file_name, Some(line), None)
-                .with_path(self.disk_path(contract_file.file_name, None));
+            let location = self.contract_location(contract_file, line, None);
             let error = |kind| SkillError::new(kind, sentence).with_location(location);
             Some(match schema.missing_feature() {
                 Some(feature) => error(ErrorKind::Unavailable)
@@ -145,9 +144,19 @@ impl Skill {
         Some(Problem::invalid_contract(self.contract_path(contract_file), contract_file.diagnostics.clone()))
     }
 
+    fn contract_location(&self, contract_file: &ContractFile, line: u32, column: Option<u32>) -> Location {
+        let file = match self.folder() {
+            SkillFolder::Script(script) => script_path(script),
+            _ => contract_file.file_name.to_owned(),
+        };
+        let path = self.disk_path(contract_file.file_name, None);
+        Location::new(file, Some(line), column).with_path(path)
+    }
+
     fn contract_path(&self, contract_file: &ContractFile) -> PathBuf {
         match self.folder() {
             SkillFolder::Disk(folder) => folder.join(contract_file.file_name),
+            SkillFolder::Script(script) => script.clone(),
             SkillFolder::Embedded(_) => PathBuf::from(format!("{}/{}", self.path(), contract_file.file_name)),
         }
     }
@@ -169,7 +178,10 @@ impl Skill {
             file.strip_prefix(script).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
         };
         let contract = self.contract_file().filter(|contract| *contract == file);
-        script.filter(is_script).or(contract).map(|name| folder.join(name))
+        script.filter(is_script).or(contract).map(|name| match self.folder() {
+            SkillFolder::Script(script) => script.clone(),
+            _ => folder.join(name),
+        })
     }
 
     /// The scope of its root.

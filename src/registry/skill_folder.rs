@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{Result, SkillError};
 use crate::host::Files;
 use crate::host::files::{EntryKind, WalkFilter, WalkOptions, path_below};
-use crate::policy::{CancelToken, Limits};
+use crate::policy::CancelToken;
+use crate::registry::drop_in;
 use crate::registry::embedded::EmbeddedSkill;
+use crate::registry::file_reader::{check_size, read_file};
 
 /// Maximum depth of a file listing.
 const MAX_LISTED_DEPTH: usize = 8;
@@ -17,6 +19,9 @@ const MAX_LISTED_DEPTH: usize = 8;
 pub enum SkillFolder {
     /// A folder on disk, absolute.
     Disk(PathBuf),
+    /// A script on disk that is a skill by itself, absolute. It has a `SKILL.md` made of its leading comment, a `skill.yaml` if a
+    /// comment holds a contract, and itself in `scripts/`.
+    Script(PathBuf),
     /// Part of the program.
     Embedded(&'static EmbeddedSkill),
 }
@@ -28,6 +33,14 @@ impl SkillFolder {
     pub fn read(&self, path: &str, cap: u64) -> Result<Vec<u8>> {
         match self {
             Self::Disk(folder) => Self::read_from(&Files::open(folder)?, path, cap),
+            Self::Script(script) => {
+                let path = path_below(path, None, "the skill")?;
+                let mut files = drop_in::virtual_files(script)?.into_iter();
+                let found = files.find(|(known, _)| *known == path);
+                let (_, bytes) = found.ok_or_else(|| not_found_error(&path))?;
+                check_size(&path, bytes.len() as u64, cap)?;
+                Ok(bytes)
+            }
             Self::Embedded(skill) => {
                 let path = path_below(path, None, "the skill")?;
                 let bytes = skill.file(&path).ok_or_else(|| not_found_error(&path))?.to_vec();
@@ -39,24 +52,14 @@ impl SkillFolder {
 
     /// Like [`SkillFolder::read`], from an open folder on disk.
     pub(crate) fn read_from(files: &Files, path: &str, cap: u64) -> Result<Vec<u8>> {
-        let path = path_below(path, None, "the skill")?;
-        let view = files.unrestricted().with_label("the skill");
-        // Files larger than the maximum are never read, and most are smaller. Errors are reported below.
-        if cap >= Limits::MAX_READ_SIZE
-            && let Ok(bytes) = view.read(&path)
-        {
-            return Ok(bytes);
-        }
-        check_size(&path, view.stat(&path)?.size, cap)?;
-        let bytes = view.read(&path)?;
-        check_size(&path, bytes.len() as u64, cap)?;
-        Ok(bytes)
+        read_file(files, path, cap)
     }
 
     /// Its regular files down to eight folders deep, except hidden files and links: relative, `/`-separated, sorted.
     pub fn files(&self) -> Result<Vec<String>> {
         match self {
             Self::Disk(folder) => regular_files(folder, "", MAX_LISTED_DEPTH),
+            Self::Script(script) => virtual_paths(script, |_| true),
             Self::Embedded(skill) => Ok(embedded_files(skill, |_| true)),
         }
     }
@@ -80,19 +83,27 @@ impl SkillFolder {
                 Ok(Vec::new())
             }
             Self::Disk(folder) => regular_files(folder, subfolder, depth),
-            Self::Embedded(skill) => Ok(embedded_files(skill, |path| {
-                path.strip_prefix(subfolder).is_some_and(|rest| rest.starts_with('/'))
-            })),
+            Self::Script(script) => virtual_paths(script, |path| is_below(path, subfolder)),
+            Self::Embedded(skill) => Ok(embedded_files(skill, |path| is_below(path, subfolder))),
         }
     }
 
-    /// The folder on disk; `None` for a skill inside the program.
+    /// The folder on disk, or the script that is a skill by itself; `None` for a skill inside the program.
     pub fn disk_path(&self) -> Option<&Path> {
         match self {
-            Self::Disk(folder) => Some(folder),
+            Self::Disk(path) | Self::Script(path) => Some(path),
             Self::Embedded(_) => None,
         }
     }
+}
+
+fn is_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn virtual_paths(script: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+    let files = drop_in::virtual_files(script)?;
+    Ok(files.into_iter().map(|(path, _)| path).filter(|path| is_wanted(path)).collect())
 }
 
 fn embedded_files(skill: &EmbeddedSkill, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
@@ -117,14 +128,6 @@ fn regular_files(folder: &Path, start: &str, depth: usize) -> Result<Vec<String>
     })?;
     found.sort_unstable();
     Ok(found)
-}
-
-fn check_size(path: &str, size: u64, cap: u64) -> Result<()> {
-    if size <= cap {
-        return Ok(());
-    }
-    let message = format!("failed to read {path}: it has {size} bytes, more than the {cap} that are read");
-    Err(SkillError::new(ErrorKind::Io, message))
 }
 
 fn not_found_error(path: &str) -> SkillError {

@@ -32,6 +32,7 @@ macro_rules! rules {
 rules! {
     FILE_NAME = "file-name", Error, LOADS, "The file is called something other than SKILL.md.";
     FILE_NAME_LOWERCASE = "file-name-lowercase", Warning, LOADS, "The file is called skill.md.";
+    SCRIPT_UNDESCRIBED = "script-undescribed", Warning, LOADS, "A script that is a skill by itself says nothing about itself.";
     NOT_UTF8 = "not-utf8", Error, BLOCKS, "The file is not UTF-8 text.";
     BYTE_ORDER_MARK = "byte-order-mark", Warning, LOADS, "The file starts with a byte order mark.";
     LEADING_BLANK_LINES = "leading-blank-lines", Warning, LOADS, "Blank lines stand before the frontmatter.";

@@ -9,6 +9,7 @@ pub mod contract;
 mod diagnostic;
 mod diagnostic_sink;
 mod frontmatter;
+pub(crate) mod inline_metadata;
 pub(crate) mod lint;
 mod location;
 mod manifest;

@@ -7,6 +7,7 @@
 mod broken;
 mod catalog;
 mod disk;
+mod drop_ins;
 mod links;
 mod names;
 mod on_demand;

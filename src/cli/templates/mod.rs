@@ -140,6 +140,28 @@ impl Template {
         self.form.example
     }
 
+    /// A script that is a skill by itself: it begins with its description as a comment.
+    pub fn drop_in(&self, description: Option<&str>) -> String {
+        let sign = match self.extensions[0] {
+            "lua" => "--",
+            "wat" => ";;",
+            "rhai" | "js" | "ts" | "php" => "//",
+            _ => "#",
+        };
+        let described = description.unwrap_or(DESCRIPTION).split_whitespace().collect::<Vec<_>>().join(" ");
+        let is_first = |line: &str| line.starts_with("#!") || line.starts_with("<?php");
+        let (first, rest) = match self.script.split_once('\n') {
+            Some((first, rest)) if is_first(first) => (format!("{first}\n"), rest),
+            _ => (String::new(), self.script),
+        };
+        // A docstring would describe it otherwise.
+        let rest = match rest.strip_prefix("\"\"\"").and_then(|rest| rest.split_once("\"\"\"\n")) {
+            Some((_, code)) => code.trim_start_matches('\n'),
+            None => rest,
+        };
+        format!("{first}{sign} {described}\n\n{rest}")
+    }
+
     /// The files of a skill with this name, this script and this description, or the description of all templates.
     pub fn files(&self, name: &str, description: Option<&str>, script: &str) -> Vec<TemplateFile> {
         let quoted_name = yaml_scalar(name);

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use metier::engine::Engine;
 use metier::error::ErrorKind;
 use metier::plan::{Callee, CalleeLookup, Callees, Caller, NoCallees};
-use metier::registry::Skill;
+use metier::registry::{Problem, Skill};
 use serde_json::Value;
 
 use crate::cli::session::Session;
@@ -59,6 +59,19 @@ impl ProjectSkills {
     /// Whether the skill in that folder is trusted, as JSON names it; `None` if it is none of the project.
     pub fn trust(&self, folder: &Path) -> Option<&'static str> {
         self.skill_at(folder).map(|(engine, skill)| trust_name(&engine.trust_state(&skill)))
+    }
+
+    /// The skill that the script at that path is by itself, or why it is none; nothing if it does not lie in a root.
+    pub fn script_skill(&self, script: &Path) -> Option<Result<Skill, Problem>> {
+        if let Some((_, skill)) = self.skill_at(script) {
+            return Some(Ok(skill));
+        }
+        let path = script.canonicalize().ok()?;
+        let registry = self.engine()?.registry();
+        let mut problems = registry.problems().iter();
+        let is_own =
+            |problem: &&Problem| problem.skipped && problem.path.canonicalize().is_ok_and(|own| own == path);
+        problems.find(is_own).cloned().map(Err)
     }
 
     fn engine(&self) -> Option<&Engine> {

@@ -6,7 +6,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use metier::engine::{Runtimes, main_script_runtime};
 use metier::error::{ErrorKind, SkillError};
-use metier::registry::Registry;
+use metier::registry::{Problem, Registry, Skill};
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse};
 use serde::Serialize;
 
@@ -49,6 +49,11 @@ impl SkillValidation {
     /// Reads and checks a target.
     pub fn from_target(target: Target, profile: Profile, project: &ProjectSkills) -> Self {
         let Target { path, file } = target;
+        if file.as_ref().is_ok_and(String::is_empty)
+            && let Some(found) = project.script_skill(&path)
+        {
+            return Self::from_script(&path, found, project);
+        }
         let read = file.and_then(|file| {
             let (dir, bytes) = open_skill_file(&path, &file)?;
             Ok((dir, file, bytes))
@@ -60,15 +65,49 @@ impl SkillValidation {
     }
 
     fn from_diagnostic(path: &Path, diagnostic: Diagnostic) -> Self {
+        Self { diagnostics: vec![diagnostic], ..Self::empty(path) }
+    }
+
+    /// The validation of a script that is a skill by itself.
+    fn from_script(path: &Path, found: Result<Skill, Problem>, project: &ProjectSkills) -> Self {
+        let skill = match found {
+            Ok(skill) => skill,
+            Err(problem) => {
+                let found = Diagnostic::new(&lints::SCRIPT_UNFIT, "", &(0..0), problem.message);
+                let found = match problem.help {
+                    Some(help) => found.with_help(help),
+                    None => found,
+                };
+                return Self::from_diagnostic(path, found);
+            }
+        };
+        let mut diagnostics = skill.diagnostics().to_vec();
+        diagnostics.extend_from_slice(skill.contract_diagnostics());
+        let refused = main_script_runtime(&Runtimes::built_in(), &skill).err();
+        if let Some(error) = refused.filter(|error| error.kind() == ErrorKind::InvalidSkill) {
+            diagnostics.push(Diagnostic::new(&lints::SCRIPT_UNFIT, "", &(0..0), error.message()));
+        }
+        let script = std::fs::read(path).unwrap_or_default();
+        Self {
+            name: Some(skill.name().to_owned()),
+            valid: !diagnostics.iter().any(|found| found.severity == Severity::Error),
+            loads: true,
+            diagnostics,
+            trust: project.trust(path),
+            text: String::from_utf8_lossy(&script).into_owned(),
+            ..Self::empty(path)
+        }
+    }
+
+    fn empty(path: &Path) -> Self {
         let path = path.display().to_string();
-        let diagnostics = vec![diagnostic];
         Self {
             file: path.clone(),
             path,
             name: None,
             valid: false,
             loads: false,
-            diagnostics,
+            diagnostics: Vec::new(),
             contract: None,
             sequences: Vec::new(),
             trust: None,

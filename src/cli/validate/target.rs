@@ -22,7 +22,7 @@ const MAX_ENTRIES: usize = 200_000;
 pub struct Target {
     /// The skill's folder, or the path with the error; as the caller wrote it.
     pub path: PathBuf,
-    /// The name of the skill's file, or why there is none to read.
+    /// The name of the skill's file, empty if the path is a script that is a skill by itself; or why there is none to read.
     pub file: Result<String, Diagnostic>,
 }
 
@@ -32,15 +32,17 @@ pub fn targets(path: &Path, project: &ProjectSkills) -> Vec<Target> {
     match found {
         Ok(true) => match skill_file_name(path) {
             Some(file) => vec![Target { path: path.to_owned(), file: Ok(file.to_owned()) }],
-            None => skills_below(path),
+            None => skills_below(path, project),
         },
         // If SKILL.md is a broken link, a FIFO or a device, the attempt to read it reports that.
         _ if is_skill_file_name(path) && path.symlink_metadata().is_ok() => vec![file_target(path)],
+        Ok(false) if project.script_skill(path).is_some() => vec![script_target(path)],
         Ok(false) => vec![
             invalid_target(path, &lints::NOT_A_DIRECTORY, format!("Not a directory: {}", path.display()))
                 .with_help("name a skill's folder or its SKILL.md"),
         ],
         Err(error) if is_not_found(&error) => match project.skill_folder(path) {
+            Ok(script) if script.is_file() => vec![script_target(&script)],
             Ok(folder) => vec![file_target(&folder.join(skill_file_name(&folder).unwrap_or(SKILL_FILES[0])))],
             Err(help) => {
                 let message = format!("Path does not exist: {}", path.display());
@@ -54,6 +56,10 @@ pub fn targets(path: &Path, project: &ProjectSkills) -> Vec<Target> {
 /// Whether an error says that there is no such file.
 pub fn is_not_found(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn script_target(path: &Path) -> Target {
+    Target { path: path.to_owned(), file: Ok(String::new()) }
 }
 
 fn file_target(path: &Path) -> Target {
@@ -71,7 +77,7 @@ fn skill_file_name(folder: &Path) -> Option<&'static str> {
 }
 
 /// The skills below a folder that is not a skill itself. Links to folders are not followed further.
-fn skills_below(folder: &Path) -> Vec<Target> {
+fn skills_below(folder: &Path, project: &ProjectSkills) -> Vec<Target> {
     let mut found = Vec::new();
     let walk = WalkDir::new(folder).min_depth(1).max_depth(MAX_DEPTH).sort_by_file_name();
     let mut is_truncated = false;
@@ -80,9 +86,10 @@ fn skills_below(folder: &Path) -> Vec<Target> {
         if seen == MAX_ENTRIES {
             break;
         }
-        found.extend(
-            entry.map_or_else(|error| Some(unsearchable_target(folder, error)), |entry| target_at(&entry)),
-        );
+        found.extend(entry.map_or_else(
+            |error| Some(unsearchable_target(folder, error)),
+            |entry| target_at(&entry, project),
+        ));
     }
     if is_truncated {
         found.push(search_truncated(folder));
@@ -101,8 +108,11 @@ fn is_too_deep(entry: &DirEntry) -> bool {
     entry.depth() == MAX_DEPTH && entry.file_type().is_dir()
 }
 
-/// The skill in a folder, or behind a link to one.
-fn target_at(entry: &DirEntry) -> Option<Target> {
+/// The skill in a folder, or behind a link to one; or a script that is a skill by itself.
+fn target_at(entry: &DirEntry, project: &ProjectSkills) -> Option<Target> {
+    if entry.path().is_file() {
+        return project.script_skill(entry.path()).map(|_| script_target(entry.path()));
+    }
     let file = entry.path().is_dir().then(|| skill_file_name(entry.path()))??;
     Some(Target { path: entry.path().to_owned(), file: Ok(file.to_owned()) })
 }

@@ -1,0 +1,31 @@
+//! Reads a file of a skill from its open folder.
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::Files;
+use crate::host::files::path_below;
+use crate::policy::Limits;
+
+/// The bytes of a file, of at most `cap` bytes. Links are followed inside the folder; what leads out is `denied`.
+pub(super) fn read_file(files: &Files, path: &str, cap: u64) -> Result<Vec<u8>> {
+    let path = path_below(path, None, "the skill")?;
+    let view = files.unrestricted().with_label("the skill");
+    // Files larger than the maximum are never read, and most are smaller. Errors are reported below.
+    if cap >= Limits::MAX_READ_SIZE
+        && let Ok(bytes) = view.read(&path)
+    {
+        return Ok(bytes);
+    }
+    check_size(&path, view.stat(&path)?.size, cap)?;
+    let bytes = view.read(&path)?;
+    check_size(&path, bytes.len() as u64, cap)?;
+    Ok(bytes)
+}
+
+/// Fails with `io` if the file is larger.
+pub(super) fn check_size(path: &str, size: u64, cap: u64) -> Result<()> {
+    if size <= cap {
+        return Ok(());
+    }
+    let message = format!("failed to read {path}: it has {size} bytes, more than the {cap} that are read");
+    Err(SkillError::new(ErrorKind::Io, message))
+}
