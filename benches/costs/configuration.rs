@@ -39,7 +39,7 @@ pub fn load(criterion: &mut Criterion) {
         std::fs::write(file, text).expect("a file");
     }
     let read = || (std::fs::read(&user).expect("a file"), std::fs::read(&project_file).expect("a file"));
-    let load = || load_with_user_file(Some(user.clone()), Configuration::new(), |_| Some(project.clone()));
+    let load = || load_with_user_file(Some(&user), Configuration::new(), |_| Some(project.clone()));
     load().check().expect("a configuration");
     let mut group = criterion.benchmark_group("configuration");
     group.bench_function("read", |b| b.iter(|| black_box(read())));

@@ -46,17 +46,17 @@ pub struct ConfigFile {
 /// Reads all sources. The flags are values with the origin [`ValueOrigin::Flag`]; `find_project` gets the product and returns the
 /// root of the project.
 pub fn load(flags: Configuration, find_project: impl FnOnce(&str) -> Option<PathBuf>) -> LoadedConfiguration {
-    load_with_user_file(user_file(), flags, find_project)
+    load_with_user_file(user_file().as_deref(), flags, find_project)
 }
 
 /// The same with this file of the user, if any.
 pub fn load_with_user_file(
-    user_file: Option<PathBuf>,
+    user_file: Option<&Path>,
     flags: Configuration,
     find_project: impl FnOnce(&str) -> Option<PathBuf>,
 ) -> LoadedConfiguration {
     let mut loaded = LoadedConfiguration::default();
-    if let Some(path) = &user_file {
+    if let Some(path) = user_file {
         loaded.read_user_file(path);
     }
     // The product, which says where the project's file is, is never set by it.

@@ -69,6 +69,11 @@ impl EngineInner {
         self.configuration.as_ref().is_some_and(|configuration| configuration.ignores_remembered_grants())
     }
 
+    /// Whether the user's configuration grants something to the skill.
+    pub(super) fn has_configured_grants(&self, skill: &Skill) -> bool {
+        self.skill_settings(skill).is_some_and(|settings| !settings.grants.is_empty())
+    }
+
     /// Adds the grants of the user's configuration to those of the invocation. Trust removes them again where the skill is not
     /// trusted; in an engine without a trust store a skill of a project has none, whatever its name.
     pub(super) fn add_configured_grants(&self, skill: &Skill, invocation: &mut Invocation) {

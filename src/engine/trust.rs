@@ -231,6 +231,10 @@ impl EngineInner {
         } else {
             Vec::new()
         };
+        if is_trusted && self.has_configured_grants(skill) {
+            // The callees that may use them are those of now.
+            files.as_ref().ok();
+        }
         token.check()?;
         let covers_callees = state == TrustState::Trusted { by: TrustReason::Digest };
         Ok(RunTrust { files: files.into_read(), state: Some(state), is_trusted, covers_callees, remembered })
@@ -447,10 +451,12 @@ impl RunTrust {
             invocation.digest = self.digest();
             return;
         }
-        if !self.is_trusted {
-            invocation.grants.retain(|(_, origin)| !matches!(origin, GrantOrigin::Configuration { .. }));
+        let is_configured = |origin: &GrantOrigin| matches!(origin, GrantOrigin::Configuration { .. });
+        if !self.is_trusted || self.files.is_none() {
+            invocation.grants.retain(|(_, origin)| !is_configured(origin));
         }
-        let is_closed = !self.remembered.is_empty() || invocation.digest.is_some();
+        let has_configured = invocation.grants.iter().any(|(_, origin)| is_configured(origin));
+        let is_closed = !self.remembered.is_empty() || has_configured || invocation.digest.is_some();
         if is_closed || invocation.trust.is_for_model {
             invocation.extensions.insert(InheritedTrust {
                 options: invocation.trust,

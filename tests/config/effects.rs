@@ -231,6 +231,12 @@ fn grants_of_the_user_count_for_trusted_skills_only() {
     assert!(explained.to_string().contains("config.toml"), "{explained}");
     let trusted = trusted.file(".metier/skills/x/new.txt", "");
     assert_eq!(run(&trusted, &["x"])["error"]["kind"], "denied", "it has changed");
+    // A skill without a digest is trusted with its folder, and has no grants.
+    let folder = project();
+    assert_eq!(folder.metier(&["trust", "--folder", "--yes"]).code, 0);
+    assert_eq!(run(&folder, &["x"])["value"], "done");
+    super::files::make_fifo(&folder.path(".metier/skills/x/fifo"));
+    assert_eq!(run(&folder, &["x"])["error"]["kind"], "denied");
     let denied = project().project_config("permissions.deny = ['write']");
     assert_eq!(denied.metier(&["trust", "--yes"]).code, 0);
     assert_eq!(run(&denied, &["x"])["error"]["kind"], "denied");

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::cli::Project;
 use super::refused;
 
-fn make_fifo(path: &Path) {
+pub fn make_fifo(path: &Path) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mode = rustix::fs::Mode::from_raw_mode(0o644);
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();

@@ -30,12 +30,18 @@ fn a_configuration_made_by_hand_holds_and_no_file_is_read() {
     let engine = project.builder().configuration(configuration.clone()).build().unwrap();
     let run = || granted(Invocation::new("x"), &["write", "secret:TOKEN"]);
     let outcome = engine.run(run());
-    assert_eq!((outcome.limits.timeout, outcome.limits.memory_bytes), (Duration::from_secs(5), Some(2 << 20)));
+    assert_eq!(
+        (outcome.limits.timeout, outcome.limits.memory_bytes),
+        (Duration::from_secs(5), Some(2 << 20))
+    );
     assert_eq!(value(outcome), json!(["red", 6, "[secret:TOKEN]"]));
     // The limits of an invocation are stronger than those for all runs, not than those for the skill.
     let given = Limits::default().timeout(Duration::from_secs(9)).memory(4 << 20);
     let outcome = engine.run(run().limits(given));
-    assert_eq!((outcome.limits.timeout, outcome.limits.memory_bytes), (Duration::from_secs(9), Some(2 << 20)));
+    assert_eq!(
+        (outcome.limits.timeout, outcome.limits.memory_bytes),
+        (Duration::from_secs(9), Some(2 << 20))
+    );
     let project = project.file(".metier/skills/x/scripts/main.lua", "ctx.write('out/a', '') return 1");
     let denied = project.builder().configuration(configuration).build().unwrap().run(run());
     assert_eq!(kind(&denied), ErrorKind::Denied);
