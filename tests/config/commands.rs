@@ -161,7 +161,9 @@ fn nobody_reads_a_part_of_a_file_that_is_written() {
                 })
             })
             .collect();
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        for writer in writers {
+            writer.join().unwrap();
+        }
         is_over.store(true, std::sync::atomic::Ordering::SeqCst);
         reader.join().unwrap();
     });

@@ -1,12 +1,14 @@
 //! docs/configuration.md, and the schema of configuration files.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use metier::config::{KEYS, json_schema};
 
 use super::cli::Project;
 
 #[path = "../support/snippets.rs"]
+#[allow(dead_code, reason = "what the tests of the README need besides")]
 mod snippets;
 
 fn page() -> String {
@@ -20,7 +22,7 @@ fn the_table_of_keys_is_in_the_documentation() {
     for key in KEYS {
         let default = if key.default.is_empty() { String::new() } else { format!("`{}`", key.default) };
         let (value, project) = (key.value_type.description(), key.project.description());
-        table += &format!("| `{}` | {value} | {default} | {project} | {} |\n", key.name, key.doc);
+        writeln!(table, "| `{}` | {value} | {default} | {project} | {} |", key.name, key.doc).unwrap();
     }
     assert!(page().contains(&table), "docs/configuration.md needs this table:\n{table}");
 }

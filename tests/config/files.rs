@@ -12,6 +12,10 @@ pub fn make_fifo(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
 }
 
+fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// Texts that are refused in the file of anybody, and what the error says.
 fn hostile_texts() -> Vec<(Vec<u8>, &'static str)> {
     let nested =
@@ -36,10 +40,7 @@ fn hostile_texts() -> Vec<(Vec<u8>, &'static str)> {
         (b"permissions.deny = 'net'".to_vec(), "a list of permissions"),
         (b"permissions.deny = ['network']".to_vec(), "permissions.deny"),
         (format!("runtimes.disabled = [{}]", "'lua',".repeat(1_001)).into_bytes(), "more than 1000 entries"),
-        (
-            (0..3_000).map(|n| format!("skills.s{n}.enabled=false\n")).collect::<String>().into_bytes(),
-            "more than 2000 values",
-        ),
+        (lines(3_000, |n| format!("skills.s{n}.enabled=false")).into_bytes(), "more than 2000 values"),
         (b"runtimes.disabled = ['extrenal']".to_vec(), "extrenal"),
     ]
 }
@@ -90,7 +91,7 @@ fn what_is_in_place_of_the_projects_file_is_refused() {
             return project.project_config("x");
         }
         let project = project.project_config("");
-        let mode = std::fs::Permissions::from_mode(0);
+        let mode = std::fs::Permissions::from_mode(0o0);
         std::fs::set_permissions(project.path(".metier/config.toml"), mode).unwrap();
         project
     };
@@ -187,7 +188,7 @@ fn control_characters_reach_no_terminal() {
 
 #[test]
 fn warnings_and_errors_of_a_file_are_bounded() {
-    let text: String = (0..1_500).map(|n| format!("unknown{n} = 1\n")).collect();
+    let text = lines(1_500, |n| format!("unknown{n} = 1"));
     let answer = Project::with_marker_skill().project_config(text).run_x(&[]);
     assert_eq!((answer.code, answer.stderr.matches("warning").count()), (0, 100));
 }

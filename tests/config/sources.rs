@@ -90,13 +90,12 @@ fn the_command_reads_each_key_from_the_user_the_project_and_the_environment() {
         let config = ["config", "--json"];
         let project = Project::new().user_config(format!("{name} = {}", toml(&of_user)));
         shows(&project.metier(&config), &of_user, "user");
-        let project = match key.project {
-            ProjectRule::Never => project,
-            _ => {
-                let project = project.project_config(format!("{name} = {}", toml(&of_project)));
-                shows(&project.metier(&config), &of_project, "project");
-                project
-            }
+        let project = if key.project == ProjectRule::Never {
+            project
+        } else {
+            let project = project.project_config(format!("{name} = {}", toml(&of_project)));
+            shows(&project.metier(&config), &of_project, "project");
+            project
         };
         let variable = key.variable().unwrap();
         let text = match &of_environment {
