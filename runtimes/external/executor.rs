@@ -24,6 +24,7 @@ use crate::runtimes::external::process::run::{self, ProcessOptions};
 use crate::runtimes::external::process::setup_error::probe;
 use crate::runtimes::external::protected::creation_guard::CreationGuard;
 use crate::runtimes::external::protected::scan::Fingerprint;
+use crate::runtimes::external::python_package::module_arguments;
 use crate::runtimes::external::script_file::ScriptFile;
 use crate::runtimes::external::services::ExternalServices;
 use crate::runtimes::external::worker::pool::{WorkerKey, WorkerPool};
@@ -135,8 +136,9 @@ impl ExternalExecutor {
         (files.file_id(Path::new("")).ok()? == FileId::from_metadata(&metadata)).then_some(files)
     }
 
-    /// The interpreter with the argument by which an ES module finds the client of the host API.
-    fn with_client_import(
+    /// The interpreter with the arguments that this script needs before its path: those by which an ES module finds the client of
+    /// the host API, or a Python module its package.
+    fn with_script_arguments(
         &self,
         mut interpreter: InterpreterCommand,
         avoided: &[&Path],
@@ -146,6 +148,10 @@ impl ExternalExecutor {
             let import = import.map_err(client_write_error)?;
             interpreter.args.insert(0, import.to_string_lossy().into_owned());
         }
+        let file = &self.file;
+        let module =
+            module_arguments(&interpreter.program, file.source(), file.folder(), file.relative_path());
+        interpreter.args.extend(module.into_iter().flatten());
         Ok(interpreter)
     }
 
@@ -163,7 +169,7 @@ impl ExternalExecutor {
         let (name, reason) =
             (self.file.name(), "comes from the project or the skill and runs in a sandbox only");
         let interpreter = self.interpreter.locate_allowed(name, &search_path(), is_refused, reason)?;
-        let interpreter = self.with_client_import(interpreter, &[])?;
+        let interpreter = self.with_script_arguments(interpreter, &[])?;
         let mut command = command::build_command(&interpreter, &script, args, self.file.folder(), project);
         self.services.api_clients.add_modules_to(&mut command, || self.server_program());
         Ok(command)
@@ -182,7 +188,7 @@ impl ExternalExecutor {
         // No other run may see what is created for one run.
         let mut avoided = vec![project, skill];
         avoided.extend(installation.prefix_paths.iter().map(AsRef::<Path>::as_ref));
-        let interpreter = self.with_client_import(installation.command.clone(), &avoided)?;
+        let interpreter = self.with_script_arguments(installation.command.clone(), &avoided)?;
         let temp_dir = RunTempDir::new(&self.services.cleanup, &avoided)
             .map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
         let paths = RunPaths { project, skill, temp_dir: temp_dir.path(), installation: &installation };

@@ -35,6 +35,8 @@ mod policy;
 mod process;
 #[cfg(unix)]
 mod protected;
+#[cfg(unix)]
+mod python_package;
 mod script_file;
 mod services;
 #[cfg(unix)]

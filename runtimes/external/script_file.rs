@@ -49,6 +49,12 @@ impl ScriptFile {
         &self.source
     }
 
+    /// The path inside the folder, `/`-separated.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "nothing runs there"))]
+    pub(super) fn relative_path(&self) -> &str {
+        &self.relative_path
+    }
+
     /// The skill's folder, absolute.
     pub(super) fn folder(&self) -> &Path {
         &self.folder

@@ -57,7 +57,7 @@ fn record(engine: &Engine, skill: &Skill) -> Result<Value> {
         "metadata": manifest.metadata,
         "allowed_tools": manifest.allowed_tools,
         "requested_permissions": permission_names(engine, skill),
-        "scripts": skill.scripts()?,
+        "scripts": engine.scripts(skill)?,
         "diagnostics": skill.diagnostics(),
         "signature": signature::function_signature(skill),
         "input_schema": skill.contract().and_then(|contract| contract.inputs.as_ref()),
@@ -80,7 +80,7 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
         (_, Some(reason)) => format!("no: {reason}"),
         (runtime, None) => format!("yes, in {}", runtime.map_or("-", RuntimeId::name)),
     };
-    let scripts = skill.scripts()?;
+    let scripts = engine.scripts(skill)?;
     let mut rows = vec![
         ("name", skill.qualified_name()),
         ("description", skill.description().to_owned()),

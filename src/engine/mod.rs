@@ -187,6 +187,12 @@ impl Engine {
         self.0.availability(skill)
     }
 
+    /// The scripts of a skill, as paths in its folder: those in `scripts/`, and those elsewhere that its text names. A run names one
+    /// of them, or their stem, by [`Invocation::script`].
+    pub fn scripts(&self, skill: &Skill) -> Result<Vec<String>> {
+        script_selection::scripts(&self.0.runtimes, skill)
+    }
+
     /// The sandbox support of this machine for external scripts: which restrictions of the strictest sandbox were in effect
     /// around a program that does nothing.
     pub fn sandbox_support(&self) -> SandboxSupport {

@@ -223,6 +223,13 @@ fn inferred_script_path(runtimes: &Runtimes, skill: &Skill, declared: Option<Run
     if named.is_empty() { inferred } else { infer(&named) }
 }
 
+/// The scripts in `scripts/`, and those elsewhere that the text of the skill names.
+pub(super) fn scripts(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>> {
+    let mut found = skill.scripts()?;
+    found.extend(scripts_named_in_text(runtimes, skill)?);
+    Ok(found)
+}
+
 /// The scripts outside of `scripts/` that the text of the skill names.
 fn scripts_named_in_text(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>> {
     let is_script = |path: &String| {

@@ -25,6 +25,8 @@ mod options;
 mod outcome;
 mod path;
 mod plans;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod python_packages;
 mod questions;
 mod running;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]

@@ -65,5 +65,9 @@ fn a_script_elsewhere_runs_if_the_text_names_it_alone() {
     );
     let mut with_scripts = files.to_vec();
     with_scripts.push(("scripts/a.sh", "printf a"));
+    let project = skill("Run convert.sh.", &with_scripts);
+    let engine = project.engine();
+    let listed = engine.scripts(engine.registry().find("x").unwrap()).unwrap();
+    assert_eq!(listed, ["scripts/a.sh", "convert.sh"]);
     assert_eq!(value(skill("Run convert.sh.", &with_scripts).run(&[])), json!("a"), "scripts/ comes first");
 }
