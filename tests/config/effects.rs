@@ -101,6 +101,48 @@ fn a_denied_permission_is_in_no_run_whoever_grants_it() {
 }
 
 #[test]
+fn no_way_around_leads_to_a_denied_path() {
+    let script = "local answers = {} \
+        for _, attempt in { \
+            function() return ctx.write('link/new.txt', 'x') end, \
+            function() return ctx.write('out/../out/new.txt', 'x') end, \
+            function() return ctx.mkdir('out/folder') end, \
+            function() return ctx.remove('out', {recursive = true}) end, \
+            function() return ctx.read_file('alias/a.txt') end, \
+            function() return ctx.head('private/a.txt') end, \
+            function() return ctx.find('private/a.txt', 'hidden') end, \
+        } do answers[#answers + 1] = pcall(attempt) end \
+        return {answers, #ctx.grep('hidden')}";
+    let frontmatter = "---\nname: x\ndescription: d\nallowed-tools: write\n---\n";
+    let project = |script: &str| {
+        Project::new()
+            .file(".metier/skills/x/SKILL.md", frontmatter)
+            .file(".metier/skills/x/scripts/main.lua", script)
+            .file("private/a.txt", "hidden")
+            .file("out/old.txt", "old")
+            .link("out", "link")
+            .link("private", "alias")
+            .project_config("permissions.deny = ['write:out', 'read:private']")
+    };
+    let tried = project(script);
+    let outcome = run(&tried, &["x", "--allow", "write", "--allow", "write:out", "--allow", "read:private"]);
+    assert_eq!(outcome["value"], json!([vec![false; 7], 0]), "{outcome}");
+    assert_eq!(tried.tree().iter().filter(|path| path.starts_with("out")).count(), 2);
+    let outcome = run(&project("return ctx.grep('hidden', 'private/a.txt')"), &["x"]);
+    assert!(!outcome["value"].to_string().contains("hidden"), "{outcome}");
+}
+
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[test]
+fn the_sandbox_cannot_be_left_where_that_is_denied() {
+    let project = Project::new().shell("x", "true");
+    let args = ["x", "--allow", "exec:unsandboxed"];
+    assert_eq!(run(&project, &args)["sandbox"]["level"], "none");
+    let project = project.project_config("permissions.deny = ['exec:unsandboxed']");
+    assert_ne!(run(&project, &args)["sandbox"]["level"], "none");
+}
+
+#[test]
 fn a_denied_host_leaves_the_others_and_is_shown() {
     let frontmatter = "---\nname: x\ndescription: d\nallowed-tools: net\n---\n";
     let project = Project::new()
