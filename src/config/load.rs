@@ -43,8 +43,8 @@ pub struct ConfigFile {
     pub exists: bool,
 }
 
-/// Reads all sources. The flags are values with the origin [`ValueOrigin::Flag`](super::ValueOrigin::Flag); `find_project` gets the product and returns the
-/// root of the project.
+/// Reads all sources. The flags are values with the origin [`ValueOrigin::Flag`](super::ValueOrigin::Flag); `find_project` gets the
+/// product and returns the root of the project.
 pub fn load(flags: Configuration, find_project: impl FnOnce(&str) -> Option<PathBuf>) -> LoadedConfiguration {
     load_with_user_file(user_file().as_deref(), flags, find_project)
 }
