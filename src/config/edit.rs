@@ -8,6 +8,7 @@ use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
 use super::configuration::Configuration;
 use super::key_path::{KeyPath, PathMatch};
 use super::load::{MAX_FILE_SIZE, project_file, read_project_text, read_user_text, user_file};
+use super::nesting::check_nesting;
 use super::toml_file::{Owner, TomlFile};
 use super::unknown_key;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -33,7 +34,8 @@ pub enum EditTarget {
 pub fn set(target: &EditTarget, key: &str, value: &str) -> Result<PathBuf> {
     let words = parse_key(key)?;
     edit(target, |document| {
-        let mut value = value.parse::<Value>().unwrap_or_else(|_| Value::from(value));
+        let parsed = check_nesting(value).ok().and_then(|()| value.parse::<Value>().ok());
+        let mut value = parsed.unwrap_or_else(|| Value::from(value));
         value.decor_mut().clear();
         insert(document.as_table_mut(), &words, value).ok_or_else(|| {
             SkillError::new(
@@ -92,13 +94,13 @@ fn edit(target: &EditTarget, change: impl FnOnce(&mut DocumentMut) -> Result<()>
         }
     };
     let old_text = text.unwrap_or_default();
-    let mut document: DocumentMut = old_text.parse().map_err(|error: toml_edit::TomlError| {
-        SkillError::new(
-            ErrorKind::Usage,
-            format!("{} is not valid TOML: {}", name.display(), error.message()),
-        )
-        .with_help("correct the file by hand")
-    })?;
+    let invalid = |reason: &str| {
+        let sentence = format!("{} is not valid TOML: {reason}", name.display());
+        SkillError::new(ErrorKind::Usage, sentence).with_help("correct the file by hand")
+    };
+    check_nesting(&old_text).map_err(|(_, reason)| invalid(reason))?;
+    let mut document: DocumentMut =
+        old_text.parse().map_err(|error: toml_edit::TomlError| invalid(error.message()))?;
     change(&mut document)?;
     let text = document.to_string();
     let errors = |text: &str| {

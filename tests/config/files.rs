@@ -27,8 +27,10 @@ fn hostile_texts() -> Vec<(Vec<u8>, &'static str)> {
         (b"limits.timeout = '1s'\nlimits.timeout = '2s'".to_vec(), "invalid TOML"),
         (b"[limits]\ntimeout = '1s'\n[limits]\nmemory = 1".to_vec(), "invalid TOML"),
         (b"limits.timeout = '1s'\n[limits]\ntimeout = '2s'".to_vec(), "invalid TOML"),
-        (nested("[", "]", 100_000).into_bytes(), "invalid TOML"),
-        (nested("{a=", "}", 50_000).into_bytes(), "invalid TOML"),
+        (nested("[", "]", 100_000).into_bytes(), "nests deeper"),
+        (nested("{a=", "}", 50_000).into_bytes(), "nests deeper"),
+        (b"skills.x.config.y = [[[[]]]]]".to_vec(), "closes nothing"),
+        (format!("skills.x.config.y = [{}]", "1,".repeat(2_001)).into_bytes(), "more than 2000 values"),
         (b"limits = 5".to_vec(), "a table"),
         (b"[[limits]]\ntimeout = '1s'".to_vec(), "a table"),
         (b"limits.timeout = 2026-01-01".to_vec(), "in quotes"),
@@ -69,6 +71,27 @@ fn a_key_of_a_hundred_thousand_words_is_no_crash() {
             &answer.stderr[..answer.stderr.len().min(500)]
         );
     }
+}
+
+/// Each key is below the parser's own bound, and so is each nesting; together they are thousands of levels.
+#[test]
+fn keys_that_multiply_in_nested_tables_are_refused_before_anything_is_built() {
+    let word = format!("{}a", "a.".repeat(78));
+    let nested = |count: usize, key: &str| {
+        format!("skills.x.config.y = {}1{}", format!("{{{key} = ").repeat(count), "}".repeat(count))
+    };
+    for text in [nested(78, &word), nested(78, &format!("'a'{}", ".a".repeat(70))), nested(640, &word)] {
+        let text = format!("{text}\n{}", "# padding\n".repeat(10));
+        refused(&Project::with_marker_skill().project_config(&text), ".metier/config.toml:1", "nests deeper");
+        refused(&Project::with_marker_skill().user_config(&text), "config.toml:1", "nests deeper");
+        let project = Project::with_marker_skill().project_config(&text);
+        let answer = project.metier(&["config", "set", "limits.timeout", "5s", "--for-project"]);
+        assert!(answer.code == 2 && answer.stderr.contains("nests deeper"), "{}", answer.code);
+        let answer = project.metier(&["config", "set", "skills.x.config.y", &text]);
+        assert!([0, 2].contains(&answer.code), "{}", answer.code);
+    }
+    let text = nested(6, "a.b.c.d");
+    assert_eq!(Project::with_marker_skill().project_config(&text).run_x(&[]).code, 0);
 }
 
 #[test]
