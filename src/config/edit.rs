@@ -7,7 +7,7 @@ use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
 
 use super::configuration::Configuration;
 use super::key_path::{KeyPath, PathMatch};
-use super::load::{MAX_FILE_SIZE, project_file, read_project_text, read_user_text, user_file};
+use super::load::{MAX_FILE_SIZE, checked_user_file, project_file, read_project_text, read_user_text};
 use super::nesting::check_nesting;
 use super::toml_file::{Owner, TomlFile};
 use super::unknown_key;
@@ -80,7 +80,7 @@ fn parse_key(key: &str) -> Result<Vec<String>> {
 fn edit(target: &EditTarget, change: impl FnOnce(&mut DocumentMut) -> Result<()>) -> Result<PathBuf> {
     let no_folder =
         || SkillError::new(ErrorKind::Usage, "there is no folder for your configuration: HOME is not set");
-    let user_path = user_file();
+    let user_path = checked_user_file()?;
     let user_text = user_path.as_deref().map_or(Ok(None), read_user_text)?;
     let (name, path, text, owner) = match target {
         EditTarget::User => {

@@ -174,11 +174,48 @@ fn a_user_file_that_others_can_write_or_own_is_refused() {
         let project = Project::with_marker_skill().user_config("sandbox.mode = 'off'");
         std::fs::set_permissions(project.home().join(path), std::fs::Permissions::from_mode(mode)).unwrap();
         refused(&project, ".config/metier/config.toml", "can be written by others");
+        let help = project.run_x(&[]).json()["error"]["help"].to_string();
+        let expected = format!("chmod go-w {}", project.home().join(path).canonicalize().unwrap().display());
+        assert!(help.contains(&expected), "{help}");
     }
+    // So is one to which a link in such a folder leads.
+    let project = Project::with_marker_skill().user_config("");
+    let dotfile = project.home().join("dotfiles/metier.toml");
+    super::write(&dotfile, "limits.timeout = '9s'");
+    std::fs::remove_file(project.user_file()).unwrap();
+    std::os::unix::fs::symlink(&dotfile, project.user_file()).unwrap();
+    let mode = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(project.user_file().parent().unwrap(), mode).unwrap();
+    refused(&project, ".config/metier/config.toml", "can be written by others");
     // To give a file away takes root.
     let project = Project::with_marker_skill().user_config("sandbox.mode = 'off'");
     if std::os::unix::fs::chown(project.user_file(), Some(65_534), Some(65_534)).is_ok() {
         refused(&project, ".config/metier/config.toml", "belongs to somebody else");
+    }
+}
+
+/// What a project brings to a shell, as direnv does, cannot name the configuration of the user.
+#[test]
+fn no_folder_in_a_project_and_no_relative_one_is_that_of_the_user() {
+    let text = "sandbox.mode = 'off'\n[skills.x]\ngrants = ['write']\n";
+    for (folder, expected) in [
+        ("own", "METIER_CONFIG_DIR"),
+        ("./own", "METIER_CONFIG_DIR"),
+        ("ABSOLUTE", "which is a project or a skill"),
+    ] {
+        let project = Project::with_marker_skill().file("own/config.toml", text);
+        let named = if folder == "ABSOLUTE" { project.path("own") } else { folder.into() };
+        let call = |args: &[&str]| -> super::Answer {
+            project.command(args).env("METIER_CONFIG_DIR", &named).output().unwrap().into()
+        };
+        let answer = call(&["run", "x", "--allow", "write", "--json"]);
+        let error = answer.json()["error"].clone();
+        assert_eq!((answer.code, &error["kind"]), (2, &"usage".into()), "{answer:?}");
+        assert!(error["message"].as_str().unwrap().contains(expected), "{error}");
+        assert!(!project.path(super::MARKER).exists());
+        let answer = call(&["config", "set", "limits.timeout", "5s"]);
+        assert!(answer.code == 2 && answer.stderr.contains(expected), "{answer:?}");
+        assert_eq!(project.read("own/config.toml"), text);
     }
 }
 
