@@ -201,16 +201,22 @@ fn commands_that_run_nothing_of_the_project_work_with_a_wrong_configuration() {
     ] {
         assert!(project.metier(args).code <= 1, "{args:?}");
     }
+    // What only reads, or takes away, says what is wrong and goes on.
     for args in [
         &["list"][..],
-        &["catalog"],
         &["show", "x"],
-        &["test"],
-        &["trust", "--yes"],
-        &["allow", "x", "write"],
-        &["lock"],
+        &["trust", "--list"],
+        &["trust", "--revoke"],
+        &["allow", "--list"],
+        &["allow", "x", "--revoke"],
         &["config"],
     ] {
+        let answer = project.metier(args);
+        assert!(answer.code == 0 && answer.stderr.contains("`product` is refused"), "{args:?}: {answer:?}");
+    }
+    for args in
+        [&["catalog"][..], &["test"], &["trust", "--yes"], &["allow", "x", "write"], &["lock"], &["run", "x"]]
+    {
         assert_eq!(project.metier(args).code, 2, "{args:?}");
     }
 }
