@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use super::configuration::Configuration;
 use super::environment::read_environment;
 use super::open::open_regular;
-use super::toml_file::{Owner, TomlFile};
+use super::origin::ValueOrigin;
+use super::toml_file::{MAX_REPORTS, Owner, TomlFile};
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::host::Files;
 use crate::host::metier_dirs::{CONFIG_FILE, config_dir};
+use crate::suggestion::{closest, did_you_mean};
 
 /// Maximum bytes of a configuration file.
 pub(super) const MAX_FILE_SIZE: usize = 256 << 10;
@@ -74,7 +76,26 @@ pub fn load_with_user_file(
         loaded.read_project_file(&project, &product);
     }
     loaded.configuration = std::mem::take(&mut loaded.configuration).merged_with(stronger);
+    let unknown = loaded.configuration.disabled_runtimes().filter(|(name, _)| !RUNTIMES.contains(name));
+    let unknown: Vec<SkillError> = unknown.map(|(name, origin)| unknown_runtime(name, origin)).collect();
+    loaded.warnings.extend(unknown.into_iter().take(MAX_REPORTS));
     loaded
+}
+
+/// The runtimes that metier brings. A program may have others, so a name that is none of them is no error.
+const RUNTIMES: [&str; 5] = ["external", "lua", "rhai", "tool-sequence", "wasm"];
+
+fn unknown_runtime(name: &str, origin: &ValueOrigin) -> SkillError {
+    let help = closest(name, RUNTIMES)
+        .map_or_else(|| format!("the runtimes are {}", RUNTIMES.join(", ")), did_you_mean);
+    let sentence = format!("{origin}: metier has no runtime `{name}` to switch off");
+    let error = SkillError::new(ErrorKind::Usage, sentence).with_help(help);
+    match origin {
+        ValueOrigin::User { file, line } | ValueOrigin::Project { file, line } => {
+            error.with_location(Location::new(file.display().to_string(), Some(*line), None))
+        }
+        _ => error,
+    }
 }
 
 impl LoadedConfiguration {

@@ -43,7 +43,6 @@ fn hostile_texts() -> Vec<(Vec<u8>, &'static str)> {
         (b"permissions.deny = ['network']".to_vec(), "permissions.deny"),
         (format!("runtimes.disabled = [{}]", "'lua',".repeat(1_001)).into_bytes(), "more than 1000 entries"),
         (lines(3_000, |n| format!("skills.s{n}.enabled=false")).into_bytes(), "more than 2000 values"),
-        (b"runtimes.disabled = ['extrenal']".to_vec(), "extrenal"),
     ]
 }
 
@@ -244,6 +243,21 @@ fn control_characters_reach_no_terminal() {
             assert!(!shown.contains(is_obeyed), "{text} {args:?}: {shown:?}");
         }
     }
+}
+
+#[test]
+fn a_runtime_that_does_not_exist_is_a_warning() {
+    use metier::executor::RuntimeId;
+    let project = Project::with_marker_skill().project_config("\nruntimes.disabled = ['extrenal']");
+    let answer = project.metier(&["config"]);
+    let expected = ".metier/config.toml:2: metier has no runtime `extrenal`";
+    assert!(answer.code == 0 && answer.stderr.contains(expected), "{answer:?}");
+    assert!(answer.stderr.contains("did you mean `external`?"), "{answer:?}");
+    let known =
+        [RuntimeId::LUA, RuntimeId::RHAI, RuntimeId::WASM, RuntimeId::TOOL_SEQUENCE, RuntimeId::EXTERNAL];
+    let names = known.map(|runtime| format!("'{}'", runtime.name())).join(",");
+    let answer = Project::with_marker_skill().project_config(format!("runtimes.disabled = [{names}]"));
+    assert!(!answer.metier(&["config"]).stderr.contains("no runtime"));
 }
 
 #[test]
