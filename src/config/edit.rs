@@ -256,7 +256,7 @@ fn remove(table: &mut dyn TableLike, words: &[String]) -> Option<()> {
     }
     let item = table.get_mut(word)?;
     remove(item.as_table_like_mut()?, rest)?;
-    let is_empty = item.as_table_like().is_some_and(|table| table.is_empty());
+    let is_empty = item.as_table_like().is_some_and(TableLike::is_empty);
     if is_empty && !item.as_table().is_some_and(has_comment) {
         table.remove(word);
     }

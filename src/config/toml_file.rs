@@ -88,7 +88,7 @@ impl<'t> TomlFile<'t> {
     }
 
     fn read_value(&mut self, key: KeyPath, item: &Item, at: usize, into: &mut Configuration) {
-        let value = self.to_json(item, 0).and_then(|value| key.key().value_type.parse(&value));
+        let value = self.read_json(item, 0).and_then(|value| key.key().value_type.parse(&value));
         let value = match value {
             Ok(value) => value,
             Err(reason) => {
@@ -116,24 +116,25 @@ impl<'t> TomlFile<'t> {
     }
 
     /// A value in JSON; dates have no place in it.
-    fn to_json(&mut self, item: &Item, depth: usize) -> Result<Value, String> {
+    fn read_json(&mut self, item: &Item, depth: usize) -> Result<Value, String> {
         match item {
             Item::None => Ok(Value::Null),
-            Item::Value(value) => self.value_to_json(value, depth),
-            Item::Table(table) => self.table_to_json(table, depth),
+            Item::Value(value) => self.read_json_value(value, depth),
+            Item::Table(table) => self.read_json_table(table, depth),
             Item::ArrayOfTables(tables) => {
-                let tables = tables.iter().map(|table| self.table_to_json(table, depth + 1));
+                let tables = tables.iter().map(|table| self.read_json_table(table, depth + 1));
                 tables.collect::<Result<_, _>>().map(Value::Array)
             }
         }
     }
 
-    fn table_to_json(&mut self, table: &dyn TableLike, depth: usize) -> Result<Value, String> {
-        let entries = table.iter().map(|(word, item)| Ok((word.to_owned(), self.to_json(item, depth + 1)?)));
+    fn read_json_table(&mut self, table: &dyn TableLike, depth: usize) -> Result<Value, String> {
+        let entries =
+            table.iter().map(|(word, item)| Ok((word.to_owned(), self.read_json(item, depth + 1)?)));
         entries.collect::<Result<Map<_, _>, String>>().map(Value::Object)
     }
 
-    fn value_to_json(&mut self, value: &toml_edit::Value, depth: usize) -> Result<Value, String> {
+    fn read_json_value(&mut self, value: &toml_edit::Value, depth: usize) -> Result<Value, String> {
         // The value of a key was counted with it.
         self.count += usize::from(depth > 0);
         if self.count > MAX_VALUES {
@@ -151,10 +152,10 @@ impl<'t> TomlFile<'t> {
             toml_edit::Value::Boolean(is_set) => Value::from(*is_set.value()),
             toml_edit::Value::Datetime(_) => return Err("a date is written as a text, in quotes".into()),
             toml_edit::Value::Array(values) => {
-                let values = values.iter().map(|value| self.value_to_json(value, depth + 1));
+                let values = values.iter().map(|value| self.read_json_value(value, depth + 1));
                 Value::Array(values.collect::<Result<_, _>>()?)
             }
-            toml_edit::Value::InlineTable(table) => self.table_to_json(table, depth)?,
+            toml_edit::Value::InlineTable(table) => self.read_json_table(table, depth)?,
         })
     }
 
