@@ -86,7 +86,8 @@ fn the_command_of_shell_scripts_explains_itself() {
         "head(path, lines?): lines must be a whole number",
         "descriptor 3 does not lead to the host",
     ] {
-        assert!(answer.stderr.contains(words), "{words}: {answer:?}");
+        // What a failing script printed stays on standard output.
+        assert!(format!("{}{}", answer.stdout, answer.stderr).contains(words), "{words}: {answer:?}");
     }
     assert_eq!(answer.code, 1);
 }

@@ -144,14 +144,14 @@ fn of_several_changes_at_a_time_none_is_lost() {
     for args in [&[][..], &["--for-project"]] {
         std::thread::scope(|scope| {
             for number in 0..8 {
-                let (project, key) = (&project, format!("skills.s{number}.config.a"));
-                let call = move || project.metier(&[&["config", "set", &key, "1"], args].concat());
+                let (project, key) = (&project, format!("skills.s{number}.enabled"));
+                let call = move || project.metier(&[&["config", "set", &key, "false"], args].concat());
                 scope.spawn(move || assert_eq!(call().code, 0));
             }
         });
         let path = if args.is_empty() { project.user_file() } else { project.path(".metier/config.toml") };
         let text = std::fs::read_to_string(path).unwrap();
-        assert_eq!(text.matches("a = 1").count(), 8, "{text}");
+        assert_eq!(text.matches("enabled = false").count(), 8, "{text}");
     }
 }
 

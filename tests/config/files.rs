@@ -90,7 +90,7 @@ fn keys_that_multiply_in_nested_tables_are_refused_before_anything_is_built() {
         assert!([0, 2].contains(&answer.code), "{}", answer.code);
     }
     let text = nested(6, "a.b.c.d");
-    assert_eq!(Project::with_marker_skill().project_config(&text).run_x(&[]).code, 0);
+    assert_eq!(Project::with_marker_skill().user_config(&text).run_x(&[]).code, 0);
 }
 
 #[test]

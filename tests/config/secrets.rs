@@ -105,7 +105,7 @@ fn a_program_of_the_project_on_path_is_passed_over() {
     let run = |folders: &[&std::path::Path]| -> Answer {
         let system = std::env::var_os("PATH").unwrap();
         let folders = folders.iter().map(|folder| folder.to_path_buf()).chain(std::env::split_paths(&system));
-        let mut command = project.command(&[&["run", "x", "--json"][..], &GRANTED].concat());
+        let mut command = project.command(&[&["run", "x", "--json", "--trust"][..], &GRANTED].concat());
         command.env("PATH", std::env::join_paths(folders).unwrap()).output().unwrap().into()
     };
     let answer = run(&[&project.path("bin"), outside.path()]);
