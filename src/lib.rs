@@ -39,6 +39,7 @@
 //! - [`trust`]: what the user trusts and has granted: the trust store, and the lock file of a project.
 //! - [`engine`]: the pipeline that combines them, with a blocking and an async API.
 //! - [`cases`]: runs the test cases of skills and judges the results.
+//! - `mcp`, with the feature of that name: serves skills as tools of the Model Context Protocol.
 //!
 //! Items that this documentation does not show are for the command `metier`, its tests and its fuzzers; they may change in any
 //! release.
@@ -55,6 +56,8 @@ mod excerpt;
 pub mod executor;
 mod hint;
 pub mod host;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod plan;
 pub mod policy;
 pub mod registry;
