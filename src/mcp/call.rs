@@ -21,6 +21,9 @@ const MAX_WAITING: usize = 10_000;
 /// How long the server waits at its end until its calls have ended.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How often it looks whether the cleanup after them has ended.
+const CLEANUP_INTERVAL: Duration = Duration::from_millis(5);
+
 /// The calls of one server.
 pub(super) struct Calls {
     engine: Engine,
@@ -96,7 +99,15 @@ impl Calls {
     /// Waits until no call is in progress, and lets none begin.
     pub(super) async fn finish(&self) {
         let max = u32::try_from(self.options.max_calls).unwrap_or(u32::MAX);
-        tokio::time::timeout(END_TIMEOUT, self.places.acquire_many(max)).await.ok();
+        let ended = async {
+            let places = self.places.acquire_many(max).await;
+            // What processes leave behind is removed after their runs have ended.
+            while self.engine.runs_processes() {
+                tokio::time::sleep(CLEANUP_INTERVAL).await;
+            }
+            drop(places);
+        };
+        tokio::time::timeout(END_TIMEOUT, ended).await.ok();
         self.places.close();
     }
 

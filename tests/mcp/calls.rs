@@ -56,6 +56,17 @@ fn the_end_of_the_client_ends_what_it_started() {
     }
 }
 
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[test]
+fn a_killed_server_leaves_no_process() {
+    let project = Project::new().shell("tree", "sleep 6543.211 & (sleep 6543.212) & wait").trusted();
+    let mut client = project.client(&[]);
+    client.start("tools/call", json!({"name": "tree", "arguments": {}}));
+    wait_until(|| processes("6543.21") == 2);
+    client.child.kill().unwrap();
+    wait_until(|| processes("6543.21") == 0);
+}
+
 #[test]
 fn progress_is_reported_to_whoever_asks_and_grows() {
     let script =
