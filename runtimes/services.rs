@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::external::{self, ExternalServices};
 #[cfg(unix)]
 use super::sandbox::{ForkServerSource, Launcher};
+use crate::host::HostLookup;
 use crate::plan::Callees;
 use crate::policy::{CancelToken, DeadlineGuard, Limits, SandboxLevel, Watchdog};
 
@@ -119,6 +120,11 @@ impl RuntimeServices {
     /// Sets programs that run scripts in place of those on `PATH`, by the names of their commands.
     pub(crate) fn with_interpreters(self, interpreters: Vec<(String, PathBuf)>) -> Self {
         Self { external: self.external.with_interpreters(interpreters), ..self }
+    }
+
+    /// Sets how hosts are looked up that scripts connect to.
+    pub(crate) fn with_host_lookup(self, lookup: HostLookup) -> Self {
+        Self { external: self.external.with_host_lookup(lookup), ..self }
     }
 
     /// Sets the folders that scripts of the engine may change, which no run trusts.

@@ -22,11 +22,13 @@ pub(super) fn build_command(
     args: &[String],
     folder: &Path,
     project: &Path,
+    variables: &BTreeMap<OsString, OsString>,
 ) -> Command {
     let mut command = Command::new(&interpreter.program);
     command.args(&interpreter.args).arg(script).args(args);
     command.current_dir(project);
-    command.env_clear().envs(inherited_variables(&search_path())).envs(metier_variables(folder, project));
+    command.env_clear().envs(inherited_variables(&search_path())).envs(variables);
+    command.envs(metier_variables(folder, project));
     command
 }
 
@@ -47,9 +49,9 @@ pub(super) fn build_request(
     script: &Path,
     args: &[String],
     paths: &RunPaths<'_>,
+    variables: &BTreeMap<OsString, OsString>,
     sandbox: SandboxPolicy,
-    limits: &Limits,
-    secrets: &Redaction,
+    (limits, secrets): (&Limits, &Redaction),
 ) -> io::Result<LaunchRequest> {
     if args.iter().any(|arg| arg.contains('\0')) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -58,6 +60,7 @@ pub(super) fn build_request(
         .map_err(io::Error::other)?;
     let mut environment: BTreeMap<OsString, OsString> = inherited_except_path().collect();
     environment.retain(|_, value| value.to_str().is_none_or(|text| !secrets.contains_secret(text)));
+    environment.extend(variables.clone());
     environment.extend(metier_variables(paths.skill, paths.project));
     environment.extend(TEMP_DIR_VARIABLES.iter().map(|name| ((*name).into(), paths.temp_dir.into())));
     environment.insert("PATH".into(), path);

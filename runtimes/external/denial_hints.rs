@@ -6,8 +6,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::Hint;
-use crate::host::SkillContext;
-use crate::policy::Access;
+use crate::host::{NetworkReport, RefusedConnection, SkillContext};
+use crate::policy::{Access, Permission};
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::interpreter::path::{is_executable_file, search_path};
 use crate::runtimes::external::system_paths::is_system_path;
@@ -88,28 +88,7 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
         explanation: "the sandbox reaches no service of this machine through a local socket, with or without the network",
     },
     DenialPattern {
-        error_texts: &[
-            &["could not resolve host"],
-            &["couldn't resolve host"],
-            &["couldn't connect to server"],
-            &["name resolution"],
-            &["name or service not known"],
-            &["gaierror"],
-            &["eai_again"],
-            &["getaddrinfo enotfound"],
-            &["code: 'enotfound'"],
-            &["failed to establish a new connection"],
-            &["urlopen error"],
-            &["/dev/tcp/"],
-            &["/dev/udp/"],
-            &["connect eperm"],
-            &["listen eperm"],
-            &["bind eperm"],
-            &["operation not permitted", "socket"],
-            &["operation not permitted", "connect"],
-            &["operation not permitted", "dial tcp"],
-            &["uv_interface_addresses"],
-        ],
+        error_texts: NETWORK_TEXTS,
         access: Access::network,
         explanation: "the sandbox allows no network",
     },
@@ -121,6 +100,30 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
     },
 ];
 
+/// How programs report that there is no network.
+const NETWORK_TEXTS: &[&[&str]] = &[
+    &["could not resolve host"],
+    &["couldn't resolve host"],
+    &["couldn't connect to server"],
+    &["name resolution"],
+    &["name or service not known"],
+    &["gaierror"],
+    &["eai_again"],
+    &["getaddrinfo enotfound"],
+    &["code: 'enotfound'"],
+    &["failed to establish a new connection"],
+    &["urlopen error"],
+    &["/dev/tcp/"],
+    &["/dev/udp/"],
+    &["connect eperm"],
+    &["listen eperm"],
+    &["bind eperm"],
+    &["operation not permitted", "socket"],
+    &["operation not permitted", "connect"],
+    &["operation not permitted", "dial tcp"],
+    &["uv_interface_addresses"],
+];
+
 /// How systems and languages report that access to a file was denied.
 const FILE_DENIED_TEXTS: [&str; 4] = ["permission denied", "eacces", "read-only file system", "erofs"];
 
@@ -129,11 +132,19 @@ const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// The hint for a script that failed with this error output, which holds no secret; `None` if the sandbox denied nothing that it
 /// mentions.
-pub(super) fn denial_hint(ctx: &SkillContext, project: &Path, stderr: &str) -> Option<Help> {
+pub(super) fn denial_hint(
+    ctx: &SkillContext,
+    project: &Path,
+    stderr: &str,
+    network: Option<&NetworkReport>,
+) -> Option<Help> {
     let start = stderr.len().saturating_sub(MAX_SEARCHED_BYTES);
     let start = (start..stderr.len()).find(|at| stderr.is_char_boundary(*at)).unwrap_or(stderr.len());
     let text = &stderr[start..];
-    pattern_hint(ctx, &text.to_lowercase())
+    let small = text.to_lowercase();
+    network
+        .and_then(|network| hosts_hint(ctx, &small, network))
+        .or_else(|| pattern_hint(ctx, &small, network.is_some()))
         .or_else(|| denied_file_hint(ctx, project, text))
         .or_else(|| missing_program_hint(text))
 }
@@ -165,12 +176,59 @@ fn missing_program(line: &str) -> Option<&str> {
     ((1..=64).contains(&name.len()) && name.chars().all(is_name) && !name.starts_with('.')).then_some(name)
 }
 
-fn pattern_hint(ctx: &SkillContext, text: &str) -> Option<Help> {
-    let fits = |sign: &&DenialPattern| {
-        sign.error_texts.iter().any(|row| row.iter().all(|part| contains_word(text, part)))
+/// How programs report a connection that a network with granted hosts only does not have, besides those of `NETWORK_TEXTS`.
+const UNREACHABLE_TEXTS: &[&[&str]] = &[
+    &["network is unreachable"],
+    &["enetunreach"],
+    &["connection refused"],
+    &["econnrefused"],
+    &["connection reset"],
+    &["econnreset"],
+    &["fetch failed"],
+    &["failed to connect"],
+    &["could not connect"],
+];
+
+/// The hint for a script that reaches granted hosts only and failed with an error of the network: what it tried, and which grant
+/// would open that.
+fn hosts_hint(ctx: &SkillContext, text: &str, network: &NetworkReport) -> Option<Help> {
+    let is_about_network = matches_any(text, NETWORK_TEXTS) || matches_any(text, UNREACHABLE_TEXTS);
+    // A name without a dot may be any other word.
+    let is_named = |refused: &&RefusedConnection| {
+        refused.host.contains('.') && contains_word(text, &refused.host.to_lowercase())
     };
-    let sign =
-        DENIAL_PATTERNS.iter().filter(fits).find(|sign| !ctx.permissions().allows(&(sign.access)()))?;
+    let named = network.refused.iter().rev().find(is_named);
+    let refused = named.or_else(|| network.refused.last().filter(|_| is_about_network));
+    if let Some(refused) = refused {
+        let Some(permission) = &refused.permission else {
+            return Some((format!("the script tried {refused}, and was refused: {}", refused.reason), None));
+        };
+        let need = permission.parse::<Permission>().ok()?.as_access();
+        let (help, hint) = permission_hint(ctx, &need)?;
+        let reason = &refused.reason;
+        return Some((format!("the script tried {refused}: {reason}; if the script needs it, {help}"), hint));
+    }
+    is_about_network.then(|| {
+        let hosts = network.hosts.join(", ");
+        let text = format!(
+            "the script reaches only the hosts that are granted ({hosts}), at the ports 80 and 443 unless the grant names one; the \
+             permission net:HOST opens another host, and net:HOST:PORT another port"
+        );
+        (text, None)
+    })
+}
+
+fn matches_any(text: &str, rows: &[&[&str]]) -> bool {
+    rows.iter().any(|row| row.iter().all(|part| contains_word(text, part)))
+}
+
+/// `has_hosts` says whether the script reached granted hosts, to which the texts of the network do not apply.
+fn pattern_hint(ctx: &SkillContext, text: &str, has_hosts: bool) -> Option<Help> {
+    let applies = |sign: &&DenialPattern| !has_hosts || (sign.access)() != Access::network();
+    let sign = DENIAL_PATTERNS
+        .iter()
+        .filter(|sign| applies(sign) && matches_any(text, sign.error_texts))
+        .find(|sign| !ctx.permissions().allows(&(sign.access)()))?;
     let (help, hint) = permission_hint(ctx, &(sign.access)())?;
     Some((format!("{}; if the script needs it, {help}", sign.explanation), hint))
 }
@@ -276,7 +334,7 @@ fn last_quoted(text: &str) -> Option<&str> {
 }
 
 /// The grant that would allow it; `None` if it is allowed.
-fn permission_hint(ctx: &SkillContext, need: &Access) -> Option<Help> {
+pub(super) fn permission_hint(ctx: &SkillContext, need: &Access) -> Option<Help> {
     let refusal = ctx.permissions().require(need, "").err()?;
     Some((refusal.help()?.to_owned(), refusal.hint().cloned()))
 }

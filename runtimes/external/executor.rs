@@ -1,5 +1,7 @@
 //! One run of a script: as a plain process, or in a sandbox.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,6 +15,7 @@ use crate::host::untrusted::UntrustedDirs;
 use crate::host::{FileId, Files, ProcessOutput, SandboxReport, SkillContext, temp_dirs};
 use crate::policy::{Access, Permissions, SandboxMode, WorkerOptions};
 use crate::runtimes::external::command;
+use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::host_api::{RequestHandler, imports_client};
 use crate::runtimes::external::interpreter::cache::{Installation, InterpreterQuery};
 use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
@@ -20,7 +23,7 @@ use crate::runtimes::external::interpreter::path::search_path;
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::policy::{self, RunPaths};
 use crate::runtimes::external::process::launch::Launch;
-use crate::runtimes::external::process::run::{self, ProcessOptions};
+use crate::runtimes::external::process::run::{self, ProcessInput, ProcessOptions};
 use crate::runtimes::external::process::setup_error::probe;
 use crate::runtimes::external::protected::creation_guard::CreationGuard;
 use crate::runtimes::external::protected::scan::Fingerprint;
@@ -46,9 +49,14 @@ pub(super) struct ExternalExecutor {
     workers: WorkerPool,
 }
 
+/// The environment variables of a process besides those that every script has.
+pub(super) type ProcessVariables = BTreeMap<OsString, OsString>;
+
 /// What a sandboxed run starts with.
 pub(super) struct PreparedLaunch<'a> {
     pub(super) request: LaunchRequest,
+    /// The hosts that it reaches, if it does not reach all or none.
+    pub(super) egress: Option<EgressRules>,
     /// Removed with everything in it when this is dropped.
     temp_dir: RunTempDir,
     installation: Arc<Installation>,
@@ -161,7 +169,12 @@ impl ExternalExecutor {
     }
 
     /// The command of an unsandboxed process.
-    pub(super) fn unsandboxed_command(&self, args: &[String], ctx: &SkillContext) -> Result<Command> {
+    pub(super) fn unsandboxed_command(
+        &self,
+        args: &[String],
+        variables: &ProcessVariables,
+        ctx: &SkillContext,
+    ) -> Result<Command> {
         let script = self.verified_script_path(ctx)?;
         let (project, untrusted) = (ctx.project()?.root(), self.untrusted_dirs(ctx));
         // Inside a sandbox such a program would be harmless; here it would have all the rights of the user.
@@ -170,7 +183,8 @@ impl ExternalExecutor {
             (self.file.name(), "comes from the project or the skill and runs in a sandbox only");
         let interpreter = self.interpreter.locate_allowed(name, &search_path(), is_refused, reason)?;
         let interpreter = self.with_script_arguments(interpreter, &[])?;
-        let mut command = command::build_command(&interpreter, &script, args, self.file.folder(), project);
+        let mut command =
+            command::build_command(&interpreter, &script, args, self.file.folder(), project, variables);
         self.services.api_clients.add_modules_to(&mut command, || self.server_program());
         Ok(command)
     }
@@ -179,6 +193,7 @@ impl ExternalExecutor {
     pub(super) fn prepare_launch<'a>(
         &'a self,
         args: &[String],
+        variables: &ProcessVariables,
         ctx: &'a SkillContext,
     ) -> Result<PreparedLaunch<'a>> {
         let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
@@ -192,11 +207,12 @@ impl ExternalExecutor {
         let temp_dir = RunTempDir::new(&self.services.cleanup, &avoided)
             .map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
         let paths = RunPaths { project, skill, temp_dir: temp_dir.path(), installation: &installation };
-        let sandbox = policy::sandbox_policy(ctx, &paths);
+        let egress = EgressRules::new(ctx.permissions(), self.services.host_lookup());
+        let sandbox = policy::sandbox_policy(ctx, &paths, egress.as_ref());
         let script_read_count = sandbox.files.read.len();
-        let (limits, secrets) = (ctx.limits(), ctx.redaction());
+        let bounds = (ctx.limits(), ctx.redaction());
         let mut request =
-            command::build_request(&interpreter, &script, args, &paths, sandbox, limits, secrets)
+            command::build_request(&interpreter, &script, args, &paths, variables, sandbox, bounds)
                 .map_err(|error| outcome::start_error(name, project, &ProtectionGaps::default(), error))?;
         if ctx.providers().approver.is_some() {
             // The deadline stands still while an approver is asked, of which the supervisor knows nothing.
@@ -214,12 +230,13 @@ impl ExternalExecutor {
             .map_err(client_write_error)?;
         request.cleanup_dirs.extend(temp_dirs::process_dirs().into_iter().map(Into::into));
         drop(avoided);
-        Ok(PreparedLaunch { request, temp_dir, installation, project, skill, script_read_count })
+        Ok(PreparedLaunch { request, egress, temp_dir, installation, project, skill, script_read_count })
     }
 
     /// Runs with all the rights of the user, which the report and the log state.
     fn run_unsandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
-        let command = self.unsandboxed_command(Self::arguments(input, ctx), ctx)?;
+        let command =
+            self.unsandboxed_command(Self::arguments(input, ctx), &ctx.process_variables()?, ctx)?;
         ctx.report_sandbox(SandboxReport::NONE);
         ctx.warn(format!("{} runs without a sandbox, with all the rights of the user", self.file.name()));
         let (launch, gaps) = (Launch::Unsandboxed(Box::new(command)), ProtectionGaps::default());
@@ -236,21 +253,22 @@ impl ExternalExecutor {
     }
 
     fn run_sandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
+        let variables = ctx.process_variables()?;
         if let Some(worker) = ctx.worker() {
             self.verified_script_path(ctx)?;
-            let start = || self.start_worker(worker, input, ctx);
+            let start = || self.start_worker(worker, &variables, input, ctx);
             let value = if worker.is_single_run() {
                 start()?.run_once(input, ctx)
             } else {
-                self.workers.run(WorkerKey::new(ctx)?, input, ctx, start)
+                self.workers.run(WorkerKey::new(ctx, &variables)?, input, ctx, start)
             };
             return value.map(SkillOutput::from);
         }
-        let launch = self.prepare_launch(Self::arguments(input, ctx), ctx)?;
+        let launch = self.prepare_launch(Self::arguments(input, ctx), &variables, ctx)?;
         let guard = launch.creation_guard(ctx);
         let gaps = warn_of_protection_gaps(ctx, &launch);
-        let PreparedLaunch { request, temp_dir, .. } = launch;
-        let launch = Launch::Sandboxed(&self.services.launcher, Box::new(request));
+        let PreparedLaunch { request, egress, temp_dir, .. } = launch;
+        let launch = Launch::Sandboxed(&self.services.launcher, Box::new(request), egress);
         let result = self.run_process(launch, input.value.as_ref(), &gaps, ctx);
         drop(temp_dir);
         match guard {
@@ -264,18 +282,20 @@ impl ExternalExecutor {
     fn start_worker(
         &self,
         worker: WorkerOptions,
+        variables: &ProcessVariables,
         input: &SkillInput,
         ctx: &SkillContext,
     ) -> Result<WorkerProcess> {
-        let launch = self.prepare_launch(Self::arguments(input, ctx), ctx)?;
+        let launch = self.prepare_launch(Self::arguments(input, ctx), variables, ctx)?;
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let (fingerprint, creation_guard) = (launch.fingerprint(), launch.creation_guard(ctx));
-        let PreparedLaunch { request, temp_dir, .. } = launch;
+        let PreparedLaunch { request, egress, temp_dir, .. } = launch;
         let launcher = &self.services.launcher;
         let failed = |error| self.start_error(ctx, &gaps, error);
         let report = probe(launcher, request.sandbox.clone()).map_err(failed)?;
-        let session = WorkerSession::start(Launch::Sandboxed(launcher, Box::new(request)), ctx.limits())
-            .map_err(failed)?;
+        let session =
+            WorkerSession::start(Launch::Sandboxed(launcher, Box::new(request), egress), ctx.limits())
+                .map_err(failed)?;
         let cleanup = WorkerCleanup { creation_guard, fingerprint, temp_dir: Some(temp_dir) };
         self.new_worker_process(session, worker, outcome::sandbox_report(&report), cleanup, ctx)
     }
@@ -310,12 +330,25 @@ impl ExternalExecutor {
     ) -> Result<SkillOutput> {
         let name = self.file.name();
         let handler = RequestHandler::new(ctx, name, input);
+        // Where standard input is passed through, the input reaches the script by the client only.
+        let stdin = match (ctx.take_stdin(), input) {
+            (Some(source), _) => ProcessInput::Stream(source),
+            (None, Some(value)) if !ctx.has_stdin_source() => {
+                ProcessInput::Bytes(value.to_string().into_bytes())
+            }
+            _ => ProcessInput::Empty,
+        };
         let options = ProcessOptions {
             launch,
-            stdin: input.map(|value| value.to_string().into_bytes()),
+            stdin,
+            sinks: ctx.output_sinks().map(|sinks| (sinks, ctx)),
             limits: ctx.limits(),
             cancel: ctx.cancel(),
-            observed: ProcessOutput::new(ctx),
+            observed: if ctx.output_sinks().is_some() {
+                ProcessOutput::default()
+            } else {
+                ProcessOutput::new(ctx)
+            },
             handler: &handler,
         };
         let exit = run::run(options).map_err(|error| self.start_error(ctx, gaps, error))?;

@@ -10,14 +10,15 @@ use crate::host::{
     AccessReason, InterpreterReport, LaunchPreview, SandboxPath, SandboxReport, SandboxSupport, SkillContext,
     TreeKill,
 };
-use crate::runtimes::external::executor::{ExternalExecutor, PreparedLaunch};
+use crate::runtimes::external::egress::EgressRules;
+use crate::runtimes::external::executor::{ExternalExecutor, PreparedLaunch, ProcessVariables};
 use crate::runtimes::external::interpreter::path::{find_on_path, is_executable_file, search_path};
 use crate::runtimes::external::interpreter::{detect, version};
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::policy;
 use crate::runtimes::external::process::setup_error::probe;
 use crate::runtimes::external::services::ExternalServices;
-use crate::runtimes::sandbox::{Launcher, PinnedPath, Restrictions, SupervisorReport};
+use crate::runtimes::sandbox::{Launcher, NetworkAccess, PinnedPath, Restrictions, SupervisorReport};
 
 /// What the script could access; fails as the run would before its process starts.
 pub(crate) fn process_plan(
@@ -34,7 +35,7 @@ impl ExternalExecutor {
         if Self::is_unsandboxed(ctx) {
             return self.unsandboxed_plan(input, ctx);
         }
-        let sandboxed = self.prepare_launch(Self::arguments(input, ctx), ctx)?;
+        let sandboxed = self.prepare_launch(Self::arguments(input, ctx), &named_variables(ctx), ctx)?;
         match probe(&self.services.launcher, sandboxed.request.sandbox.clone()) {
             Ok(report) => {
                 let version = self.interpreter_version(Path::new(&sandboxed.request.program), ctx);
@@ -57,7 +58,7 @@ impl ExternalExecutor {
     }
 
     fn unsandboxed_plan(&self, input: &SkillInput, ctx: &SkillContext) -> Result<LaunchPreview> {
-        let command = self.unsandboxed_command(Self::arguments(input, ctx), ctx)?;
+        let command = self.unsandboxed_command(Self::arguments(input, ctx), &named_variables(ctx), ctx)?;
         let names = command.get_envs().filter(|(_, value)| value.is_some()).map(|(name, _)| name);
         let everything = || vec![SandboxPath { path: "/".into(), why: AccessReason::User }];
         Ok(LaunchPreview {
@@ -71,11 +72,17 @@ impl ExternalExecutor {
             protected: Vec::new(),
             missing: Vec::new(),
             network: true,
+            hosts: Vec::new(),
             has_api: false,
             worker: None,
             sandbox: SandboxReport::NONE,
         })
     }
+}
+
+/// The names of the variables that a run would be given: no value is read to explain it.
+fn named_variables(ctx: &SkillContext) -> ProcessVariables {
+    ctx.process_variable_names().into_iter().map(|name| (name.into(), OsString::new())).collect()
 }
 
 /// The version that a program reports. A program that an untrusted party may have changed runs in a sandbox.
@@ -126,7 +133,8 @@ fn sandboxed_plan(
             .into_iter()
             .filter(|path| !sandboxed.project.join(path).exists())
             .collect(),
-        network: !request.sandbox.block_network,
+        network: request.sandbox.network == NetworkAccess::Open,
+        hosts: sandboxed.egress.as_ref().map(EgressRules::host_names).unwrap_or_default(),
         has_api: true,
         worker: ctx.worker(),
         sandbox,

@@ -8,6 +8,8 @@ mod command;
 #[cfg(unix)]
 mod denial_hints;
 #[cfg(unix)]
+mod egress;
+#[cfg(unix)]
 mod embedded_worker;
 #[cfg(unix)]
 mod environment;
@@ -27,6 +29,8 @@ mod interpreter;
 mod limit_errors;
 #[cfg(unix)]
 mod missing_package;
+#[cfg(unix)]
+mod missing_variable;
 #[cfg(unix)]
 mod outcome;
 #[cfg(unix)]

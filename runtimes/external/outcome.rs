@@ -7,16 +7,22 @@ use serde_json::Value;
 
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::SkillOutput;
-use crate::host::{EnforcedLevel, Files, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext};
+use crate::host::{
+    EnforcedLevel, Files, NetworkReport, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext,
+    variable_access,
+};
 use crate::policy::StopCause;
 use crate::runtimes::external::denial_hints::Help;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::missing_package::missing_package_help;
+use crate::runtimes::external::missing_variable::missing_variable;
 use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
 use crate::runtimes::external::process::setup_error::SandboxSetupError;
 use crate::runtimes::external::{denial_hints, limit_errors, stdout};
-use crate::runtimes::sandbox::{Enforcement, LaunchRequest, Restrictions, SandboxPolicy, SupervisorReport};
+use crate::runtimes::sandbox::{
+    Enforcement, LaunchRequest, NetworkAccess, Restrictions, SandboxPolicy, SupervisorReport,
+};
 
 /// Exit codes by which shells report that they could not run a command.
 const SHELL_EXIT_CODES: [(i32, &str); 2] = [
@@ -42,15 +48,21 @@ pub(super) fn evaluate_exit(ctx: &SkillContext, name: &str, ended: ProcessExit) 
         ctx.report_sandbox(sandbox_report(sandboxed));
         warn_of_weaker_sandbox(ctx, name, sandboxed);
     }
+    warn_of_refusals(ctx, name, ended.network.as_ref());
+    let has_namespaces = |report: &SupervisorReport| report.enforcement.has(Restrictions::NAMESPACES);
+    if ended.network.is_some() && !ended.report.as_ref().is_some_and(has_namespaces) {
+        ctx.warn(format!("{name} ran without a network: to reach granted hosts only takes namespaces"));
+    }
     let report = process_report(ended);
     let outcome = match failure {
         Some(error) => Err(error),
+        None if ctx.output_sinks().is_some() => Ok(SkillOutput::from(Value::Null)),
         // The truncated beginning of a JSON text is not JSON, even if it can be parsed.
         None if report.stdout_truncated => Ok(SkillOutput::from(Value::from(report.stdout.as_str()))),
         None => stdout::parse_value(&report.stdout, ctx.limits()).map(SkillOutput::from),
     };
     ctx.report_process(report);
-    if outcome.is_ok() && !is_text {
+    if outcome.is_ok() && !is_text && ctx.output_sinks().is_none() {
         ctx.warn(format!("{name} wrote bytes that are not UTF-8; they were replaced"));
     }
     outcome
@@ -71,6 +83,12 @@ pub(super) fn start_error(
     if let Some(failed) = source.get_ref().and_then(|inner| inner.downcast_ref::<SandboxSetupError>()) {
         let cause = gaps.cause_of(failed).map(|cause| format!(": {cause}")).unwrap_or_default();
         let sentence = format!("{attempt}: the sandbox could not be set up ({failed}){cause}");
+        if failed.is_about_hosts() {
+            return SkillError::new(ErrorKind::Unavailable, sentence).with_help(
+                "run it where a process can have namespaces, or grant net, which opens every host; permissions such as net:HOST hold \
+                 for ctx.http everywhere",
+            );
+        }
         return match failed.hint() {
             Some(help) => SkillError::new(ErrorKind::SandboxUnavailable, sentence)
                 .with_help(help)
@@ -152,6 +170,8 @@ pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) ->
     };
     Some(
         match limit_errors::limit_hint(ctx.limits(), ended)
+            .or_else(|| variable_hint(ctx, &said))
+            .or_else(|| variable_hint(ctx, &redacted_text(ctx, &ended.stdout)).filter(|_| !is_silent))
             .or_else(|| package_hint(ctx, &said))
             .or_else(|| sandbox_hint(ctx, ended, &said))
             .or_else(by_code)
@@ -160,6 +180,18 @@ pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) ->
             None => error,
         },
     )
+}
+
+/// The hint about an environment variable that is not set, if that is why the script failed.
+fn variable_hint(ctx: &SkillContext, said: &Redacted<String>) -> Option<Help> {
+    let name = missing_variable(said.as_inner())?;
+    let access = variable_access(name)?;
+    let needs = format!("the script says that it needs the environment variable {name}");
+    match denial_hints::permission_hint(ctx, &access) {
+        Some((help, hint)) => Some((format!("{needs}; if it should have it, {help}"), hint)),
+        None if ctx.has_variable(name) => None,
+        None => Some((format!("{needs}, which is granted and has no value here; set it"), None)),
+    }
 }
 
 /// The hint about a package that is not installed, if that is why the script failed.
@@ -173,7 +205,22 @@ fn package_hint(ctx: &SkillContext, said: &Redacted<String>) -> Option<Help> {
 /// The hint of the sandbox about this failure, if there was one.
 fn sandbox_hint(ctx: &SkillContext, ended: &ProcessExit, said: &Redacted<String>) -> Option<Help> {
     ended.report.as_ref()?;
-    denial_hints::denial_hint(ctx, ctx.project().ok()?.root(), said.as_inner())
+    denial_hints::denial_hint(ctx, ctx.project().ok()?.root(), said.as_inner(), ended.network.as_ref())
+}
+
+/// Warns of each connection that was refused in the network of a script that reaches granted hosts only.
+pub(super) fn warn_of_refusals(ctx: &SkillContext, name: &str, network: Option<&NetworkReport>) {
+    /// The maximum number of warnings.
+    const MAX_WARNINGS: usize = 8;
+    let Some(network) = network else { return };
+    for refused in network.refused.iter().take(MAX_WARNINGS) {
+        let grant = refused.permission.as_ref().map(|permission| format!("; grant {permission}"));
+        ctx.warn(format!("{name} tried {refused}: {}{}", refused.reason, grant.unwrap_or_default()));
+    }
+    let others = network.refused.len().saturating_sub(MAX_WARNINGS);
+    if others > 0 {
+        ctx.warn(format!("{name} tried {others} other hosts that are not granted, or not in this way"));
+    }
 }
 
 /// What the script wrote, without secrets, redacted as a whole: in a part of it a cut secret would not be recognised.
@@ -198,7 +245,7 @@ fn missing_restrictions(name: &str, held: Enforcement) -> Vec<String> {
         format!("{name} ran where not all that is protected could be covered: a mount failed, or shows the project elsewhere too")
     });
     // Whether the network had to be blocked depends on the grants.
-    let sandbox = SandboxPolicy::default();
+    let sandbox = SandboxPolicy { network: NetworkAccess::Open, ..SandboxPolicy::default() };
     let missing =
         held.missing(&sandbox).map(|wall| format!("{name} ran in a sandbox that does not hold {wall}"));
     lowered.into_iter().chain(open).chain(missing).collect()
@@ -241,6 +288,7 @@ fn process_report(ended: ProcessExit) -> ProcessReport {
         stdout_truncated: ended.stdout.truncated,
         stderr_truncated: ended.stderr.truncated,
         stdout: lossy_utf8(ended.stdout.bytes),
+        network: ended.network,
         stderr: lossy_utf8(ended.stderr.bytes),
     }
 }

@@ -9,13 +9,16 @@ use crate::host::temp_dirs::existing_metier_dirs_in;
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{AccessReason, FileId, Files, SkillContext};
 use crate::policy::{Access, Limits, SandboxMode};
+use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::interpreter::cache::Installation;
 use crate::runtimes::external::interpreter::path::search_path;
 use crate::runtimes::external::interpreter::path_dir::PathDir;
 use crate::runtimes::external::interpreter::prefix::readable_paths;
 use crate::runtimes::external::protected::scan::scan_protected;
 use crate::runtimes::external::system_paths::{SYSTEM_PATHS, is_outside_system, real_path};
-use crate::runtimes::sandbox::{FileRules, PinnedPath, ProtectedPaths, ResourceLimits, SandboxPolicy};
+use crate::runtimes::sandbox::{
+    FileRules, NetworkAccess, PinnedPath, ProtectedPaths, ResourceLimits, SandboxPolicy,
+};
 
 /// `/dev/null`: reads are empty, and every write is accepted.
 const DEV_NULL: &str = "/dev/null";
@@ -32,11 +35,20 @@ pub(super) struct RunPaths<'a> {
 }
 
 /// The sandbox policy for a run with these permissions and limits.
-pub(super) fn sandbox_policy(ctx: &SkillContext, paths: &RunPaths<'_>) -> SandboxPolicy {
-    let network = ctx.permissions().allows(&Access::network());
+pub(super) fn sandbox_policy(
+    ctx: &SkillContext,
+    paths: &RunPaths<'_>,
+    egress: Option<&EgressRules>,
+) -> SandboxPolicy {
+    let network = match egress {
+        Some(_) => NetworkAccess::Hosts,
+        None if ctx.permissions().allows(&Access::network()) => NetworkAccess::Open,
+        None => NetworkAccess::Blocked,
+    };
     SandboxPolicy {
-        files: file_rules(ctx, paths, network),
-        block_network: !network,
+        files: file_rules(ctx, paths, network != NetworkAccess::Blocked),
+        network,
+        egress: egress.map(EgressRules::sockets).unwrap_or_default(),
         allow_flock: !ctx.permissions().writable_paths().is_empty(),
         required: ctx.sandbox_mode() == SandboxMode::Required,
         limits: resource_limits(ctx.limits()),
@@ -48,7 +60,6 @@ pub(super) fn strictest_policy() -> SandboxPolicy {
     let read = SYSTEM_PATHS.iter().map(Into::into).collect();
     SandboxPolicy {
         files: FileRules { read, ..FileRules::default() },
-        block_network: true,
         limits: resource_limits(&Limits::default()),
         ..SandboxPolicy::default()
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::host::HostLookup;
 #[cfg(unix)]
 use crate::runtimes::external::host_api::ApiClients;
 #[cfg(unix)]
@@ -23,6 +24,9 @@ pub(crate) struct ExternalServices {
     pub(super) api_clients: Arc<ApiClients>,
     #[cfg(unix)]
     pub(super) interpreter_cache: Arc<InterpreterCache>,
+    /// Looks up the hosts that scripts connect to.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes connect by themselves"))]
+    host_lookup: HostLookup,
     /// Programs that run scripts in place of those on `PATH`.
     interpreters: Arc<[(String, PathBuf)]>,
     /// The folders that scripts of the engine may change, canonical.
@@ -47,6 +51,16 @@ impl ExternalServices {
     #[cfg(unix)]
     pub(super) fn folders(&self) -> &[PathBuf] {
         &self.folders
+    }
+
+    /// Looks up the hosts that scripts connect to.
+    #[cfg(unix)]
+    pub(super) fn host_lookup(&self) -> &HostLookup {
+        &self.host_lookup
+    }
+
+    pub(crate) fn with_host_lookup(self, host_lookup: HostLookup) -> Self {
+        Self { host_lookup, ..self }
     }
 
     pub(crate) fn with_folders(self, folders: Vec<PathBuf>) -> Self {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::SandboxPolicy;
+use super::{NetworkAccess, SandboxPolicy};
 
 /// The first Landlock ABI that restricts every way to change a file's content: Linux 6.2.
 pub(crate) const MIN_LANDLOCK_ABI: u8 = 3;
@@ -19,7 +19,7 @@ bitflags::bitflags! {
     impl Restrictions: u8 {
         /// System calls were filtered.
         const SECCOMP = 1;
-        /// No socket could be created that connects to the network.
+        /// No socket could be created that connects to the network, or only in a network of its own in which granted hosts exist.
         const NETWORK = 1 << 1;
         /// The script had mount, PID, IPC and UTS namespaces of its own and, if the network is blocked, an empty network
         /// namespace. Nothing outside of the writable paths could be changed, not even its mode or its times.
@@ -66,7 +66,7 @@ impl Enforcement {
     pub(crate) fn missing(self, sandbox: &SandboxPolicy) -> impl Iterator<Item = &'static str> + '_ {
         let required = [
             ("files", self.restricts_files()),
-            ("the network", self.has(Restrictions::NETWORK) || !sandbox.block_network),
+            ("the network", self.has(Restrictions::NETWORK) || sandbox.network == NetworkAccess::Open),
             ("local sockets", self.has(Restrictions::SECCOMP)),
             ("signals", self.restricts_signals()),
         ];
@@ -78,23 +78,37 @@ impl Enforcement {
 mod tests {
     use super::*;
 
-    fn missing(landlock_abi: u8, lacking: Restrictions, block_network: bool) -> Vec<&'static str> {
+    fn missing(landlock_abi: u8, lacking: Restrictions, network: NetworkAccess) -> Vec<&'static str> {
         let all = Restrictions::NETWORK | Restrictions::SECCOMP | Restrictions::NAMESPACES;
         let enforcement = Enforcement { landlock_abi, restrictions: all - lacking, ..Enforcement::default() };
-        let sandbox = SandboxPolicy { block_network, ..SandboxPolicy::default() };
+        let sandbox = SandboxPolicy { network, ..SandboxPolicy::default() };
         enforcement.missing(&sandbox).collect()
     }
 
     #[test]
     fn every_kernel_lacks_what_it_lacks() {
         let nothing = Restrictions::empty();
-        assert_eq!(missing(3, nothing, true), [""; 0], "Linux 6.2 with namespaces");
-        assert_eq!(missing(3, Restrictions::NAMESPACES, true), ["signals"], "Linux 6.2 without");
-        assert_eq!(missing(6, Restrictions::NAMESPACES, true), [""; 0], "Linux 6.12 without");
-        assert_eq!(missing(2, nothing, true), ["files"], "files could be truncated");
-        assert_eq!(missing(3, Restrictions::NETWORK, true), ["the network"]);
-        assert_eq!(missing(3, Restrictions::SECCOMP, true), ["local sockets"]);
+        assert_eq!(missing(3, nothing, NetworkAccess::Blocked), [""; 0], "Linux 6.2 with namespaces");
+        assert_eq!(
+            missing(3, Restrictions::NAMESPACES, NetworkAccess::Blocked),
+            ["signals"],
+            "Linux 6.2 without"
+        );
+        assert_eq!(
+            missing(6, Restrictions::NAMESPACES, NetworkAccess::Blocked),
+            [""; 0],
+            "Linux 6.12 without"
+        );
+        assert_eq!(missing(2, nothing, NetworkAccess::Blocked), ["files"], "files could be truncated");
+        for network in [NetworkAccess::Blocked, NetworkAccess::Hosts] {
+            assert_eq!(missing(3, Restrictions::NETWORK, network), ["the network"]);
+        }
+        assert_eq!(missing(3, Restrictions::SECCOMP, NetworkAccess::Blocked), ["local sockets"]);
         let local = Restrictions::NETWORK | Restrictions::NAMESPACES;
-        assert_eq!(missing(6, local, false), [""; 0], "a network that is open need not be blocked");
+        assert_eq!(
+            missing(6, local, NetworkAccess::Open),
+            [""; 0],
+            "a network that is open need not be blocked"
+        );
     }
 }

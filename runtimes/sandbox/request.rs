@@ -1,6 +1,7 @@
 //! The request to start a sandboxed process, which the host sends to the fork server.
 
 use std::ffi::{OsStr, OsString};
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -37,13 +38,38 @@ pub(crate) struct LaunchRequest {
 pub(crate) struct SandboxPolicy {
     /// Files and folders that the script may access.
     pub(crate) files: FileRules,
-    /// Whether the network is blocked.
-    pub(crate) block_network: bool,
+    pub(crate) network: NetworkAccess,
+    /// For a script that reaches granted hosts only: what to listen for.
+    pub(crate) egress: EgressSockets,
     /// Whether a script may lock whole files (`flock`). The right to read a file is enough to lock it, and others then wait.
     pub(crate) allow_flock: bool,
     /// Whether the program must not start if the kernel enforces less than this.
     pub(crate) required: bool,
     pub(crate) limits: ResourceLimits,
+}
+
+/// Which network a script has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum NetworkAccess {
+    /// None: it cannot create a socket.
+    #[default]
+    Blocked,
+    /// A network of its own, in which only the sockets that the host program serves exist.
+    Hosts,
+    /// That of the machine.
+    Open,
+}
+
+/// The maximum number of ports that are listened on for one script.
+pub(crate) const MAX_EGRESS_PORTS: usize = 64;
+
+/// The sockets in the network of a script that reaches granted hosts only. The host program receives them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EgressSockets {
+    /// Listened on at every address.
+    pub(crate) ports: Vec<u16>,
+    /// Addresses that are granted as such, and therefore exist.
+    pub(crate) addresses: Vec<IpAddr>,
 }
 
 /// Absolute paths; a folder includes everything below it. Paths that do not exist are skipped.

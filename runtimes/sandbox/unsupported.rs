@@ -13,6 +13,7 @@ pub(crate) struct Launcher;
 /// Never created.
 pub(crate) struct LaunchHandle {
     pub(crate) report: OwnedFd,
+    pub(crate) egress: Option<OwnedFd>,
 }
 
 impl Launcher {

@@ -16,8 +16,8 @@ pub struct ConfigArgs {
     /// repeated)
     #[arg(long, value_name = "KEY=VALUE")]
     config: Vec<String>,
-    /// Let the skill read a secret from the environment variable NAME, or from VARIABLE. This also grants secret:NAME; the
-    /// skill must request it (may be repeated)
+    /// Let the skill read a secret from the environment variable NAME, or from VARIABLE; an external script has it as the
+    /// variable NAME, too. This also grants secret:NAME; the skill must request it (may be repeated)
     #[arg(long, value_name = "NAME[=VARIABLE]")]
     secret: Vec<String>,
 }
@@ -55,7 +55,7 @@ impl ConfigArgs {
         let secret = |option: &String| {
             let (name, variable) = option.split_once('=').unwrap_or((option, option));
             if name.is_empty() || variable.is_empty() {
-                return Err(invalid_option("--secret", option, "write NAME or NAME=VARIABLE"));
+                return Err(invalid_option("--secret", name, "write NAME or NAME=VARIABLE"));
             }
             Ok((name.to_owned(), secret_from_environment(name, variable)?))
         };
@@ -104,7 +104,13 @@ fn json_or_text(key: &str, text: &str) -> Result<Value> {
 /// No error contains the value: it may be a secret even where it cannot be used.
 fn secret_from_environment(name: &str, variable: &str) -> Result<String> {
     let unusable = |reason: &str| {
-        let sentence = format!("--secret {name}: the environment variable {variable} {reason}");
+        // What follows the `=` may be the secret itself, where somebody took it for the place of the value.
+        let named = if name == variable {
+            format!("environment variable {name}")
+        } else {
+            "environment variable after `=`".to_owned()
+        };
+        let sentence = format!("--secret {name}: the {named} {reason}");
         let help = format!("set it, or name another variable: --secret {name}=VARIABLE");
         Err(SkillError::new(ErrorKind::Usage, sentence).with_help(help))
     };

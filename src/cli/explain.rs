@@ -96,13 +96,19 @@ fn grant_lines(grants: &[GrantReport]) -> String {
 
 fn process_rows(process: &LaunchPreview) -> Vec<(&'static str, String)> {
     let words: Vec<String> = process.command.iter().map(|word| escape_line(word)).collect();
-    let network =
-        if process.network { "open" } else { "closed, except for ctx.http; the permission net opens it" };
+    let hosts: Vec<String> = process.hosts.iter().map(|host| escape_line(host)).collect();
+    let network = match hosts.as_slice() {
+        _ if process.network => "open".to_owned(),
+        [] => {
+            "closed, except for ctx.http; the permission net:HOST opens it for a host, net for all".to_owned()
+        }
+        hosts => format!("hosts {}", hosts.join(", ")),
+    };
     let mut rows = vec![
         ("command", words.join(" ")),
         ("interpreter", process.interpreter_version.clone().unwrap_or_else(|| "unknown version".into())),
         ("works in", process.working_dir.display().to_string()),
-        ("network", network.to_owned()),
+        ("network", network),
         ("reads", path_lines(&process.reads)),
         ("writes", path_lines(&process.writes)),
         ("except", protected_paths(process)),

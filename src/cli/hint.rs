@@ -12,7 +12,10 @@ pub const COMMAND: &str = "metier";
 fn option(hint: &Hint) -> Option<String> {
     Some(match hint {
         Hint::Limit(limit) => limit_option(*limit)?.to_owned(),
-        Hint::Grant(permission) => format!("--allow {permission}"),
+        Hint::Grant(permission) => match permission.strip_prefix("env:") {
+            Some(variable) => format!("--env {variable}"),
+            None => format!("--allow {permission}"),
+        },
         Hint::Trust(_) => format!("`{COMMAND} trust`"),
         Hint::Secret(name) => format!("--secret {name}"),
         Hint::Script => "--script".into(),

@@ -1,6 +1,7 @@
 //! The options for limits, for the sandbox, and for where scripts run.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use metier::engine::Invocation;
 use metier::error::{Result, SkillError};
 use metier::policy::units::{parse_bytes, parse_count, parse_duration};
 use metier::policy::{ExecutionMode, Limits, OutputPolicy, SandboxMode};
@@ -82,6 +83,11 @@ impl LimitArgs {
             limits = limits.operations(parse("--operations", count, parse_count)?);
         }
         Ok(limits)
+    }
+
+    /// The invocation, with the output limit for its streams too if one was given: without it they are unlimited.
+    pub fn limit_streams(&self, invocation: Invocation) -> Invocation {
+        if self.output.is_some() { invocation.limit_streams() } else { invocation }
     }
 
     /// Where scripts of embedded languages run.

@@ -8,6 +8,9 @@ mod config_args;
 mod ctx;
 mod diagnostics;
 mod doctor;
+mod env_args;
+mod env_file;
+mod exec;
 mod exit_watchdog;
 mod explain;
 mod global_args;
@@ -26,14 +29,17 @@ mod output;
 mod permission_words;
 mod progress;
 mod prompt;
+mod raw;
 mod run;
 mod session;
 mod show;
 mod skill_record;
+mod stdin;
 mod table;
 mod templates;
 mod terminal;
 mod terminal_approver;
+mod terminal_filter;
 mod test;
 mod trust;
 mod trust_words;
@@ -66,6 +72,8 @@ struct Cli {
 enum Command {
     /// Run a skill and print its value
     Run(Box<run::Args>),
+    /// Run a command in the sandbox of a script, without a skill
+    Exec(Box<exec::Args>),
     /// List the skills, including shadowed ones
     List,
     /// Show a skill: its signature, requested permissions and instructions
@@ -137,6 +145,7 @@ impl Command {
             Self::Test(args) => Some(args.name()),
             Self::New(args) => Some(args.name()),
             Self::Allow(args) => Some(args.name()),
+            Self::Exec(_) => Some("exec"),
             Self::List
             | Self::Trust(_)
             | Self::Validate(_)
@@ -162,12 +171,18 @@ fn exit_watchdog(skill: Option<String>) -> ExitWatchdog {
 fn dispatch(command: Command, session: &Session) -> Result<u8> {
     if !matches!(
         command,
-        Command::Run(_) | Command::Test(_) | Command::Ctx(_) | Command::New(_) | Command::Trust(_)
+        Command::Run(_)
+            | Command::Exec(_)
+            | Command::Test(_)
+            | Command::Ctx(_)
+            | Command::New(_)
+            | Command::Trust(_)
     ) {
         session.exit_watchdog().start_loading_timeout();
     }
     match command {
         Command::Run(args) => run::run(&args, session),
+        Command::Exec(args) => exec::run(&args, session),
         Command::List => list::run(session),
         Command::Show(args) => show::run(&args, session),
         Command::Validate(args) => validate::run(&args, session),

@@ -15,8 +15,9 @@ use super::prompt::{Question, Reply};
 use super::session::Session;
 use super::terminal::escape_text;
 use super::terminal_approver::TerminalApprover;
-use super::{explain, input, output, prompt, verify};
+use super::{explain, input, output, prompt, raw, stdin, verify};
 use crate::cli::config_args::ConfigArgs;
+use crate::cli::env_args::EnvArgs;
 use crate::cli::exit_watchdog::WatchdogObserver;
 use crate::cli::hint::{error_with_option, outcome_with_option};
 use crate::cli::interrupt::cancel_on_interrupt;
@@ -41,6 +42,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
     #[command(flatten)]
+    streams: StreamArgs,
+    #[command(flatten)]
     limits: LimitArgs,
     /// Run the skill only if it is as .metier/skills.lock has it, with all that it calls
     #[arg(long)]
@@ -52,9 +55,22 @@ pub struct Args {
     trust: TrustArgs,
     #[command(flatten)]
     config: ConfigArgs,
+    #[command(flatten)]
+    env: EnvArgs,
     /// Arguments for the script, if it is an external one
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<String>,
+}
+
+/// The options about the standard streams of an external script.
+#[derive(clap::Args)]
+struct StreamArgs {
+    /// Pass standard input through to an external script; --input then reaches it by the client only
+    #[arg(long)]
+    stdin: bool,
+    /// Pass the output of an external script on as it comes, and exit with its own code
+    #[arg(long, conflicts_with_all = ["journal", "explain"])]
+    raw: bool,
 }
 
 /// The options about trust and remembered grants.
@@ -87,6 +103,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         session.exit_watchdog().finish();
         return explain::print(explanation, session);
     }
+    if args.streams.raw {
+        return run_raw(args, session);
+    }
     let token = CancelToken::new();
     // The outcome is printed before the engine is dropped, which removes what the run left behind.
     let (outcome, _engine) = match invoke(args, session, &token) {
@@ -104,9 +123,33 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
             "the arguments after -- are passed to external scripts only; this script sees only its --input",
         );
     }
+    warn_of_unread_input(args);
     let code = outcome.exit_code();
     print_outcome(outcome, session)?;
     Ok(code)
+}
+
+/// Runs the script as if nobody stood between: nobody is asked, and only what metier refuses is reported.
+fn run_raw(args: &Args, session: &Session) -> Result<u8> {
+    raw::require_no_json(session, "--raw")?;
+    let outcome = raw::run(session, || {
+        let (builder, invocation) = prepare(args, session)?;
+        let engine = builder.build()?;
+        let invocation = with_lock(args, &engine, args.limits.limit_streams(invocation))?;
+        Ok((engine, invocation))
+    })?;
+    warn_of_unread_input(args);
+    Ok(raw::exit_code(&outcome))
+}
+
+/// Something was piped in, and the run did not get it.
+fn warn_of_unread_input(args: &Args) {
+    let is_taken = args.streams.stdin || args.input.as_deref() == Some("-");
+    if !is_taken && stdin::has_unread_input() {
+        output::print_warning(
+            "standard input was not read: pass it to an external script with --stdin, or as JSON with --input -",
+        );
+    }
 }
 
 fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcome, Engine)> {
@@ -117,7 +160,9 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
     cancel_on_interrupt(token.clone());
     watchdog.start_loading_timeout();
     let display = Arc::new(ProgressDisplay::default());
-    let approver = session.can_ask().then(|| TerminalApprover::new(display.clone(), token.clone()));
+    // Somebody who types the input of the script cannot answer.
+    let approver = (session.can_ask() && !args.streams.stdin)
+        .then(|| TerminalApprover::new(display.clone(), token.clone()));
     let builder = match approver.clone() {
         Some(approver) => builder.approver(approver),
         None => builder,
@@ -191,7 +236,11 @@ fn missing_permission(
     let missing: Permission = error.missing().or_else(hinted)?;
     let registry = engine.registry();
     let uses_any_grant = registry.find(name).is_ok_and(|skill| engine.uses_any_grant(skill));
-    (uses_any_grant && missing.name() != "exec" && !approver.was_refused(&missing)).then_some(missing)
+    // A variable that is not set here cannot be given by a yes.
+    let has_value =
+        missing.name() != "env" || missing.scope().is_some_and(|name| std::env::var_os(name).is_some());
+    (uses_any_grant && missing.name() != "exec" && has_value && !approver.was_refused(&missing))
+        .then_some(missing)
 }
 
 /// Records the permission for later runs of the skill as it was when it ran.
@@ -248,6 +297,14 @@ fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)
         .limits(args.limits.limits()?)
         .sandbox_mode(args.limits.sandbox_policy())
         .execution_mode(args.limits.execution_mode());
+    if args.streams.stdin {
+        if args.input.as_deref() == Some("-") {
+            let sentence = "--stdin passes standard input through, so --input - cannot read it";
+            return Err(SkillError::new(ErrorKind::Usage, sentence)
+                .with_help("pass the input in a file: --input @FILE"));
+        }
+        invocation = invocation.stdin(stdin::source());
+    }
     if let Some(option) = &args.input {
         invocation = invocation.input(input::read(option)?);
     }
@@ -270,6 +327,7 @@ fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)
     for permission in parse_grants(&args.allow).into_iter().chain(secrets.grants()?) {
         invocation = invocation.grant(permission);
     }
+    invocation = args.env.add_to(invocation)?;
     // Without a sandbox there is none for the compiler of WebAssembly modules either.
     let is_unsandboxed = args.limits.sandbox_policy() == SandboxMode::Off;
     Ok((
@@ -288,7 +346,7 @@ fn with_lock(args: &Args, engine: &Engine, invocation: Invocation) -> Result<Inv
 }
 
 /// The permissions to grant; a name that is no permission is reported and grants nothing.
-fn parse_grants(names: &[String]) -> Vec<Permission> {
+pub(super) fn parse_grants(names: &[String]) -> Vec<Permission> {
     let parsed = |name: &String| match name.parse() {
         Ok(permission) => Some(permission),
         Err(error) => {
@@ -315,11 +373,11 @@ fn print_outcome(outcome: Outcome, session: &Session) -> Result<()> {
     match &outcome.result {
         Ok(value) => print_value(value),
         Err(error) => {
-            if let Some(process) = &outcome.process {
-                output::print_process_output(&process.stdout);
-            }
+            // Many scripts report what they found on standard output and exit with a code of their own.
+            let report = outcome.process.as_ref().map(|process| process.stdout.as_str()).unwrap_or_default();
+            let printed = if report.is_empty() { Ok(()) } else { print_value(&report.into()) };
             output::print_error(error);
-            Ok(())
+            printed
         }
     }
 }

@@ -137,7 +137,10 @@ fn contract_rows(contract: &Contract) -> Vec<(&'static str, String)> {
 /// The permissions that the skill requests; `everything` for an external script that lists none.
 fn permission_names(engine: &Engine, skill: &Skill) -> Vec<String> {
     match requested_permissions(engine.runtimes(), skill, None) {
-        RequestedPermissions::All => vec!["everything".into()],
+        RequestedPermissions::All => {
+            let variables = skill.contract().into_iter().flat_map(|contract| &contract.env);
+            std::iter::once("everything".to_owned()).chain(variables.map(ToString::to_string)).collect()
+        }
         RequestedPermissions::Listed(permissions) => {
             let mut names = vec!["read".to_owned()];
             for name in permissions.iter().map(ToString::to_string) {

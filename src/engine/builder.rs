@@ -1,5 +1,6 @@
 //! Builds an engine from its roots, limits, policies and providers.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,6 +18,7 @@ use crate::engine::tool_validation::ValidatedTools;
 use crate::engine::unpacked_skills::UnpackedSkills;
 use crate::error::Result;
 use crate::executor::{RuntimeId, Script, SkillExecutor};
+use crate::host::HostLookup;
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{
     Approver, ConfigProvider, DEFAULT_HTTP_CLIENT, FileProvider, HttpClient, Providers, SamplingProvider,
@@ -58,6 +60,7 @@ pub struct EngineBuilder {
     max_runs: Option<usize>,
     helper: Option<PathBuf>,
     interpreters: Vec<(String, PathBuf)>,
+    host_lookup: HostLookup,
     compile_in_process: bool,
     runtimes: Vec<Runtime>,
     providers: Providers,
@@ -78,6 +81,7 @@ impl EngineBuilder {
             max_runs: None,
             helper: None,
             interpreters: Vec::new(),
+            host_lookup: HostLookup::default(),
             compile_in_process: false,
             runtimes: Vec::new(),
             providers: Providers { http: DEFAULT_HTTP_CLIENT.map(|client| client()), ..Providers::default() },
@@ -168,6 +172,19 @@ impl EngineBuilder {
     /// the skill, where scripts may change it, runs in a sandbox only.
     pub fn interpreter(mut self, name: impl Into<String>, program: impl Into<PathBuf>) -> Self {
         self.interpreters.push((name.into(), program.into()));
+        self
+    }
+
+    /// Looks up, with this function, the hosts that external scripts connect to by grants such as `net:api.example.com`, in place of
+    /// the system's resolver: by name and port, to addresses with ports. It may block, and is called on several threads.
+    ///
+    /// What it returns is judged like any other address: loopback, private and other special addresses are refused unless a grant
+    /// names them. `ctx.http` has [a resolver of its own](crate::host::WebClient::resolver).
+    pub fn host_lookup(
+        mut self,
+        lookup: impl Fn(&str, u16) -> std::io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
+    ) -> Self {
+        self.host_lookup = HostLookup::from_fn(lookup);
         self
     }
 
@@ -301,6 +318,7 @@ impl EngineBuilder {
                     RuntimeServices::new(self.helper, self.sandbox_level)
                         .with_compile_in_process(self.compile_in_process)
                         .with_interpreters(self.interpreters)
+                        .with_host_lookup(self.host_lookup)
                         .with_folders(paths)
                         .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &providers))),
                 ),

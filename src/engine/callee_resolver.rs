@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use serde_json::{Map, Value};
 
 use super::{Engine, EngineInner};
-use crate::engine::requested_permissions::{callable_skill_names, declared_permissions};
+use crate::engine::requested_permissions::{callable_skill_names, declared_permissions, with_permissions};
 use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -213,19 +213,6 @@ fn permissions_of_script(
         declared_permissions(skill, selected.runtime),
         plan.into_iter().flat_map(tool_permissions),
     )
-}
-
-/// The requested permissions, with these added.
-pub(super) fn with_permissions(
-    requested: RequestedPermissions,
-    more: impl IntoIterator<Item = Permission>,
-) -> RequestedPermissions {
-    match requested {
-        RequestedPermissions::Listed(listed) => {
-            RequestedPermissions::Listed(listed.into_iter().chain(more).collect())
-        }
-        RequestedPermissions::All => RequestedPermissions::All,
-    }
 }
 
 /// The tools that steps of a plan name, as permissions.

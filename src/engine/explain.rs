@@ -22,7 +22,7 @@ use crate::plan::Plan;
 use crate::policy::{
     Access, CancelToken, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode, SkillDigest,
 };
-use crate::registry::Skill;
+use crate::registry::{Skill, command_skill};
 use crate::runtimes;
 
 /// Maximum number of callees that are examined; a sandbox is set up for each that is a process.
@@ -125,8 +125,11 @@ struct ExplainedSkill {
 
 impl EngineInner {
     pub(super) fn explain(&self, invocation: &Invocation) -> Result<Explanation> {
-        let (set, skill) =
-            self.find_skill(None, self.folders.before_lookup(invocation), &invocation.skill)?;
+        let (set, skill) = if invocation.is_command {
+            (self.skills.set(), command_skill()?)
+        } else {
+            self.find_skill(None, self.folders.before_lookup(invocation), &invocation.skill)?
+        };
         // Whatever must be compiled to explain the run gets the time limit of that run.
         let limits = narrow_limits(&skill, invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
         let token = invocation.cancel.child();

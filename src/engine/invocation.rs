@@ -1,6 +1,7 @@
 //! One request to run a skill: input, grants, limits and policies.
 
 use std::any::Any;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,9 +9,10 @@ use serde_json::Value;
 
 use crate::engine::approval_memory::ForModel;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{Extensions, Observer, Providers, SkillContext};
+use crate::host::{Environment, Extensions, Observer, OutputSinks, Providers, SkillContext, StdinSource};
 use crate::plan::Journal;
 use crate::policy::{CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode, SkillDigest};
+use crate::registry::COMMAND_SCRIPT;
 
 /// One call of a skill. Create it with [`Invocation::new`], refine it, and pass it to an engine.
 ///
@@ -56,6 +58,8 @@ pub struct Invocation {
     pub(super) journal_project: Option<PathBuf>,
     pub(super) trust: TrustOptions,
     pub(super) digest: Option<SkillDigest>,
+    /// Whether it runs a command, and no skill.
+    pub(super) is_command: bool,
 }
 
 /// What an engine that knows a trust store applies to the run; callees inherit it from their caller.
@@ -65,6 +69,9 @@ pub(super) struct TrustOptions {
     pub(super) is_trusted_once: bool,
     pub(super) ignores_remembered_grants: bool,
 }
+
+/// The name of the skill behind a command.
+const COMMAND_SKILL_NAME: &str = "exec";
 
 /// Where the plan of a run is journaled.
 #[derive(Clone)]
@@ -98,7 +105,63 @@ impl Invocation {
             journal_project: None,
             trust: TrustOptions::default(),
             digest: None,
+            is_command: false,
         }
+    }
+
+    /// Runs a command in the sandbox of an external script, without a skill: in the project, with what is granted. Trust and remembered
+    /// grants do not apply: who writes the command decides. A program is looked up as a shell does; its outcome has the name `exec`.
+    ///
+    /// ```
+    /// use metier::engine::{Engine, Invocation};
+    ///
+    /// # fn main() -> metier::error::Result<()> {
+    /// # if !cfg!(all(target_os = "linux", feature = "sandboxed")) { return Ok(()) }
+    /// let engine = Engine::builder(".").build()?;
+    /// let outcome = engine.run(Invocation::command("sh", ["-c", "echo hello; exit 3"]));
+    /// assert_eq!(outcome.process.map(|process| (process.exit_code, process.stdout)), Some((Some(3), "hello\n".into())));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn command(program: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let invocation = Self { is_command: true, ..Self::new(COMMAND_SKILL_NAME) };
+        invocation.script(COMMAND_SCRIPT).args([program]).args(args).without_remembered_grants()
+    }
+
+    /// Passes on what this reads to the standard input of an external script, byte by byte as it comes, however much it is. The input
+    /// then reaches the script only through the client of the host API. A run in another runtime, or with a worker, fails with
+    /// `usage`.
+    ///
+    /// It is read once, by the process of the invoked skill, on a thread of its own, which a source that blocks may keep after the
+    /// run; what the thread has read by then is gone.
+    pub fn stdin(mut self, source: impl Read + Send + 'static) -> Self {
+        self.extensions.insert(StdinSource::new(source));
+        self
+    }
+
+    /// Passes on the output of an external script as it comes, each stream to its writer, with `[secret:NAME]` in place of secrets and
+    /// all other bytes unchanged. It is held back only as far as it may be the beginning of a secret.
+    ///
+    /// The outcome then has the value `null`, which is not validated, and of each stream the last 64 KiB; there are no events of its
+    /// lines. Nothing limits the output unless [`Invocation::limit_streams`] does. A writer that fails closes the stream for the
+    /// script; one that blocks makes it wait, and is left alone when the run is stopped. A run in another runtime, or with a worker,
+    /// fails with `usage`.
+    pub fn stream_output(
+        mut self,
+        stdout: impl Write + Send + 'static,
+        stderr: impl Write + Send + 'static,
+    ) -> Self {
+        let is_limited = self.extensions.get::<OutputSinks>().is_some_and(|sinks| sinks.is_limited);
+        self.extensions.insert(OutputSinks { is_limited, ..OutputSinks::new(stdout, stderr) });
+        self
+    }
+
+    /// Applies the output limit of the run to each stream of [`Invocation::stream_output`].
+    pub fn limit_streams(mut self) -> Self {
+        let sinks = self.extensions.get::<OutputSinks>().cloned();
+        let sinks = sinks.unwrap_or_else(|| OutputSinks::new(std::io::sink(), std::io::sink()));
+        self.extensions.insert(OutputSinks { is_limited: true, ..sinks });
+        self
     }
 
     /// The input. Without one, in-process scripts see `{}` and processes an empty standard input.
@@ -123,6 +186,45 @@ impl Invocation {
     /// Arguments for an external script.
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets an environment variable for external scripts. It reaches the process of a skill that requests `env:NAME` and is granted
+    /// it; an external script whose skill requests no permission of metier needs the grant only. The run fails with `usage` for a
+    /// name that decides what runs, such as `PATH`.
+    ///
+    /// Where the name contains `KEY`, `TOKEN`, `SECRET`, `PASS` or `CREDENTIAL` (in any case), or the value is an address with a
+    /// password in it, `[secret:NAME]` replaces the value in everything that the run returns and reports.
+    ///
+    /// ```
+    /// use metier::engine::Invocation;
+    /// use metier::policy::Permission;
+    ///
+    /// # fn main() -> metier::error::Result<()> {
+    /// let invocation =
+    ///     Invocation::new("report").env("REGION", "eu-west-1").grant(Permission::env("REGION")?);
+    /// # let _ = invocation;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.with_environment(|environment| environment.set(name.into(), value.into(), false))
+    }
+
+    /// The same as [`Invocation::env`], with a value that is always redacted.
+    pub fn secret_env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.with_environment(|environment| environment.set(name.into(), value.into(), true))
+    }
+
+    /// Reads variables that are permitted, and that [`Invocation::env`] does not set, from the environment of this process.
+    pub fn inherit_env(self) -> Self {
+        self.with_environment(Environment::inherit)
+    }
+
+    fn with_environment(mut self, change: impl FnOnce(&mut Environment)) -> Self {
+        let mut environment = self.extensions.get::<Environment>().cloned().unwrap_or_default();
+        change(&mut environment);
+        self.extensions.insert(environment);
         self
     }
 

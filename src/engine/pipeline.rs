@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use super::invocation::JournalTarget;
 use super::{EngineInner, Invocation, Outcome, dependencies, worker};
 use crate::engine::builder::with_validated_tools;
-use crate::engine::callee_resolver::with_permissions;
 use crate::engine::contract_validation::{narrow_limits, validate_input, validate_value};
 use crate::engine::limit_support;
 use crate::engine::limit_support::effective_limits;
 use crate::engine::output_cap::OutputCap;
-use crate::engine::requested_permissions::declared_permissions;
+use crate::engine::requested_permissions::{declared_permissions, with_permissions};
 use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::engine::skill_set::{Attempts, SkillSet};
 use crate::engine::trust::RunTrust;
@@ -23,15 +22,16 @@ use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::outcome::{RedactedOutcome, RunWarning};
 use crate::host::{
-    AddressSpaceReservation, ContextBuilder, EventKind, Files, LogLevel, Providers, Redaction, RunEvents,
-    RunId, RunThreadGuard, SandboxReport, SkillContext, catch_panic, check_memory_reserve,
+    AddressSpaceReservation, ContextBuilder, Environment, EventKind, Files, LogLevel, OutputSinks, Providers,
+    Redaction, RunEvents, RunId, RunThreadGuard, SandboxReport, SkillContext, StdinSource, catch_panic,
+    check_memory_reserve,
 };
 use crate::plan;
 use crate::policy::{
     CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, PathProtection, Permission, Permissions,
-    RequestedPermissions, SkillDigest, ThreadBudget,
+    RequestedPermissions, SkillDigest, ThreadBudget, WorkerOptions,
 };
-use crate::registry::{FileList, Skill, SkillFolder};
+use crate::registry::{FileList, Skill, SkillFolder, command_skill};
 use crate::runtimes;
 
 /// The deadline of a run that began at `began`.
@@ -173,8 +173,12 @@ impl EngineInner {
         loop {
             let set = self.skills.set();
             let name = trusted_namesake.as_deref().unwrap_or(&invocation.skill);
-            let found =
-                check_memory_reserve().and_then(|()| set.registry.find_for_run(by, folder, name)).cloned();
+            let found = check_memory_reserve().and_then(|()| {
+                if invocation.is_command {
+                    return command_skill();
+                }
+                set.registry.find_for_run(by, folder, name).cloned()
+            });
             let given = invocation.limits.as_ref().unwrap_or(&self.limits).clone();
             let limits = match &found {
                 Ok(skill) => narrow_limits(skill, given),
@@ -276,6 +280,7 @@ impl EngineInner {
             let files = worker.filter(|worker| !worker.is_single_run());
             let files = files.and_then(|_| Some(self.digests.list(skill, &cancel).ok()?.digest()));
             let context = context.worker_files(files);
+            require_streams(invocation, selected.runtime, worker)?;
             Ok((executor, context.run_id(run_id).span(span).events(events).worker(worker)))
         });
         let is_in_process = selected.runtime != RuntimeId::EXTERNAL;
@@ -308,7 +313,10 @@ impl EngineInner {
         let (process, sandbox) = context.take_reports();
         let bound = OutputCap::new(&limits, process.as_ref());
         let result = result
-            .and_then(|output| catch_contract_panic(|| validate_value(skill, output.value)))
+            .and_then(|output| match context.output_sinks() {
+                Some(_) => Ok(output.value),
+                None => catch_contract_panic(|| validate_value(skill, output.value)),
+            })
             .map(|value| bound.redact(context.value_redaction(), value))
             .and_then(|value| bound.enforce(value))
             .map_err(|error| redaction.error(error));
@@ -392,6 +400,7 @@ impl EngineInner {
         token: CancelToken,
     ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
         token.check()?;
+        invocation.extensions.get::<Environment>().map_or(Ok(()), Environment::check)?;
         let mode = invocation.execution_mode.unwrap_or(self.execution_mode);
         let executor = catch_runtime_panic(|| {
             self.script_cache.load(&self.runtimes, selected.runtime, &script, (mode, set.generation), &token)
@@ -486,6 +495,23 @@ fn run_events(invocation: &Invocation, run: RunId, skill: &str) -> Option<Arc<Ru
     }
     let observer = invocation.observer.clone()?;
     Some(RunEvents::new(observer, run, skill, invocation.extensions.clone()))
+}
+
+/// Only the process of an external script has standard streams of its own.
+fn require_streams(invocation: &Invocation, runtime: RuntimeId, worker: Option<WorkerOptions>) -> Result<()> {
+    let extensions = &invocation.extensions;
+    let has_stdin = extensions.get::<StdinSource>().is_some();
+    let wants_streams = has_stdin || extensions.get::<OutputSinks>().is_some();
+    if !wants_streams || invocation.caller.is_some() || runtime == RuntimeId::EXTERNAL && worker.is_none() {
+        return Ok(());
+    }
+    let what = if has_stdin { "standard input is passed through" } else { "output is passed on" };
+    let why = match worker {
+        Some(_) => "to or from no script whose process is kept as a worker".to_owned(),
+        None => format!("for external scripts only, and this one runs in {runtime}"),
+    };
+    Err(SkillError::new(ErrorKind::Usage, format!("{what} {why}"))
+        .with_help("run it without that; its input and its value are in the invocation and the outcome"))
 }
 
 /// A file that is run must be one of those behind the skill's digest.

@@ -8,9 +8,29 @@ use crate::skill::contract::PermissionRequest;
 /// The permissions that a script of this runtime requests in that skill.
 pub(super) fn declared_permissions(skill: &Skill, runtime: RuntimeId) -> RequestedPermissions {
     let tools = &skill.manifest().allowed_tools;
-    match skill.contract().and_then(|contract| contract.permissions.as_deref()) {
+    let declared = match skill.contract().and_then(|contract| contract.permissions.as_deref()) {
         Some(permissions) => permissions_from_contract(permissions),
         None => permissions_from_allowed_tools(tools, runtime),
+    };
+    with_permissions(declared, declared_variables(skill).iter().cloned())
+}
+
+/// The variables that the contract asks for, beside other permissions and where it leaves those to `allowed-tools`.
+pub(super) fn declared_variables(skill: &Skill) -> &[Permission] {
+    skill.contract().map_or(&[], |contract| &contract.env)
+}
+
+/// The requested permissions, with these added.
+pub(super) fn with_permissions(
+    requested: RequestedPermissions,
+    more: impl IntoIterator<Item = Permission>,
+) -> RequestedPermissions {
+    match requested {
+        RequestedPermissions::Listed(mut listed) => {
+            listed.extend(more);
+            RequestedPermissions::Listed(listed)
+        }
+        RequestedPermissions::All => RequestedPermissions::All,
     }
 }
 

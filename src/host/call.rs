@@ -11,7 +11,7 @@ use super::event::EventKind;
 use super::files::relative_path;
 use super::function::{AccessRule, HostFunction, Param, ValueType};
 use super::functions::function;
-use super::http::url_host;
+use super::http::url_host_and_port;
 use super::log::LogLevel;
 use super::memory::check_memory_reserve;
 use crate::alloc_counter::is_reserve_released;
@@ -104,8 +104,8 @@ impl HostFunction {
             AccessRule::Sample => (Access::sample(), "ask", "the model"),
             AccessRule::Net(at) => {
                 // The rest of the URL may contain a secret.
-                let host = url_host(text(at))?;
-                return Ok(Some((Access::net(host.as_str()), "reach", host.into())));
+                let (host, port) = url_host_and_port(text(at))?;
+                return Ok(Some((Access::url(host.as_str(), port), "reach", host.into())));
             }
         };
         Ok(Some((need, verb, target.into())))

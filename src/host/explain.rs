@@ -33,8 +33,10 @@ pub struct LaunchPreview {
     /// Writable paths by its grants that do not exist, so the sandbox does not include them; relative to the project. The host
     /// creates no file that was not requested; the host API creates the files that it writes.
     pub missing: Vec<String>,
-    /// Whether it may create sockets that reach the network. Requests to the host are separate.
+    /// Whether it may create sockets that reach the whole network. Requests to the host are separate.
     pub network: bool,
+    /// The hosts that it reaches in a network of its own, as they were granted, if it does not reach the whole network.
+    pub hosts: Vec<String>,
     /// Whether the host API serves it.
     pub has_api: bool,
     /// How long its worker is kept for further runs, if its skill asks for a worker.

@@ -10,6 +10,7 @@ mod context;
 #[cfg(unix)]
 mod dir_cleaner;
 mod duration;
+mod environment;
 mod event;
 mod explain;
 mod extensions;
@@ -21,6 +22,7 @@ mod fixtures;
 mod function;
 mod functions;
 pub(crate) mod git;
+mod host_lookup;
 mod http;
 mod io_error;
 mod log;
@@ -36,6 +38,7 @@ mod run_events;
 mod run_id;
 mod run_thread;
 mod steps;
+mod streams;
 #[cfg_attr(not(unix), path = "temp_dirs_unsupported.rs")]
 pub(crate) mod temp_dirs;
 mod tool_layer;
@@ -54,6 +57,7 @@ pub(crate) use self::catch_panic::catch_panic;
 pub use self::closure_tools::ClosureTools;
 #[cfg(unix)]
 pub(crate) use self::dir_cleaner::{DirCleaner, OPEN_BY_NAME};
+pub(crate) use self::environment::{Environment, variable_access};
 pub use self::event::{Event, EventKind, Observer, OutputStream, PlanStep};
 pub use self::explain::{
     AccessReason, InterpreterReport, LaunchPreview, SandboxPath, SandboxSupport, TreeKill,
@@ -63,6 +67,7 @@ pub(crate) use self::file_id::FileId;
 pub use self::fixtures::Fixtures;
 pub use self::function::{AccessRule, Example, HostFunction, Param, ValueType};
 pub use self::functions::{function, functions};
+pub(crate) use self::host_lookup::HostLookup;
 pub use self::log::{LogLevel, LogLine, Progress};
 #[cfg(unix)]
 pub(crate) use self::output_lines::ProcessOutput;
@@ -82,10 +87,19 @@ pub use files::{ChangeDecision, FileChange, FileChangeKind, Files};
 pub(crate) use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;
 #[cfg(feature = "http")]
 pub use http::WebClient;
+#[cfg(unix)]
+pub(crate) use http::non_public_kind;
 pub(crate) use memory::{HostMemory, check_memory_reserve};
+#[cfg(unix)]
+pub(crate) use redaction::RedactedStream;
 pub(crate) use redaction::{Redacted, Redaction};
-pub use report::{EnforcedLevel, ProcessReport, ProcessUsage, SandboxReport};
+pub use report::{
+    EnforcedLevel, NetworkReport, ProcessReport, ProcessUsage, RefusedConnection, SandboxReport,
+};
 pub use steps::{StepReport, StepStatus};
+#[cfg(unix)]
+pub(crate) use streams::OutputSink;
+pub(crate) use streams::{OutputSinks, StdinSource};
 pub(crate) use tool_layer::{LayeredTools, ToolLayer};
 pub(crate) use value_size::memory_size;
 #[cfg(unix)]

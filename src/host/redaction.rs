@@ -6,6 +6,8 @@
 
 mod finder;
 mod forms;
+#[cfg(unix)]
+mod stream;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +18,9 @@ use serde_json::{Map, Value};
 
 use self::finder::{SecretFinder, SecretMatch, WhitespaceMode, push_merged, significant_chars};
 use self::forms::{MIN_SECRET_LINE_CHARS, encoded_forms};
-use super::report::ProcessReport;
+#[cfg(unix)]
+pub(crate) use self::stream::RedactedStream;
+use super::report::{NetworkReport, ProcessReport};
 use super::steps::StepReport;
 use crate::error::{SkillError, Violation};
 
@@ -65,6 +69,13 @@ impl Redaction {
     /// Whether there is anything to remove.
     pub(super) fn has_secrets(&self) -> bool {
         self.has_secrets.load(Ordering::Acquire)
+    }
+
+    /// All secrets, if there are more than this many.
+    #[cfg(unix)]
+    fn secrets_beyond(&self, count: usize) -> Option<Vec<Secret>> {
+        let known = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
+        (known.secrets.len() > count).then(|| known.secrets.clone())
     }
 
     /// Whether this text is or contains a known secret.
@@ -202,8 +213,19 @@ impl Redaction {
         Redacted(ProcessReport {
             stdout: self.redact_text(report.stdout, report.stdout_truncated),
             stderr: self.redact_text(report.stderr, report.stderr_truncated),
+            network: report.network.map(|network| self.network(network)),
             ..report
         })
+    }
+
+    /// The same without secrets in names that the script looked up.
+    fn network(&self, mut report: NetworkReport) -> NetworkReport {
+        for refused in &mut report.refused {
+            for text in [&mut refused.host, &mut refused.reason].into_iter().chain(&mut refused.permission) {
+                *text = self.redact_text(std::mem::take(text), false);
+            }
+        }
+        report
     }
 
     /// The reports without secrets.

@@ -25,6 +25,58 @@ pub struct ProcessReport {
     pub stderr_truncated: bool,
     /// Its resource usage.
     pub usage: ProcessUsage,
+    /// What it did in its network, if that had granted hosts only; otherwise `null`.
+    pub network: Option<NetworkReport>,
+}
+
+/// The network of a process that reaches granted hosts only: what went through the host program, and what it refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct NetworkReport {
+    /// The hosts, as they were granted.
+    pub hosts: Vec<String>,
+    /// Connections that were accepted for them.
+    pub connections: u64,
+    /// Bytes that the process sent to them.
+    pub sent_bytes: u64,
+    /// Bytes that it received from them.
+    pub received_bytes: u64,
+    /// What was refused or failed, each once, at most 64.
+    pub refused: Vec<RefusedConnection>,
+    /// How often something was refused or failed.
+    pub refused_count: u64,
+}
+
+/// A name that was not resolved, or a connection that was not made or was ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RefusedConnection {
+    /// The name, or the address if none is known.
+    pub host: String,
+    /// The port; `null` if the name was only looked up.
+    pub port: Option<u16>,
+    /// Why, as a part of a sentence.
+    pub reason: String,
+    /// The permission that would allow it; `null` if none would.
+    pub permission: Option<String>,
+}
+
+impl RefusedConnection {
+    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes have a network"))]
+    pub(crate) fn new(host: &str, port: Option<u16>, reason: String, permission: Option<String>) -> Self {
+        Self { host: host.to_owned(), port, reason, permission }
+    }
+}
+
+/// As `api.example.com:443`.
+impl fmt::Display for RefusedConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) if self.host.contains(':') => write!(f, "[{}]:{port}", self.host),
+            Some(port) => write!(f, "{}:{port}", self.host),
+            None => f.write_str(&self.host),
+        }
+    }
 }
 
 /// Resource usage of a process and all processes it started; `null` where it is not measured.

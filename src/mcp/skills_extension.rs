@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rmcp::model::{Resource, Skill as SkillEntry, SkillFrontmatter, SkillResource, SkillResources};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::inventory::{Inventory, ServedSkill};
 use super::resources::{SkillResourceFile, file_resource, find_file, skill_files};
@@ -65,6 +65,9 @@ fn entry(engine: &Engine, skill: &Skill) -> Result<SkillEntry> {
     else {
         return Err(invalid("its name or its description is no text"));
     };
+    if let Some(objection) = client_objection(&name, &fields) {
+        return Err(invalid(objection));
+    }
     let size: u64 = files.iter().filter_map(|file| Some(file.facts.as_ref()?.0)).sum();
     if files.len() > MAX_FILES || size > MAX_BYTES {
         return Err(invalid("it has more files, or larger ones, than clients accept"));
@@ -91,6 +94,22 @@ fn entry(engine: &Engine, skill: &Skill) -> Result<SkillEntry> {
     let entry = SkillEntry::new(uri, frontmatter, resources);
     entry.validate().map_err(|error| invalid(&error.to_string()))?;
     Ok(entry)
+}
+
+/// Why the official client would refuse the entry, and with it the whole list: it reads the specification more strictly.
+fn client_objection(name: &str, fields: &Map<String, Value>) -> Option<&'static str> {
+    let is_plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    let is_text = |value: &Value| value.is_string();
+    let has_texts = |value: &Value| value.as_object().is_some_and(|values| values.values().all(is_text));
+    if !is_plain {
+        Some("its name has other letters than a to z")
+    } else if !fields.get("compatibility").is_none_or(is_text) {
+        Some("its compatibility is no text")
+    } else if !fields.get("metadata").is_none_or(has_texts) {
+        Some("a value of its metadata is no text, as YAML reads it; quotes make it one")
+    } else {
+        None
+    }
 }
 
 /// What lies directly in a folder of a skill.

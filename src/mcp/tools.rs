@@ -171,11 +171,12 @@ fn script_schema(
     let about = "The input of the script: any JSON value. A process reads it as JSON on its standard input.";
     properties.insert("input".into(), json!({"description": about}));
     if takes_args {
-        let about = "The arguments of the command line.";
-        properties.insert(
-            "args".into(),
-            json!({"type": "array", "items": {"type": "string"}, "description": about}),
-        );
+        let args = json!({
+            "type": "array", "items": {"type": "string"}, "description": "The arguments of the command line.",
+        });
+        properties.insert("args".into(), args);
+        let about = "The standard input of the process as it is, in place of the input.";
+        properties.insert("stdin".into(), json!({"type": "string", "description": about}));
     }
     let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
     if !has_main {
@@ -271,6 +272,12 @@ impl SkillTool {
                         return Err(argument_error("the argument args is a list of texts"));
                     }
                     Some(_) => return Err(argument_error("the script takes no args, only an input")),
+                };
+                let invocation = match arguments.remove("stdin") {
+                    None => invocation,
+                    Some(Value::String(text)) if *takes_args => invocation.stdin(std::io::Cursor::new(text)),
+                    Some(_) if *takes_args => return Err(argument_error("the argument stdin is a text")),
+                    Some(_) => return Err(argument_error("the script takes no stdin, only an input")),
                 };
                 let input = arguments.remove("input");
                 require_no_other(&arguments)?;

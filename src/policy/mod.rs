@@ -20,6 +20,7 @@ mod thread_budget;
 mod timestamp;
 #[doc(hidden)]
 pub mod units;
+mod variable_name;
 mod watchdog;
 mod worker_options;
 
@@ -41,12 +42,15 @@ pub(crate) use self::thread_budget::ProviderPermit;
 #[doc(hidden)]
 pub use self::thread_budget::{ThreadBudget, ThreadPermit};
 pub use self::timestamp::Timestamp;
+pub(crate) use self::variable_name::{check_variable_name, is_secret_variable};
 pub use self::worker_options::WorkerOptions;
 pub(crate) use autorun::{run_on_open_paths, runs_on_build};
 pub use limits::Limits;
 #[doc(hidden)]
 pub use permission::Access;
 pub use permission::Permission;
+#[cfg_attr(not(unix), allow(unused_imports))]
+pub(crate) use permission::{DEFAULT_PORTS, HostScope, is_host_name};
 pub use permissions::{Permissions, RequestedPermissions};
 pub use runtime_limit::RuntimeLimit;
 pub use watchdog::{DeadlineGuard, Watchdog};

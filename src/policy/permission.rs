@@ -1,11 +1,15 @@
 //! A single permission, `name` or `name:scope`, and the access that it covers.
 
+mod host_scope;
 mod parse;
 
 use std::fmt;
 
 use crate::error::SkillError;
 use crate::policy::path_protection::{PathProtection, is_within};
+
+use self::host_scope::AccessPort;
+pub(crate) use self::host_scope::{DEFAULT_PORTS, HostScope, is_host_name};
 
 /// A permission that a skill requests or a caller grants, such as `read`, `write:out` or `tool:search`.
 ///
@@ -32,6 +36,8 @@ pub struct Permission {
 pub struct Access {
     kind: PermissionKind,
     target: String,
+    /// Of a host.
+    port: Option<AccessPort>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,6 +49,7 @@ enum PermissionKind {
     Tool,
     Skill,
     Secret,
+    Env,
     Sample,
     Shm,
     Wasi,
@@ -56,10 +63,11 @@ enum ScopeRule {
     OptionalHost,
     OptionalUnsandboxed,
     RequiredName,
+    RequiredVariable,
 }
 
 /// Kind, name, rule for the scope; in the order of the enum.
-const KINDS: [(PermissionKind, &str, ScopeRule); 10] = [
+const KINDS: [(PermissionKind, &str, ScopeRule); 11] = [
     (PermissionKind::Read, "read", ScopeRule::OptionalPath),
     (PermissionKind::Write, "write", ScopeRule::OptionalPath),
     (PermissionKind::Exec, "exec", ScopeRule::OptionalUnsandboxed),
@@ -67,6 +75,7 @@ const KINDS: [(PermissionKind, &str, ScopeRule); 10] = [
     (PermissionKind::Tool, "tool", ScopeRule::RequiredName),
     (PermissionKind::Skill, "skill", ScopeRule::RequiredName),
     (PermissionKind::Secret, "secret", ScopeRule::RequiredName),
+    (PermissionKind::Env, "env", ScopeRule::RequiredVariable),
     (PermissionKind::Sample, "sample", ScopeRule::NoScope),
     (PermissionKind::Shm, "shm", ScopeRule::NoScope),
     (PermissionKind::Wasi, "wasi", ScopeRule::NoScope),
@@ -112,7 +121,8 @@ impl Permission {
         Self::scoped(PermissionKind::Write, path)
     }
 
-    /// Connecting to this host, by name or address.
+    /// Connecting to this host, by name or address; with `:PORT`, to that port only (`[V6]:PORT` for an IPv6 address). `*.` and a
+    /// domain are all hosts below it. Without a port, a process reaches the ports 80 and 443, and `ctx.http` every port.
     pub fn net(host: &str) -> Result<Self, SkillError> {
         Self::scoped(PermissionKind::Net, host)
     }
@@ -132,11 +142,18 @@ impl Permission {
         Self::scoped(PermissionKind::Secret, name)
     }
 
+    /// Being given the environment variable of that name, in external scripts; `usage` for a name that no variable has, and for
+    /// one that decides what runs, such as `PATH` or `LD_PRELOAD`.
+    pub fn env(name: &str) -> Result<Self, SkillError> {
+        Self::scoped(PermissionKind::Env, name)
+    }
+
     fn scoped(kind: PermissionKind, scope: &str) -> Result<Self, SkillError> {
         format!("{}:{scope}", kind.name()).parse()
     }
 
-    /// The word before the colon: `read`, `write`, `exec`, `net`, `tool`, `skill`, `secret`, `sample`, `shm` or `wasi`.
+    /// The word before the colon: `read`, `write`, `exec`, `net`, `tool`, `skill`, `secret`, `env`, `sample`, `shm` or
+    /// `wasi`.
     pub fn name(&self) -> &'static str {
         self.kind.name()
     }
@@ -171,14 +188,10 @@ impl Permission {
         self.kind == PermissionKind::Exec && self.is_scoped()
     }
 
-    /// Whether the sandbox of a process enforces it from the start, so that nobody can be asked about it later. A single host is
-    /// reached only by calls. Leaving the sandbox is nothing that an approver could permit.
+    /// Whether the sandbox of a process enforces it from the start, so that nobody can be asked about it later. Leaving the sandbox is nothing that an approver could permit.
     pub(super) fn is_enforced_on_processes(&self) -> bool {
-        match self.kind {
-            PermissionKind::Read | PermissionKind::Write | PermissionKind::Shm => true,
-            PermissionKind::Net => !self.is_scoped(),
-            _ => false,
-        }
+        use PermissionKind::{Env, Net, Read, Shm, Write};
+        matches!(self.kind, Read | Write | Shm | Env | Net)
     }
 
     /// Whether both have the same kind.
@@ -188,7 +201,18 @@ impl Permission {
 
     /// The access that this permission names, no narrower one.
     pub(crate) fn as_access(&self) -> Access {
-        Access { kind: self.kind, target: self.scope.clone().unwrap_or_default() }
+        match self.host_scope() {
+            Some(HostScope { host, port }) => {
+                Access { port: port.map(AccessPort::Named), ..Access::new(self.kind, host) }
+            }
+            None => Access::new(self.kind, self.scope.clone().unwrap_or_default()),
+        }
+    }
+
+    /// The host and port, where it is `net` with a scope.
+    pub(crate) fn host_scope(&self) -> Option<HostScope<'_>> {
+        let scope = self.scope.as_deref().filter(|_| self.kind == PermissionKind::Net)?;
+        HostScope::parse(scope).ok()
     }
 
     /// Whether it has this name, whatever its scope: `write:out` is a `write`.
@@ -215,9 +239,11 @@ impl Permission {
                 (ScopeRule::OptionalUnsandboxed, None) => need.target.is_empty(),
                 (ScopeRule::OptionalHost | ScopeRule::NoScope, None)
                 | (ScopeRule::OptionalUnsandboxed, Some(_)) => true,
-                (ScopeRule::OptionalHost, Some(host)) => host.eq_ignore_ascii_case(&need.target),
+                (ScopeRule::OptionalHost, Some(_)) => {
+                    self.host_scope().is_some_and(|scope| scope.covers(&need.target, need.port))
+                }
                 (_, Some(name)) => *name == need.target,
-                (ScopeRule::RequiredName, None) => false,
+                (ScopeRule::RequiredName | ScopeRule::RequiredVariable, None) => false,
             }
     }
 }
@@ -243,29 +269,33 @@ impl SkillError {
 }
 
 impl Access {
+    fn new(kind: PermissionKind, target: impl Into<String>) -> Self {
+        Self { kind, target: target.into(), port: None }
+    }
+
     /// Reading `path`, relative to the project, `/`-separated, without `.` or `..`.
     pub fn read(path: impl Into<String>) -> Self {
-        Self { kind: PermissionKind::Read, target: path.into() }
+        Self::new(PermissionKind::Read, path)
     }
 
     /// Changing, creating or removing `path`.
     pub fn write(path: impl Into<String>) -> Self {
-        Self { kind: PermissionKind::Write, target: path.into() }
+        Self::new(PermissionKind::Write, path)
     }
 
     /// Starting a process.
     pub fn exec() -> Self {
-        Self { kind: PermissionKind::Exec, target: String::new() }
+        Self::new(PermissionKind::Exec, "")
     }
 
     /// Starting a process outside of any sandbox.
     pub fn exec_unsandboxed() -> Self {
-        Self { kind: PermissionKind::Exec, target: UNSANDBOXED.to_owned() }
+        Self::new(PermissionKind::Exec, UNSANDBOXED)
     }
 
     /// Sharing memory with other programs under a name.
     pub fn shm() -> Self {
-        Self { kind: PermissionKind::Shm, target: String::new() }
+        Self::new(PermissionKind::Shm, "")
     }
 
     /// Connecting to any host.
@@ -275,32 +305,47 @@ impl Access {
 
     /// Calling the embedder's tool of that name.
     pub fn tool(name: impl Into<String>) -> Self {
-        Self { kind: PermissionKind::Tool, target: name.into() }
+        Self::new(PermissionKind::Tool, name)
     }
 
     /// Running the skill of that name.
     pub fn skill(name: impl Into<String>) -> Self {
-        Self { kind: PermissionKind::Skill, target: name.into() }
+        Self::new(PermissionKind::Skill, name)
     }
 
     /// Reading the secret of that name.
     pub fn secret(name: impl Into<String>) -> Self {
-        Self { kind: PermissionKind::Secret, target: name.into() }
+        Self::new(PermissionKind::Secret, name)
+    }
+
+    /// Being given the environment variable of that name.
+    pub fn env(name: impl Into<String>) -> Self {
+        Self::new(PermissionKind::Env, name)
     }
 
     /// Requesting text from the model.
     pub fn sample() -> Self {
-        Self { kind: PermissionKind::Sample, target: String::new() }
+        Self::new(PermissionKind::Sample, "")
     }
 
     /// Connecting to that host, by name or address.
     pub fn net(host: impl Into<String>) -> Self {
-        Self { kind: PermissionKind::Net, target: host.into() }
+        Self::new(PermissionKind::Net, host)
+    }
+
+    /// A request to that host and port, which a permission for the host without a port covers.
+    pub(crate) fn url(host: impl Into<String>, port: u16) -> Self {
+        Self { port: Some(AccessPort::Url(port)), ..Self::net(host) }
+    }
+
+    /// A connection of a process to that host and port, which a permission without a port covers only for the ports of the web.
+    pub(crate) fn connection(host: impl Into<String>, port: u16) -> Self {
+        Self { port: Some(AccessPort::Connection(port)), ..Self::net(host) }
     }
 
     /// Starting a WebAssembly plug-in that imports WASI: its clock and its random numbers, no files.
     pub fn wasi() -> Self {
-        Self { kind: PermissionKind::Wasi, target: String::new() }
+        Self::new(PermissionKind::Wasi, "")
     }
 
     /// Whether only a permission that names the path covers this access.
@@ -316,14 +361,18 @@ impl Access {
     pub fn narrowest_permission(&self, protection: &PathProtection) -> Permission {
         let named = matches!(
             self.kind.scope_rule(),
-            ScopeRule::RequiredName | ScopeRule::OptionalHost | ScopeRule::OptionalUnsandboxed
+            ScopeRule::RequiredName
+                | ScopeRule::RequiredVariable
+                | ScopeRule::OptionalHost
+                | ScopeRule::OptionalUnsandboxed
         ) || self.is_protected(protection);
-        let scope = (named && !self.target.is_empty()).then(|| self.target.clone());
+        let port = self.port.and_then(AccessPort::in_permission);
+        let scope = (named && !self.target.is_empty()).then(|| host_scope::host_scope(&self.target, port));
         Permission { kind: self.kind, scope }
     }
 
     fn with_target(&self, target: &str) -> Self {
-        Self { kind: self.kind, target: target.to_owned() }
+        Self { port: self.port, ..Self::new(self.kind, target) }
     }
 }
 
@@ -360,7 +409,12 @@ impl fmt::Display for Permission {
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind.name())?;
-        if self.target.is_empty() { Ok(()) } else { write!(f, ":{}", self.target) }
+        let port = self.port.and_then(AccessPort::in_permission);
+        if self.target.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ":{}", host_scope::host_scope(&self.target, port))
+        }
     }
 }
 

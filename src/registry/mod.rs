@@ -6,6 +6,7 @@
 mod broken;
 mod builtin;
 mod catalog;
+mod command_skill;
 mod contract_file;
 pub(crate) mod drop_in;
 mod edit_check;
@@ -33,6 +34,7 @@ mod skill_folder;
 mod unloaded;
 mod user_roots;
 
+pub(crate) use self::command_skill::{COMMAND_SCRIPT, command_skill};
 pub use self::embedded::{EmbeddedRoot, EmbeddedSkill};
 pub(crate) use self::file_list::FileListSnapshot;
 pub use self::file_list::{FileDifference, FileList, FileListChange, ListedFile};

@@ -75,14 +75,20 @@ fn a_secret_must_be_requested_by_the_skill_and_named_by_the_caller() {
 fn a_missing_secret_is_a_usage_error() {
     let project = project_that_requests("secret:TOKEN", READS);
     for (option, words) in [
-        ("TOKEN=NOT_SET_ANYWHERE", "the environment variable NOT_SET_ANYWHERE is not set"),
-        ("TOKEN=BLANK", "the environment variable BLANK is blank"),
+        ("TOKEN", "the environment variable TOKEN is not set"),
+        ("TOKEN=NOT_SET_ANYWHERE", "the environment variable after `=` is not set"),
+        ("TOKEN=BLANK", "the environment variable after `=` is blank"),
         ("TOKEN=a=b", "has an invalid name"),
         ("=BLANK", "write NAME or NAME=VARIABLE"),
         ("TOKEN=", "write NAME or NAME=VARIABLE"),
     ] {
         let answer = with_variable(&project, "BLANK", " ", &["run", "x", "--secret", option]);
         assert!(answer.code == 2 && answer.stderr.contains(words), "{option}: {answer:?}");
+        let value = option.split_once('=').map_or("", |(_, value)| value);
+        assert!(
+            value.is_empty() || !answer.stderr.contains(value),
+            "it may be the secret itself: {answer:?}"
+        );
     }
 }
 

@@ -301,3 +301,18 @@ fn a_callee_that_would_not_start_is_explained_with_its_reason() {
     assert!(page.contains("nobody: would not start: no skill"), "{page}");
     assert!(!page.contains("not needed"), "{page}");
 }
+
+#[test]
+fn granted_hosts_are_explained_and_a_missing_one_is_named_with_its_option() {
+    let project = Project::new()
+        .shell("x", "getent hosts other.test || { echo 'could not resolve host: other.test' >&2; exit 1; }");
+    let grants = ["--allow", "net:api.test", "--allow", "net:db.test:5432"];
+    let plan = explain(&project, &grants);
+    assert_eq!(plan["process"]["hosts"], json!(["api.test", "db.test:5432"]));
+    let page = project.metier(&[&["run", "x", "--explain"], &grants[..]].concat()).stdout;
+    assert!(page.contains("network      hosts api.test, db.test:5432\n"), "{page}");
+    let run = project.metier(&[&["run", "x"], &grants[..]].concat());
+    assert_eq!(run.code, 1, "{run:?}");
+    let hint = "the script tried other.test: it is not granted; if the script needs it, run with --allow net:other.test";
+    assert!(run.stderr.contains(hint), "{run:?}");
+}

@@ -16,6 +16,8 @@ mod config_args;
 mod doctor;
 mod drop_ins;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod environment;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod explain;
 mod failures;
 mod input;
@@ -33,6 +35,8 @@ mod running;
 mod sandbox;
 mod stopping;
 mod streams;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod streams_through;
 mod terminal;
 mod testing;
 mod trust;

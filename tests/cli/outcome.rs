@@ -50,8 +50,16 @@ pub(super) fn assert_shape(outcome: &Value) {
         assert_eq!(keys_of(&outcome["error"]["location"]), ["column", "file", "line"]);
     }
     if !outcome["process"].is_null() {
-        let keys =
-            ["exit_code", "signal", "stderr", "stderr_truncated", "stdout", "stdout_truncated", "usage"];
+        let keys = [
+            "exit_code",
+            "network",
+            "signal",
+            "stderr",
+            "stderr_truncated",
+            "stdout",
+            "stdout_truncated",
+            "usage",
+        ];
         assert_eq!(keys_of(&outcome["process"]), keys);
         let usage =
             ["cpu_ms", "left_behind", "memory_bytes", "stderr_bytes", "stdout_bytes", "tree_memory_bytes"];
@@ -176,7 +184,7 @@ fn a_process_is_reported_and_its_value_is_what_it_wrote() {
     );
     assert_eq!(
         outcome["process"],
-        json!({"exit_code": 0, "signal": null, "stdout": "{\"a\": 1}\n", "stderr": "talk\n",
+        json!({"exit_code": 0, "signal": null, "network": null, "stdout": "{\"a\": 1}\n", "stderr": "talk\n",
             "stdout_truncated": false, "stderr_truncated": false})
     );
     assert_eq!(outcome["log"], json!([]));

@@ -58,8 +58,8 @@ fn an_interrupt_ends_a_process_and_all_that_it_started() {
     wait_until("the script begins", || project.path("begun").exists() && is_running(&sleep));
     signal("INT", child.id());
     let answer = wait_for_end(child);
-    assert_eq!((answer.code, answer.stdout.as_str()), (130, ""));
-    assert!(answer.stderr.contains("out\n") && answer.stderr.contains("cancelled"), "{answer:?}");
+    assert_eq!((answer.code, answer.stdout.as_str()), (130, "out\n"));
+    assert!(answer.stderr.contains("cancelled"), "{answer:?}");
     let script = project.path(".metier/skills/x").display().to_string();
     wait_until("nothing of it continues", || !is_running(&sleep) && !is_running(&script));
 }

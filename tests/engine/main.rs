@@ -30,4 +30,6 @@ mod redaction;
 mod runtimes;
 mod sampling;
 mod script_selection;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod streams;
 mod tools;

@@ -5,12 +5,18 @@ use serde_json::{Value, json};
 use crate::cli::Project;
 
 fn project() -> Project {
-    let text = "---\nname: typed\ndescription: d\nlicense: MIT\nversion: 1.0\nquoted: \"1.0\"\nmetadata:\n  n: 3\n---\nbody\n";
+    let text = "---\nname: typed\ndescription: d\nlicense: MIT\nversion: 1.0\nquoted: \"1.0\"\nmetadata:\n  n: \"3\"\n---\nbody\n";
     Project::new()
         .lua("typed", "return 1")
         .file(".metier/skills/typed/SKILL.md", text)
         .file(".metier/skills/typed/references/deep/a.md", "a")
         .lua("Wrong_Name", "return 'still a tool'")
+        .lua("number", "return 'too'")
+        .file(
+            ".metier/skills/number/SKILL.md",
+            "---\nname: number\ndescription: d\nmetadata: {version: 1.0}\n---\n",
+        )
+        .lua("技能", "return 'and this'")
         .trusted()
 }
 
@@ -18,7 +24,10 @@ fn own(result: &Value) -> Vec<Value> {
     let skills = result["skills"].as_array().unwrap().clone();
     skills
         .into_iter()
-        .filter(|skill| ["typed", "Wrong_Name"].contains(&skill["frontmatter"]["name"].as_str().unwrap()))
+        .filter(|skill| {
+            ["typed", "Wrong_Name", "number", "技能"]
+                .contains(&skill["frontmatter"]["name"].as_str().unwrap())
+        })
         .collect()
 }
 
@@ -31,7 +40,7 @@ fn only_valid_skills_are_listed_with_typed_values_and_all_their_files() {
     let [entry] = &own(&list)[..] else { panic!("{list}") };
     assert_eq!(entry["uri"], "skill://typed/SKILL.md");
     let frontmatter = json!({
-        "name": "typed", "description": "d", "license": "MIT", "version": 1.0, "quoted": "1.0", "metadata": {"n": 3},
+        "name": "typed", "description": "d", "license": "MIT", "version": 1.0, "quoted": "1.0", "metadata": {"n": "3"},
     });
     assert_eq!(entry["frontmatter"], frontmatter);
     for file in entry["resources"].as_array().unwrap() {
@@ -51,6 +60,7 @@ fn only_valid_skills_are_listed_with_typed_values_and_all_their_files() {
         -32602
     );
     assert_eq!(client.text("Wrong_Name", json!({})), "still a tool");
+    assert_eq!(client.text("number", json!({})), "too");
 }
 
 #[test]

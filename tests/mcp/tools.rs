@@ -109,7 +109,10 @@ fn a_process_gets_its_arguments_and_its_input() {
         client.text("echo-args", json!({"args": ["a b", "-c"], "input": {"n": 1}})),
         "a b|-c|{\"n\":1}"
     );
-    assert_eq!(client.call("echo-args", json!({"args": "a"}))["isError"], true);
+    assert_eq!(client.text("echo-args", json!({"stdin": "as \"it\" is"})), "|as \"it\" is");
+    for wrong in [json!({"args": "a"}), json!({"args": [1]}), json!({"stdin": 1})] {
+        assert_eq!(client.call("echo-args", wrong)["_meta"]["metier/error"]["kind"], "invalid-input");
+    }
 }
 
 #[test]

@@ -313,3 +313,24 @@ fn what_another_run_was_permitted_to_make_stays() {
     drop(engine);
     assert!(stage.at("project/.git").exists());
 }
+
+#[test]
+fn a_worker_serves_no_run_with_other_variables() {
+    let Some(stage) = WorkerFixture::new() else { return };
+    let engine = stage.engine();
+    let seen = |invocation: Invocation| {
+        let outcome = engine.run(invocation.input(json!("[runs, os.environ.get('API_KEY', 'none')[::-1]]")));
+        outcome.result.unwrap()
+    };
+    let with = |value: &str| Invocation::new("x").env("API_KEY", value).grant("env:API_KEY".parse().unwrap());
+    assert_eq!(seen(with("first-key")), json!([1, "yek-tsrif"]));
+    assert_eq!(seen(with("first-key")), json!([2, "yek-tsrif"]), "the same process");
+    assert_eq!(seen(with("other-key")), json!([1, "yek-rehto"]));
+    assert_eq!(seen(Invocation::new("x")), json!([1, "enon"]), "nothing is left of other runs");
+    assert_eq!(
+        seen(Invocation::new("x").env("API_KEY", "first-key")),
+        json!([2, "enon"]),
+        "it is not granted"
+    );
+    assert_eq!(seen(with("first-key")), json!([3, "yek-tsrif"]));
+}

@@ -19,7 +19,8 @@ use crate::runtimes::external::process::launch::Launch;
 use crate::runtimes::external::process::setup_error;
 use crate::runtimes::external::worker::session::{CallOutcome, WorkerCall, WorkerSession};
 use crate::runtimes::sandbox::{
-    FileRules, LaunchRequest, Launcher, PinnedPath, ResourceLimits, SandboxPolicy,
+    EgressSockets, FileRules, LaunchRequest, Launcher, NetworkAccess, PinnedPath, ResourceLimits,
+    SandboxPolicy,
 };
 
 /// What a dynamically linked program reads when it starts, and the program that probes a sandbox.
@@ -169,7 +170,7 @@ impl EmbeddedWorkerExecutor {
         };
         let sandbox: SandboxReport = report.map_err(|error| self.start_error(ctx, error))?;
         let started = WorkerSession::start(
-            Launch::Sandboxed(launcher, Box::new(request)),
+            Launch::Sandboxed(launcher, Box::new(request), None),
             &response_limits(ctx.limits()),
         );
         let session = started.map_err(|error| self.start_error(ctx, error))?;
@@ -259,7 +260,8 @@ fn launch_request(program: &Path, ctx: &SkillContext) -> LaunchRequest {
         folder: "/".into(),
         sandbox: SandboxPolicy {
             files: FileRules { read, write: vec![PinnedPath::from("/dev/null")], ..FileRules::default() },
-            block_network: true,
+            network: NetworkAccess::Blocked,
+            egress: EgressSockets::default(),
             allow_flock: false,
             required: ctx.sandbox_mode() == SandboxMode::Required,
             limits: ResourceLimits {

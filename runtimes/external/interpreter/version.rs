@@ -10,7 +10,7 @@ use crate::runtimes::external::environment::inherited_variables;
 use crate::runtimes::external::host_api::RequestHandler;
 use crate::runtimes::external::interpreter::path::search_path;
 use crate::runtimes::external::process::launch::Launch;
-use crate::runtimes::external::process::run::{self, ProcessOptions};
+use crate::runtimes::external::process::run::{self, ProcessInput, ProcessOptions};
 use crate::runtimes::sandbox::{LaunchRequest, Launcher, SandboxPolicy};
 
 /// Long enough for a version manager on a busy machine.
@@ -29,7 +29,9 @@ const WORKING_DIR: &str = "/";
 /// takes too long.
 pub(crate) fn query_version(program: &Path, sandbox: Option<(&Launcher, SandboxPolicy)>) -> Option<String> {
     run_query(match sandbox {
-        Some((launcher, policy)) => Launch::Sandboxed(launcher, Box::new(sandboxed_request(program, policy))),
+        Some((launcher, policy)) => {
+            Launch::Sandboxed(launcher, Box::new(sandboxed_request(program, policy)), None)
+        }
         None => Launch::Unsandboxed(Box::new(unsandboxed_command(program))),
     })
 }
@@ -59,7 +61,8 @@ fn run_query(launch: Launch<'_>) -> Option<String> {
     let _armed = watchdog.arm(Instant::now() + TIMEOUT, ctx.cancel());
     let options = ProcessOptions {
         launch,
-        stdin: None,
+        stdin: ProcessInput::Empty,
+        sinks: None,
         limits: &limits,
         cancel: ctx.cancel(),
         observed: ProcessOutput::default(),

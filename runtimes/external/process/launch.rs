@@ -7,14 +7,15 @@ use super::process_group::ProcessGroup;
 use super::process_tree::ProcessTree;
 use super::sandboxed::SandboxedProcess;
 use crate::policy::Limits;
+use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::sandbox::{LaunchRequest, Launcher};
 
 /// What is started, and in what it runs.
 pub(crate) enum Launch<'a> {
     /// A plain process with the rights of the user.
     Unsandboxed(Box<Command>),
-    /// A process in a sandbox.
-    Sandboxed(&'a Launcher, Box<LaunchRequest>),
+    /// A process in a sandbox, with the hosts that it reaches if it does not reach all or none.
+    Sandboxed(&'a Launcher, Box<LaunchRequest>, Option<EgressRules>),
 }
 
 impl Launch<'_> {
@@ -22,8 +23,8 @@ impl Launch<'_> {
     pub(crate) fn start(self, has_input: bool, limits: &Limits) -> io::Result<Box<dyn ProcessTree>> {
         Ok(match self {
             Self::Unsandboxed(mut command) => Box::new(ProcessGroup::start(&mut command, has_input, limits)?),
-            Self::Sandboxed(launcher, request) => {
-                Box::new(SandboxedProcess::start(launcher, &request, has_input)?)
+            Self::Sandboxed(launcher, request, egress) => {
+                Box::new(SandboxedProcess::start(launcher, &request, egress, has_input)?)
             }
         })
     }

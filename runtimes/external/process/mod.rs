@@ -10,3 +10,4 @@ pub(super) mod run;
 mod sandboxed;
 pub(super) mod setup_error;
 pub(super) mod stdio_loop;
+pub(super) mod streamed;

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
 
+use crate::host::NetworkReport;
 use crate::runtimes::sandbox::SupervisorReport;
 
 /// A started process and its descendants. Dropping it kills and reaps what is left of them.
@@ -15,6 +16,10 @@ pub(crate) trait ProcessTree: Send {
     fn take_api_socket(&mut self) -> Option<OwnedFd>;
     /// A descriptor that becomes readable when the process exits.
     fn exit_fd(&self) -> io::Result<OwnedFd>;
+    /// What it did in its network since the last call, if that has granted hosts only.
+    fn take_network_report(&mut self) -> Option<NetworkReport> {
+        None
+    }
     /// Kills the whole tree, as far as the system allows.
     fn kill(&mut self);
     /// Waits for the exit of a process that has exited or was killed; with the report of its supervisor, if it has one.

@@ -1,6 +1,6 @@
 //! Runs one process from its start to its last byte of output, on the calling thread.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -8,7 +8,8 @@ use super::host_api_thread::HostApiThread;
 use super::launch::Launch;
 use super::pipes::{CapturedOutput, OutputReader, StdinWriter};
 use super::stdio_loop::StdioLoop;
-use crate::host::ProcessOutput;
+use super::streamed::{self, StreamedOutput};
+use crate::host::{NetworkReport, OutputSinks, ProcessOutput, SkillContext};
 use crate::policy::{CancelToken, Limits};
 use crate::runtimes::external::host_api::{Connections, RequestHandler};
 use crate::runtimes::sandbox::SupervisorReport;
@@ -16,8 +17,9 @@ use crate::runtimes::sandbox::SupervisorReport;
 /// What to run.
 pub(crate) struct ProcessOptions<'a> {
     pub(crate) launch: Launch<'a>,
-    /// The bytes of standard input. `None` is an empty standard input, never that of the host.
-    pub(crate) stdin: Option<Vec<u8>>,
+    pub(crate) stdin: ProcessInput,
+    /// Where its output goes as it comes, in place of being kept, and the run that it belongs to.
+    pub(crate) sinks: Option<(&'a OutputSinks, &'a SkillContext)>,
     /// The output limit is that of each stream, the memory limit that of each process.
     pub(crate) limits: &'a Limits,
     /// Stops the process, at the deadline too.
@@ -28,6 +30,14 @@ pub(crate) struct ProcessOptions<'a> {
     pub(crate) handler: &'a RequestHandler<'a>,
 }
 
+/// The standard input of a process: never that of the host.
+pub(crate) enum ProcessInput {
+    Empty,
+    Bytes(Vec<u8>),
+    /// What this reads, as it comes.
+    Stream(Box<dyn Read + Send>),
+}
+
 /// How a process ended.
 pub(crate) struct ProcessExit {
     /// The report of its supervisor, if it ran in a sandbox.
@@ -35,6 +45,8 @@ pub(crate) struct ProcessExit {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: CapturedOutput,
     pub(crate) stderr: CapturedOutput,
+    /// What it did in its network, if that had granted hosts only.
+    pub(crate) network: Option<NetworkReport>,
 }
 
 impl ProcessExit {
@@ -43,8 +55,9 @@ impl ProcessExit {
         status: ExitStatus,
         report: Option<SupervisorReport>,
         stderr: &CapturedOutput,
+        network: Option<NetworkReport>,
     ) -> Self {
-        Self { report, status, stdout: CapturedOutput::default(), stderr: stderr.clone() }
+        Self { report, status, stdout: CapturedOutput::default(), stderr: stderr.clone(), network }
     }
 
     /// The signal that ended the process.
@@ -59,13 +72,25 @@ impl ProcessExit {
 /// that moment, so a background job cannot delay the run. A descendant of a plain process that left the process group
 /// (`setsid`) survives; only a sandbox ends it. Fails if the process cannot be started or a descriptor cannot be created.
 pub(crate) fn run(options: ProcessOptions<'_>) -> io::Result<ProcessExit> {
-    let ProcessOptions { launch, stdin: input, limits, cancel, mut observed, handler } = options;
-    let mut tree = launch.start(input.is_some(), limits)?;
-    let [stdin, stdout, stderr] = tree.take_stdio();
+    let ProcessOptions { launch, stdin: input, sinks, limits, cancel, mut observed, handler } = options;
+    let mut tree = launch.start(!matches!(input, ProcessInput::Empty), limits)?;
+    let [stdin, mut stdout, mut stderr] = tree.take_stdio();
+    let stdin = match input {
+        ProcessInput::Empty => StdinWriter::with_input(None, Vec::new())?,
+        ProcessInput::Bytes(bytes) => StdinWriter::with_input(stdin, bytes)?,
+        ProcessInput::Stream(source) => {
+            streamed::feed(stdin, source)?;
+            StdinWriter::with_input(None, Vec::new())?
+        }
+    };
+    let streamed = sinks
+        .map(|(sinks, ctx)| StreamedOutput::start([stdout.take(), stderr.take()], sinks, ctx))
+        .transpose()?;
     let mut streams = StdioLoop {
-        stdin: StdinWriter::with_input(stdin, input.unwrap_or_default())?,
+        stdin,
         stdout: OutputReader::new(stdout, limits)?,
         stderr: OutputReader::new(stderr, limits)?,
+        streamed,
     };
     let (api_socket, exit) = (tree.take_api_socket(), tree.exit_fd()?);
     std::thread::scope(|scope| {
@@ -76,8 +101,12 @@ pub(crate) fn run(options: ProcessOptions<'_>) -> io::Result<ProcessExit> {
         host_api.stop();
         end
     })?;
-    let [stdout, stderr] = [streams.stdout, streams.stderr].map(OutputReader::into_last_captured);
+    let [stdout, stderr] = match streams.streamed {
+        Some(streamed) => streamed.finish(cancel)?,
+        None => [streams.stdout, streams.stderr].map(OutputReader::into_last_captured),
+    };
     observed.finish((&stdout.bytes, stdout.truncated), (&stderr.bytes, stderr.truncated));
+    let network = tree.take_network_report();
     let (status, report) = tree.reap()?;
-    Ok(ProcessExit { report, status, stdout, stderr })
+    Ok(ProcessExit { report, status, stdout, stderr, network })
 }

@@ -10,6 +10,8 @@ use rustix::net::{AddressFamily, SocketType, socketpair};
 
 use super::process_tree::ProcessTree;
 use super::setup_error;
+use crate::host::NetworkReport;
+use crate::runtimes::external::egress::{Egress, EgressRules};
 use crate::runtimes::sandbox::compat::SOCK_CLOEXEC;
 use crate::runtimes::sandbox::{LaunchHandle, LaunchOutcome, LaunchRequest, Launcher, SupervisorReport};
 
@@ -18,23 +20,32 @@ pub(super) struct SandboxedProcess {
     stdio: [Option<File>; 3],
     api_socket: Option<OwnedFd>,
     started: Option<LaunchHandle>,
+    egress: Option<Egress>,
     report: Option<SupervisorReport>,
 }
 
 impl SandboxedProcess {
-    pub(super) fn start(launcher: &Launcher, request: &LaunchRequest, has_input: bool) -> io::Result<Self> {
+    pub(super) fn start(
+        launcher: &Launcher,
+        request: &LaunchRequest,
+        egress: Option<EgressRules>,
+        has_input: bool,
+    ) -> io::Result<Self> {
         let (script_stdin, stdin) = stdin_pipe(has_input)?;
         let (stdout, script_stdout) = io::pipe()?;
         let (stderr, script_stderr) = io::pipe()?;
         let (api_socket, script_api_socket) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SOCK_CLOEXEC, None)?;
         let script_ends = [script_stdin, script_stdout.into(), script_stderr.into()];
-        let started = launcher.start(request, script_ends, Some(script_api_socket))?;
+        let mut started = launcher.start(request, script_ends, Some(script_api_socket))?;
+        let egress = egress.zip(started.egress.take());
+        let egress = egress.map(|(rules, sockets)| Egress::start(rules, sockets)).transpose()?;
         let host_ends = [stdin, Some(OwnedFd::from(stdout)), Some(OwnedFd::from(stderr))];
         Ok(Self {
             stdio: host_ends.map(|end| end.map(File::from)),
             api_socket: Some(api_socket),
             started: Some(started),
+            egress,
             report: None,
         })
     }
@@ -65,6 +76,11 @@ impl ProcessTree for SandboxedProcess {
 
     fn kill(&mut self) {
         self.report = self.started.take().and_then(LaunchHandle::kill_and_wait);
+        self.egress.iter_mut().for_each(Egress::stop);
+    }
+
+    fn take_network_report(&mut self) -> Option<NetworkReport> {
+        self.egress.as_ref().map(Egress::take_report)
     }
 
     fn reap(&mut self) -> io::Result<(ExitStatus, Option<SupervisorReport>)> {

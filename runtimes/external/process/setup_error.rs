@@ -16,6 +16,9 @@ const PROTECTED_PATHS_STEP: &str = "protected paths";
 /// The step that fails if a folder of metier's own could not be covered.
 const METIER_DIRS_STEP: &str = "own folders";
 
+/// The step that makes the network of a script that reaches granted hosts only.
+const HOSTS_STEP: &str = "hosts";
+
 /// Hints for steps that depend on the project or on the load of the machine.
 const STEP_HINTS: [(&str, &str); 3] = [
     (
@@ -57,6 +60,11 @@ impl SandboxSetupError {
         self.step == METIER_DIRS_STEP
     }
 
+    /// Whether the script could not get a network with granted hosts only. Nothing else may take its place, such as the whole network.
+    pub(crate) fn is_about_hosts(&self) -> bool {
+        self.step == HOSTS_STEP
+    }
+
     /// What to do about it, if the machine supports the step and could not do it for this run: a best-effort sandbox is one way.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         STEP_HINTS.into_iter().find(|(step, _)| *step == self.step).map(|(_, hint)| hint)
@@ -72,6 +80,10 @@ impl fmt::Display for SandboxSetupError {
             return f.write_str(
                 "folders of metier's own lie where the script would see them, which takes namespaces to prevent",
             );
+        }
+        if self.is_about_hosts() {
+            let error = &self.error;
+            return write!(f, "the network with granted hosts only, which takes namespaces: {error}");
         }
         write!(f, "{}: {}", self.step, self.error)
     }

@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::host_api_thread::HostApiThread;
 use super::pipes::{OutputReader, StdinWriter};
+use super::streamed::StreamedOutput;
 use crate::host::{OutputStream, ProcessOutput};
 use crate::policy::CancelToken;
 
@@ -15,6 +16,8 @@ pub(crate) struct StdioLoop {
     pub(crate) stdin: StdinWriter,
     pub(crate) stdout: OutputReader,
     pub(crate) stderr: OutputReader,
+    /// Both outputs, where they are passed on and not kept.
+    pub(crate) streamed: Option<StreamedOutput>,
 }
 
 /// Why the loop ended.
@@ -49,6 +52,7 @@ impl StdioLoop {
             fds.extend(self.stdin.poll_fd());
             fds.extend(self.stdout.poll_fd());
             fds.extend(self.stderr.poll_fd());
+            fds.extend(self.streamed.iter().flat_map(StreamedOutput::poll_fds));
             fds.extend(host_api.poll_fds());
             match poll(&mut fds, None) {
                 Err(rustix::io::Errno::INTR) => continue,
@@ -77,7 +81,10 @@ impl StdioLoop {
     }
 
     /// The first stream that exceeded its limit, if the output policy ends the run for it.
-    pub(crate) fn exceeded_stream(&self) -> Option<OutputStream> {
+    pub(crate) fn exceeded_stream(&mut self) -> Option<OutputStream> {
+        if let Some(streamed) = &mut self.streamed {
+            return streamed.exceeded_stream();
+        }
         let streams = [(OutputStream::Stdout, &self.stdout), (OutputStream::Stderr, &self.stderr)];
         streams.into_iter().find(|(_, reader)| reader.exceeds_limit()).map(|(stream, _)| stream)
     }

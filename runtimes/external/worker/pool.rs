@@ -1,8 +1,10 @@
 //! Worker processes that are reused between runs. Each has a thread of its own, which ends with it.
 //!
-//! Runs share a process only if they have the same skill's files, permissions, limits and protected paths. An exceeded limit, output outside of a
+//! Runs share a process only if they have the same skill's files, permissions, limits, environment variables and protected paths. An exceeded limit, output outside of a
 //! run, or too long a wait ends the process, and the next run starts another one.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,6 +38,8 @@ pub(crate) struct WorkerKey {
     sandbox_mode: SandboxMode,
     /// A sandbox protects the files that existed when it was set up.
     fingerprint: Fingerprint,
+    /// What its environment has besides that of every script, secrets included.
+    variables: BTreeMap<OsString, OsString>,
     /// The skill's files, which a process may have loaded. Without them no process is reused.
     skill_files: Option<SkillDigest>,
 }
@@ -58,7 +62,7 @@ struct Job {
 }
 
 impl WorkerKey {
-    pub(crate) fn new(ctx: &SkillContext) -> Result<Self> {
+    pub(crate) fn new(ctx: &SkillContext, variables: &BTreeMap<OsString, OsString>) -> Result<Self> {
         let project = ctx.project()?.root();
         Ok(Self {
             fingerprint: Fingerprint::new(&policy::protected_paths(ctx, project)),
@@ -67,6 +71,7 @@ impl WorkerKey {
             permissions: ctx.permissions().frozen(),
             limits: ctx.limits().clone(),
             sandbox_mode: ctx.sandbox_mode(),
+            variables: variables.clone(),
             skill_files: ctx.worker_files(),
         })
     }

@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillInput;
 use crate::host::{
-    ProcessOutput, ProcessReport, ProcessUsage, Redaction, SandboxReport, SkillContext, check_value_memory,
+    NetworkReport, ProcessOutput, ProcessReport, ProcessUsage, Redaction, SandboxReport, SkillContext,
+    check_value_memory,
 };
 use crate::policy::WorkerOptions;
 use crate::runtimes::external::host_api::RequestHandler;
@@ -120,10 +121,12 @@ impl WorkerProcess {
             CallOutcome::Exited(Ok((status, _))) => Some(*status),
             _ => None,
         };
-        let (result, is_valid) = self.evaluate_call(ctx, reply.outcome, &reply.stderr);
+        outcome::warn_of_refusals(ctx, &self.script, reply.network.as_ref());
+        let (result, is_valid) =
+            self.evaluate_call(ctx, reply.outcome, &reply.stderr, reply.network.as_ref());
         // The process does not exit, so clients report the code 1.
         let result = result.map_err(|error| handler.error_for_exit(error, Some(1)));
-        ctx.report_process(process_report(status, reply.stderr, reply.stdout_bytes));
+        ctx.report_process(process_report(status, reply.stderr, reply.stdout_bytes, reply.network));
         let has_created =
             self.cleanup.creation_guard.as_mut().map_or(Ok(false), |guard| guard.enforce(ctx, &self.script));
         let is_reusable = is_valid
@@ -144,6 +147,7 @@ impl WorkerProcess {
         ctx: &SkillContext,
         end: CallOutcome,
         stderr: &CapturedOutput,
+        network: Option<&NetworkReport>,
     ) -> (Result<Value>, bool) {
         let error = match end {
             CallOutcome::Line(line) => match check_value_memory(&line, ctx.limits()) {
@@ -158,7 +162,7 @@ impl WorkerProcess {
             }
             CallOutcome::Exited(Err(error)) => self.start_error(error),
             CallOutcome::Exited(Ok((status, report))) => {
-                let ended = ProcessExit::without_stdout(status, report, stderr);
+                let ended = ProcessExit::without_stdout(status, report, stderr, network.cloned());
                 // If the process had several runs, none of them is responsible for what they used together.
                 let single = self.settings.is_single_run();
                 let limit_error =
@@ -186,12 +190,14 @@ fn process_report(
     status: Option<std::process::ExitStatus>,
     stderr: CapturedOutput,
     stdout_bytes: u64,
+    network: Option<NetworkReport>,
 ) -> ProcessReport {
     use std::os::unix::process::ExitStatusExt;
     ProcessReport {
         exit_code: status.and_then(|status| status.code()),
         signal: status.and_then(|status| status.signal()),
         stdout: String::new(),
+        network,
         stdout_truncated: false,
         stderr_truncated: stderr.truncated,
         usage: ProcessUsage { stdout_bytes, stderr_bytes: stderr.total_bytes, ..ProcessUsage::default() },

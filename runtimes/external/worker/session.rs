@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::host::{OutputStream, ProcessOutput};
+use crate::host::{NetworkReport, OutputStream, ProcessOutput};
 use crate::policy::{CancelToken, Limits, OutputPolicy};
 use crate::runtimes::external::host_api::{Connections, RequestHandler};
 use crate::runtimes::external::process::host_api_thread::HostApiThread;
@@ -48,6 +48,8 @@ pub(crate) struct WorkerReply {
     pub(crate) stderr: CapturedOutput,
     /// The number of bytes on standard output.
     pub(crate) stdout_bytes: u64,
+    /// What it did in its network, if that has granted hosts only.
+    pub(crate) network: Option<NetworkReport>,
     /// Whether the process can be called again: it runs, and has written nothing but its response.
     pub(crate) is_reusable: bool,
 }
@@ -82,6 +84,7 @@ impl WorkerSession {
                 stdin: StdinWriter::for_lines(stdin)?,
                 stdout: OutputReader::new(stdout, &response_limits(limits))?,
                 stderr: OutputReader::new(stderr, limits)?,
+                streamed: None,
             },
             connections: Connections::new(tree.take_api_socket()),
             tree,
@@ -113,7 +116,8 @@ impl WorkerSession {
             StdioEnd::Exited => (CallOutcome::Exited(self.kill_and_reap()), false),
         };
         let is_reusable = is_whole_output && self.stdio.stdin.is_done() && self.is_idle();
-        Ok(WorkerReply { outcome, stderr, stdout_bytes: stdout.total_bytes, is_reusable })
+        let network = self.tree.take_network_report();
+        Ok(WorkerReply { outcome, stderr, stdout_bytes: stdout.total_bytes, network, is_reusable })
     }
 
     /// Waits until a byte arrives in `called`, which hangs up when there will be no further run. Ends after `max_wait`, and when

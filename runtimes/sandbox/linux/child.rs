@@ -21,7 +21,9 @@ use crate::runtimes::sandbox::linux::layers::seccomp::SeccompFilter;
 use crate::runtimes::sandbox::linux::layers::{capabilities, landlock};
 use crate::runtimes::sandbox::linux::sys::{ExecProgram, ForkResult};
 use crate::runtimes::sandbox::linux::{ipc, sys};
-use crate::runtimes::sandbox::{Enforcement, HOST_API_FD, LaunchRequest, ResourceLimits, Restrictions};
+use crate::runtimes::sandbox::{
+    Enforcement, HOST_API_FD, LaunchRequest, NetworkAccess, ResourceLimits, Restrictions,
+};
 
 /// The messages that the child sends to its supervisor, in this order.
 #[derive(Serialize, Deserialize)]
@@ -123,7 +125,7 @@ fn apply_fixed_restrictions(profile: SandboxProfile) -> Result<Enforcement, Setu
     match SeccompFilter::cached(profile.seccomp).and_then(SeccompFilter::apply) {
         Ok(()) => {
             restrictions.insert(Restrictions::SECCOMP);
-            restrictions.set(Restrictions::NETWORK, profile.seccomp.block_network);
+            restrictions.set(Restrictions::NETWORK, profile.seccomp.network != NetworkAccess::Open);
         }
         Err(error) if profile.required => return Err(("system calls", error)),
         Err(_) => {}
@@ -147,13 +149,14 @@ fn raise_oom_score() {
 
 /// Executes the program. Returns only if that fails, with the reason.
 fn exec_program(message: LaunchMessage, enforcement: Enforcement, setup_pipe: &mut File) -> SetupError {
-    let LaunchMessage { request, fds, nproc_rlimit, .. } = message;
+    let LaunchMessage { profile, request, fds, nproc_rlimit, .. } = message;
     let request = match request.decode() {
         Ok(request) => request,
         Err(error) => return ("request", error),
     };
     let limits = request.sandbox.limits;
-    let (enforcement, program) = match prepare_program(request, fds, enforcement) {
+    let block_network = profile.seccomp.network == NetworkAccess::Blocked;
+    let (enforcement, program) = match prepare_program(request, fds, enforcement, block_network) {
         Ok(prepared) => prepared,
         Err(failed) => return failed,
     };
@@ -183,11 +186,12 @@ fn prepare_program(
     request: LaunchRequest,
     fds: LaunchFds,
     mut enforcement: Enforcement,
+    block_network: bool,
 ) -> Result<(Enforcement, ExecProgram), SetupError> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
     rustix::process::chdir(request.folder.as_os_str()).map_err(at("folder"))?;
     let sandbox = &request.sandbox;
-    match landlock::restrict(&sandbox.files, sandbox.block_network) {
+    match landlock::restrict(&sandbox.files, block_network) {
         Ok(abi) => enforcement.landlock_abi = abi,
         Err(error) if sandbox.required => return Err(("files", error)),
         Err(_) => {}
@@ -218,9 +222,9 @@ const MAX_CORE_BYTES: u64 = 1;
 
 /// Leaves the program its standard streams and, at its fixed number, its end of the host API.
 fn install_fds(fds: LaunchFds) -> io::Result<()> {
-    let LaunchFds { stdin, stdout, stderr, api, control, report } = fds;
+    let LaunchFds { stdin, stdout, stderr, api, control, report, egress } = fds;
     // Closed first, because their numbers may be the ones to assign.
-    drop((control, report));
+    drop((control, report, egress));
     let streams = [stdin, stdout, stderr].map(dup_above_api_fd);
     let api = api.map(dup_above_api_fd).transpose()?;
     for (number, stream) in (0..).zip(streams) {

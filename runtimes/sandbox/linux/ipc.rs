@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::linux::layers::seccomp::SeccompOptions;
-use crate::runtimes::sandbox::{LaunchRequest, SandboxPolicy};
+use crate::runtimes::sandbox::{LaunchRequest, NetworkAccess, SandboxPolicy};
 
 /// The descriptors that go with a request.
 pub(crate) struct LaunchFds {
@@ -30,11 +30,13 @@ pub(crate) struct LaunchFds {
     pub(crate) control: OwnedFd,
     /// Receives the report.
     pub(crate) report: OwnedFd,
+    /// Receives the sockets of a script that reaches granted hosts only.
+    pub(crate) egress: Option<OwnedFd>,
 }
 
 /// Every request has five descriptors; some have more.
 const MIN_FDS: usize = 5;
-const MAX_FDS: usize = MIN_FDS + 2;
+const MAX_FDS: usize = MIN_FDS + 3;
 
 /// Bytes of a request that fit in a message. Arguments may be larger.
 const MAX_INLINE_BYTES: usize = 8 << 10;
@@ -51,6 +53,17 @@ pub(crate) struct SandboxProfile {
     pub(crate) seccomp: SeccompOptions,
     /// Whether nothing is started if a restriction cannot be set up.
     pub(crate) required: bool,
+}
+
+impl SandboxProfile {
+    /// The same where a script can have no network of its own: it then has none, and no other.
+    pub(crate) fn without_hosts(self) -> Self {
+        let network = match self.seccomp.network {
+            NetworkAccess::Hosts => NetworkAccess::Blocked,
+            network => network,
+        };
+        Self { seccomp: SeccompOptions { network, ..self.seccomp }, ..self }
+    }
 }
 
 /// A request and what goes with it.
@@ -85,6 +98,7 @@ struct LaunchHeader {
     nproc_rlimit: Option<u64>,
     is_inline: bool,
     has_api: bool,
+    has_egress: bool,
 }
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -117,9 +131,8 @@ pub(crate) enum Message {
 impl LaunchMessage {
     /// Encodes a request, at this sandbox level at most.
     pub(crate) fn new(request: &LaunchRequest, level: SandboxLevel, fds: LaunchFds) -> io::Result<Self> {
-        let SandboxPolicy { block_network, allow_flock, required, .. } = request.sandbox;
-        let profile =
-            SandboxProfile { level, seccomp: SeccompOptions { block_network, allow_flock }, required };
+        let SandboxPolicy { network, allow_flock, required, .. } = request.sandbox;
+        let profile = SandboxProfile { level, seccomp: SeccompOptions { network, allow_flock }, required };
         Ok(Self {
             profile,
             nproc_rlimit: None,
@@ -189,16 +202,17 @@ pub(crate) fn send_launch(socket: &OwnedFd, message: &LaunchMessage) -> io::Resu
         EncodedRequest::Inline(bytes) => (bytes.as_slice(), None),
         EncodedRequest::Memfd(file) => (&[][..], Some(file.as_fd())),
     };
-    let api = fds.api.as_ref().map(AsFd::as_fd);
+    let [api, egress] = [&fds.api, &fds.egress].map(|fd| fd.as_ref().map(AsFd::as_fd));
     let launch = LaunchHeader {
         profile: *profile,
         nproc_rlimit: *nproc_rlimit,
         is_inline: long.is_none(),
         has_api: api.is_some(),
+        has_egress: egress.is_some(),
     };
     let header = encode(&MessageHeader { release: RELEASE, launch: Some(launch) })?;
     let always = [&fds.stdin, &fds.stdout, &fds.stderr, &fds.control, &fds.report].map(AsFd::as_fd);
-    let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(long).chain(api).collect();
+    let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(long).chain(api).chain(egress).collect();
     let buffers = [IoSlice::new(&header), IoSlice::new(short)];
     let send = || {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
@@ -246,7 +260,7 @@ pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Message> {
     if release != RELEASE {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let Some(LaunchHeader { profile, nproc_rlimit, is_inline, has_api }) = launch else {
+    let Some(LaunchHeader { profile, nproc_rlimit, is_inline, has_api, has_egress }) = launch else {
         return Ok(Message::Shutdown);
     };
     let rights = ancillary.drain().filter_map(|message| match message {
@@ -259,8 +273,9 @@ pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Message> {
     let (control, report) = (next()?, next()?);
     let request =
         if is_inline { EncodedRequest::Inline(rest.to_vec()) } else { EncodedRequest::Memfd(next()?.into()) };
-    let api = has_api.then(next).transpose()?;
-    let fds = LaunchFds { stdin, stdout, stderr, api, control, report };
+    let api = has_api.then(&mut next).transpose()?;
+    let egress = has_egress.then(&mut next).transpose()?;
+    let fds = LaunchFds { stdin, stdout, stderr, api, control, report, egress };
     Ok(Message::Launch(Box::new(LaunchMessage { profile, nproc_rlimit, request, fds, is_downgraded: false })))
 }
 
@@ -297,6 +312,7 @@ mod tests {
                     api: has_api.then(dev_null),
                     control: dev_null(),
                     report: report_write.into(),
+                    egress: has_api.then(dev_null),
                 };
                 let request = request(argument);
                 send_launch(&ours, &LaunchMessage::new(&request, SandboxLevel::Landlock, fds).unwrap())
@@ -304,6 +320,7 @@ mod tests {
                 let Message::Launch(message) = receive(&theirs).unwrap() else { panic!("{argument}") };
                 assert_eq!(message.request.decode().unwrap().args, request.args, "{argument}");
                 assert_eq!(message.fds.api.is_some(), has_api);
+                assert_eq!(message.fds.egress.is_some(), has_api);
                 File::from(message.fds.report).write_all(b"x").unwrap();
                 assert_eq!(rustix::io::read(&report, &mut [0; 8]), Ok(1));
             }

@@ -20,14 +20,14 @@ use rustix::process::{
 use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::linux::child::{ChildHandle, SetupError, SetupMessage};
 use crate::runtimes::sandbox::linux::ipc::{LaunchFds, LaunchMessage, SandboxProfile};
-use crate::runtimes::sandbox::linux::layers::landlock;
 use crate::runtimes::sandbox::linux::layers::namespaces::{
     EnteredNamespaces, NamespaceConfig, NamespaceSetup,
 };
+use crate::runtimes::sandbox::linux::layers::{egress, landlock};
 use crate::runtimes::sandbox::linux::memory_monitor::MemoryMonitor;
 use crate::runtimes::sandbox::linux::{child_processes, ipc, sys};
 use crate::runtimes::sandbox::{
-    Enforcement, LaunchOutcome, LaunchRequest, ResourceUsage, Restrictions, SupervisorReport,
+    Enforcement, LaunchOutcome, LaunchRequest, NetworkAccess, ResourceUsage, Restrictions, SupervisorReport,
 };
 
 /// How long killed processes may take to exit.
@@ -102,9 +102,21 @@ pub(super) fn set_up_and_supervise(
 ) -> i32 {
     let Ok(request) = message.request.decode() else { return 1 };
     let sandbox = &request.sandbox;
+    let egress_fd = message.fds.egress.take();
     let setup = entered.map(|entered| entered.set_up(&sandbox.files, sandbox.limits)).transpose();
+    let has_hosts = message.profile.seccomp.network == NetworkAccess::Hosts;
+    let egress = match (&setup, egress_fd) {
+        (Ok(Some(_)), Some(host)) if has_hosts => egress::set_up(&sandbox.egress, &host),
+        // Sockets may be created, and whose network that would be is not known.
+        _ if has_hosts => Err(Errno::OPNOTSUPP.into()),
+        // The script has no network of its own, and no other.
+        _ => Ok(()),
+    };
+    let lacks_hosts = sandbox.network == NetworkAccess::Hosts && !has_hosts;
     // If the sandbox is required, everything this machine supports must be set up, or the run fails.
     let setup = match setup {
+        Ok(_) if egress.is_err() => Err(("hosts", egress.err().unwrap_or_else(|| Errno::IO.into()))),
+        Ok(_) if lacks_hosts && sandbox.required => Err(("hosts", Errno::OPNOTSUPP.into())),
         Ok(setup) if !sandbox.required => Ok(setup),
         Err(_) if !sandbox.required => return 1,
         Err(error) => Err(("namespaces", error)),
@@ -141,7 +153,7 @@ fn supervise(
     // The supervisor must not hold open what belongs to the script alone.
     let LaunchMessage {
         request: encoded,
-        fds: LaunchFds { stdin, stdout, stderr, api, control, report: report_fd },
+        fds: LaunchFds { stdin, stdout, stderr, api, control, report: report_fd, .. },
         is_downgraded,
         ..
     } = message;

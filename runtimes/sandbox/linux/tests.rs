@@ -27,11 +27,16 @@ fn sandbox_policy(project: &std::path::Path) -> SandboxPolicy {
             write: vec![project.into(), "/dev/null".into()],
             protected_paths: ProtectedPaths::default(),
         },
-        block_network: true,
+        network: NetworkAccess::Blocked,
+        egress: EgressSockets::default(),
         allow_flock: false,
         required: true,
         limits: ResourceLimits::default(),
     }
+}
+
+fn network(is_blocked: bool) -> NetworkAccess {
+    if is_blocked { NetworkAccess::Blocked } else { NetworkAccess::Open }
 }
 
 fn launch_request(project: &std::path::Path, script: &str) -> LaunchRequest {
@@ -59,7 +64,7 @@ fn run(launcher: &Launcher, request: &LaunchRequest) -> LaunchResult {
     stdout.read_to_string(&mut output).unwrap();
     stderr.read_to_string(&mut errors).unwrap();
     let mut report = Vec::new();
-    let LaunchHandle { control, report: pipe } = started;
+    let LaunchHandle { control, report: pipe, .. } = started;
     File::from(pipe).read_to_end(&mut report).unwrap();
     drop(control);
     LaunchResult {
@@ -288,7 +293,7 @@ fn a_second_request_leaves_a_standby_that_ends_with_its_fork_server() {
         let launcher = Launcher::new(ForkServerSource::CurrentProgram, level);
         let mut request = launch_request(project.path(), "echo hi");
         let mut says_hi = |block_network| {
-            request.sandbox.block_network = block_network;
+            request.sandbox.network = network(block_network);
             let ran = run(&launcher, &request);
             assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("hi\n", ""), "{level:?}");
             let enforcement = ran.report.unwrap().enforcement;
@@ -499,7 +504,7 @@ fn what_a_script_closes_is_closed_while_it_still_runs() {
     let (mut stdout, out) = std::io::pipe().unwrap();
     let (_stderr, err) = std::io::pipe().unwrap();
     let request = launch_request(project.path(), "echo hi; exec >&-; read never");
-    let LaunchHandle { control, report } =
+    let LaunchHandle { control, report, .. } =
         launcher.start(&request, [stdin.into(), out.into(), err.into()], None).unwrap();
     let mut output = String::new();
     stdout.read_to_string(&mut output).unwrap();
@@ -587,7 +592,7 @@ fn only_scripts_with_the_network_are_in_the_network_namespace_of_the_machine() {
     let launcher = Launcher::default();
     let mut request = launch_request(project.path(), "readlink /proc/self/ns/net");
     for block_network in [true, true, false, false, true, false, true] {
-        request.sandbox.block_network = block_network;
+        request.sandbox.network = network(block_network);
         let ran = run(&launcher, &request);
         let enforcement = ran.report.unwrap().enforcement;
         assert_eq!(

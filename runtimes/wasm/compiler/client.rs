@@ -17,8 +17,8 @@ use crate::host::FileId;
 use crate::policy::CancelToken;
 use crate::runtimes::RuntimeServices;
 use crate::runtimes::sandbox::{
-    FileRules, LaunchOutcome, LaunchRequest, Launcher, PinnedPath, ResourceLimits, SandboxPolicy,
-    SupervisorReport,
+    EgressSockets, FileRules, LaunchOutcome, LaunchRequest, Launcher, NetworkAccess, PinnedPath,
+    ResourceLimits, SandboxPolicy, SupervisorReport,
 };
 use crate::runtimes::wasm::compiler::protocol::MAX_RESPONSE_BYTES;
 use crate::runtimes::wasm::compiler::server::COMPILER_ARGUMENT;
@@ -87,7 +87,8 @@ fn launch_request(program: &Path, launcher: &Launcher) -> io::Result<LaunchReque
         folder: "/".into(),
         sandbox: SandboxPolicy {
             files: FileRules { read, own: vec![program], ..FileRules::default() },
-            block_network: true,
+            network: NetworkAccess::Blocked,
+            egress: EgressSockets::default(),
             allow_flock: false,
             // Whatever sandbox the run requires for its own processes, this one always requires it.
             required: true,

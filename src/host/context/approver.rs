@@ -175,6 +175,10 @@ impl SkillContext {
         self.permissions()
             .approvable_before_start()
             .iter()
+            // Nobody is asked about a variable that has no value here.
+            .filter(|permission| {
+                !permission.has_name("env") || permission.scope().is_some_and(|name| self.has_variable(name))
+            })
             .try_for_each(|permission| self.ask_for_access(&permission.as_access(), "").map(drop))
     }
 

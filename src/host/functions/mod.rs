@@ -14,4 +14,5 @@ mod table;
 mod walk_results;
 mod write;
 
+pub(super) use settings::read_secret;
 pub use table::{function, functions};

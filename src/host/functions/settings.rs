@@ -61,22 +61,28 @@ fn config(ctx: &SkillContext, args: &Args) -> Result<Value> {
 }
 
 fn secret(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let (provider, name) = (ctx.providers().secrets.as_ref(), args.text(0));
-    let provider = provider.ok_or_else(|| unavailable("secrets"))?;
+    let name = args.text(0);
     let unavailable = |why: &str| {
         let sentence = format!("the secret {name} of skill {} {why}", ctx.skill());
         Err(SkillError::new(ErrorKind::Unavailable, sentence)
             .with_help(format!("set the secret {name}"))
             .with_hint(Hint::Secret(name.to_owned())))
     };
-    let asked = name.to_owned();
-    match call_provider(ctx, provider, "secrets", move |provider, ctx| provider.secret(ctx, &asked))? {
+    match read_secret(ctx, name)? {
         None => unavailable("is not set"),
         // Otherwise every position between two characters would match.
         Some(value) if value.trim().is_empty() => unavailable("is blank"),
-        Some(value) => {
-            ctx.learn_secret(name, &value);
-            Ok(value.into())
-        }
+        Some(value) => Ok(value.into()),
     }
+}
+
+/// The secret of that name, which is redacted from now on. Whether the run may read it is checked by the caller.
+pub(in crate::host) fn read_secret(ctx: &SkillContext, name: &str) -> Result<Option<String>> {
+    let provider = ctx.providers().secrets.as_ref().ok_or_else(|| unavailable("secrets"))?;
+    let asked = name.to_owned();
+    let secret = call_provider(ctx, provider, "secrets", move |provider, ctx| provider.secret(ctx, &asked))?;
+    if let Some(value) = &secret {
+        ctx.learn_secret(name, value);
+    }
+    Ok(secret)
 }

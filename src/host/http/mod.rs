@@ -1,14 +1,18 @@
 //! HTTP for scripts: which host a URL names, which headers a script may set, and the built-in client.
 
+#[cfg_attr(not(unix), allow(dead_code, reason = "without processes, only the client connects"))]
+mod addresses;
 #[cfg_attr(not(feature = "http"), path = "client_unavailable.rs")]
 mod client;
 mod headers;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only the client needs more than the host"))]
 mod url;
 
+#[cfg_attr(not(unix), allow(unused_imports))]
+pub(crate) use self::addresses::non_public_kind;
 pub(crate) use self::client::DEFAULT_CLIENT;
 #[cfg(feature = "http")]
 pub use self::client::WebClient;
 pub(super) use self::client::missing_client_error;
 pub(super) use headers::validate_headers;
-pub(super) use url::url_host;
+pub(super) use url::{url_host, url_host_and_port};

@@ -19,6 +19,12 @@ pub(in crate::host) fn url_host(url: &str) -> Result<String> {
     Ok(WebUrl::parse(url)?.host)
 }
 
+/// The same host with the port.
+pub(in crate::host) fn url_host_and_port(url: &str) -> Result<(String, u16)> {
+    let WebUrl { host, port, .. } = WebUrl::parse(url)?;
+    Ok((host, port))
+}
+
 impl WebUrl {
     /// Parses a URL; `invalid-argument` if it is not valid. A URL may contain a secret, so no error repeats it.
     pub(super) fn parse(text: &str) -> Result<Self> {

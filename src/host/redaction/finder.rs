@@ -149,7 +149,8 @@ impl SecretFinder {
         self.dense_transitions = rows;
     }
 
-    fn next(&self, mut node: u32, byte: u8) -> u32 {
+    /// The node after a byte; the root is 0.
+    pub(super) fn next(&self, mut node: u32, byte: u8) -> u32 {
         loop {
             if let Some(next) = self.dense_transitions.get(node as usize * ALPHABET_SIZE + usize::from(byte))
             {
@@ -162,6 +163,21 @@ impl SecretFinder {
             }
             node = self.fail_link[node as usize];
         }
+    }
+
+    /// How many of the last bytes a text in a later match may begin with, at this node.
+    pub(super) fn open_bytes(&self, node: u32) -> usize {
+        let node = node as usize;
+        let is_leaf = self.first_child[node] == self.first_child[node + 1];
+        // What is complete, and begins nothing longer, may end like the beginning of another one.
+        let open = if is_leaf { self.fail_link[node] as usize } else { node };
+        self.depth[open] as usize
+    }
+
+    /// The longest text that ends at a node: its length, its secret, and what may follow a very long one.
+    pub(super) fn key_at(&self, node: u32) -> Option<(usize, usize, &[Vec<u8>])> {
+        let key = self.keys.get(self.key_of_node[node as usize] as usize)?;
+        Some((key.length, key.secret, &key.tails))
     }
 
     /// The secrets in the text, in order and without overlaps; `is_cut` if the text was cut at its end.

@@ -2,8 +2,10 @@
 
 use std::str::FromStr;
 
+use super::host_scope::{HostScope, host_scope};
 use super::{KINDS, Permission, ScopeRule, UNSANDBOXED};
 use crate::error::{ErrorKind, SkillError};
+use crate::policy::variable_name::check_variable_name;
 use crate::suggestion::{closest, did_you_mean};
 
 impl FromStr for Permission {
@@ -19,7 +21,7 @@ impl FromStr for Permission {
             return Err(unknown_permission(text, name));
         };
         let scope = match (rule, scope) {
-            (ScopeRule::RequiredName, None | Some("")) => {
+            (ScopeRule::RequiredName | ScopeRule::RequiredVariable, None | Some("")) => {
                 return Err(invalid_permission(text, &format!("write {name}:NAME")));
             }
             (ScopeRule::NoScope, Some(_)) => {
@@ -28,6 +30,10 @@ impl FromStr for Permission {
             (ScopeRule::OptionalUnsandboxed, Some(scope)) if scope != UNSANDBOXED => {
                 return Err(invalid_permission(text, "the only scope of exec is exec:unsandboxed"));
             }
+            (ScopeRule::RequiredVariable, Some(variable)) => {
+                check_variable_name(variable).map_err(|reason| invalid_permission(text, &reason))?;
+                Some(variable.to_owned())
+            }
             (_, Some("")) => return Err(invalid_permission(text, "something must follow the colon")),
             (ScopeRule::OptionalPath, Some(path)) => Some(normalize_scope(path).ok_or_else(|| {
                 invalid_permission(
@@ -35,6 +41,10 @@ impl FromStr for Permission {
                     "the path must be relative to the project and must not lead out of it",
                 )
             })?),
+            (ScopeRule::OptionalHost, Some(scope)) => {
+                let host = HostScope::parse(scope).map_err(|help| invalid_permission(text, help))?;
+                Some(host_scope(host.host, host.port))
+            }
             (_, scope) => scope.map(str::to_owned),
         };
         Ok(Self { kind: word, scope })

@@ -24,6 +24,8 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::{Map, Value as Json};
 
+use crate::policy::Permission;
+
 #[doc(hidden)]
 pub use self::parse::{MAX_CONTRACT, load, load_with_manifest};
 pub use self::parse::{ParsedContract, parse, parse_with_manifest};
@@ -69,6 +71,8 @@ pub struct Contract {
     pub limits: ContractLimits,
     /// The requested permissions; `None` if the contract leaves them to `allowed-tools`.
     pub permissions: Option<Vec<PermissionRequest>>,
+    /// The environment variables that its external script asks for, each the permission `env:NAME`.
+    pub env: Vec<Permission>,
     /// The programs, skills and infrastructure that it needs.
     pub dependencies: Dependencies,
     /// Facts for callers, such as duration and risk.

@@ -10,7 +10,7 @@ use super::super::yaml::{self, Entry, Value};
 use super::schema::{self, SchemaRole};
 use crate::error::SkillError;
 use crate::skill::contract::sections::{
-    dependencies, entrypoints, examples, limits, metadata, permissions, state,
+    dependencies, entrypoints, env, examples, limits, metadata, permissions, state,
 };
 use crate::skill::contract::{Contract, SourceLocation, StepsForm, consistency, fields, self_check};
 use crate::skill::diagnostic_sink::{DiagnosticSink, find_control_character};
@@ -25,7 +25,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The key below which all others may stand.
 const ROOT_KEY: &str = "skill";
 /// All keys of a contract. Those of plans are read by `plan::parse`.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "name",
     "version",
     "description",
@@ -46,6 +46,7 @@ const KEYS: [&str; 20] = [
     "concurrency",
     "license",
     "state",
+    "env",
 ];
 
 /// A parsed contract.
@@ -208,6 +209,7 @@ fn read_contract(
         outputs: outputs.as_ref().map(|located| located.schema.clone()),
         limits: limits::read(entries, report),
         permissions: permissions::read(entries, metadata, report),
+        env: env::read(field("env"), report),
         dependencies: dependencies::read(field("dependencies"), report),
         metadata: metadata::read(metadata, report),
         examples: examples::read(field("examples"), report),

@@ -20,7 +20,9 @@ use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::linux::ipc::{LaunchFds, LaunchMessage};
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 use crate::runtimes::sandbox::linux::{child, ipc, sys};
-use crate::runtimes::sandbox::{ForkServerSource, LaunchRequest, SupervisorReport, wait_readable};
+use crate::runtimes::sandbox::{
+    ForkServerSource, LaunchRequest, NetworkAccess, SupervisorReport, wait_readable,
+};
 
 /// Starts programs in sandboxes. One for each engine; its fork server ends with it.
 #[derive(Default)]
@@ -36,6 +38,8 @@ pub(crate) struct LaunchHandle {
     pub(crate) control: OwnedFd,
     /// Readable once the tree is gone.
     pub(crate) report: OwnedFd,
+    /// Receives the sockets of a script that reaches granted hosts only.
+    pub(crate) egress: Option<OwnedFd>,
 }
 
 struct ForkServerClient {
@@ -60,6 +64,10 @@ impl Launcher {
     ) -> io::Result<LaunchHandle> {
         let (control_read, control) = io::pipe()?;
         let (report, report_write) = io::pipe()?;
+        let (egress, egress_write) = match request.sandbox.network {
+            NetworkAccess::Hosts => Some(ipc::socket_pair()?).unzip(),
+            _ => (None, None),
+        };
         let [stdin, stdout, stderr] = streams;
         let fds = LaunchFds {
             stdin,
@@ -68,6 +76,7 @@ impl Launcher {
             api,
             control: control_read.into(),
             report: report_write.into(),
+            egress: egress_write,
         };
         let message = LaunchMessage::new(request, self.level, fds)?;
         let mut client = self.lock_client();
@@ -76,7 +85,7 @@ impl Launcher {
             // There is no fork server yet, or it was killed.
             _ => ForkServerClient::spawn(&self.source)?.submit(&message)?,
         });
-        Ok(LaunchHandle { control: control.into(), report: report.into() })
+        Ok(LaunchHandle { control: control.into(), report: report.into(), egress })
     }
 
     /// The program that runs as the fork server: its `main` begins with the hook. `None` if a copy of the host does the work.

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use crate::runtimes::sandbox::NetworkAccess;
 use crate::runtimes::sandbox::linux::ipc::SandboxProfile;
 use crate::runtimes::sandbox::linux::layers::namespaces::{NamespaceConfig, NetworkIsolation};
 use crate::runtimes::sandbox::linux::layers::netns::HostNetns;
@@ -40,7 +41,8 @@ impl NamespaceSupport {
     pub(super) fn enter_shared_netns(&mut self) {
         let Some(config) = &mut self.config else { return };
         let may_try = !std::mem::replace(&mut self.tried_shared_netns, true)
-            && SeccompFilter::cached(SeccompOptions { block_network: true, allow_flock: false }).is_ok();
+            && SeccompFilter::cached(SeccompOptions { network: NetworkAccess::Blocked, allow_flock: false })
+                .is_ok();
         if may_try && config.user_namespace.is_none() && config.network == NetworkIsolation::OwnNetns {
             self.host_netns = HostNetns::leave();
             if self.host_netns.is_some() {
@@ -58,9 +60,9 @@ impl NamespaceSupport {
         // Compiled here, the filter exists in every forked process.
         SeccompFilter::cached(profile.seccomp).ok();
         let side = namespaces.map_or_else(sys::fork, |config| {
-            sys::clone_with_namespaces(config.clone_flags(profile.seccomp.block_network))
+            sys::clone_with_namespaces(config.clone_flags(profile.seccomp.network))
         })?;
-        let host_netns = self.host_netns.as_ref().filter(|_| !profile.seccomp.block_network);
+        let host_netns = self.host_netns.as_ref().filter(|_| profile.seccomp.network == NetworkAccess::Open);
         if let (ForkResult::Child, Some(host_netns)) = (&side, host_netns) {
             // It has started nothing, and another process takes the request.
             host_netns.enter().unwrap_or_else(|_| sys::exit(1));

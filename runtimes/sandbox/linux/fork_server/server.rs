@@ -219,7 +219,11 @@ impl ForkServer {
     /// The profile, reduced to what this machine supports.
     fn supported_profile(&mut self, profile: SandboxProfile) -> SandboxProfile {
         let has_none = profile.level == SandboxLevel::Namespaces && !self.namespaces.may_be_available();
-        SandboxProfile { level: if has_none { SandboxLevel::Landlock } else { profile.level }, ..profile }
+        let level = if has_none { SandboxLevel::Landlock } else { profile.level };
+        let has_own_netns = level == SandboxLevel::Namespaces
+            && self.namespaces.config().is_none_or(NamespaceConfig::can_have_own_netns);
+        let profile = SandboxProfile { level, ..profile };
+        if has_own_netns { profile } else { profile.without_hosts() }
     }
 
     fn start_supervisor(&mut self, message: LaunchMessage) -> NextAction {
@@ -246,6 +250,7 @@ impl ForkServer {
     fn start_without_namespaces(&mut self, mut message: LaunchMessage, level: SandboxLevel) -> NextAction {
         message.is_downgraded = message.profile.level != level;
         message.profile.level = level;
+        message.profile = message.profile.without_hosts();
         self.fork_supervisor(message, None)
     }
 

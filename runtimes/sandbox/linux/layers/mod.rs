@@ -1,9 +1,11 @@
 //! The restrictions of the kernel, one file each.
 
 pub(super) mod capabilities;
+pub(super) mod egress;
 pub(super) mod landlock;
 pub(super) mod mount_alias;
 pub(super) mod mounts;
 pub(super) mod namespaces;
+pub(super) mod netlink;
 pub(super) mod netns;
 pub(super) mod seccomp;

@@ -5,15 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, OsStr};
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Stat, fstat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
-    fsconfig_set_string, fsmount, fsopen, mount, move_mount, open_tree,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+    fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount, move_mount, open_tree, unmount,
 };
 
 use crate::host::FileId;
@@ -171,6 +172,43 @@ fn hide(path: &Path, hard_linked: &BTreeSet<FileId>) -> io::Result<()> {
     attach(&cover, &target)?;
     check_hard_links(&about, hard_linked)
 }
+
+/// Covers files of the system with these contents. A file that does not exist is left out.
+pub(crate) fn cover_files(files: &[(&str, String)]) -> io::Result<()> {
+    /// Where the new files are mounted until each has a mount of its own: only a mount that is in use can be cloned.
+    const MOUNTED_AT: &str = "/etc";
+    let mut targets = Vec::new();
+    for (path, text) in files {
+        match openat(CWD, *path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(target) => targets.push((target, *path, text)),
+            Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let folder = openat(CWD, MOUNTED_AT, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let tmpfs = new_tmpfs(c"755", Some(MAX_COVER_BYTES))?;
+    attach(&tmpfs, &folder)?;
+    let copies: io::Result<Vec<OwnedFd>> = targets
+        .iter()
+        .map(|(_, path, text)| {
+            let name = Path::new(path).file_name().unwrap_or_default();
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let file = openat(&tmpfs, name, flags, Mode::from_raw_mode(0o444))?;
+            File::from(file).write_all(text.as_bytes())?;
+            let copy = clone_mount(&openat(&tmpfs, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)?;
+            mount_setattr(&copy, c"", MountChange::ReadOnlyNoDevices)?;
+            Ok(copy)
+        })
+        .collect();
+    unmount(MOUNTED_AT, UnmountFlags::DETACH)?;
+    for (copy, (target, ..)) in copies?.iter().zip(&targets) {
+        attach(copy, target)?;
+    }
+    Ok(())
+}
+
+/// The maximum size of all files that cover others.
+const MAX_COVER_BYTES: u64 = 64 << 10;
 
 /// A hard-linked file with an unknown name cannot be protected by its known names.
 fn check_hard_links(about: &Stat, hard_linked: &BTreeSet<FileId>) -> io::Result<()> {

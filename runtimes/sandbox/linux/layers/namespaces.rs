@@ -15,7 +15,7 @@ use super::capabilities;
 use super::mounts;
 use crate::runtimes::sandbox::linux::sys;
 use crate::runtimes::sandbox::linux::sys::ForkResult;
-use crate::runtimes::sandbox::{FileRules, ResourceLimits};
+use crate::runtimes::sandbox::{FileRules, NetworkAccess, ResourceLimits};
 
 /// The namespaces that this machine supports.
 #[derive(Clone, Copy)]
@@ -86,7 +86,7 @@ impl NamespaceConfig {
     }
 
     fn probe(self) -> io::Result<()> {
-        match sys::clone_with_namespaces(self.clone_flags(true))? {
+        match sys::clone_with_namespaces(self.clone_flags(NetworkAccess::Blocked))? {
             ForkResult::Child => {
                 let setup = self
                     .enter(None)
@@ -105,11 +105,20 @@ impl NamespaceConfig {
     }
 
     /// The clone flags for a supervisor.
-    pub(crate) fn clone_flags(self, block_network: bool) -> libc::c_int {
+    pub(crate) fn clone_flags(self, access: NetworkAccess) -> libc::c_int {
         let users = if self.user_namespace.is_some() { libc::CLONE_NEWUSER } else { 0 };
-        let network =
-            if self.network == NetworkIsolation::OwnNetns && block_network { libc::CLONE_NEWNET } else { 0 };
+        let has_own_network = match access {
+            NetworkAccess::Blocked => self.network == NetworkIsolation::OwnNetns,
+            NetworkAccess::Hosts => self.can_have_own_netns(),
+            NetworkAccess::Open => false,
+        };
+        let network = if has_own_network { libc::CLONE_NEWNET } else { 0 };
         BASE_CLONE_FLAGS | users | network
+    }
+
+    /// Whether a script can get a network of its own.
+    pub(crate) fn can_have_own_netns(self) -> bool {
+        self.network != NetworkIsolation::FilterOnly
     }
 
     /// Makes this process, which was just forked into the namespaces, the user it was before, and does in them what is the same

@@ -6,9 +6,9 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::addresses::non_public_kind;
 use super::timeout::RequestTimeout;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::http::addresses::non_public_kind;
 use crate::host::http::url::WebUrl;
 use crate::policy::{Access, Permissions};
 
@@ -35,7 +35,7 @@ pub(super) fn connect(
     timeout: &RequestTimeout,
 ) -> Result<TcpStream> {
     let addresses = resolve(url, lookup, timeout)?;
-    check_addresses(url.host(), &addresses, permissions)?;
+    check_addresses(url, &addresses, permissions)?;
     let mut untried = addresses.into_iter().take(MAX_ADDRESSES).peekable();
     let mut last = None;
     while let Some(address) = untried.next() {
@@ -71,13 +71,14 @@ fn resolve(url: &WebUrl, lookup: &Resolver, timeout: &RequestTimeout) -> Result<
 /// Refuses the host when only one of its addresses is off limits: a name that mixes them is a trap.
 ///
 /// What is not the public internet opens to a permission that names the address; `localhost` also opens to its own name.
-fn check_addresses(host: &str, addresses: &[IpAddr], permissions: &Permissions) -> Result<()> {
+fn check_addresses(url: &WebUrl, addresses: &[IpAddr], permissions: &Permissions) -> Result<()> {
+    let (host, port) = (url.host(), url.port());
     let by_name = permissions.scoped_only();
     for address in addresses {
         let Some(what) = non_public_kind(*address) else { continue };
         let own_name =
-            (host == "localhost" && address.to_canonical().is_loopback()).then(|| Access::net(host));
-        let need = Access::net(address.to_string());
+            (host == "localhost" && address.to_canonical().is_loopback()).then(|| Access::url(host, port));
+        let need = Access::url(address.to_string(), port);
         if by_name.allows(&need) || own_name.as_ref().is_some_and(|need| by_name.allows(need)) {
             continue;
         }

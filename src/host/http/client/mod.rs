@@ -3,7 +3,6 @@
 //! The path of a request: `connect` looks the host up, checks the addresses and connects, `send` sends and reads over that
 //! `transport`, `request` makes the next request of a redirect. `timeout` bounds every wait.
 
-mod addresses;
 mod connect;
 mod headers;
 mod request;
@@ -97,7 +96,7 @@ impl HttpClient for WebClient {
         let (most, mut outgoing) = (request.max_bytes, OutgoingRequest::from_script(request)?);
         let mut attempt = format!("failed to reach {}", outgoing.url.host());
         for _ in 0..=MAX_REDIRECTS {
-            ctx.permissions().require(&Access::net(outgoing.url.host()), &attempt)?;
+            ctx.permissions().require(&Access::url(outgoing.url.host(), outgoing.url.port()), &attempt)?;
             let stream = connect(&outgoing.url, ctx.permissions(), &self.resolver, &timeout)?;
             match send(&outgoing, stream, &self.roots, &timeout, most)? {
                 SendOutcome::Response(response) => return Ok(response),

@@ -2,6 +2,7 @@
 
 pub(super) mod dependencies;
 pub(super) mod entrypoints;
+pub(super) mod env;
 pub(super) mod examples;
 pub(super) mod limits;
 pub(super) mod metadata;

@@ -9,14 +9,15 @@ use crate::skill::lint;
 use crate::skill::yaml::{Entry, Node};
 
 /// Words of other formats, and the permission that means the same.
-const FOREIGN_WORDS: [(&str, &str); 10] = [
+const FOREIGN_WORDS: [(&str, &str); 11] = [
     ("filesystem:read", "read"),
     ("filesystem:write", "write"),
     ("fs:read", "read"),
     ("fs:write", "write"),
     ("network", "net:HOST"),
     ("http", "net:HOST"),
-    ("env", "secret:NAME"),
+    ("env", "env:NAME"),
+    ("environment", "env:NAME"),
     ("process", "exec"),
     ("shell", "exec"),
     ("subprocess", "exec"),
@@ -100,7 +101,7 @@ mod tests {
             ("network:example.com", Some("net:example.com")),
             ("network:https", Some("net:HOST")),
             ("process:exec", Some("exec")),
-            ("env:HOME", Some("secret:NAME")),
+            ("env", Some("env:NAME")),
             ("Bash", Some("exec")),
             ("teleport", None),
         ] {

@@ -46,6 +46,11 @@ pub(super) fn masked_equals(argument: u8, mask: u32, value: u32) -> Condition {
     Condition { argument, mask, value, expects_equal: true }
 }
 
+/// The argument's bits under the mask differ from this value.
+pub(super) fn masked_differs(argument: u8, mask: u32, value: u32) -> Condition {
+    Condition { expects_equal: false, ..masked_equals(argument, mask, value) }
+}
+
 /// At least one of these bits of the argument is set.
 pub(super) fn any_bit_set(argument: u8, mask: u32) -> Condition {
     Condition { expects_equal: false, ..masked_equals(argument, mask, 0) }

@@ -23,7 +23,7 @@ const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
 pub(crate) struct SeccompFilter(Vec<sock_filter>);
 
 /// One filter for each combination.
-static FILTERS: [OnceLock<SeccompFilter>; 4] = [const { OnceLock::new() }; 4];
+static FILTERS: [OnceLock<SeccompFilter>; 6] = [const { OnceLock::new() }; 6];
 
 impl SeccompFilter {
     /// The filter of a script, compiled once: processes forked from this one inherit it.
@@ -31,7 +31,7 @@ impl SeccompFilter {
     pub(crate) fn cached(options: SeccompOptions) -> io::Result<&'static Self> {
         let machine = AUDIT_ARCH.ok_or(io::ErrorKind::Unsupported)?;
         let compiled = || Self(compile(syscall_rules(options), machine));
-        let index = usize::from(options.block_network) + 2 * usize::from(options.allow_flock);
+        let index = 2 * (options.network as usize) + usize::from(options.allow_flock);
         Ok(FILTERS[index].get_or_init(compiled))
     }
 
@@ -49,12 +49,15 @@ mod tests {
     use super::super::bpf::tests::evaluate;
     use super::super::rules::{ABSENT, REFUSED, UNSUPPORTED};
     use super::*;
+    use crate::runtimes::sandbox::NetworkAccess;
 
-    const ALL: [SeccompOptions; 4] = [
-        SeccompOptions { block_network: true, allow_flock: true },
-        SeccompOptions { block_network: true, allow_flock: false },
-        SeccompOptions { block_network: false, allow_flock: true },
-        SeccompOptions { block_network: false, allow_flock: false },
+    const ALL: [SeccompOptions; 6] = [
+        SeccompOptions { network: NetworkAccess::Blocked, allow_flock: true },
+        SeccompOptions { network: NetworkAccess::Blocked, allow_flock: false },
+        SeccompOptions { network: NetworkAccess::Hosts, allow_flock: true },
+        SeccompOptions { network: NetworkAccess::Hosts, allow_flock: false },
+        SeccompOptions { network: NetworkAccess::Open, allow_flock: true },
+        SeccompOptions { network: NetworkAccess::Open, allow_flock: false },
     ];
 
     /// A jump over a rule has an offset of one byte.
@@ -225,18 +228,31 @@ mod tests {
             ] {
                 assert_eq!(refused(libc::SYS_socketpair, [pair, bits(kind), 0]), is_refused, "{pair} {kind}");
             }
-            for (family, protocol, is_open) in [
-                (libc::AF_INET, 6, true),
-                (libc::AF_INET6, 17, true),
-                (libc::AF_NETLINK, 0, true),
-                (libc::AF_NETLINK, 9, false),
-                (libc::AF_UNIX, 0, false),
-                (libc::AF_PACKET, 0, false),
-                (libc::AF_VSOCK, 0, false),
-                (libc::AF_ALG, 0, false),
+            // Each with whether it is there with the network open, and where only granted hosts are.
+            for (family, kind, protocol, is_open, has_hosts) in [
+                (libc::AF_INET, 1, 6, true, true),
+                (libc::AF_INET, 1, 0, true, true),
+                (libc::AF_INET6, 2 | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 17, true, true),
+                (libc::AF_INET, libc::SOCK_RAW, 1, true, false),
+                (libc::AF_INET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 6, true, false),
+                (libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP, true, false),
+                (libc::AF_INET, libc::SOCK_SEQPACKET, libc::IPPROTO_SCTP, true, false),
+                (libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP, true, false),
+                (libc::AF_NETLINK, libc::SOCK_RAW, 0, true, false),
+                (libc::AF_NETLINK, libc::SOCK_DGRAM, 0, true, false),
+                (libc::AF_NETLINK, 1, 9, false, false),
+                (libc::AF_UNIX, 1, 0, false, false),
+                (libc::AF_PACKET, 1, 0, false, false),
+                (libc::AF_VSOCK, 1, 0, false, false),
+                (libc::AF_ALG, 1, 0, false, false),
             ] {
-                let is_refused = refused(libc::SYS_socket, [bits(family), 1, protocol]);
-                assert_eq!(is_refused, calls.block_network || !is_open, "{family} {protocol} {calls:?}");
+                let is_refused = refused(libc::SYS_socket, [bits(family), bits(kind), bits(protocol)]);
+                let is_there = match calls.network {
+                    NetworkAccess::Blocked => false,
+                    NetworkAccess::Hosts => has_hosts,
+                    NetworkAccess::Open => is_open,
+                };
+                assert_eq!(is_refused, !is_there, "{family} {kind} {protocol} {calls:?}");
             }
             for (number, own, others) in [
                 (libc::SYS_prlimit64, [0, 7, 0], [4, 7, 0]),
@@ -264,7 +280,7 @@ mod tests {
             }
             for option in [libc::SO_SNDBUF, libc::SO_SNDBUFFORCE] {
                 let is_refused = refused(libc::SYS_setsockopt, [3, socket, bits(option)]);
-                assert_eq!(is_refused, calls.block_network, "{option}");
+                assert_eq!(is_refused, calls.network == NetworkAccess::Blocked, "{option}");
             }
         }
     }

@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::allowlist::{ALLOWED_ARCH_CALLS, ALLOWED_CALLS};
-use super::bpf::{ArgumentRule, SyscallAction, SyscallRule, any_bit_set, differs, equals, masked_equals};
+use super::bpf::{
+    ArgumentRule, SyscallAction, SyscallRule, any_bit_set, differs, equals, masked_differs, masked_equals,
+};
+use crate::runtimes::sandbox::NetworkAccess;
 
 /// The options in which filters differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SeccompOptions {
-    /// Whether the network is blocked.
-    pub(crate) block_network: bool,
+    /// Which sockets may be created.
+    pub(crate) network: NetworkAccess,
     /// Whether whole files may be locked (`flock`), which needs no right to write to them.
     pub(crate) allow_flock: bool,
 }
@@ -168,7 +171,11 @@ const SELF_ONLY_CALLS: [(i64, u8); 7] = [
 const USER_WIDE_CALLS: [(i64, u32); 2] = [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
 
 /// Socket families that a script with network may use; never Unix sockets, behind which services of the user listen.
-const ALLOWED_SOCKET_FAMILIES: [libc::c_int; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+const INTERNET_FAMILIES: [libc::c_int; 2] = [libc::AF_INET, libc::AF_INET6];
+
+/// The types and protocols of sockets for a script that reaches granted hosts only: streams and datagrams.
+const HOSTS_SOCKET_TYPES: [libc::c_int; 2] = [libc::SOCK_STREAM, libc::SOCK_DGRAM];
+const HOSTS_PROTOCOLS: [libc::c_int; 3] = [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP];
 
 /// The bits of a socket's type that are not flags.
 const SOCKET_TYPE_MASK: u32 = 0xf;
@@ -249,7 +256,7 @@ pub(super) fn syscall_rules(options: SeccompOptions) -> Vec<SyscallRule> {
         // others report it. A lock that is granted but not held would be worse than none.
         set_action(&[libc::SYS_flock], &SyscallAction::Errno(libc::ENOSYS));
     }
-    for (call, rules, errno) in argument_rules(options.block_network) {
+    for (call, rules, errno) in argument_rules(options.network) {
         set_action(&[call], &SyscallAction::ErrnoIf(rules, errno));
     }
     // Every syscall number is small.
@@ -258,15 +265,25 @@ pub(super) fn syscall_rules(options: SeccompOptions) -> Vec<SyscallRule> {
 }
 
 /// Calls, the rules by which they are refused, and the error.
-fn argument_rules(block_network: bool) -> Vec<(i64, Vec<ArgumentRule>, libc::c_int)> {
+fn argument_rules(network: NetworkAccess) -> Vec<(i64, Vec<ArgumentRule>, libc::c_int)> {
     let mut calls: BTreeMap<i64, Vec<ArgumentRule>> = BTreeMap::new();
-    let sockets = if block_network {
+    let other_than = |families: &[libc::c_int]| {
+        families.iter().map(|family| differs(0, family.cast_unsigned())).collect::<Vec<_>>()
+    };
+    let sockets = match network {
         // A rule without conditions applies to every call.
-        vec![Vec::new()]
-    } else {
-        let other_family = ALLOWED_SOCKET_FAMILIES.map(|family| differs(0, family.cast_unsigned())).to_vec();
+        NetworkAccess::Blocked => vec![Vec::new()],
+        // TCP and UDP, and nothing that asks the kernel about networks.
+        NetworkAccess::Hosts => vec![
+            other_than(&INTERNET_FAMILIES),
+            HOSTS_SOCKET_TYPES.map(|kind| masked_differs(1, SOCKET_TYPE_MASK, kind.cast_unsigned())).to_vec(),
+            HOSTS_PROTOCOLS.map(|protocol| differs(2, protocol.cast_unsigned())).to_vec(),
+        ],
         // Of the kernel's netlink families, addresses and routes are enough.
-        vec![other_family, vec![equals(0, libc::AF_NETLINK.cast_unsigned()), differs(2, 0)]]
+        NetworkAccess::Open => vec![
+            other_than(&[INTERNET_FAMILIES.as_slice(), &[libc::AF_NETLINK]].concat()),
+            vec![equals(0, libc::AF_NETLINK.cast_unsigned()), differs(2, 0)],
+        ],
     };
     calls.insert(libc::SYS_socket, sockets);
     // The two ends of a stream belong together. A datagram end may send to any socket by its path.
@@ -299,7 +316,7 @@ fn argument_rules(block_network: bool) -> Vec<(i64, Vec<ArgumentRule>, libc::c_i
         vec![equals(1, libc::SOL_SOCKET.cast_unsigned()), equals(2, option.cast_unsigned())]
     };
     let mut options = vec![of_sockets(libc::SO_LINGER)];
-    if block_network {
+    if network == NetworkAccess::Blocked {
         // Unread data is counted by the default size of socket buffers, so nobody may ask for more.
         options.extend([of_sockets(libc::SO_SNDBUF), of_sockets(libc::SO_SNDBUFFORCE)]);
     }

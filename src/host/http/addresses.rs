@@ -53,7 +53,7 @@ const IPV4_IN_IPV6: [(Ipv6Addr, u32, u32); 3] = [
 ];
 
 /// What lies at an address, in words, unless it is the public internet.
-pub(super) fn non_public_kind(address: IpAddr) -> Option<&'static str> {
+pub(crate) fn non_public_kind(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => non_public_kind_v4(address),
         IpAddr::V6(address) => non_public_kind_v6(address),

@@ -1,0 +1,21 @@
+//! The network of a script that reaches granted hosts only, served by the host program.
+//!
+//! The sandbox makes the sockets in a network without a way out (`sandbox/linux/layers/egress.rs`). The resolver answers granted
+//! names with addresses of that network; the forwarder accepts connections to them, inspects what the ports of the web begin
+//! with, and connects to the host that was meant.
+
+mod connection;
+mod connection_permit;
+mod dns_connection;
+mod dns_message;
+mod forwarder;
+mod http_guard;
+mod name_table;
+mod network_log;
+mod refusal;
+mod rules;
+mod tls_hello;
+mod upstream;
+
+pub(crate) use self::forwarder::Egress;
+pub(crate) use self::rules::EgressRules;

@@ -1,0 +1,70 @@
+//! The names that a script has looked up, each with an address of its own that stays the same in a run.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+use super::dns_message::{Answer, QueryType};
+use super::network_log::NetworkLog;
+use super::rules::EgressRules;
+
+/// The maximum number of names with an address.
+const MAX_NAMES: usize = 1024;
+
+/// The address before the first, from the range that the sandbox routes to its listeners.
+const BASE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+
+/// Every granted name that was looked up.
+#[derive(Default)]
+pub(super) struct NameTable {
+    names: Vec<String>,
+    positions: HashMap<String, usize>,
+}
+
+impl NameTable {
+    /// Answers a question for a name in lower case. A name that is not granted is logged.
+    pub(super) fn resolve(
+        &mut self,
+        name: &str,
+        kind: QueryType,
+        rules: &EgressRules,
+        log: &NetworkLog,
+    ) -> Answer {
+        if name == "localhost" {
+            let address = Answer::Address(Ipv4Addr::LOCALHOST);
+            return if kind == QueryType::A { address } else { Answer::Empty };
+        }
+        if !rules.names(name) {
+            // Programs look up addresses by themselves, and further types only beside those.
+            if kind != QueryType::Other {
+                log.refuse_name(name, rules);
+            }
+            return Answer::NoSuchName;
+        }
+        if kind != QueryType::A {
+            return Answer::Empty;
+        }
+        match self.position(name).and_then(|position| u32::try_from(position).ok()) {
+            Some(position) => Answer::Address(Ipv4Addr::from_bits(BASE.to_bits() + 1 + position)),
+            None => Answer::Refused,
+        }
+    }
+
+    /// The name that has this address.
+    pub(super) fn name(&self, address: Ipv4Addr) -> Option<&str> {
+        let position = address.to_bits().checked_sub(BASE.to_bits() + 1)?;
+        self.names.get(usize::try_from(position).ok()?).map(String::as_str)
+    }
+
+    fn position(&mut self, name: &str) -> Option<usize> {
+        if let Some(position) = self.positions.get(name) {
+            return Some(*position);
+        }
+        let position = self.names.len();
+        if position == MAX_NAMES {
+            return None;
+        }
+        self.names.push(name.to_owned());
+        self.positions.insert(name.to_owned(), position);
+        Some(position)
+    }
+}

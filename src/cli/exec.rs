@@ -1,0 +1,90 @@
+//! `metier exec`: one command in the sandbox of a script, without a skill.
+
+use std::sync::Arc;
+
+use metier::engine::Invocation;
+use metier::error::{ErrorKind, Result};
+use metier::policy::{CancelToken, SandboxMode};
+
+use super::env_args::EnvArgs;
+use super::exit_watchdog::WatchdogObserver;
+use super::hint::{error_help, outcome_with_option};
+use super::interrupt::cancel_on_interrupt;
+use super::limit_args::LimitArgs;
+use super::run::parse_grants;
+use super::session::Session;
+use super::terminal::escape_sentence;
+use super::{config_args::ConfigArgs, output, raw, stdin};
+
+/// The options of `metier exec`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Grant the command a permission, such as write, write:out or net (may be repeated)
+    #[arg(long, value_name = "PERM")]
+    allow: Vec<String>,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    config: ConfigArgs,
+    #[command(flatten)]
+    env: EnvArgs,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    if session.json() {
+        return run_for_json(args, session);
+    }
+    let outcome = raw::run(session, || {
+        let (builder, invocation) = prepare(args, session)?;
+        Ok((builder.build()?, args.limits.limit_streams(invocation)))
+    })?;
+    let code = raw::exit_code(&outcome);
+    // What the sandbox refused, the command cannot know.
+    let help = outcome.result.as_ref().err().filter(|error| error.kind() == ErrorKind::Script);
+    if let Some(help) = help.and_then(error_help) {
+        output::eprint(&format!("help: {}", escape_sentence(&help)));
+    }
+    Ok(code)
+}
+
+/// The outcome of the command, as that of a skill.
+fn run_for_json(args: &Args, session: &Session) -> Result<u8> {
+    let (token, watchdog) = (CancelToken::new(), session.exit_watchdog());
+    let _guard = watchdog.watch_token(&token);
+    cancel_on_interrupt(token.clone());
+    watchdog.start_loading_timeout();
+    let (builder, invocation) = prepare(args, session)?;
+    let engine = builder.build()?;
+    watchdog.disarm();
+    let processes = engine.clone();
+    watchdog.wait_for_cleanup(move || processes.runs_processes());
+    let observer = Arc::new(WatchdogObserver::new(watchdog.clone()));
+    let outcome = engine.run(invocation.cancel(token.clone()).observer(observer));
+    watchdog.finish();
+    if token.is_cancelled() {
+        watchdog.start_print_timeout();
+    }
+    token.cancel();
+    let code = outcome.exit_code();
+    output::print_json(&outcome_with_option(outcome)).map(|()| code)
+}
+
+fn prepare(args: &Args, session: &Session) -> Result<(metier::engine::EngineBuilder, Invocation)> {
+    let (program, arguments) =
+        args.command.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+    let mut invocation = Invocation::command(program, arguments)
+        .stdin(stdin::source())
+        .limits(args.limits.limits()?)
+        .sandbox_mode(args.limits.sandbox_policy());
+    let secrets = args.config.secrets()?;
+    for permission in parse_grants(&args.allow).into_iter().chain(secrets.grants()?) {
+        invocation = invocation.grant(permission);
+    }
+    let invocation = args.env.add_to(invocation)?;
+    let is_unsandboxed = args.limits.sandbox_policy() == SandboxMode::Off;
+    let builder = session.builder()?.compile_in_process(is_unsandboxed);
+    Ok((builder.config(args.config.settings()?).secrets(secrets), invocation))
+}

@@ -1,0 +1,195 @@
+//! The environment variables that the process of an external script is given besides those that every script has.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+use super::context::SkillContext;
+use super::functions::read_secret;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::log::LogLevel;
+use crate::policy::{Access, check_variable_name, is_secret_variable};
+
+/// Maximum number of variables of one invocation.
+const MAX_VARIABLES: usize = 512;
+
+/// Maximum bytes of one value.
+const MAX_VALUE_BYTES: usize = 64 << 10;
+
+/// The variables that an invocation brings. Which of them reach a process, its permissions decide; the skills that the invoked one
+/// calls inherit them.
+#[derive(Clone, Default)]
+pub(crate) struct Environment {
+    variables: BTreeMap<String, Variable>,
+    /// Whether what is not among them is read from the environment of this process.
+    inherits: bool,
+}
+
+#[derive(Clone)]
+struct Variable {
+    value: String,
+    /// Whether the value is redacted, whatever the name says.
+    is_secret: bool,
+}
+
+impl Environment {
+    pub(crate) fn set(&mut self, name: String, value: String, is_secret: bool) {
+        self.variables.insert(name, Variable { value, is_secret });
+    }
+
+    pub(crate) fn inherit(&mut self) {
+        self.inherits = true;
+    }
+
+    /// Fails if a variable cannot be given to a process. No error contains a value.
+    pub(crate) fn check(&self) -> Result<()> {
+        let unusable = |name: &str, reason: &str| {
+            let sentence =
+                format!("the environment variable {} is not usable: {reason}", name.escape_debug());
+            Err(SkillError::new(ErrorKind::Usage, sentence))
+        };
+        if self.variables.len() > MAX_VARIABLES {
+            let sentence = format!("a run takes at most {MAX_VARIABLES} environment variables");
+            return Err(SkillError::new(ErrorKind::Usage, sentence));
+        }
+        for (name, variable) in &self.variables {
+            if let Err(reason) = check_variable_name(name) {
+                return unusable(name, &reason);
+            }
+            if variable.value.len() > MAX_VALUE_BYTES {
+                return unusable(name, &format!("its value is larger than {MAX_VALUE_BYTES} bytes"));
+            }
+            if variable.value.contains('\0') {
+                return unusable(name, "its value has a NUL character");
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a variable, and whether it is secret.
+    fn get(&self, name: &str) -> Option<(OsString, bool)> {
+        if let Some(Variable { value, is_secret }) = self.variables.get(name) {
+            return Some((value.into(), *is_secret || is_secret_value(name, value.as_ref())));
+        }
+        let value = std::env::var_os(name).filter(|value| self.inherits && value.len() <= MAX_VALUE_BYTES)?;
+        let is_secret = is_secret_value(name, &value);
+        Some((value, is_secret))
+    }
+}
+
+/// Whether a value is secret by its name, or since it is an address with a password in it.
+fn is_secret_value(name: &str, value: &OsStr) -> bool {
+    let value = value.to_string_lossy();
+    let authority =
+        value.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or(rest));
+    is_secret_variable(name)
+        || authority
+            .is_some_and(|authority| authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')))
+}
+
+#[cfg_attr(not(unix), allow(dead_code, reason = "no process is started there"))]
+impl SkillContext {
+    /// Whether there is a value for this variable, permitted or not.
+    pub(crate) fn has_variable(&self, name: &str) -> bool {
+        self.extensions().get::<Environment>().is_some_and(|environment| environment.get(name).is_some())
+    }
+
+    /// The names of the variables that a process of this run is given; of secrets those that could be.
+    pub(crate) fn process_variable_names(&self) -> Vec<String> {
+        let secrets = self.permitted_secrets();
+        let mut names: Vec<String> =
+            self.permitted("env").into_iter().filter(|name| self.has_variable(name)).chain(secrets).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The variables that a process of this run is given: those that were set for it and are permitted, and the secrets that it may
+    /// read. From now on the secret ones are redacted.
+    pub(crate) fn process_variables(&self) -> Result<BTreeMap<OsString, OsString>> {
+        let mut variables = BTreeMap::new();
+        if let Some(environment) = self.extensions().get::<Environment>() {
+            for name in self.permitted("env") {
+                let Some((value, is_secret)) = environment.get(&name) else { continue };
+                if is_secret {
+                    self.learn_secret(&name, &value.to_string_lossy());
+                }
+                variables.insert(name.into(), value);
+            }
+        }
+        for name in self.permitted_secrets() {
+            // Who wants it and does not get it is told so by `ctx.secret`.
+            match read_secret(self, &name) {
+                Ok(Some(value)) if !value.contains('\0') && value.len() <= MAX_VALUE_BYTES => {
+                    drop(variables.insert(name.into(), value.into()));
+                }
+                Ok(Some(_)) => self.log(
+                    LogLevel::Warn,
+                    format!(
+                        "the secret {name} is too long for an environment variable, or has a NUL character"
+                    ),
+                )?,
+                Ok(None) => {}
+                Err(error) => {
+                    self.cancel().check()?;
+                    self.log(LogLevel::Warn, format!("the secret {name} could not be read: {error}"))?;
+                }
+            }
+        }
+        Ok(variables)
+    }
+
+    /// The secrets that the run may read and a variable can hold.
+    fn permitted_secrets(&self) -> Vec<String> {
+        if self.providers().secrets.is_none() {
+            return Vec::new();
+        }
+        let mut names = self.permitted("secret");
+        names.retain(|name| check_variable_name(name).is_ok());
+        names
+    }
+
+    /// The scopes of the permissions of this kind that the run has.
+    fn permitted(&self, kind: &str) -> Vec<String> {
+        let permissions = self.permissions().effective();
+        let scopes = permissions.iter().filter(|permission| permission.has_name(kind));
+        scopes.filter_map(|permission| permission.scope().map(str::to_owned)).collect()
+    }
+}
+
+/// The access to a variable, if there can be one of this name.
+#[cfg_attr(not(unix), allow(dead_code, reason = "no process is started there"))]
+pub(crate) fn variable_access(name: &str) -> Option<Access> {
+    check_variable_name(name).is_ok().then(|| Access::env(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_secret_by_its_name_or_by_a_password_in_an_address() {
+        for (name, value, is_secret) in [
+            ("API_KEY", "x", true),
+            ("DATABASE_URL", "postgres://me:hunter2@db/x", true),
+            ("DATABASE_URL", "postgres://me@db/x", false),
+            ("HOMEPAGE", "https://example.com/a:b@c", false),
+            ("PORT", "8080", false),
+        ] {
+            assert_eq!(is_secret_value(name, value.as_ref()), is_secret, "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn what_no_process_can_be_given_is_refused_without_its_value() {
+        let long = "s3cret".repeat(20_000);
+        for (name, value) in [("PATH", "s3cret"), ("A-B", "s3cret"), ("A", "s3cret\0"), ("A", &long)] {
+            let mut environment = Environment::default();
+            environment.set(name.into(), value.into(), false);
+            let error = environment.check().unwrap_err();
+            assert!(error.kind() == ErrorKind::Usage && !error.message().contains("s3cret"), "{error}");
+        }
+        let mut many = Environment::default();
+        (0..=MAX_VARIABLES).for_each(|number| many.set(format!("A{number}"), String::new(), false));
+        assert!(many.check().is_err());
+    }
+}

@@ -1,0 +1,256 @@
+//! Removes secrets from a stream of bytes as it comes; all other bytes are left as they are.
+
+use super::Redaction;
+use super::finder::{SecretFinder, WhitespaceMode};
+use super::forms::encoded_forms;
+
+/// The state of one stream. It holds back only what may be the beginning of a secret: at most one byte less than the longest form
+/// of a secret.
+#[derive(Default)]
+pub(crate) struct RedactedStream {
+    /// How many secrets `finder` searches for.
+    secret_count: usize,
+    finder: Option<SecretFinder>,
+    placeholders: Vec<String>,
+    /// How much of a secret the stream ends with, as a node of the finder.
+    node: u32,
+    /// Bytes that may be a part of a secret.
+    held: Vec<u8>,
+    /// How many bytes at the beginning of `held` belong to a secret whose placeholder is out.
+    replaced: usize,
+    /// What was found in `held`, in order and without overlaps.
+    matches: Vec<StreamMatch>,
+    /// What may continue a secret whose beginning was found: the finder knows only the beginning of a very long one.
+    tails: Vec<SecretTail>,
+}
+
+struct StreamMatch {
+    start: usize,
+    end: usize,
+    secret: usize,
+    /// The bytes of the longest form in it.
+    length: usize,
+}
+
+struct SecretTail {
+    bytes: Vec<u8>,
+    next: usize,
+}
+
+impl RedactedStream {
+    /// Takes the next bytes of the stream, and adds to `out` what can leave.
+    pub(crate) fn push(&mut self, redaction: &Redaction, bytes: &[u8], out: &mut Vec<u8>) {
+        self.update_finder(redaction);
+        if self.finder.is_none() {
+            return out.extend_from_slice(bytes);
+        }
+        for byte in bytes {
+            self.push_byte(*byte);
+        }
+        self.release(self.held.len() - self.open_bytes(), out);
+    }
+
+    /// Ends the stream. If it was cut, what may be the beginning of a secret is dropped.
+    pub(crate) fn finish(&mut self, is_cut: bool, out: &mut Vec<u8>) {
+        let open = if is_cut { self.open_bytes() } else { 0 };
+        self.release(self.held.len() - open, out);
+        if let Some(found) = self.matches.first() {
+            out.extend_from_slice(self.placeholder(found.secret));
+        }
+        *self = Self::default();
+    }
+
+    /// Builds the finder again if the run has learned a secret.
+    fn update_finder(&mut self, redaction: &Redaction) {
+        if !redaction.has_secrets() {
+            return;
+        }
+        let Some(secrets) = redaction.secrets_beyond(self.secret_count) else { return };
+        self.secret_count = secrets.len();
+        let forms = secrets.iter().enumerate().flat_map(|(number, secret)| {
+            encoded_forms(&secret.value).into_iter().map(move |form| (form, number))
+        });
+        let forms: Vec<(String, usize)> = forms.collect();
+        self.finder = SecretFinder::new(
+            forms.iter().map(|(form, number)| (form.as_str(), *number)),
+            WhitespaceMode::Significant,
+        );
+        self.placeholders = secrets.into_iter().map(|secret| secret.placeholder).collect();
+        // The new finder begins where the old one held something back.
+        let again = self.held.split_off(self.replaced);
+        self.matches.clear();
+        self.node = 0;
+        for byte in again {
+            self.push_byte(byte);
+        }
+    }
+
+    fn push_byte(&mut self, byte: u8) {
+        self.held.push(byte);
+        let end = self.held.len();
+        self.tails.retain_mut(|tail| tail.continues_with(byte));
+        if !self.tails.is_empty() {
+            self.extend_last_match(end);
+        }
+        self.tails.retain(|tail| tail.next < tail.bytes.len());
+        let Some(finder) = &self.finder else { return };
+        self.node = finder.next(self.node, byte);
+        let Some((length, secret, tails)) = finder.key_at(self.node) else { return };
+        self.tails.extend(tails.iter().map(|bytes| SecretTail { bytes: bytes.clone(), next: 0 }));
+        self.add_match(StreamMatch { start: end - length, end, secret, length });
+    }
+
+    /// Adds a match, which ends after all others; matches that overlap become one, with the name of the longest.
+    fn add_match(&mut self, mut new: StreamMatch) {
+        if new.start < self.replaced {
+            self.replaced = new.end;
+            return self.matches.clear();
+        }
+        while let Some(last) = self.matches.pop_if(|last| last.end > new.start) {
+            let named = if new.length > last.length { &new } else { &last };
+            let (secret, length) = (named.secret, named.length);
+            new = StreamMatch { start: last.start.min(new.start), end: new.end, secret, length };
+        }
+        self.matches.push(new);
+    }
+
+    fn extend_last_match(&mut self, end: usize) {
+        match self.matches.last_mut() {
+            Some(last) if last.end + 1 == end => last.end = end,
+            None if self.replaced + 1 == end => self.replaced = end,
+            _ => self.tails.clear(),
+        }
+    }
+
+    /// The bytes at the end that may be the beginning of a secret.
+    fn open_bytes(&self) -> usize {
+        self.finder.as_ref().map_or(0, |finder| finder.open_bytes(self.node))
+    }
+
+    fn placeholder(&self, secret: usize) -> &[u8] {
+        self.placeholders.get(secret).map_or(&[], |placeholder| placeholder.as_bytes())
+    }
+
+    /// Lets the first bytes that are held go, with placeholders for secrets.
+    fn release(&mut self, count: usize, out: &mut Vec<u8>) {
+        let mut at = self.replaced.min(count);
+        let mut replaced = self.replaced;
+        while let Some(found) = self.matches.first().filter(|found| found.start < count) {
+            out.extend_from_slice(&self.held[at..found.start]);
+            out.extend_from_slice(self.placeholder(found.secret));
+            (at, replaced) = (found.end.min(count), found.end);
+            self.matches.remove(0);
+        }
+        out.extend_from_slice(&self.held[at..count]);
+        self.held.drain(..count);
+        self.replaced = replaced.saturating_sub(count);
+        for found in &mut self.matches {
+            (found.start, found.end) = (found.start - count, found.end - count);
+        }
+    }
+}
+
+impl SecretTail {
+    fn continues_with(&mut self, byte: u8) -> bool {
+        let fits = self.bytes.get(self.next) == Some(&byte);
+        self.next += 1;
+        fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What leaves of these pieces, and the most that was held back meanwhile.
+    fn stream(secrets: &[&str], pieces: &[&[u8]], is_cut: bool) -> (Vec<u8>, usize) {
+        let redaction = Redaction::default();
+        for secret in secrets {
+            redaction.learn("KEY", secret);
+        }
+        let (mut stream, mut out, mut held) = (RedactedStream::default(), Vec::new(), 0);
+        for piece in pieces {
+            stream.push(&redaction, piece, &mut out);
+            held = held.max(stream.held.len());
+        }
+        stream.finish(is_cut, &mut out);
+        (out, held)
+    }
+
+    #[track_caller]
+    fn leaves(secrets: &[&str], bytes: &[u8], expected: &[u8]) {
+        let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let longest = secrets.iter().map(|secret| secret.len()).max().unwrap_or(1);
+        for size in 1..=bytes.len().max(1) {
+            let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
+            let (out, held) = stream(secrets, &pieces, false);
+            assert_eq!(shown(&out), shown(expected), "pieces of {size}");
+            assert_eq!(out, expected, "pieces of {size}");
+            assert!(held < longest, "{held} bytes were held back");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_replaced_however_it_is_split_and_other_bytes_stay() {
+        leaves(&["s3cret"], b"a s3cret b s3cre", b"a [secret:KEY] b s3cre");
+        leaves(&["s3cret"], b"\xff\0s3cret\x80\r\n\xc3", b"\xff\0[secret:KEY]\x80\r\n\xc3");
+        leaves(&["s3cret"], b"s3cs3crets3cret", b"s3c[secret:KEY][secret:KEY]");
+        leaves(&["abcdef", "bcd"], b"abcd abcdef bcd", b"a[secret:KEY] [secret:KEY] [secret:KEY]");
+        leaves(&["abcdefgh", "ghij"], b"abcdefghij", b"[secret:KEY]");
+        leaves(&["aaaa"], b"aaaaaaaaaaaaaaaaaaab", b"[secret:KEY]b");
+        leaves(&["abab"], b"ababab ab", b"[secret:KEY] ab");
+        leaves(&[], b"s3cret", b"s3cret");
+    }
+
+    #[test]
+    fn the_beginning_of_a_secret_is_dropped_where_a_stream_was_cut() {
+        assert_eq!(stream(&["s3cret"], &[b"a s3cr"], true).0, b"a ");
+        assert_eq!(stream(&["s3cret"], &[b"a s3cr"], false).0, b"a s3cr");
+        assert_eq!(stream(&["s3cret", "s3crets-are"], &[b"a s3crets"], true).0, b"a [secret:KEY]");
+    }
+
+    #[test]
+    fn a_very_long_secret_is_replaced_to_its_end() {
+        let long: String =
+            (0..15_000).flat_map(|number| format!("{number:04}").into_bytes()).map(char::from).collect();
+        for size in [1, 4096, 8192, 8193, 60_000] {
+            let text = format!("a {long} b");
+            let pieces: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+            let (out, held) = stream(&[&long], &pieces, false);
+            assert_eq!(String::from_utf8(out).unwrap(), "a [secret:KEY] b", "pieces of {size}");
+            assert!(held < 8193, "{held} bytes were held back");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_is_learned_meanwhile_is_replaced() {
+        let redaction = Redaction::default();
+        let (mut stream, mut out) = (RedactedStream::default(), Vec::new());
+        stream.push(&redaction, b"a first-secret ", &mut out);
+        redaction.learn("A", "first-secret");
+        stream.push(&redaction, b"b first-secret fir", &mut out);
+        redaction.learn("B", "first-other");
+        stream.push(&redaction, b"st-other c", &mut out);
+        stream.finish(false, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "a first-secret b [secret:A] [secret:B] c");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_secret_is_left_whatever_overlaps_and_however_it_is_split(
+            secrets in proptest::collection::vec("[ab]{1,5}", 1..4),
+            text in "[ab ]{0,40}",
+            size in 1_usize..9,
+        ) {
+            let named: Vec<&str> = secrets.iter().map(String::as_str).collect();
+            let pieces: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+            let (out, held) = stream(&named, &pieces, false);
+            let clean = String::from_utf8(out).unwrap().replace("[secret:KEY]", "#");
+            for secret in &secrets {
+                assert!(!clean.contains(secret.as_str()), "{secret:?} in {clean:?}, from {text:?}");
+            }
+            assert!(text.matches(' ').eq(clean.matches(' ')), "nothing beside is lost");
+            assert!(held < secrets.iter().map(String::len).max().unwrap_or(1));
+        }
+    }
+}

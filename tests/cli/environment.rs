@@ -1,0 +1,227 @@
+//! `--env`, `--env-file` and secrets as variables: what external scripts are given of the environment, and what nobody sees of it.
+
+use serde_json::{Value, json};
+
+use super::cli::{Answer, Project};
+use super::not_run::{find_program, not_run};
+
+/// The same script in each language: it prints the variable `API_KEY`, or fails as its language does.
+const LANGUAGES: [(&str, &str, &str); 3] = [
+    ("python3", "main.py", "import os\nprint(os.environ['API_KEY'])\n"),
+    ("bash", "main.sh", "set -u\necho \"$API_KEY\"\n"),
+    (
+        "node",
+        "main.js",
+        "if (!process.env.API_KEY) throw new Error('process.env.API_KEY is not set');\nconsole.log(process.env.API_KEY);\n",
+    ),
+];
+
+fn project(file: &str, script: &str) -> Project {
+    Project::new().skill(".metier/skills/x").file(&format!(".metier/skills/x/scripts/{file}"), script)
+}
+
+/// A project whose skill prints all variables.
+fn printing() -> Project {
+    project("main.sh", "env | sort")
+}
+
+fn with(project: &Project, variables: &[(&str, &str)], args: &[&str]) -> Answer {
+    project.command(args).envs(variables.iter().copied()).output().unwrap().into()
+}
+
+fn for_each_language(test: impl Fn(&Project, &str)) {
+    for (command, file, script) in LANGUAGES {
+        if find_program(command).is_none() {
+            not_run("variables of a script", &format!("{command} is not installed"));
+            continue;
+        }
+        test(&project(file, script), command);
+    }
+}
+
+#[test]
+fn a_script_has_a_variable_only_if_somebody_gives_it() {
+    for_each_language(|project, language| {
+        let secret = [("API_KEY", "hunter2-hunter2")];
+        let denied = with(project, &secret, &["run", "x"]);
+        assert!(denied.code != 0 && !denied.stderr.contains("hunter2"), "{language}: {denied:?}");
+        let help = "needs the environment variable API_KEY; if it should have it, run with --env API_KEY";
+        assert!(denied.stderr.contains(help), "{language}: {denied:?}");
+        for given in [
+            &["--env", "API_KEY"][..],
+            &["--allow", "env:API_KEY"],
+            &["--secret", "API_KEY"],
+            &["--env", "API_KEY=hunter2-hunter2"],
+        ] {
+            let answer = with(project, &secret, &[&["run", "x"], given].concat());
+            assert_eq!(answer.stdout, "[secret:API_KEY]\n", "{language} {given:?}: {answer:?}");
+        }
+    });
+}
+
+#[test]
+fn the_value_that_arrives_is_the_one_that_was_given() {
+    let project = project("main.sh", "printf '%s|' \"$ODD\" \"$PLAIN\" \"$EMPTY\" \"${UNSET-unset}\"");
+    let args = ["run", "x", "--env", "ODD=a b'\"$x\n\\", "--env", "PLAIN=ü ==", "--env", "EMPTY="];
+    let answer = project.metier(&args);
+    assert_eq!(answer.stdout, "a b'\"$x\n\\|ü ==||unset|\n", "{answer:?}");
+}
+
+#[test]
+fn a_skill_that_lists_permissions_is_given_what_it_lists() {
+    for (listed, is_given) in [("allowed-tools: env:REGION\n", true), ("allowed-tools: env:OTHER\n", false)] {
+        let skill = format!("---\nname: x\ndescription: d\n{listed}---\n");
+        let project = printing().file(".metier/skills/x/SKILL.md", skill);
+        let answer = project.metier(&["run", "x", "--env", "REGION=north"]);
+        assert_eq!(answer.stdout.contains("REGION=north"), is_given, "{listed}: {answer:?}");
+    }
+    for contract in [
+        "env: [REGION]",
+        "env:\n- name: REGION\n  required: true",
+        "env: {REGION: the region}",
+        "permissions: [env:REGION]",
+    ] {
+        let contract = format!("{contract}\npermissions: []\n").replace("]\npermissions: []", "]");
+        let project = printing().file(".metier/skills/x/skill.yaml", contract.clone());
+        let answer = project.metier(&["run", "x", "--env", "REGION=north", "--env", "OTHER=south"]);
+        assert!(answer.stdout.contains("REGION=north"), "{contract}: {answer:?}");
+        let shown = project.metier(&["show", "x"]).stdout;
+        assert!(shown.contains("env:REGION"), "{contract}: {shown}");
+    }
+    let project = printing().file(".metier/skills/x/skill.yaml", "env: [REGION]\npermissions: []\n");
+    let answer = project.metier(&["run", "x", "--env", "REGION=north", "--env", "OTHER=south"]);
+    assert!(!answer.stdout.contains("OTHER"), "{answer:?}");
+}
+
+#[test]
+fn names_that_change_what_runs_are_refused_wherever_they_are_written() {
+    let names = [
+        "PATH",
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "NODE_OPTIONS",
+        "BASH_ENV",
+        "ENV",
+        "IFS",
+        "SHELLOPTS",
+        "GIT_SSH_COMMAND",
+        "GIT_CONFIG_COUNT",
+        "PERL5OPT",
+        "RUBYOPT",
+        "JAVA_TOOL_OPTIONS",
+        "GLIBC_TUNABLES",
+        "HOME",
+        "XDG_CONFIG_HOME",
+        "METIER_SKILL_DIR",
+        "BASH_FUNC_ls",
+    ];
+    let project = printing().file("vars", "").file(".metier/skills/x/skill.yaml", "");
+    for name in names {
+        let given = format!("{name}=planted");
+        for args in [&["run", "x", "--env", &given][..], &["run", "x", "--env-file", "vars"]] {
+            std::fs::write(project.path("vars"), format!("A=1\n{given}\n")).unwrap();
+            let answer = project.metier(args);
+            assert!(answer.code == 2 && answer.stderr.contains("no run is given it"), "{args:?}: {answer:?}");
+            assert!(!answer.stderr.contains("planted"), "{answer:?}");
+        }
+        let contract = format!("permissions: [env:{name}]\nenv: [{name}]\n");
+        std::fs::write(project.path(".metier/skills/x/skill.yaml"), contract).unwrap();
+        let allowed = format!("env:{name}");
+        let answer = with(&project, &[(name, "planted")], &["run", "x", "--allow", &allowed]);
+        // A loader that is told to load what is not there says so itself.
+        assert!(!answer.stdout.contains("planted"), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_variable_that_cannot_be_given_is_told_and_never_its_value() {
+    let project = printing();
+    for (option, words) in [
+        ("NOT_SET_ANYWHERE", "it is not set here"),
+        ("1A=hunter2", "begins with no digit"),
+        ("=hunter2", "write NAME or NAME=VALUE"),
+        ("A B=hunter2", "letters, digits"),
+    ] {
+        let answer = project.metier(&["run", "x", "--env", option]);
+        assert!(answer.code == 2 && answer.stderr.contains(words), "{option}: {answer:?}");
+        assert!(!answer.stderr.contains("hunter2"), "{answer:?}");
+    }
+    let answer = project.metier(&["run", "x", "--secret", "API_KEY=hunter2-hunter2"]);
+    assert!(answer.code == 2 && !format!("{answer:?}").contains("hunter2"), "{answer:?}");
+    let answer = project.metier(&["run", "x", "--json", "--secret", "API_KEY=hunter2-hunter2"]);
+    assert!(answer.code == 2 && !format!("{answer:?}").contains("hunter2"), "{answer:?}");
+    let long = format!("A={}", "x".repeat(65_537));
+    assert!(project.metier(&["run", "x", "--env", &long]).stderr.contains("larger than 65536 bytes"));
+    let many: Vec<String> = (0..513).map(|number| format!("A{number}=1")).collect();
+    let args: Vec<&str> =
+        ["run", "x"].into_iter().chain(many.iter().flat_map(|one| ["--env", one])).collect();
+    assert!(project.metier(&args).stderr.contains("at most 512"));
+}
+
+#[test]
+fn a_secret_value_is_in_nothing_that_a_run_says() {
+    let script = "import os, sys, time\nkey = os.environ['API_KEY']\n\
+                  for letter in 'out ' + key + '\\n':\n    sys.stdout.write(letter); sys.stdout.flush()\n\
+                  sys.stderr.write('err ' + key + '\\n')\nfrom metier import ctx\nctx.log('info', 'log ' + key)\n\
+                  raise Exception('failed with ' + key)\n";
+    if find_program("python3").is_none() {
+        return not_run("redaction of variables", "python3 is not installed");
+    }
+    let project =
+        project("main.py", script).file("vars", "API_KEY='hunter2-hunter2'\nREGION=north-west\nDEBUG=1\n");
+    for args in [&["--env", "API_KEY=hunter2-hunter2"][..], &["--env-file", "vars"], &["--secret", "API_KEY"]]
+    {
+        for json in [&[][..], &["--json"]] {
+            let all = [&["run", "x"], args, json].concat();
+            let answer = with(&project, &[("API_KEY", "hunter2-hunter2")], &all);
+            let said = format!("{answer:?}");
+            assert!(answer.code != 0 && !said.contains("hunter2"), "{args:?}: {said}");
+            for what in ["out", "err", "failed with"] {
+                assert!(said.contains(&format!("{what} [secret:API_KEY]")), "{args:?} {what}: {said}");
+            }
+        }
+    }
+    let project = printing().file("vars", "REGION=north-west\nDEBUG=1\nURL=x\n");
+    let printed =
+        project.metier(&["run", "x", "--env-file", "vars", "--env", "URL=redis://me:hunter2@host/1"]).stdout;
+    assert!(printed.contains("REGION=[secret:REGION]\n") && printed.contains("DEBUG=1\n"), "{printed}");
+    assert!(printed.contains("URL=[secret:URL]\n"), "{printed}");
+}
+
+#[test]
+fn a_remembered_variable_comes_from_the_environment_of_the_command() {
+    let project = printing();
+    assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
+    let allowed = project.metier(&["allow", "x", "env:API_KEY", "env:REGION"]);
+    assert!(allowed.stdout.contains("be given the environment variable REGION"), "{allowed:?}");
+    assert!(project.metier(&["show", "x"]).stdout.contains("env:API_KEY"));
+    let variables = [("API_KEY", "hunter2-hunter2"), ("REGION", "north"), ("OTHER", "south")];
+    let answer = with(&project, &variables, &["run", "x", "--for-model"]);
+    assert!(answer.stdout.contains("API_KEY=[secret:API_KEY]\n"), "{answer:?}");
+    assert!(answer.stdout.contains("REGION=north") && !answer.stdout.contains("OTHER"), "{answer:?}");
+    let without = with(&project, &variables, &["run", "x", "--no-remembered"]);
+    assert!(!without.stdout.contains("REGION"), "{without:?}");
+    std::fs::write(project.path(".metier/skills/x/scripts/main.sh"), "env | sort # changed").unwrap();
+    let changed = with(&project, &variables, &["run", "x"]);
+    assert!(changed.code == 0 && !changed.stdout.contains("REGION"), "{changed:?}");
+}
+
+#[test]
+fn an_explanation_names_the_variables_and_reads_no_value() {
+    let args = ["run", "x", "--explain", "--env", "API_KEY=hunter2-hunter2", "--secret", "OTHER_KEY"];
+    let answer = with(&printing(), &[("OTHER_KEY", "hunter3-hunter3")], &args);
+    assert!(answer.stdout.contains("API_KEY") && answer.stdout.contains("OTHER_KEY"), "{answer:?}");
+    assert!(!answer.stdout.contains("hunter"), "{answer:?}");
+}
+
+#[test]
+fn without_a_sandbox_variables_are_given_in_the_same_way() {
+    let args = ["run", "x", "--sandbox", "off", "--json", "--env", "API_KEY=hunter2-hunter2"];
+    let answer = with(&printing(), &[("OTHER", "south")], &args).json();
+    let value = answer["value"].as_str().unwrap_or_default();
+    assert!(value.contains("API_KEY=[secret:API_KEY]") && !value.contains("OTHER"), "{answer}");
+    assert_ne!(answer["grants"], Value::Null);
+    assert!(answer["grants"].to_string().contains(&json!("env:API_KEY").to_string()), "{answer}");
+}

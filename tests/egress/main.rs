@@ -1,0 +1,14 @@
+//! The network of scripts that reach granted hosts only: real clients against real servers, and attacks.
+//!
+//! The servers listen on loopback addresses under test names. The lookup of the engine is replaced; a test grants the address of its
+//! server as well, because an address that is not the public internet must be granted by itself.
+#![cfg(all(target_os = "linux", feature = "sandboxed"))]
+#![allow(missing_docs)]
+
+mod attacks;
+mod clients;
+mod fixture;
+#[path = "../support/not_run.rs"]
+mod not_run;
+mod ordinary;
+mod servers;

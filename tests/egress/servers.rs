@@ -1,0 +1,135 @@
+//! Servers on loopback addresses, each with a bounded number of connections.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// The longest that a server waits for a client.
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A listener on a free port, and a thread for each of its first `max` connections.
+pub fn serve(max: usize, handle: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    serve_at((Ipv4Addr::LOCALHOST, 0).into(), max, handle).unwrap()
+}
+
+/// The same at this address; `None` if the machine has none of its kind.
+pub fn serve_at(
+    address: SocketAddr,
+    max: usize,
+    handle: impl Fn(TcpStream) + Send + Sync + 'static,
+) -> Option<SocketAddr> {
+    let listener = TcpListener::bind(address).ok()?;
+    let address = listener.local_addr().unwrap();
+    let handle = Arc::new(handle);
+    thread::spawn(move || {
+        for stream in listener.incoming().take(max).flatten() {
+            stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
+            let handle = handle.clone();
+            thread::spawn(move || handle(stream));
+        }
+    });
+    Some(address)
+}
+
+/// Everything that an HTTP server received.
+#[derive(Clone, Default)]
+pub struct Received(Arc<Mutex<Vec<u8>>>);
+
+impl Received {
+    /// As text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+/// An HTTP server that answers each request with `body`, and stores what it received.
+pub fn http(body: &'static str) -> (SocketAddr, Received) {
+    let received = Received::default();
+    let stored = received.clone();
+    let address = serve(20_000, move |stream| answer_requests(stream, body, &stored));
+    (address, received)
+}
+
+/// Answers each head of a request; bodies are stored and not looked at.
+pub fn answer_requests(mut stream: impl Read + Write, body: &str, stored: &Received) {
+    let (mut buffer, mut text) = ([0; 4096], Vec::<u8>::new());
+    for _ in 0..1000 {
+        let Ok(count @ 1..) = stream.read(&mut buffer) else { return };
+        stored.0.lock().unwrap().extend(&buffer[..count]);
+        text.extend(&buffer[..count]);
+        while let Some(at) = text.windows(4).position(|part| part == b"\r\n\r\n") {
+            text.drain(..at + 4);
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A server that sends back what it receives.
+pub fn echo() -> SocketAddr {
+    serve(20_000, |mut stream| {
+        let mut buffer = vec![0; 64 << 10];
+        for _ in 0..1_000_000 {
+            let Ok(count @ 1..) = stream.read(&mut buffer) else { return };
+            if stream.write_all(&buffer[..count]).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// The certificate authority of the tests, which the server `secure.test` is known to.
+pub const AUTHORITY: &str = include_str!("../http/certificates/authority.pem");
+const CERTIFICATE: &str = include_str!("../http/certificates/server.pem");
+const KEY: &str = include_str!("../http/certificates/server.key.pem");
+
+/// A server over TLS, whose certificate is for `secure.test`.
+pub fn tls(handle: impl Fn(StreamOwned<ServerConnection, TcpStream>) + Send + Sync + 'static) -> SocketAddr {
+    let chain = vec![CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = Arc::new(builder.with_no_client_auth().with_single_cert(chain, key).unwrap());
+    serve(1000, move |stream| {
+        let connection = ServerConnection::new(config.clone()).unwrap();
+        handle(StreamOwned::new(connection, stream));
+    })
+}
+
+/// An HTTP server over TLS that answers each request with `body`.
+pub fn https(body: &'static str) -> (SocketAddr, Received) {
+    let received = Received::default();
+    let stored = received.clone();
+    (tls(move |stream| answer_requests(stream, body, &stored)), received)
+}
+
+/// Answers requests for the files below a folder.
+pub fn answer_files(mut stream: impl Read + Write, folder: &Path) {
+    let (mut buffer, mut text) = ([0; 4096], Vec::<u8>::new());
+    for _ in 0..1000 {
+        let Ok(count @ 1..) = stream.read(&mut buffer) else { return };
+        text.extend(&buffer[..count]);
+        while let Some(at) = text.windows(4).position(|part| part == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&text[..at]).into_owned();
+            text.drain(..at + 4);
+            let path = head.split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
+            let found = std::fs::read(folder.join(path.trim_start_matches('/')));
+            let status = if found.is_ok() { "200 OK" } else { "404 Not Found" };
+            let body = found.unwrap_or_default();
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", body.len());
+            if stream.write_all(&[head.as_bytes(), &body].concat()).is_err() {
+                return;
+            }
+        }
+    }
+}
