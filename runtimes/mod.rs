@@ -115,6 +115,7 @@ pub(crate) fn load(
     cancel: &CancelToken,
 ) -> Result<Box<dyn SkillExecutor>> {
     let runtime = runtimes.get(runtime)?;
+    runtime.check_enabled()?;
     if let Some(load) = runtime.custom_loader() {
         return load(script);
     }
@@ -235,6 +236,7 @@ pub(crate) fn interpreters(shared: &RuntimeServices, project: &std::path::Path) 
 /// Cargo features that add something to skills, and whether this build has them.
 pub(crate) const FEATURES: &[(&str, bool)] = &[
     ("cli", cfg!(feature = "cli")),
+    ("config", cfg!(feature = "config")),
     ("http", cfg!(feature = "http")),
     ("json-schema", cfg!(feature = "json-schema")),
     ("lua-runtime", cfg!(feature = "lua-runtime")),

@@ -53,6 +53,8 @@ pub struct Runtime {
     /// Whether the build lacks it only because the program aborts at a panic.
     needs_unwinding: bool,
     limits: Option<&'static [RuntimeLimit]>,
+    /// Who switched it off.
+    disabled_by: Option<String>,
     loader: Loader,
 }
 
@@ -87,6 +89,7 @@ impl Runtime {
             feature: None,
             needs_unwinding: false,
             limits: None,
+            disabled_by: None,
             loader,
         }
     }
@@ -136,8 +139,24 @@ impl Runtime {
         &self.extensions
     }
 
+    /// Switches it off.
+    pub(super) fn disable(&mut self, origin: &str) {
+        self.disabled_by.get_or_insert_with(|| origin.to_owned());
+    }
+
+    /// `unavailable` if it is switched off.
+    pub(super) fn check_enabled(&self) -> Result<()> {
+        let Some(origin) = &self.disabled_by else { return Ok(()) };
+        Err(SkillError::new(
+            ErrorKind::Unavailable,
+            format!("the runtime {} is switched off by {origin}", self.id),
+        )
+        .with_help("switch it on there"))
+    }
+
     /// Whether this build, or this program, can run its scripts; otherwise `unavailable`, with the Cargo feature that adds it.
     pub fn check_available(&self) -> Result<()> {
+        self.check_enabled()?;
         match self.loader {
             Loader::Custom(_) => Ok(()),
             Loader::BuiltIn(_) => self.built_in_loader().map(drop),

@@ -45,6 +45,13 @@ impl Runtimes {
         Ok(())
     }
 
+    /// Switches off the runtime of this name; the error is the help where there is none.
+    pub(crate) fn disable(&mut self, name: &str, origin: &str) -> Result<()> {
+        let id = self.find(name)?;
+        self.0.iter_mut().filter(|runtime| runtime.id() == id).for_each(|runtime| runtime.disable(origin));
+        Ok(())
+    }
+
     /// The runtime of this name; `invalid-skill`, with the nearest name or all of them, if there is none.
     pub fn find(&self, name: &str) -> Result<RuntimeId> {
         let ids = || self.iter().map(Runtime::id);

@@ -37,6 +37,7 @@
 //! - [`executor`]: the trait a language implements; [`ScriptLoader`] compiles a script without an engine around it.
 //! - [`registry`]: finds skills, resolves which skill a name means, and lists the catalog.
 //! - [`trust`]: what the user trusts and has granted: the trust store, and the lock file of a project.
+//! - [`config`]: values for limits, permissions and skills, with their origins, from a program or from files.
 //! - [`engine`]: the pipeline that combines them, with a blocking and an async API.
 //! - [`cases`]: runs the test cases of skills and judges the results.
 //! - `mcp`, with the feature of that name: serves skills as tools of the Model Context Protocol.
@@ -50,6 +51,7 @@
 
 pub mod alloc_counter;
 pub mod cases;
+pub mod config;
 pub mod engine;
 pub mod error;
 mod excerpt;

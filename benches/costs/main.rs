@@ -1,6 +1,7 @@
 //! What metier costs, as ratios against the floor in the same run: `cargo bench`.
 
 mod cold;
+mod configuration;
 mod contract;
 mod files;
 mod lua;
@@ -49,6 +50,7 @@ fn main() {
     registry::scan(&mut criterion);
     trust::digest(&mut criterion);
     trust::runs(&mut criterion);
+    configuration::load(&mut criterion);
     cold::start(&mut criterion);
     criterion.final_summary();
     ratios::print();

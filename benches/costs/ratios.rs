@@ -51,6 +51,12 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         AddedMicros(1.0, 1),
     ),
     (
+        "the configuration from two files and the environment / reading the bytes of both files",
+        "configuration/metier",
+        "configuration/read",
+        AddedMicros(150.0, 1),
+    ),
+    (
         "a call of a tool, on a thread of its own / the same call from Rust",
         "tool/metier",
         "tool/direct",

@@ -56,7 +56,7 @@ pub(super) type ProcessVariables = BTreeMap<OsString, OsString>;
 pub(super) struct PreparedLaunch<'a> {
     pub(super) request: LaunchRequest,
     /// The hosts that it reaches, if it does not reach all or none.
-    pub(super) egress: Option<EgressRules>,
+    pub(super) egress: Option<Box<EgressRules>>,
     /// Removed with everything in it when this is dropped.
     temp_dir: RunTempDir,
     installation: Arc<Installation>,
@@ -207,8 +207,8 @@ impl ExternalExecutor {
         let temp_dir = RunTempDir::new(&self.services.cleanup, &avoided)
             .map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
         let paths = RunPaths { project, skill, temp_dir: temp_dir.path(), installation: &installation };
-        let egress = EgressRules::new(ctx.permissions(), self.services.host_lookup());
-        let sandbox = policy::sandbox_policy(ctx, &paths, egress.as_ref());
+        let egress = EgressRules::new(ctx.permissions(), self.services.host_lookup()).map(Box::new);
+        let sandbox = policy::sandbox_policy(ctx, &paths, egress.as_deref());
         let script_read_count = sandbox.files.read.len();
         let bounds = (ctx.limits(), ctx.redaction());
         let mut request =

@@ -134,7 +134,7 @@ fn sandboxed_plan(
             .filter(|path| !sandboxed.project.join(path).exists())
             .collect(),
         network: request.sandbox.network == NetworkAccess::Open,
-        hosts: sandboxed.egress.as_ref().map(EgressRules::host_names).unwrap_or_default(),
+        hosts: sandboxed.egress.as_deref().map(EgressRules::host_names).unwrap_or_default(),
         has_api: true,
         worker: ctx.worker(),
         sandbox,

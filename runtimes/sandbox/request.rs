@@ -117,6 +117,8 @@ pub(crate) struct ProtectedPaths {
     /// metier's own directories, on which other runs rely: hidden, and if they cannot be hidden, the run fails.
     #[serde(with = "bytes::list")]
     pub(crate) own: Vec<OsString>,
+    /// Whether the configuration denies some of the paths that it could use: if they cannot be covered, the run fails.
+    pub(crate) has_denied: bool,
     /// Why the list may be incomplete; `None` if it is complete.
     pub(crate) incomplete_reason: Option<String>,
     /// Files with several hard links, all of whose reachable names are listed.

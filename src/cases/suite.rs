@@ -12,6 +12,7 @@ use crate::cases::file_fixture::{FileContent, write_files};
 use crate::cases::git_fixture::write_git_history;
 use crate::cases::result::{CaseResult, CaseStatus};
 use crate::cases::tool_recorder::RecordedCalls;
+use crate::config::Configuration;
 use crate::engine::{Engine, Invocation, Outcome, Runtimes, requested_permissions};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::temp_dirs::PrivateTempDir;
@@ -32,6 +33,7 @@ pub struct Suite {
     granted_permissions: Vec<Permission>,
     helper: Option<PathBuf>,
     execution: ExecutionMode,
+    configuration: Option<Configuration>,
     cancel: CancelToken,
     observer: Option<Arc<dyn Observer>>,
     /// The case that is running.
@@ -53,6 +55,7 @@ impl Suite {
             granted_permissions: Vec::new(),
             helper: None,
             execution: ExecutionMode::default(),
+            configuration: None,
             cancel: CancelToken::new(),
             observer: None,
             running_case: Mutex::default(),
@@ -75,6 +78,12 @@ impl Suite {
     /// The execution mode of scripts in embedded languages, for every case.
     pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
         self.execution = mode;
+        self
+    }
+
+    /// The configuration of the engine of every case, without the settings, secrets and grants of skills: cases bring their own.
+    pub fn configuration(mut self, configuration: &Configuration) -> Self {
+        self.configuration = Some(configuration.restrictions());
         self
     }
 
@@ -162,9 +171,12 @@ impl Suite {
         write_files(&project, &project_files(skill)?)?;
         write_files(&project, &case.definition.files)?;
         let calls = RecordedCalls::default();
-        let engine = Engine::builder(folder.path())
-            .roots(self.roots.clone())
-            .providers(fixture_providers(case, &calls)?);
+        let engine = Engine::builder(folder.path());
+        let engine = match &self.configuration {
+            Some(configuration) => engine.configuration(configuration.clone()),
+            None => engine,
+        };
+        let engine = engine.roots(self.roots.clone()).providers(fixture_providers(case, &calls)?);
         let engine = match &self.helper {
             Some(program) => engine.helper(program),
             None => engine,

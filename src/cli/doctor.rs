@@ -1,8 +1,11 @@
 //! `metier doctor`: what this machine, this build and these skills support, and what is wrong.
 
+use std::path::Path;
+
 use anstyle::AnsiColor;
+use metier::config::{ConfigFile, LoadedConfiguration};
 use metier::engine::{Diagnosis, Engine, Finding, RootReport, SandboxLevelReport};
-use metier::error::Result;
+use metier::error::{Result, SkillError};
 use metier::skill::Severity;
 use serde::Serialize;
 
@@ -25,7 +28,8 @@ pub(super) fn run(session: &Session) -> Result<u8> {
     let trust = trust_report(&engine);
     session.exit_watchdog().finish();
     if session.json() {
-        output::print_json(&DiagnosisWithTrust { diagnosis: &diagnosis, trust: &trust })?;
+        let configuration = ConfigurationReport::new(session.loaded());
+        output::print_json(&Report { diagnosis: &diagnosis, trust: &trust, configuration })?;
     } else {
         let trust = format!(
             "{}{}",
@@ -36,18 +40,76 @@ pub(super) fn run(session: &Session) -> Result<u8> {
                 format!("\nnot trusted: {}", trust.untrusted.join(", "))
             }
         );
-        output::print(&page(&diagnosis, trust))?;
+        output::print(&page(&diagnosis, trust, config_lines(session.loaded())))?;
         diagnosis.findings.iter().for_each(print_finding);
     }
-    Ok(u8::from(!diagnosis.ok))
+    let loaded = session.loaded();
+    if !session.json() {
+        for warning in &loaded.warnings {
+            output::print_error_as_warning(warning, "it has no effect");
+        }
+        loaded.errors.iter().for_each(output::print_error);
+    }
+    Ok(u8::from(!diagnosis.ok || !loaded.errors.is_empty()))
 }
 
 /// The answer in JSON.
 #[derive(Serialize)]
-struct DiagnosisWithTrust<'a> {
+struct Report<'a> {
     #[serde(flatten)]
     diagnosis: &'a Diagnosis,
     trust: &'a TrustReport,
+    configuration: ConfigurationReport<'a>,
+}
+
+/// The configuration files, and what is wrong with them and with environment variables.
+#[derive(Serialize)]
+struct ConfigurationReport<'a> {
+    files: Vec<ConfigFileReport<'a>>,
+    errors: &'a [SkillError],
+    warnings: &'a [SkillError],
+}
+
+#[derive(Serialize)]
+struct ConfigFileReport<'a> {
+    path: &'a Path,
+    scope: &'static str,
+    exists: bool,
+}
+
+impl<'a> ConfigurationReport<'a> {
+    fn new(loaded: &'a LoadedConfiguration) -> Self {
+        let report = |file: &'a ConfigFile| ConfigFileReport {
+            path: &file.path,
+            scope: config_scope(file),
+            exists: file.exists,
+        };
+        Self {
+            files: loaded.files.iter().map(report).collect(),
+            errors: &loaded.errors,
+            warnings: &loaded.warnings,
+        }
+    }
+}
+
+fn config_scope(file: &ConfigFile) -> &'static str {
+    if file.is_project { "project" } else { "user" }
+}
+
+fn config_lines(loaded: &LoadedConfiguration) -> String {
+    let line = |file: &ConfigFile| {
+        let state = if file.exists { "" } else { ": does not exist" };
+        format!("{} ({}){state}", escape_line(&file.path.display().to_string()), config_scope(file))
+    };
+    let problems = [(&loaded.errors, "error"), (&loaded.warnings, "warning")];
+    let counts = problems.iter().filter(|(list, _)| !list.is_empty());
+    loaded
+        .files
+        .iter()
+        .map(line)
+        .chain(counts.map(|(list, noun)| plural(list.len(), noun)))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// The trust store, and the skills that no model may run.
@@ -69,7 +131,7 @@ fn trust_report(engine: &Engine) -> TrustReport {
     }
 }
 
-fn page(diagnosis: &Diagnosis, trust: String) -> String {
+fn page(diagnosis: &Diagnosis, trust: String, configuration: String) -> String {
     let mut rows = vec![
         ("metier", diagnosis.version.to_owned()),
         ("features", feature_list(diagnosis)),
@@ -82,6 +144,7 @@ fn page(diagnosis: &Diagnosis, trust: String) -> String {
         ("project", diagnosis.project.display().to_string()),
         ("skills in", root_lines(diagnosis)),
         ("trust", trust),
+        ("configuration", configuration),
     ];
     if !diagnosis.shadowed.is_empty() {
         let shadowed = diagnosis

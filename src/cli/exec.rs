@@ -75,16 +75,14 @@ fn run_for_json(args: &Args, session: &Session) -> Result<u8> {
 fn prepare(args: &Args, session: &Session) -> Result<(metier::engine::EngineBuilder, Invocation)> {
     let (program, arguments) =
         args.command.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
-    let mut invocation = Invocation::command(program, arguments)
-        .stdin(stdin::source())
-        .limits(args.limits.limits()?)
-        .sandbox_mode(args.limits.sandbox_policy());
+    let configuration = args.limits.configure(session.configuration())?;
+    let mut invocation = Invocation::command(program, arguments).stdin(stdin::source());
     let secrets = args.config.secrets()?;
     for permission in parse_grants(&args.allow).into_iter().chain(secrets.grants()?) {
         invocation = invocation.grant(permission);
     }
     let invocation = args.env.add_to(invocation)?;
-    let is_unsandboxed = args.limits.sandbox_policy() == SandboxMode::Off;
-    let builder = session.builder()?.compile_in_process(is_unsandboxed);
+    let is_unsandboxed = configuration.sandbox_mode() == SandboxMode::Off;
+    let builder = session.builder(configuration)?.compile_in_process(is_unsandboxed);
     Ok((builder.config(args.config.settings()?).secrets(secrets), invocation))
 }

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use metier::config::{Configuration, ValueOrigin, is_product_name};
+use metier::error::Result as SkillResult;
+
 const HEADING: &str = "Options of every command";
 
 /// Which project, which product, and in which form the answer is printed.
@@ -16,18 +19,39 @@ pub struct GlobalArgs {
     /// The folder of the project [default: the nearest folder above with .<product> or .git]
     #[arg(long, global = true, help_heading = HEADING, value_name = "DIR")]
     pub project: Option<PathBuf>,
-    /// Read the skills of this product: `.NAME/skills` in the project
-    #[arg(long, global = true, help_heading = HEADING, value_name = "NAME", default_value = "metier", value_parser = parse_product)]
-    pub product: String,
+    /// Read the skills of this product: `.NAME/skills` in the project [default: metier]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "NAME", value_parser = parse_product)]
+    pub product: Option<String>,
     /// Also read .claude/skills
     #[arg(long, global = true, help_heading = HEADING)]
     pub compat: bool,
 }
 
+impl GlobalArgs {
+    /// The values of the configuration that these options set.
+    pub fn configuration(&self) -> SkillResult<Configuration> {
+        let flag = |name: &str| ValueOrigin::Flag { name: name.to_owned() };
+        let mut configuration = Configuration::new();
+        if let Some(product) = &self.product {
+            configuration = configuration.with_origin("product", product.as_str(), flag("--product"))?;
+        }
+        let flags = [
+            ("compat", "--compat", self.compat),
+            ("json", "--json", self.json),
+            ("no_input", "--no-input", self.no_input),
+        ];
+        flags
+            .into_iter()
+            .filter(|(.., is_set)| *is_set)
+            .try_fold(configuration, |configuration, (key, name, _)| {
+                configuration.with_origin(key, true, flag(name))
+            })
+    }
+}
+
 /// A product's name is part of folder names: `.NAME/skills`.
 fn parse_product(name: &str) -> Result<String, &'static str> {
-    let is_plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
-    if is_plain && !name.is_empty() {
+    if is_product_name(name) {
         Ok(name.to_owned())
     } else {
         Err("a product's name consists of letters, digits, `-` and `_`")

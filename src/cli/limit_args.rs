@@ -1,10 +1,10 @@
 //! The options for limits, for the sandbox, and for where scripts run.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use metier::config::{Configuration, ValueOrigin};
 use metier::engine::Invocation;
 use metier::error::{Result, SkillError};
-use metier::policy::units::{parse_bytes, parse_count, parse_duration};
-use metier::policy::{ExecutionMode, Limits, OutputPolicy, SandboxMode};
+use metier::policy::{ExecutionMode, OutputPolicy, SandboxMode};
 
 /// How much a run may use, and how strictly a process is sandboxed.
 #[derive(clap::Args)]
@@ -55,53 +55,39 @@ fn sandbox_policy_parser() -> impl TypedValueParser<Value = SandboxMode> {
 }
 
 impl LimitArgs {
-    /// The limits of the run; an option that is absent has its default.
-    pub fn limits(&self) -> Result<Limits> {
-        let mut limits = Limits::default();
-        if let Some(time) = &self.timeout {
-            limits = limits.timeout(parse("--timeout", time, parse_duration)?);
-        }
-        if let Some(size) = &self.memory {
-            limits = limits.memory(parse("--memory", size, parse_bytes)?);
-        }
-        if let Some(time) = &self.cpu {
-            limits = limits.cpu(parse("--cpu", time, parse_duration)?);
-        }
-        if let Some(size) = &self.output {
-            limits = limits.output(parse("--output", size, parse_bytes)?);
-        }
-        if let Some(policy) = self.on_output {
-            limits = limits.on_output(policy);
-        }
-        if let Some(size) = &self.file_size {
-            limits = limits.file_size(parse("--file-size", size, parse_bytes)?);
-        }
-        if let Some(count) = &self.open_files {
-            limits = limits.open_files(parse("--open-files", count, parse_count)?);
-        }
-        if let Some(count) = &self.operations {
-            limits = limits.operations(parse("--operations", count, parse_count)?);
-        }
-        Ok(limits)
+    /// How strictly the caller wants processes to be sandboxed.
+    pub fn sandbox_mode(&self) -> Option<SandboxMode> {
+        self.sandbox
+    }
+
+    /// The configuration with the values that these options set; an option that is absent sets none.
+    pub fn configure(&self, configuration: &Configuration) -> Result<Configuration> {
+        let values = [
+            ("limits.timeout", "--timeout", self.timeout.as_deref()),
+            ("limits.memory", "--memory", self.memory.as_deref()),
+            ("limits.cpu", "--cpu", self.cpu.as_deref()),
+            ("limits.output", "--output", self.output.as_deref()),
+            ("limits.on_output", "--on-output", self.on_output.map(OutputPolicy::name)),
+            ("limits.file_size", "--file-size", self.file_size.as_deref()),
+            ("limits.open_files", "--open-files", self.open_files.as_deref()),
+            ("limits.operations", "--operations", self.operations.as_deref()),
+            ("sandbox.mode", "--sandbox", self.sandbox.map(SandboxMode::name)),
+            ("execution", "--execution", self.execution.map(ExecutionMode::name)),
+        ];
+        let mut set = values.into_iter().filter_map(|(key, flag, value)| Some((key, flag, value?)));
+        set.try_fold(configuration.clone(), |configuration, (key, flag, value)| {
+            configuration.with_origin(key, value, ValueOrigin::Flag { name: flag.to_owned() }).map_err(
+                |error| {
+                    let reason =
+                        error.message().split_once("`: ").map_or(error.message(), |(_, reason)| reason);
+                    SkillError::new(error.kind(), format!("{flag} {value}: {reason}"))
+                },
+            )
+        })
     }
 
     /// The invocation, with the output limit for its streams too if one was given: without it they are unlimited.
     pub fn limit_streams(&self, invocation: Invocation) -> Invocation {
         if self.output.is_some() { invocation.limit_streams() } else { invocation }
     }
-
-    /// Where scripts of embedded languages run.
-    pub fn execution_mode(&self) -> ExecutionMode {
-        self.execution.unwrap_or_default()
-    }
-
-    /// How strictly processes are sandboxed.
-    pub fn sandbox_policy(&self) -> SandboxMode {
-        self.sandbox.unwrap_or_default()
-    }
-}
-
-/// The value of an option; an error names the option.
-fn parse<T>(option: &str, text: &str, parser: impl Fn(&str) -> Result<T>) -> Result<T> {
-    parser(text).map_err(|error| SkillError::new(error.kind(), format!("{option}: {}", error.message())))
 }

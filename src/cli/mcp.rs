@@ -1,6 +1,6 @@
 //! `metier mcp`: the skills as tools of the Model Context Protocol.
 
-use metier::error::{Hint, Result, SkillError};
+use metier::error::{ErrorKind, Hint, Result, SkillError};
 use metier::mcp::{McpOptions, McpServer};
 use metier::policy::{CancelToken, Permission, SandboxMode};
 
@@ -37,22 +37,27 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         output::eprint(&format!("for {}", client.place()));
         return Ok(0);
     }
+    let configuration = args.limits.configure(session.configuration())?;
+    if configuration.locked() {
+        let sentence = "the configuration lets only locked skills run, which the server does not check yet";
+        return Err(SkillError::new(ErrorKind::Unavailable, sentence)
+            .with_help("run them with `metier run --locked`, or change `locked` in the configuration"));
+    }
     let secrets = args.config.secrets()?;
     let token = CancelToken::new();
-    let mut options = McpOptions::new()
-        .limits(args.limits.limits()?)
-        .sandbox_mode(args.limits.sandbox_policy())
-        .execution_mode(args.limits.execution_mode())
-        .max_calls(args.max_calls.into())
-        .cancel(token.clone())
-        .error_help(error_for_model);
+    let mut options =
+        McpOptions::new().max_calls(args.max_calls.into()).cancel(token.clone()).error_help(error_for_model);
+    // An option is stronger than what the configuration says about a skill.
+    if let Some(mode) = args.limits.sandbox_mode() {
+        options = options.sandbox_mode(mode);
+    }
     for permission in args.allow.iter().cloned().chain(secrets.grants()?) {
         options = options.grant(permission);
     }
     // Without a sandbox there is none for the compiler of WebAssembly modules either.
-    let is_unsandboxed = args.limits.sandbox_policy() == SandboxMode::Off;
+    let is_unsandboxed = configuration.sandbox_mode() == SandboxMode::Off;
     let engine = session
-        .builder()?
+        .builder(configuration)?
         .compile_in_process(is_unsandboxed)
         .config(args.config.settings()?)
         .secrets(secrets)

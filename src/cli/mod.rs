@@ -4,6 +4,7 @@ mod allow;
 mod api;
 mod catalog;
 mod completions;
+mod config;
 mod config_args;
 mod ctx;
 mod diagnostics;
@@ -50,13 +51,14 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use metier::config::LoadedConfiguration;
 use metier::engine::Outcome;
 use metier::error::{Result, SkillError};
 
 use self::exit_watchdog::ExitWatchdog;
 use self::global_args::GlobalArgs;
 use self::hint::{COMMAND, error_with_option};
-use self::session::Session;
+use self::session::{Session, load_configuration};
 
 /// Runs agent skills: folders with a SKILL.md and scripts, scoped to the project.
 #[derive(Parser)]
@@ -92,6 +94,8 @@ enum Command {
     Catalog(catalog::Args),
     /// Serve the skills as tools of the Model Context Protocol, over standard input and output
     Mcp(Box<mcp::Args>),
+    /// Print the configuration, or change it
+    Config(config::Args),
     /// Report what this machine, this build and these skills support, and what is wrong
     Doctor,
     /// Look at the skills of a project and trust them
@@ -110,14 +114,12 @@ enum Command {
 pub fn main() -> ExitCode {
     let result = match Cli::try_parse() {
         Ok(cli) => {
-            let skill = cli.command.skill_name().filter(|_| cli.global.json).map(str::to_owned);
-            let session = Session::new(cli.global.clone(), exit_watchdog(skill.clone()));
-            let result = dispatch(cli.command, &session);
-            session.exit_watchdog().finish();
-            result.or_else(|error| match skill {
-                Some(skill) => print_failure(skill, error),
-                None => Err(error),
-            })
+            let loaded = if cli.command.reads_configuration() {
+                load_configuration(&cli.global)
+            } else {
+                Ok(LoadedConfiguration::default())
+            };
+            loaded.and_then(|loaded| run(cli, loaded))
         }
         Err(error) => self::usage_error::print(&error),
     };
@@ -130,6 +132,19 @@ pub fn main() -> ExitCode {
     }
 }
 
+fn run(cli: Cli, loaded: LoadedConfiguration) -> Result<u8> {
+    let skill = cli.command.skill_name().filter(|_| loaded.configuration.json()).map(str::to_owned);
+    let session = Session::new(cli.global, loaded, exit_watchdog(skill.clone()));
+    let result =
+        if cli.command.shows_configuration_errors() { Ok(()) } else { session.check_configuration() };
+    let result = result.and_then(|()| dispatch(cli.command, &session));
+    session.exit_watchdog().finish();
+    result.or_else(|error| match skill {
+        Some(skill) => print_failure(skill, error),
+        None => Err(error),
+    })
+}
+
 /// Prints a failure as JSON: for every command in the form of an outcome.
 fn print_failure(skill: String, error: SkillError) -> Result<u8> {
     let code = error.kind().exit_code();
@@ -137,6 +152,24 @@ fn print_failure(skill: String, error: SkillError) -> Result<u8> {
 }
 
 impl Command {
+    /// Whether it depends on the configuration.
+    fn reads_configuration(&self) -> bool {
+        !matches!(self, Self::Ctx(_) | Self::Completions(_))
+    }
+
+    /// Whether it works with a configuration that has errors: it reports them by itself, or does not depend on them.
+    fn shows_configuration_errors(&self) -> bool {
+        matches!(
+            self,
+            Self::Ctx(_)
+                | Self::Completions(_)
+                | Self::Api(_)
+                | Self::Config(_)
+                | Self::Doctor
+                | Self::Validate(_)
+        )
+    }
+
     /// The skill that a failure in JSON is about, empty if it is about none; nothing for commands that do not print JSON.
     fn skill_name(&self) -> Option<&str> {
         match self {
@@ -151,6 +184,7 @@ impl Command {
             | Self::Validate(_)
             | Self::Api(_)
             | Self::Catalog(_)
+            | Self::Config(_)
             | Self::Doctor
             | Self::Lock(_)
             | Self::Verify => Some(""),
@@ -194,6 +228,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Allow(args) => allow::run(&args, session),
         Command::Catalog(args) => catalog::run(&args, session),
         Command::Mcp(args) => mcp::run(&args, session),
+        Command::Config(args) => config::run(&args, session),
         Command::Doctor => doctor::run(session),
         Command::Lock(args) => lock::run(&args, session),
         Command::Verify => verify::run(session),

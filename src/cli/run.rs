@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use metier::config::Configuration;
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{ErrorKind, Hint, Result, SkillError};
 use metier::host::SandboxReport;
@@ -96,10 +97,11 @@ impl Args {
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     if args.explain {
-        let (builder, invocation) = prepare(args, session)?;
+        let configuration = args.limits.configure(session.configuration())?;
+        let (builder, invocation) = prepare(args, session, &configuration)?;
         session.exit_watchdog().start_loading_timeout();
         let engine = builder.build()?;
-        let explanation = engine.explain(&with_lock(args, &engine, invocation)?)?;
+        let explanation = engine.explain(&with_lock(args, &engine, session, invocation)?)?;
         session.exit_watchdog().finish();
         return explain::print(explanation, session);
     }
@@ -133,9 +135,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 fn run_raw(args: &Args, session: &Session) -> Result<u8> {
     raw::require_no_json(session, "--raw")?;
     let outcome = raw::run(session, || {
-        let (builder, invocation) = prepare(args, session)?;
+        let configuration = args.limits.configure(session.configuration())?;
+        let (builder, invocation) = prepare(args, session, &configuration)?;
         let engine = builder.build()?;
-        let invocation = with_lock(args, &engine, args.limits.limit_streams(invocation))?;
+        let invocation = with_lock(args, &engine, session, args.limits.limit_streams(invocation))?;
         Ok((engine, invocation))
     })?;
     warn_of_unread_input(args);
@@ -153,7 +156,8 @@ fn warn_of_unread_input(args: &Args) {
 }
 
 fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcome, Engine)> {
-    let (builder, invocation) = prepare(args, session)?;
+    let configuration = args.limits.configure(session.configuration())?;
+    let (builder, invocation) = prepare(args, session, &configuration)?;
     let invocation = invocation.cancel(token.clone());
     let watchdog = session.exit_watchdog();
     let _guard = watchdog.watch_token(token);
@@ -168,7 +172,7 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
         None => builder,
     };
     let engine = builder.build()?;
-    let invocation = with_lock(args, &engine, invocation)?;
+    let invocation = with_lock(args, &engine, session, invocation)?;
     if let Some(approver) = &approver
         && engine.registry().find(&args.name).is_ok_and(|skill| engine.trust_state(skill).is_trusted())
     {
@@ -179,7 +183,7 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
     watchdog.wait_for_cleanup(move || processes.runs_processes());
     if session.json() {
         let observer = Arc::new(WatchdogObserver::with_log(watchdog.clone()));
-        watchdog.set_error_printer(abandoned_outcome_printer(args, observer.clone())?);
+        watchdog.set_error_printer(abandoned_outcome_printer(args, &configuration, observer.clone()));
         return Ok((engine.run(invocation.observer(observer)), engine));
     }
     let observer = Arc::new(WatchdogObserver::with_observer(watchdog.clone(), display.clone()));
@@ -278,25 +282,30 @@ fn repeat_question(
 /// Prints the outcome of a run that does not end, with its log so far.
 fn abandoned_outcome_printer(
     args: &Args,
+    configuration: &Configuration,
     observer: Arc<WatchdogObserver>,
-) -> Result<impl FnOnce(&SkillError) + Send + 'static> {
-    let (name, limits, started) = (args.name.clone(), args.limits.limits()?, Instant::now());
-    Ok(move |error: &SkillError| {
+) -> impl FnOnce(&SkillError) + Send + use<> {
+    let (name, limits, started) = (args.name.clone(), configuration.limits(), Instant::now());
+    move |error: &SkillError| {
         let mut outcome = Outcome::abandoned(name, &limits, error_with_option(error.clone()));
         outcome.log = observer.log();
         outcome.duration = started.elapsed();
         // If standard output is closed, there is no other place to report to.
         output::print_json(&outcome).ok();
-    })
+    }
 }
 
 /// The engine and the invocation that the options describe.
-fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)> {
-    let mut invocation = Invocation::new(&args.name)
-        .args(&args.arguments)
-        .limits(args.limits.limits()?)
-        .sandbox_mode(args.limits.sandbox_policy())
-        .execution_mode(args.limits.execution_mode());
+fn prepare(
+    args: &Args,
+    session: &Session,
+    configuration: &Configuration,
+) -> Result<(EngineBuilder, Invocation)> {
+    let mut invocation = Invocation::new(&args.name).args(&args.arguments);
+    // An option is stronger than what the configuration says about the skill.
+    if let Some(mode) = args.limits.sandbox_mode() {
+        invocation = invocation.sandbox_mode(mode);
+    }
     if args.streams.stdin {
         if args.input.as_deref() == Some("-") {
             let sentence = "--stdin passes standard input through, so --input - cannot read it";
@@ -329,10 +338,10 @@ fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)
     }
     invocation = args.env.add_to(invocation)?;
     // Without a sandbox there is none for the compiler of WebAssembly modules either.
-    let is_unsandboxed = args.limits.sandbox_policy() == SandboxMode::Off;
+    let is_unsandboxed = configuration.sandbox_mode() == SandboxMode::Off;
     Ok((
         session
-            .builder()?
+            .builder(configuration.clone())?
             .compile_in_process(is_unsandboxed)
             .config(args.config.settings()?)
             .secrets(secrets),
@@ -340,9 +349,12 @@ fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)
     ))
 }
 
-/// The invocation, for the locked files only if the options say so.
-fn with_lock(args: &Args, engine: &Engine, invocation: Invocation) -> Result<Invocation> {
-    if args.locked { verify::locked(engine, &args.name, invocation) } else { Ok(invocation) }
+/// The invocation, for the locked files only if the options say so; where the configuration does, what is no skill of the project
+/// and calls none needs no lock.
+fn with_lock(args: &Args, engine: &Engine, session: &Session, invocation: Invocation) -> Result<Invocation> {
+    let is_locked =
+        args.locked || session.configuration().locked() && verify::uses_project_skills(engine, &args.name)?;
+    if is_locked { verify::locked(engine, &args.name, invocation) } else { Ok(invocation) }
 }
 
 /// The permissions to grant; a name that is no permission is reported and grants nothing.

@@ -1,11 +1,13 @@
 //! What every command shares: the project, the product, and the form of the output.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::exit_watchdog::ExitWatchdog;
 use super::global_args::GlobalArgs;
 use super::terminal::escape_line;
 use super::{output, prompt};
+use metier::config::{self, Configuration, LoadedConfiguration};
 use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::registry::{Roots, contains_home_dir, project_root};
@@ -16,11 +18,30 @@ use metier::trust::TrustStore;
 pub struct Session {
     global: GlobalArgs,
     exit_watchdog: ExitWatchdog,
+    loaded: Arc<LoadedConfiguration>,
 }
 
 impl Session {
-    pub(super) fn new(global: GlobalArgs, watchdog: ExitWatchdog) -> Self {
-        Self { global, exit_watchdog: watchdog }
+    pub(super) fn new(global: GlobalArgs, loaded: LoadedConfiguration, watchdog: ExitWatchdog) -> Self {
+        Self { global, exit_watchdog: watchdog, loaded: Arc::new(loaded) }
+    }
+
+    /// The configuration, with what is wrong with its sources.
+    pub fn loaded(&self) -> &LoadedConfiguration {
+        &self.loaded
+    }
+
+    /// Prints the warnings of the configuration; its first error, if it has any.
+    pub(super) fn check_configuration(&self) -> Result<()> {
+        for warning in &self.loaded.warnings {
+            output::print_error_as_warning(warning, "it has no effect");
+        }
+        self.loaded.check()
+    }
+
+    /// The values of the configuration.
+    pub fn configuration(&self) -> &Configuration {
+        &self.loaded.configuration
     }
 
     /// The watchdog that ends the command if it does not end by itself.
@@ -30,31 +51,34 @@ impl Session {
 
     /// Whether the output is JSON.
     pub fn json(&self) -> bool {
-        self.global.json
+        self.configuration().json()
     }
 
-    /// Whether somebody can be asked: at a terminal, where neither an option nor a CI job says otherwise.
+    /// Whether somebody can be asked: at a terminal, where neither the configuration nor a CI job says otherwise.
     pub fn can_ask(&self) -> bool {
-        !self.global.json && !self.global.no_input && prompt::is_possible()
+        !self.json() && !self.configuration().no_input() && prompt::is_possible()
     }
 
     /// The same call for the project that this folder belongs to.
-    pub fn for_path(&self, folder: &Path) -> Self {
+    pub fn for_path(&self, folder: &Path) -> Result<Self> {
         let project = Some(project_root(folder, self.product()));
-        Self { global: GlobalArgs { project, ..self.global.clone() }, ..self.clone() }
+        let global = GlobalArgs { project, ..self.global.clone() };
+        let session = Self::new(global.clone(), load_configuration(&global)?, self.exit_watchdog.clone());
+        // What is wrong with another project was not said yet.
+        if session.project().ok() != self.project().ok() {
+            session.check_configuration()?;
+        }
+        Ok(session)
     }
 
-    /// The product's name: `metier` unless `--product` says otherwise.
+    /// The product's name: `metier` unless the configuration says otherwise.
     pub fn product(&self) -> &str {
-        &self.global.product
+        self.configuration().product()
     }
 
     /// The project: `--project`, or the nearest folder above with a product folder or a repository.
     pub fn project(&self) -> Result<PathBuf> {
-        match &self.global.project {
-            Some(folder) => check_folder(folder).map(|()| folder.clone()),
-            None => Ok(project_root(&current_folder()?, self.product())),
-        }
+        find_project(&self.global, self.product())
     }
 
     /// The project for commands that run scripts in it. A folder that contains a home directory is one only if the caller names
@@ -85,18 +109,33 @@ impl Session {
 
     /// An engine for the project, with the skills it finds.
     pub fn engine(&self) -> Result<Engine> {
-        Engine::builder(self.project()?).roots(self.roots()?).trust(trust_store()).build()
+        Engine::builder(self.project()?)
+            .configuration(self.configuration().clone())
+            .trust(trust_store())
+            .build()
     }
 
-    /// A builder of an engine for the project, without what it provides to skills.
-    pub fn builder(&self) -> Result<EngineBuilder> {
-        Ok(Engine::builder(self.project_for_scripts()?).roots(self.roots()?).trust(trust_store()))
+    /// A builder of an engine for the project with this configuration, without what it provides to skills.
+    pub fn builder(&self, configuration: Configuration) -> Result<EngineBuilder> {
+        let builder = Engine::builder(self.project_for_scripts()?);
+        Ok(builder.configuration(configuration).trust(trust_store()))
     }
 
     /// Where skills are looked for.
     pub fn roots(&self) -> Result<Roots> {
-        let standard = Roots::standard(self.product(), &self.project()?);
-        Ok(if self.global.compat { standard.with_compat() } else { standard })
+        Ok(self.configuration().roots(&[self.project()?]))
+    }
+}
+
+/// Reads the configuration, once for all that a command does.
+pub(super) fn load_configuration(global: &GlobalArgs) -> Result<LoadedConfiguration> {
+    Ok(config::load(global.configuration()?, |product| find_project(global, product).ok()))
+}
+
+fn find_project(global: &GlobalArgs, product: &str) -> Result<PathBuf> {
+    match &global.project {
+        Some(folder) => check_folder(folder).map(|()| folder.clone()),
+        None => Ok(project_root(&current_folder()?, product)),
     }
 }
 

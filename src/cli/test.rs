@@ -58,7 +58,8 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let _guard = watchdog.watch_token(&token);
     let mut suite = Suite::new(roots)
         .cancel(token.clone())
-        .execution_mode(args.execution.unwrap_or_default())
+        .configuration(session.configuration())
+        .execution_mode(args.execution.unwrap_or_else(|| session.configuration().execution_mode()))
         .observer(Arc::new(WatchdogObserver::new(watchdog.clone())));
     for permission in &args.allow {
         suite = suite.grant(permission.parse()?);

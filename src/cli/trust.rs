@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 
 /// Asks about each skill below the path that is not trusted, and records a yes at once.
 fn trust_skills(store: &TrustStore, path: &Path, args: &Args, session: &Session) -> Result<u8> {
-    let session = &session.for_path(path);
+    let session = &session.for_path(path)?;
     let engine = session.engine()?;
     let real = canonical(path)?;
     let is_below = |skill: &Skill| {

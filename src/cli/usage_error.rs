@@ -35,7 +35,7 @@ fn render(error: &clap::Error, words: &[String]) -> String {
 
 /// The commands that print JSON: about the skill whose name follows, and about none.
 const SKILL_COMMANDS: [&str; 4] = ["run", "show", "test", "new"];
-const OTHER_COMMANDS: [&str; 5] = ["list", "validate", "api", "catalog", "doctor"];
+const OTHER_COMMANDS: [&str; 6] = ["list", "validate", "api", "catalog", "config", "doctor"];
 
 /// The name of the skill if the command prints JSON, as far as the arguments show it; empty if it is about none.
 fn json_skill_name(words: &[String]) -> Option<&str> {

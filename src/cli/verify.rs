@@ -29,6 +29,14 @@ pub(super) fn run(session: &Session) -> Result<u8> {
     Ok(error.map_or(0, |error| error.kind().exit_code()))
 }
 
+/// Whether the skill, or one that it calls, is of the project.
+pub(super) fn uses_project_skills(engine: &Engine, name: &str) -> Result<bool> {
+    let files = engine.skill_files(engine.registry().find(name)?)?;
+    let is_elsewhere = |name: &str| !name.starts_with("project/");
+    Ok(!is_elsewhere(&files.qualified_name)
+        || !files.callees.iter().all(|callee| is_elsewhere(&callee.qualified_name)))
+}
+
 /// The invocation for exactly the files that are locked.
 pub(super) fn locked(engine: &Engine, name: &str, invocation: Invocation) -> Result<Invocation> {
     let files = engine.skill_files(engine.registry().find(name)?)?;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{EngineInner, dependencies, worker};
 use crate::engine::pipeline::run_deadline;
-use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
@@ -46,11 +46,12 @@ impl EngineInner {
             Err(reason) => return Availability { runtime: None, reason: Some(reason), warnings: Vec::new() },
         };
         let warnings = dependencies::missing_optional(skill, &set.registry);
-        match select_script(&self.runtimes, skill, script) {
+        match self.selected_script(skill, script) {
             Ok(selected) => Availability {
                 runtime: Some(selected.runtime),
                 reason: self
-                    .check_runnable(&set, &selected, skill)
+                    .check_enabled(skill)
+                    .and_then(|()| self.check_runnable(&set, &selected, skill))
                     .err()
                     .map(|reason| skill.with_location_path(reason, Some(&selected.path))),
                 warnings,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::{Engine, EngineFuture, EngineInner};
+use crate::config::{Configuration, ResolvedConfiguration, with_configuration};
 use crate::engine::approval_memory::ApprovalMemory;
 use crate::engine::callee_resolver::CalleeResolver;
 use crate::engine::project_folders::ProjectFolders;
@@ -65,6 +66,7 @@ pub struct EngineBuilder {
     runtimes: Vec<Runtime>,
     providers: Providers,
     trust: Option<TrustStore>,
+    configuration: Option<Configuration>,
 }
 
 impl EngineBuilder {
@@ -86,6 +88,7 @@ impl EngineBuilder {
             runtimes: Vec::new(),
             providers: Providers { http: DEFAULT_HTTP_CLIENT.map(|client| client()), ..Providers::default() },
             trust: None,
+            configuration: None,
         }
     }
 
@@ -104,6 +107,18 @@ impl EngineBuilder {
     /// those of each folder with [`Roots::with_project`].
     pub fn roots(mut self, roots: Roots) -> Self {
         self.roots = Some(roots);
+        self
+    }
+
+    /// The configuration: limits, sandbox, where scripts run and the number of runs, in place of what the builder says about a key
+    /// that it sets; and, without
+    /// [`EngineBuilder::roots`], where skills are looked for. Runtimes that it switches off are unavailable, permissions that it denies
+    /// are in no run, and what it says about single skills holds for their runs. Its settings and secrets of skills are behind
+    /// those of the providers.
+    ///
+    /// Nothing is read from the disk or the environment.
+    pub fn configuration(mut self, configuration: Configuration) -> Self {
+        self.configuration = Some(configuration);
         self
     }
 
@@ -283,17 +298,35 @@ impl EngineBuilder {
 
     /// Discovers the skills and opens the project; `io` when a folder cannot be opened, `usage` when a runtime cannot
     /// be registered, an interpreter cannot be set, or the trust store lies in a folder on which runs work.
-    pub fn build(self) -> Result<Engine> {
+    pub fn build(mut self) -> Result<Engine> {
+        if let Some(configuration) = &self.configuration {
+            self.limits = configuration.limits_over(self.limits);
+            self.sandbox_mode = configuration.word("sandbox.mode").unwrap_or(self.sandbox_mode);
+            self.sandbox_level = configuration.word("sandbox.level").unwrap_or(self.sandbox_level);
+            self.execution_mode = configuration.word("execution").unwrap_or(self.execution_mode);
+            self.max_runs = configuration.max_runs().or(self.max_runs);
+        }
         // Reserve memory before threads and caches use up the address space; each run checks that the reserve exists.
         check_memory_reserve().ok();
         let mut runtimes = Runtimes::built_in();
         self.runtimes.into_iter().try_for_each(|runtime| runtimes.register(runtime))?;
+        for (name, origin) in self.configuration.iter().flat_map(Configuration::disabled_runtimes) {
+            if let Err(error) = runtimes.disable(name, &origin.to_string()) {
+                tracing::warn!(%origin, "a runtime that does not exist is switched off: {}", error.message());
+            }
+        }
         for (name, program) in &self.interpreters {
             runtimes::check_interpreter_override(name, program)?;
         }
         let folders = ProjectFolders::open(&self.project, &self.folders)?;
         let paths = folders.paths();
-        let roots = self.roots.unwrap_or_else(|| {
+        let resolved = self.configuration.as_ref().map(ResolvedConfiguration::new).map(Arc::new);
+        let providers = match &resolved {
+            Some(resolved) => with_configuration(self.providers, resolved),
+            None => self.providers,
+        };
+        let configured_roots = self.configuration.as_ref().map(|configuration| configuration.roots(&paths));
+        let roots = self.roots.or(configured_roots).unwrap_or_else(|| {
             let standard = Roots::standard("metier", &folders.first().path);
             paths[1..].iter().fold(standard, |roots, folder| roots.with_project("metier", folder))
         });
@@ -306,7 +339,7 @@ impl EngineBuilder {
                 self.trust.clone(),
                 Arc::new(EngineSkillProvider::new(parts.clone())),
             ));
-            let providers = approval_memory.for_providers(self.providers);
+            let providers = approval_memory.for_providers(providers);
             EngineInner {
                 approval_memory,
                 skills: CurrentSkills::discover(roots, paths.clone()),
@@ -314,6 +347,7 @@ impl EngineBuilder {
                 limits: self.limits,
                 sandbox_mode: self.sandbox_mode,
                 execution_mode: self.execution_mode,
+                configuration: resolved,
                 script_cache: ScriptCache::new(
                     RuntimeServices::new(self.helper, self.sandbox_level)
                         .with_compile_in_process(self.compile_in_process)

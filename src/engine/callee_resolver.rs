@@ -41,7 +41,7 @@ impl CalleeResolver {
     }
 
     fn callee(&self, engine: &EngineInner, set: &SkillSet, skill: &Skill) -> Result<Callee> {
-        let selected = select_script(&engine.runtimes, skill, None)?;
+        let selected = engine.selected_script(skill, None)?;
         let plan = load_plan(skill, &selected)?;
         let requested = permissions_of_script(skill, &selected, plan.as_ref());
         let mut known = HashSet::new();
@@ -231,7 +231,7 @@ impl Engine {
     /// The plan that a skill runs, parsed but not checked; `None` where it runs none. `invalid-skill` where it cannot be read.
     pub fn plan(&self, skill: &Skill) -> Result<Option<Plan>> {
         // `Engine::availability` reports why a skill cannot run.
-        select_script(&self.0.runtimes, skill, None).map_or(Ok(None), |selected| load_plan(skill, &selected))
+        self.0.selected_script(skill, None).map_or(Ok(None), |selected| load_plan(skill, &selected))
     }
 }
 

@@ -8,11 +8,9 @@ use serde::Serialize;
 
 use super::{EngineInner, Invocation, LimitsReport, dependencies, worker};
 use crate::engine::callee_resolver::load_plan;
-use crate::engine::contract_validation::narrow_limits;
-use crate::engine::limit_support::effective_limits;
 use crate::engine::pipeline::run_deadline;
 use crate::engine::requested_permissions::callable_skill_names;
-use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::SkillSet;
 use crate::engine::trust::{RunTrust, TrustState};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
@@ -131,11 +129,12 @@ impl EngineInner {
             self.find_skill(None, self.folders.before_lookup(invocation), &invocation.skill)?
         };
         // Whatever must be compiled to explain the run gets the time limit of that run.
-        let limits = narrow_limits(&skill, invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
+        let limits = self.run_limits(&skill, invocation);
         let token = invocation.cancel.child();
         let _armed = self.watchdog.arm(run_deadline(Instant::now(), &limits), &token);
         let mut invocation = invocation.clone();
         let trust = self.run_trust(&set, &skill, &invocation, &token).transpose()?;
+        self.add_configured_grants(&skill, &mut invocation);
         if let Some(trust) = &trust {
             trust.apply_to(&mut invocation);
         }
@@ -215,7 +214,7 @@ impl EngineInner {
     ) -> CalleeExplanation {
         let found = self.find_skill(caller.ctx.qualified_name(), self.folders.of_caller(&caller.ctx), name);
         let skill = found.ok().map(|(_, skill)| skill);
-        let selected = skill.as_ref().and_then(|skill| select_script(&self.runtimes, skill, None).ok());
+        let selected = skill.as_ref().and_then(|skill| self.selected_script(skill, None).ok());
         CalleeExplanation {
             skill: skill.as_ref().map_or_else(|| name.to_owned(), Skill::qualified_name),
             caller: caller.skill.clone(),
@@ -235,10 +234,10 @@ impl EngineInner {
         invocation: &Invocation,
         token: &CancelToken,
     ) -> Result<ExplainedSkill> {
-        let selected = select_script(&self.runtimes, skill, invocation.script.as_deref())?;
-        let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
-        let named = narrow_limits(skill, given);
-        let (limits, not_applied) = effective_limits(&self.runtimes, skill, &selected, named.clone())?;
+        self.check_enabled(skill)?;
+        let selected = self.selected_script(skill, invocation.script.as_deref())?;
+        let named = self.run_limits(skill, invocation);
+        let (limits, not_applied) = self.effective_limits(skill, &selected, named.clone())?;
         let locate = |error| skill.with_location_path(error, Some(&selected.path));
         let opened = self.open_script(skill, &selected, token).map_err(locate)?;
         let script = opened.0.clone();

@@ -1,5 +1,6 @@
 //! Which limits each runtime supports. A limit that is set but not supported is reported as not applied, never as enforced.
 
+use crate::config::LimitCaps;
 use crate::engine::contract_validation::narrow_runtime_limits;
 use crate::engine::script_selection::SelectedScript;
 use crate::error::Result;
@@ -14,10 +15,18 @@ pub(super) fn effective_limits(
     skill: &Skill,
     selected: &SelectedScript,
     given: Limits,
+    caps: Option<&LimitCaps>,
 ) -> Result<(Limits, Vec<RuntimeLimit>)> {
     let runtime = runtimes.get(selected.runtime)?;
-    let named = narrow_runtime_limits(skill, selected.runtime, given.clone());
-    let settled = narrow_runtime_limits(skill, selected.runtime, selected.with_runtime_defaults(given));
+    let narrow = |limits| {
+        let limits = narrow_runtime_limits(skill, selected.runtime, limits);
+        match caps {
+            Some(caps) => caps.narrow_of_runtime(limits),
+            None => limits,
+        }
+    };
+    let named = narrow(given.clone());
+    let settled = narrow(selected.with_runtime_defaults(given));
     Ok(split_by_support(runtime, &named, settled))
 }
 

@@ -4,6 +4,7 @@ mod approval_memory;
 mod availability;
 mod builder;
 mod callee_resolver;
+mod configured_run;
 mod contract_validation;
 mod dependencies;
 mod doctor;
@@ -35,6 +36,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::config::ResolvedConfiguration;
 use crate::error::{Result, SkillError};
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{Providers, SandboxSupport, works_for_run};
@@ -75,6 +77,8 @@ struct EngineInner {
     limits: Limits,
     sandbox_mode: SandboxMode,
     execution_mode: ExecutionMode,
+    /// What the configuration says about single skills, if there is one.
+    configuration: Option<Arc<ResolvedConfiguration>>,
     script_cache: self::script_cache::ScriptCache,
     unpacked_skills: self::unpacked_skills::UnpackedSkills,
     watchdog: Watchdog,

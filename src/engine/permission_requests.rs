@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use super::{Engine, EngineInner};
 use crate::engine::callee_resolver::load_plan;
 use crate::engine::requested_permissions::{callable_skill_names, declared_permissions, declared_variables};
-use crate::engine::script_selection::select_script;
 use crate::executor::RuntimeId;
 use crate::plan::Plan;
 use crate::policy::{Permission, RequestedPermissions};
@@ -62,7 +61,7 @@ impl Engine {
     pub fn uses_any_grant(&self, skill: &Skill) -> bool {
         let current = self.0.skills.current_version(skill);
         let skill = current.as_ref().map_or(skill, |(_, skill)| skill);
-        let selected = select_script(&self.0.runtimes, skill, None);
+        let selected = self.0.selected_script(skill, None);
         selected.is_ok_and(|script| declared_permissions(skill, script.runtime) == RequestedPermissions::All)
     }
 }
@@ -80,7 +79,7 @@ impl EngineInner {
         if depth > Plan::MAX_CALL_DEPTH || !seen.insert(skill.qualified_name()) {
             return;
         }
-        let selected = select_script(&self.runtimes, skill, None).ok();
+        let selected = self.selected_script(skill, None).ok();
         let runtime = selected.as_ref().map_or(RuntimeId::TOOL_SEQUENCE, |script| script.runtime);
         let plan = selected.and_then(|script| load_plan(skill, &script).ok().flatten());
         let source = |own| callee.map_or(own, |name| RequestSource::Callee(name.to_owned()));

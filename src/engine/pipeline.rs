@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use super::invocation::JournalTarget;
 use super::{EngineInner, Invocation, Outcome, dependencies, worker};
 use crate::engine::builder::with_validated_tools;
-use crate::engine::contract_validation::{narrow_limits, validate_input, validate_value};
+use crate::engine::contract_validation::{validate_input, validate_value};
 use crate::engine::limit_support;
-use crate::engine::limit_support::effective_limits;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::requested_permissions::{declared_permissions, with_permissions};
-use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::{Attempts, SkillSet};
 use crate::engine::trust::RunTrust;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
@@ -179,17 +178,18 @@ impl EngineInner {
                 }
                 set.registry.find_for_run(by, folder, name).cloned()
             });
-            let given = invocation.limits.as_ref().unwrap_or(&self.limits).clone();
             let limits = match &found {
-                Ok(skill) => narrow_limits(skill, given),
-                Err(_) => given,
+                Ok(skill) => self.run_limits(skill, invocation),
+                Err(_) => invocation.limits.as_ref().unwrap_or(&self.limits).clone(),
             };
             let armed = self.watchdog.arm(run_deadline(started, &limits), token);
             let found = found.map(|skill| {
                 // Its files are listed before the script is read, and the script is compared with the list.
                 let trust = self.run_trust(&set, &skill, invocation, token);
                 let listed = trust.as_ref().and_then(|trust| trust.as_ref().ok()?.list());
-                let selected = select_script(&self.runtimes, &skill, invocation.script.as_deref());
+                let selected = self
+                    .check_enabled(&skill)
+                    .and_then(|()| self.selected_script(&skill, invocation.script.as_deref()));
                 let script = selected.map(|selected| {
                     let opened = self.open_listed_script(&skill, &selected, listed, token);
                     (selected, opened)
@@ -233,9 +233,11 @@ impl EngineInner {
             Err(error) => return not_run(&limits, error),
         };
         let digest = trust.as_ref().and_then(RunTrust::digest);
+        self.add_configured_grants(&skill, &mut invocation);
         if let Some(trust) = &trust {
             trust.apply_to(&mut invocation);
         }
+        self.withhold_configured_values((&set, &skill), trust.as_ref(), &mut invocation, &token);
         let found = (&*set, &skill, digest);
         let outcome = self.run_script(found, (&selected, opened), &mut invocation, limits, token, run);
         let outcome = outcome.map_error(|error| skill.with_location_path(error, Some(&selected.path)));
@@ -259,7 +261,7 @@ impl EngineInner {
     ) -> Outcome {
         let (name, version) = (skill.name().to_owned(), Some(skill.version().to_string()));
         let given = limits;
-        let (limits, not_applied) = match effective_limits(&self.runtimes, skill, selected, given.clone()) {
+        let (limits, not_applied) = match self.effective_limits(skill, selected, given.clone()) {
             Ok(split) => split,
             Err(error) => return Outcome::not_run(name, version, &given, error),
         };
@@ -424,7 +426,7 @@ impl EngineInner {
                     .with_requests_of_script(&selected.path, listed),
             )
             .limits(limits.clone())
-            .sandbox_mode(invocation.sandbox_mode.unwrap_or(self.sandbox_mode))
+            .sandbox_mode(self.run_sandbox_mode(skill, invocation))
             .execution_mode(mode)
             .providers(self.run_providers(invocation))
             .extensions(invocation.extensions.clone())
@@ -479,6 +481,10 @@ impl EngineInner {
                 Some(_) => permissions.with_approvals(&skill.qualified_name()),
                 None => permissions,
             }
+        };
+        let permissions = match self.skill_settings(skill) {
+            Some(settings) => permissions.without(&settings.denied),
+            None => permissions,
         };
         let names_some = skill.contract().is_some_and(|contract| contract.permissions.is_some());
         match skill.contract_file().filter(|_| names_some) {
@@ -568,6 +574,7 @@ fn catch_contract_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 mod tests {
     use super::*;
     use crate::engine::Engine;
+    use crate::engine::script_selection::select_script;
 
     #[test]
     fn no_file_of_a_script_is_read_for_a_run_that_was_stopped() {

@@ -78,7 +78,7 @@ impl EngineInner {
     /// Those of all scripts that a run may select.
     fn read_callee_names(&self, skill: &Skill, files: &FileList) -> Vec<String> {
         let select = |name: Option<&str>| select_script(&self.runtimes, skill, name).ok();
-        let selected = select(None);
+        let selected = self.selected_script(skill, None).ok();
         let runtime = selected.as_ref().map_or(RuntimeId::TOOL_SEQUENCE, |script| script.runtime);
         let contract = skill.contract();
         let entrypoints = contract.map_or(&[][..], |contract| &contract.entrypoints);

@@ -250,11 +250,16 @@ impl EngineInner {
         if options.is_for_model && !is_trusted {
             return Err(self.untrusted_error(set, skill, &state));
         }
-        let remembered = if is_trusted && !options.ignores_remembered_grants {
+        let ignores_remembered = options.ignores_remembered_grants || self.ignores_remembered_grants();
+        let remembered = if is_trusted && !ignores_remembered {
             self.remembered_grants(store, set, skill, invocation, &files)?
         } else {
             Vec::new()
         };
+        if is_trusted && self.has_configured_grants(skill) {
+            // The callees that may use them are those of now.
+            files.as_ref().ok();
+        }
         token.check()?;
         let covers_callees = state == TrustState::Trusted { by: TrustReason::Digest };
         Ok(RunTrust { files: files.into_read(), state: Some(state), is_trusted, covers_callees, remembered })
@@ -294,6 +299,22 @@ impl EngineInner {
                 .is_ok_and(|input| pattern.fits(input.as_ref(), &invocation.args))
         };
         Ok(records.grants_of_run(skill.name(), files.digest, &project, fits).collect())
+    }
+
+    /// Whether a skill is trusted with what the user set for it: every skill is in engines without a trust store.
+    pub(super) fn is_trusted_with_values(
+        &self,
+        (set, skill): (&SkillSet, &Skill),
+        trust: Option<&RunTrust>,
+        invocation: &Invocation,
+        token: &CancelToken,
+    ) -> bool {
+        let Some(store) = &self.trust else { return true };
+        if invocation.caller.is_none() {
+            return trust.is_some_and(|trust| trust.is_trusted);
+        }
+        let files = LazyFiles::new(|| self.skill_files(set, skill, token));
+        self.trust_state(store, set, skill, &files).is_ok_and(|state| state.is_trusted())
     }
 
     /// Whether a callee may run, and its files: none where nobody asks for them.
@@ -484,10 +505,12 @@ impl RunTrust {
             invocation.digest = self.digest();
             return;
         }
-        if !self.is_trusted {
-            invocation.grants.retain(|(_, origin)| !matches!(origin, GrantOrigin::Configuration { .. }));
+        let is_configured = |origin: &GrantOrigin| matches!(origin, GrantOrigin::Configuration { .. });
+        if !self.is_trusted || self.files.is_none() {
+            invocation.grants.retain(|(_, origin)| !is_configured(origin));
         }
-        let is_closed = !self.remembered.is_empty() || invocation.digest.is_some();
+        let has_configured = invocation.grants.iter().any(|(_, origin)| is_configured(origin));
+        let is_closed = !self.remembered.is_empty() || has_configured || invocation.digest.is_some();
         if is_closed || invocation.trust.is_for_model {
             invocation.extensions.insert(InheritedTrust {
                 options: invocation.trust,

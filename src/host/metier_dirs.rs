@@ -11,7 +11,30 @@ use etcetera::BaseStrategy;
 /// contain machine code that runs in the host, the key that authenticates that code, and what the user trusts.
 #[allow(dead_code, reason = "asked for where there is a sandbox")]
 pub(crate) fn metier_dirs() -> Vec<PathBuf> {
-    [cache_dir(), state_dir(), trust_dir()].into_iter().flatten().collect()
+    [cache_dir(), state_dir(), config_dir(), platform_config_dir(), trust_dir()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// The directories with what the user permits: they must not appear while a script runs.
+#[allow(dead_code, reason = "asked for where there is a sandbox")]
+pub(crate) fn permission_dirs() -> Vec<PathBuf> {
+    [config_dir(), platform_config_dir(), trust_dir()].into_iter().flatten().collect()
+}
+
+/// The directory of the user's configuration: `METIER_CONFIG_DIR`, or `metier` in the platform's. A script that could write there
+/// could grant itself permissions.
+pub(crate) fn config_dir() -> Option<PathBuf> {
+    match std::env::var_os("METIER_CONFIG_DIR").filter(|folder| !folder.is_empty()) {
+        Some(folder) => std::path::absolute(folder).ok(),
+        None => platform_config_dir(),
+    }
+}
+
+/// Where the configuration is for a metier that is started without `METIER_CONFIG_DIR`.
+fn platform_config_dir() -> Option<PathBuf> {
+    Some(etcetera::base_strategy::choose_native_strategy().ok()?.config_dir().join(DIR_NAME))
 }
 
 /// The cache directory, for data that can be rebuilt.

@@ -29,7 +29,7 @@ impl ExecutionMode {
     }
 
     /// The name, as in `--execution worker`.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         NAMES[self as usize].1
     }
 }

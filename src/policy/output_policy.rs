@@ -35,7 +35,7 @@ impl OutputPolicy {
     }
 
     /// The name, as in `--on-output truncate`.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         NAMES[self as usize].1
     }
 }

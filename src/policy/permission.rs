@@ -5,6 +5,8 @@ mod parse;
 
 use std::fmt;
 
+use unicode_normalization::UnicodeNormalization;
+
 use crate::error::SkillError;
 use crate::policy::path_protection::{PathProtection, is_within};
 
@@ -225,6 +227,31 @@ impl Permission {
         (self.kind == PermissionKind::Write).then(|| self.scope.as_deref().unwrap_or_default())
     }
 
+    /// Whether denying this permission forbids the access. Unlike [`Permission::covers`], it includes protected paths, and access to
+    /// any host, which includes each single one.
+    pub(super) fn forbids(&self, need: &Access) -> bool {
+        self.kind == need.kind
+            && match (self.kind.scope_rule(), &self.scope) {
+                (_, None) => true,
+                (ScopeRule::OptionalPath, Some(scope)) => is_within(&need.target, scope),
+                (ScopeRule::OptionalHost, Some(_)) => {
+                    need.target.is_empty()
+                        || self.host_scope().is_some_and(|scope| scope.forbids(&need.target, need.port))
+                }
+                // Whatever root and version a call names besides.
+                (_, Some(name)) if self.kind == PermissionKind::Skill => {
+                    *name == plain_skill_name(&need.target)
+                }
+                (_, Some(name)) => *name == need.target,
+            }
+    }
+
+    /// Whether denying this permission leaves nothing of the other one: of access to any host, denying one leaves the others.
+    pub(super) fn forbids_all_of(&self, other: &Self) -> bool {
+        let leaves_hosts = self.kind == PermissionKind::Net && self.is_scoped() && !other.is_scoped();
+        !leaves_hosts && self.forbids(&other.as_access())
+    }
+
     /// Whether this permission covers the access. Protected paths are covered only by a scope that is itself protected, so
     /// neither `write` nor `write:.` covers `.git`.
     pub fn covers(&self, need: &Access, protection: &PathProtection) -> bool {
@@ -246,6 +273,13 @@ impl Permission {
                 (ScopeRule::RequiredName | ScopeRule::RequiredVariable, None) => false,
             }
     }
+}
+
+/// The name in `SCOPE/ROOT:NAME@VERSION`, as a lookup compares it.
+fn plain_skill_name(name: &str) -> String {
+    let name: String = name.trim().nfkc().collect();
+    let name = name.split('@').next().unwrap_or_default();
+    name.rsplit(':').next().unwrap_or_default().trim().to_owned()
 }
 
 impl SkillError {

@@ -1,6 +1,7 @@
 //! The effective permissions of a run: those that the skill requests and the caller grants.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::permission::{Access, Permission};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
@@ -26,6 +27,8 @@ pub struct Permissions {
     protection: PathProtection,
     /// What an approver decides meanwhile, in runs that have one.
     approvals: Option<Approvals>,
+    /// What the run does not have, whoever grants it.
+    denied: Option<Arc<Vec<Permission>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +52,33 @@ impl Permissions {
         protection: PathProtection,
     ) -> Self {
         let only = Requester { skill: String::new(), requested, declaration: ALLOWED_TOOLS, script: None };
-        Self { requesters: vec![only], grants: grants.into_iter().collect(), protection, approvals: None }
+        let grants = grants.into_iter().collect();
+        Self { requesters: vec![only], grants, protection, approvals: None, denied: None }
+    }
+
+    /// The same without these permissions, whoever grants or approves them: neither the run nor its callees have them. A path is
+    /// protected from now on, so that a process does not reach it through the folder that contains it.
+    pub(crate) fn without(mut self, denied: &[Permission]) -> Self {
+        if denied.is_empty() {
+            return self;
+        }
+        self.grants.retain(|granted| !denied.iter().any(|denied| denied.forbids_all_of(granted)));
+        for path in denied.iter().filter_map(Permission::writable_path) {
+            self.protection = self.protection.with_discovered(path, false);
+        }
+        let before = self.denied.as_deref().into_iter().flatten();
+        self.denied = Some(Arc::new(before.chain(denied).cloned().collect()));
+        self
+    }
+
+    /// Whether paths are denied that a process could change if it changes anything.
+    pub(crate) fn denies_paths(&self) -> bool {
+        self.denied.as_deref().into_iter().flatten().any(|denied| denied.writable_path().is_some())
+    }
+
+    /// Whether nobody may grant this access.
+    fn forbids(&self, need: &Access) -> bool {
+        self.denied.as_ref().is_some_and(|denied| denied.iter().any(|denied| denied.forbids(need)))
     }
 
     /// The permissions of a skill that `caller`, the holder of these permissions, runs: those that it requests, and no more than
@@ -151,10 +180,12 @@ impl Permissions {
         self.approvals.as_ref().is_some_and(Approvals::has_decisions)
     }
 
-    /// The permission that an approver could give for this access: `None` if nobody may be asked, the run has the access, or some
-    /// skill does not request it. It is what the skill lists, and no more than a person would grant who sees the access.
+    /// The permission that an approver could give for this access: `None` if nobody may be asked, the run has the access, nobody may
+    /// have it, or some skill does not request it. It is what the skill lists, and no more than a person would grant who sees the
+    /// access.
     pub(crate) fn approvable(&self, need: &Access) -> Option<Permission> {
         if self.approvals.is_none()
+            || self.forbids(need)
             || self.allows(need)
             || !self.requesters.iter().all(|asker| self.request_covers(asker, need))
         {
@@ -234,9 +265,10 @@ impl Permissions {
 
     /// Whether the run has this access.
     pub fn allows(&self, need: &Access) -> bool {
-        self.is_plain_read(need)
-            || self.requesters.iter().all(|requester| self.request_covers(requester, need))
-                && self.grants_cover(need)
+        !self.forbids(need)
+            && (self.is_plain_read(need)
+                || self.requesters.iter().all(|requester| self.request_covers(requester, need))
+                    && self.grants_cover(need))
     }
 
     /// Refuses with a sentence that starts with `attempt` (`failed to write out/a.txt`) and ends with a hint.
@@ -246,6 +278,11 @@ impl Permissions {
             return Ok(());
         }
         let permission = self.permission_for(need).to_string();
+        if self.forbids(need) {
+            let sentence = format!("{attempt}: not permitted; the configuration denies {permission}");
+            return Err(SkillError::new(ErrorKind::Denied, sentence)
+                .with_help("remove it from the denied permissions of the configuration"));
+        }
         let help = self.hint(need, &permission);
         let hint = (!self.grants_cover(need)).then(|| Hint::Grant(permission.clone()));
         Err(SkillError::new(ErrorKind::Denied, format!("{attempt}: not permitted; {help}"))
@@ -325,10 +362,21 @@ impl Permissions {
         });
         let mut permissions: Vec<Permission> =
             [Permission::READ].iter().chain(&self.grants_and_approvals()).chain(requested).cloned().collect();
-        permissions.retain(|permission| self.allows(&permission.as_access()));
+        permissions.retain(|permission| self.has_some_of(permission));
         permissions.sort_unstable();
         permissions.dedup();
         permissions
+    }
+
+    /// Whether the run has this permission, or what denied hosts leave of it.
+    fn has_some_of(&self, permission: &Permission) -> bool {
+        let need = permission.as_access();
+        let is_denied = || {
+            let mut denied = self.denied.as_deref().into_iter().flatten();
+            denied.any(|denied| denied.forbids_all_of(permission))
+        };
+        let has_all = |requester| self.request_covers(requester, &need);
+        self.allows(&need) || self.requesters.iter().all(has_all) && self.grants_cover(&need) && !is_denied()
     }
 
     /// The paths below which the run may write, relative to the project; the project itself is empty. Some of them may still

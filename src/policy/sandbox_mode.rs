@@ -40,8 +40,13 @@ impl SandboxMode {
         NAMES.into_iter().map(|(mode, _)| mode)
     }
 
+    /// The stricter one of two modes.
+    pub(crate) fn stricter(self, other: Self) -> Self {
+        if (self as u8) < other as u8 { self } else { other }
+    }
+
     /// The name, as in `--sandbox best-effort`.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         NAMES[self as usize].1
     }
 }
@@ -80,6 +85,34 @@ pub enum SandboxLevel {
     Landlock,
     /// Landlock and seccomp, without signal restrictions in the kernel: a tree is killed generation by generation.
     LandlockUnscoped,
+}
+
+/// In the order of the enum.
+const LEVEL_NAMES: [(SandboxLevel, &str); 3] = [
+    (SandboxLevel::Namespaces, "namespaces"),
+    (SandboxLevel::Landlock, "landlock"),
+    (SandboxLevel::LandlockUnscoped, "landlock-unscoped"),
+];
+
+impl SandboxLevel {
+    /// The name, as in the configuration.
+    pub const fn name(self) -> &'static str {
+        LEVEL_NAMES[self as usize].1
+    }
+}
+
+impl FromStr for SandboxLevel {
+    type Err = SkillError;
+
+    /// Parses the name; any other text is a `usage` error.
+    fn from_str(text: &str) -> Result<Self, SkillError> {
+        let named = LEVEL_NAMES.into_iter().find(|(_, name)| *name == text);
+        named.map(|(level, _)| level).ok_or_else(|| {
+            let known = LEVEL_NAMES.map(|(_, name)| name).join(", ");
+            let sentence = format!("invalid value {text:?} for the sandbox level; expected one of {known}");
+            SkillError::new(ErrorKind::Usage, sentence)
+        })
+    }
 }
 
 #[cfg(test)]

@@ -116,14 +116,15 @@ impl Roots {
         self.roots.iter()
     }
 
-    /// The roots inside a project, whether they exist or not: relative to it, `/`-separated. Includes the targets of links
+    /// The roots inside a project and its configuration file, whether they exist or not: relative to it, `/`-separated. Includes the targets of links
     /// inside the project, and `.claude/skills`, where other clients would find what a script writes there.
     #[doc(hidden)]
     pub fn protected_folders(&self, project: &Path) -> Vec<String> {
         let project = real_path(&absolute_path(project));
         let mut folders: Vec<String> = Vec::new();
         let others = self.roots.iter().filter_map(compat_root);
-        for Root { path: place, .. } in self.roots.iter().cloned().chain(others) {
+        let skill_folders = self.roots.iter().cloned().chain(others).map(|root| root.path);
+        for place in skill_folders.chain(self.roots.iter().filter_map(configuration_file)) {
             let inside =
                 [unresolved_path_in_project(&project, &place), path_in_project(&project, &real_path(&place))];
             for folder in inside.into_iter().flatten() {
@@ -146,6 +147,13 @@ impl Roots {
         let numbered = (2..).map(|number: u32| format!("{label}-{number}"));
         numbered.into_iter().find(|label| !is_taken(label)).unwrap_or_default()
     }
+}
+
+/// The configuration file of a project, beside the skills of its product.
+fn configuration_file(root: &Root) -> Option<PathBuf> {
+    let folder = root.path.parent().filter(|_| root.scope == Scope::Project)?;
+    let is_of_product = folder.file_name()?.to_str()?.starts_with('.');
+    is_of_product.then(|| folder.join("config.toml"))
 }
 
 fn compat_root(root: &Root) -> Option<Root> {

@@ -23,6 +23,7 @@ fn every_key_is_always_present() {
         keys,
         [
             "cache",
+            "configuration",
             "features",
             "findings",
             "interpreters",

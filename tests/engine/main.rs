@@ -6,6 +6,7 @@ mod approver;
 mod async_providers;
 mod attacks;
 mod bounded;
+mod configuration;
 mod contract;
 mod doors;
 mod edited;

@@ -10,6 +10,8 @@ use serde_json::Value;
 mod base;
 
 pub use base::Project;
+#[allow(unused_imports, reason = "not every suite writes outside of the project")]
+pub use base::write;
 
 /// What a call of the command answered.
 #[derive(Debug)]
@@ -54,8 +56,12 @@ impl Project {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_metier"));
         command.args(args).current_dir(self.path(".")).stdin(Stdio::null());
-        command.env("HOME", self.home()).env_remove("XDG_DATA_HOME").env_remove("NO_COLOR");
-        command.env_remove("METIER_DATA_DIR").env_remove("CI");
+        command.env("HOME", self.home()).env_remove("XDG_DATA_HOME").env_remove("XDG_CONFIG_HOME");
+        command
+            .env_remove("METIER_DATA_DIR")
+            .env_remove("METIER_CONFIG_DIR")
+            .env_remove("NO_COLOR")
+            .env_remove("CI");
         command
     }
 

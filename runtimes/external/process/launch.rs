@@ -15,7 +15,7 @@ pub(crate) enum Launch<'a> {
     /// A plain process with the rights of the user.
     Unsandboxed(Box<Command>),
     /// A process in a sandbox, with the hosts that it reaches if it does not reach all or none.
-    Sandboxed(&'a Launcher, Box<LaunchRequest>, Option<EgressRules>),
+    Sandboxed(&'a Launcher, Box<LaunchRequest>, Option<Box<EgressRules>>),
 }
 
 impl Launch<'_> {

@@ -28,7 +28,7 @@ impl SandboxedProcess {
     pub(super) fn start(
         launcher: &Launcher,
         request: &LaunchRequest,
-        egress: Option<EgressRules>,
+        egress: Option<Box<EgressRules>>,
         has_input: bool,
     ) -> io::Result<Self> {
         let (script_stdin, stdin) = stdin_pipe(has_input)?;
@@ -39,7 +39,7 @@ impl SandboxedProcess {
         let script_ends = [script_stdin, script_stdout.into(), script_stderr.into()];
         let mut started = launcher.start(request, script_ends, Some(script_api_socket))?;
         let egress = egress.zip(started.egress.take());
-        let egress = egress.map(|(rules, sockets)| Egress::start(rules, sockets)).transpose()?;
+        let egress = egress.map(|(rules, sockets)| Egress::start(*rules, sockets)).transpose()?;
         let host_ends = [stdin, Some(OwnedFd::from(stdout)), Some(OwnedFd::from(stderr))];
         Ok(Self {
             stdio: host_ends.map(|end| end.map(File::from)),

@@ -16,11 +16,14 @@ const PROTECTED_PATHS_STEP: &str = "protected paths";
 /// The step that fails if a folder of metier's own could not be covered.
 const METIER_DIRS_STEP: &str = "own folders";
 
+/// The step that fails if a path that the configuration denies could not be covered.
+const DENIED_PATHS_STEP: &str = "denied paths";
+
 /// The step that makes the network of a script that reaches granted hosts only.
 const HOSTS_STEP: &str = "hosts";
 
 /// Hints for steps that depend on the project or on the load of the machine.
-const STEP_HINTS: [(&str, &str); 3] = [
+const STEP_HINTS: [(&str, &str); 4] = [
     (
         NAMESPACES_STEP,
         "raise what there was too little of, or grant fewer paths; a best-effort sandbox goes on without namespaces",
@@ -28,6 +31,10 @@ const STEP_HINTS: [(&str, &str); 3] = [
     (
         PROTECTED_PATHS_STEP,
         "name a smaller project; a best-effort sandbox goes on with what could be protected",
+    ),
+    (
+        DENIED_PATHS_STEP,
+        "deny the whole permission, or do not grant what contains the paths; a best-effort sandbox goes on, and the script uses them",
     ),
     (
         METIER_DIRS_STEP,
@@ -79,6 +86,11 @@ impl fmt::Display for SandboxSetupError {
         if self.is_about_metier_dirs() {
             return f.write_str(
                 "folders of metier's own lie where the script would see them, which takes namespaces to prevent",
+            );
+        }
+        if self.step == DENIED_PATHS_STEP {
+            return f.write_str(
+                "the configuration denies paths that the script would reach, which takes namespaces to prevent",
             );
         }
         if self.is_about_hosts() {

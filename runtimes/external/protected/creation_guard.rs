@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::metier_dirs::{permission_dirs, resolve_existing};
 use crate::host::{SkillContext, git};
 use crate::policy::{Access, run_on_open_paths};
 use crate::runtimes::external::protected::path_trace::{PathTrace, TraceStep};
@@ -46,6 +47,13 @@ struct AbsentPaths {
 /// begins, may be created by the first.
 static ACTIVE_GUARDS: Mutex<Vec<Weak<AbsentPaths>>> = Mutex::new(Vec::new());
 
+/// The path of a folder, which need not exist, relative to the project, if it is in there.
+fn path_inside(project: &Path, folder: &Path) -> Option<String> {
+    let place = resolve_existing(folder);
+    let project = project.canonicalize().ok()?;
+    place.strip_prefix(project).ok()?.to_str().map(str::to_owned)
+}
+
 /// Something that exists where nothing was.
 struct CreatedPath {
     /// The protected path, relative to the project.
@@ -74,6 +82,10 @@ impl CreationGuard {
         let top: Vec<&str> = top.chain(permissions.protection().skill_folders()).collect();
         let (granted, watched): (Vec<&str>, Vec<&str>) =
             top.into_iter().partition(|path| permissions.allows(&Access::write(*path)));
+        // No grant is for these.
+        let own: Vec<String> =
+            permission_dirs().iter().filter_map(|folder| path_inside(project, folder)).collect();
+        let watched: Vec<&str> = watched.into_iter().chain(own.iter().map(String::as_str)).collect();
         // The script does not create what exists already.
         let is_absent = |path: &&str| !PathTrace::follow(project, Path::new(path)).target_exists();
         let granted = granted.into_iter().filter(is_absent).map(str::to_owned).collect();

@@ -339,7 +339,12 @@ impl ProtectedScan<'_> {
             let is_real = links.is_empty();
             self.read_only.extend(links);
             let place = self.project.join(path);
-            if is_real && place.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            let found = if is_real { place.symlink_metadata().ok() } else { None };
+            // The configuration of the project is a file beside the skills.
+            if let Some(found) = found.as_ref().filter(|found| !found.is_dir()) {
+                self.note_hard_links_below(&place, found.file_type());
+                self.read_only.insert(place);
+            } else if found.is_some() {
                 self.protect_dir(ScanDir {
                     full_path: place,
                     relative_path: path.to_owned(),
@@ -497,6 +502,7 @@ impl ProtectedScan<'_> {
             read_only: names(self.read_only),
             hidden: names(self.hidden),
             own: self.metier_dirs.into_iter().map(OsString::from).collect(),
+            has_denied: self.can_write && self.ctx.permissions().denies_paths(),
             incomplete_reason: self.incomplete_reason.or(too_many),
             hard_linked_files: self.hard_linked_files.into_iter().collect(),
             build_files: self.build_files,

@@ -124,6 +124,9 @@ pub(super) fn set_up_and_supervise(
         Ok(None) if !sandbox.files.protected_paths.own.is_empty() => {
             Err(("own folders", Errno::OPNOTSUPP.into()))
         }
+        Ok(None) if sandbox.files.protected_paths.has_denied => {
+            Err(("denied paths", Errno::OPNOTSUPP.into()))
+        }
         Ok(_) if message.is_downgraded => Err(("namespaces", Errno::AGAIN.into())),
         Ok(Some(setup)) if !setup.protected_paths => Err(("protected paths", Errno::NOTSUP.into())),
         Ok(setup) => Ok(setup),

@@ -67,6 +67,14 @@ impl<'a> HostScope<'a> {
         has_port && self.covers_host(host)
     }
 
+    /// Whether denying it forbids a connection to this host; without a port, to any of its ports.
+    pub(super) fn forbids(&self, host: &str, port: Option<AccessPort>) -> bool {
+        // Names may end with the root of all names.
+        let host = host.strip_suffix('.').unwrap_or(host);
+        let has_port = self.port.is_none_or(|own| port.is_none_or(|port| own == port.number()));
+        has_port && self.covers_host(host)
+    }
+
     fn covers_host(&self, host: &str) -> bool {
         let Some(domain) = self.domain() else {
             return self.host.eq_ignore_ascii_case(host)

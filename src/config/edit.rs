@@ -1,0 +1,188 @@
+//! Changes one value of a configuration file; comments and the order of the lines stay.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
+
+use super::configuration::Configuration;
+use super::key_path::{KeyPath, PathMatch};
+use super::load::{MAX_FILE_SIZE, project_file, read_project_text, read_user_text, user_file};
+use super::toml_file::{Owner, TomlFile};
+use super::unknown_key;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::Files;
+
+/// The file that is changed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum EditTarget {
+    /// The file of the user.
+    User,
+    /// The file of the project with this root, for this product.
+    Project {
+        /// The root of the project.
+        root: PathBuf,
+        /// The product.
+        product: String,
+    },
+}
+
+/// Sets a key in a file, which is created if it is missing. The value is TOML, or a text where it is none. The file is checked as
+/// when it is read, and written only if nothing is wrong with it, or less than before. Returns the path of the file.
+pub fn set(target: &EditTarget, key: &str, value: &str) -> Result<PathBuf> {
+    let words = parse_key(key)?;
+    edit(target, |document| {
+        let mut value = value.parse::<Value>().unwrap_or_else(|_| Value::from(value));
+        value.decor_mut().clear();
+        insert(document.as_table_mut(), &words, value).ok_or_else(|| {
+            SkillError::new(
+                ErrorKind::Usage,
+                format!("failed to set `{key}`: a part of it is no table in the file"),
+            )
+            .with_help("correct the file by hand")
+        })
+    })
+}
+
+/// Removes a key from a file; `usage` if it is not in it. Returns the path of the file.
+pub fn unset(target: &EditTarget, key: &str) -> Result<PathBuf> {
+    let words = parse_key(key)?;
+    edit(target, |document| {
+        remove(document.as_table_mut(), &words).ok_or_else(|| {
+            SkillError::new(ErrorKind::Usage, format!("the configuration file does not set `{key}`"))
+        })
+    })
+}
+
+/// The words of a key of the table.
+fn parse_key(key: &str) -> Result<Vec<String>> {
+    let words = Key::parse(key).map_err(|_| {
+        SkillError::new(ErrorKind::Usage, format!("`{key}` is not a key: write words with dots between them"))
+    })?;
+    let words: Vec<String> = words.iter().map(|word| word.get().to_owned()).collect();
+    match KeyPath::find(&words) {
+        PathMatch::Key(_) => Ok(words),
+        PathMatch::Section => {
+            Err(SkillError::new(ErrorKind::Usage, format!("`{key}` is a section and no key"))
+                .with_help("name one of its keys"))
+        }
+        PathMatch::Unknown { at, known } => {
+            let help = unknown_key::suggestion(&words, at, &known);
+            Err(SkillError::new(ErrorKind::Usage, format!("the configuration has no key `{key}`"))
+                .with_help(help.unwrap_or_else(|| "docs/configuration.md lists the keys".into())))
+        }
+    }
+}
+
+fn edit(target: &EditTarget, change: impl FnOnce(&mut DocumentMut) -> Result<()>) -> Result<PathBuf> {
+    let no_folder =
+        || SkillError::new(ErrorKind::Usage, "there is no folder for your configuration: HOME is not set");
+    let user_path = user_file();
+    let user_text = user_path.as_deref().map_or(Ok(None), read_user_text)?;
+    let (name, path, text, owner) = match target {
+        EditTarget::User => {
+            let path = user_path.clone().ok_or_else(no_folder)?;
+            (path.clone(), path, user_text.clone(), Owner::User)
+        }
+        EditTarget::Project { root, product } => {
+            let name = project_file(product);
+            let text = read_project_text(root, &name)?;
+            (name.clone(), root.join(&name), text, Owner::Project)
+        }
+    };
+    let old_text = text.unwrap_or_default();
+    let mut document: DocumentMut = old_text.parse().map_err(|error: toml_edit::TomlError| {
+        SkillError::new(
+            ErrorKind::Usage,
+            format!("{} is not valid TOML: {}", name.display(), error.message()),
+        )
+        .with_help("correct the file by hand")
+    })?;
+    change(&mut document)?;
+    let text = document.to_string();
+    let errors = |text: &str| {
+        // The values of a project are compared with those of the user.
+        let mut configuration = Configuration::new();
+        if let (Owner::Project, Some(path), Some(text)) = (owner, &user_path, &user_text) {
+            TomlFile::read(text, Owner::User, (path, path.clone()), &mut configuration);
+        }
+        TomlFile::read(text, owner, (&name, path.clone()), &mut configuration).errors
+    };
+    // A file with several errors is corrected one by one.
+    let (found, before) = (errors(&text), errors(&old_text).len());
+    if let Some(error) = found.first().filter(|_| found.len() >= before) {
+        return Err(error.clone());
+    }
+    if text.len() > MAX_FILE_SIZE {
+        let sentence = format!("the configuration file would be larger than {MAX_FILE_SIZE} bytes");
+        return Err(SkillError::new(ErrorKind::Usage, sentence));
+    }
+    match target {
+        EditTarget::User => write_user_file(&path, &text)?,
+        EditTarget::Project { root, .. } => {
+            Files::open(root)?.unrestricted().write(&name.to_string_lossy(), text.as_bytes())?;
+        }
+    }
+    Ok(path)
+}
+
+/// Replaces the file at once, so that nobody reads a part of it. A link to it stays.
+fn write_user_file(path: &Path, text: &str) -> Result<()> {
+    let failed = |error| SkillError::io(format_args!("failed to write {}", path.display()), error);
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = real.parent().unwrap_or(Path::new("/"));
+    create_private_dir(folder).map_err(failed)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+    if let Ok(found) = real.metadata() {
+        file.as_file().set_permissions(found.permissions()).map_err(failed)?;
+    }
+    file.persist(&real).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+fn create_private_dir(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Puts a value at the end of a path of tables, which are created; `None` if there is something else on the way. The comment after
+/// an old value stays.
+fn insert(table: &mut dyn TableLike, words: &[String], mut value: Value) -> Option<()> {
+    let (word, rest) = words.split_first()?;
+    if rest.is_empty() {
+        if let Some(old) = table.get(word).and_then(Item::as_value) {
+            *value.decor_mut() = old.decor().clone();
+        }
+        match table.get_mut(word) {
+            Some(item) => *item = Item::Value(value),
+            None => drop(table.insert(word, Item::Value(value))),
+        }
+        return Some(());
+    }
+    if !table.contains_key(word) {
+        let mut section = Table::new();
+        // A table with tables only has no line of its own.
+        section.set_implicit(true);
+        table.insert(word, Item::Table(section));
+    }
+    insert(table.get_mut(word)?.as_table_like_mut()?, rest, value)
+}
+
+/// Removes what is at the end of a path, and the tables that become empty.
+fn remove(table: &mut dyn TableLike, words: &[String]) -> Option<()> {
+    let (word, rest) = words.split_first()?;
+    if rest.is_empty() {
+        return table.remove(word).map(drop);
+    }
+    let inner = table.get_mut(word)?.as_table_like_mut()?;
+    remove(inner, rest)?;
+    if inner.is_empty() {
+        table.remove(word);
+    }
+    Some(())
+}

@@ -1,0 +1,74 @@
+//! The settings and secrets of skills from the configuration, behind those of the program.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::skill_settings::{ResolvedConfiguration, SkillSettings};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
+use crate::host::{ConfigProvider, Providers, SecretProvider, SkillContext};
+
+/// The providers, with the settings and the secrets of the configuration where they have none of a name.
+pub(crate) fn with_configuration(providers: Providers, resolved: &Arc<ResolvedConfiguration>) -> Providers {
+    let config = providers.config;
+    let secrets = providers.secrets;
+    Providers {
+        config: if resolved.has_config() {
+            Some(Arc::new(ConfiguredValues { resolved: resolved.clone(), nearer: config }))
+        } else {
+            config
+        },
+        secrets: if resolved.has_secrets() {
+            Some(Arc::new(ConfiguredSecrets { resolved: resolved.clone(), nearer: secrets }))
+        } else {
+            secrets
+        },
+        ..providers
+    }
+}
+
+struct ConfiguredValues {
+    resolved: Arc<ResolvedConfiguration>,
+    nearer: Option<Arc<dyn ConfigProvider>>,
+}
+
+struct ConfiguredSecrets {
+    resolved: Arc<ResolvedConfiguration>,
+    nearer: Option<Arc<dyn SecretProvider>>,
+}
+
+impl ConfigProvider for ConfiguredValues {
+    fn config(&self, ctx: &SkillContext) -> Result<Map<String, Value>> {
+        let mut values = settings(&self.resolved, ctx).map(|own| own.config.clone()).unwrap_or_default();
+        if let Some(nearer) = &self.nearer {
+            values.extend(nearer.config(ctx)?);
+        }
+        Ok(values)
+    }
+}
+
+impl SecretProvider for ConfiguredSecrets {
+    fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>> {
+        let nearer = self.nearer.as_ref().map_or(Ok(None), |nearer| nearer.secret(ctx, name))?;
+        let configured = settings(&self.resolved, ctx).and_then(|own| own.secrets.get(name));
+        let Some(source) = configured.filter(|_| nearer.is_none()) else {
+            return Ok(nearer);
+        };
+        source.read(ctx.cancel()).map_err(|reason| {
+            let sentence = format!("failed to get the secret {name} of skill {}: {reason}", ctx.skill());
+            SkillError::new(ErrorKind::Unavailable, sentence)
+                .with_help(format!("set the secret {name}"))
+                .with_hint(Hint::Secret(name.to_owned()))
+        })
+    }
+}
+
+/// What the configuration says about the skill; `None` if its values are not for it.
+fn settings<'r>(resolved: &'r ResolvedConfiguration, ctx: &SkillContext) -> Option<&'r SkillSettings> {
+    let is_withheld = ctx.extension::<WithheldValues>().is_some_and(|withheld| withheld.0);
+    (!is_withheld).then(|| resolved.of_skill(ctx.skill()))
+}
+
+/// Whether the values and secrets of the configuration are withheld from a skill, because it is not trusted. Every run of a skill
+/// for which there are some says so.
+pub(crate) struct WithheldValues(pub(crate) bool);

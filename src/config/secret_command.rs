@@ -1,0 +1,119 @@
+//! What a program prints that has a secret. It ends, with all that it started in its process group, before the answer is there.
+
+use std::io::{ErrorKind, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use crate::policy::CancelToken;
+
+/// How long a program may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often a waiting provider looks whether its run was stopped.
+const CANCEL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
+/// How often it looks whether a program has ended that prints nothing more.
+const END_INTERVAL: Duration = Duration::from_millis(1);
+
+/// What a program prints, if it ends well; the error is the end of a sentence about it. It runs in the root folder: a file of the
+/// project must not decide what it does.
+pub(super) fn output(words: &[String], max_size: usize, cancel: &CancelToken) -> Result<Vec<u8>, String> {
+    let (program, arguments) = words.split_first().ok_or("is missing")?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let program = command.spawn().map_err(|error| format!("failed to start: {}", error.kind()))?;
+    let mut group = ProcessGroup { number: Arc::new(Mutex::new(Some(Pid::from_child(&program)))), program };
+    // The program that embeds metier may end with the run, before this thread sees that.
+    let number = group.number.clone();
+    let _on_stop = cancel.on_stop(move |_| kill(&number));
+    let mut stdout = group.program.stdout.take();
+    let (mut printed, until) = (Vec::new(), Instant::now() + TIMEOUT);
+    loop {
+        if cancel.is_cancelled() {
+            return Err("was stopped with the run".into());
+        }
+        if Instant::now() >= until {
+            return Err(format!("took longer than {} s", TIMEOUT.as_secs()));
+        }
+        let has_ended = group.has_ended()?;
+        // A child of the program may hold the pipe open; what the program itself printed is in it by now.
+        let wait = if has_ended { Timespec::default() } else { CANCEL_INTERVAL };
+        let Some(pipe) = &mut stdout else {
+            if has_ended {
+                return group.end().map(|()| printed);
+            }
+            std::thread::sleep(END_INTERVAL);
+            continue;
+        };
+        match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&wait)) {
+            Ok(0) if has_ended => stdout = None,
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => {
+                let mut part = [0; 4096];
+                match pipe.read(&mut part) {
+                    Ok(0) => stdout = None,
+                    Ok(count) => printed.extend(part.iter().take(count)),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => return Err(format!("could not be read: {}", error.kind())),
+                }
+            }
+            Err(error) => return Err(format!("could not be read: {}", error.kind())),
+        }
+        if printed.len() > max_size {
+            return Err(format!("printed more than {max_size} bytes"));
+        }
+    }
+}
+
+/// A program and what it started; all of them are killed in the end.
+struct ProcessGroup {
+    program: Child,
+    /// Its number, until the program is awaited: after that it may be that of another one.
+    number: Arc<Mutex<Option<Pid>>>,
+}
+
+fn kill(number: &Mutex<Option<Pid>>) {
+    if let Some(group) = *number.lock().unwrap_or_else(PoisonError::into_inner) {
+        kill_process_group(group, Signal::KILL).ok();
+    }
+}
+
+impl ProcessGroup {
+    /// Whether the program has ended. It is not awaited, so its number is not taken by another one before the group is killed.
+    fn has_ended(&self) -> Result<bool, String> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&self.program)), options)
+            .map(|status| status.is_some())
+            .map_err(|_| "could not be awaited".to_owned())
+    }
+
+    /// Kills what is left of the group; the error says how the program ended unless it ended well.
+    fn end(&mut self) -> Result<(), String> {
+        kill(&self.number);
+        self.number.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match self.program.wait() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("failed ({status})")),
+            Err(_) => Err("could not be awaited".into()),
+        }
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        if self.number.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            self.end().ok();
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Where a secret of a skill comes from: an environment variable, a file, or what a program prints. It is read when a script
+//! asks for it, and no error contains it.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::home_path::expand_home;
+use crate::policy::CancelToken;
+
+/// Where a secret comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SecretSource {
+    /// This environment variable.
+    Variable(String),
+    /// The content of this file, without a line end at its end.
+    File(PathBuf),
+    /// What this program prints, without a line end at its end: the program and its arguments. No shell runs it.
+    Command(Vec<String>),
+}
+
+/// The largest secret, in bytes.
+const MAX_SIZE: usize = 64 << 10;
+
+const EXPECTED: &str =
+    "expected {env = \"NAME\"}, {file = \"PATH\"} or {command = [\"PROGRAM\", \"ARGUMENT\"]}";
+
+impl SecretSource {
+    pub(super) fn parse(value: &Value) -> Result<Self, String> {
+        let table = value.as_object().filter(|table| table.len() == 1).ok_or(EXPECTED)?;
+        let (key, source) = table.iter().next().ok_or(EXPECTED)?;
+        let text = || source.as_str().filter(|text| !text.is_empty()).ok_or(EXPECTED);
+        match key.as_str() {
+            "env" => match text()? {
+                name if name.contains(['=', '\0']) => {
+                    Err("the environment variable has an invalid name".into())
+                }
+                name => Ok(Self::Variable(name.to_owned())),
+            },
+            "file" => expand_home(text()?).map(Self::File),
+            "command" => {
+                let words = source.as_array().filter(|words| !words.is_empty()).ok_or(EXPECTED)?;
+                let words = words.iter().map(|word| word.as_str().map(str::to_owned).ok_or(EXPECTED));
+                Ok(Self::Command(words.collect::<Result<_, _>>()?))
+            }
+            _ => Err(EXPECTED.into()),
+        }
+    }
+
+    /// The source as it is written in a file.
+    pub(super) fn to_json(&self) -> Value {
+        match self {
+            Self::Variable(name) => json!({"env": name}),
+            Self::File(path) => json!({"file": path.display().to_string()}),
+            Self::Command(words) => json!({"command": words}),
+        }
+    }
+
+    /// The secret; `None` where the variable is not set. The error says what failed, as a part of a sentence.
+    pub(super) fn read(&self, cancel: &CancelToken) -> Result<Option<String>, String> {
+        let (content, source) = match self {
+            Self::Variable(name) => match std::env::var_os(name) {
+                None => return Ok(None),
+                Some(value) => (value.into_encoded_bytes(), format!("the environment variable {name}")),
+            },
+            Self::File(path) => {
+                let content =
+                    read_file(path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
+                (content, path.display().to_string())
+            }
+            Self::Command(words) => {
+                let program = words.first().map_or("", String::as_str);
+                let content = output(words, MAX_SIZE, cancel)
+                    .map_err(|error| format!("the program {program} {error}"))?;
+                (content, format!("the output of the program {program}"))
+            }
+        };
+        let text = to_text(content).map_err(|reason| format!("{source} {reason}"))?;
+        let is_line = !matches!(self, Self::Variable(_));
+        Ok(Some(if is_line { without_line_end(text) } else { text }))
+    }
+}
+
+/// A blank text is no secret: nothing could be redacted.
+fn to_text(content: Vec<u8>) -> Result<String, String> {
+    if content.len() > MAX_SIZE {
+        return Err(format!("is larger than {MAX_SIZE} bytes"));
+    }
+    let text = String::from_utf8(content).map_err(|_| "is not UTF-8")?;
+    if text.trim().is_empty() { Err("is blank".into()) } else { Ok(text) }
+}
+
+fn without_line_end(mut text: String) -> String {
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    text
+}
+
+/// At most one byte more than a secret may have.
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    super::open::open_regular(path)?.take(MAX_SIZE as u64 + 1).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+#[cfg(unix)]
+use super::secret_command::output;
+
+#[cfg(not(unix))]
+fn output(_: &[String], _: usize, _: &CancelToken) -> Result<Vec<u8>, String> {
+    Err("cannot be run on this system".into())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn command(script: &str) -> SecretSource {
+        SecretSource::Command(["sh", "-c", script].map(str::to_owned).to_vec())
+    }
+
+    #[test]
+    fn a_secret_is_what_the_program_prints_without_its_line_end() {
+        let token = CancelToken::new();
+        assert_eq!(command("printf 's3cret\\n'").read(&token), Ok(Some("s3cret".into())));
+        assert_eq!(command("printf 'two\\nlines\\r\\n'").read(&token), Ok(Some("two\nlines".into())));
+        assert_eq!(command("pwd").read(&token), Ok(Some("/".into())));
+    }
+
+    #[test]
+    fn no_error_contains_what_was_printed() {
+        let token = CancelToken::new();
+        for script in ["echo s3cret; exit 3", "echo s3cret; head -c 70000 /dev/zero", "printf 's3cret\\377'"]
+        {
+            let error = command(script).read(&token).unwrap_err();
+            assert!(!error.contains("s3cret"), "{error}");
+        }
+        let missing = SecretSource::Command(vec!["/nowhere/s3cret-tool".into()]).read(&token).unwrap_err();
+        assert!(missing.contains("failed to start"), "{missing}");
+    }
+
+    #[test]
+    fn what_a_program_leaves_behind_does_not_delay_the_secret_and_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (alive, script) = (folder.path().join("alive"), "(sleep 1; touch $0) & printf s3cret");
+        let words = ["sh", "-c", script, alive.to_str().unwrap()].map(str::to_owned).to_vec();
+        let started = Instant::now();
+        assert_eq!(SecretSource::Command(words).read(&CancelToken::new()), Ok(Some("s3cret".into())));
+        assert!(started.elapsed() < Duration::from_millis(900), "{:?}", started.elapsed());
+        std::thread::sleep(Duration::from_millis(1_500));
+        assert!(!alive.exists(), "its child went on");
+    }
+
+    #[test]
+    fn a_program_that_takes_too_long_is_killed() {
+        let started = Instant::now();
+        let error = command("printf s3cret; exec sleep 60").read(&CancelToken::new()).unwrap_err();
+        assert!(error.contains("took longer than 10 s") && !error.contains("s3cret"), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(15));
+    }
+
+    #[test]
+    fn a_program_and_its_children_end_with_the_run() {
+        let token = CancelToken::new();
+        let other = token.clone();
+        let stopping = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            other.cancel();
+        });
+        let started = Instant::now();
+        let error = command("sleep 60 & sleep 60").read(&token).unwrap_err();
+        assert!(error.contains("stopped") && started.elapsed() < Duration::from_secs(5), "{error}");
+        stopping.join().unwrap();
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_bound_and_a_pipe_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| SecretSource::File(folder.path().join(name));
+        std::fs::write(folder.path().join("token"), "s3cret\n").unwrap();
+        std::fs::write(folder.path().join("large"), vec![b'a'; 70_000]).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("pipe"), rustix::fs::Mode::RUSR).unwrap();
+        let token = CancelToken::new();
+        assert_eq!(at("token").read(&token), Ok(Some("s3cret".into())));
+        std::fs::write(folder.path().join("blank"), " \n").unwrap();
+        for name in ["large", "pipe", "missing", "blank", ""] {
+            assert!(at(name).read(&token).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_source_is_one_of_three() {
+        for (written, is_valid) in [
+            (json!({"env": "X"}), true),
+            (json!({"file": "/x"}), true),
+            (json!({"command": ["pass", "show", "x"]}), true),
+            (json!({"env": "X", "file": "/x"}), false),
+            (json!({"env": "A=B"}), false),
+            (json!({"file": "x"}), false),
+            (json!({"command": "pass show x"}), false),
+            (json!({"command": []}), false),
+            (json!({}), false),
+            (json!("s3cret"), false),
+        ] {
+            let source = SecretSource::parse(&written);
+            assert_eq!(source.is_ok(), is_valid, "{written}");
+            assert!(source.err().is_none_or(|error| !error.contains("s3cret")));
+        }
+    }
+}

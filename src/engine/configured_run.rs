@@ -1,0 +1,101 @@
+//! What the configuration of an engine says about the runs of a skill. An engine without one asks nothing here.
+
+use super::{EngineInner, Invocation};
+use crate::config::{SkillSettings, WithheldValues};
+use crate::engine::contract_validation::narrow_limits;
+use crate::engine::limit_support::effective_limits;
+use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::engine::skill_set::SkillSet;
+use crate::engine::trust::RunTrust;
+use crate::error::Result;
+use crate::policy::{CancelToken, GrantOrigin, Limits, RuntimeLimit, SandboxMode};
+use crate::registry::{Scope, Skill};
+
+impl EngineInner {
+    /// What the configuration says about runs of this skill.
+    pub(super) fn skill_settings(&self, skill: &Skill) -> Option<&SkillSettings> {
+        Some(self.configuration.as_ref()?.of_skill(skill.name()))
+    }
+
+    /// `unavailable` if the configuration switches the skill off.
+    pub(super) fn check_enabled(&self, skill: &Skill) -> Result<()> {
+        self.skill_settings(skill).map_or(Ok(()), |settings| settings.check_enabled(skill.name()))
+    }
+
+    /// The script that runs: the named one, that of the configuration, or the skill's own choice.
+    pub(super) fn selected_script(&self, skill: &Skill, named: Option<&str>) -> Result<SelectedScript> {
+        let configured = || self.skill_settings(skill)?.script.as_deref();
+        select_script(&self.runtimes, skill, named.or_else(configured))
+    }
+
+    /// The limits of the invocation or the engine, narrowed by the contract and the configuration.
+    pub(super) fn run_limits(&self, skill: &Skill, invocation: &Invocation) -> Limits {
+        let given = invocation.limits.as_ref().unwrap_or(&self.limits).clone();
+        let narrowed = narrow_limits(skill, given);
+        match self.skill_settings(skill) {
+            Some(settings) => settings.caps.narrow(narrowed),
+            None => narrowed,
+        }
+    }
+
+    /// The limits that apply to a run of this script with the given limits, and those that are not applied.
+    pub(super) fn effective_limits(
+        &self,
+        skill: &Skill,
+        selected: &SelectedScript,
+        given: Limits,
+    ) -> Result<(Limits, Vec<RuntimeLimit>)> {
+        let caps = self.skill_settings(skill).map(|settings| &settings.caps);
+        effective_limits(&self.runtimes, skill, selected, given, caps)
+    }
+
+    /// How strictly the sandbox of the run is required. A callee has at least the sandbox of its caller.
+    pub(super) fn run_sandbox_mode(&self, skill: &Skill, invocation: &Invocation) -> SandboxMode {
+        let configured = self.skill_settings(skill).and_then(|settings| settings.sandbox_mode);
+        match (invocation.sandbox_mode, configured) {
+            (Some(of_caller), Some(own)) if invocation.caller.is_some() => of_caller.stricter(own),
+            (Some(mode), _) | (None, Some(mode)) => mode,
+            (None, None) => self.sandbox_mode,
+        }
+    }
+
+    /// Whether remembered grants do not apply to any run.
+    pub(super) fn ignores_remembered_grants(&self) -> bool {
+        self.configuration.as_ref().is_some_and(|configuration| configuration.ignores_remembered_grants())
+    }
+
+    /// Whether the user's configuration grants something to the skill.
+    pub(super) fn has_configured_grants(&self, skill: &Skill) -> bool {
+        self.skill_settings(skill).is_some_and(|settings| !settings.grants.is_empty())
+    }
+
+    /// Adds the grants of the user's configuration to those of the invocation. Trust removes them again where the skill is not
+    /// trusted; in an engine without a trust store a skill of a project has none, whatever its name.
+    pub(super) fn add_configured_grants(&self, skill: &Skill, invocation: &mut Invocation) {
+        let is_foreign = self.trust.is_none() && skill.scope() == Scope::Project;
+        let Some(settings) =
+            self.skill_settings(skill).filter(|_| invocation.caller.is_none() && !is_foreign)
+        else {
+            return;
+        };
+        let configured = settings.grants.iter().cloned();
+        invocation
+            .grants
+            .extend(configured.map(|(permission, file)| (permission, GrantOrigin::Configuration { file })));
+    }
+
+    /// Withholds the values and secrets of the configuration from a skill that is not trusted, whatever its name: the user set them
+    /// for a skill that he knows.
+    pub(super) fn withhold_configured_values(
+        &self,
+        found: (&SkillSet, &Skill),
+        trust: Option<&RunTrust>,
+        invocation: &mut Invocation,
+        token: &CancelToken,
+    ) {
+        if self.skill_settings(found.1).is_some_and(SkillSettings::has_values) {
+            let is_trusted = self.is_trusted_with_values(found, trust, invocation, token);
+            invocation.extensions.insert(WithheldValues(!is_trusted));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Secrets of skills: from the environment, a file or a program, read when a script asks, and shown nowhere.
+
+use serde_json::json;
+
+use super::Answer;
+use super::cli::Project;
+
+const SECRET: &str = "s3cret-value";
+
+/// The skill `x`, which reads the secret `TOKEN` and returns how long it is and the secret.
+fn project() -> Project {
+    let frontmatter = "---\nname: x\ndescription: d\nallowed-tools: secret:TOKEN\n---\n";
+    let script = "local token = ctx.secret('TOKEN') return {#token, token}";
+    Project::new()
+        .file(".metier/skills/x/SKILL.md", frontmatter)
+        .file(".metier/skills/x/scripts/main.lua", script)
+}
+
+fn with_source(source: &str) -> Project {
+    project().user_config(format!("skills.x.secrets.TOKEN = {source}"))
+}
+
+fn run(project: &Project, args: &[&str]) -> Answer {
+    let args = [&["run", "x", "--json", "--trust"], args].concat();
+    project.command(&args).env("TEST_TOKEN", SECRET).output().unwrap().into()
+}
+
+const GRANTED: [&str; 2] = ["--allow", "secret:TOKEN"];
+
+#[test]
+fn each_source_gives_the_secret_and_it_is_redacted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, format!("{SECRET}\n")).unwrap();
+    for source in [
+        "{env = 'TEST_TOKEN'}".to_owned(),
+        format!("{{file = '{}'}}", file.display()),
+        format!("{{command = ['printf', '%s\\\\n', '{SECRET}']}}"),
+        format!("{{command = ['sh', '-c', 'cat \"$0\"', '{}']}}", file.display()),
+    ] {
+        let source = source.replace("\\\\n", "\\n");
+        let answer = run(&with_source(&source), &GRANTED);
+        assert_eq!(answer.json()["value"], json!([SECRET.len(), "[secret:TOKEN]"]), "{source}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_secret_is_read_only_when_a_script_asks_that_has_the_permission() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("asked");
+    let source = format!("{{command = ['sh', '-c', 'touch \"$0\"; echo {SECRET}', '{}']}}", mark.display());
+    let project = with_source(&source);
+    assert_eq!(run(&project, &[]).json()["error"]["kind"], "denied");
+    for args in [&["config", "--origin"][..], &["config", "x"], &["doctor"], &["list"], &["show", "x"]] {
+        project.metier(args);
+    }
+    project.metier(&["run", "x", "--explain", "--allow", "secret:TOKEN"]);
+    assert!(!mark.exists(), "the program ran though nobody needed the secret");
+    assert_eq!(run(&project, &GRANTED).json()["value"][1], "[secret:TOKEN]");
+    assert!(mark.exists());
+}
+
+#[test]
+fn no_error_contains_the_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let (large, binary) = (folder.path().join("large"), folder.path().join("binary"));
+    std::fs::write(&large, SECRET.repeat(10_000)).unwrap();
+    std::fs::write(&binary, [SECRET.as_bytes(), b"\xff"].concat()).unwrap();
+    for (source, expected) in [
+        (format!("{{command = ['sh', '-c', 'echo {SECRET}; exit 3']}}"), "failed"),
+        (format!("{{command = ['sh', '-c', 'yes {SECRET}']}}"), "more than 65536 bytes"),
+        ("{command = ['/nowhere/tool']}".into(), "failed to start"),
+        (format!("{{file = '{}'}}", large.display()), "larger than 65536 bytes"),
+        (format!("{{file = '{}'}}", binary.display()), "not UTF-8"),
+        ("{file = '/nowhere/token'}".into(), "failed to read"),
+        ("{command = ['true']}".into(), "blank"),
+    ] {
+        let answer = run(&with_source(&source), &GRANTED);
+        let error = answer.json()["error"].clone();
+        assert_eq!(error["kind"], "unavailable", "{answer:?}");
+        assert!(error["message"].as_str().unwrap().contains(expected), "{expected}: {error}");
+        // The program's own text has it in one of these, the answer never.
+        assert!(!answer.stdout.contains(SECRET) && !answer.stderr.contains(SECRET), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_source_that_is_none_is_refused_without_its_text() {
+    for source in [
+        format!("'{SECRET}'"),
+        format!("{{value = '{SECRET}'}}"),
+        format!("['{SECRET}']"),
+        format!("{{env = 'A', file = '/{SECRET}'}}"),
+    ] {
+        let answer = run(&with_source(&source), &GRANTED);
+        let error = answer.json()["error"].clone();
+        assert_eq!((answer.code, &error["kind"]), (2, &json!("usage")), "{answer:?}");
+        assert!(!answer.stdout.contains(SECRET) && !answer.stderr.contains(SECRET), "{error}");
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_ends_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("alive");
+    let script = "(sleep 3; touch \"$0\") & sleep 60";
+    let project = with_source(&format!("{{command = ['sh', '-c', '{script}', '{}']}}", mark.display()));
+    let started = std::time::Instant::now();
+    let answer = run(&project, &["--allow", "secret:TOKEN", "--timeout", "500ms"]);
+    assert_eq!(answer.json()["error"]["kind"], "deadline", "{answer:?}");
+    assert!(started.elapsed() < std::time::Duration::from_secs(3));
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert!(!mark.exists(), "what it started went on");
+}
+
+#[test]
+fn cases_of_a_skill_do_not_get_the_users_secrets_settings_and_grants() {
+    let case = json!({"expect": {"value": ["none", "none"]}});
+    let frontmatter = "---\nname: x\ndescription: d\nallowed-tools: secret:TOKEN\n---\n";
+    let script = "local ok, token = pcall(ctx.secret, 'TOKEN') return {ok and token or 'none', ctx.config().color or 'none'}";
+    let project = Project::new()
+        .file(".metier/skills/x/SKILL.md", frontmatter)
+        .file(".metier/skills/x/scripts/main.lua", script)
+        .file(".metier/skills/x/cases/none.json", case.to_string())
+        .user_config("[skills.x]\nsecrets.TOKEN = {env = 'TEST_TOKEN'}\ngrants = ['secret:TOKEN']\nconfig.color = 'blue'");
+    let answer: Answer = project.command(&["test", "x"]).env("TEST_TOKEN", SECRET).output().unwrap().into();
+    assert!(answer.code == 0 && answer.stdout.contains("1 passed"), "{answer:?}");
+}
