@@ -31,3 +31,27 @@ fn each_client_gets_a_configuration_that_its_parser_reads() {
     }
     assert_eq!(project.metier(&["mcp", "--print-config", "netscape"]).code, 2);
 }
+
+#[test]
+fn a_configuration_that_demands_the_lock_is_not_ignored() {
+    let project = Project::new()
+        .lua("hello", "return 'hello'")
+        .file(".metier/config.toml", "[trust]\nlocked = true\n")
+        .trusted();
+    let answer = project.metier(&["mcp"]);
+    assert_eq!(answer.code, 3, "{answer:?}");
+    assert!(answer.stdout.is_empty() && answer.stderr.contains("only locked skills"), "{answer:?}");
+}
+
+#[test]
+fn the_configuration_decides_the_limits_and_which_skills_are_there() {
+    let project = Project::new()
+        .lua("endless", "while true do end")
+        .lua("hidden", "return 1")
+        .file(".metier/config.toml", "[limits]\ntimeout = \"150ms\"\n[skills.hidden]\nenabled = false\n")
+        .trusted();
+    let mut client = project.client(&[]);
+    let result = client.call("endless", serde_json::json!({}));
+    assert_eq!(result["_meta"]["metier/error"]["kind"], "deadline", "{result}");
+    assert!(!client.tool_names().contains(&"hidden".to_owned()));
+}
