@@ -39,6 +39,11 @@ impl Args {
     pub(super) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }
+
+    /// Whether nothing is granted afterwards that was not before.
+    pub(super) fn widens_nothing(&self) -> bool {
+        self.list || self.revoke
+    }
 }
 
 /// What the trust store names as the one that recorded a grant.

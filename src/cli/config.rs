@@ -77,7 +77,7 @@ fn target(for_project: bool, session: &Session) -> Result<EditTarget> {
 
 /// The values that count: for all runs and what is set for single skills, or for one skill.
 fn print_values(args: &Args, session: &Session) -> Result<u8> {
-    session.check_configuration()?;
+    session.print_configuration_problems();
     let configuration = session.configuration();
     let registry = Registry::discover(&session.roots()?);
     let of_skill = |name: &str| configuration.effective_for_skill(name);

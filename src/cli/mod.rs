@@ -135,8 +135,14 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli, loaded: LoadedConfiguration) -> Result<u8> {
     let skill = cli.command.skill_name().filter(|_| loaded.configuration.json()).map(str::to_owned);
     let session = Session::new(cli.global, loaded, exit_watchdog(skill.clone()));
-    let result =
-        if cli.command.shows_configuration_errors() { Ok(()) } else { session.check_configuration() };
+    let result = if cli.command.shows_configuration_errors() {
+        Ok(())
+    } else if cli.command.widens_nothing() {
+        session.print_configuration_problems();
+        Ok(())
+    } else {
+        session.check_configuration()
+    };
     let result = result.and_then(|()| dispatch(cli.command, &session));
     session.exit_watchdog().finish();
     result.or_else(|error| match skill {
@@ -168,6 +174,16 @@ impl Command {
                 | Self::Doctor
                 | Self::Validate(_)
         )
+    }
+
+    /// Whether it only reads, or takes away what was permitted: what is wrong with a configuration holds it up no more than it must.
+    fn widens_nothing(&self) -> bool {
+        match self {
+            Self::List | Self::Show(_) => true,
+            Self::Trust(args) => args.widens_nothing(),
+            Self::Allow(args) => args.widens_nothing(),
+            _ => false,
+        }
     }
 
     /// The skill that a failure in JSON is about, empty if it is about none; nothing for commands that do not print JSON.

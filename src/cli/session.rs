@@ -39,6 +39,13 @@ impl Session {
         self.loaded.check()
     }
 
+    /// Prints what is wrong with the configuration, for what goes on without it.
+    pub(super) fn print_configuration_problems(&self) {
+        for problem in self.loaded.errors.iter().chain(&self.loaded.warnings) {
+            output::print_error_as_warning(problem, "it has no effect");
+        }
+    }
+
     /// The values of the configuration.
     pub fn configuration(&self) -> &Configuration {
         &self.loaded.configuration

@@ -42,6 +42,13 @@ pub struct Args {
     revoke: bool,
 }
 
+impl Args {
+    /// Whether nothing is trusted afterwards that was not before.
+    pub(super) fn widens_nothing(&self) -> bool {
+        self.list || self.revoke
+    }
+}
+
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let store = TrustStore::user()?;
     if args.list {

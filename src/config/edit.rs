@@ -1,13 +1,16 @@
 //! Changes one value of a configuration file; comments and the order of the lines stay.
 
+use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
 
 use super::configuration::Configuration;
 use super::key_path::{KeyPath, PathMatch};
-use super::load::{MAX_FILE_SIZE, project_file, read_project_text, read_user_text, user_file};
+use super::load::{MAX_FILE_SIZE, checked_user_file, project_file, read_project_text, read_user_text};
+use super::nesting::check_nesting;
 use super::toml_file::{Owner, TomlFile};
 use super::unknown_key;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -32,8 +35,9 @@ pub enum EditTarget {
 /// when it is read, and written only if nothing is wrong with it, or less than before. Returns the path of the file.
 pub fn set(target: &EditTarget, key: &str, value: &str) -> Result<PathBuf> {
     let words = parse_key(key)?;
-    edit(target, |document| {
-        let mut value = value.parse::<Value>().unwrap_or_else(|_| Value::from(value));
+    edit(target, Change::Value, |document| {
+        let parsed = check_nesting(value).ok().and_then(|()| value.parse::<Value>().ok());
+        let mut value = parsed.unwrap_or_else(|| Value::from(value));
         value.decor_mut().clear();
         insert(document.as_table_mut(), &words, value).ok_or_else(|| {
             SkillError::new(
@@ -45,28 +49,45 @@ pub fn set(target: &EditTarget, key: &str, value: &str) -> Result<PathBuf> {
     })
 }
 
-/// Removes a key from a file; `usage` if it is not in it. Returns the path of the file.
+/// Removes a key from a file, also one that metier does not know; `usage` if it is not in it. Returns the path of the file.
 pub fn unset(target: &EditTarget, key: &str) -> Result<PathBuf> {
-    let words = parse_key(key)?;
-    edit(target, |document| {
+    let words = parse_words(key)?;
+    if matches!(KeyPath::find(&words), PathMatch::Section) {
+        return Err(section_error(key));
+    }
+    edit(target, Change::Removal, |document| {
         remove(document.as_table_mut(), &words).ok_or_else(|| {
             SkillError::new(ErrorKind::Usage, format!("the configuration file does not set `{key}`"))
         })
     })
 }
 
-/// The words of a key of the table.
-fn parse_key(key: &str) -> Result<Vec<String>> {
+/// What happens to a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Value,
+    Removal,
+}
+
+/// The words of any key.
+fn parse_words(key: &str) -> Result<Vec<String>> {
     let words = Key::parse(key).map_err(|_| {
         SkillError::new(ErrorKind::Usage, format!("`{key}` is not a key: write words with dots between them"))
     })?;
-    let words: Vec<String> = words.iter().map(|word| word.get().to_owned()).collect();
+    Ok(words.iter().map(|word| word.get().to_owned()).collect())
+}
+
+fn section_error(key: &str) -> SkillError {
+    SkillError::new(ErrorKind::Usage, format!("`{key}` is a section and no key"))
+        .with_help("name one of its keys")
+}
+
+/// The words of a key of the table.
+fn parse_key(key: &str) -> Result<Vec<String>> {
+    let words = parse_words(key)?;
     match KeyPath::find(&words) {
         PathMatch::Key(_) => Ok(words),
-        PathMatch::Section => {
-            Err(SkillError::new(ErrorKind::Usage, format!("`{key}` is a section and no key"))
-                .with_help("name one of its keys"))
-        }
+        PathMatch::Section => Err(section_error(key)),
         PathMatch::Unknown { at, known } => {
             let help = unknown_key::suggestion(&words, at, &known);
             Err(SkillError::new(ErrorKind::Usage, format!("the configuration has no key `{key}`"))
@@ -75,10 +96,20 @@ fn parse_key(key: &str) -> Result<Vec<String>> {
     }
 }
 
-fn edit(target: &EditTarget, change: impl FnOnce(&mut DocumentMut) -> Result<()>) -> Result<PathBuf> {
+fn edit(
+    target: &EditTarget,
+    kind: Change,
+    change: impl FnOnce(&mut DocumentMut) -> Result<()>,
+) -> Result<PathBuf> {
     let no_folder =
         || SkillError::new(ErrorKind::Usage, "there is no folder for your configuration: HOME is not set");
-    let user_path = user_file();
+    let user_path = checked_user_file()?;
+    // Until the file is written: of two changes at a time the second one is made to what the first one wrote.
+    let _lock = match (target, &user_path) {
+        (EditTarget::Project { root, .. }, _) => Some(lock(root)?),
+        (EditTarget::User, Some(path)) => Some(lock(&user_folder(path)?)?),
+        (EditTarget::User, None) => None,
+    };
     let user_text = user_path.as_deref().map_or(Ok(None), read_user_text)?;
     let (name, path, text, owner) = match target {
         EditTarget::User => {
@@ -87,18 +118,23 @@ fn edit(target: &EditTarget, change: impl FnOnce(&mut DocumentMut) -> Result<()>
         }
         EditTarget::Project { root, product } => {
             let name = project_file(product);
+            if root.join(&name).symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+                let sentence = format!("failed to change {}: it is a link", name.display());
+                return Err(SkillError::new(ErrorKind::Usage, sentence)
+                    .with_help("change the file to which it leads by hand"));
+            }
             let text = read_project_text(root, &name)?;
             (name.clone(), root.join(&name), text, Owner::Project)
         }
     };
     let old_text = text.unwrap_or_default();
-    let mut document: DocumentMut = old_text.parse().map_err(|error: toml_edit::TomlError| {
-        SkillError::new(
-            ErrorKind::Usage,
-            format!("{} is not valid TOML: {}", name.display(), error.message()),
-        )
-        .with_help("correct the file by hand")
-    })?;
+    let invalid = |reason: &str| {
+        let sentence = format!("{} is not valid TOML: {reason}", name.display());
+        SkillError::new(ErrorKind::Usage, sentence).with_help("correct the file by hand")
+    };
+    check_nesting(&old_text).map_err(|(_, reason)| invalid(reason))?;
+    let mut document: DocumentMut =
+        old_text.parse().map_err(|error: toml_edit::TomlError| invalid(error.message()))?;
     change(&mut document)?;
     let text = document.to_string();
     let errors = |text: &str| {
@@ -111,7 +147,8 @@ fn edit(target: &EditTarget, change: impl FnOnce(&mut DocumentMut) -> Result<()>
     };
     // A file with several errors is corrected one by one.
     let (found, before) = (errors(&text), errors(&old_text).len());
-    if let Some(error) = found.first().filter(|_| found.len() >= before) {
+    let is_better = found.len() < before || kind == Change::Removal && found.len() == before;
+    if let Some(error) = found.first().filter(|_| !is_better) {
         return Err(error.clone());
     }
     if text.len() > MAX_FILE_SIZE {
@@ -127,12 +164,50 @@ fn edit(target: &EditTarget, change: impl FnOnce(&mut DocumentMut) -> Result<()>
     Ok(path)
 }
 
+/// How long a change waits for another one.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+const LOCK_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Locks a folder against other changes until the file is dropped. A lock in a folder needs no file of its own.
+fn lock(folder: &Path) -> Result<Option<File>> {
+    if !cfg!(unix) {
+        return Ok(None);
+    }
+    let failed = |error| SkillError::io(format_args!("failed to lock {}", folder.display()), error);
+    let file = File::open(folder).map_err(failed)?;
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_TIMEOUT => {
+                std::thread::sleep(LOCK_INTERVAL);
+            }
+            Err(TryLockError::WouldBlock) => {
+                let sentence = format!(
+                    "failed to lock {}: another process has held it for 10 seconds",
+                    folder.display()
+                );
+                return Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help("end that process"));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+    }
+}
+
+/// The folder of the user's file, which is created.
+fn user_folder(path: &Path) -> Result<PathBuf> {
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = real.parent().unwrap_or(Path::new("/"));
+    create_private_dir(folder)
+        .map_err(|error| SkillError::io(format_args!("failed to create {}", folder.display()), error))?;
+    Ok(folder.to_owned())
+}
+
 /// Replaces the file at once, so that nobody reads a part of it. A link to it stays.
 fn write_user_file(path: &Path, text: &str) -> Result<()> {
     let failed = |error| SkillError::io(format_args!("failed to write {}", path.display()), error);
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = real.parent().unwrap_or(Path::new("/"));
-    create_private_dir(folder).map_err(failed)?;
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
     file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
     if let Ok(found) = real.metadata() {
@@ -173,16 +248,22 @@ fn insert(table: &mut dyn TableLike, words: &[String], mut value: Value) -> Opti
     insert(table.get_mut(word)?.as_table_like_mut()?, rest, value)
 }
 
-/// Removes what is at the end of a path, and the tables that become empty.
+/// Removes what is at the end of a path, and the tables that become empty; not one with a comment.
 fn remove(table: &mut dyn TableLike, words: &[String]) -> Option<()> {
     let (word, rest) = words.split_first()?;
     if rest.is_empty() {
         return table.remove(word).map(drop);
     }
-    let inner = table.get_mut(word)?.as_table_like_mut()?;
-    remove(inner, rest)?;
-    if inner.is_empty() {
+    let item = table.get_mut(word)?;
+    remove(item.as_table_like_mut()?, rest)?;
+    let is_empty = item.as_table_like().is_some_and(|table| table.is_empty());
+    if is_empty && !item.as_table().is_some_and(has_comment) {
         table.remove(word);
     }
     Some(())
+}
+
+fn has_comment(table: &Table) -> bool {
+    let parts = [table.decor().prefix(), table.decor().suffix()];
+    parts.into_iter().flatten().any(|part| part.as_str().is_some_and(|text| text.contains('#')))
 }

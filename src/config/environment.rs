@@ -17,6 +17,10 @@ pub(super) fn read_environment(configuration: &mut Configuration) -> (Vec<SkillE
         KEYS.iter().filter_map(|key| Some((key.variable()?, key.name))).collect();
     for (variable, value) in std::env::vars_os() {
         let Some(variable) = variable.to_str().filter(|name| name.starts_with("METIER_")) else { continue };
+        // As if it were not set.
+        if value.is_empty() {
+            continue;
+        }
         let Some((_, name)) = known.iter().find(|(known, _)| known == variable) else {
             if let Some(help) = misspelled(variable, &known) {
                 let sentence = format!("the environment variable {variable} is no key");

@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 use super::configuration::Configuration;
 use super::environment::read_environment;
 use super::open::open_regular;
-use super::toml_file::{Owner, TomlFile};
+use super::origin::ValueOrigin;
+use super::toml_file::{MAX_REPORTS, Owner, TomlFile};
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::host::Files;
-use crate::host::metier_dirs::config_dir;
+use crate::host::metier_dirs::{CONFIG_FILE, config_dir};
+use crate::suggestion::{closest, did_you_mean};
 
 /// Maximum bytes of a configuration file.
 pub(super) const MAX_FILE_SIZE: usize = 256 << 10;
-
-/// The name of configuration files.
-pub(super) const FILE_NAME: &str = "config.toml";
 
 /// The configuration, and what is wrong with its sources.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +45,14 @@ pub struct ConfigFile {
 /// Reads all sources. The flags are values with the origin [`ValueOrigin::Flag`](super::ValueOrigin::Flag); `find_project` gets the
 /// product and returns the root of the project.
 pub fn load(flags: Configuration, find_project: impl FnOnce(&str) -> Option<PathBuf>) -> LoadedConfiguration {
-    load_with_user_file(user_file().as_deref(), flags, find_project)
+    match checked_user_file() {
+        Ok(file) => load_with_user_file(file.as_deref(), flags, find_project),
+        Err(error) => {
+            let mut loaded = load_with_user_file(None, flags, find_project);
+            loaded.errors.insert(0, error);
+            loaded
+        }
+    }
 }
 
 /// The same with this file of the user, if any.
@@ -70,7 +76,26 @@ pub fn load_with_user_file(
         loaded.read_project_file(&project, &product);
     }
     loaded.configuration = std::mem::take(&mut loaded.configuration).merged_with(stronger);
+    let unknown = loaded.configuration.disabled_runtimes().filter(|(name, _)| !RUNTIMES.contains(name));
+    let unknown: Vec<SkillError> = unknown.map(|(name, origin)| unknown_runtime(name, origin)).collect();
+    loaded.warnings.extend(unknown.into_iter().take(MAX_REPORTS));
     loaded
+}
+
+/// The runtimes that metier brings. A program may have others, so a name that is none of them is no error.
+const RUNTIMES: [&str; 5] = ["external", "lua", "rhai", "tool-sequence", "wasm"];
+
+fn unknown_runtime(name: &str, origin: &ValueOrigin) -> SkillError {
+    let help = closest(name, RUNTIMES)
+        .map_or_else(|| format!("the runtimes are {}", RUNTIMES.join(", ")), did_you_mean);
+    let sentence = format!("{origin}: metier has no runtime `{name}` to switch off");
+    let error = SkillError::new(ErrorKind::Usage, sentence).with_help(help);
+    match origin {
+        ValueOrigin::User { file, line } | ValueOrigin::Project { file, line } => {
+            error.with_location(Location::new(file.display().to_string(), Some(*line), None))
+        }
+        _ => error,
+    }
 }
 
 impl LoadedConfiguration {
@@ -120,12 +145,23 @@ impl LoadedConfiguration {
 
 /// The configuration file of the user: `$METIER_CONFIG_DIR/config.toml`, or `metier/config.toml` in the platform's folder.
 pub fn user_file() -> Option<PathBuf> {
-    Some(config_dir()?.join(FILE_NAME))
+    Some(config_dir()?.join(CONFIG_FILE))
+}
+
+/// The same; `usage` where it would depend on the current folder, and so on a project.
+pub(super) fn checked_user_file() -> Result<Option<PathBuf>> {
+    let named = std::env::var_os("METIER_CONFIG_DIR").filter(|folder| !folder.is_empty());
+    if named.is_some_and(|folder| Path::new(&folder).is_relative()) {
+        let sentence = "the environment variable METIER_CONFIG_DIR does not name an absolute folder";
+        return Err(SkillError::new(ErrorKind::Usage, sentence)
+            .with_help("set it to an absolute path outside of any project, or unset it"));
+    }
+    Ok(user_file())
 }
 
 /// The configuration file of a project, relative to it.
 pub fn project_file(product: &str) -> PathBuf {
-    Path::new(&format!(".{product}")).join(FILE_NAME)
+    Path::new(&format!(".{product}")).join(CONFIG_FILE)
 }
 
 /// The text of the user's file; `None` if there is none.
@@ -137,11 +173,11 @@ pub(super) fn read_user_text(path: &Path) -> Result<Option<String>> {
         }
         Err(error) => return Err(unreadable(path, &error.to_string())),
     };
-    let real = std::fs::canonicalize(path).map_err(|error| unreadable(path, &error.to_string()))?;
-    if let Some(reason) = foreign_reason(&file, &real) {
-        return Err(
-            unreadable(path, &reason).with_help("make it yours, and writable by nobody else: chmod go-w")
-        );
+    let failed = |error: std::io::Error| unreadable(path, &error.to_string());
+    let real = std::fs::canonicalize(path).map_err(failed)?;
+    let folder = std::fs::canonicalize(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+    if let Some((reason, help)) = unsafe_reason(&file, &real, &folder) {
+        return Err(unreadable(path, &reason).with_help(help));
     }
     let mut bytes = Vec::new();
     file.take(MAX_FILE_SIZE as u64 + 1)
@@ -181,29 +217,70 @@ fn unreadable(path: &Path, reason: &str) -> SkillError {
         .with_location(Location::new(file, None, None))
 }
 
-/// Why somebody else may have written the user's file: it or a folder above belongs to another user, or others may write there.
+/// Why somebody else may have written the user's file, and the way out: it or a folder above belongs to another user, others may
+/// write there, or the folder is in a project. A link in the folder may lead into a project: its target is closed to scripts.
 #[cfg(unix)]
-fn foreign_reason(file: &std::fs::File, real: &Path) -> Option<String> {
-    use std::os::unix::fs::MetadataExt;
-    const BY_OTHERS: u32 = 0o022;
-    const STICKY: u32 = 0o1000;
-    let trusted =
-        [Some(rustix::process::geteuid().as_raw()), Path::new("/").metadata().ok().map(|root| root.uid())];
-    let check = |found: std::fs::Metadata, what: &str| {
-        if !trusted.contains(&Some(found.uid())) {
-            return Some(format!("{what} belongs to somebody else"));
-        }
-        let is_open = found.mode() & BY_OTHERS != 0 && !(found.is_dir() && found.mode() & STICKY != 0);
-        is_open.then(|| format!("{what} can be written by others"))
-    };
-    let own = file.metadata().ok().and_then(|found| check(found, "it"));
+fn unsafe_reason(file: &std::fs::File, real: &Path, folder: &Path) -> Option<(String, String)> {
+    let above = real.ancestors().skip(1).chain(folder.ancestors());
+    let own = file.metadata().ok().and_then(|found| foreign_reason(&found, "it", real));
     own.or_else(|| {
-        let mut folders = real.ancestors().skip(1);
-        folders.find_map(|folder| check(folder.metadata().ok()?, &folder.display().to_string()))
+        let mut above = above;
+        above.find_map(|folder| {
+            foreign_reason(&folder.metadata().ok()?, &folder.display().to_string(), folder)
+        })
+    })
+    .or_else(|| {
+        let reason = crate::host::metier_dirs::project_reason(folder)?;
+        Some((reason, "use a folder outside of any project, and set METIER_CONFIG_DIR to its path".into()))
     })
 }
 
+#[cfg(unix)]
+fn foreign_reason(found: &std::fs::Metadata, what: &str, path: &Path) -> Option<(String, String)> {
+    use std::os::unix::fs::MetadataExt;
+    const BY_GROUP: u32 = 0o020;
+    const BY_ALL: u32 = 0o002;
+    const STICKY: u32 = 0o1000;
+    let user = rustix::process::geteuid().as_raw();
+    let trusted = [Some(user), Path::new("/").metadata().ok().map(|root| root.uid())];
+    if !trusted.contains(&Some(found.uid())) {
+        return Some((
+            format!("{what} belongs to somebody else"),
+            format!("look at {}, and make it yours", path.display()),
+        ));
+    }
+    let is_private = is_private_group(user, found.gid(), rustix::process::getegid().as_raw());
+    let by_others = if is_private { BY_ALL } else { BY_GROUP | BY_ALL };
+    let is_open = found.mode() & by_others != 0 && !(found.is_dir() && found.mode() & STICKY != 0);
+    is_open.then(|| {
+        (
+            format!("{what} can be written by others"),
+            format!("look at it, and run chmod go-w {}", path.display()),
+        )
+    })
+}
+
+/// Whether nobody else is in this group, as far as its number tells: many systems give each user a group of the same number, and
+/// files that the group may write.
+#[cfg(unix)]
+fn is_private_group(user: u32, group: u32, primary: u32) -> bool {
+    user != 0 && group == primary && group == user
+}
+
 #[cfg(not(unix))]
-fn foreign_reason(_: &std::fs::File, _: &Path) -> Option<String> {
+fn unsafe_reason(_: &std::fs::File, _: &Path, _: &Path) -> Option<(String, String)> {
     None
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::is_private_group;
+
+    #[test]
+    fn only_the_group_of_a_persons_own_number_is_private() {
+        assert!(is_private_group(1000, 1000, 1000));
+        for (user, group, primary) in [(1000, 100, 100), (1000, 1000, 100), (1000, 1001, 1001), (0, 0, 0)] {
+            assert!(!is_private_group(user, group, primary), "{user} {group} {primary}");
+        }
+    }
 }

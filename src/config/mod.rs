@@ -18,6 +18,8 @@ mod limit_caps;
 mod load;
 #[cfg(feature = "config")]
 mod narrowing;
+#[cfg(feature = "config")]
+mod nesting;
 mod open;
 mod origin;
 mod providers;

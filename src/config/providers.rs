@@ -54,7 +54,7 @@ impl SecretProvider for ConfiguredSecrets {
         let Some(source) = configured.filter(|_| nearer.is_none()) else {
             return Ok(nearer);
         };
-        source.read(ctx.cancel()).map_err(|reason| {
+        source.read(ctx).map_err(|reason| {
             let sentence = format!("failed to get the secret {name} of skill {}: {reason}", ctx.skill());
             SkillError::new(ErrorKind::Unavailable, sentence)
                 .with_help(format!("set the secret {name}"))

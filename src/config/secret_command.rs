@@ -1,14 +1,17 @@
 //! What a program prints that has a secret. It ends, with all that it started in its process group, before the answer is there.
 
+use std::ffi::OsString;
 use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
+use crate::host::untrusted::UntrustedDirs;
 use crate::policy::CancelToken;
 
 /// How long a program may take.
@@ -20,13 +23,26 @@ const CANCEL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// How often it looks whether a program has ended that prints nothing more.
 const END_INTERVAL: Duration = Duration::from_millis(1);
 
-/// What a program prints, if it ends well; the error is the end of a sentence about it. It runs in the root folder: a file of the
-/// project must not decide what it does.
-pub(super) fn output(words: &[String], max_size: usize, cancel: &CancelToken) -> Result<Vec<u8>, String> {
-    let (program, arguments) = words.split_first().ok_or("is missing")?;
-    let mut command = Command::new(program);
+/// How long a program may take to end after it was killed.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The folders that are searched if the host has no `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What a program prints, if it ends well; the error is the end of a sentence about it. It runs in the root folder, and neither it nor
+/// what it finds on `PATH` is in an untrusted folder: a file of the project must not decide what it does.
+pub(super) fn output(
+    words: &[String],
+    max_size: usize,
+    cancel: &CancelToken,
+    untrusted: &UntrustedDirs,
+) -> Result<Vec<u8>, String> {
+    let (name, arguments) = words.split_first().ok_or("is missing")?;
+    let folders = search_path(untrusted);
+    let mut command = Command::new(locate(name, &folders, untrusted)?);
     command
         .args(arguments)
+        .env("PATH", std::env::join_paths(&folders).unwrap_or_default())
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -44,7 +60,10 @@ pub(super) fn output(words: &[String], max_size: usize, cancel: &CancelToken) ->
             return Err("was stopped with the run".into());
         }
         if Instant::now() >= until {
-            return Err(format!("took longer than {} s", TIMEOUT.as_secs()));
+            return Err(format!(
+                "took longer than {} s; it cannot ask for anything on the terminal",
+                TIMEOUT.as_secs()
+            ));
         }
         let has_ended = group.has_ended()?;
         // A child of the program may hold the pipe open; what the program itself printed is in it by now.
@@ -76,6 +95,41 @@ pub(super) fn output(words: &[String], max_size: usize, cancel: &CancelToken) ->
     }
 }
 
+/// The absolute folders of `PATH` that are not in an untrusted one.
+fn search_path(untrusted: &UntrustedDirs) -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from(DEFAULT_PATH));
+    std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute() && !untrusted.may_control(folder))
+        .collect()
+}
+
+/// The program of that name: at its absolute path, or in the first folder that has it.
+fn locate(name: &str, folders: &[PathBuf], untrusted: &UntrustedDirs) -> Result<PathBuf, String> {
+    let is_program =
+        |path: &PathBuf| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
+    let is_path = name.contains('/');
+    if is_path && !Path::new(name).is_absolute() {
+        return Err("failed to start: its path is not absolute".into());
+    }
+    let named = Some(PathBuf::from(name)).filter(|_| is_path);
+    let on_path = folders.iter().filter(|_| !is_path).map(|folder| folder.join(name));
+    let found = named.into_iter().chain(on_path).filter(is_program);
+    let mut is_refused = false;
+    for program in found {
+        if !untrusted.may_control(&program) {
+            return Ok(program);
+        }
+        is_refused = true;
+    }
+    Err(if is_refused {
+        "is in the project or in a skill, which may not bring it".into()
+    } else if is_path {
+        "failed to start: it is not there, or no program".into()
+    } else {
+        "failed to start: it is not on PATH outside of the project".into()
+    })
+}
+
 /// A program and what it started; all of them are killed in the end.
 struct ProcessGroup {
     program: Child,
@@ -84,8 +138,10 @@ struct ProcessGroup {
 }
 
 fn kill(number: &Mutex<Option<Pid>>) {
-    if let Some(group) = *number.lock().unwrap_or_else(PoisonError::into_inner) {
-        kill_process_group(group, Signal::KILL).ok();
+    if let Some(program) = *number.lock().unwrap_or_else(PoisonError::into_inner) {
+        kill_process_group(program, Signal::KILL).ok();
+        // It may have left its group.
+        kill_process(program, Signal::KILL).ok();
     }
 }
 
@@ -102,10 +158,15 @@ impl ProcessGroup {
     fn end(&mut self) -> Result<(), String> {
         kill(&self.number);
         self.number.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match self.program.wait() {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(format!("failed ({status})")),
-            Err(_) => Err("could not be awaited".into()),
+        let until = Instant::now() + END_TIMEOUT;
+        loop {
+            match self.program.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(format!("failed ({status})")),
+                Ok(None) if Instant::now() < until => std::thread::sleep(END_INTERVAL),
+                Ok(None) => return Err("was killed and does not end".into()),
+                Err(_) => return Err("could not be awaited".into()),
+            }
         }
     }
 }

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::home_path::expand_home;
+use crate::host::SkillContext;
+use crate::host::files::Files;
+use crate::host::untrusted::UntrustedDirs;
 use crate::policy::CancelToken;
 
 /// Where a secret comes from.
@@ -58,13 +61,29 @@ impl SecretSource {
         }
     }
 
-    /// The secret; `None` where the variable is not set. The error says what failed, as a part of a sentence.
-    pub(super) fn read(&self, cancel: &CancelToken) -> Result<Option<String>, String> {
+    /// The secret for a run; `None` where the variable is not set. The error is a part of a sentence for the script; what failed is in
+    /// the log of the run.
+    pub(super) fn read(&self, ctx: &SkillContext) -> Result<Option<String>, String> {
+        self.content(ctx.cancel(), &untrusted_dirs(ctx)).map_err(|reason| {
+            ctx.warn(format!("a secret could not be read: {reason}"));
+            "its source cannot be read; the log of the run says why".to_owned()
+        })
+    }
+
+    /// The same with what failed.
+    fn content(&self, cancel: &CancelToken, untrusted: &UntrustedDirs) -> Result<Option<String>, String> {
         let (content, source) = match self {
             Self::Variable(name) => match std::env::var_os(name) {
                 None => return Ok(None),
                 Some(value) => (value.into_encoded_bytes(), format!("the environment variable {name}")),
             },
+            // A script may have put a link there.
+            Self::File(path) if untrusted.may_change(path) => {
+                return Err(format!(
+                    "{} is in a folder where scripts work: put the file outside of the project",
+                    path.display()
+                ));
+            }
             Self::File(path) => {
                 let content =
                     read_file(path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
@@ -72,7 +91,7 @@ impl SecretSource {
             }
             Self::Command(words) => {
                 let program = words.first().map_or("", String::as_str);
-                let content = output(words, MAX_SIZE, cancel)
+                let content = output(words, MAX_SIZE, cancel, untrusted)
                     .map_err(|error| format!("the program {program} {error}"))?;
                 (content, format!("the output of the program {program}"))
             }
@@ -81,6 +100,13 @@ impl SecretSource {
         let is_line = !matches!(self, Self::Variable(_));
         Ok(Some(if is_line { without_line_end(text) } else { text }))
     }
+}
+
+/// The folders of the run, and of those that called it: scripts may have written what is there.
+fn untrusted_dirs(ctx: &SkillContext) -> UntrustedDirs {
+    let runs = std::iter::successors(Some(ctx), |ctx| ctx.caller());
+    let folders = runs.flat_map(|ctx| [ctx.project(), ctx.skill_files()]).flatten();
+    UntrustedDirs::from_canonical(folders.map(|files| Files::root(files).to_owned()))
 }
 
 /// A blank text is no secret: nothing could be redacted.
@@ -113,7 +139,7 @@ fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
 use super::secret_command::output;
 
 #[cfg(not(unix))]
-fn output(_: &[String], _: usize, _: &CancelToken) -> Result<Vec<u8>, String> {
+fn output(_: &[String], _: usize, _: &CancelToken, _: &UntrustedDirs) -> Result<Vec<u8>, String> {
     Err("cannot be run on this system".into())
 }
 
@@ -123,6 +149,10 @@ mod tests {
 
     use super::*;
 
+    fn nobody() -> UntrustedDirs {
+        UntrustedDirs::new([])
+    }
+
     fn command(script: &str) -> SecretSource {
         SecretSource::Command(["sh", "-c", script].map(str::to_owned).to_vec())
     }
@@ -130,9 +160,12 @@ mod tests {
     #[test]
     fn a_secret_is_what_the_program_prints_without_its_line_end() {
         let token = CancelToken::new();
-        assert_eq!(command("printf 's3cret\\n'").read(&token), Ok(Some("s3cret".into())));
-        assert_eq!(command("printf 'two\\nlines\\r\\n'").read(&token), Ok(Some("two\nlines".into())));
-        assert_eq!(command("pwd").read(&token), Ok(Some("/".into())));
+        assert_eq!(command("printf 's3cret\\n'").content(&token, &nobody()), Ok(Some("s3cret".into())));
+        assert_eq!(
+            command("printf 'two\\nlines\\r\\n'").content(&token, &nobody()),
+            Ok(Some("two\nlines".into()))
+        );
+        assert_eq!(command("pwd").content(&token, &nobody()), Ok(Some("/".into())));
     }
 
     #[test]
@@ -140,10 +173,12 @@ mod tests {
         let token = CancelToken::new();
         for script in ["echo s3cret; exit 3", "echo s3cret; head -c 70000 /dev/zero", "printf 's3cret\\377'"]
         {
-            let error = command(script).read(&token).unwrap_err();
+            let error = command(script).content(&token, &nobody()).unwrap_err();
             assert!(!error.contains("s3cret"), "{error}");
         }
-        let missing = SecretSource::Command(vec!["/nowhere/s3cret-tool".into()]).read(&token).unwrap_err();
+        let missing = SecretSource::Command(vec!["/nowhere/s3cret-tool".into()])
+            .content(&token, &nobody())
+            .unwrap_err();
         assert!(missing.contains("failed to start"), "{missing}");
     }
 
@@ -153,7 +188,10 @@ mod tests {
         let (alive, script) = (folder.path().join("alive"), "(sleep 1; touch $0) & printf s3cret");
         let words = ["sh", "-c", script, alive.to_str().unwrap()].map(str::to_owned).to_vec();
         let started = Instant::now();
-        assert_eq!(SecretSource::Command(words).read(&CancelToken::new()), Ok(Some("s3cret".into())));
+        assert_eq!(
+            SecretSource::Command(words).content(&CancelToken::new(), &nobody()),
+            Ok(Some("s3cret".into()))
+        );
         assert!(started.elapsed() < Duration::from_millis(900), "{:?}", started.elapsed());
         std::thread::sleep(Duration::from_millis(1_500));
         assert!(!alive.exists(), "its child went on");
@@ -162,7 +200,8 @@ mod tests {
     #[test]
     fn a_program_that_takes_too_long_is_killed() {
         let started = Instant::now();
-        let error = command("printf s3cret; exec sleep 60").read(&CancelToken::new()).unwrap_err();
+        let error =
+            command("printf s3cret; exec sleep 60").content(&CancelToken::new(), &nobody()).unwrap_err();
         assert!(error.contains("took longer than 10 s") && !error.contains("s3cret"), "{error}");
         assert!(started.elapsed() < Duration::from_secs(15));
     }
@@ -176,9 +215,52 @@ mod tests {
             other.cancel();
         });
         let started = Instant::now();
-        let error = command("sleep 60 & sleep 60").read(&token).unwrap_err();
+        let error = command("sleep 60 & sleep 60").content(&token, &nobody()).unwrap_err();
         assert!(error.contains("stopped") && started.elapsed() < Duration::from_secs(5), "{error}");
         stopping.join().unwrap();
+    }
+
+    #[test]
+    fn a_program_that_left_its_group_ends_with_the_run() {
+        let token = CancelToken::new();
+        let other = token.clone();
+        let stopping = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(500));
+            other.cancel();
+        });
+        let script = "import os, time; os.setpgid(0, os.getpgid(os.getppid())); time.sleep(30)";
+        let words = ["python3", "-c", script].map(str::to_owned).to_vec();
+        let started = Instant::now();
+        let error = SecretSource::Command(words).content(&token, &nobody()).unwrap_err();
+        assert!(error.contains("stopped") && started.elapsed() < Duration::from_secs(5), "{error}");
+        stopping.join().unwrap();
+    }
+
+    #[test]
+    fn no_source_is_in_a_folder_where_scripts_work() {
+        let (project, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (token, untrusted) = (CancelToken::new(), UntrustedDirs::new([project.path()]));
+        let at = |name: &str| project.path().join(name);
+        std::fs::write(home.path().join("token"), "s3cret").unwrap();
+        std::fs::write(at("tool"), "#!/bin/sh\necho s3cret").unwrap();
+        std::fs::set_permissions(at("tool"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink(home.path().join("token"), at("token")).unwrap();
+        std::os::unix::fs::symlink(at("token"), home.path().join("link")).unwrap();
+        std::os::unix::fs::symlink(at("tool"), home.path().join("tool")).unwrap();
+        let file = SecretSource::File;
+        assert_eq!(file(home.path().join("token")).content(&token, &untrusted), Ok(Some("s3cret".into())));
+        for source in [file(at("token")), file(home.path().join("link")), file(at("nothing"))] {
+            let error = source.content(&token, &untrusted).unwrap_err();
+            assert!(error.contains("where scripts work"), "{error}");
+        }
+        for tool in [at("tool"), home.path().join("tool")] {
+            let source = SecretSource::Command(vec![tool.display().to_string()]);
+            assert_eq!(source.content(&token, &nobody()), Ok(Some("s3cret".into())));
+            let error = source.content(&token, &untrusted).unwrap_err();
+            assert!(error.contains("may not bring it"), "{error}");
+        }
+        let relative = SecretSource::Command(vec!["bin/sh".into()]).content(&token, &untrusted).unwrap_err();
+        assert!(relative.contains("not absolute"), "{relative}");
     }
 
     #[test]
@@ -189,10 +271,10 @@ mod tests {
         std::fs::write(folder.path().join("large"), vec![b'a'; 70_000]).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("pipe"), rustix::fs::Mode::RUSR).unwrap();
         let token = CancelToken::new();
-        assert_eq!(at("token").read(&token), Ok(Some("s3cret".into())));
+        assert_eq!(at("token").content(&token, &nobody()), Ok(Some("s3cret".into())));
         std::fs::write(folder.path().join("blank"), " \n").unwrap();
         for name in ["large", "pipe", "missing", "blank", ""] {
-            assert!(at(name).read(&token).is_err(), "{name}");
+            assert!(at(name).content(&token, &nobody()).is_err(), "{name}");
         }
     }
 

@@ -7,6 +7,7 @@ use toml_edit::{Document, Item, TableLike};
 
 use super::configuration::{Configuration, Setting};
 use super::key_path::{KeyPath, PathMatch};
+use super::nesting::{MAX_DEPTH, check_nesting};
 use super::origin::ValueOrigin;
 use super::unknown_key;
 use crate::error::{ErrorKind, Location, SkillError};
@@ -15,7 +16,7 @@ use crate::error::{ErrorKind, Location, SkillError};
 const MAX_VALUES: usize = 2_000;
 
 /// Maximum number of errors and of warnings that are reported.
-const MAX_REPORTS: usize = 100;
+pub(super) const MAX_REPORTS: usize = 100;
 
 /// Words that a project's file may not have at its top, but for keys of the table, whatever a later version makes of them.
 const FORBIDDEN_IN_PROJECT: [&str; 6] = ["allow", "env", "environment", "grants", "secrets", "trust"];
@@ -49,6 +50,11 @@ impl<'t> TomlFile<'t> {
         configuration: &mut Configuration,
     ) -> Self {
         let mut file = Self { text, name, path, owner, count: 0, errors: Vec::new(), warnings: Vec::new() };
+        // The parser itself recurses.
+        if let Err((at, reason)) = check_nesting(text) {
+            file.fail(at, reason, None);
+            return file;
+        }
         match Document::parse(text) {
             Ok(document) => file.read_table(document.as_table(), &mut Vec::new(), configuration),
             Err(error) => {
@@ -82,7 +88,7 @@ impl<'t> TomlFile<'t> {
     }
 
     fn read_value(&mut self, key: KeyPath, item: &Item, at: usize, into: &mut Configuration) {
-        let value = to_json(item).and_then(|value| key.key().value_type.parse(&value));
+        let value = self.to_json(item, 0).and_then(|value| key.key().value_type.parse(&value));
         let value = match value {
             Ok(value) => value,
             Err(reason) => {
@@ -107,6 +113,49 @@ impl<'t> TomlFile<'t> {
                 }
             }
         }
+    }
+
+    /// A value in JSON; dates have no place in it.
+    fn to_json(&mut self, item: &Item, depth: usize) -> Result<Value, String> {
+        match item {
+            Item::None => Ok(Value::Null),
+            Item::Value(value) => self.value_to_json(value, depth),
+            Item::Table(table) => self.table_to_json(table, depth),
+            Item::ArrayOfTables(tables) => {
+                let tables = tables.iter().map(|table| self.table_to_json(table, depth + 1));
+                tables.collect::<Result<_, _>>().map(Value::Array)
+            }
+        }
+    }
+
+    fn table_to_json(&mut self, table: &dyn TableLike, depth: usize) -> Result<Value, String> {
+        let entries = table.iter().map(|(word, item)| Ok((word.to_owned(), self.to_json(item, depth + 1)?)));
+        entries.collect::<Result<Map<_, _>, String>>().map(Value::Object)
+    }
+
+    fn value_to_json(&mut self, value: &toml_edit::Value, depth: usize) -> Result<Value, String> {
+        // The value of a key was counted with it.
+        self.count += usize::from(depth > 0);
+        if self.count > MAX_VALUES {
+            return Err(format!("the file has more than {MAX_VALUES} values"));
+        }
+        if depth > MAX_DEPTH {
+            return Err(format!("it nests deeper than {MAX_DEPTH} levels"));
+        }
+        Ok(match value {
+            toml_edit::Value::String(text) => Value::from(text.value().as_str()),
+            toml_edit::Value::Integer(number) => Value::from(*number.value()),
+            toml_edit::Value::Float(number) => serde_json::Number::from_f64(*number.value())
+                .map(Value::Number)
+                .ok_or("it is not a finite number")?,
+            toml_edit::Value::Boolean(is_set) => Value::from(*is_set.value()),
+            toml_edit::Value::Datetime(_) => return Err("a date is written as a text, in quotes".into()),
+            toml_edit::Value::Array(values) => {
+                let values = values.iter().map(|value| self.value_to_json(value, depth + 1));
+                Value::Array(values.collect::<Result<_, _>>()?)
+            }
+            toml_edit::Value::InlineTable(table) => self.table_to_json(table, depth)?,
+        })
     }
 
     fn report_unknown(&mut self, path: &[String], (wrong, known): (usize, &[&'static str]), at: usize) {
@@ -154,37 +203,4 @@ impl<'t> TomlFile<'t> {
 
 fn shown(path: &[String]) -> String {
     path.iter().map(|word| super::key_path::toml_word(word)).collect::<Vec<_>>().join(".")
-}
-
-/// A value in JSON; dates have no place in it.
-fn to_json(item: &Item) -> Result<Value, String> {
-    match item {
-        Item::None => Ok(Value::Null),
-        Item::Value(value) => value_to_json(value),
-        Item::Table(table) => table_to_json(table),
-        Item::ArrayOfTables(tables) => {
-            tables.iter().map(|table| table_to_json(table)).collect::<Result<_, _>>().map(Value::Array)
-        }
-    }
-}
-
-fn table_to_json(table: &dyn TableLike) -> Result<Value, String> {
-    let entries = table.iter().map(|(word, item)| Ok((word.to_owned(), to_json(item)?)));
-    entries.collect::<Result<Map<_, _>, String>>().map(Value::Object)
-}
-
-fn value_to_json(value: &toml_edit::Value) -> Result<Value, String> {
-    Ok(match value {
-        toml_edit::Value::String(text) => Value::from(text.value().as_str()),
-        toml_edit::Value::Integer(number) => Value::from(*number.value()),
-        toml_edit::Value::Float(number) => serde_json::Number::from_f64(*number.value())
-            .map(Value::Number)
-            .ok_or("it is not a finite number")?,
-        toml_edit::Value::Boolean(is_set) => Value::from(*is_set.value()),
-        toml_edit::Value::Datetime(_) => return Err("a date is written as a text, in quotes".into()),
-        toml_edit::Value::Array(values) => {
-            Value::Array(values.iter().map(value_to_json).collect::<Result<_, _>>()?)
-        }
-        toml_edit::Value::InlineTable(table) => table_to_json(table)?,
-    })
 }

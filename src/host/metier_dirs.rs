@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 
-/// Every directory of the user in which metier stores files, whether it exists or not. No script may read or change them: they
+/// Every directory of the user in which metier stores files, whether it exists or not, and a configuration file that is a link. No
+/// script may read or change them: they
 /// contain machine code that runs in the host, the key that authenticates that code, and what the user trusts.
 #[allow(dead_code, reason = "asked for where there is a sandbox")]
 pub(crate) fn metier_dirs() -> Vec<PathBuf> {
-    [cache_dir(), state_dir(), config_dir(), platform_config_dir(), trust_dir()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let dirs = [cache_dir(), state_dir(), config_dir(), platform_config_dir(), trust_dir()];
+    // A link in the directory leads anywhere, also into a project; what is there decides as much.
+    let files = [config_dir(), platform_config_dir()].into_iter().flatten().map(|dir| dir.join(CONFIG_FILE));
+    let linked = files.filter(|file| file.symlink_metadata().is_ok_and(|found| found.is_symlink()));
+    dirs.into_iter().flatten().chain(linked).collect()
 }
 
 /// The directories with what the user permits: they must not appear while a script runs.
@@ -57,6 +59,9 @@ pub(crate) fn trust_dir() -> Option<PathBuf> {
     };
     Some(data.join(TRUST_DIR))
 }
+
+/// The name of configuration files.
+pub(crate) const CONFIG_FILE: &str = "config.toml";
 
 /// The name of the user's directories.
 const DIR_NAME: &str = "metier";
@@ -151,31 +156,37 @@ pub(crate) fn is_shared_temp_dir(folder: &Path) -> bool {
 #[cfg(unix)]
 pub(crate) fn unsafe_reason(folder: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
-    const SIGNS: [&str; 3] = [".git", ".metier", "SKILL.md"];
     const BY_OTHERS: u32 = 0o022;
     const STICKY: u32 = 0o1000;
-    let homes = crate::host::untrusted::home_dirs();
     // In user namespaces, no process may have the number of root.
     let trusted =
         [Some(rustix::process::geteuid().as_raw()), Path::new("/").metadata().ok().map(|root| root.uid())];
-    let mut is_above_home = false;
-    folder.ancestors().find_map(|folder| {
+    let foreign = folder.ancestors().find_map(|folder| {
         let about = folder.symlink_metadata().ok()?;
         let (is_sticky, shown) = (about.mode() & STICKY != 0, folder.display());
-        is_above_home |= crate::host::untrusted::home_dir().is_some_and(|home| home == folder);
         if !trusted.contains(&Some(about.uid())) {
             return Some(format!("{shown} belongs to somebody else"));
         }
-        if about.mode() & BY_OTHERS != 0 && !is_sticky {
-            return Some(format!("{shown} can be written by others"));
-        }
+        (about.mode() & BY_OTHERS != 0 && !is_sticky).then(|| format!("{shown} can be written by others"))
+    });
+    foreign.or_else(|| project_reason(folder))
+}
+
+/// Why a path without symbolic links is one where scripts work: it is in a project or a skill.
+#[cfg(unix)]
+pub(crate) fn project_reason(folder: &Path) -> Option<String> {
+    const SIGNS: [&str; 3] = [".git", ".metier", "SKILL.md"];
+    let homes = crate::host::untrusted::home_dirs();
+    let mut is_above_home = false;
+    folder.ancestors().find_map(|folder| {
+        is_above_home |= crate::host::untrusted::home_dir().is_some_and(|home| home == folder);
         // Anybody can put a marker in a folder for all users.
         let may_be_project = !is_above_home && !is_shared_temp_dir(folder) && !homes.contains(folder);
         let has_sign = || SIGNS.iter().any(|sign| folder.join(sign).symlink_metadata().is_ok());
         let is_downloaded =
             || folder.file_name().is_some_and(|name| PACKAGE_DIRS.iter().any(|known| name == *known));
         let is_project = may_be_project && (has_sign() || is_downloaded());
-        is_project.then(|| format!("it is in {shown}, which is a project or a skill"))
+        is_project.then(|| format!("it is in {}, which is a project or a skill", folder.display()))
     })
 }
 

@@ -179,7 +179,7 @@ pub(crate) fn existing_metier_dirs_in(folder: &Path) -> Vec<PathBuf> {
     }
     let mut own = metier_dirs_in(folder);
     // Symbolic links are not hidden: the target is in the list by its own path.
-    own.retain(|place| place.symlink_metadata().is_ok_and(|found| found.is_dir()));
+    own.retain(|place| place.symlink_metadata().is_ok_and(|found| found.is_dir() || found.is_file()));
     own
 }
 

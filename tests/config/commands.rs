@@ -139,6 +139,54 @@ fn a_wrong_file_is_mended_value_by_value_and_a_link_stays_one() {
 }
 
 #[test]
+fn of_several_changes_at_a_time_none_is_lost() {
+    let project = Project::with_marker_skill();
+    for args in [&[][..], &["--for-project"]] {
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let (project, key) = (&project, format!("skills.s{number}.config.a"));
+                let call = move || project.metier(&[&["config", "set", &key, "1"], args].concat());
+                scope.spawn(move || assert_eq!(call().code, 0));
+            }
+        });
+        let path = if args.is_empty() { project.user_file() } else { project.path(".metier/config.toml") };
+        let text = std::fs::read_to_string(path).unwrap();
+        assert_eq!(text.matches("a = 1").count(), 8, "{text}");
+    }
+}
+
+#[test]
+fn a_project_file_that_is_a_link_is_not_changed() {
+    let project = Project::with_marker_skill()
+        .file("shared.toml", "# Shared.\n")
+        .link("../shared.toml", ".metier/config.toml");
+    for args in [&["set", "limits.timeout", "5s"][..], &["unset", "limits.timeout"]] {
+        let answer = project.metier(&[&["config"], args, &["--for-project"]].concat());
+        assert!(answer.code == 2 && answer.stderr.contains("it is a link"), "{answer:?}");
+    }
+    assert_eq!(project.read("shared.toml"), "# Shared.\n");
+    assert!(project.path(".metier/config.toml").symlink_metadata().unwrap().is_symlink());
+}
+
+#[test]
+fn whatever_is_in_a_file_can_be_removed_and_the_comment_of_a_section_stays() {
+    let text =
+        "limit = 1\nlimits.cpu = 'soon'\n\n# Slow machine.\n[sandbox]\nmode = 'off'\n\n[old.key]\na = 1\n";
+    let project = Project::with_marker_skill().user_config(text);
+    for key in ["limit", "old.key.a", "sandbox.mode", "limits.cpu"] {
+        let answer = project.metier(&["config", "unset", key]);
+        assert_eq!(answer.code, 0, "{key}: {answer:?}");
+    }
+    let left = std::fs::read_to_string(project.user_file()).unwrap();
+    assert_eq!(left.trim(), "# Slow machine.\n[sandbox]");
+    for (key, expected) in [("old.key.a", "does not set"), ("limits", "section"), ("unknown", "does not set")]
+    {
+        let answer = project.metier(&["config", "unset", key]);
+        assert!(answer.code == 2 && answer.stderr.contains(expected), "{key}: {answer:?}");
+    }
+}
+
+#[test]
 fn nobody_reads_a_part_of_a_file_that_is_written() {
     let project = Project::with_marker_skill().user_config(TEXT);
     let file = project.user_file();
@@ -201,16 +249,22 @@ fn commands_that_run_nothing_of_the_project_work_with_a_wrong_configuration() {
     ] {
         assert!(project.metier(args).code <= 1, "{args:?}");
     }
+    // What only reads, or takes away, says what is wrong and goes on.
     for args in [
         &["list"][..],
-        &["catalog"],
         &["show", "x"],
-        &["test"],
-        &["trust", "--yes"],
-        &["allow", "x", "write"],
-        &["lock"],
+        &["trust", "--list"],
+        &["trust", "--revoke"],
+        &["allow", "--list"],
+        &["allow", "x", "--revoke"],
         &["config"],
     ] {
+        let answer = project.metier(args);
+        assert!(answer.code == 0 && answer.stderr.contains("`product` is refused"), "{args:?}: {answer:?}");
+    }
+    for args in
+        [&["catalog"][..], &["test"], &["trust", "--yes"], &["allow", "x", "write"], &["lock"], &["run", "x"]]
+    {
         assert_eq!(project.metier(args).code, 2, "{args:?}");
     }
 }

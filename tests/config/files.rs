@@ -27,8 +27,10 @@ fn hostile_texts() -> Vec<(Vec<u8>, &'static str)> {
         (b"limits.timeout = '1s'\nlimits.timeout = '2s'".to_vec(), "invalid TOML"),
         (b"[limits]\ntimeout = '1s'\n[limits]\nmemory = 1".to_vec(), "invalid TOML"),
         (b"limits.timeout = '1s'\n[limits]\ntimeout = '2s'".to_vec(), "invalid TOML"),
-        (nested("[", "]", 100_000).into_bytes(), "invalid TOML"),
-        (nested("{a=", "}", 50_000).into_bytes(), "invalid TOML"),
+        (nested("[", "]", 100_000).into_bytes(), "nests deeper"),
+        (nested("{a=", "}", 50_000).into_bytes(), "nests deeper"),
+        (b"skills.x.config.y = [[[[]]]]]".to_vec(), "closes nothing"),
+        (format!("skills.x.config.y = [{}]", "1,".repeat(2_001)).into_bytes(), "more than 2000 values"),
         (b"limits = 5".to_vec(), "a table"),
         (b"[[limits]]\ntimeout = '1s'".to_vec(), "a table"),
         (b"limits.timeout = 2026-01-01".to_vec(), "in quotes"),
@@ -68,6 +70,27 @@ fn a_key_of_a_hundred_thousand_words_is_no_crash() {
             &answer.stderr[..answer.stderr.len().min(500)]
         );
     }
+}
+
+/// Each key is below the parser's own bound, and so is each nesting; together they are thousands of levels.
+#[test]
+fn keys_that_multiply_in_nested_tables_are_refused_before_anything_is_built() {
+    let word = format!("{}a", "a.".repeat(78));
+    let nested = |count: usize, key: &str| {
+        format!("skills.x.config.y = {}1{}", format!("{{{key} = ").repeat(count), "}".repeat(count))
+    };
+    for text in [nested(78, &word), nested(78, &format!("'a'{}", ".a".repeat(70))), nested(640, &word)] {
+        let text = format!("{text}\n{}", "# padding\n".repeat(10));
+        refused(&Project::with_marker_skill().project_config(&text), ".metier/config.toml:1", "nests deeper");
+        refused(&Project::with_marker_skill().user_config(&text), "config.toml:1", "nests deeper");
+        let project = Project::with_marker_skill().project_config(&text);
+        let answer = project.metier(&["config", "set", "limits.timeout", "5s", "--for-project"]);
+        assert!(answer.code == 2 && answer.stderr.contains("nests deeper"), "{}", answer.code);
+        let answer = project.metier(&["config", "set", "skills.x.config.y", &text]);
+        assert!([0, 2].contains(&answer.code), "{}", answer.code);
+    }
+    let text = nested(6, "a.b.c.d");
+    assert_eq!(Project::with_marker_skill().project_config(&text).run_x(&[]).code, 0);
 }
 
 #[test]
@@ -150,11 +173,48 @@ fn a_user_file_that_others_can_write_or_own_is_refused() {
         let project = Project::with_marker_skill().user_config("sandbox.mode = 'off'");
         std::fs::set_permissions(project.home().join(path), std::fs::Permissions::from_mode(mode)).unwrap();
         refused(&project, ".config/metier/config.toml", "can be written by others");
+        let help = project.run_x(&[]).json()["error"]["help"].to_string();
+        let expected = format!("chmod go-w {}", project.home().join(path).canonicalize().unwrap().display());
+        assert!(help.contains(&expected), "{help}");
     }
+    // So is one to which a link in such a folder leads.
+    let project = Project::with_marker_skill().user_config("");
+    let dotfile = project.home().join("dotfiles/metier.toml");
+    super::write(&dotfile, "limits.timeout = '9s'");
+    std::fs::remove_file(project.user_file()).unwrap();
+    std::os::unix::fs::symlink(&dotfile, project.user_file()).unwrap();
+    let mode = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(project.user_file().parent().unwrap(), mode).unwrap();
+    refused(&project, ".config/metier/config.toml", "can be written by others");
     // To give a file away takes root.
     let project = Project::with_marker_skill().user_config("sandbox.mode = 'off'");
     if std::os::unix::fs::chown(project.user_file(), Some(65_534), Some(65_534)).is_ok() {
         refused(&project, ".config/metier/config.toml", "belongs to somebody else");
+    }
+}
+
+/// What a project brings to a shell, as direnv does, cannot name the configuration of the user.
+#[test]
+fn no_folder_in_a_project_and_no_relative_one_is_that_of_the_user() {
+    let text = "sandbox.mode = 'off'\n[skills.x]\ngrants = ['write']\n";
+    for (folder, expected) in [
+        ("own", "METIER_CONFIG_DIR"),
+        ("./own", "METIER_CONFIG_DIR"),
+        ("ABSOLUTE", "which is a project or a skill"),
+    ] {
+        let project = Project::with_marker_skill().file("own/config.toml", text);
+        let named = if folder == "ABSOLUTE" { project.path("own") } else { folder.into() };
+        let call = |args: &[&str]| -> super::Answer {
+            project.command(args).env("METIER_CONFIG_DIR", &named).output().unwrap().into()
+        };
+        let answer = call(&["run", "x", "--allow", "write", "--json"]);
+        let error = answer.json()["error"].clone();
+        assert_eq!((answer.code, &error["kind"]), (2, &"usage".into()), "{answer:?}");
+        assert!(error["message"].as_str().unwrap().contains(expected), "{error}");
+        assert!(!project.path(super::MARKER).exists());
+        let answer = call(&["config", "set", "limits.timeout", "5s"]);
+        assert!(answer.code == 2 && answer.stderr.contains(expected), "{answer:?}");
+        assert_eq!(project.read("own/config.toml"), text);
     }
 }
 
@@ -183,6 +243,21 @@ fn control_characters_reach_no_terminal() {
             assert!(!shown.contains(is_obeyed), "{text} {args:?}: {shown:?}");
         }
     }
+}
+
+#[test]
+fn a_runtime_that_does_not_exist_is_a_warning() {
+    use metier::executor::RuntimeId;
+    let project = Project::with_marker_skill().project_config("\nruntimes.disabled = ['extrenal']");
+    let answer = project.metier(&["config"]);
+    let expected = ".metier/config.toml:2: metier has no runtime `extrenal`";
+    assert!(answer.code == 0 && answer.stderr.contains(expected), "{answer:?}");
+    assert!(answer.stderr.contains("did you mean `external`?"), "{answer:?}");
+    let known =
+        [RuntimeId::LUA, RuntimeId::RHAI, RuntimeId::WASM, RuntimeId::TOOL_SEQUENCE, RuntimeId::EXTERNAL];
+    let names = known.map(|runtime| format!("'{}'", runtime.name())).join(",");
+    let answer = Project::with_marker_skill().project_config(format!("runtimes.disabled = [{names}]"));
+    assert!(!answer.metier(&["config"]).stderr.contains("no runtime"));
 }
 
 #[test]

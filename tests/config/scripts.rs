@@ -92,9 +92,43 @@ fn no_script_that_may_write_creates_the_configuration_of_the_project() {
     for level in ["namespaces", "landlock"] {
         for script in scripts(PROJECT_FILE) {
             let project = with_script(Project::new(), &script);
-            run(&project, level, &project.home());
+            let answer = run(&project, level, &project.home());
+            assert!(answer.stdout.contains("tried"), "{level} {}: {answer:?}", script.0);
             let found = project.path(PROJECT_FILE).symlink_metadata();
             assert!(found.is_err(), "{level} {}: {found:?}", script.0);
+        }
+    }
+}
+
+/// People keep the file among others, in a project of its own.
+#[test]
+fn no_script_changes_or_reads_the_file_to_which_a_link_in_the_users_folder_leads() {
+    const TEXT: &str = "limits.timeout = '20s'\n";
+    for level in ["namespaces", "landlock"] {
+        for script in scripts("metier.toml") {
+            let project = with_script(Project::new(), &script).file("metier.toml", TEXT);
+            let link = project.user_file();
+            std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(project.path("metier.toml"), &link).unwrap();
+            let answer = run(&project, level, &project.home());
+            let is_refused = answer.json()["error"]["kind"] == "sandbox-unavailable";
+            assert!(
+                answer.json()["value"] == "tried" || answer.stdout.contains("tried") || is_refused,
+                "{level}: {answer:?}"
+            );
+            assert!(!is_refused || (level, script.0) == ("landlock", "main.py"), "{answer:?}");
+            assert_eq!(project.read("metier.toml"), TEXT, "{level} {}", script.0);
+            let about = project.path("metier.toml").symlink_metadata().unwrap();
+            assert!(
+                about.is_file() && std::os::unix::fs::MetadataExt::nlink(&about) == 1,
+                "{level} {}",
+                script.0
+            );
+            if script.0 == "main.lua" {
+                let project =
+                    project.file(".metier/skills/x/scripts/main.lua", "return ctx.read_file('metier.toml')");
+                assert_eq!(run(&project, level, &project.home()).json()["error"]["kind"], "denied");
+            }
         }
     }
 }
@@ -109,9 +143,10 @@ fn no_script_changes_the_users_configuration_where_the_project_contains_the_home
                 let project = with_script(Project::new(), &script).file("home/.config/other/x", "");
                 let project = if exists { project.file(USER_FILE, TEXT) } else { project };
                 let answer = run(&project, level, &project.path("home"));
-                let is_refused = answer.json()["error"]["kind"] == "sandbox-unavailable";
+                // A file of the user in a project is none.
+                let is_refused = answer.json()["error"]["kind"] == "usage";
+                assert_eq!(is_refused, exists, "{level} {}: {answer:?}", script.0);
                 assert!(answer.stdout.contains("tried") || is_refused, "{level} {}: {answer:?}", script.0);
-                assert!(!is_refused || (level, script.0, exists) == ("landlock", "main.py", true));
                 let expected = if exists { TEXT } else { "" };
                 assert_eq!(project.read(USER_FILE), expected, "{level} {} {exists}", script.0);
                 assert_eq!(

@@ -78,10 +78,60 @@ fn no_error_contains_the_secret() {
         let answer = run(&with_source(&source), &GRANTED);
         let error = answer.json()["error"].clone();
         assert_eq!(error["kind"], "unavailable", "{answer:?}");
-        assert!(error["message"].as_str().unwrap().contains(expected), "{expected}: {error}");
+        // The script is not told what is wrong with a path that it does not know.
+        assert!(error["message"].as_str().unwrap().ends_with("the log of the run says why"), "{error}");
+        assert!(answer.json()["log"].to_string().contains(expected), "{expected}: {answer:?}");
         // The program's own text has it in one of these, the answer never.
         assert!(!answer.stdout.contains(SECRET) && !answer.stderr.contains(SECRET), "{answer:?}");
     }
+}
+
+#[test]
+fn a_program_of_the_project_on_path_is_passed_over() {
+    use std::os::unix::fs::PermissionsExt;
+    let project =
+        with_source("{command = ['pass', 'show']}").file("bin/pass", "#!/bin/sh\ntouch \"$0.ran\"\necho own");
+    let outside = tempfile::tempdir().unwrap();
+    let tool = outside.path().join("pass");
+    // What the program starts is not found in the project either.
+    std::fs::write(
+        &tool,
+        "#!/bin/sh\ncase \"$PATH\" in */project/*) echo theirs;; *) echo s3cret-value;; esac",
+    )
+    .unwrap();
+    for program in [&tool, &project.path("bin/pass")] {
+        std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let run = |folders: &[&std::path::Path]| -> Answer {
+        let system = std::env::var_os("PATH").unwrap();
+        let folders = folders.iter().map(|folder| folder.to_path_buf()).chain(std::env::split_paths(&system));
+        let mut command = project.command(&[&["run", "x", "--json"][..], &GRANTED].concat());
+        command.env("PATH", std::env::join_paths(folders).unwrap()).output().unwrap().into()
+    };
+    let answer = run(&[&project.path("bin"), outside.path()]);
+    assert_eq!(answer.json()["value"], json!([SECRET.len(), "[secret:TOKEN]"]), "{answer:?}");
+    std::fs::remove_file(&tool).unwrap();
+    std::os::unix::fs::symlink(project.path("bin/pass"), &tool).unwrap();
+    let answer = run(&[outside.path()]);
+    assert_eq!(answer.json()["error"]["kind"], "unavailable", "{answer:?}");
+    assert!(answer.json()["log"].to_string().contains("may not bring it"), "{answer:?}");
+    assert!(!project.path("bin/pass.ran").exists(), "it ran");
+}
+
+#[test]
+fn a_file_in_the_project_is_no_source_wherever_its_link_leads() {
+    let project = project();
+    let file = project.home().join("other-secret");
+    super::write(&file, SECRET);
+    std::os::unix::fs::symlink(&file, project.path("token")).unwrap();
+    let project = {
+        let path = project.path("token");
+        project.user_config(format!("skills.x.secrets.TOKEN = {{file = '{}'}}", path.display()))
+    };
+    let answer = run(&project, &GRANTED);
+    let message = answer.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains("cannot be read") && !message.contains("/token"), "{answer:?}");
+    assert!(answer.json()["log"].to_string().contains("where scripts work"), "{answer:?}");
 }
 
 #[test]

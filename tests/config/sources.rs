@@ -161,6 +161,9 @@ fn a_wrong_variable_is_an_error_and_a_misspelled_one_a_warning() {
         assert!(answer.code == 2 && answer.stderr.contains(name), "{answer:?}");
         assert!(!project.path(super::MARKER).exists());
     }
+    for name in ["METIER_LIMITS_TIMEOUT", "METIER_COMPAT", "METIER_PRODUCT", "METIER_ROOTS"] {
+        assert_eq!(run(name, "").code, 0, "{name} is empty");
+    }
     let answer = run("METIER_LIMIT_TIMEOUT", "1s");
     assert!(
         answer.code == 0 && answer.stderr.contains("did you mean `METIER_LIMITS_TIMEOUT`?"),
