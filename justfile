@@ -22,6 +22,7 @@ subsets:
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features sandboxed
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features http
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features json-schema
+    RUSTFLAGS="-D warnings" cargo check --no-default-features --features mcp
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features cli
     RUSTFLAGS="-D warnings" cargo check --all-features
 

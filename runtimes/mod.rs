@@ -240,6 +240,7 @@ pub(crate) const FEATURES: &[(&str, bool)] = &[
     ("http", cfg!(feature = "http")),
     ("json-schema", cfg!(feature = "json-schema")),
     ("lua-runtime", cfg!(feature = "lua-runtime")),
+    ("mcp", cfg!(feature = "mcp")),
     ("rhai-runtime", cfg!(feature = "rhai-runtime")),
     ("sandboxed", cfg!(feature = "sandboxed")),
     ("wasm-runtime", cfg!(feature = "wasm-runtime")),

@@ -40,6 +40,7 @@
 //! - [`config`]: values for limits, permissions and skills, with their origins, from a program or from files.
 //! - [`engine`]: the pipeline that combines them, with a blocking and an async API.
 //! - [`cases`]: runs the test cases of skills and judges the results.
+//! - `mcp`, with the feature of that name: serves skills as tools of the Model Context Protocol.
 //!
 //! Items that this documentation does not show are for the command `metier`, its tests and its fuzzers; they may change in any
 //! release.
@@ -57,6 +58,8 @@ mod excerpt;
 pub mod executor;
 mod hint;
 pub mod host;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod plan;
 pub mod policy;
 pub mod registry;

@@ -21,6 +21,10 @@ mod interrupt;
 mod limit_args;
 mod list;
 mod lock;
+#[cfg_attr(not(feature = "mcp"), path = "mcp_unavailable.rs")]
+mod mcp;
+#[cfg(feature = "mcp")]
+mod mcp_client;
 mod new;
 mod output;
 mod permission_words;
@@ -88,6 +92,8 @@ enum Command {
     Ctx(ctx::Args),
     /// Print names and descriptions for a model to choose from
     Catalog(catalog::Args),
+    /// Serve the skills as tools of the Model Context Protocol, over standard input and output
+    Mcp(Box<mcp::Args>),
     /// Print the configuration, or change it
     Config(config::Args),
     /// Report what this machine, this build and these skills support, and what is wrong
@@ -198,7 +204,7 @@ impl Command {
             | Self::Doctor
             | Self::Lock(_)
             | Self::Verify => Some(""),
-            Self::Ctx(_) | Self::Completions(_) => None,
+            Self::Ctx(_) | Self::Mcp(_) | Self::Completions(_) => None,
         }
     }
 }
@@ -237,6 +243,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Trust(args) => trust::run(&args, session),
         Command::Allow(args) => allow::run(&args, session),
         Command::Catalog(args) => catalog::run(&args, session),
+        Command::Mcp(args) => mcp::run(&args, session),
         Command::Config(args) => config::run(&args, session),
         Command::Doctor => doctor::run(session),
         Command::Lock(args) => lock::run(&args, session),

@@ -39,13 +39,14 @@ impl Availability {
 }
 
 impl EngineInner {
-    pub(super) fn availability(&self, skill: &Skill) -> Availability {
+    /// Whether this script of the skill could run, or that which runs when nobody names one.
+    pub(super) fn availability(&self, skill: &Skill, script: Option<&str>) -> Availability {
         let (set, skill) = match self.skills.current_version(skill) {
             Ok((set, skill)) => (set, &skill.clone()),
             Err(reason) => return Availability { runtime: None, reason: Some(reason), warnings: Vec::new() },
         };
         let warnings = dependencies::missing_optional(skill, &set.registry);
-        match self.selected_script(skill, None) {
+        match self.selected_script(skill, script) {
             Ok(selected) => Availability {
                 runtime: Some(selected.runtime),
                 reason: self

@@ -204,7 +204,7 @@ impl EngineInner {
     /// contract does not load is already among the problems of discovery.
     fn unavailable_skill_findings(&self, registry: &Registry) -> Vec<Finding> {
         let finding = |skill: &crate::registry::Skill| {
-            let reason = self.availability(skill).cannot_run()?.clone();
+            let reason = self.availability(skill, None).cannot_run()?.clone();
             let is_reported = skill.contract_diagnostics().iter().any(|diagnostic| diagnostic.blocks);
             (!is_reported).then(|| {
                 let message = format!("{} cannot run: {reason}", skill.qualified_name());

@@ -184,7 +184,12 @@ impl Engine {
 
     /// Whether a skill could run now, in which runtime, and if not, why.
     pub fn availability(&self, skill: &Skill) -> Availability {
-        self.0.availability(skill)
+        self.0.availability(skill, None)
+    }
+
+    /// The same for one of the skill's scripts, named as for [`Invocation::script`].
+    pub fn script_availability(&self, skill: &Skill, script: &str) -> Availability {
+        self.0.availability(skill, Some(script))
     }
 
     /// The scripts of a skill, as paths in its folder: those in `scripts/`, and those elsewhere that its text names. A run names one

@@ -115,6 +115,31 @@ impl Engine {
         self.0.skill_files(&set, &skill, &CancelToken::new())
     }
 
+    /// The files of a skill that is trusted: trust and files are those of one moment. `untrusted` for every other skill.
+    pub fn trusted_files(&self, skill: &Skill) -> Result<SkillFiles> {
+        let (set, skill) = self.0.skills.current_version(skill)?;
+        let token = CancelToken::new();
+        let files = LazyFiles::new(|| self.0.skill_files(&set, &skill, &token));
+        self.0.require_trusted(&set, &skill, &files)?;
+        files.as_ref().cloned().map_err(Clone::clone)
+    }
+
+    /// Whether a model may see this content of a file of the skill: the skill is trusted, and where that depends on its files, the
+    /// file is one of those. Otherwise `untrusted`.
+    pub fn check_trusted_content(&self, skill: &Skill, path: &str, content: &[u8]) -> Result<()> {
+        let (set, skill) = self.0.skills.current_version(skill)?;
+        let token = CancelToken::new();
+        let files = LazyFiles::new(|| self.0.skill_files(&set, &skill, &token));
+        match self.0.require_trusted(&set, &skill, &files)? {
+            TrustReason::Digest if !files.as_ref().map_err(Clone::clone)?.files.lists(path, content) => {
+                let sentence =
+                    format!("the file is not shown: the skill {} changed while it was read", skill.name());
+                Err(SkillError::new(ErrorKind::Untrusted, sentence).with_help("try it again"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The project in which the skill lies, of several folders that one, or else the first folder; `unavailable` if its path is not
     /// UTF-8.
     pub fn project_identity(&self, skill: &Skill) -> Result<ProjectIdentity> {
@@ -238,6 +263,19 @@ impl EngineInner {
         token.check()?;
         let covers_callees = state == TrustState::Trusted { by: TrustReason::Digest };
         Ok(RunTrust { files: files.into_read(), state: Some(state), is_trusted, covers_callees, remembered })
+    }
+
+    /// Why the skill is trusted; `untrusted` if it is not. The files are read only where trust depends on them.
+    fn require_trusted(&self, set: &SkillSet, skill: &Skill, files: &LazyFiles<'_>) -> Result<TrustReason> {
+        let Some(store) = &self.trust else { return Ok(TrustReason::Location) };
+        match self.trust_state(store, set, skill, files) {
+            Ok(TrustState::Trusted { by }) => Ok(by),
+            Ok(state) => Err(self.untrusted_error(set, skill, &state)),
+            Err(error) => {
+                let state = TrustState::Untrusted { reason: Some(error.to_string()) };
+                Err(self.untrusted_error(set, skill, &state))
+            }
+        }
     }
 
     fn remembered_grants(

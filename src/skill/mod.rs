@@ -21,6 +21,7 @@ mod repair;
 mod runtime;
 mod skills_ref;
 mod text_fields;
+mod typed_frontmatter;
 mod unknown_keys;
 mod version;
 pub(crate) mod yaml;
@@ -33,6 +34,8 @@ pub use self::location::SkillLocation;
 #[doc(hidden)]
 pub use self::parse::{LoadedSkill, load};
 pub use self::parse::{ParsedSkill, parse};
+#[doc(hidden)]
+pub use self::typed_frontmatter::typed_frontmatter;
 pub use self::unknown_keys::{KeyClass, UnknownKey};
 pub use contract::{Contract, ParsedContract, Schema};
 pub use diagnostic::{Diagnostic, Severity};

@@ -1,0 +1,97 @@
+//! `metier mcp`: the skills as tools of the Model Context Protocol.
+
+use metier::error::{ErrorKind, Hint, Result, SkillError};
+use metier::mcp::{McpOptions, McpServer};
+use metier::policy::{CancelToken, Permission, SandboxMode};
+
+use super::config_args::ConfigArgs;
+use super::hint::error_with_option;
+use super::interrupt::cancel_on_interrupt;
+use super::limit_args::LimitArgs;
+use super::mcp_client::McpClient;
+use super::output;
+use super::session::Session;
+
+/// The options of `metier mcp`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print the configuration of a client that starts this server, and serve nothing
+    #[arg(long, value_name = "CLIENT", value_parser = McpClient::parser())]
+    print_config: Option<McpClient>,
+    /// Grant all skills a permission, as far as they request it, such as write:out (may be repeated)
+    #[arg(long, value_name = "PERM")]
+    allow: Vec<Permission>,
+    /// Number of calls that run at a time
+    #[arg(long, value_name = "COUNT", default_value_t = 16)]
+    max_calls: u16,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    if let Some(client) = args.print_config {
+        session.exit_watchdog().finish();
+        output::print(&client.config(&server_arguments(session)?))?;
+        output::eprint(&format!("for {}", client.place()));
+        return Ok(0);
+    }
+    let configuration = args.limits.configure(session.configuration())?;
+    if configuration.locked() {
+        let sentence = "the configuration lets only locked skills run, which the server does not check yet";
+        return Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(
+            "run them with `metier run --locked`, or change `trust.locked` in the configuration",
+        ));
+    }
+    let secrets = args.config.secrets()?;
+    let token = CancelToken::new();
+    let mut options =
+        McpOptions::new().max_calls(args.max_calls.into()).cancel(token.clone()).error_help(error_for_model);
+    // An option is stronger than what the configuration says about a skill.
+    if let Some(mode) = args.limits.sandbox_mode() {
+        options = options.sandbox_mode(mode);
+    }
+    for permission in args.allow.iter().cloned().chain(secrets.grants()?) {
+        options = options.grant(permission);
+    }
+    // Without a sandbox there is none for the compiler of WebAssembly modules either.
+    let is_unsandboxed = configuration.sandbox_mode() == SandboxMode::Off;
+    let engine = session
+        .builder(configuration)?
+        .compile_in_process(is_unsandboxed)
+        .config(args.config.settings()?)
+        .secrets(secrets)
+        .build()?;
+    cancel_on_interrupt(token);
+    let server = McpServer::new(engine.clone(), options);
+    session.exit_watchdog().finish();
+    output::print_problems(&engine.registry());
+    for notice in server.notices() {
+        output::print_warning(notice);
+    }
+    server.serve_stdio()?;
+    Ok(0)
+}
+
+/// The error with the command by which a person allows what was missing: the options of this one are out of reach for a model.
+fn error_for_model(skill: &str, error: SkillError) -> SkillError {
+    match error.hint() {
+        Some(Hint::Grant(permission)) => {
+            let help = format!("a person can allow it: `metier allow {skill} {permission}`");
+            error.with_help(help)
+        }
+        _ => error_with_option(error),
+    }
+}
+
+/// The arguments with which a client starts this server for the same project.
+fn server_arguments(session: &Session) -> Result<Vec<String>> {
+    let project = std::path::absolute(session.project()?)
+        .map_err(|source| SkillError::io("failed to find the project", source))?;
+    let mut arguments = vec!["mcp".to_owned(), "--project".to_owned(), project.display().to_string()];
+    if session.product() != "metier" {
+        arguments.extend(["--product".to_owned(), session.product().to_owned()]);
+    }
+    Ok(arguments)
+}

@@ -1,0 +1,168 @@
+//! What the server offers at one moment: the trusted skills, and the tools of those that can run.
+
+use std::sync::Arc;
+
+use super::tool_names::{SERVER_TOOLS, ToolNames, tool_name};
+use super::tools::{SkillTool, skill_tools};
+use crate::engine::Engine;
+use crate::error::ErrorKind;
+use crate::registry::Skill;
+
+/// The skills and tools of one moment, in a fixed order.
+#[derive(Default)]
+pub(super) struct Inventory {
+    /// Sorted by name; no two have the same.
+    pub(super) skills: Vec<ServedSkill>,
+    /// Sorted by name.
+    pub(super) tools: Vec<ServedTool>,
+    /// What is not offered, and why: for the person who started the server.
+    pub(super) notices: Vec<String>,
+}
+
+/// A trusted skill.
+#[derive(Clone)]
+pub(super) struct ServedSkill {
+    pub(super) skill: Skill,
+    /// The name by which it is run: its qualified name, without the version where that is enough.
+    pub(super) address: String,
+    /// Whether models may choose it. Others are prompts for people.
+    pub(super) is_for_models: bool,
+    /// Whether people may choose it.
+    pub(super) is_for_people: bool,
+}
+
+/// A tool of a skill.
+#[derive(Clone)]
+pub(super) struct ServedTool {
+    pub(super) name: String,
+    pub(super) skill: String,
+    pub(super) address: String,
+    pub(super) tool: Arc<SkillTool>,
+}
+
+impl Inventory {
+    /// Reads what is offered now. A skill that `last` has and that does not load any more is offered as it was, until it is mended
+    /// or removed: a half-written file takes nothing from a client.
+    pub(super) fn read(engine: &Engine, last: Option<&Self>) -> Self {
+        let registry = engine.registry();
+        let mut skills: Vec<ServedSkill> = Vec::new();
+        for namesakes in registry.skills().chunk_by(|a, b| a.name() == b.name()) {
+            let is_trusted =
+                |skill: &&Skill| engine.trust_state(skill).is_trusted() && skill.is_current(None);
+            skills.extend(
+                namesakes.iter().find(is_trusted).map(|skill| ServedSkill::new(registry.skills(), skill)),
+            );
+        }
+        let mut broken = Vec::new();
+        for served in last.map_or(&[][..], |last| &last.skills) {
+            let is_here = skills.iter().any(|known| known.skill.name() == served.skill.name());
+            let found = registry.find(&served.address);
+            if !is_here && found.is_err_and(|error| error.kind() == ErrorKind::InvalidSkill) {
+                broken.push(served.clone());
+            }
+        }
+        let (tools, notices) = offered_tools(engine, &skills, &broken, last);
+        skills.extend(broken);
+        skills.sort_by(|a, b| a.skill.name().cmp(b.skill.name()));
+        Self { skills, tools, notices }
+    }
+
+    pub(super) fn tool(&self, name: &str) -> Option<&ServedTool> {
+        let at = self.tools.binary_search_by(|tool| tool.name.as_str().cmp(name)).ok()?;
+        self.tools.get(at)
+    }
+
+    pub(super) fn skill(&self, name: &str) -> Option<&ServedSkill> {
+        let at = self.skills.binary_search_by(|served| served.skill.name().cmp(name)).ok()?;
+        self.skills.get(at)
+    }
+
+    /// The skills that models may choose.
+    pub(super) fn for_models(&self) -> impl Iterator<Item = &Skill> {
+        self.skills.iter().filter(|served| served.is_for_models).map(|served| &served.skill)
+    }
+}
+
+/// The tools of these skills, and what is not offered because its name is taken. The tools of the server have theirs first, then
+/// those of skills, then those of entrypoints.
+fn offered_tools(
+    engine: &Engine,
+    skills: &[ServedSkill],
+    broken: &[ServedSkill],
+    last: Option<&Inventory>,
+) -> (Vec<ServedTool>, Vec<String>) {
+    let mut names = ToolNames::default();
+    let mut notices: Vec<String> = Vec::new();
+    for name in SERVER_TOOLS {
+        notices.extend(names.add(name, "a tool of the server".to_owned()).err());
+    }
+    let last_tools = || last.map_or(&[][..], |last| &last.tools).iter();
+    let mut drafts: Vec<ServedTool> = Vec::new();
+    for served in skills.iter().filter(|served| served.is_for_models) {
+        let name = served.skill.name();
+        let tools = skill_tools(engine, &served.skill);
+        if tools.is_empty() && is_broken(engine, &served.skill) {
+            drafts.extend(last_tools().filter(|tool| tool.skill == name).cloned());
+        }
+        drafts.extend(tools.into_iter().map(|tool| ServedTool {
+            name: tool_name(name, tool.entrypoint.as_deref()),
+            skill: name.to_owned(),
+            address: served.address.clone(),
+            tool: Arc::new(tool),
+        }));
+    }
+    let is_of_broken = |tool: &&ServedTool| broken.iter().any(|served| served.skill.name() == tool.skill);
+    drafts.extend(last_tools().filter(is_of_broken).cloned());
+    drafts.sort_by(|a, b| {
+        let order = |tool: &ServedTool| (tool.tool.entrypoint.is_some(), tool.skill.clone());
+        order(a).cmp(&order(b))
+    });
+    let mut tools: Vec<ServedTool> = Vec::new();
+    for draft in drafts {
+        let owner = match &draft.tool.entrypoint {
+            Some(entrypoint) => format!("the entrypoint {entrypoint} of the skill {}", draft.skill),
+            None => format!("the skill {}", draft.skill),
+        };
+        match names.add(&draft.name, owner) {
+            Ok(()) => tools.push(draft),
+            Err(notice) => notices.push(notice),
+        }
+    }
+    tools.sort_by(|a, b| a.name.cmp(&b.name));
+    (tools, notices)
+}
+
+/// Whether its contract cannot be read, so that it cannot run until it is mended.
+fn is_broken(engine: &Engine, skill: &Skill) -> bool {
+    engine.availability(skill).reason.is_some_and(|reason| reason.kind() == ErrorKind::InvalidSkill)
+}
+
+impl ServedSkill {
+    fn new(all: &[Skill], skill: &Skill) -> Self {
+        let unversioned = |skill: &Skill| {
+            let mut name = skill.qualified_name();
+            name.truncate(name.rfind('@').unwrap_or(name.len()));
+            name
+        };
+        let name = unversioned(skill);
+        let is_unique = all
+            .iter()
+            .filter(|other| other.name() == skill.name())
+            .filter(|other| unversioned(other) == name)
+            .count()
+            < 2;
+        Self {
+            address: if is_unique { name } else { skill.qualified_name() },
+            is_for_models: !skill.is_hidden_from_models(),
+            is_for_people: !is_hidden_from_people(skill),
+            skill: skill.clone(),
+        }
+    }
+}
+
+/// Whether its author wants only models to choose it: `user-invocable: false`.
+fn is_hidden_from_people(skill: &Skill) -> bool {
+    let is_false =
+        |value: &serde_json::Value| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case("false"));
+    skill.manifest().unknown.iter().any(|key| key.key == "user-invocable" && is_false(&key.value))
+}

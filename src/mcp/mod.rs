@@ -1,0 +1,40 @@
+//! A server of the [Model Context Protocol](https://modelcontextprotocol.io): every skill that is trusted and can run is a typed
+//! tool of its own, and its text and files are prompts and resources.
+//!
+//! [`McpServer::serve_stdio`] serves one client over standard input and output. Whatever calls a tool counts as a model: only
+//! trusted skills appear anywhere, and they run as by [`Invocation::for_model`](crate::engine::Invocation::for_model).
+//!
+//! ```no_run
+//! use metier::engine::Engine;
+//! use metier::mcp::{McpOptions, McpServer};
+//!
+//! # fn main() -> metier::error::Result<()> {
+//! let engine = Engine::builder(".").build()?;
+//! McpServer::new(engine, McpOptions::new()).serve_stdio()
+//! # }
+//! ```
+//!
+//! This is the only module of the library that awaits: it runs an executor of its own on the calling thread, and reads files and
+//! runs skills on others.
+
+mod backlog;
+mod call;
+mod changes;
+mod disclosure;
+mod handler;
+mod inventory;
+mod options;
+mod prompts;
+mod resources;
+mod result_store;
+mod results;
+mod server;
+mod skill_content;
+mod skill_uri;
+mod skills_extension;
+mod stdio;
+mod tool_names;
+mod tools;
+
+pub use self::options::McpOptions;
+pub use self::server::McpServer;

@@ -1,0 +1,109 @@
+//! What a server allows the skills that it runs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::SkillError;
+use crate::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode};
+
+/// Adds to the error of a skill, by its name, how a person can allow what it lacked.
+pub(super) type ErrorHelp = Arc<dyn Fn(&str, SkillError) -> SkillError + Send + Sync>;
+
+/// The options of a server. By default nothing is granted, besides what the engine's trust store remembers.
+#[derive(Clone)]
+#[must_use]
+pub struct McpOptions {
+    pub(super) grants: Vec<Permission>,
+    pub(super) limits: Option<Limits>,
+    pub(super) sandbox_mode: Option<SandboxMode>,
+    pub(super) execution_mode: Option<ExecutionMode>,
+    pub(super) max_calls: usize,
+    pub(super) cancel: CancelToken,
+    pub(super) error_help: Option<ErrorHelp>,
+    pub(super) name: String,
+}
+
+impl McpOptions {
+    /// Nothing granted, the limits of the engine, and sixteen calls at a time.
+    pub fn new() -> Self {
+        Self {
+            grants: Vec::new(),
+            limits: None,
+            sandbox_mode: None,
+            execution_mode: None,
+            max_calls: 16,
+            cancel: CancelToken::new(),
+            error_help: None,
+            name: "metier".to_owned(),
+        }
+    }
+
+    /// Grants a permission to every call. It takes effect where the skill requests it.
+    pub fn grant(mut self, permission: Permission) -> Self {
+        self.grants.push(permission);
+        self
+    }
+
+    /// The limits of each call, in place of the engine's.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// How strictly the sandbox of a process is required, in place of the engine's setting.
+    pub fn sandbox_mode(mut self, mode: SandboxMode) -> Self {
+        self.sandbox_mode = Some(mode);
+        self
+    }
+
+    /// Where scripts of embedded languages run, in place of the engine's setting.
+    pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
+        self.execution_mode = Some(mode);
+        self
+    }
+
+    /// How many calls run at a time, at least one. Further ones wait, and their time limits start when they start.
+    pub fn max_calls(mut self, max: usize) -> Self {
+        self.max_calls = max.clamp(1, 1024);
+        self
+    }
+
+    /// The token that ends the server: its calls are cancelled, and it returns.
+    pub fn cancel(mut self, token: CancelToken) -> Self {
+        self.cancel = token;
+        self
+    }
+
+    /// Changes the error of a call before a model reads it, by the name of the skill: to say how a person can allow what was
+    /// missing, in the words of the program around the server.
+    pub fn error_help(
+        mut self,
+        change: impl Fn(&str, SkillError) -> SkillError + Send + Sync + 'static,
+    ) -> Self {
+        self.error_help = Some(Arc::new(change));
+        self
+    }
+
+    /// The name by which the server introduces itself: `metier` unless it is set.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+}
+
+impl Default for McpOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for McpOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpOptions")
+            .field("name", &self.name)
+            .field("grants", &self.grants)
+            .field("limits", &self.limits)
+            .field("max_calls", &self.max_calls)
+            .finish_non_exhaustive()
+    }
+}

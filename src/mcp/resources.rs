@@ -1,0 +1,141 @@
+//! Resources: the files of the skills, with their sizes and digests, and results that were too large for an answer.
+
+use base64::Engine as _;
+use rmcp::model::{MetaObject, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use serde_json::json;
+
+use super::inventory::Inventory;
+use super::result_store::ResultStore;
+use super::skill_content::{files, read_file, shown_line};
+use super::skill_uri::{file_uri, parse_file_uri};
+use crate::engine::Engine;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::registry::{ListedFile, Skill};
+
+/// Resources of one page of a list.
+pub(super) const PAGE: usize = 500;
+
+/// A file of a skill that can be read.
+pub(super) struct SkillResourceFile {
+    pub(super) path: String,
+    /// Its size and its digest; `None` for a skill that has no digest, because of what else lies in its folder.
+    pub(super) facts: Option<(u64, String)>,
+}
+
+/// The files of a trusted skill that can be read, as they are now. Reads all of them where they changed.
+pub(super) fn skill_files(engine: &Engine, skill: &Skill) -> Result<Vec<SkillResourceFile>> {
+    let trusted = match engine.trusted_files(skill) {
+        Ok(trusted) => Some(trusted.files),
+        Err(error) if error.kind() == ErrorKind::Untrusted => return Err(error),
+        Err(_) => None,
+    };
+    let listed = |path: &String| -> Option<&ListedFile> {
+        let files = trusted.as_ref()?.files();
+        files.iter().find(|file| file.path == *path && !file.link)
+    };
+    let resource = |path: String| match (&trusted, listed(&path)) {
+        (None, _) => Some(SkillResourceFile { path, facts: None }),
+        // What a running skill writes, and what came after the list, has no digest.
+        (Some(_), None) => None,
+        (Some(_), Some(file)) => {
+            Some(SkillResourceFile { facts: Some((file.size, file.digest.to_string())), path })
+        }
+    };
+    Ok(files(skill)?.into_iter().filter_map(resource).collect())
+}
+
+/// All files of all skills that models may choose, in a fixed order.
+pub(super) fn resources(engine: &Engine, inventory: &Inventory) -> Vec<Resource> {
+    let of_skill = |skill: &Skill| {
+        let files = skill_files(engine, skill).unwrap_or_default();
+        files.into_iter().map(|file| file_resource(skill, &file)).collect::<Vec<_>>()
+    };
+    inventory.for_models().flat_map(of_skill).collect()
+}
+
+/// A file as a client lists it.
+pub(super) fn file_resource(skill: &Skill, file: &SkillResourceFile) -> Resource {
+    let name = file.path.rsplit('/').next().unwrap_or_default();
+    let mut resource = Resource::new(file_uri(skill.name(), &file.path), shown_line(name))
+        .with_mime_type(mime_type(&file.path));
+    if file.path.eq_ignore_ascii_case("SKILL.md") {
+        resource = resource.with_description(crate::excerpt::shorten(&shown_line(skill.description()), 500));
+    }
+    match &file.facts {
+        Some((size, digest)) => {
+            let mut meta = MetaObject::new();
+            meta.insert("metier/digest".to_owned(), json!(digest));
+            resource.with_size(*size).with_meta(meta)
+        }
+        None => resource,
+    }
+}
+
+/// The form of the addresses.
+pub(super) fn templates() -> Vec<ResourceTemplate> {
+    vec![
+        ResourceTemplate::new("skill://{name}/{+path}", "A file of a skill")
+            .with_description("A file in the folder of a skill, such as skill://word-count/SKILL.md"),
+    ]
+}
+
+/// The content of a file of a skill, or of a stored result.
+pub(super) fn read(
+    engine: &Engine,
+    inventory: &Inventory,
+    store: &ResultStore,
+    uri: &str,
+) -> Result<ReadResourceResult> {
+    if ResultStore::is_address(uri) {
+        let (text, mime_type) = store.read(uri)?;
+        let contents = ResourceContents::text(text.as_ref(), uri).with_mime_type(mime_type);
+        return Ok(ReadResourceResult::new(vec![contents]));
+    }
+    let (skill, path) = find_file(inventory, uri)?;
+    let content = read_file(engine, skill, &path)?;
+    let contents = match String::from_utf8(content) {
+        Ok(text) => ResourceContents::text(text, uri),
+        Err(other) => {
+            ResourceContents::blob(base64::engine::general_purpose::STANDARD.encode(other.as_bytes()), uri)
+        }
+    };
+    Ok(ReadResourceResult::new(vec![contents.with_mime_type(mime_type(&path))]))
+}
+
+/// The skill of an address, and the path in its folder.
+pub(super) fn find_file<'a>(inventory: &'a Inventory, uri: &str) -> Result<(&'a Skill, String)> {
+    let parsed = parse_file_uri(uri);
+    let found = parsed.and_then(|(name, path)| {
+        let served = inventory.skill(&name).filter(|served| served.is_for_models)?;
+        Some((&served.skill, path))
+    });
+    found.ok_or_else(|| {
+        let shown = crate::excerpt::shorten(&shown_line(uri), 200);
+        SkillError::new(ErrorKind::InvalidArgument, format!("there is no resource {shown}"))
+    })
+}
+
+/// The type of a file by its extension, as far as a client shows it differently.
+pub(super) fn mime_type(path: &str) -> &'static str {
+    const TYPES: [(&str, &str); 14] = [
+        ("md", "text/markdown"),
+        ("json", "application/json"),
+        ("yaml", "application/yaml"),
+        ("yml", "application/yaml"),
+        ("html", "text/html"),
+        ("csv", "text/csv"),
+        ("png", "image/png"),
+        ("jpg", "image/jpeg"),
+        ("jpeg", "image/jpeg"),
+        ("gif", "image/gif"),
+        ("svg", "image/svg+xml"),
+        ("pdf", "application/pdf"),
+        ("wasm", "application/wasm"),
+        ("zip", "application/zip"),
+    ];
+    let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
+    TYPES
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(extension))
+        .map_or("text/plain", |(_, kind)| kind)
+}

@@ -1,0 +1,241 @@
+//! Turns the outcome of a run into the result of a call.
+
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource};
+use serde_json::{Map, Value, json};
+
+use super::result_store::ResultStore;
+use super::skill_content::shown_text;
+use crate::engine::Outcome;
+use crate::error::SkillError;
+
+/// Maximum bytes of text in a result. Clients replace larger results by previews of 2 KB.
+pub(super) const MAX_TEXT: usize = 40_000;
+
+/// For whom a result is made.
+pub(super) struct Audience<'a> {
+    /// Whether the client speaks a revision in which structured content is an object.
+    pub(super) needs_objects: bool,
+    pub(super) store: &'a ResultStore,
+}
+
+/// The schema of a tool's value as this client accepts it.
+pub(super) fn output_schema_for(schema: &Value, needs_objects: bool) -> Map<String, Value> {
+    let is_object = schema.get("type").is_some_and(|kind| kind == "object");
+    match schema {
+        Value::Object(schema) if is_object || !needs_objects => schema.clone(),
+        schema => {
+            // A reference points into its own schema, which is no longer at the top.
+            let schema = if schema.to_string().contains("\"$ref\"") { json!({}) } else { schema.clone() };
+            let wrapped = json!({"type": "object", "properties": {"result": schema}, "required": ["result"]});
+            wrapped.as_object().cloned().unwrap_or_default()
+        }
+    }
+}
+
+/// The result of a run of a tool whose contract has this schema of its value.
+pub(super) fn call_result(
+    outcome: Outcome,
+    output_schema: Option<&Value>,
+    audience: &Audience<'_>,
+) -> CallToolResult {
+    let value = match outcome.result {
+        Ok(value) => value,
+        Err(error) => return error_result(&error),
+    };
+    if output_schema.is_none()
+        && let Some(content) = content_blocks(&value)
+    {
+        return CallToolResult::success(
+            content.into_iter().map(|block| shorten_block(block, audience)).collect(),
+        );
+    }
+    let (text, mime_type) = match &value {
+        Value::String(text) => (text.clone(), "text/plain"),
+        value => (value.to_string(), "application/json"),
+    };
+    let is_large = text.len() > MAX_TEXT;
+    if is_large && output_schema.is_some() {
+        let mut result = CallToolResult::error(shortened_text(&text, mime_type, audience));
+        let sentence = format!(
+            "The skill succeeded, but its structured result of {} bytes is too large for an answer.",
+            text.len()
+        );
+        result.content.insert(0, ContentBlock::text(sentence));
+        return result.with_meta(Some(error_meta("output", "the result is too large for an answer", None)));
+    }
+    let mut result = CallToolResult::success(shortened_text(&text, mime_type, audience));
+    let is_plain_text = value.is_string() && output_schema.is_none();
+    if !is_large && !is_plain_text {
+        // What the schema calls an object is one, for the value was validated.
+        let is_object = output_schema.map_or(value.is_object(), |schema| schema["type"] == "object");
+        result.structured_content =
+            Some(if is_object || !audience.needs_objects { value } else { json!({"result": value}) });
+    }
+    result
+}
+
+/// A failure as a model reads it: the sentence, what helps, and the kind.
+pub(super) fn error_result(error: &SkillError) -> CallToolResult {
+    let mut text = shown_text(error.message());
+    for violation in error.violations() {
+        text.extend([format!("\n- {}", shown_text(&violation.to_string()))]);
+    }
+    if let Some(help) = error.help().filter(|help| !error.message().contains(help)) {
+        text.extend([format!("\nhelp: {}", shown_text(help))]);
+    }
+    text.extend([format!("\nkind: {}", error.kind())]);
+    let (text, _) = head_and_tail(&text);
+    CallToolResult::error(vec![ContentBlock::text(text)]).with_meta(Some(error_meta(
+        error.kind().name(),
+        error.message(),
+        error.help(),
+    )))
+}
+
+/// The error for programs.
+fn error_meta(kind: &str, message: &str, help: Option<&str>) -> MetaObject {
+    let short = |text: &str| crate::excerpt::shorten(&shown_text(text), 2_000);
+    let mut meta = MetaObject::new();
+    let error = json!({"kind": kind, "message": short(message), "help": help.map(short)});
+    meta.insert("metier/error".to_owned(), error);
+    meta
+}
+
+/// The whole text, or its beginning and its end with a link to all of it.
+pub(super) fn shortened_text(
+    text: &str,
+    mime_type: &'static str,
+    audience: &Audience<'_>,
+) -> Vec<ContentBlock> {
+    let (shown, left_out) = head_and_tail(text);
+    if left_out == 0 {
+        return vec![ContentBlock::text(shown)];
+    }
+    let Some(uri) = audience.store.add(text, mime_type) else { return vec![ContentBlock::text(shown)] };
+    let about =
+        format!("{left_out} of {} bytes are left out. read_result returns the rest: uri {uri}", text.len());
+    let link = Resource::new(uri, "the whole result")
+        .with_description("The whole result, for an hour")
+        .with_mime_type(mime_type)
+        .with_size(text.len() as u64);
+    vec![ContentBlock::text(shown), ContentBlock::text(about), ContentBlock::resource_link(link)]
+}
+
+/// The text, or its beginning and its end, and how many bytes are missing.
+fn head_and_tail(text: &str) -> (String, usize) {
+    if text.len() <= MAX_TEXT {
+        return (text.to_owned(), 0);
+    }
+    let head = text.floor_char_boundary(MAX_TEXT * 3 / 4);
+    let tail = text.ceil_char_boundary(text.len() - MAX_TEXT / 4);
+    let left_out = tail - head;
+    (format!("{}\n\n[{left_out} bytes left out]\n\n{}", &text[..head], &text[tail..]), left_out)
+}
+
+fn shorten_block(block: ContentBlock, audience: &Audience<'_>) -> ContentBlock {
+    match &block {
+        ContentBlock::Text(text) if text.text.len() > MAX_TEXT => {
+            let (mut shown, left_out) = head_and_tail(&text.text);
+            if let Some(uri) = audience.store.add(&text.text, "text/plain") {
+                shown.extend([format!("\n\n[read_result returns the {left_out} bytes: uri {uri}]")]);
+            }
+            ContentBlock::text(shown)
+        }
+        _ => block,
+    }
+}
+
+/// The blocks of a value `{"content": [..]}` in the form of the protocol: texts, images, sounds, resources and links.
+///
+/// Every other value is no list of blocks but a value. A link leads to the web or to a skill, so that no script can have a client
+/// open a file.
+fn content_blocks(value: &Value) -> Option<Vec<ContentBlock>> {
+    let object = value.as_object().filter(|object| object.len() == 1)?;
+    let blocks = object.get("content")?.as_array().filter(|blocks| !blocks.is_empty())?;
+    let block = |value: &Value| {
+        let block: ContentBlock = serde_json::from_value(value.clone()).ok()?;
+        let is_safe = match &block {
+            ContentBlock::ResourceLink(link) => is_safe_link(&link.uri),
+            _ => true,
+        };
+        is_safe.then_some(block)
+    };
+    blocks.iter().map(block).collect()
+}
+
+fn is_safe_link(uri: &str) -> bool {
+    ["https://", "http://", "skill://"].iter().any(|scheme| uri.starts_with(scheme))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
+    fn result(value: Value, schema: Option<Value>, needs_objects: bool) -> Value {
+        let store = ResultStore::default();
+        let mut outcome = Outcome::failed("x", SkillError::new(ErrorKind::Script, "replaced"));
+        outcome.result = Ok(value);
+        let result = call_result(outcome, schema.as_ref(), &Audience { needs_objects, store: &store });
+        serde_json::to_value(result).unwrap()
+    }
+
+    #[test]
+    fn values_are_structured_and_texts_are_not() {
+        assert_eq!(result(json!({"a": 1}), None, true)["structuredContent"], json!({"a": 1}));
+        assert_eq!(result(json!([1]), None, true)["structuredContent"], json!({"result": [1]}));
+        assert_eq!(result(json!([1]), None, false)["structuredContent"], json!([1]));
+        let text = result(json!("hello"), None, true);
+        assert_eq!((&text["content"][0]["text"], text.get("structuredContent")), (&json!("hello"), None));
+        assert_eq!(
+            result(json!("a"), Some(json!({"type": "string"})), true)["structuredContent"],
+            json!({"result": "a"})
+        );
+        assert_eq!(
+            result(json!("a"), Some(json!({"type": "string"})), false)["structuredContent"],
+            json!("a")
+        );
+    }
+
+    #[test]
+    fn a_large_text_has_its_ends_and_a_link() {
+        let text = format!("begin{}ünd", "é".repeat(MAX_TEXT));
+        let large = result(json!(text), None, true);
+        let shown = large["content"][0]["text"].as_str().unwrap();
+        assert!(shown.starts_with("begin") && shown.ends_with("ünd") && shown.len() < MAX_TEXT + 200);
+        assert_eq!(large["content"][2]["size"], text.len());
+        assert_eq!(large["isError"], false);
+        let structured = result(json!({"text": text}), Some(json!({"type": "object"})), true);
+        assert_eq!((&structured["isError"], structured.get("structuredContent")), (&json!(true), None));
+        assert!(structured["content"][3]["uri"].as_str().unwrap().starts_with("metier://result/"));
+    }
+
+    #[test]
+    fn scripts_return_images_and_links_that_lead_to_no_file() {
+        let image = json!({"type": "image", "data": "AAAA", "mimeType": "image/png"});
+        assert_eq!(result(json!({"content": [image]}), None, true)["content"][0], image);
+        let link = |uri: &str| json!({"content": [{"type": "resource_link", "uri": uri, "name": "n"}]});
+        assert_eq!(result(link("https://example.com/"), None, true)["content"][0]["type"], "resource_link");
+        for value in [
+            link("file:///etc/passwd"),
+            json!({"content": []}),
+            json!({"content": [{"type": "odd"}]}),
+            json!({"content": [{"type": "text", "text": "a"}], "more": 1}),
+        ] {
+            assert_eq!(result(value.clone(), None, true)["structuredContent"], value);
+        }
+    }
+
+    #[test]
+    fn an_error_has_its_sentence_its_help_and_its_kind() {
+        let error = SkillError::new(ErrorKind::Denied, "not permitted\u{202e}").with_help("grant write:out");
+        let result = serde_json::to_value(error_result(&error)).unwrap();
+        assert_eq!(result["isError"], true);
+        assert_eq!(
+            result["content"][0]["text"],
+            "not permitted\\u{202e}\nhelp: grant write:out\nkind: denied"
+        );
+        assert_eq!(result["_meta"]["metier/error"]["kind"], "denied");
+    }
+}

@@ -1,0 +1,117 @@
+//! The server: its engine, its options, and the executor that serves a client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::backlog::Backlog;
+use super::call::Calls;
+use super::changes::{Offer, watch_skills};
+use super::handler::Handler;
+use super::inventory::Inventory;
+use super::options::McpOptions;
+use super::stdio::Stdio;
+use crate::engine::Engine;
+use crate::error::{ErrorKind, Result, SkillError};
+
+/// How long the last messages may take to be read by the client.
+const LAST_MESSAGES: Duration = Duration::from_secs(1);
+/// Threads that read files for requests.
+const MAX_READERS: usize = 4;
+
+/// A server of the skills of an engine; see the [module](super).
+pub struct McpServer {
+    engine: Engine,
+    options: McpOptions,
+    inventory: Inventory,
+}
+
+impl McpServer {
+    /// Reads what the engine's skills offer.
+    pub fn new(engine: Engine, options: McpOptions) -> Self {
+        let inventory = Inventory::read(&engine, None);
+        Self { engine, options, inventory }
+    }
+
+    /// The names of the tools that a client sees, sorted.
+    pub fn tool_names(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            super::disclosure::tools(&self.inventory).iter().map(|tool| tool.name.to_string()).collect();
+        names.extend(self.inventory.tools.iter().map(|tool| tool.name.clone()));
+        names.sort_unstable();
+        names
+    }
+
+    /// What is not offered, and why, a sentence each: tools whose name another one has.
+    pub fn notices(&self) -> &[String] {
+        &self.inventory.notices
+    }
+
+    /// Serves one client over standard input and output, until it closes its end or the [token](McpOptions::cancel) is cancelled.
+    /// Then calls in progress are cancelled, and it returns when they have ended.
+    ///
+    /// Nothing else may read standard input or write to standard output. `usage` if what comes is not the protocol, `io` if threads
+    /// cannot be started.
+    pub fn serve_stdio(self) -> Result<()> {
+        let start_error = |source| SkillError::io("failed to start the server", source);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .max_blocking_threads(MAX_READERS)
+            .thread_name("metier-mcp-read")
+            .build()
+            .map_err(start_error)?;
+        let result = runtime.block_on(self.serve());
+        // A file that hangs must not hang the end.
+        runtime.shutdown_background();
+        result
+    }
+
+    async fn serve(self) -> Result<()> {
+        let Self { engine, options, inventory } = self;
+        // Cancelled when the client is gone, too, which is no business of the token of the caller.
+        let cancel = options.cancel.child();
+        let backlog = Arc::new(Backlog::default());
+        let name = options.name.clone();
+        let calls = Arc::new(Calls::new(engine.clone(), options.cancel(cancel.clone()), backlog.clone()));
+        let offer = Offer { inventory: Arc::new(inventory), ..Offer::default() };
+        let (offers, current) = watch::channel(offer);
+        let watching = tokio::spawn(watch_skills(engine.clone(), offers));
+        let (stdio, written) = Stdio::start(backlog, cancel.clone())
+            .map_err(|source| SkillError::io("failed to start the threads of the server", source))?;
+        let handler = Handler::new(engine, name, calls.clone(), current);
+        let result = tokio::select! {
+            result = rmcp::serve_server(handler, stdio) => result,
+            _ = cancel.cancelled() => return Ok(()),
+        };
+        let result = match result {
+            Ok(service) => {
+                let stop = service.cancellation_token();
+                let stopping = tokio::spawn({
+                    let cancel = cancel.clone();
+                    async move {
+                        cancel.cancelled().await;
+                        stop.cancel();
+                    }
+                });
+                let ended = service.waiting().await;
+                stopping.abort();
+                ended.map(drop).map_err(|error| {
+                    SkillError::io("the server ended", std::io::Error::other(error.to_string()))
+                })
+            }
+            // A client that only looked, and closed its end.
+            Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+            Err(_) => Err(SkillError::new(
+                ErrorKind::Usage,
+                "the first message is no request of the Model Context Protocol",
+            )
+            .with_help("start the server from a client, which speaks first")),
+        };
+        watching.abort();
+        calls.cancel().cancel();
+        calls.finish().await;
+        tokio::time::timeout(LAST_MESSAGES, written).await.ok();
+        result
+    }
+}

@@ -1,0 +1,90 @@
+//! The text and the files of a trusted skill, as a model is shown them.
+
+use crate::engine::Engine;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::registry::Skill;
+use crate::unicode::mark_escapes;
+
+/// Maximum bytes of a file that is read.
+pub(super) const MAX_FILE: u64 = 16 << 20;
+/// Maximum number of files that a listing names.
+const MAX_LISTED: usize = 200;
+/// The names of the file with the text.
+const SKILL_FILES: [&str; 3] = ["SKILL.md", "skill.md", "Skill.md"];
+
+/// A text with its invisible characters spelled out, except line breaks and tabs.
+pub(super) fn shown_text(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (c, is_unseen) in mark_escapes(text) {
+        if is_unseen && !matches!(c, '\n' | '\t' | '\r') {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// The same on one line.
+pub(super) fn shown_line(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    shown_text(&words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
+}
+
+/// The files of a skill that can be read: no hidden ones, and no links.
+pub(super) fn files(skill: &Skill) -> Result<Vec<String>> {
+    skill.folder().files()
+}
+
+/// The file with the text of the skill.
+pub(super) fn text_file(files: &[String]) -> Option<&str> {
+    SKILL_FILES.into_iter().find(|name| files.iter().any(|file| file == name))
+}
+
+/// The bytes of one of the files that can be read, if the skill is trusted with them.
+pub(super) fn read_file(engine: &Engine, skill: &Skill, path: &str) -> Result<Vec<u8>> {
+    // Only what is listed is opened, by the name that it is listed with.
+    if !files(skill)?.iter().any(|file| file == path) {
+        let sentence = format!("the skill {} has no file {}", skill.name(), shortened(path));
+        return Err(SkillError::new(ErrorKind::InvalidArgument, sentence)
+            .with_help("activate the skill to see the list of its files"));
+    }
+    let content = skill.folder().read(path, MAX_FILE)?;
+    engine.check_trusted_content(skill, path, &content)?;
+    Ok(content)
+}
+
+/// What a model gets of a skill that it activates: the text without its frontmatter, the folder, and the list of files.
+pub(super) fn activation(engine: &Engine, skill: &Skill) -> Result<String> {
+    let files = files(skill)?;
+    let name = text_file(&files).unwrap_or(SKILL_FILES[0]);
+    let source = skill.folder().read(name, MAX_FILE)?;
+    engine.check_trusted_content(skill, name, &source)?;
+    let text = String::from_utf8_lossy(&source);
+    let body = match crate::skill::frontmatter_len(&source) {
+        crate::skill::FrontmatterLen::Complete(length) => text.get(length..).unwrap_or_default(),
+        // The frontmatter was read from these files, so it ends at the end of the file.
+        _ => "",
+    };
+    let mut shown =
+        format!("<skill_content name=\"{}\">\n{}\n", shown_line(skill.name()), shown_text(body.trim()));
+    if let Some(folder) = skill.folder().disk_path() {
+        shown.extend([format!("\nFolder of the skill: {}\n", shown_line(&folder.display().to_string()))]);
+    }
+    let others: Vec<&String> = files.iter().filter(|file| *file != name).collect();
+    if !others.is_empty() {
+        shown.push_str("\nFiles of the skill, to be read with read_skill_file when they are needed:\n");
+        for file in others.iter().take(MAX_LISTED) {
+            shown.extend([format!("- {}\n", shown_line(file))]);
+        }
+        if others.len() > MAX_LISTED {
+            shown.extend([format!("and {} more\n", others.len() - MAX_LISTED)]);
+        }
+    }
+    shown.push_str("</skill_content>");
+    Ok(shown)
+}
+
+fn shortened(text: &str) -> String {
+    crate::excerpt::shorten(&shown_line(text), 200)
+}

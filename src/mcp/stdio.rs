@@ -1,0 +1,276 @@
+//! Messages over standard input and output, a line each: two threads read and write, so that nothing blocks the executor.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::io::{BufRead, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientNotification, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use super::backlog::Backlog;
+use crate::policy::CancelToken;
+use crate::strict_json;
+
+/// Maximum bytes of a message that a client sends.
+const MAX_LINE: usize = 16 << 20;
+/// Lines that wait to be handled.
+const MAX_LINES: usize = 64;
+/// Requests that were not answered yet; of more, each is refused.
+const MAX_REQUESTS: usize = 20_000;
+/// How long calls may go on after the input has ended, so that what was piped in is answered.
+const END_OF_INPUT: Duration = Duration::from_secs(1);
+
+/// One line of the input.
+enum Line {
+    Message(Vec<u8>),
+    /// It was longer than [`MAX_LINE`], and is gone.
+    TooLong,
+}
+
+/// The two streams of one client.
+pub(super) struct Stdio {
+    lines: mpsc::Receiver<Line>,
+    output: Output,
+    requests: Arc<Mutex<HashSet<RequestId>>>,
+    cancel: CancelToken,
+}
+
+/// Where messages wait to be written.
+#[derive(Clone)]
+struct Output {
+    messages: mpsc::UnboundedSender<Vec<u8>>,
+    backlog: Arc<Backlog>,
+}
+
+/// Ends when everything was written, or nothing can be written any more.
+pub(super) type Written = oneshot::Receiver<()>;
+
+impl Stdio {
+    /// Starts the two threads. `cancel` is told when the client reads no more, or has sent its last message.
+    pub(super) fn start(backlog: Arc<Backlog>, cancel: CancelToken) -> std::io::Result<(Self, Written)> {
+        let (line_sender, lines) = mpsc::channel(MAX_LINES);
+        let (messages, message_receiver) = mpsc::unbounded_channel();
+        let (written_sender, written) = oneshot::channel();
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        thread("metier-mcp-in").spawn(move || read_lines(&mut std::io::stdin().lock(), &line_sender))?;
+        let (written_bytes, broken) = (backlog.clone(), cancel.clone());
+        thread("metier-mcp-out").spawn(move || {
+            write_messages(&mut std::io::stdout().lock(), message_receiver, &written_bytes, &broken);
+            written_sender.send(()).ok();
+        })?;
+        Ok((Self { lines, output: Output { messages, backlog }, requests: Arc::default(), cancel }, written))
+    }
+
+    /// The message of a line; or `None`, after an error was sent if there is something to answer.
+    fn decode(&self, line: Line) -> Option<RxJsonRpcMessage<RoleServer>> {
+        let refuse = |error, id| {
+            self.output.send(&JsonRpcMessage::error(error, id));
+            None
+        };
+        let line = match line {
+            Line::Message(line) => line,
+            Line::TooLong => {
+                let sentence = format!("a message has at most {} MiB", MAX_LINE >> 20);
+                return refuse(ErrorData::invalid_request(sentence, None), None);
+            }
+        };
+        let text = String::from_utf8_lossy(&line);
+        if text.trim().is_empty() {
+            return None;
+        }
+        // Numbers that would be rounded and keys that stand twice are refused, as everywhere in metier.
+        let value = match strict_json::parse(&text) {
+            Ok(value) => value,
+            Err(reason) => {
+                return refuse(ErrorData::parse_error(format!("not a message: {reason}"), None), None);
+            }
+        };
+        let id = request_id(&value);
+        let Ok(message) = serde_json::from_value(value) else {
+            return refuse(ErrorData::invalid_request("this is no message of JSON-RPC 2.0", None), id);
+        };
+        let mut requests = lock(&self.requests);
+        match &message {
+            JsonRpcMessage::Request(request) if requests.len() >= MAX_REQUESTS => {
+                let sentence = format!("{MAX_REQUESTS} requests were not answered yet");
+                refuse(ErrorData::invalid_request(sentence, None), Some(request.id.clone()))
+            }
+            JsonRpcMessage::Request(request) if !requests.insert(request.id.clone()) => {
+                let sentence = "a request with this id is in progress";
+                refuse(ErrorData::invalid_request(sentence, None), Some(request.id.clone()))
+            }
+            JsonRpcMessage::Notification(notification) => {
+                // A cancelled request is not answered.
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    requests.remove(id);
+                }
+                Some(message)
+            }
+            _ => Some(message),
+        }
+    }
+}
+
+impl Transport<RoleServer> for Stdio {
+    type Error = std::io::Error;
+
+    fn name() -> Cow<'static, str> {
+        "stdio".into()
+    }
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let answered = match &item {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        if let Some(id) = answered {
+            lock(&self.requests).remove(id);
+        }
+        let is_open = self.output.send(&item);
+        std::future::ready(if is_open { Ok(()) } else { Err(std::io::ErrorKind::BrokenPipe.into()) })
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            self.output.backlog.writable().await;
+            let line = tokio::select! {
+                line = self.lines.recv() => line,
+                () = self.output.messages.closed() => None,
+            };
+            let Some(line) = line else {
+                let cancel = self.cancel.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(END_OF_INPUT).await;
+                    cancel.cancel();
+                });
+                return None;
+            };
+            if let Some(message) = self.decode(line) {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+impl Output {
+    /// Whether the message will be written.
+    fn send(&self, message: &TxJsonRpcMessage<RoleServer>) -> bool {
+        let Ok(mut line) = serde_json::to_vec(message) else { return false };
+        line.push(b'\n');
+        self.backlog.add(line.len());
+        let size = line.len();
+        let is_open = self.messages.send(line).is_ok();
+        if !is_open {
+            self.backlog.remove(size);
+        }
+        is_open
+    }
+}
+
+/// The id of something that is no message, so that its sender gets an answer.
+fn request_id(value: &Value) -> Option<RequestId> {
+    match value.get("id")? {
+        Value::String(text) => Some(RequestId::String(text.as_str().into())),
+        Value::Number(number) => number.as_i64().map(RequestId::Number),
+        _ => None,
+    }
+}
+
+fn lock(requests: &Mutex<HashSet<RequestId>>) -> MutexGuard<'_, HashSet<RequestId>> {
+    requests.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Passes on each line that ends, until the input ends. What follows the last line end is no message.
+fn read_lines(input: &mut impl BufRead, lines: &mpsc::Sender<Line>) {
+    let (mut line, mut is_too_long) = (Vec::new(), false);
+    loop {
+        let available = match input.fill_buf() {
+            Ok([]) => return,
+            Ok(available) => available,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let part = &available[..end.unwrap_or(available.len())];
+        if line.len() + part.len() > MAX_LINE {
+            (line, is_too_long) = (Vec::new(), true);
+        } else if !is_too_long {
+            line.extend_from_slice(part);
+        }
+        let consumed = part.len() + usize::from(end.is_some());
+        input.consume(consumed);
+        if end.is_none() {
+            continue;
+        }
+        let read = std::mem::take(&mut line);
+        let read = if std::mem::take(&mut is_too_long) { Line::TooLong } else { Line::Message(read) };
+        if lines.blocking_send(read).is_err() {
+            return;
+        }
+    }
+}
+
+/// Writes messages until the last sender is gone. When the reader is gone, the calls are cancelled: nobody waits for them.
+fn write_messages(
+    output: &mut impl Write,
+    mut messages: mpsc::UnboundedReceiver<Vec<u8>>,
+    backlog: &Backlog,
+    cancel: &CancelToken,
+) {
+    while let Some(message) = messages.blocking_recv() {
+        let result = output.write_all(&message).and_then(|()| output.flush());
+        backlog.remove(message.len());
+        if result.is_err() {
+            cancel.cancel();
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(input: &[u8]) -> Vec<Option<usize>> {
+        let (sender, mut receiver) = mpsc::channel(64);
+        read_lines(&mut std::io::BufReader::with_capacity(7, input), &sender);
+        drop(sender);
+        std::iter::from_fn(|| receiver.blocking_recv())
+            .map(|line| match line {
+                Line::Message(line) => Some(line.len()),
+                Line::TooLong => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn lines_are_read_and_half_a_line_is_not() {
+        assert_eq!(lines(b"abc\n\nlonger than the buffer\nhalf"), [Some(3), Some(0), Some(22)]);
+        assert_eq!(lines(b"half"), []);
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_memory_and_the_next_one_is_read() {
+        let mut input = vec![b'x'; MAX_LINE];
+        input.extend_from_slice(b"\n");
+        input.extend(std::iter::repeat_n(b'y', MAX_LINE + 1));
+        input.extend_from_slice(b"\nabc\n");
+        assert_eq!(lines(&input), [Some(MAX_LINE), None, Some(3)]);
+    }
+}

@@ -1,0 +1,310 @@
+//! The tools of a skill: their schemas, what clients are told about their risk, and what a call of one means.
+
+use serde_json::{Map, Value, json};
+
+use crate::engine::{Engine, Invocation};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::RuntimeId;
+use crate::mcp::skill_content::{shown_line, shown_text};
+use crate::policy::Permission;
+use crate::registry::Skill;
+use crate::skill::contract::{Contract, Entrypoint};
+
+/// Maximum characters of a description.
+const MAX_DESCRIPTION: usize = 500;
+/// Of more scripts only the first can be named.
+const MAX_SCRIPTS: usize = 64;
+
+/// A tool of a skill, without its name.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SkillTool {
+    /// The entrypoint of the contract that it runs; the main script where there is none.
+    pub(super) entrypoint: Option<String>,
+    pub(super) description: String,
+    pub(super) input_schema: Map<String, Value>,
+    arguments: ArgumentForm,
+    /// The schema of the value as the contract has it; clients of older revisions accept only objects.
+    pub(super) output_schema: Option<Value>,
+    pub(super) risk: Risk,
+}
+
+/// What the arguments of a call are.
+#[derive(Clone, Debug, PartialEq)]
+enum ArgumentForm {
+    /// The input of the skill.
+    Input,
+    /// One argument, `input`, because the input need not be an object.
+    WrappedInput,
+    /// A script, its input and its arguments: nothing describes the input. Without scripts to choose from, the main one runs.
+    Script { scripts: Vec<String>, has_main: bool, takes_args: bool },
+}
+
+/// What a call may do, as clients show it to people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Risk {
+    pub(super) read_only: bool,
+    pub(super) destructive: bool,
+    pub(super) idempotent: Option<bool>,
+    pub(super) open_world: bool,
+}
+
+/// The tools of a skill that can run: one for the skill, and one for each further entrypoint of its contract.
+pub(super) fn skill_tools(engine: &Engine, skill: &Skill) -> Vec<SkillTool> {
+    let contract = skill.contract();
+    let risk = skill_risk(engine, skill);
+    let main = main_tool(engine, skill, risk);
+    let main_entrypoint = contract.and_then(Contract::main_entrypoint);
+    let entrypoints = contract.map_or(&[][..], |contract| &contract.entrypoints);
+    let further = entrypoints.iter().filter(|(_, entrypoint)| Some(entrypoint) != main_entrypoint);
+    let further =
+        further.filter_map(|(name, entrypoint)| entrypoint_tool(engine, skill, (name, entrypoint), risk));
+    main.into_iter().chain(further).collect()
+}
+
+fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
+    let main = engine.availability(skill);
+    let main = main.runtime.filter(|_| main.is_runnable());
+    let description = short_description(skill.description());
+    if let Some(inputs) = skill.contract().and_then(|contract| contract.inputs.as_ref()) {
+        main?;
+        let (input_schema, arguments) = input_schema(inputs.json());
+        return Some(SkillTool {
+            entrypoint: None,
+            description,
+            input_schema,
+            arguments,
+            output_schema: output_schema(skill),
+            risk,
+        });
+    }
+    let scripts = if skill.contract().is_some_and(|contract| contract.main_entrypoint().is_some()) {
+        Vec::new()
+    } else {
+        runnable_scripts(engine, skill)
+    };
+    if main.is_none() && scripts.is_empty() {
+        return None;
+    }
+    let runtimes: Vec<RuntimeId> =
+        main.into_iter().chain(scripts.iter().map(|(_, runtime)| *runtime)).collect();
+    let scripts: Vec<String> = scripts.into_iter().map(|(path, _)| path).collect();
+    let scripts = if main.is_some() && scripts.len() < 2 { Vec::new() } else { scripts };
+    let (input_schema, arguments) = script_schema(scripts, main.is_some(), &runtimes);
+    Some(SkillTool {
+        entrypoint: None,
+        description,
+        input_schema,
+        arguments,
+        output_schema: output_schema(skill),
+        risk,
+    })
+}
+
+fn entrypoint_tool(
+    engine: &Engine,
+    skill: &Skill,
+    (name, entrypoint): (&str, &Entrypoint),
+    risk: Risk,
+) -> Option<SkillTool> {
+    let available = engine.script_availability(skill, name);
+    let runtime = available.runtime.filter(|_| available.is_runnable())?;
+    let (input_schema, arguments) = match skill.contract().and_then(|contract| contract.inputs.as_ref()) {
+        Some(inputs) => input_schema(inputs.json()),
+        None => script_schema(Vec::new(), true, &[runtime]),
+    };
+    let own = entrypoint.description.as_deref();
+    Some(SkillTool {
+        entrypoint: Some(name.to_owned()),
+        description: own.map_or_else(
+            || short_description(&format!("{name} of the skill {}: {}", skill.name(), skill.description())),
+            short_description,
+        ),
+        input_schema,
+        arguments,
+        output_schema: output_schema(skill),
+        risk,
+    })
+}
+
+/// The scripts that could run, each with its runtime.
+fn runnable_scripts(engine: &Engine, skill: &Skill) -> Vec<(String, RuntimeId)> {
+    let scripts = engine.scripts(skill).unwrap_or_default();
+    let runnable = |path: String| {
+        let available = engine.script_availability(skill, &path);
+        Some((path, available.runtime.filter(|_| available.is_runnable())?))
+    };
+    scripts.into_iter().take(MAX_SCRIPTS).filter_map(runnable).collect()
+}
+
+/// What a contract says about the input, as a schema of objects.
+fn input_schema(inputs: &Value) -> (Map<String, Value>, ArgumentForm) {
+    match inputs {
+        Value::Object(schema) if schema.get("type").is_some_and(|kind| kind == "object") => {
+            (schema.clone(), ArgumentForm::Input)
+        }
+        // A reference points into its own schema, which would no longer be at the top.
+        inputs => {
+            let inputs = if inputs.to_string().contains("\"$ref\"") { json!({}) } else { inputs.clone() };
+            let schema = json!({
+                "type": "object",
+                "properties": {"input": inputs},
+                "required": ["input"],
+                "additionalProperties": false,
+            });
+            (into_object(schema), ArgumentForm::WrappedInput)
+        }
+    }
+}
+
+fn script_schema(
+    scripts: Vec<String>,
+    has_main: bool,
+    runtimes: &[RuntimeId],
+) -> (Map<String, Value>, ArgumentForm) {
+    let takes_args = runtimes.contains(&RuntimeId::EXTERNAL);
+    let mut properties = Map::new();
+    if !scripts.is_empty() {
+        let about =
+            if has_main { "The script to run, if it is not the main one." } else { "The script to run." };
+        properties.insert("script".into(), json!({"type": "string", "enum": scripts, "description": about}));
+    }
+    let about = "The input of the script: any JSON value. A process reads it as JSON on its standard input.";
+    properties.insert("input".into(), json!({"description": about}));
+    if takes_args {
+        let args = json!({
+            "type": "array", "items": {"type": "string"}, "description": "The arguments of the command line.",
+        });
+        properties.insert("args".into(), args);
+        let about = "The standard input of the process as it is, in place of the input.";
+        properties.insert("stdin".into(), json!({"type": "string", "description": about}));
+    }
+    let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    if !has_main {
+        schema["required"] = json!(["script"]);
+    }
+    (into_object(schema), ArgumentForm::Script { scripts, has_main, takes_args })
+}
+
+fn into_object(schema: Value) -> Map<String, Value> {
+    match schema {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    }
+}
+
+fn output_schema(skill: &Skill) -> Option<Value> {
+    skill.contract()?.outputs.as_ref().map(|outputs| outputs.json().clone())
+}
+
+/// The text as a model is shown it, with at most [`MAX_DESCRIPTION`] characters.
+fn short_description(text: &str) -> String {
+    let shown = shown_line(text);
+    if shown.chars().count() <= MAX_DESCRIPTION {
+        return shown;
+    }
+    let mut short: String = shown.chars().take(MAX_DESCRIPTION - 1).collect();
+    short.push('…');
+    short
+}
+
+/// What the contract says about the risk, as far as what the skill requests agrees.
+fn skill_risk(engine: &Engine, skill: &Skill) -> Risk {
+    let metadata = skill.contract().map(|contract| &contract.metadata);
+    let level = metadata.and_then(|metadata| metadata.risk_level.as_deref()).unwrap_or_default();
+    let requested = engine.requested_permissions(skill);
+    let requests =
+        |names: &[&str]| requested.iter().any(|request| names.contains(&request.permission.name()));
+    let is_unlimited = engine.uses_any_grant(skill);
+    let only_reads =
+        requested.iter().all(|request| request.permission.name() == Permission::READ.name()) && !is_unlimited;
+    Risk {
+        read_only: only_reads,
+        destructive: !only_reads && !matches!(level, "none" | "safe" | "low" | "read-only"),
+        idempotent: metadata.and_then(|metadata| metadata.idempotent),
+        open_world: is_unlimited || requests(&["net", "tool", "sample", "exec"]),
+    }
+}
+
+impl SkillTool {
+    /// The invocation that a call with these arguments means. Arguments are hostile: what is not described is refused.
+    pub(super) fn invocation(&self, skill: &str, mut arguments: Map<String, Value>) -> Result<Invocation> {
+        let invocation = Invocation::new(skill);
+        let invocation = match &self.entrypoint {
+            Some(entrypoint) => invocation.script(entrypoint),
+            None => invocation,
+        };
+        match &self.arguments {
+            // A skill without input is called without one, as at the command line.
+            ArgumentForm::Input if arguments.is_empty() => Ok(invocation),
+            ArgumentForm::Input => Ok(invocation.input(arguments)),
+            ArgumentForm::WrappedInput => {
+                let input = arguments.remove("input");
+                require_no_other(&arguments)?;
+                input.map_or_else(
+                    || Err(argument_error("the argument input is missing")),
+                    |input| Ok(invocation.input(input)),
+                )
+            }
+            ArgumentForm::Script { scripts, has_main, takes_args } => {
+                let invocation = match arguments.remove("script") {
+                    None if *has_main => invocation,
+                    None => {
+                        return Err(
+                            argument_error("the argument script is missing").with_help(one_of(scripts))
+                        );
+                    }
+                    Some(Value::String(script)) if scripts.contains(&script) => invocation.script(script),
+                    Some(_) => {
+                        let error = argument_error("the argument script names no script of the skill");
+                        return Err(error.with_help(one_of(scripts)));
+                    }
+                };
+                let invocation = match arguments.remove("args") {
+                    None => invocation,
+                    Some(Value::Array(args)) if *takes_args => {
+                        let texts: Option<Vec<String>> =
+                            args.into_iter().map(|arg| arg.as_str().map(str::to_owned)).collect();
+                        invocation.args(
+                            texts.ok_or_else(|| argument_error("the argument args is a list of texts"))?,
+                        )
+                    }
+                    Some(_) if *takes_args => {
+                        return Err(argument_error("the argument args is a list of texts"));
+                    }
+                    Some(_) => return Err(argument_error("the script takes no args, only an input")),
+                };
+                let invocation = match arguments.remove("stdin") {
+                    None => invocation,
+                    Some(Value::String(text)) if *takes_args => invocation.stdin(std::io::Cursor::new(text)),
+                    Some(_) if *takes_args => return Err(argument_error("the argument stdin is a text")),
+                    Some(_) => return Err(argument_error("the script takes no stdin, only an input")),
+                };
+                let input = arguments.remove("input");
+                require_no_other(&arguments)?;
+                Ok(match input {
+                    Some(input) => invocation.input(input),
+                    None => invocation,
+                })
+            }
+        }
+    }
+}
+
+fn one_of(scripts: &[String]) -> String {
+    let names: Vec<String> = scripts.iter().map(|script| shown_line(script)).collect();
+    format!("its scripts are {}", names.join(", "))
+}
+
+fn require_no_other(arguments: &Map<String, Value>) -> Result<()> {
+    match arguments.keys().next() {
+        None => Ok(()),
+        Some(name) => Err(argument_error(&format!(
+            "there is no argument {}",
+            crate::excerpt::shorten(&shown_text(name), 80)
+        ))),
+    }
+}
+
+fn argument_error(sentence: &str) -> SkillError {
+    SkillError::new(ErrorKind::InvalidInput, sentence)
+}

@@ -1,0 +1,143 @@
+"""The official Python SDK against `metier mcp` over standard streams, in both kinds of revision. Each failed check ends it."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import anyio
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+CONTRACT = """
+inputs: {text: {type: string, required: true}}
+outputs: {words: {type: integer, required: true}}
+"""
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def skill(project, name, files, more=""):
+    folder = project / ".metier/skills" / name
+    write(folder / "SKILL.md", f"---\nname: {name}\ndescription: The skill {name}\n{more}---\nText of {name}\n")
+    for path, text in files.items():
+        write(folder / path, text)
+
+
+def check(holds, what):
+    if not holds:
+        sys.exit(f"failed: {what}")
+    print(f"  {what}")
+
+
+def sleepers():
+    found = 0
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            found += (entry / "cmdline").read_bytes().startswith(b"sleep\x005432.1")
+        except OSError:
+            pass
+    return found
+
+
+async def until(holds, what):
+    with anyio.fail_after(30):
+        while not holds():
+            await anyio.sleep(0.02)
+    check(True, what)
+
+
+async def walk(server, project, mode):
+    print(f"mode {mode}")
+    async with Client(stdio_client(server), mode=mode) as client:
+        check(client.protocol_version == {"legacy": "2025-11-25"}.get(mode, "2026-07-28"), client.protocol_version)
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        check("count" in tools and tools["count"].output_schema, "a typed tool is listed")
+        result = await client.call_tool("count", {"text": "one two three"})
+        check(result.structured_content == {"words": 3} and not result.is_error, "a call returns structured content")
+        refused = await client.call_tool("count", {"text": 1})
+        check(refused.is_error and "invalid-input" in refused.content[0].text, "an invalid input is an error")
+        denied = await client.call_tool("writer", {})
+        check(denied.is_error and "metier allow writer write:out" in denied.content[0].text, "a permission is refused")
+
+        reports = []
+
+        async def progress(done, total, message):
+            reports.append((done, total, message))
+
+        await client.call_tool("steps", {}, progress_callback=progress)
+        check([report[2] for report in reports] == ["one", "two"], "progress is reported")
+
+        text = (await client.read_resource("skill://count/SKILL.md")).contents[0].text
+        check("Text of count" in text, "a resource is read")
+        large = await client.call_tool("large", {})
+        link = next(block for block in large.content if block.type == "resource_link")
+        whole = (await client.read_resource(str(link.uri))).contents[0].text
+        check(len(whole) == 100_000, "a large result is read by its link")
+        prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
+        check("count" in prompts, "a prompt is listed")
+        prompt = await client.get_prompt("count", {"task": "do it"})
+        check(prompt.messages[0].content.text.endswith("do it"), "a prompt is returned")
+
+        async with anyio.create_task_group() as group:
+            scope = anyio.CancelScope()
+
+            async def cancelled_call():
+                with scope:
+                    await client.call_tool("sleeper", {})
+
+            group.start_soon(cancelled_call)
+            await until(lambda: sleepers() == 2, "a call has two processes")
+            scope.cancel()
+        await until(lambda: sleepers() == 0, "a cancelled call leaves none")
+
+        async with anyio.create_task_group() as group:
+            answers = []
+
+            async def one(number):
+                result = await client.call_tool("count", {"text": "word " * number})
+                answers.append(result.structured_content["words"] == number)
+
+            for number in range(200):
+                group.start_soon(one, number)
+        check(len(answers) == 200 and all(answers), "200 calls at a time are answered")
+
+        if mode != "legacy":
+            async with client.listen(tools_list_changed=True) as events:
+                skill(project, "added", {"scripts/main.lua": "return 1"})
+                with anyio.fail_after(30):
+                    async for _ in events:
+                        break
+            check("added" in {tool.name for tool in (await client.list_tools()).tools}, "a new skill is announced")
+
+
+async def main(metier):
+    with tempfile.TemporaryDirectory() as folder:
+        project = pathlib.Path(folder) / "project"
+        skill(project, "count", {
+            "scripts/main.lua": "local n = 0 for _ in string.gmatch(input.text, '%S+') do n += 1 end return {words = n}",
+            "skill.yaml": CONTRACT,
+        })
+        skill(project, "writer", {"scripts/main.lua": "ctx.write('out/a', 'x')"}, "allowed-tools: write:out\n")
+        skill(project, "steps", {"scripts/main.lua": "ctx.progress('one', 1, 2) ctx.progress('two', 2, 2) return 1"})
+        skill(project, "large", {"scripts/main.lua": "return string.rep('x', 100000)"})
+        skill(project, "sleeper", {"scripts/main.sh": "sleep 5432.1 & (sleep 5432.1) & wait"})
+        environment = {**os.environ, "HOME": folder, "METIER_DATA_DIR": os.path.join(folder, "data")}
+        subprocess.run([metier, "trust", "--folder", "--yes", "."], cwd=project, env=environment, check=True,
+                       stdout=subprocess.DEVNULL)
+        server = StdioServerParameters(command=metier, args=["mcp", "--project", str(project)], env=environment)
+        for mode in ["legacy", "auto"]:
+            await walk(server, project, mode)
+        started = time.monotonic()
+        async with Client(stdio_client(server)) as client:
+            for _ in range(1000):
+                await client.call_tool("count", {"text": "one"})
+        print(f"1,000 calls in a row: {time.monotonic() - started:.2f} s")
+
+
+anyio.run(main, sys.argv[1])

@@ -1,0 +1,101 @@
+// The official TypeScript clients against `metier mcp` over standard streams: version 2 with its Skills extension, and version 1.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const [metier, packages] = process.argv.slice(2);
+const resolve = createRequire(join(packages, 'package.json')).resolve;
+const load = (name) => import(pathToFileURL(resolve(name)));
+
+const folder = mkdtempSync(join(tmpdir(), 'metier-mcp-'));
+const project = join(folder, 'project');
+
+function skill(name, files, frontmatter = '') {
+    const text = `---\nname: ${name}\ndescription: The skill ${name}\n${frontmatter}---\nText of ${name}\n`;
+    for (const [path, content] of Object.entries({ 'SKILL.md': text, ...files })) {
+        const file = join(project, '.metier/skills', name, path);
+        mkdirSync(dirname(file), { recursive: true });
+        writeFileSync(file, content);
+    }
+}
+
+function check(holds, what) {
+    if (!holds) throw new Error(`failed: ${what}`);
+    console.log(`  ${what}`);
+}
+
+async function rejects(promise) {
+    return promise.then(() => false, () => true);
+}
+
+async function walk(client) {
+    const tools = (await client.listTools()).tools;
+    check(tools.some((tool) => tool.name === 'double' && tool.outputSchema), 'a typed tool is listed');
+    const result = await client.callTool({ name: 'double', arguments: { n: 21 } });
+    check(result.structuredContent?.n === 42, 'a call returns structured content');
+    const refused = await client.callTool({ name: 'double', arguments: { n: 'x' } });
+    check(refused.isError && refused.content[0].text.includes('invalid-input'), 'an invalid input is an error');
+    const abort = new AbortController();
+    setTimeout(() => abort.abort(), 200);
+    const endless = client.callTool({ name: 'endless', arguments: {} }, ...callOptions(client, abort.signal));
+    check(await rejects(endless), 'a call is cancelled');
+    const read = await client.readResource({ uri: 'skill://double/SKILL.md' });
+    check(read.contents[0].text.includes('Text of double'), 'a resource is read');
+    const prompt = await client.getPrompt({ name: 'double', arguments: { task: 'do it' } });
+    check(prompt.messages[0].content.text.endsWith('do it'), 'a prompt is returned');
+}
+
+// Version 1 has the schema of the result before the options.
+function callOptions(client, signal) {
+    return client.callTool.length === 3 || client.isVersion1 ? [undefined, { signal }] : [{ signal }];
+}
+
+skill('double', {
+    'scripts/main.lua': 'return {n = input.n * 2}',
+    'skill.yaml': 'inputs: {n: {type: integer, required: true}}\noutputs: {n: {type: integer, required: true}}\n',
+    'references/a b.md': 'reference',
+}, 'version: 1.0\nquoted: "1.0"\ndate: 2024-01-01\nhex: 0x1F\nempty: ~\nmetadata: {on: yes, n: "3"}\n');
+skill('number', { 'scripts/main.lua': 'return 1' }, 'metadata: {version: 1.0}\n');
+skill('endless', { 'scripts/main.lua': 'while true do end' });
+skill('Not_Valid', { 'scripts/main.lua': 'return 1' });
+const env = { ...process.env, HOME: folder, METIER_DATA_DIR: join(folder, 'data') };
+execFileSync(metier, ['trust', '--folder', '--yes', '.'], { cwd: project, env });
+const server = { command: metier, args: ['mcp', '--project', project], env };
+try {
+    const { Client } = await load('@modelcontextprotocol/client');
+    const { StdioClientTransport } = await load('@modelcontextprotocol/client/stdio');
+    const { SkillsClient } = await load('@modelcontextprotocol/client/ext/skills');
+    for (const mode of ['legacy', 'auto']) {
+        console.log(`version 2, mode ${mode}`);
+        const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } });
+        await client.connect(new StdioClientTransport(server));
+        await walk(client);
+        if (mode === 'auto') {
+            const skills = new SkillsClient(client);
+            check(skills.supported && skills.directoryRead, 'the Skills extension is there');
+            const listed = (await skills.list()).skills;
+            const names = listed.map((entry) => entry.frontmatter.name);
+            check(names.includes('double') && !names.includes('Not_Valid') && !names.includes('number'), 'valid skills are listed');
+            for (const entry of listed) {
+                for (const file of entry.resources) await skills.read(entry, file.uri);
+            }
+            check(true, 'every file of every skill has its digest and size, and every frontmatter its types');
+            const children = (await skills.readDirectory('skill://double/')).resources.map((child) => child.uri);
+            check(children.includes('skill://double/references/'), 'a folder is read');
+        }
+        await client.close();
+    }
+    console.log('version 1');
+    const { Client: Client1 } = await load('@modelcontextprotocol/sdk/client/index.js');
+    const { StdioClientTransport: Transport1 } = await load('@modelcontextprotocol/sdk/client/stdio.js');
+    const client = new Client1({ name: 'test', version: '1' });
+    client.isVersion1 = true;
+    await client.connect(new Transport1(server));
+    await walk(client);
+    await client.close();
+} finally {
+    rmSync(folder, { recursive: true, force: true });
+}

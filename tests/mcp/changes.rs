@@ -1,0 +1,68 @@
+//! A skill that is added, edited or removed changes the lists, and the client is told.
+
+use serde_json::json;
+
+use crate::cli::Project;
+
+fn project() -> Project {
+    Project::new().lua("first", "return 1").trusted()
+}
+
+fn add(project: &Project, name: &str) {
+    let folder = project.path(&format!(".metier/skills/{name}/scripts"));
+    std::fs::create_dir_all(folder).unwrap();
+    crate::write(project, &format!(".metier/skills/{name}/scripts/main.lua"), "return 'new'");
+    crate::write(
+        project,
+        &format!(".metier/skills/{name}/SKILL.md"),
+        &format!("---\nname: {name}\ndescription: d\n---\n"),
+    );
+}
+
+#[test]
+fn a_new_skill_is_announced_and_called_and_a_removed_one_is_gone() {
+    let project = project();
+    let mut client = project.client(&[]);
+    assert!(!client.tool_names().contains(&"second".to_owned()));
+    add(&project, "second");
+    client.notification("notifications/tools/list_changed");
+    assert!(client.tool_names().contains(&"second".to_owned()));
+    assert_eq!(client.text("second", json!({})), "new");
+    client.notification("notifications/prompts/list_changed");
+    client.notification("notifications/resources/list_changed");
+    std::fs::remove_dir_all(project.path(".metier/skills/second")).unwrap();
+    client.notification("notifications/tools/list_changed");
+    assert!(!client.tool_names().contains(&"second".to_owned()));
+}
+
+#[test]
+fn a_broken_skill_stays_as_it_was_until_it_is_mended() {
+    let project = project();
+    let mut client = project.client(&[]);
+    let before = client.tool("first");
+    crate::write(&project, ".metier/skills/first/SKILL.md", "---\nname: first\n");
+    add(&project, "second");
+    client.notification("notifications/tools/list_changed");
+    assert_eq!(client.tool("first"), before);
+    let result = client.call("first", json!({}));
+    assert_eq!(result["_meta"]["metier/error"]["kind"], "invalid-skill", "{result}");
+    crate::write(&project, ".metier/skills/first/SKILL.md", "---\nname: first\ndescription: mended\n---\n");
+    client.notification("notifications/tools/list_changed");
+    assert_eq!(client.tool("first")["description"], "mended");
+    assert_eq!(client.call("first", json!({}))["isError"], false);
+}
+
+#[test]
+fn a_subscription_is_acknowledged_and_told_of_what_it_asked_for() {
+    let project = project();
+    let mut client = project.modern_client(&[]);
+    client.tool_names();
+    let id = client.start("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let acknowledged = client.notification("notifications/subscriptions/acknowledged");
+    assert_eq!(acknowledged["params"]["notifications"], json!({"toolsListChanged": true}));
+    add(&project, "second");
+    let told = client.notification("notifications/tools/list_changed");
+    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+    assert!(client.tool_names().contains(&"second".to_owned()));
+    assert!(client.messages.iter().all(|message| message["method"] != "notifications/prompts/list_changed"));
+}

@@ -1,0 +1,114 @@
+//! A model finds skills, and reads their text and files when it needs them.
+
+use serde_json::json;
+
+use crate::cli::Project;
+use crate::client::Client;
+
+fn project() -> Project {
+    project_with_link("data.bin")
+}
+
+/// A file that leads there is no file of the skill.
+fn project_with_link(target: &str) -> Project {
+    let text = "---\nname: notes\ndescription: Keeps notes of meetings\n---\n# Notes\n\nDo \u{202e}it.\n";
+    Project::new()
+        .lua("notes", "return 1")
+        .file(".metier/skills/notes/SKILL.md", text)
+        .file(".metier/skills/notes/references/a b.md", "reference")
+        .file(".metier/skills/notes/data.bin", [0, 159, 146, 150])
+        .file(".metier/skills/notes/.env", "SECRET")
+        .link(target, ".metier/skills/notes/link.md")
+        .skill(".metier/skills/only-text")
+        .trusted()
+}
+
+fn kind(client: &mut Client, tool: &str, arguments: serde_json::Value) -> serde_json::Value {
+    client.call(tool, arguments)["_meta"]["metier/error"]["kind"].clone()
+}
+
+#[test]
+fn skills_are_listed_and_found_by_words() {
+    let project = project();
+    let mut client = project.client(&[]);
+    let all = client.text("skills_list", json!({}));
+    assert!(all.contains("- notes: Keeps notes of meetings\n") && all.contains("- only-text: d\n"), "{all}");
+    assert_eq!(
+        client.text("skills_list", json!({"query": "MEETINGS note"})),
+        "- notes: Keeps notes of meetings\n"
+    );
+    assert!(client.text("skills_list", json!({"query": "elephant"})).starts_with("No skill"));
+    assert!(!client.tool_names().contains(&"only-text".to_owned()), "it has nothing to run");
+}
+
+#[test]
+fn a_skill_is_activated_once_in_a_session() {
+    let project = project();
+    let mut client = project.client(&[]);
+    let names = client.tool("activate_skill")["inputSchema"]["properties"]["name"]["enum"].clone();
+    assert!(names.as_array().unwrap().contains(&json!("only-text")), "{names}");
+    let text = client.text("activate_skill", json!({"name": "notes"}));
+    assert!(text.contains("# Notes\n\nDo \\u{202e}it."), "{text}");
+    assert!(!text.contains("description:"), "{text}");
+    assert!(text.contains("- references/a b.md\n") && text.contains("- scripts/main.lua\n"), "{text}");
+    assert!(!text.contains(".env") && !text.contains("link.md"), "{text}");
+    assert!(text.contains("Folder of the skill: /") && text.contains(".metier/skills/notes\n"), "{text}");
+    assert!(client.text("activate_skill", json!({"name": "notes"})).contains("was activated before"));
+    assert_eq!(client.text("activate_skill", json!({"name": "notes", "again": true})), text);
+    let mut modern = project.modern_client(&[]);
+    for _ in 0..2 {
+        assert_eq!(modern.text("activate_skill", json!({"name": "notes"})), text, "there are no sessions");
+    }
+}
+
+#[test]
+fn only_listed_files_are_read() {
+    let project = project_with_link("/etc/passwd");
+    let mut client = project.client(&[]);
+    let read = |path: &str| json!({"skill": "notes", "path": path});
+    assert_eq!(client.text("read_skill_file", read("references/a b.md")), "reference");
+    for path in [
+        "../only-text/SKILL.md",
+        "references/../SKILL.md",
+        "/etc/passwd",
+        "link.md",
+        ".env",
+        "references",
+        "",
+        "./SKILL.md",
+        "data.bin",
+    ] {
+        assert_eq!(kind(&mut client, "read_skill_file", read(path)), "invalid-argument", "{path}");
+    }
+    assert_eq!(
+        kind(&mut client, "read_skill_file", json!({"skill": "nope", "path": "SKILL.md"})),
+        "unknown-skill"
+    );
+    assert_eq!(
+        kind(&mut client, "read_skill_file", json!({"skill": 1, "path": "SKILL.md"})),
+        "invalid-input"
+    );
+    assert_eq!(kind(&mut client, "activate_skill", json!({})), "invalid-input");
+}
+
+#[test]
+fn files_are_resources_with_sizes_and_digests() {
+    let project = project();
+    let mut client = project.client(&[]);
+    let listed = client.result("resources/list", json!({}))["resources"].as_array().unwrap().clone();
+    let uris: Vec<&str> = listed.iter().map(|resource| resource["uri"].as_str().unwrap()).collect();
+    assert!(uris.contains(&"skill://notes/references/a%20b.md"), "{uris:?}");
+    assert!(!uris.iter().any(|uri| uri.contains(".env") || uri.contains("link")), "{uris:?}");
+    let reference =
+        listed.iter().find(|resource| resource["uri"] == "skill://notes/references/a%20b.md").unwrap();
+    assert_eq!((&reference["size"], &reference["mimeType"]), (&json!(9), &json!("text/markdown")));
+    let digest = reference["_meta"]["metier/digest"].as_str().unwrap();
+    assert!(digest.starts_with("sha256:") && digest.len() == 71, "{digest}");
+    let read = client.result("resources/read", json!({"uri": "skill://notes/references/a%20b.md"}));
+    assert_eq!(read["contents"][0]["text"], "reference");
+    let bytes = client.result("resources/read", json!({"uri": "skill://notes/data.bin"}));
+    assert_eq!(bytes["contents"][0]["blob"], "AJ+Slg==");
+    for uri in ["skill://notes/.env", "skill://notes/link.md", "skill://notes/references"] {
+        assert_eq!(client.request("resources/read", json!({"uri": uri}))["error"]["code"], -32002, "{uri}");
+    }
+}

@@ -1,0 +1,174 @@
+//! What is no message is answered or left out, and ends nothing.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::cli::Project;
+use crate::client::Client;
+
+fn client(project: &Project) -> Client {
+    project.client(&[])
+}
+
+fn project() -> Project {
+    Project::new().lua("hello", "return 'hello'").lua("endless", "while true do end").trusted()
+}
+
+/// The server answers as if nothing had happened.
+#[track_caller]
+fn is_alive(client: &mut Client) {
+    assert_eq!(client.text("hello", json!({})), "hello");
+}
+
+#[test]
+fn what_is_no_message_is_an_error_and_the_next_one_is_answered() {
+    let project = project();
+    let mut client = client(&project);
+    for (line, code) in [
+        (&b"{"[..], -32700),
+        (b"\xff\xfe\x00", -32700),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"ping\"}", -32700),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"hello\",\"arguments\":{\"input\":18446744073709551616}}}", -32700),
+        (b"null", -32600),
+        (b"[]", -32600),
+        (b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", -32600),
+        (b"{}", -32600),
+        (b"{\"jsonrpc\":\"1.0\",\"id\":77,\"method\":\"ping\"}", -32600),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", -32600),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}", -32600),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":{\"a\":1},\"method\":\"ping\"}", -32600),
+    ] {
+        client.send_raw(&[line, b"\n"].concat());
+        let answer = client.next(Duration::from_secs(10)).unwrap_or(Value::Null);
+        assert_eq!(answer["error"]["code"], code, "{}: {answer}", String::from_utf8_lossy(line));
+        is_alive(&mut client);
+    }
+    for blank in ["\n", "\r\n", "   \n"] {
+        client.send_raw(blank.as_bytes());
+        is_alive(&mut client);
+    }
+}
+
+#[test]
+fn deep_nesting_ends_nothing() {
+    let project = project();
+    let mut client = client(&project);
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        let deep = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
+        client.send_raw(
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":{deep}}}\n").as_bytes(),
+        );
+        assert_eq!(client.next(Duration::from_secs(10)).unwrap()["error"]["code"], -32700);
+        is_alive(&mut client);
+    }
+}
+
+#[test]
+fn a_line_that_is_too_long_is_refused_and_the_next_one_is_answered() {
+    let project = project();
+    let mut client = client(&project);
+    let part = vec![b'x'; 1 << 20];
+    for _ in 0..20 {
+        client.send_raw(&part);
+    }
+    client.send_raw(b"\n");
+    let answer = client.next(Duration::from_secs(10)).unwrap();
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    is_alive(&mut client);
+}
+
+#[test]
+fn methods_and_parameters_that_do_not_exist_are_errors() {
+    let project = project();
+    let mut client = client(&project);
+    for (method, params, code) in [
+        ("no/such", json!({}), -32601),
+        ("tasks/get", json!({"taskId": "1"}), -32601),
+        ("sampling/createMessage", json!({}), -32601),
+        ("\u{1b}[31m", json!({}), -32601),
+        ("tools/call", json!({}), -32602),
+        ("tools/call", json!({"name": 1}), -32602),
+        ("tools/call", json!({"name": "hello", "arguments": []}), -32602),
+        ("tools/list", json!({"cursor": "-1"}), -32602),
+        ("tools/list", json!({"cursor": "99999999999999999999"}), -32602),
+        ("prompts/get", json!({"name": "nope"}), -32602),
+        ("resources/read", json!({"uri": "file:///etc/passwd"}), -32002),
+        ("resources/read", json!({"uri": "skill://hello/../endless/SKILL.md"}), -32002),
+        ("resources/read", json!({"uri": "skill://hello/%2e%2e/endless/SKILL.md"}), -32002),
+        ("resources/read", json!({"uri": "metier://result/00000000000000000000000000000000"}), -32002),
+        ("resources/directory/read", json!({"uri": "skill://hello/nope"}), -32602),
+        ("skills/get", json!({"uri": "skill://hello/scripts/main.lua"}), -32602),
+    ] {
+        let answer = client.request(method, params.clone());
+        assert_eq!(answer["error"]["code"], code, "{method} {params}: {answer}");
+        assert!(!answer.to_string().contains('\u{1b}'));
+    }
+    is_alive(&mut client);
+}
+
+#[test]
+fn an_id_is_used_once_at_a_time() {
+    let project = project();
+    let mut client = client(&project);
+    let id = client.start("tools/call", json!({"name": "endless", "arguments": {}}));
+    client.send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+    assert_eq!(client.response(id)["error"]["code"], -32600);
+    client.notify("notifications/cancelled", json!({"requestId": id}));
+    for odd in [json!({}), json!({"requestId": {}}), json!({"requestId": "never"})] {
+        client.notify("notifications/cancelled", odd);
+    }
+    for id in [json!("text"), json!(""), json!(-1), json!(i64::MAX), json!("x".repeat(100_000))] {
+        client.send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+        assert_eq!(client.wait_for(|message| message["id"] == id)["result"], json!({}));
+    }
+    is_alive(&mut client);
+}
+
+#[test]
+fn answers_that_nobody_asked_for_are_left_out() {
+    let project = project();
+    let mut client = client(&project);
+    client.send(&json!({"jsonrpc": "2.0", "id": 5, "result": {}}));
+    client.send(&json!({"jsonrpc": "2.0", "id": 6, "error": {"code": 1, "message": "x"}}));
+    client.send(&json!({"jsonrpc": "2.0", "error": {"code": 1, "message": "x"}}));
+    client.notify("notifications/never/heard/of", json!({"a": 1}));
+    client.notify("notifications/initialized", json!({}));
+    is_alive(&mut client);
+}
+
+#[test]
+fn half_a_line_is_no_message_and_the_end_is_no_error() {
+    let project = project();
+    let mut client = client(&project);
+    is_alive(&mut client);
+    client.send_raw(b"{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"pi");
+    client.close();
+    let (code, stderr) = client.wait();
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(client.next(Duration::from_secs(1)).is_none());
+}
+
+#[test]
+fn a_client_that_says_nothing_and_one_that_speaks_another_protocol_end() {
+    let project = project();
+    let mut silent = project.silent_client(&[]);
+    silent.close();
+    assert_eq!(silent.wait().0, Some(0));
+    let mut other = project.silent_client(&[]);
+    other.send_raw(b"GET / HTTP/1.1\r\n\r\n");
+    other.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let (code, stderr) = other.wait();
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("no request of the Model Context Protocol"), "{stderr}");
+}
+
+#[test]
+fn requests_before_the_handshake_are_refused() {
+    let project = project();
+    let mut client = project.silent_client(&[]);
+    let answer = client.request("tools/call", json!({"name": "hello", "arguments": {}}));
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    client.initialize("2025-06-18");
+    is_alive(&mut client);
+}

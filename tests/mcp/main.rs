@@ -1,0 +1,23 @@
+//! What the server of the Model Context Protocol promises, over the standard streams of the command: lines in, lines out.
+#![cfg(all(unix, feature = "cli", feature = "mcp", feature = "lua-runtime"))]
+#![allow(missing_docs)]
+
+#[path = "../support/cli.rs"]
+mod cli;
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
+mod client;
+
+mod calls;
+mod changes;
+mod configs;
+mod disclosure;
+mod hostile;
+mod results;
+mod skills_extension;
+mod tools;
+mod trust;
+
+/// Writes a file of a project that a test holds already.
+fn write(project: &cli::Project, path: &str, text: &str) {
+    std::fs::write(project.path(path), text).unwrap();
+}

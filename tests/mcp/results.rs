@@ -1,0 +1,73 @@
+//! Results that are too large for an answer, and results that are more than text.
+
+use serde_json::json;
+
+use crate::cli::Project;
+
+fn project() -> Project {
+    Project::new()
+        .lua("large", "return 'begin' .. string.rep('0123456789', input.n) .. 'end'")
+        .lua("table", "local t = {} for i = 1, input.n do t[i] = i end return {items = t}")
+        .file(
+            ".metier/skills/table/skill.yaml",
+            "inputs: {n: {type: integer, required: true}}\noutputs: {items: {type: array}}",
+        )
+        .lua("image", "return {content = {{type = 'image', data = 'AAAA', mimeType = 'image/png'}}}")
+        .trusted()
+}
+
+#[test]
+fn a_large_text_is_cut_and_read_by_its_link() {
+    let project = project();
+    let mut client = project.client(&[]);
+    let result = client.call("large", json!({"input": {"n": 20_000}}));
+    assert_eq!(result["isError"], false);
+    let shown = result["content"][0]["text"].as_str().unwrap();
+    assert!(shown.starts_with("begin0123") && shown.ends_with("789end") && shown.len() < 41_000);
+    let link = &result["content"][2];
+    assert_eq!((&link["type"], &link["size"]), (&json!("resource_link"), &json!(200_008)));
+    let uri = link["uri"].as_str().unwrap();
+    let whole = client.result("resources/read", json!({"uri": uri}))["contents"][0]["text"].clone();
+    assert_eq!(whole.as_str().unwrap().len(), 200_008);
+    let (mut parts, mut offset) = (String::new(), 0);
+    while offset < 200_008 {
+        let part = client.text("read_result", json!({"uri": uri, "offset": offset}));
+        assert!(part.len() <= 40_000);
+        let text = part.split("\n\n[").next().unwrap();
+        offset += text.len();
+        parts.push_str(text);
+    }
+    assert_eq!(json!(parts), whole);
+    let other = project.client(&[]).call("read_result", json!({"uri": uri}));
+    assert_eq!(other["isError"], true, "another client");
+}
+
+#[test]
+fn structured_content_is_whole_or_the_call_fails_with_a_link() {
+    let project = project();
+    let mut client = project.client(&[]);
+    assert_eq!(client.call("table", json!({"n": 3}))["structuredContent"], json!({"items": [1, 2, 3]}));
+    let large = client.call("table", json!({"n": 20_000}));
+    assert_eq!((&large["isError"], large.get("structuredContent")), (&json!(true), None));
+    assert_eq!(large["_meta"]["metier/error"]["kind"], "output");
+    let uri = large["content"][3]["uri"].clone();
+    let whole = client.result("resources/read", json!({"uri": uri}))["contents"][0].clone();
+    assert_eq!(whole["mimeType"], "application/json");
+    let value: serde_json::Value = serde_json::from_str(whole["text"].as_str().unwrap()).unwrap();
+    assert_eq!(value["items"][19_999], 20_000);
+}
+
+#[test]
+fn a_result_beyond_the_output_limit_fails_and_ends_nothing() {
+    let project = project();
+    let mut client = project.client(&["--output", "100KB"]);
+    let result = client.call("large", json!({"input": {"n": 100_000}}));
+    assert_eq!(result["_meta"]["metier/error"]["kind"], "output");
+    assert_eq!(client.call("table", json!({"n": 1}))["isError"], false);
+}
+
+#[test]
+fn an_image_is_an_image() {
+    let result = project().client(&[]).call("image", json!({}));
+    assert_eq!(result["content"], json!([{"type": "image", "data": "AAAA", "mimeType": "image/png"}]));
+}

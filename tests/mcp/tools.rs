@@ -1,0 +1,208 @@
+//! Every skill that can run is a typed tool.
+
+use serde_json::json;
+
+use crate::cli::Project;
+
+const CONTRACT: &str = "
+inputs:
+  text: {type: string, required: true, description: What is counted.}
+  times: {type: integer, default: 1}
+outputs:
+  count: {type: integer, required: true}
+entrypoints:
+  main: scripts/main.lua
+  twice: {path: scripts/twice.lua, description: Counts twice.}
+metadata: {risk_level: read-only, idempotent: true}
+";
+
+fn counter() -> Project {
+    Project::new()
+        .lua("counter", "return {count = #input.text * input.times}")
+        .file(".metier/skills/counter/scripts/twice.lua", "return {count = 2 * #input.text}")
+        .file(".metier/skills/counter/skill.yaml", CONTRACT)
+        .trusted()
+}
+
+#[test]
+fn the_contract_is_the_schema_and_the_value_is_structured() {
+    let project = counter();
+    let mut client = project.client(&[]);
+    let tool = client.tool("counter");
+    assert_eq!(tool["description"], "d");
+    assert_eq!(tool["inputSchema"]["properties"]["text"]["description"], "What is counted.");
+    assert_eq!(tool["inputSchema"]["required"], json!(["text"]));
+    assert_eq!(tool["outputSchema"]["properties"]["count"]["type"], "integer");
+    let annotations = json!({
+        "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false,
+    });
+    assert_eq!(tool["annotations"], annotations);
+    let result = client.call("counter", json!({"text": "four", "times": 2}));
+    assert_eq!(result["structuredContent"], json!({"count": 8}));
+    assert_eq!(result["content"], json!([{"type": "text", "text": "{\"count\":8}"}]));
+    assert_eq!(client.tool("counter_twice")["description"], "Counts twice.");
+    assert_eq!(
+        client.call("counter_twice", json!({"text": "four"}))["structuredContent"],
+        json!({"count": 8})
+    );
+}
+
+#[test]
+fn an_invalid_input_is_an_error_that_says_where() {
+    let project = counter();
+    let mut client = project.client(&[]);
+    for (arguments, part) in
+        [(json!({}), "text"), (json!({"text": 1}), "/text"), (json!({"text": "a", "tmes": 2}), "times")]
+    {
+        let result = client.call("counter", arguments.clone());
+        assert_eq!(result["isError"], true, "{arguments}");
+        assert_eq!(result["_meta"]["metier/error"]["kind"], "invalid-input");
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains(part) && text.ends_with("kind: invalid-input"), "{text}");
+        assert_eq!(result.get("structuredContent"), None);
+    }
+}
+
+#[test]
+fn a_skill_without_a_contract_has_typed_arguments() {
+    let project = Project::new()
+        .lua("plain", "return {got = input}")
+        .skill(".metier/skills/several")
+        .file(".metier/skills/several/scripts/a.lua", "return 'a'")
+        .file(".metier/skills/several/scripts/b.lua", "return 'b'")
+        .file(".metier/skills/several/scripts/notes.txt", "not a script")
+        .trusted();
+    let mut client = project.client(&[]);
+    let plain = client.tool("plain");
+    let names: Vec<&String> = plain["inputSchema"]["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["input"]);
+    assert_eq!(plain.get("outputSchema"), None);
+    assert_eq!(
+        client.call("plain", json!({"input": {"n": 1}}))["structuredContent"],
+        json!({"got": {"n": 1}})
+    );
+    let schema = &client.tool("several")["inputSchema"];
+    assert_eq!(schema["properties"]["script"]["enum"], json!(["scripts/a.lua", "scripts/b.lua"]));
+    assert_eq!(schema["required"], json!(["script"]));
+    assert_eq!(client.text("several", json!({"script": "scripts/b.lua"})), "b");
+    for arguments in [
+        json!({}),
+        json!({"script": "scripts/notes.txt"}),
+        json!({"script": "../several/scripts/a.lua"}),
+        json!({"script": 1}),
+        json!({"script": "scripts/a.lua", "args": ["x"]}),
+        json!({"script": "scripts/a.lua", "more": 1}),
+    ] {
+        let result = client.call("several", arguments.clone());
+        assert_eq!(result["_meta"]["metier/error"]["kind"], "invalid-input", "{arguments}: {result}");
+    }
+}
+
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[test]
+fn a_process_gets_its_arguments_and_its_input() {
+    let project = Project::new().shell("echo-args", "printf '%s|' \"$@\"; cat").trusted();
+    let mut client = project.client(&[]);
+    let schema = &client.tool("echo-args")["inputSchema"]["properties"];
+    assert_eq!(schema["args"]["items"]["type"], "string");
+    assert_eq!(
+        client.text("echo-args", json!({"args": ["a b", "-c"], "input": {"n": 1}})),
+        "a b|-c|{\"n\":1}"
+    );
+    assert_eq!(client.text("echo-args", json!({"stdin": "as \"it\" is"})), "|as \"it\" is");
+    for wrong in [json!({"args": "a"}), json!({"args": [1]}), json!({"stdin": 1})] {
+        assert_eq!(client.call("echo-args", wrong)["_meta"]["metier/error"]["kind"], "invalid-input");
+    }
+}
+
+#[test]
+fn values_that_are_no_object_are_wrapped_for_older_revisions() {
+    let project = Project::new()
+        .lua("list", "return {1, 2}")
+        .file(".metier/skills/list/skill.yaml", "outputs: {type: array, items: {type: integer}}")
+        .trusted();
+    let mut old = project.client(&[]);
+    let schema = old.tool("list")["outputSchema"].clone();
+    assert_eq!(
+        (&schema["type"], &schema["properties"]["result"]["type"]),
+        (&json!("object"), &json!("array"))
+    );
+    assert_eq!(old.call("list", json!({}))["structuredContent"], json!({"result": [1, 2]}));
+    let mut new = project.modern_client(&[]);
+    assert_eq!(new.tool("list")["outputSchema"]["type"], "array");
+    assert_eq!(new.call("list", json!({}))["structuredContent"], json!([1, 2]));
+}
+
+#[test]
+fn names_have_plain_letters_and_none_takes_that_of_another() {
+    let contract = "entrypoints: {main: scripts/main.lua, b: scripts/main.lua}";
+    let project = Project::new()
+        .lua("a", "return 'entry'")
+        .file(".metier/skills/a/skill.yaml", contract)
+        .lua("a_b", "return 'skill'")
+        .lua("skills_list", "return 'mine'")
+        .lua("技能", "return 'unicode'")
+        .trusted();
+    let mut client = project.client(&[]);
+    let names = client.tool_names();
+    let is_plain = |name: &String| {
+        name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+    };
+    assert!(names.iter().all(is_plain), "{names:?}");
+    assert!(names.is_sorted(), "{names:?}");
+    assert_eq!(names.iter().filter(|name| *name == "a_b").count(), 1);
+    assert_eq!(client.text("a_b", json!({})), "skill");
+    assert!(client.text("skills_list", json!({})).contains("- a_b: d"));
+    let unicode = names.iter().find(|name| name.starts_with("___")).unwrap().clone();
+    assert_eq!(client.text(&unicode, json!({})), "unicode");
+    client.close();
+    let (code, stderr) = client.wait();
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("the entrypoint b of the skill a is not offered as the tool a_b"), "{stderr}");
+    assert!(stderr.contains("the skill skills_list is not offered"), "{stderr}");
+}
+
+#[test]
+fn a_long_description_is_cut() {
+    let text = format!("---\nname: long\ndescription: {}\n---\n", "ü".repeat(900));
+    let project = Project::new().lua("long", "return 1").file(".metier/skills/long/SKILL.md", text).trusted();
+    let shown = project.client(&[]).tool("long")["description"].as_str().unwrap().chars().count();
+    assert_eq!(shown, 500);
+}
+
+#[test]
+fn an_unknown_tool_is_a_protocol_error() {
+    let answer =
+        counter().client(&[]).request("tools/call", json!({"name": "no\u{202e}pe", "arguments": {}}));
+    assert_eq!(answer["error"]["code"], -32602);
+    assert!(answer["error"]["message"].as_str().unwrap().contains("\\u{202e}"), "{answer}");
+}
+
+#[test]
+fn each_revision_is_spoken() {
+    let project = counter();
+    for (asked, answered) in [
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        ("2026-07-28", "2025-11-25"),
+        ("1999-01-01", "2025-11-25"),
+    ] {
+        let mut client = project.silent_client(&[]);
+        let answer = client.initialize(asked);
+        assert_eq!(answer["result"]["protocolVersion"], answered);
+        assert_eq!(answer["result"]["serverInfo"]["name"], "metier");
+        let capabilities = &answer["result"]["capabilities"];
+        assert_eq!(capabilities["tools"]["listChanged"], true);
+        assert_eq!(client.result("ping", json!({})), json!({}));
+    }
+    let mut client = project.modern_client(&[]);
+    let found = client.result("server/discover", json!({}));
+    assert_eq!(found["supportedVersions"], json!(["2025-06-18", "2025-11-25", "2026-07-28"]));
+    assert_eq!(
+        found["capabilities"]["extensions"]["io.modelcontextprotocol/skills"],
+        json!({"directoryRead": true})
+    );
+    let list = client.result("tools/list", json!({}));
+    assert_eq!((&list["resultType"], &list["cacheScope"]), (&json!("complete"), &json!("private")));
+    assert!(list["ttlMs"].is_u64());
+}
