@@ -7,6 +7,7 @@ use metier::config::{ConfigFile, LoadedConfiguration};
 use metier::engine::{Diagnosis, Engine, Finding, RootReport, SandboxLevelReport};
 use metier::error::{Result, SkillError};
 use metier::skill::Severity;
+use metier::trust::{ProjectIdentity, RememberedGrant};
 use serde::Serialize;
 
 use super::hint::diagnosis_with_options;
@@ -31,16 +32,8 @@ pub(super) fn run(session: &Session) -> Result<u8> {
         let configuration = ConfigurationReport::new(session.loaded());
         output::print_json(&Report { diagnosis: &diagnosis, trust: &trust, configuration })?;
     } else {
-        let trust = format!(
-            "{}{}",
-            escape_line(&trust.store),
-            if trust.untrusted.is_empty() {
-                String::new()
-            } else {
-                format!("\nnot trusted: {}", trust.untrusted.join(", "))
-            }
-        );
-        output::print(&page(&diagnosis, trust, config_lines(session.loaded())))?;
+        let texts = [trust_lines(&trust), grant_lines(&trust), config_lines(session.loaded())];
+        output::print(&page(&diagnosis, texts))?;
         diagnosis.findings.iter().for_each(print_finding);
     }
     let loaded = session.loaded();
@@ -112,13 +105,67 @@ fn config_lines(loaded: &LoadedConfiguration) -> String {
         .join("\n")
 }
 
-/// The trust store, and the skills that no model may run.
+/// The trust store, the skills that no model may run, and what is granted for later runs.
 #[derive(Serialize)]
 struct TrustReport {
     store: String,
     /// Why it is not used.
     reason: Option<String>,
     untrusted: Vec<String>,
+    /// The remembered grants that apply in this project.
+    grants: Vec<GrantReport>,
+}
+
+/// A remembered grant.
+#[derive(Serialize)]
+struct GrantReport {
+    skill: String,
+    permission: String,
+    everywhere: bool,
+    /// Whether a skill of that name still has the files that it was granted for.
+    current: bool,
+}
+
+fn trust_lines(trust: &TrustReport) -> String {
+    let mut lines = vec![escape_line(&trust.store)];
+    if !trust.untrusted.is_empty() {
+        lines.push(format!("not trusted: {}", trust.untrusted.join(", ")));
+    }
+    lines.join("\n")
+}
+
+fn grant_lines(trust: &TrustReport) -> String {
+    let line = |grant: &GrantReport| {
+        let place = if grant.everywhere { "in all projects" } else { "in this project" };
+        let state =
+            if grant.current { "" } else { "; without effect: its files have changed, or it is gone" };
+        escape_line(&format!("{} {} {place}{state}", grant.skill, grant.permission))
+    };
+    match trust.grants.as_slice() {
+        [] => "none are remembered".to_owned(),
+        grants => grants.iter().map(line).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+/// The remembered grants that apply in the engine's project, and those that would if the skill had not changed.
+fn remembered_grants(engine: &Engine) -> Vec<GrantReport> {
+    let records = engine.trust_store().and_then(|store| store.records().ok());
+    let project = ProjectIdentity::new(engine.project()).ok();
+    let registry = engine.registry();
+    let is_current = |grant: &RememberedGrant| {
+        let named = registry.skills().iter().filter(|skill| skill.name() == grant.skill);
+        named
+            .into_iter()
+            .any(|skill| engine.skill_files(skill).is_ok_and(|files| files.digest == grant.digest))
+    };
+    let applies = |grant: &&RememberedGrant| grant.project.is_none() || grant.project == project;
+    let report = |grant: &RememberedGrant| GrantReport {
+        skill: shorten_line(&grant.skill, 64),
+        permission: grant.permission.clone(),
+        everywhere: grant.project.is_none(),
+        current: is_current(grant),
+    };
+    records.iter().flat_map(|records| records.grants.iter().filter(applies).map(report)).collect()
 }
 
 fn trust_report(engine: &Engine) -> TrustReport {
@@ -128,10 +175,11 @@ fn trust_report(engine: &Engine) -> TrustReport {
         store: store.map_or_else(String::new, |store| store.folder().display().to_string()),
         reason: store.and_then(|store| store.records().err()).map(|error| error.to_string()),
         untrusted: untrusted.map(|skill| shorten_line(skill.name(), 64)).collect(),
+        grants: remembered_grants(engine),
     }
 }
 
-fn page(diagnosis: &Diagnosis, trust: String, configuration: String) -> String {
+fn page(diagnosis: &Diagnosis, [trust, grants, configuration]: [String; 3]) -> String {
     let mut rows = vec![
         ("metier", diagnosis.version.to_owned()),
         ("features", feature_list(diagnosis)),
@@ -144,6 +192,7 @@ fn page(diagnosis: &Diagnosis, trust: String, configuration: String) -> String {
         ("project", diagnosis.project.display().to_string()),
         ("skills in", root_lines(diagnosis)),
         ("trust", trust),
+        ("grants", grants),
         ("configuration", configuration),
     ];
     if !diagnosis.shadowed.is_empty() {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use unicode_normalization::UnicodeNormalization;
+
 use super::keys::{KEYS, Key};
 
 /// A key of the table, with the skill and the entry that it names.
@@ -78,7 +80,9 @@ impl KeyPath {
                     let at = KEYS[row].name.split('.').position(|part| part == name)?;
                     Some(words[at].to_owned())
                 };
-                PathMatch::Key(Self { row, skill: named(SKILL), entry: named(ENTRY) })
+                // As names of skills are compared.
+                let skill = named(SKILL).map(|name| name.trim().nfkc().collect());
+                PathMatch::Key(Self { row, skill, entry: named(ENTRY) })
             }
         }
     }

@@ -48,15 +48,23 @@ pub(super) fn output(
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let number = Arc::new(Mutex::new(None));
+    // The program that embeds metier may end with the run, before this thread sees that: what stops the run kills the group itself.
+    // While the program is started the lock is held, so that a stop in between waits for the number.
+    let stopped = number.clone();
+    let _on_stop = cancel.on_stop(move |_| kill(&stopped));
+    let mut started = number.lock().unwrap_or_else(PoisonError::into_inner);
+    if cancel.cause().is_some() {
+        return Err("was stopped with the run".into());
+    }
     let program = command.spawn().map_err(|error| format!("failed to start: {}", error.kind()))?;
-    let mut group = ProcessGroup { number: Arc::new(Mutex::new(Some(Pid::from_child(&program)))), program };
-    // The program that embeds metier may end with the run, before this thread sees that.
-    let number = group.number.clone();
-    let _on_stop = cancel.on_stop(move |_| kill(&number));
+    *started = Some(Pid::from_child(&program));
+    drop(started);
+    let mut group = ProcessGroup { number, program };
     let mut stdout = group.program.stdout.take();
     let (mut printed, until) = (Vec::new(), Instant::now() + TIMEOUT);
     loop {
-        if cancel.is_cancelled() {
+        if cancel.cause().is_some() {
             return Err("was stopped with the run".into());
         }
         if Instant::now() >= until {

@@ -41,7 +41,7 @@ pub(super) fn run_on_provider_thread<T: Send + 'static>(
     let (sender, events) = channel();
     let stopped = sender.clone();
     // Receiving fails only in a run that has ended.
-    let _guard = token.on_stop(move |_| drop(stopped.send(Event::Stopped)));
+    let _guard = token.on_stop_after_work(move |_| drop(stopped.send(Event::Stopped)));
     let span = tracing::Span::current();
     let job = move || {
         let for_run = RunThreadGuard::enter();

@@ -73,7 +73,10 @@ type Listener = Box<dyn FnOnce(StopCause) + Send>;
 
 const NO_CAUSE: u8 = 0;
 
-/// The bit in the id of a listener that is called after the others.
+/// The bit in the id of a listener that is called after those that stop the work.
+const AFTER_WORK: u64 = 1 << 62;
+
+/// The bit in the id of a listener that is called after all others.
 const LAST: u64 = 1 << 63;
 
 impl CancelToken {
@@ -118,7 +121,13 @@ impl CancelToken {
         self.add_listener(0, listener)
     }
 
-    /// The same, after the listeners that stop the work, also those that are added later: for code that may take long.
+    /// The same, after the listeners that stop the work, also those that are added later: for whoever waits for it. What ends with the
+    /// wait, maybe the whole process, cannot end before the work was stopped.
+    pub(crate) fn on_stop_after_work(&self, listener: impl FnOnce(StopCause) + Send + 'static) -> StopGuard {
+        self.add_listener(AFTER_WORK, listener)
+    }
+
+    /// The same, after all other listeners: for code that may take long.
     pub(crate) fn on_stop_last(&self, listener: impl FnOnce(StopCause) + Send + 'static) -> StopGuard {
         self.add_listener(LAST, listener)
     }
@@ -324,9 +333,10 @@ mod tests {
             move |_| lock(&order).push(name)
         };
         let _last = token.on_stop_last(push("last"));
+        let _waiter = token.on_stop_after_work(push("waiter"));
         let _guards = ["first", "second"].map(|name| token.on_stop(push(name)));
         token.cancel();
-        assert_eq!(*lock(&order), ["first", "second", "last"]);
+        assert_eq!(*lock(&order), ["first", "second", "waiter", "last"]);
     }
 
     #[test]

@@ -99,6 +99,21 @@ fn a_folder_of_ones_own_is_trusted_with_all_that_comes_later() {
 }
 
 #[test]
+fn doctor_shows_what_is_granted_and_what_has_no_effect_any_more() {
+    let project = checkout();
+    assert!(project.metier(&["doctor"]).stdout.contains("none are remembered"));
+    project.metier(&["trust", "--yes"]);
+    project.metier(&["allow", "writes", "write:out"]);
+    let grants = |project: &Project| project.metier(&["doctor", "--json"]).json()["trust"]["grants"].clone();
+    let grant = |current: bool| json!([{"skill": "writes", "permission": "write:out", "everywhere": false, "current": current}]);
+    assert_eq!(grants(&project), grant(true));
+    assert!(project.metier(&["doctor"]).stdout.contains("writes write:out in this project\n"));
+    let project = project.file(".metier/skills/writes/more.txt", "");
+    assert_eq!(grants(&project), grant(false));
+    assert!(project.metier(&["doctor"]).stdout.contains("writes write:out in this project; without effect"));
+}
+
+#[test]
 fn a_grant_is_remembered_for_these_files_in_this_project() {
     let project = checkout();
     let untrusted = project.metier(&["allow", "writes", "write:out", "--json"]);

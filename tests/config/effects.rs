@@ -423,3 +423,14 @@ fn execution_and_json_are_read() {
         assert_ne!(project.metier(&["run", "x"]).json()["sandbox"]["level"], "in-process");
     }
 }
+
+/// Files and keyboards write one name in several ways.
+#[test]
+fn the_section_of_a_skill_is_found_however_its_name_is_written() {
+    for section in ["cafe\u{301}", "caf\u{e9}", " caf\u{e9} "] {
+        let project = Project::new()
+            .lua("caf\u{e9}", "return 1")
+            .project_config(format!("[skills.\"{section}\"]\nenabled = false"));
+        assert_eq!(run(&project, &["caf\u{e9}"])["error"]["kind"], "unavailable", "{section:?}");
+    }
+}
