@@ -60,7 +60,7 @@ pub(super) fn output(
     let program = command.spawn().map_err(|error| format!("failed to start: {}", error.kind()))?;
     *started = Some(Pid::from_child(&program));
     drop(started);
-    let mut group = ProcessGroup { number, program };
+    let mut group = ProcessGroup { program, number };
     let mut stdout = group.program.stdout.take();
     let (mut printed, until) = (Vec::new(), Instant::now() + TIMEOUT);
     loop {
