@@ -125,7 +125,7 @@ impl SkillSet {
 
     fn new(registry: Registry, roots: &Roots, folders: &[PathBuf], generation: u64) -> Self {
         let protected = |folder: &PathBuf| {
-            let mut protected = roots.protected_folders(folder);
+            let mut protected = roots.protected_paths(folder);
             protected.extend(registry.linked_folders(folder));
             protected
         };

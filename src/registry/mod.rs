@@ -272,7 +272,7 @@ impl Registry {
     }
 
     /// The folders inside a project that hold skills because a link in a root leads there: relative to it, `/`-separated.
-    /// Together with [`Roots::protected_folders`] they are the folders that scripts may not change.
+    /// Together with [`Roots::protected_paths`] they are the folders that scripts may not change.
     pub(crate) fn linked_folders(&self, project: &Path) -> Vec<String> {
         let project = project::real_path(project);
         self.linked_folders.iter().filter_map(|folder| project::path_in_project(&project, folder)).collect()

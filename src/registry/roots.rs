@@ -116,24 +116,25 @@ impl Roots {
         self.roots.iter()
     }
 
-    /// The roots inside a project and its configuration file, whether they exist or not: relative to it, `/`-separated. Includes the targets of links
-    /// inside the project, and `.claude/skills`, where other clients would find what a script writes there.
+    /// The roots inside a project and its configuration file, whether they exist or not: relative to it, `/`-separated.
+    /// Includes the targets of links inside the project, and `.claude/skills`, where other clients would find what a script
+    /// writes there.
     #[doc(hidden)]
-    pub fn protected_folders(&self, project: &Path) -> Vec<String> {
+    pub fn protected_paths(&self, project: &Path) -> Vec<String> {
         let project = real_path(&absolute_path(project));
-        let mut folders: Vec<String> = Vec::new();
+        let mut paths: Vec<String> = Vec::new();
         let others = self.roots.iter().filter_map(compat_root);
         let skill_folders = self.roots.iter().cloned().chain(others).map(|root| root.path);
         for place in skill_folders.chain(self.roots.iter().filter_map(configuration_file)) {
             let inside =
                 [unresolved_path_in_project(&project, &place), path_in_project(&project, &real_path(&place))];
-            for folder in inside.into_iter().flatten() {
-                if !folders.contains(&folder) {
-                    folders.push(folder);
+            for path in inside.into_iter().flatten() {
+                if !paths.contains(&path) {
+                    paths.push(path);
                 }
             }
         }
-        folders
+        paths
     }
 
     fn unique_label(&self, scope: Scope, label: &str) -> String {
@@ -152,7 +153,8 @@ impl Roots {
 /// The configuration file of a project, beside the skills of its product.
 fn configuration_file(root: &Root) -> Option<PathBuf> {
     let folder = root.path.parent().filter(|_| root.scope == Scope::Project)?;
-    let is_of_product = folder.file_name()?.to_str()?.starts_with('.');
+    let name = folder.file_name()?.to_str()?;
+    let is_of_product = name.starts_with('.') && name != AGENTS_FOLDER;
     is_of_product.then(|| folder.join("config.toml"))
 }
 

@@ -14,17 +14,18 @@ fn project(script: &str) -> Project {
     Project::lua_with_tools("write secret:TOKEN", script)
         // Files and variables are for the command.
         .file(".metier/config.toml", "skills.x.enabled = false\nnot TOML")
-        .file("token", "s3cret")
 }
 
 #[test]
 fn a_configuration_made_by_hand_holds_and_no_file_is_read() {
     let project = project("return {ctx.config().color, #ctx.secret('TOKEN'), ctx.secret('TOKEN')}");
+    // A script could change a secret's file inside the project.
+    let outside = Project::new().file("token", "s3cret");
     let configuration = Configuration::new()
         .with("limits.timeout", "5s")
         .and_then(|it| it.with("skills.x.limits.memory", "2MB"))
         .and_then(|it| it.with("skills.x.config.color", "red"))
-        .and_then(|it| it.with("skills.x.secrets.TOKEN", json!({"file": project.path("token")})))
+        .and_then(|it| it.with("skills.x.secrets.TOKEN", json!({"file": outside.path("token")})))
         .and_then(|it| it.with("permissions.deny", json!(["write:out"])))
         .unwrap();
     let engine = project.builder().configuration(configuration.clone()).build().unwrap();

@@ -125,15 +125,22 @@ fn roots_inside_the_project_are_protected_whether_they_exist_or_not_and_wherever
         .link("../tools/skills", "p/.acme/skills")
         .link("../shared", "p/.agents/skills")
         .link("p", "link");
-    let expected =
-        [".acme/skills", ".agents/skills", ".claude/skills", "shared", "tools/skills", "vendor/skills"];
+    let expected = [
+        ".acme/config.toml",
+        ".acme/skills",
+        ".agents/skills",
+        ".claude/skills",
+        "shared",
+        "tools/skills",
+        "vendor/skills",
+    ];
     for (project_path, root) in
         [("p", "p/vendor/skills"), ("link", "link/vendor/skills"), ("p", "link/vendor/skills")]
     {
         let root = Root::new(Scope::Explicit, "vendor", project.path(root));
         let roots = Roots::standard("acme", &project.path(project_path)).with(root);
         for asked in ["p", "link"] {
-            let mut found = roots.protected_folders(&project.path(asked));
+            let mut found = roots.protected_paths(&project.path(asked));
             found.sort();
             assert_eq!(found, expected, "made for {project_path}, asked for {asked}");
         }
