@@ -1,7 +1,7 @@
 //! The clients that people use, without any help from them: no variable for a proxy, no certificate of ours between them and the
 //! server.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::Ipv6Addr;
 use std::process::Command;
 
@@ -88,7 +88,9 @@ urllib.request.urlopen('http://other.test/')",
 fn the_requests_library_reaches_a_granted_host() {
     let (server, _) = servers::http("hello");
     let run = Fixture::python(
-        "try:
+        "import os, sys
+sys.path.insert(0, os.environ['METIER_SKILL_DIR'] + '/packages')
+try:
     import requests
 except ImportError:
     print('absent'); raise SystemExit
@@ -99,6 +101,7 @@ try:
 except requests.exceptions.ConnectionError:
     print('refused')",
     )
+    .python_packages()
     .host("api.test", server)
     .run();
     if run.stdout() == "absent\n" {
@@ -111,12 +114,15 @@ except requests.exceptions.ConnectionError:
 fn the_httpx_library_reaches_a_granted_host() {
     let (server, _) = servers::http("hello");
     let run = Fixture::python(
-        "try:
+        "import os, sys
+sys.path.insert(0, os.environ['METIER_SKILL_DIR'] + '/packages')
+try:
     import httpx
 except ImportError:
     print('absent'); raise SystemExit
 print(httpx.get('http://api.test/').text)",
     )
+    .python_packages()
     .host("api.test", server)
     .run();
     if run.stdout() == "absent\n" {
@@ -179,6 +185,7 @@ fn git_clones_from_a_granted_host_with_and_without_tls() {
 fn other_ports_and_addresses_are_reached_as_they_were_granted() {
     let echo = servers::echo();
     let v6 = servers::serve_at((Ipv6Addr::LOCALHOST, 0).into(), 10, |mut stream| {
+        drop(stream.read_to_end(&mut Vec::new()));
         drop(stream.write_all(b"six"));
     });
     let script = "import socket, sys
@@ -204,6 +211,29 @@ for place in sys.argv[1:]:
         return;
     };
     fixture.arg(v6).run().assert_stdout("hello\nhello\nhello\nConnectionRefusedError\nsix\n");
+}
+
+#[test]
+fn an_answer_arrives_although_the_host_read_only_a_part_of_the_request() {
+    let server = servers::serve(10, |mut stream| {
+        drop(stream.read_exact(&mut [0; 1000]));
+        drop(stream.write_all(b"too large"));
+    });
+    let run = Fixture::python(
+        "import socket, sys
+for _ in range(5):
+    with socket.create_connection(('db.test', int(sys.argv[1])), 5) as stream:
+        try:
+            stream.sendall(bytes(8 << 20))
+        except OSError:
+            pass
+        print(stream.recv(100).decode())",
+    )
+    .serve("db.test", server)
+    .grant(format!("net:db.test:{}", server.port()))
+    .arg(server.port().to_string())
+    .run();
+    run.assert_stdout(&"too large\n".repeat(5));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -110,6 +111,18 @@ impl Fixture {
 
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Puts the packages that `.ci/run` installs into the folder `packages` of the skill.
+    pub fn python_packages(self) -> Self {
+        let installed = concat!(env!("CARGO_MANIFEST_DIR"), "/target/python-packages");
+        if Path::new(installed).is_dir() {
+            let copy = self.folder.path().join("skills/x/packages");
+            assert!(
+                Command::new("cp").arg("-r").args([installed.as_ref(), &*copy]).status().unwrap().success()
+            );
+        }
         self
     }
 

@@ -166,7 +166,11 @@ impl Connection {
                 None => {}
             }
         }
-        log.count_sent(self.to_server.write_to(server)?);
+        match self.to_server.write_to(server) {
+            Ok(count) => log.count_sent(count),
+            // The host may have answered before it stopped reading.
+            Err(_) => self.to_server.abandon(),
+        }
         self.to_client.write_to(&self.client)?;
         Ok(if self.to_server.is_shut && self.to_client.is_shut { Step::Done } else { Step::Continue })
     }
@@ -225,6 +229,11 @@ impl Flow {
             self.is_shut = true;
         }
         Ok(written)
+    }
+
+    /// Ends it: its reader takes no more.
+    fn abandon(&mut self) {
+        *self = Self { pending: Vec::new(), has_ended: true, is_shut: true };
     }
 }
 
