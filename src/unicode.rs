@@ -99,6 +99,18 @@ fn is_keycap(before: Option<char>, after: Option<char>) -> bool {
     after == Some('\u{20e3}') && before.is_some_and(|c| matches!(c, '0'..='9' | '#' | '*'))
 }
 
+/// The text, and where it has letters that may look like others, what they are. Control characters stay: escape it before you show it.
+pub fn with_lookalikes(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_owned();
+    }
+    let ascii: String = text
+        .chars()
+        .map(|c| if c.is_ascii() { c.to_string() } else { c.escape_unicode().to_string() })
+        .collect();
+    format!("{text} (letters outside of ASCII: {ascii})")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,5 +238,14 @@ mod tests {
         let left = shown(&flood);
         assert_eq!(left.matches('\u{301}').count(), MAX_COMBINING_MARKS);
         assert_eq!(left.matches("\\u{301}").count(), 100 - MAX_COMBINING_MARKS);
+    }
+
+    #[test]
+    fn letters_outside_of_ascii_are_named() {
+        assert_eq!(with_lookalikes("net:api"), "net:api");
+        assert_eq!(
+            with_lookalikes("net:\u{430}pi"),
+            "net:\u{430}pi (letters outside of ASCII: net:\\u{430}pi)"
+        );
     }
 }

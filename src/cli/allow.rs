@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::hint::COMMAND;
 use super::output;
-use super::permission_words::permission_sentence;
+use super::prompt::permission_sentence;
 use super::session::Session;
 use super::terminal::escape_line;
 use super::trust_words::{grant_line, trust_line};

@@ -46,8 +46,11 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     let secrets = args.config.secrets()?;
     let token = CancelToken::new();
-    let mut options =
-        McpOptions::new().max_calls(args.max_calls.into()).cancel(token.clone()).error_help(error_for_model);
+    let mut options = McpOptions::new()
+        .max_calls(args.max_calls.into())
+        .cancel(token.clone())
+        .error_help(error_for_model)
+        .ask_clients(!configuration.no_input());
     // An option is stronger than what the configuration says about a skill.
     if let Some(mode) = args.limits.sandbox_mode() {
         options = options.sandbox_mode(mode);

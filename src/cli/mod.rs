@@ -27,7 +27,6 @@ mod mcp;
 mod mcp_client;
 mod new;
 mod output;
-mod permission_words;
 mod progress;
 mod prompt;
 mod raw;

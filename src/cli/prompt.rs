@@ -13,6 +13,8 @@ use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
 use anstyle::Style;
+use metier::policy::Permission;
+use metier::unicode::with_lookalikes;
 
 use self::keyboard::{Key, Keyboard};
 use super::output::eprint;
@@ -180,16 +182,9 @@ fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines.into_iter().map(|(line, _)| line).collect()
 }
 
-/// The text, and where it has letters that may look like others, what they are.
-pub fn with_lookalikes(text: &str) -> String {
-    if text.is_ascii() {
-        return text.to_owned();
-    }
-    let ascii: String = text
-        .chars()
-        .map(|c| if c.is_ascii() { c.to_string() } else { c.escape_unicode().to_string() })
-        .collect();
-    format!("{text} (letters outside of ASCII: {ascii})")
+/// The permission and what it lets a skill do, such as `write:out (change files at or below out)`.
+pub fn permission_sentence(permission: &Permission) -> String {
+    format!("{} ({})", with_lookalikes(&permission.to_string()), permission.meaning())
 }
 
 #[cfg(test)]
@@ -228,9 +223,5 @@ mod tests {
         assert_eq!(shorten("short", MAX_FACT_CHARS), "short");
         assert_eq!(wrap("世界世界", 5), ["世界", "世界"]);
         assert_eq!(wrap("", 5), [""]);
-        assert_eq!(
-            with_lookalikes("net:\u{430}pi"),
-            "net:\u{430}pi (letters outside of ASCII: net:\\u{430}pi)"
-        );
     }
 }

@@ -11,8 +11,7 @@ use metier::error::{ErrorKind, Hint, Result, SkillError};
 use metier::host::SandboxReport;
 use metier::policy::{CancelToken, Permission, SandboxMode};
 
-use super::permission_words::permission_sentence;
-use super::prompt::{Question, Reply};
+use super::prompt::{Question, Reply, permission_sentence};
 use super::session::Session;
 use super::terminal::escape_text;
 use super::terminal_approver::TerminalApprover;

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use metier::error::Result;
 use metier::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
 use metier::policy::{Approval, ArgumentPattern, CancelToken, Permission};
+use metier::unicode::with_lookalikes;
 
-use super::permission_words::permission_sentence;
 use super::progress::ProgressDisplay;
-use super::prompt::{Question, Reply, ask, with_lookalikes};
+use super::prompt::{Question, Reply, ask, permission_sentence};
 
 /// Asks about what a skill requests and nobody granted.
 #[derive(Clone)]

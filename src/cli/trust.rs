@@ -10,13 +10,13 @@ use metier::error::{ErrorKind, Result, SkillError};
 use metier::policy::{CancelToken, Limits};
 use metier::registry::{FileList, ListedFile, Registry, Skill};
 use metier::trust::{ProjectIdentity, SkillFiles, TrustStore};
+use metier::unicode::with_lookalikes;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::hint::COMMAND;
 use super::interrupt::cancel_on_interrupt;
-use super::permission_words::permission_sentence;
-use super::prompt::{Question, Reply, ask, with_lookalikes};
+use super::prompt::{Question, Reply, ask, permission_sentence};
 use super::session::Session;
 use super::terminal::{escape_line, escape_text, shorten_line};
 use super::trust_words::difference_list;

@@ -11,9 +11,10 @@ use tokio::sync::Semaphore;
 use super::backlog::Backlog;
 use super::inventory::ServedTool;
 use super::options::McpOptions;
+use super::request_state::RequestStates;
 use crate::engine::{Engine, Outcome};
 use crate::error::{ErrorKind, SkillError};
-use crate::host::{Event, EventKind, Observer, Progress};
+use crate::host::{Approver, Event, EventKind, Observer, Progress, Providers};
 use crate::policy::CancelToken;
 
 /// Calls that may wait for others; of more, each is refused.
@@ -31,6 +32,7 @@ pub(super) struct Calls {
     places: Semaphore,
     waiting: AtomicUsize,
     backlog: Arc<Backlog>,
+    request_states: Option<RequestStates>,
 }
 
 /// Receives the progress of a call.
@@ -39,17 +41,24 @@ pub(super) type ProgressListener = Box<dyn Fn(&Progress) + Send + Sync>;
 impl Calls {
     pub(super) fn new(engine: Engine, options: McpOptions, backlog: Arc<Backlog>) -> Self {
         let places = Semaphore::new(options.max_calls);
-        Self { engine, options, places, waiting: AtomicUsize::new(0), backlog }
+        let request_states = RequestStates::new().filter(|_| options.asks_clients);
+        Self { engine, options, places, waiting: AtomicUsize::new(0), backlog, request_states }
+    }
+
+    /// What questions to clients need; `None` if no client is asked.
+    pub(super) fn request_states(&self) -> Option<&RequestStates> {
+        self.request_states.as_ref()
     }
 
     /// Runs the tool to its end. When `cancelled` ends first, the run is told to stop, and still waited for: a call has ended when
-    /// its processes have.
+    /// its processes have. The approver decides before anything runs.
     pub(super) async fn run(
         &self,
         tool: &ServedTool,
         arguments: Map<String, Value>,
         cancelled: impl Future<Output = ()>,
         progress: Option<ProgressListener>,
+        approver: Option<Arc<dyn Approver>>,
     ) -> Outcome {
         let failed = |error| self.with_help(tool, Outcome::failed(tool.skill.clone(), error));
         let mut invocation = match tool.tool.invocation(&tool.address, arguments) {
@@ -69,6 +78,9 @@ impl Calls {
         }
         if let Some(mode) = self.options.execution_mode {
             invocation = invocation.execution_mode(mode);
+        }
+        if approver.is_some() {
+            invocation = invocation.providers(Providers { approver, ..Providers::default() }).ask_first();
         }
         if let Some(listener) = progress {
             invocation = invocation.observer(Arc::new(ProgressObserver(listener)));

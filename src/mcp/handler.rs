@@ -9,27 +9,29 @@ use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult,
-    ErrorCode, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
-    Implementation, JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListSkillsResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
-    ProtocolVersion, ReadResourceDirectoryRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    SKILLS_EXTENSION_ID, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, ToolAnnotations,
+    CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
+    GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult, Implementation,
+    JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+    ReadResourceDirectoryRequestParams, ReadResourceRequestParams, ReadResourceResponse, SKILLS_EXTENSION_ID,
+    ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, ToolAnnotations,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
+use super::approval::{ElicitingApprover, PostponingApprover, can_ask};
 use super::call::{Calls, ProgressListener};
 use super::changes::Offer;
 use super::disclosure::{self, ActivatedSkills};
 use super::inventory::{Inventory, ServedTool};
+use super::request_state::StateOwner;
 use super::result_store::ResultStore;
-use super::results::{Audience, call_result, output_schema_for};
+use super::results::{Audience, call_result, error_result, output_schema_for};
 use super::{prompts, resources, skills_extension};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, SkillError};
-use crate::host::Progress;
+use crate::host::{Approver, Progress};
 
 /// The revisions of the protocol that are spoken. In older ones there is neither structured content nor a link.
 const REVISIONS: [ProtocolVersion; 3] =
@@ -86,16 +88,38 @@ impl Handler {
     async fn call_skill(
         &self,
         tool: &ServedTool,
-        arguments: JsonObject,
+        request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
-    ) -> CallToolResult {
+    ) -> CallToolResponse {
         let needs_objects = needs_objects(&context);
+        let arguments = request.arguments.unwrap_or_default();
+        let states = self.calls.request_states().filter(|_| can_ask(&context));
+        let client = context.client_info().map(|client| client.name).unwrap_or_default();
+        let values = Value::Object(arguments.clone());
+        let owner = StateOwner { client: &client, tool: &request.name, arguments: &values };
         let RequestContext { ct, peer, meta, .. } = context;
+        let (mut approver, mut postponing): (Option<Arc<dyn Approver>>, _) = (None, None);
+        match states {
+            None => {}
+            Some(_) if needs_objects => approver = Some(Arc::new(ElicitingApprover::new(peer.clone()))),
+            Some(states) => {
+                let postponed = match request.request_state.map(|state| states.open(&state, &owner)) {
+                    None => PostponingApprover::default(),
+                    Some(Ok(question)) => {
+                        PostponingApprover::with_answer(question, request.input_responses.as_ref())
+                    }
+                    Some(Err(error)) => return error_result(&error).into(),
+                };
+                let postponed = Arc::new(postponed);
+                approver = Some(postponed.clone());
+                postponing = Some((postponed, states));
+            }
+        }
         let (listener, mut reports) = match meta.get_progress_token() {
             Some(token) => progress_channel(token),
             None => (None, None),
         };
-        let run = self.calls.run(tool, arguments, ct.cancelled(), listener);
+        let run = self.calls.run(tool, arguments, ct.cancelled(), listener, approver);
         let outcome = match &mut reports {
             None => run.await,
             Some(reports) => {
@@ -112,8 +136,12 @@ impl Handler {
                 outcome
             }
         };
+        let question = postponing.and_then(|(approver, states)| approver.input_required(states, &owner));
+        if let Some(question) = question {
+            return question.into();
+        }
         let audience = Audience { needs_objects, store: &self.session.store };
-        call_result(outcome, tool.tool.output_schema.as_ref(), &audience)
+        call_result(outcome, tool.tool.output_schema.as_ref(), &audience).into()
     }
 }
 
@@ -196,11 +224,11 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = request.arguments.unwrap_or_default();
         let inventory = self.inventory();
         if let Some(tool) = inventory.tool(&request.name) {
-            return Ok(self.call_skill(tool, arguments, context).await.into());
+            return Ok(self.call_skill(tool, request, context).await);
         }
+        let arguments = request.arguments.unwrap_or_default();
         let needs_objects = needs_objects(&context);
         let has_session = needs_objects;
         let name = request.name.into_owned();

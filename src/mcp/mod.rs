@@ -17,6 +17,7 @@
 //! This is the only module of the library that awaits: it runs an executor of its own on the calling thread, and reads files and
 //! runs skills on others.
 
+mod approval;
 mod backlog;
 mod call;
 mod changes;
@@ -25,6 +26,8 @@ mod handler;
 mod inventory;
 mod options;
 mod prompts;
+mod question;
+mod request_state;
 mod resources;
 mod result_store;
 mod results;

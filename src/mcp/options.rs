@@ -21,6 +21,7 @@ pub struct McpOptions {
     pub(super) cancel: CancelToken,
     pub(super) error_help: Option<ErrorHelp>,
     pub(super) name: String,
+    pub(super) asks_clients: bool,
 }
 
 impl McpOptions {
@@ -35,6 +36,7 @@ impl McpOptions {
             cancel: CancelToken::new(),
             error_help: None,
             name: "metier".to_owned(),
+            asks_clients: true,
         }
     }
 
@@ -81,6 +83,13 @@ impl McpOptions {
         change: impl Fn(&str, SkillError) -> SkillError + Send + Sync + 'static,
     ) -> Self {
         self.error_help = Some(Arc::new(change));
+        self
+    }
+
+    /// Whether the person behind a client is asked about what a skill requests and nobody granted, if the client can ask. By default
+    /// yes, in place of the engine's approver.
+    pub fn ask_clients(mut self, asks: bool) -> Self {
+        self.asks_clients = asks;
         self
     }
 

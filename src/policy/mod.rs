@@ -12,6 +12,7 @@ mod memory_budget;
 mod output_policy;
 mod path_protection;
 mod permission;
+mod permission_words;
 mod permissions;
 mod runtime_limit;
 mod sandbox_mode;

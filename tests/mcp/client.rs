@@ -50,6 +50,13 @@ impl Project {
         client
     }
 
+    /// A client of a revision with sessions that can ask a person, after the handshake.
+    pub fn asking_client(&self, revision: &str, args: &[&str]) -> Client {
+        let mut client = self.silent_client(args);
+        client.initialize_with(revision, json!({"elicitation": {}}));
+        client
+    }
+
     /// A client that has said nothing yet.
     pub fn silent_client(&self, args: &[&str]) -> Client {
         use std::process::Stdio;
@@ -78,9 +85,24 @@ impl Project {
 }
 
 impl Client {
+    /// The same client of the newest revision, which can ask a person.
+    pub fn asking(self) -> Self {
+        self.with_capabilities(&json!({"elicitation": {"form": {}}}))
+    }
+
+    /// The same client of the newest revision with these capabilities.
+    pub fn with_capabilities(mut self, capabilities: &Value) -> Self {
+        self.meta.as_mut().unwrap()["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();
+        self
+    }
+
     pub fn initialize(&mut self, revision: &str) -> Value {
+        self.initialize_with(revision, json!({}))
+    }
+
+    fn initialize_with(&mut self, revision: &str, capabilities: Value) -> Value {
         let client = json!({"name": "test", "version": "1"});
-        let params = json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": client});
+        let params = json!({"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client});
         let answer = self.request("initialize", params);
         self.notify("notifications/initialized", json!({}));
         answer

@@ -7,6 +7,7 @@ mod cli;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod client;
 
+mod approvals;
 mod calls;
 mod changes;
 mod configs;

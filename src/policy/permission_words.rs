@@ -1,15 +1,15 @@
 //! What a permission means, in words for the person who is asked about it.
 
-use metier::policy::Permission;
+use super::permission::Permission;
 
-use super::prompt::with_lookalikes;
-
-/// The permission and what it lets a skill do, such as `write:out (change files at or below out)`.
-pub fn permission_sentence(permission: &Permission) -> String {
-    format!("{} ({})", with_lookalikes(&permission.to_string()), permission_words(permission))
+impl Permission {
+    /// What it lets a skill do, such as `change files at or below out`. A scope stands there as it is: escape it before you show it.
+    pub fn meaning(&self) -> String {
+        meaning(self)
+    }
 }
 
-fn permission_words(permission: &Permission) -> String {
+fn meaning(permission: &Permission) -> String {
     let scope = match permission.scope() {
         Some("") => "the project",
         Some(scope) => scope,
@@ -31,7 +31,7 @@ fn permission_words(permission: &Permission) -> String {
         ("wasi", _) => "use the clock and random numbers".into(),
         ("exec", None) => "start processes in a sandbox".into(),
         ("exec", Some(_)) => "start processes without a sandbox, with all your rights".into(),
-        _ => "something that this version of the command does not know".into(),
+        _ => "something that this version does not know".into(),
     }
 }
 
@@ -60,11 +60,9 @@ mod tests {
             "exec",
             "exec:unsandboxed",
         ] {
-            let words = permission_words(&text.parse().unwrap());
+            let words = text.parse::<Permission>().unwrap().meaning();
             assert!(!words.contains("does not know"), "{text}");
             assert!(seen.insert(words), "{text}");
         }
-        let sentence = permission_sentence(&"write:out".parse().unwrap());
-        assert_eq!(sentence, "write:out (change files at or below out)");
     }
 }

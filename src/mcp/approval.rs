@@ -1,0 +1,120 @@
+//! Lets the person behind a client decide about what a skill requests and nobody granted, before anything of it runs.
+//!
+//! In revisions with sessions the server asks the client while the run waits. In later ones a server sends no requests: the call
+//! is answered with the question, and the client calls again with the answer.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientResult, InputRequest, InputRequests, InputRequiredResult, InputResponses, ServerRequest,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
+use tokio::runtime::Handle;
+
+use super::question::{self, Question};
+use super::request_state::{RequestStates, StateOwner};
+use crate::error::Result;
+use crate::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
+use crate::policy::{Approval, CancelToken};
+
+/// The key of the question in an answer, and of the answer to it.
+const KEY: &str = "approval";
+
+/// Whether the client can show a person a form.
+pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
+    let capability = context.client_capabilities().and_then(|capabilities| capabilities.elicitation);
+    // A client of the oldest revision names no kind, and means forms.
+    capability.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
+}
+
+/// Asks the client, and waits for its answer.
+pub(super) struct ElicitingApprover {
+    peer: Peer<RoleServer>,
+    executor: Handle,
+}
+
+impl ElicitingApprover {
+    /// To be made on the executor of the server.
+    pub(super) fn new(peer: Peer<RoleServer>) -> Self {
+        Self { peer, executor: Handle::current() }
+    }
+
+    async fn ask(&self, request: ServerRequest, cancel: &CancelToken, limit: Duration) -> Approval {
+        let options = PeerRequestOptions::no_options();
+        let Ok(mut sent) = self.peer.send_cancellable_request(request, options).await else {
+            return Approval::No;
+        };
+        tokio::select! {
+            answer = &mut sent.rx => match answer {
+                Ok(Ok(ClientResult::ElicitResult(answer))) => question::approval(&answer),
+                _ => Approval::No,
+            },
+            _ = cancel.cancelled() => withdraw(sent).await,
+            () = tokio::time::sleep(limit) => withdraw(sent).await,
+        }
+    }
+}
+
+/// Tells the client that nobody waits for the answer any more.
+async fn withdraw(sent: RequestHandle<RoleServer>) -> Approval {
+    sent.cancel(Some("the call does not wait for it any more".to_owned())).await.ok();
+    Approval::No
+}
+
+impl Approver for ElicitingApprover {
+    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
+        let Some(question) = question::elicit_request(request) else { return Ok(Approval::No) };
+        let asked = self.ask(ServerRequest::ElicitRequest(question), ctx.cancel(), self.time_limit());
+        Ok(self.executor.block_on(asked))
+    }
+}
+
+/// Knows the answer that a client brought, or keeps the question for it.
+#[derive(Default)]
+pub(super) struct PostponingApprover {
+    answered: Option<(Question, Approval)>,
+    asked: Mutex<Option<ApprovalRequest>>,
+}
+
+impl PostponingApprover {
+    /// For a call that brings the answer to this question among others.
+    pub(super) fn with_answer(question: Question, answers: Option<&InputResponses>) -> Self {
+        let answer = answers.and_then(|answers| answers.get(KEY));
+        let answer = answer.and_then(|answer| serde_json::from_value(answer.clone()).ok());
+        let approval = answer.as_ref().map_or(Approval::No, question::approval);
+        Self { answered: Some((question, approval)), asked: Mutex::default() }
+    }
+
+    /// What the call is answered with if a question was left.
+    pub(super) fn input_required(
+        &self,
+        states: &RequestStates,
+        owner: &StateOwner<'_>,
+    ) -> Option<InputRequiredResult> {
+        let request = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let state = states.seal(Question::new(&request)?, owner)?;
+        let form = InputRequest::Elicitation(question::elicit_request(&request)?);
+        Some(InputRequiredResult::new(Some(InputRequests::from([(KEY.to_owned(), form)])), Some(state)))
+    }
+}
+
+impl Approver for PostponingApprover {
+    fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
+        // A client that is asked has to call again, and by then nothing may have run.
+        if !matches!(request.need, ApprovalNeed::Start { .. }) {
+            return Ok(Approval::No);
+        }
+        match &self.answered {
+            Some((question, approval)) if Question::new(request).as_ref() == Some(question) => {
+                Ok(approval.clone())
+            }
+            // Nothing was asked yet, or what was asked is not what is needed now: files of the skill changed.
+            _ => {
+                *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.clone());
+                Ok(Approval::No)
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! A question to the person behind a client: whether a skill may have what it requests and nobody granted.
+
+use rmcp::model::{ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::skill_content::{shown_line, shown_text};
+use crate::excerpt::shorten;
+use crate::host::{ApprovalNeed, ApprovalRequest};
+use crate::policy::{Approval, ArgumentPattern, Permission};
+use crate::unicode::with_lookalikes;
+
+/// The most characters of the input that a question shows.
+const MAX_INPUT: usize = 2_000;
+/// The most characters of a name or a permission.
+const MAX_NAME: usize = 300;
+
+/// What was asked, as far as an answer depends on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Question {
+    pub(super) skill: String,
+    pub(super) digest: Option<String>,
+    pub(super) permissions: Vec<String>,
+}
+
+impl Question {
+    /// What a run asks; `None` if that is not about permissions.
+    pub(super) fn new(request: &ApprovalRequest) -> Option<Self> {
+        let permissions = permissions(&request.need)?;
+        Some(Self {
+            skill: skill_name(request).to_owned(),
+            digest: request.digest.clone(),
+            permissions: permissions.iter().map(ToString::to_string).collect(),
+        })
+    }
+}
+
+/// The question as the protocol has it: a text, and a form with one choice.
+pub(super) fn elicit_request(request: &ApprovalRequest) -> Option<ElicitRequest> {
+    let wanted = permissions(&request.need)?;
+    let mut text = format!("The skill {} wants to run, and asks for:\n", shown_name(skill_name(request)));
+    for permission in wanted {
+        text.extend([format!(
+            "- {}: {}\n",
+            shown_name(&permission.to_string()),
+            shown_line(&permission.meaning())
+        )]);
+    }
+    if let ApprovalNeed::Permission { target: Some(target), .. } = &request.need {
+        text.extend([format!("It would use it now for: {}\n", shown_name(target))]);
+    }
+    if !request.callers.is_empty() {
+        text.extend([format!("It is called by: {}\n", shown_name(&request.callers.join(" > ")))]);
+    }
+    let arguments = json!({"input": request.input, "args": request.args}).to_string();
+    text.extend([format!("Its input: {}\n", shorten(&shown_line(&arguments), MAX_INPUT))]);
+    let granted: Vec<String> = request.grants.iter().map(ToString::to_string).collect();
+    text.extend([format!("It has already: {}\n", shown_name(&granted.join(", ")))]);
+    if let Some(digest) = &request.digest {
+        text.extend([format!("Its files: {digest}\n")]);
+    }
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "answer": {
+                "type": "string",
+                "title": "Allow it?",
+                "oneOf": [
+                    {"const": "once", "title": "Yes, for this call"},
+                    {"const": "always", "title": "Always, until a file of the skill changes"},
+                    {"const": "no", "title": "No"},
+                ],
+            },
+        },
+        "required": ["answer"],
+    });
+    let Value::Object(schema) = schema else { return None };
+    let requested_schema = ElicitationSchema::from_json_schema(schema).ok()?;
+    let message = shown_text(text.trim_end());
+    Some(ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message,
+        requested_schema,
+    }))
+}
+
+/// The answer; everything that is not a plain yes is a no.
+pub(super) fn approval(answer: &ElicitResult) -> Approval {
+    let choice = answer.content.as_ref().and_then(|content| content.get("answer")).and_then(Value::as_str);
+    match (&answer.action, choice) {
+        (ElicitationAction::Accept, Some("once")) => Approval::Once,
+        (ElicitationAction::Accept, Some("always")) => Approval::Always(ArgumentPattern::any()),
+        _ => Approval::No,
+    }
+}
+
+fn permissions(need: &ApprovalNeed) -> Option<&[Permission]> {
+    match need {
+        ApprovalNeed::Start { permissions } => Some(permissions),
+        ApprovalNeed::Permission { permission, .. } => Some(std::slice::from_ref(permission)),
+        ApprovalNeed::RepeatedStep { .. } => None,
+    }
+}
+
+fn skill_name(request: &ApprovalRequest) -> &str {
+    request.qualified_name.as_deref().unwrap_or(&request.skill)
+}
+
+fn shown_name(text: &str) -> String {
+    shorten(&shown_line(&with_lookalikes(text)), MAX_NAME)
+}

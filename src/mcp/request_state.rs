@@ -1,0 +1,151 @@
+//! What a client sends back with the answer to a question: signed, for one call, once, and for ten minutes.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rmcp::model::{RequestStateCodec, RequestStateError, SealOptions};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::question::Question;
+use crate::error::{ErrorKind, Result, SkillError};
+
+/// How long a question can be answered.
+const LIFETIME: Duration = Duration::from_mins(10);
+/// States that were opened and are not forgotten yet; while there are as many, no other is opened.
+const MAX_OPENED: usize = 10_000;
+
+/// The key of a server, and which of its states were opened.
+pub(super) struct RequestStates {
+    codec: RequestStateCodec,
+    opened: Mutex<HashMap<u128, Instant>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct State {
+    /// Different for every state.
+    id: u128,
+    question: Question,
+}
+
+/// The call that a state belongs to.
+pub(super) struct StateOwner<'a> {
+    /// The client that calls.
+    pub(super) client: &'a str,
+    pub(super) tool: &'a str,
+    pub(super) arguments: &'a Value,
+}
+
+impl StateOwner<'_> {
+    fn bytes(&self) -> Vec<u8> {
+        json!([self.client, self.tool, self.arguments]).to_string().into_bytes()
+    }
+}
+
+impl RequestStates {
+    /// With a key of its own; `None` if the system has no random numbers.
+    pub(super) fn new() -> Option<Self> {
+        let mut key = [0; RequestStateCodec::MIN_KEY_LENGTH];
+        getrandom::fill(&mut key).ok()?;
+        Some(Self { codec: RequestStateCodec::try_new(key).ok()?, opened: Mutex::default() })
+    }
+
+    /// The state of a question about this call; `None` if the system has no random numbers.
+    pub(super) fn seal(&self, question: Question, owner: &StateOwner<'_>) -> Option<String> {
+        self.seal_for(question, owner, LIFETIME)
+    }
+
+    fn seal_for(&self, question: Question, owner: &StateOwner<'_>, lifetime: Duration) -> Option<String> {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).ok()?;
+        let state = State { id: u128::from_be_bytes(id), question };
+        let bytes = owner.bytes();
+        let options = SealOptions::new().associated_data(&bytes).ttl(lifetime);
+        self.codec.seal_json_with(&state, &options).ok()
+    }
+
+    /// The question of a state that this server made for this call and that was not opened before.
+    pub(super) fn open(&self, sealed: &str, owner: &StateOwner<'_>) -> Result<Question> {
+        let state: State =
+            self.codec.open_json_with(sealed, &owner.bytes()).map_err(|error| match error {
+                RequestStateError::Expired => refusal("came after more than ten minutes"),
+                _ => refusal("does not belong to this call"),
+            })?;
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        opened.retain(|_, until| *until > now);
+        if opened.contains_key(&state.id) {
+            return Err(refusal("was used before"));
+        }
+        if opened.len() >= MAX_OPENED {
+            return Err(refusal("cannot be taken, because too many others came"));
+        }
+        // A state that has expired by its own clock need not be remembered.
+        opened.insert(state.id, now + LIFETIME);
+        Ok(state.question)
+    }
+}
+
+fn refusal(reason: &str) -> SkillError {
+    SkillError::new(ErrorKind::Denied, format!("the answer {reason}, so nothing has run"))
+        .with_help("call the tool again without it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNER: StateOwner<'static> = StateOwner { client: "a", tool: "x", arguments: &Value::Null };
+
+    fn question() -> Question {
+        Question { skill: "x".into(), digest: None, permissions: vec!["write".into()] }
+    }
+
+    fn reason(result: Result<Question>) -> String {
+        result.unwrap_err().message().to_owned()
+    }
+
+    #[test]
+    fn a_state_opens_once_and_for_its_own_call() {
+        let states = RequestStates::new().unwrap();
+        let sealed = states.seal(question(), &OWNER).unwrap();
+        let other = json!({"a": 1});
+        for owner in [
+            StateOwner { client: "b", ..OWNER },
+            StateOwner { tool: "y", ..OWNER },
+            StateOwner { arguments: &other, ..OWNER },
+        ] {
+            assert!(reason(states.open(&sealed, &owner)).contains("does not belong"));
+        }
+        assert_eq!(states.open(&sealed, &OWNER).unwrap(), question());
+        assert!(reason(states.open(&sealed, &OWNER)).contains("used before"));
+        let of_another_server = RequestStates::new().unwrap().seal(question(), &OWNER).unwrap();
+        assert!(reason(states.open(&of_another_server, &OWNER)).contains("does not belong"));
+    }
+
+    #[test]
+    fn an_altered_or_expired_state_opens_never() {
+        let states = RequestStates::new().unwrap();
+        let sealed = states.seal(question(), &OWNER).unwrap();
+        for at in 0..sealed.len() {
+            let mut altered = sealed.clone().into_bytes();
+            altered[at] = if altered[at] == b'A' { b'B' } else { b'A' };
+            let altered = String::from_utf8(altered).unwrap();
+            assert!(states.open(&altered, &OWNER).is_err(), "{at}");
+        }
+        let expired = states.seal_for(question(), &OWNER, Duration::ZERO).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(reason(states.open(&expired, &OWNER)).contains("ten minutes"));
+        assert!(states.open(&sealed, &OWNER).is_ok());
+    }
+
+    #[test]
+    fn the_states_that_are_remembered_are_bounded() {
+        let states = RequestStates::new().unwrap();
+        let until = Instant::now() + LIFETIME;
+        states.opened.lock().unwrap().extend((0..MAX_OPENED as u128).map(|id| (id, until)));
+        let sealed = states.seal(question(), &OWNER).unwrap();
+        assert!(reason(states.open(&sealed, &OWNER)).contains("too many"));
+    }
+}

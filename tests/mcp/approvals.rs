@@ -1,0 +1,239 @@
+//! What nobody granted is asked of the person behind the client, before anything of the skill has run.
+
+use serde_json::{Value, json};
+
+use crate::cli::Project;
+use crate::client::Client;
+
+const FRONTMATTER: &str = "---\nname: writer\ndescription: d\nallowed-tools: write:out\n---\n";
+
+/// A skill that writes `out/a.txt` and changes a file at its start, so that one sees whether it ran.
+fn project() -> Project {
+    Project::new()
+        .lua("writer", "ctx.write('out/a.txt', input.text or 'x') return 'written'")
+        .file(".metier/skills/writer/SKILL.md", FRONTMATTER)
+        .file("out/keep", "")
+        .trusted()
+}
+
+fn has_run(project: &Project) -> bool {
+    project.path("out/a.txt").exists()
+}
+
+fn call(client: &mut Client, arguments: &Value, answer: Option<(&Value, Value)>) -> Value {
+    let mut params = json!({"name": "writer", "arguments": arguments});
+    if let Some((question, answer)) = answer {
+        params["requestState"] = question["requestState"].clone();
+        params["inputResponses"] = json!({"approval": answer});
+    }
+    client.result("tools/call", params)
+}
+
+fn answer(choice: &str) -> Value {
+    json!({"action": "accept", "content": {"answer": choice}})
+}
+
+#[track_caller]
+fn assert_question(result: &Value) {
+    assert_eq!(result["resultType"], "input_required", "{result}");
+    let request = &result["inputRequests"]["approval"];
+    assert_eq!(request["method"], "elicitation/create");
+    let message = request["params"]["message"].as_str().unwrap();
+    assert!(message.contains("- write:out: change files at or below out"), "{message}");
+    assert!(message.contains("project/.metier:writer") && message.contains("sha256:"), "{message}");
+}
+
+#[test]
+fn a_call_that_needs_an_answer_returns_the_question_and_runs_with_the_answer() {
+    let project = project();
+    let mut client = project.modern_client(&[]).asking();
+    let arguments = json!({"text": "seen"});
+    let question = call(&mut client, &arguments, None);
+    assert_question(&question);
+    let message = question["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
+    assert!(message.contains(r#"{"text":"seen"}"#), "{message}");
+    assert!(!has_run(&project));
+    let result = call(&mut client, &arguments, Some((&question, answer("once"))));
+    assert_eq!(result["content"][0]["text"], "written", "{result}");
+    assert_eq!(std::fs::read_to_string(project.path("out/a.txt")).unwrap(), "seen");
+    // A yes for one call is none for the next.
+    assert_question(&call(&mut client, &arguments, None));
+}
+
+#[test]
+fn an_answer_is_for_one_call_and_opens_once() {
+    let project = project();
+    let mut client = project.modern_client(&[]).asking();
+    let refused = |result: &Value, reason: &str| {
+        assert_eq!(result["_meta"]["metier/error"]["kind"], "denied", "{result}");
+        assert!(result["content"][0]["text"].as_str().unwrap().contains(reason), "{result}");
+        assert!(!has_run(&project));
+    };
+    let question = call(&mut client, &json!({"text": "a"}), None);
+    let other = call(&mut client, &json!({"text": "b"}), Some((&question, answer("always"))));
+    refused(&other, "does not belong to this call");
+    let mut altered = question.clone();
+    let state = question["requestState"].as_str().unwrap();
+    altered["requestState"] = json!(format!("{}x", &state[..state.len() - 1]));
+    refused(&call(&mut client, &json!({"text": "a"}), Some((&altered, answer("once")))), "does not belong");
+    // Another server has another key.
+    let mut second = project.modern_client(&[]).asking();
+    refused(&call(&mut second, &json!({"text": "a"}), Some((&question, answer("once")))), "does not belong");
+    for no in [
+        answer("no"),
+        answer("maybe"),
+        json!({"action": "accept"}),
+        json!({"action": "decline", "content": {"answer": "once"}}),
+        json!({"action": "cancel"}),
+        json!("once"),
+        Value::Null,
+    ] {
+        let question = call(&mut client, &json!({"text": "a"}), None);
+        let result = call(&mut client, &json!({"text": "a"}), Some((&question, no)));
+        refused(&result, "was not approved");
+        refused(&call(&mut client, &json!({"text": "a"}), Some((&question, answer("once")))), "used before");
+    }
+    let result = call(&mut client, &json!({"text": "a"}), Some((&question, answer("once"))));
+    assert_eq!(result["content"][0]["text"], "written", "{result}");
+}
+
+#[test]
+fn an_answer_without_its_state_is_no_answer() {
+    let project = project();
+    let mut client = project.modern_client(&[]).asking();
+    let mut question = call(&mut client, &json!({}), None);
+    question["requestState"].take();
+    let mut params = json!({"name": "writer", "arguments": {}});
+    params["inputResponses"] = json!({"approval": answer("once")});
+    assert_question(&client.result("tools/call", params));
+    assert!(!has_run(&project));
+}
+
+#[test]
+fn a_yes_for_good_is_remembered_until_a_file_of_the_skill_changes() {
+    let project = project();
+    let mut client = project.modern_client(&[]).asking();
+    let question = call(&mut client, &json!({}), None);
+    let result = call(&mut client, &json!({}), Some((&question, answer("always"))));
+    assert_eq!(result["isError"], false, "{result}");
+    assert_eq!(call(&mut client, &json!({"text": "again"}), None)["content"][0]["text"], "written");
+    let grants = project.metier(&["allow", "--list"]);
+    assert!(grants.stdout.contains("write:out"), "{grants:?}");
+    crate::write(&project, ".metier/skills/writer/SKILL.md", &format!("{FRONTMATTER}changed\n"));
+    assert_question(&call(&mut client, &json!({}), None));
+}
+
+#[test]
+fn a_skill_that_changes_before_the_answer_is_asked_about_again() {
+    let project = project();
+    let mut client = project.modern_client(&[]).asking();
+    let question = call(&mut client, &json!({}), None);
+    crate::write(
+        &project,
+        ".metier/skills/writer/scripts/main.lua",
+        "ctx.write('out/a.txt', 'evil') return 1",
+    );
+    let result = call(&mut client, &json!({}), Some((&question, answer("once"))));
+    assert_question(&result);
+    assert!(!has_run(&project));
+    assert_ne!(question["inputRequests"], result["inputRequests"]);
+}
+
+#[test]
+fn no_process_has_started_before_the_answer() {
+    let project = Project::new()
+        .file(".metier/skills/writer/SKILL.md", FRONTMATTER)
+        .file(".metier/skills/writer/scripts/main.sh", "echo run > out/a.txt && echo written\n")
+        .file("out/keep", "")
+        .trusted();
+    let mut client = project.modern_client(&[]).asking();
+    let question = call(&mut client, &json!({}), None);
+    assert_question(&question);
+    assert!(!has_run(&project));
+    let result = call(&mut client, &json!({}), Some((&question, answer("once"))));
+    assert_eq!(result["isError"], false, "{result}");
+    assert!(has_run(&project));
+}
+
+#[test]
+fn clients_with_sessions_are_asked_while_the_call_waits() {
+    let project = project();
+    for revision in ["2025-06-18", "2025-11-25"] {
+        let mut client = project.asking_client(revision, &[]);
+        for (reply, runs) in
+            [(answer("no"), false), (json!({"action": "decline"}), false), (answer("once"), true)]
+        {
+            let id = client.start("tools/call", json!({"name": "writer", "arguments": {}}));
+            let question = client.notification("elicitation/create");
+            let message = question["params"]["message"].as_str().unwrap();
+            assert!(message.contains("- write:out: change files at or below out"), "{message}");
+            assert!(!has_run(&project));
+            client.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": reply}));
+            let result = client.response(id)["result"].clone();
+            assert_eq!(result["isError"], !runs, "{result}");
+            assert_eq!(has_run(&project), runs);
+        }
+        std::fs::remove_file(project.path("out/a.txt")).unwrap();
+    }
+}
+
+#[test]
+fn a_question_is_withdrawn_when_its_call_is_cancelled() {
+    let project = project();
+    let mut client = project.asking_client("2025-11-25", &[]);
+    let id = client.start("tools/call", json!({"name": "writer", "arguments": {}}));
+    let question = client.notification("elicitation/create");
+    client.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
+    let withdrawn = client.notification("notifications/cancelled");
+    assert_eq!(withdrawn["params"]["requestId"], question["id"]);
+    // An answer that comes too late changes nothing.
+    client.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": answer("once")}));
+    assert!(client.tool_names().contains(&"writer".to_owned()));
+    assert!(!has_run(&project));
+}
+
+#[test]
+fn a_client_that_fails_to_ask_has_not_said_yes() {
+    let project = project();
+    let mut client = project.asking_client("2025-11-25", &[]);
+    for reply in [json!({"error": {"code": -1, "message": "no"}}), json!({"result": {"roots": []}})] {
+        let id = client.start("tools/call", json!({"name": "writer", "arguments": {}}));
+        let question = client.notification("elicitation/create");
+        let mut message = json!({"jsonrpc": "2.0", "id": question["id"]});
+        message.as_object_mut().unwrap().extend(reply.as_object().unwrap().clone());
+        client.send(&message);
+        let result = client.response(id)["result"].clone();
+        assert_eq!(result["_meta"]["metier/error"]["kind"], "denied", "{result}");
+    }
+    assert!(!has_run(&project));
+}
+
+#[test]
+fn who_cannot_or_may_not_be_asked_gets_the_command_that_allows_it() {
+    let project = project();
+    let cannot = json!({"elicitation": {"url": {}}});
+    for mut client in [
+        project.client(&[]),
+        project.modern_client(&[]),
+        project.modern_client(&["--no-input"]).asking(),
+        project.modern_client(&[]).with_capabilities(&cannot),
+    ] {
+        let result = call(&mut client, &json!({}), None);
+        assert_eq!(result["_meta"]["metier/error"]["kind"], "denied", "{result}");
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("metier allow writer write:out"), "{text}");
+    }
+    assert!(!has_run(&project));
+}
+
+#[test]
+fn what_a_question_shows_is_escaped_and_short() {
+    let project = project();
+    let mut client = project.modern_client(&[]).asking();
+    let text = format!("\u{1b}[2J\n- write:out: nothing\u{202e}{}", "x".repeat(100_000));
+    let question = call(&mut client, &json!({"text": text}), None);
+    assert_question(&question);
+    let message = question["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
+    assert!(!message.contains(['\u{1b}', '\u{202e}']) && message.len() < 4_000, "{message}");
+    assert_eq!(message.lines().filter(|line| line.starts_with("- ")).count(), 1, "{message}");
+}
