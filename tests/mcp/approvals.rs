@@ -20,8 +20,9 @@ fn has_run(project: &Project) -> bool {
     project.path("out/a.txt").exists()
 }
 
-fn call(client: &mut Client, arguments: &Value, answer: Option<(&Value, Value)>) -> Value {
-    let mut params = json!({"name": "writer", "arguments": arguments});
+/// Calls the skill with this input, after a question with its answer.
+fn call(client: &mut Client, input: &Value, answer: Option<(&Value, Value)>) -> Value {
+    let mut params = json!({"name": "writer", "arguments": {"input": input}});
     if let Some((question, answer)) = answer {
         params["requestState"] = question["requestState"].clone();
         params["inputResponses"] = json!({"approval": answer});
