@@ -100,7 +100,7 @@ fn config_lines(loaded: &LoadedConfiguration) -> String {
         .files
         .iter()
         .map(line)
-        .chain(counts.map(|(list, noun)| plural(list.len(), noun)))
+        .chain(counts.map(|(list, noun)| output::plural(list.len(), noun)))
         .collect::<Vec<_>>()
         .join("\n")
 }
@@ -281,16 +281,14 @@ fn root_lines(diagnosis: &Diagnosis) -> String {
             .map_or("inside metier".into(), |path| escape_line(&path.display().to_string()));
         let count = match (root.exists, root.problems) {
             (false, _) => "does not exist".to_owned(),
-            (true, 0) => plural(root.skills, "skill"),
-            (true, problems) => format!("{}, {}", plural(root.skills, "skill"), plural(problems, "problem")),
+            (true, 0) => output::plural(root.skills, "skill"),
+            (true, problems) => {
+                format!("{}, {}", output::plural(root.skills, "skill"), output::plural(problems, "problem"))
+            }
         };
         format!("{folder} ({}/{}): {count}", root.scope, escape_line(&root.label))
     };
     diagnosis.roots.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 fn print_finding(finding: &Finding) {

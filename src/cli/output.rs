@@ -17,6 +17,11 @@ pub fn print(text: &str) -> Result<()> {
     ignore_broken_pipe(writeln!(anstream::stdout(), "{text}"))
 }
 
+/// A number with its noun.
+pub fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 /// Writes a JSON answer to standard output.
 pub fn print_json(answer: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(answer)

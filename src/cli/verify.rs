@@ -24,7 +24,7 @@ pub(super) fn run(session: &Session) -> Result<u8> {
     } else if let Some(error) = &error {
         output::print_error(error);
     } else {
-        output::print(&format!("{} skills are as they were locked", lock.skills().len()))?;
+        output::print(&format!("{} as locked", output::plural(lock.skills().len(), "skill")))?;
     }
     Ok(error.map_or(0, |error| error.kind().exit_code()))
 }

@@ -129,6 +129,8 @@ impl StreamThread {
         }
         Builder::new().name("metier-output".into()).spawn(move || {
             let relayed = pipe.map(|pipe| relay(pipe, &sink, &process_over, &ctx)).unwrap_or_default();
+            // Whoever waits for the result ends the sinks: then no thread may still hold one.
+            drop((sink, ctx));
             // Nobody reads it if the run has ended.
             sender.send(relayed).ok();
             drop(end);
