@@ -10,6 +10,7 @@ import time
 import anyio
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.types import ElicitResult
 
 CONTRACT = """
 inputs: {text: {type: string, required: true}}
@@ -116,6 +117,26 @@ async def walk(server, project, mode):
             check("added" in {tool.name for tool in (await client.list_tools()).tools}, "a new skill is announced")
 
 
+async def answer_questions(server, project, mode):
+    print(f"questions, mode {mode}")
+    written = project / "out/a"
+    written.unlink(missing_ok=True)
+    asked = []
+    answers = iter([ElicitResult(action="decline"), ElicitResult(action="accept", content={"answer": "once"})])
+
+    async def ask(_, params):
+        asked.append(params.message)
+        check(not written.exists(), "nothing has run before the answer")
+        return next(answers)
+
+    async with Client(stdio_client(server), mode=mode, elicitation_callback=ask) as client:
+        refused = await client.call_tool("writer", {})
+        check(refused.is_error and "denied" in refused.content[0].text and not written.exists(), "a no is a no")
+        result = await client.call_tool("writer", {})
+        check(not result.is_error and written.exists(), "a skill runs after a yes")
+        check(all("write:out: change files at or below out" in message for message in asked), "a question says what it is about")
+
+
 async def main(metier):
     with tempfile.TemporaryDirectory() as folder:
         project = pathlib.Path(folder) / "project"
@@ -133,6 +154,7 @@ async def main(metier):
         server = StdioServerParameters(command=metier, args=["mcp", "--project", str(project)], env=environment)
         for mode in ["legacy", "auto"]:
             await walk(server, project, mode)
+            await answer_questions(server, project, mode)
         started = time.monotonic()
         async with Client(stdio_client(server)) as client:
             for _ in range(1000):

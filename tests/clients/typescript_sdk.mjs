@@ -1,6 +1,6 @@
 // The official TypeScript clients against `metier mcp` over standard streams: version 2 with its Skills extension, and version 1.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -48,6 +48,26 @@ async function walk(client) {
     check(prompt.messages[0].content.text.endsWith('do it'), 'a prompt is returned');
 }
 
+// Answers the questions of a client that was made with `asking`: first no, then yes.
+async function answerQuestions(client, transport, handle) {
+    const written = join(project, 'out/a');
+    rmSync(written, { force: true });
+    const answers = [{ action: 'decline' }, { action: 'accept', content: { answer: 'once' } }];
+    handle(async (request) => {
+        check(request.params.message.includes('write:out: change files'), 'a question says what it is about');
+        check(!existsSync(written), 'nothing has run before the answer');
+        return answers.shift();
+    });
+    await client.connect(transport);
+    const refused = await client.callTool({ name: 'writer', arguments: {} });
+    check(refused.isError && !existsSync(written), 'a no is a no');
+    const result = await client.callTool({ name: 'writer', arguments: {} });
+    check(!result.isError && existsSync(written), 'a skill runs after a yes');
+    await client.close();
+}
+
+const asking = { capabilities: { elicitation: {} } };
+
 // Version 1 has the schema of the result before the options.
 function callOptions(client, signal) {
     return client.callTool.length === 3 || client.isVersion1 ? [undefined, { signal }] : [{ signal }];
@@ -60,6 +80,7 @@ skill('double', {
 }, 'version: 1.0\nquoted: "1.0"\ndate: 2024-01-01\nhex: 0x1F\nempty: ~\nmetadata: {on: yes, n: "3"}\n');
 skill('number', { 'scripts/main.lua': 'return 1' }, 'metadata: {version: 1.0}\n');
 skill('endless', { 'scripts/main.lua': 'while true do end' });
+skill('writer', { 'scripts/main.lua': "ctx.write('out/a', 'x')" }, 'allowed-tools: write:out\n');
 skill('Not_Valid', { 'scripts/main.lua': 'return 1' });
 const env = { ...process.env, HOME: folder, METIER_DATA_DIR: join(folder, 'data') };
 execFileSync(metier, ['trust', '--folder', '--yes', '.'], { cwd: project, env });
@@ -87,6 +108,8 @@ try {
             check(children.includes('skill://double/references/'), 'a folder is read');
         }
         await client.close();
+        const asked = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode }, ...asking });
+        await answerQuestions(asked, new StdioClientTransport(server), (answer) => asked.setRequestHandler('elicitation/create', answer));
     }
     console.log('version 1');
     const { Client: Client1 } = await load('@modelcontextprotocol/sdk/client/index.js');
@@ -96,6 +119,9 @@ try {
     await client.connect(new Transport1(server));
     await walk(client);
     await client.close();
+    const { ElicitRequestSchema } = await load('@modelcontextprotocol/sdk/types.js');
+    const asked = new Client1({ name: 'test', version: '1' }, asking);
+    await answerQuestions(asked, new Transport1(server), (answer) => asked.setRequestHandler(ElicitRequestSchema, answer));
 } finally {
     rmSync(folder, { recursive: true, force: true });
 }
