@@ -1,8 +1,11 @@
 //! `metier mcp`: the skills as tools of the Model Context Protocol.
 
+use std::path::{Path, PathBuf};
+
 use metier::error::{ErrorKind, Hint, Result, SkillError};
 use metier::mcp::{McpOptions, McpServer};
 use metier::policy::{CancelToken, Permission, SandboxMode};
+use metier::registry::{Root, Roots, Scope};
 
 use super::config_args::ConfigArgs;
 use super::hint::error_with_option;
@@ -18,6 +21,9 @@ pub struct Args {
     /// Print the configuration of a client that starts this server, and serve nothing
     #[arg(long, value_name = "CLIENT", value_parser = McpClient::parser())]
     print_config: Option<McpClient>,
+    /// Serve the skills in this folder alone: not those of the project, of the user and of metier
+    #[arg(long, value_name = "DIR")]
+    skills: Option<PathBuf>,
     /// Grant all skills a permission, as far as they request it, such as write:out (may be repeated)
     #[arg(long, value_name = "PERM")]
     allow: Vec<Permission>,
@@ -60,8 +66,11 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     // Without a sandbox there is none for the compiler of WebAssembly modules either.
     let is_unsandboxed = configuration.sandbox_mode() == SandboxMode::Off;
-    let engine = session
-        .builder(configuration)?
+    let mut builder = session.builder(configuration)?;
+    if let Some(folder) = &args.skills {
+        builder = builder.roots(roots_in(folder)?);
+    }
+    let engine = builder
         .compile_in_process(is_unsandboxed)
         .config(args.config.settings()?)
         .secrets(secrets)
@@ -75,6 +84,15 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     server.serve_stdio()?;
     Ok(0)
+}
+
+/// The skills of one folder that the caller named.
+fn roots_in(folder: &Path) -> Result<Roots> {
+    if folder.is_dir() {
+        return Ok(Roots::empty().with(Root::new(Scope::Explicit, "skills", folder)));
+    }
+    let sentence = format!("{} is not a folder", folder.display());
+    Err(SkillError::new(ErrorKind::Usage, sentence).with_help("name a folder with skills with --skills"))
 }
 
 /// The error with the command by which a person allows what was missing: the options of this one are out of reach for a model.

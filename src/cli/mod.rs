@@ -14,6 +14,7 @@ mod env_file;
 mod exec;
 mod exit_watchdog;
 mod explain;
+mod export;
 mod global_args;
 mod hint;
 mod input;
@@ -93,6 +94,8 @@ enum Command {
     Catalog(catalog::Args),
     /// Serve the skills as tools of the Model Context Protocol, over standard input and output
     Mcp(Box<mcp::Args>),
+    /// Package skills as a plug-in whose server runs them in their sandbox
+    Export(export::Args),
     /// Print the configuration, or change it
     Config(config::Args),
     /// Report what this machine, this build and these skills support, and what is wrong
@@ -201,6 +204,7 @@ impl Command {
             | Self::Catalog(_)
             | Self::Config(_)
             | Self::Doctor
+            | Self::Export(_)
             | Self::Lock(_)
             | Self::Verify => Some(""),
             Self::Ctx(_) | Self::Mcp(_) | Self::Completions(_) => None,
@@ -245,6 +249,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Mcp(args) => mcp::run(&args, session),
         Command::Config(args) => config::run(&args, session),
         Command::Doctor => doctor::run(session),
+        Command::Export(args) => export::run(&args, session),
         Command::Lock(args) => lock::run(&args, session),
         Command::Verify => verify::run(session),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),

@@ -1,6 +1,5 @@
 //! `metier trust`: looks at the skills of a project and records that the user trusts them as they are.
 
-use std::fmt::Write;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +11,6 @@ use metier::registry::{FileList, ListedFile, Registry, Skill};
 use metier::trust::{ProjectIdentity, SkillFiles, TrustStore};
 use metier::unicode::with_lookalikes;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use super::hint::COMMAND;
 use super::interrupt::cancel_on_interrupt;
@@ -290,20 +288,13 @@ fn content_to_show(skill: &Skill, file: &ListedFile) -> Result<String> {
         Ok(bytes) => bytes,
         Err(error) => return Ok(escape_line(&format!("(not shown: {})", error.message()))),
     };
-    if file.digest.to_string() != content_digest(&bytes) {
+    if !file.has_content(&bytes) {
         return Err(changed_meanwhile(skill));
     }
     if bytes.contains(&0) {
         return Ok(format!("(not shown: its {} bytes are not text)", file.size));
     }
     Ok(escape_text(&String::from_utf8_lossy(&bytes)))
-}
-
-fn content_digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold("sha256:".to_owned(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Whether the pager that the user has set showed it.

@@ -49,6 +49,13 @@ pub struct ListedFile {
     pub digest: SkillDigest,
 }
 
+impl ListedFile {
+    /// Whether it is a file with this content.
+    pub fn has_content(&self, content: &[u8]) -> bool {
+        !self.link && self.digest == content_digest(content)
+    }
+}
+
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {
     !value

@@ -26,7 +26,7 @@ pub struct ParsedSkill {
 impl ParsedSkill {
     /// Whether the skill is valid as the profile reads the specification.
     pub fn is_valid(&self, profile: Profile) -> bool {
-        self.diagnostics_of(profile).iter().all(|diagnostic| diagnostic.severity < Severity::Error)
+        !has_error(self.diagnostics_of(profile))
     }
 
     /// Whether a lenient client loads the skill: it has a description, and its YAML can be read, perhaps only after quotes
@@ -43,9 +43,14 @@ impl ParsedSkill {
     fn diagnostics_of(&self, profile: Profile) -> &[Diagnostic] {
         match profile {
             Profile::Spec => &self.diagnostics,
-            Profile::SkillsRef => &self.skills_ref_diagnostics,
+            Profile::AgentPlugins if has_error(&self.diagnostics) => &self.diagnostics,
+            Profile::SkillsRef | Profile::AgentPlugins => &self.skills_ref_diagnostics,
         }
     }
+}
+
+fn has_error(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|diagnostic| diagnostic.severity >= Severity::Error)
 }
 
 /// A `SKILL.md` parsed only to load the skill, without the verdict of other profiles.

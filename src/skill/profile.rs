@@ -12,9 +12,13 @@ pub enum Profile {
     Spec,
     /// The reference validator, `skills-ref`, with its strict subset of YAML and its own rules.
     SkillsRef,
+    /// What clients of Agent Plugins 1.0 must load: valid by the specification's text and by the reference validator. They skip
+    /// every other skill.
+    AgentPlugins,
 }
 
-const NAMES: [(&str, Profile); 2] = [("spec", Profile::Spec), ("skills-ref", Profile::SkillsRef)];
+const NAMES: [(&str, Profile); 3] =
+    [("spec", Profile::Spec), ("skills-ref", Profile::SkillsRef), ("agent-plugins", Profile::AgentPlugins)];
 
 /// The error for a name that is no profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +27,7 @@ pub struct UnknownProfile(String);
 
 impl fmt::Display for UnknownProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown profile `{}`; there are `spec` and `skills-ref`", self.0)
+        write!(f, "unknown profile `{}`; there are `spec`, `skills-ref` and `agent-plugins`", self.0)
     }
 }
 
@@ -43,6 +47,7 @@ impl fmt::Display for Profile {
         f.write_str(match self {
             Self::Spec => "spec",
             Self::SkillsRef => "skills-ref",
+            Self::AgentPlugins => "agent-plugins",
         })
     }
 }

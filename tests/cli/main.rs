@@ -19,6 +19,7 @@ mod drop_ins;
 mod environment;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod explain;
+mod export;
 mod failures;
 mod input;
 mod listing;

@@ -13,6 +13,7 @@ mod changes;
 mod configs;
 mod disclosure;
 mod hostile;
+mod plugin;
 mod results;
 mod skills_extension;
 mod tools;

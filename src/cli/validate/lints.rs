@@ -11,6 +11,12 @@ pub const PATH_MISSING: Rule = lint("path-missing", Error, true, "The path does 
 pub const NOT_A_DIRECTORY: Rule =
     lint("not-a-directory", Error, true, "The path is neither a folder nor a SKILL.md.");
 pub const SKILL_FILE_MISSING: Rule = lint("skill-file-missing", Error, true, "The folder has no SKILL.md.");
+pub const SKILL_FILE_NAME: Rule = lint(
+    "skill-file-name",
+    Error,
+    true,
+    "The file is not called SKILL.md in capitals, as clients of Agent Plugins need it.",
+);
 pub const UNREADABLE: Rule = lint("unreadable", Error, true, "A folder or SKILL.md cannot be read.");
 pub const TOO_MANY_FOLDERS: Rule =
     lint("too-many-folders", Error, false, "The search for skills stopped before its end.");

@@ -31,7 +31,8 @@ pub struct Args {
     /// Skill folders, their SKILL.md, folders with skills somewhere below, or names of skills
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Whose rules decide: those of the specification's text, or those of the reference validator
+    /// Whose rules decide: those of the specification's text, those of the reference validator, or both, as clients of Agent
+    /// Plugins must
     #[arg(long, value_name = "PROFILE", default_value = "spec", value_parser = profile_parser())]
     profile: Profile,
 }
@@ -54,7 +55,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 }
 
 fn profile_parser() -> impl TypedValueParser<Value = Profile> {
-    PossibleValuesParser::new(["spec", "skills-ref"]).try_map(|name| name.parse::<Profile>())
+    PossibleValuesParser::new(["spec", "skills-ref", "agent-plugins"]).try_map(|name| name.parse::<Profile>())
 }
 
 /// Prints all results; the number of invalid skills.

@@ -130,6 +130,12 @@ impl SkillValidation {
             let large = Diagnostic::new(&lints::SKILL_FILE_LARGE, text, &(0..0), message);
             diagnostics.push(large.with_help("move long parts into files of their own"));
         }
+        let is_found = profile != Profile::AgentPlugins || file == "SKILL.md";
+        if !is_found {
+            let message = format!("clients of Agent Plugins do not find a file called {file}");
+            let misnamed = Diagnostic::new(&lints::SKILL_FILE_NAME, text, &(0..0), message);
+            diagnostics.push(misnamed.with_help("rename it to SKILL.md"));
+        }
         if let Some(manifest) = &parsed.manifest {
             diagnostics.extend(FolderChecks { dir, file, text, manifest }.diagnostics());
         }
@@ -141,6 +147,7 @@ impl SkillValidation {
             path: path.display().to_string(),
             name: parsed.manifest.as_ref().map(|manifest| manifest.name.clone()),
             valid: parsed.is_valid(profile)
+                && is_found
                 && sequences.iter().all(SequenceValidation::is_valid)
                 && contract.as_ref().is_none_or(ContractValidation::is_valid),
             loads: parsed.is_loadable(),
