@@ -74,15 +74,15 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     files.insert("mcp.json".to_owned(), json_file(&server(name)));
     write_plugin(&args.out, &files)?;
     session.exit_watchdog().finish();
-    let names: Vec<&str> = skills.iter().map(|skill| skill.name()).collect();
+    let exported: Vec<&str> = skills.iter().map(|skill| skill.name()).collect();
     if session.json() {
         let path = std::path::absolute(&args.out).unwrap_or_else(|_| args.out.clone());
         let paths: Vec<&String> = files.keys().collect();
-        output::print_json(&json!({"name": name, "path": path, "skills": names, "files": paths}))?;
+        output::print_json(&json!({"name": name, "path": path, "skills": exported, "files": paths}))?;
         return Ok(0);
     }
     let folder = escape_line(&args.out.display().to_string());
-    output::print(&format!("made the plug-in {name} in {folder}, with {}", names.join(", ")))?;
+    output::print(&format!("made the plug-in {name} in {folder}, with {}", exported.join(", ")))?;
     output::eprint("its server is the command metier, which must be installed where the plug-in is used");
     Ok(0)
 }

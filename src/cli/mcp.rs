@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let mut options = McpOptions::new()
         .max_calls(args.max_calls.into())
         .cancel(token.clone())
-        .error_help(error_for_model)
+        .error_help(if args.skills.is_some() { error_of_plugin } else { error_for_model })
         .ask_clients(!configuration.no_input());
     // An option is stronger than what the configuration says about a skill.
     if let Some(mode) = args.limits.sandbox_mode() {
@@ -100,6 +100,18 @@ fn error_for_model(skill: &str, error: SkillError) -> SkillError {
     match error.hint() {
         Some(Hint::Grant(permission)) => {
             let help = format!("a person can allow it: `metier allow {skill} {permission}`");
+            error.with_help(help)
+        }
+        _ => error_with_option(error),
+    }
+}
+
+/// The same for skills of one folder, which `metier allow` does not find.
+fn error_of_plugin(_: &str, error: SkillError) -> SkillError {
+    match error.hint() {
+        Some(Hint::Grant(permission)) => {
+            let help =
+                format!("a person can allow it by `--allow {permission}` among the arguments of this server");
             error.with_help(help)
         }
         _ => error_with_option(error),

@@ -90,7 +90,7 @@ fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_ou
         (&["instructions"], 3, "unavailable"),
         (&["writes"], 4, "denied"),
         (&["spins", "--timeout", "100ms"], 5, "deadline"),
-        (&["sleeps", "--timeout", "100ms"], 5, "deadline"),
+        (&["sleeps", "--timeout", "2s"], 5, "deadline"),
         (&["eats", "--memory", "8MB"], 5, "memory"),
         (&["long", "--output", "1KB"], 5, "output"),
         (&["floods", "--output", "1KB"], 5, "output"),

@@ -37,6 +37,7 @@ fn the_server_of_a_plugin_serves_its_skills_alone_in_the_folder_of_the_client() 
     assert_eq!(names, ["activate_skill", "greet", "read_result", "read_skill_file", "skills_list"]);
     let denied = client.call("greet", json!({}));
     assert_eq!(denied["_meta"]["metier/error"]["kind"], "denied", "{denied}");
+    assert!(denied["content"][0]["text"].as_str().unwrap().contains("by `--allow write`"), "{denied}");
     let mut client = installed.client(&[&arguments[1..], &["--allow", "write"]].concat());
     assert_eq!(client.text("greet", json!({})), "hello");
     assert!(installed.path("data/seen.txt").exists());
