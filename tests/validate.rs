@@ -177,9 +177,10 @@ fn the_profile_decides_what_is_valid() {
     let strict = project.metier(&["validate", "x", "--profile", "skills-ref"]);
     assert_eq!(strict.code, 1);
     assert!(strict.stdout.contains("Unexpected fields in frontmatter: version"), "{}", strict.stdout);
+    assert_eq!(project.metier(&["validate", "x", "--profile", "agent-plugins"]).code, 1);
     let unknown = project.metier(&["validate", "x", "--profile", "strict"]);
     assert_eq!(unknown.code, 2);
-    assert!(unknown.stderr.contains("[possible values: spec, skills-ref]"));
+    assert!(unknown.stderr.contains("[possible values: spec, skills-ref, agent-plugins]"));
     assert_eq!(project.metier(&["validate"]).code, 2);
 }
 
