@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::error::Result;
+use crate::executor::DefiningFiles;
 use crate::host::temp_dirs::existing_metier_dirs_in;
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{AccessReason, FileId, Files, SkillContext};
@@ -17,7 +18,7 @@ use crate::runtimes::external::interpreter::prefix::readable_paths;
 use crate::runtimes::external::protected::scan::scan_protected;
 use crate::runtimes::external::system_paths::{SYSTEM_PATHS, is_outside_system, real_path};
 use crate::runtimes::sandbox::{
-    FileRules, NetworkAccess, PinnedPath, ProtectedPaths, ResourceLimits, SandboxPolicy,
+    FileRules, NetworkAccess, PinnedPath, ProtectedPaths, ResourceLimits, RunTempDir, SandboxPolicy,
 };
 
 /// `/dev/null`: reads are empty, and every write is accepted.
@@ -30,8 +31,17 @@ const NETWORK_CONFIG_FILES: [&str; 3] = ["/etc/hosts", "/etc/resolv.conf", "/etc
 pub(super) struct RunPaths<'a> {
     pub(super) project: &'a Path,
     pub(super) skill: &'a Path,
-    pub(super) temp_dir: &'a Path,
+    pub(super) temp_dir: &'a RunTempDir,
+    /// That of the skill, or one in the temp dir.
+    pub(super) home: &'a Path,
     pub(super) installation: &'a Installation,
+}
+
+impl RunPaths<'_> {
+    /// The folder for temporary files.
+    pub(super) fn temporary_files(&self) -> PathBuf {
+        self.temp_dir.temporary_files()
+    }
 }
 
 /// The sandbox policy for a run with these permissions and limits.
@@ -82,7 +92,8 @@ pub(super) fn access_reason(path: &Path, paths: &RunPaths<'_>) -> AccessReason {
     let is_one_of = |paths: &[&str]| paths.iter().any(|known| path == Path::new(known));
     let is_same = |known: &Path| path == known || real_path(known).is_some_and(|real| path == real);
     match path {
-        _ if is_same(paths.temp_dir) => AccessReason::TempDir,
+        _ if is_same(&paths.temp_dir.home()) || is_same(&paths.temporary_files()) => AccessReason::TempDir,
+        _ if is_same(paths.home) => AccessReason::State,
         _ if is_same(paths.project) => AccessReason::Project,
         _ if is_same(paths.skill) => AccessReason::Skill,
         _ if is_one_of(&NETWORK_CONFIG_FILES) => AccessReason::Network,
@@ -122,13 +133,18 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
     };
     let own = [pin_open(ctx.project(), paths.project), pin_open(ctx.skill_files(), paths.skill)];
     let mut write = vec![PinnedPath::from(DEV_NULL)];
-    write.extend(pin(paths.temp_dir));
+    write.extend([paths.home, &paths.temporary_files()].into_iter().filter_map(pin));
     write.extend(writable_paths(ctx));
+    if defining_files(ctx).is_some() {
+        write.extend(pin_open(ctx.skill_files(), paths.skill));
+    }
     if ctx.permissions().allows(&Access::shm()) {
         // A sandbox with mounts has its own `/dev/shm`.
         write.extend(real_path(Path::new("/dev/shm")).as_deref().map(PinnedPath::from));
     }
     let mut protected_paths = protected_paths(ctx, paths.project);
+    let defining = defining_files(ctx).into_iter().flatten();
+    protected_paths.read_only.extend(defining.filter_map(|file| Some(real_path(file)?.into())));
     let existing = [paths.project, paths.skill].into_iter().flat_map(existing_metier_dirs_in);
     let found = protected_paths.own.into_iter().map(PathBuf::from);
     let covered: BTreeSet<PathBuf> = existing.chain(found).collect();
@@ -136,6 +152,12 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
     let is_outer = |folder: &&PathBuf| !folder.ancestors().skip(1).any(|above| covered.contains(above));
     protected_paths.own = covered.iter().filter(is_outer).map(Into::into).collect();
     FileRules { read, own: own.into_iter().flatten().collect(), write, protected_paths }
+}
+
+/// What a run that may change its skill's own folder must not change in it; `None` if it may not change the folder.
+pub(super) fn defining_files(ctx: &SkillContext) -> Option<&[PathBuf]> {
+    let DefiningFiles(files) = ctx.extensions().get::<Option<DefiningFiles>>()?.as_ref()?;
+    ctx.permissions().allows(&Access::own_folder()).then_some(files)
 }
 
 /// The protected paths of the project. A path that cannot be written at all needs no protection against writes.

@@ -35,6 +35,7 @@ mod run;
 mod session;
 mod show;
 mod skill_record;
+mod state;
 mod stdin;
 mod table;
 mod templates;
@@ -102,6 +103,8 @@ enum Command {
     Trust(trust::Args),
     /// Grant a skill permissions for later runs
     Allow(allow::Args),
+    /// List, show and remove what skills keep
+    State(state::Args),
     /// Write the digests of the project's skills to .metier/skills.lock
     Lock(lock::Args),
     /// Check that the project's skills are as .metier/skills.lock has them
@@ -182,6 +185,7 @@ impl Command {
             Self::List | Self::Show(_) => true,
             Self::Trust(args) => args.widens_nothing(),
             Self::Allow(args) => args.widens_nothing(),
+            Self::State(_) => true,
             _ => false,
         }
     }
@@ -194,6 +198,7 @@ impl Command {
             Self::Test(args) => Some(args.name()),
             Self::New(args) => Some(args.name()),
             Self::Allow(args) => Some(args.name()),
+            Self::State(args) => Some(args.name()),
             Self::Exec(_) => Some("exec"),
             Self::List
             | Self::Trust(_)
@@ -227,6 +232,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
             | Command::Ctx(_)
             | Command::New(_)
             | Command::Trust(_)
+            | Command::State(_)
     ) {
         session.exit_watchdog().start_loading_timeout();
     }
@@ -242,6 +248,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Ctx(args) => ctx::run(&args),
         Command::Trust(args) => trust::run(&args, session),
         Command::Allow(args) => allow::run(&args, session),
+        Command::State(args) => state::run(&args, session),
         Command::Catalog(args) => catalog::run(&args, session),
         Command::Mcp(args) => mcp::run(&args, session),
         Command::Config(args) => config::run(&args, session),

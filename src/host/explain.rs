@@ -20,7 +20,7 @@ pub struct LaunchPreview {
     pub working_dir: PathBuf,
     /// The names of its environment variables, sorted.
     pub environment: Vec<String>,
-    /// A temporary directory of the run's own, for `HOME` and temporary files; each run gets another one, which is removed
+    /// A temporary directory of the run's own, for temporary files and, without the permission `state`, for `HOME`; each run gets another one, which is removed
     /// afterwards. `null` without a sandbox.
     pub temp_dir: Option<PathBuf>,
     /// Paths that it may read and execute, with everything below them.
@@ -64,8 +64,10 @@ pub enum AccessReason {
     Project,
     /// The skill's folder.
     Skill,
-    /// The temporary directory of the run.
+    /// In the temporary directory of the run.
     TempDir,
+    /// The home that the skill keeps.
+    State,
     /// A path in the project that a grant names.
     Granted,
     /// A program or library of the system.
@@ -89,6 +91,7 @@ impl AccessReason {
             Self::Project => "project",
             Self::Skill => "skill",
             Self::TempDir => "temp-dir",
+            Self::State => "state",
             Self::Granted => "granted",
             Self::System => "system",
             Self::Network => "network",

@@ -1,0 +1,159 @@
+//! The store of what skills keep: the states in it, and the one of a skill in a project.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::folder;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::metier_dirs;
+use crate::policy::Timestamp;
+
+/// The folder in which skills that were granted `state` keep their home folders, one for each skill and project. Only the user can
+/// read it, and no script reaches it but for its own home while it runs.
+///
+/// ```no_run
+/// use metier::engine::Engine;
+/// use metier::state::StateStore;
+///
+/// # fn main() -> metier::error::Result<()> {
+/// let engine = Engine::builder(".").state(StateStore::user()?).build()?;
+/// # let _ = engine;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct StateStore {
+    folder: PathBuf,
+}
+
+/// The state that a skill keeps in a project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct StoredState {
+    #[serde(flatten)]
+    pub(super) record: StateRecord,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Files and folders.
+    pub files: u64,
+    /// When a run last worked on it.
+    pub last_used: Timestamp,
+}
+
+/// A file that a skill keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct StoredFile {
+    /// Its path in the home of the skill.
+    pub path: String,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// Whose state it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StateRecord {
+    pub(super) skill: String,
+    pub(super) project: String,
+}
+
+/// Where a run finds the state of its skill.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script runs there that has a state"))]
+pub(crate) struct SkillState {
+    pub(super) store: PathBuf,
+    pub(super) project_name: String,
+    pub(super) skill_name: String,
+    pub(super) record: StateRecord,
+}
+
+impl StateStore {
+    /// The store of this user: in the folder that the environment variable `METIER_DATA_DIR` names, or in that of metier in the
+    /// user's data folder. `unavailable` if the user has none.
+    pub fn user() -> Result<Self> {
+        let missing = || {
+            let sentence =
+                "there is no folder for the state of skills: the home folder of the user is not known";
+            SkillError::new(ErrorKind::Unavailable, sentence)
+                .with_help("set METIER_DATA_DIR to the path of a folder")
+        };
+        metier_dirs::skill_state_dir().map(Self::new).ok_or_else(missing)
+    }
+
+    /// The store in this folder, which need not exist. It must not lie in a project, where scripts could write to it.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        // A slash at the end would follow a link.
+        Self { folder: folder.into().components().collect() }
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Every state in it. `denied` if somebody else could have written to it.
+    pub fn states(&self) -> Result<Vec<StoredState>> {
+        folder::list(&self.folder)
+    }
+
+    /// The files of a state, by their paths.
+    pub fn files(&self, state: &StoredState) -> Result<Vec<StoredFile>> {
+        folder::files(&self.folder, state)
+    }
+
+    /// Removes the states for which this is true; returns how many they were. `unavailable` if a run works on one of them, which
+    /// stays.
+    pub fn clear(&self, is_meant: impl FnMut(&StoredState) -> bool) -> Result<usize> {
+        folder::clear(&self.folder, is_meant)
+    }
+
+    /// The state of the skill of this qualified name in the project at this path; `identity` distinguishes it from others that had
+    /// or will have the path.
+    pub(crate) fn of_skill(&self, skill: &str, project: &str, identity: &str) -> SkillState {
+        let name = skill.rsplit(['/', ':']).next().unwrap_or(skill);
+        let name: String = name
+            .chars()
+            .take(40)
+            .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
+            .collect();
+        SkillState {
+            store: self.folder.clone(),
+            project_name: short_digest(identity),
+            skill_name: format!("{name}-{}", short_digest(skill)),
+            record: StateRecord { skill: skill.to_owned(), project: project.to_owned() },
+        }
+    }
+}
+
+impl StoredState {
+    /// The qualified name of the skill, such as `project/notes`.
+    pub fn skill(&self) -> &str {
+        &self.record.skill
+    }
+
+    /// The path of the project.
+    pub fn project(&self) -> &str {
+        &self.record.project
+    }
+}
+
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script runs there that has a state"))]
+impl SkillState {
+    /// Whether both are the same state.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.store == other.store
+            && self.project_name == other.project_name
+            && self.skill_name == other.skill_name
+    }
+
+    /// The qualified name of its skill.
+    pub(crate) fn skill(&self) -> &str {
+        &self.record.skill
+    }
+}
+
+fn short_digest(text: &str) -> String {
+    Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
