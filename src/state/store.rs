@@ -109,9 +109,10 @@ impl StateStore {
         folder::clear(&self.folder, is_meant)
     }
 
-    /// The state of the skill of this qualified name in the project at this path; `identity` distinguishes it from others that had
+    /// The state of the skill of this qualified name, in whatever version, in the project at this path; `identity` distinguishes it from others that had
     /// or will have the path.
     pub(crate) fn of_skill(&self, skill: &str, project: &str, identity: &str) -> SkillState {
+        let skill = skill.rsplit_once('@').map_or(skill, |(unversioned, _)| unversioned);
         let name = skill.rsplit(['/', ':']).next().unwrap_or(skill);
         let name: String = name
             .chars()
@@ -128,7 +129,7 @@ impl StateStore {
 }
 
 impl StoredState {
-    /// The qualified name of the skill, such as `project/notes`.
+    /// The qualified name of the skill without its version, such as `project/.metier:notes`.
     pub fn skill(&self) -> &str {
         &self.record.skill
     }

@@ -39,7 +39,7 @@ fn the_functions_of_the_other_languages_do_not_reach_it_even_in_a_project_that_c
     let home = project.root().to_owned();
     write(&home.join(".local/share/metier/skill-state/x"), "secret");
     for grant in ["read:.local", "read"] {
-        let mut command = project.command(&["run", "peek", "--allow", grant, "--json"]);
+        let mut command = project.command(&["run", "peek", "--project", ".", "--allow", grant, "--json"]);
         let answer: crate::cli::Answer = command.env("HOME", &home).output().unwrap().into();
         assert_eq!(answer.json()["value"][0], false, "{answer:?}");
     }
@@ -49,7 +49,8 @@ fn the_functions_of_the_other_languages_do_not_reach_it_even_in_a_project_that_c
 fn state_that_a_script_would_see_within_its_project_is_refused() {
     let project = Project::new().shell("list", ADD);
     for level in LEVELS {
-        let mut command = project.command(&["run", "list", "--allow", "state", "--", "one"]);
+        let mut command =
+            project.command(&["run", "list", "--project", ".", "--allow", "state", "--", "one"]);
         command.env("HOME", project.root()).env("METIER_SANDBOX_LEVEL", level);
         let answer: crate::cli::Answer = command.output().unwrap().into();
         assert!(answer.code != 0 && answer.stderr.contains("METIER_DATA_DIR"), "{level}: {answer:?}");

@@ -12,10 +12,14 @@ fn what_is_kept_is_listed_shown_and_cleared() {
     assert_eq!((listed.code, listed.stdout.as_str()), (0, ""), "{listed:?}");
     project.metier(&["run", "list", "--allow", "state", "--", "one"]);
     let listed = project.metier(&["state", "--json"]).json();
-    assert_eq!((&listed[0]["skill"], &listed[0]["files"]), (&"project/list".into(), &1.into()), "{listed}");
+    assert_eq!(
+        (&listed[0]["skill"], &listed[0]["files"]),
+        (&"project/.metier:list".into(), &1.into()),
+        "{listed}"
+    );
     let root = project.root().canonicalize().unwrap();
     assert_eq!(listed[0]["project"], root.to_str().unwrap());
-    assert!(project.metier(&["state"]).stdout.contains("project/list"));
+    assert!(project.metier(&["state"]).stdout.contains("project/.metier:list"));
     let shown = project.metier(&["state", "list", "--json"]).json();
     assert_eq!((&shown[0]["files"][0]["path"], &shown[0]["files"][0]["bytes"]), (&"list".into(), &4.into()));
     let unknown = project.metier(&["state", "other"]);

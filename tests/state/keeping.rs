@@ -146,7 +146,7 @@ for line in sys.stdin:
     request = json.loads(line)
     count = int(open(path).read()) + 1 if os.path.exists(path) else 1
     open(path, "w").write(str(count))
-    print(json.dumps({"id": request["id"], "ok": True, "value": count}), flush=True)
+    print(json.dumps({"id": request["id"], "ok": count}), flush=True)
 "#;
     let text = "---\nname: count\ndescription: d\nmetadata:\n  worker: json-lines\n---\n";
     let project = Project::new()
@@ -156,4 +156,14 @@ for line in sys.stdin:
         let answer = project.metier(&["run", "count", "--allow", "state", "--json"]);
         assert_eq!(answer.json()["value"], count, "{answer:?}");
     }
+}
+
+#[test]
+fn an_update_of_the_skill_finds_what_the_version_before_kept() {
+    let project = Project::new().shell("list", ADD);
+    project.metier(&["run", "list", "--allow", "state", "--", "one"]);
+    let text = "---\nname: list\ndescription: d\nmetadata:\n  version: 2.0.0\n---\n";
+    write(&project.path(".metier/skills/list/SKILL.md"), text);
+    let answer = project.metier(&["run", "list", "--allow", "state", "--json", "--", "two"]).json();
+    assert_eq!((&answer["version"], &answer["value"]), (&"2.0.0".into(), &"one\ntwo\n".into()), "{answer}");
 }
