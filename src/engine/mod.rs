@@ -15,6 +15,7 @@ mod limit_support;
 mod output_cap;
 mod permission_requests;
 mod pipeline;
+mod process_folders;
 mod project_folders;
 mod requested_permissions;
 mod run_future;

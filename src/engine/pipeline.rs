@@ -2,7 +2,7 @@
 //! enforce the output cap. Each step produces one new value. A skill that another one calls takes the same path, under its
 //! caller's token, limits and permissions.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,12 +18,12 @@ use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::{Attempts, SkillSet};
 use crate::engine::trust::RunTrust;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::executor::{DefiningFiles, RuntimeId, Script, SkillExecutor, SkillInput};
+use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::outcome::{RedactedOutcome, RunWarning};
 use crate::host::{
-    AddressSpaceReservation, ContextBuilder, Environment, EventKind, Extensions, Files, LogLevel,
-    OutputSinks, Providers, Redaction, RunEvents, RunId, RunThreadGuard, SandboxReport, SkillContext,
-    StdinSource, catch_panic, check_memory_reserve,
+    AddressSpaceReservation, ContextBuilder, Environment, EventKind, Files, LogLevel, OutputSinks, Providers,
+    Redaction, RunEvents, RunId, RunThreadGuard, SandboxReport, SkillContext, StdinSource, catch_panic,
+    check_memory_reserve,
 };
 use crate::plan;
 use crate::policy::{
@@ -32,8 +32,6 @@ use crate::policy::{
 };
 use crate::registry::{FileList, Skill, SkillFolder, command_skill};
 use crate::runtimes;
-use crate::state::SkillState;
-use crate::trust::ProjectIdentity;
 
 /// The deadline of a run that began at `began`.
 pub(super) fn run_deadline(began: Instant, limits: &Limits) -> Instant {
@@ -439,7 +437,7 @@ impl EngineInner {
             .sandbox_mode(self.run_sandbox_mode(skill, invocation))
             .execution_mode(mode)
             .providers(self.run_providers(invocation))
-            .extensions(self.extensions(skill, selected, invocation, &folder.path))
+            .extensions(self.run_extensions(skill, selected, invocation, &folder.path))
             .thread_budget(ThreadBudget::new(self.max_threads))
             .cancel(token);
         let context = match selected.runtime {
@@ -455,49 +453,6 @@ impl EngineInner {
             None => context,
         };
         Ok((executor, context))
-    }
-
-    /// Warns if the run changed files behind the digest of its skill.
-    fn warn_of_changed_files(&self, skill: &Skill, before: &FileList, context: &SkillContext) {
-        let now = self.digests.list(skill, &CancelToken::new());
-        if now.is_ok_and(|now| now.digest() == before.digest()) {
-            return;
-        }
-        context.warn(format!(
-            "the run changed files of the skill {}, so trust and remembered grants for it no longer apply; list the paths that it may \
-             change under `state` in its contract",
-            skill.name()
-        ));
-    }
-
-    /// What the invocation carries, and for a process what it needs to know of its skill.
-    fn extensions(
-        &self,
-        skill: &Skill,
-        selected: &SelectedScript,
-        invocation: &Invocation,
-        project: &Path,
-    ) -> Extensions {
-        let mut extensions = invocation.extensions.clone();
-        if selected.runtime != RuntimeId::EXTERNAL {
-            return extensions;
-        }
-        // In the place of what the caller of the skill has.
-        extensions.insert::<Option<SkillState>>(self.skill_state(skill, project));
-        let defining = skill.folder().disk_path().filter(|_| matches!(skill.folder(), SkillFolder::Disk(_)));
-        extensions.insert::<Option<DefiningFiles>>(defining.map(|folder| {
-            let names = ["SKILL.md", selected.path.as_str()].into_iter().chain(skill.contract_file());
-            DefiningFiles(names.map(|name| folder.join(name)).collect())
-        }));
-        extensions
-    }
-
-    /// Where the skill keeps its state in this project; `None` where nothing is kept.
-    fn skill_state(&self, skill: &Skill, project: &Path) -> Option<SkillState> {
-        let store = self.state.as_ref()?;
-        let identity = ProjectIdentity::from_canonical(project).ok()?;
-        let text = serde_json::to_string(&identity).ok()?;
-        Some(store.of_skill(&skill.qualified_name(), &identity.path, &text))
     }
 
     /// The engine's providers, or those of the caller, with those of the invocation in their place.

@@ -16,7 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::store::{SkillState, StateRecord, StoredFile, StoredState};
+use super::record::{SkillState, StateRecord, StoredFile, StoredState};
 use super::tree::{self, TreeError, open_dir};
 use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use crate::host::metier_dirs::{resolve_existing, unsafe_reason};

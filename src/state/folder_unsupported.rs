@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::store::{StoredFile, StoredState};
+use super::record::{StoredFile, StoredState};
 use crate::error::{ErrorKind, Result, SkillError};
 
 pub(super) fn list(_store: &Path) -> Result<Vec<StoredState>> {

@@ -12,13 +12,15 @@
 
 #[cfg_attr(not(unix), path = "folder_unsupported.rs")]
 mod folder;
+mod record;
 mod store;
 #[cfg(unix)]
 mod tree;
 
 #[cfg(unix)]
 pub(crate) use self::folder::{StateLease, excess_error};
-pub(crate) use self::store::SkillState;
-pub use self::store::{StateStore, StoredFile, StoredState};
+pub(crate) use self::record::SkillState;
+pub use self::record::{StoredFile, StoredState};
+pub use self::store::StateStore;
 #[cfg(unix)]
 pub(crate) use self::tree::{TreeError, files_left_in};
