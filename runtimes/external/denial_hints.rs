@@ -6,6 +6,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::Hint;
+use crate::executor::DefiningFiles;
 use crate::host::{NetworkReport, RefusedConnection, SkillContext};
 use crate::policy::{Access, Permission};
 use crate::runtimes::external::error_line::error_line;
@@ -256,6 +257,9 @@ fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<He
     let path = normalize_lexically(&project.join(written));
     let real = canonicalize_existing(&path);
     let shown = written.escape_debug();
+    if let Some(help) = own_folder_hint(ctx, &real, &shown.to_string()) {
+        return Some(help);
+    }
     let Ok(inside) = real.strip_prefix(project) else {
         let is_system = is_system_path(&path);
         let reach = if is_system { "change nothing of the system" } else { "reach nothing there" };
@@ -290,6 +294,20 @@ fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<He
          whose it is"
     );
     Some((text, None))
+}
+
+/// The grant that would let a script write beside itself.
+fn own_folder_hint(ctx: &SkillContext, path: &Path, shown: &str) -> Option<Help> {
+    if ctx.extensions().get::<Option<DefiningFiles>>()?.is_none()
+        || !path.starts_with(ctx.skill_files().ok()?.root())
+    {
+        return None;
+    }
+    let (help, hint) = permission_hint(ctx, &Access::own_folder())?;
+    let text = format!(
+        "the sandbox lets this script read the folder of its skill, not change {shown}; if it should, {help}"
+    );
+    Some((text, hint))
 }
 
 /// The path of the project that a grant has to name so that this one can be written: itself if it exists, otherwise the folder in

@@ -273,6 +273,7 @@ impl ExternalExecutor {
     }
 
     fn run_sandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
+        policy::create_granted_folders(ctx);
         let variables = ctx.process_variables()?;
         if let Some(worker) = ctx.worker() {
             self.verified_script_path(ctx)?;

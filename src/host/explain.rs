@@ -30,8 +30,9 @@ pub struct LaunchPreview {
     /// Protected paths below the writable ones that it may not change (and, for secrets, not read) where
     /// `sandbox.protected_paths` is `true`. Lists those that exist when the run begins.
     pub protected: Vec<PathBuf>,
-    /// Writable paths by its grants that do not exist, so the sandbox does not include them; relative to the project. The host
-    /// creates no file that was not requested; the host API creates the files that it writes.
+    /// Writable paths by its grants that do not exist; relative to the project. Before a run, the host creates those whose name has no
+    /// dot, as folders. The sandbox does not include the others, which may be meant as files; the host API creates the files that it
+    /// writes.
     pub missing: Vec<String>,
     /// Whether it may create sockets that reach the whole network. Requests to the host are separate.
     pub network: bool,

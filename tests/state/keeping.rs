@@ -167,3 +167,19 @@ fn an_update_of_the_skill_finds_what_the_version_before_kept() {
     let answer = project.metier(&["run", "list", "--allow", "state", "--json", "--", "two"]).json();
     assert_eq!((&answer["version"], &answer["value"]), (&"2.0.0".into(), &"one\ntwo\n".into()), "{answer}");
 }
+
+#[test]
+fn a_process_may_use_the_folder_of_a_grant_that_does_not_exist_yet() {
+    let project = Project::new().shell("make", "mkdir -p out/deep && echo made > out/deep/file");
+    for level in LEVELS {
+        let answer = metier_at(&project, level, &["run", "make", "--allow", "write:out/deep"]);
+        assert_eq!(
+            (answer.code, project.read("out/deep/file").as_str()),
+            (0, "made\n"),
+            "{level}: {answer:?}"
+        );
+        std::fs::remove_dir_all(project.path("out")).unwrap();
+    }
+    let file = project.metier(&["run", "make", "--allow", "write:report.md"]);
+    assert!(file.code != 0 && !project.path("report.md").exists(), "{file:?}");
+}

@@ -12,6 +12,7 @@ fn a_script_writes_beside_itself_with_the_permission_only() {
         let project = Project::new().shell("own", SCRIPT).shell("other", "true");
         let denied = metier_at(&project, level, &["run", "own", "--", "one"]);
         assert_ne!(denied.code, 0, "{level}: {denied:?}");
+        assert!(denied.stderr.contains("--allow own-folder"), "{level}: {denied:?}");
         let answer = metier_at(&project, level, &[&RUN[..], &["one"]].concat());
         assert_eq!(answer.code, 0, "{level}: {answer:?}");
         assert!(answer.stderr.contains("changed files of the skill own"), "{answer:?}");
