@@ -18,7 +18,8 @@ use crate::runtimes::external::interpreter::prefix::readable_paths;
 use crate::runtimes::external::protected::scan::scan_protected;
 use crate::runtimes::external::system_paths::{SYSTEM_PATHS, is_outside_system, real_path};
 use crate::runtimes::sandbox::{
-    FileRules, NetworkAccess, PinnedPath, ProtectedPaths, ResourceLimits, RunTempDir, SandboxPolicy,
+    FileRules, NetworkAccess, PRIVATE_TMP, PinnedPath, ProtectedPaths, ResourceLimits, RunTempDir,
+    SandboxPolicy,
 };
 
 /// `/dev/null`: reads are empty, and every write is accepted.
@@ -151,7 +152,25 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
     // The mount over a folder also hides the folders in it, which then need no mount of their own.
     let is_outer = |folder: &&PathBuf| !folder.ancestors().skip(1).any(|above| covered.contains(above));
     protected_paths.own = covered.iter().filter(is_outer).map(Into::into).collect();
-    FileRules { read, own: own.into_iter().flatten().collect(), write, protected_paths }
+    let own = own.into_iter().flatten().collect();
+    let rules = FileRules { read, own, write, private_tmp: None, protected_paths };
+    FileRules { private_tmp: private_tmp(&rules, paths), ..rules }
+}
+
+/// The folder for temporary files, where the script can have it in the place of `/tmp`: it needs nothing of the machine's that has to
+/// stay there but what has a rule and is reached without a link.
+fn private_tmp(rules: &FileRules, paths: &RunPaths<'_>) -> Option<PinnedPath> {
+    let tmp = Path::new(PRIVATE_TMP);
+    let is_real = |path: &Path| !path.starts_with(tmp) || real_path(path).is_none_or(|real| real == path);
+    let pinned = || rules.own.iter().chain(&rules.write).map(|pinned| Path::new(&pinned.path));
+    let program = &paths.installation.command.program;
+    let mut listed = rules.read.iter().map(Path::new).chain(pinned());
+    let has_program = !program.starts_with(tmp) || listed.any(|path| program.starts_with(path));
+    let is_possible = has_program
+        && real_path(tmp).is_some_and(|real| real == tmp)
+        && !pinned().any(|path| tmp.starts_with(path))
+        && rules.read.iter().all(|path| is_real(Path::new(path)));
+    is_possible.then(|| pin(&paths.temporary_files())).flatten()
 }
 
 /// What a run that may change its skill's own folder must not change in it; `None` if it may not change the folder.

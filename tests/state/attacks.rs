@@ -138,3 +138,23 @@ fn only_the_user_reads_what_is_kept() {
         assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700, "{folder:?}");
     }
 }
+
+#[test]
+fn with_namespaces_tmp_is_the_folder_of_the_run_and_the_project_below_it_stays() {
+    let outside = tempfile::Builder::new().prefix("metier-test-").tempdir_in("/tmp").unwrap();
+    write(&outside.path().join("file"), "outside");
+    assert!(
+        std::process::Command::new("mkfifo").arg(outside.path().join("pipe")).status().unwrap().success()
+    );
+    let script = r#"echo own > /tmp/own && cat "$TMPDIR/own"; cat note; test -e "$1/file" && echo seen; test -e "$1/pipe" && echo pipe; ls "$METIER_SKILL_DIR"; echo x > "$HOME/x" && echo home; echo x > new && echo written; true"#;
+    let project = Project::new().shell("tmp", script).file("note", "note\n");
+    let outside_path = outside.path().to_str().unwrap();
+    let args = ["run", "tmp", "--allow", "write", "--json", "--", outside_path];
+    let answer = metier_at(&project, "namespaces", &args).json();
+    if answer["sandbox"]["level"] != "namespaces" {
+        return;
+    }
+    assert_eq!(answer["value"], "own\nnote\nSKILL.md\nscripts\nhome\nwritten\n", "{answer}");
+    assert!(!std::path::Path::new("/tmp/own").exists());
+    assert_eq!(project.read("new"), "x\n");
+}
