@@ -7,9 +7,11 @@ use std::path::{Component, Path};
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, mkdirat, openat};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::runtimes::sandbox::linux::layers::landlock::{open_no_symlinks, open_pinned};
 use crate::runtimes::sandbox::linux::layers::mount_clone::{attach, clone_mount};
+use crate::runtimes::sandbox::linux::procfs::read_lossy;
 use crate::runtimes::sandbox::linux::sys::{MountChange, mount_setattr};
 use crate::runtimes::sandbox::{FileRules, PRIVATE_TMP};
 
@@ -40,12 +42,30 @@ impl<'a> PrivateTmp<'a> {
             create_mount_point(&folder, path, is_folder)?;
             shown.push((path, copy));
         }
+        keep_java_out(&folder);
         Ok(Some(Self { folder, shown }))
     }
 
     pub(super) fn attach(self) -> io::Result<()> {
         attach(&self.folder, &open_no_symlinks(PRIVATE_TMP.as_ref())?)?;
         self.shown.iter().try_for_each(|(path, copy)| attach(copy, &open_no_symlinks(path.as_os_str())?))
+    }
+}
+
+/// Java puts its counters below `/tmp`, whatever `TMPDIR` says, and complains on standard output if it cannot lock them. Where a file has
+/// the name of their folder it has none, and is silent.
+fn keep_java_out(folder: &OwnedFd) {
+    let user = format!(":{}:", geteuid().as_raw());
+    let accounts = read_lossy("/etc/passwd").unwrap_or_default();
+    // root:x:0:0:root:/root:/bin/bash
+    let of_user = |line: &&str| {
+        line.split_once(':').is_some_and(|(_, rest)| rest.trim_start_matches(|c| c != ':').starts_with(&user))
+    };
+    let name = accounts.lines().find(of_user).and_then(|line| line.split(':').next());
+    if let Some(name) = name {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Without it Java complains, and works.
+        openat(folder, format!("hsperfdata_{name}"), flags, Mode::RUSR).ok();
     }
 }
 
