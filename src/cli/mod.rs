@@ -182,10 +182,9 @@ impl Command {
     /// Whether it only reads, or takes away what was permitted: what is wrong with a configuration holds it up no more than it must.
     fn widens_nothing(&self) -> bool {
         match self {
-            Self::List | Self::Show(_) => true,
+            Self::List | Self::Show(_) | Self::State(_) => true,
             Self::Trust(args) => args.widens_nothing(),
             Self::Allow(args) => args.widens_nothing(),
-            Self::State(_) => true,
             _ => false,
         }
     }

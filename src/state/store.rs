@@ -87,5 +87,6 @@ impl StateStore {
 }
 
 fn short_digest(text: &str) -> String {
-    Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    let digest = Sha256::digest(text);
+    format!("{:032x}", digest.first_chunk().map_or(0, |first| u128::from_be_bytes(*first)))
 }
