@@ -54,12 +54,14 @@ pub enum ErrorKind {
     Operations,
     /// The run produced more output than its limit.
     Output,
+    /// The skill would keep more than its limit.
+    State,
     /// The caller stopped the run.
     Cancelled,
 }
 
 /// Kind, name in JSON, exit code of the command line.
-const KINDS: [(ErrorKind, &str, u8); 20] = [
+const KINDS: [(ErrorKind, &str, u8); 21] = [
     (ErrorKind::Script, "script", 1),
     (ErrorKind::Io, "io", 1),
     (ErrorKind::InvalidArgument, "invalid-argument", 1),
@@ -79,6 +81,7 @@ const KINDS: [(ErrorKind, &str, u8); 20] = [
     (ErrorKind::Cpu, "cpu", 5),
     (ErrorKind::Operations, "operations", 5),
     (ErrorKind::Output, "output", 5),
+    (ErrorKind::State, "state", 5),
     (ErrorKind::Cancelled, "cancelled", 130),
 ];
 

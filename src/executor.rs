@@ -104,6 +104,11 @@ impl Serialize for RuntimeId {
     }
 }
 
+/// The files that define a skill which has a folder of its own, absolute: what a run that may change the folder must not change.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+pub(crate) struct DefiningFiles(pub(crate) Vec<PathBuf>);
+
 /// A script in the form that its runtime loads.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -73,4 +73,6 @@ pub enum LimitKind {
     OpenFiles,
     /// The output cap, and what happens there.
     Output,
+    /// The size of what a skill keeps.
+    StateSize,
 }

@@ -64,6 +64,7 @@ pub mod plan;
 pub mod policy;
 pub mod registry;
 pub mod skill;
+pub mod state;
 #[doc(hidden)]
 pub mod strict_json;
 mod suggestion;

@@ -19,6 +19,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("executor", &["error", "suggestion", "policy", "host"]),
     ("registry", &["error", "excerpt", "suggestion", "policy", "host", "skill", "executor", "unicode"]),
     ("trust", &["error", "policy", "host", "registry"]),
+    ("state", &["error", "policy", "host"]),
     ("config", &["error", "suggestion", "policy", "host", "registry"]),
     (
         "runtimes",
@@ -33,6 +34,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "skill",
             "plan",
             "executor",
+            "state",
         ],
     ),
     (
@@ -47,6 +49,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "executor",
             "registry",
             "trust",
+            "state",
             "config",
             "runtimes",
         ],
@@ -69,7 +72,18 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     (
         "cases",
-        &["error", "strict_json", "policy", "host", "skill", "executor", "registry", "config", "engine"],
+        &[
+            "error",
+            "strict_json",
+            "policy",
+            "host",
+            "skill",
+            "executor",
+            "registry",
+            "state",
+            "config",
+            "engine",
+        ],
     ),
 ];
 

@@ -42,7 +42,7 @@ fn metier_variables(folder: &Path, project: &Path) -> [(OsString, OsString); 3] 
     ]
 }
 
-/// The launch request for the same script in a sandbox. Home and temporary files are in the run's own temp dir, and `PATH` holds
+/// The launch request for the same script in a sandbox. Temporary files are in the run's own temp dir, as the home is unless the skill keeps one, and `PATH` holds
 /// the folders that the sandbox lets it read. `InvalidInput` for an argument that no process can have.
 pub(super) fn build_request(
     interpreter: &InterpreterCommand,
@@ -62,7 +62,8 @@ pub(super) fn build_request(
     environment.retain(|_, value| value.to_str().is_none_or(|text| !secrets.contains_secret(text)));
     environment.extend(variables.clone());
     environment.extend(metier_variables(paths.skill, paths.project));
-    environment.extend(TEMP_DIR_VARIABLES.iter().map(|name| ((*name).into(), paths.temp_dir.into())));
+    environment.insert("HOME".into(), paths.home.into());
+    environment.insert("TMPDIR".into(), paths.temporary_files().into());
     environment.insert("PATH".into(), path);
     let before = interpreter.args.iter().map(OsString::from).chain([script.into()]);
     Ok(LaunchRequest {
@@ -71,7 +72,7 @@ pub(super) fn build_request(
         environment: environment.into_iter().collect(),
         folder: paths.project.into(),
         sandbox,
-        cleanup_dirs: vec![paths.temp_dir.into()],
+        cleanup_dirs: vec![paths.temp_dir.path().into()],
         timeout_ms: u64::try_from(limits.timeout.saturating_add(DEADLINE_GRACE).as_millis())
             .unwrap_or(u64::MAX),
     })
@@ -79,6 +80,3 @@ pub(super) fn build_request(
 
 /// The host stops a run at its deadline; if the host is too busy, the supervisor does so this much later.
 const DEADLINE_GRACE: Duration = Duration::from_secs(1);
-
-/// Variables that name a folder to write to: in a sandbox the run's temp dir.
-const TEMP_DIR_VARIABLES: [&str; 2] = ["HOME", "TMPDIR"];

@@ -6,11 +6,13 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::Hint;
+use crate::executor::DefiningFiles;
 use crate::host::{NetworkReport, RefusedConnection, SkillContext};
 use crate::policy::{Access, Permission};
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::interpreter::path::{is_executable_file, search_path};
 use crate::runtimes::external::system_paths::is_system_path;
+use crate::runtimes::sandbox::PRIVATE_TMP;
 
 /// Error texts of a denied operation.
 struct DenialPattern {
@@ -252,10 +254,14 @@ fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<He
     let is_field = |line: &&str| line.trim_start().starts_with("code: ");
     let written = error_line(text)
         .and_then(denied_file)
-        .or_else(|| text.lines().rev().filter(|line| !is_field(line)).find_map(denied_file))?;
+        .or_else(|| text.lines().rev().filter(|line| !is_field(line)).find_map(denied_file))
+        .or_else(|| text.lines().rev().find_map(|line| covered_file(line, project)))?;
     let path = normalize_lexically(&project.join(written));
     let real = canonicalize_existing(&path);
     let shown = written.escape_debug();
+    if let Some(help) = own_folder_hint(ctx, &real, &shown.to_string()) {
+        return Some(help);
+    }
     let Ok(inside) = real.strip_prefix(project) else {
         let is_system = is_system_path(&path);
         let reach = if is_system { "change nothing of the system" } else { "reach nothing there" };
@@ -286,10 +292,24 @@ fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<He
     }
     // Granted, but denied anyway.
     let text = format!(
-        "to change {shown} is granted, but a sandbox opens what exists when the run begins; make its folder before, or see \
+        "to change {shown} is granted, but a sandbox opens what exists when the run begins; create it before, or see \
          whose it is"
     );
     Some((text, None))
+}
+
+/// The grant that would let a script write beside itself.
+fn own_folder_hint(ctx: &SkillContext, path: &Path, shown: &str) -> Option<Help> {
+    if ctx.extensions().get::<Option<DefiningFiles>>()?.is_none()
+        || !path.starts_with(ctx.skill_files().ok()?.root())
+    {
+        return None;
+    }
+    let (help, hint) = permission_hint(ctx, &Access::own_folder())?;
+    let text = format!(
+        "the sandbox lets this script read the folder of its skill, not change {shown}; if it should, {help}"
+    );
+    Some((text, hint))
 }
 
 /// The path of the project that a grant has to name so that this one can be written: itself if it exists, otherwise the folder in
@@ -313,11 +333,25 @@ fn secret_hint(ctx: &SkillContext, path: &str) -> Option<Help> {
     if is_secret { permission_hint(ctx, &Access::read(path)) } else { None }
 }
 
-/// The file that a line complains about: the last in quotes before the complaint, or after it, or the last word before it.
+/// The file that a line says is not there, if it is there, outside of the project and in the `/tmp` that the script does not see.
+fn covered_file<'a>(line: &'a str, project: &Path) -> Option<&'a str> {
+    const MISSING_TEXTS: [&str; 2] = ["no such file or directory", "enoent"];
+    let written = file_before(line, &MISSING_TEXTS)?;
+    let path = std::fs::canonicalize(normalize_lexically(&project.join(written))).ok()?;
+    let is_covered = path.starts_with(PRIVATE_TMP) && !path.starts_with(project);
+    is_covered.then_some(written)
+}
+
+/// The file that a line says was denied.
 fn denied_file(line: &str) -> Option<&str> {
+    file_before(line, &FILE_DENIED_TEXTS)
+}
+
+/// The file that a line complains about: the last in quotes before the complaint, or after it, or the last word before it.
+fn file_before<'a>(line: &'a str, complaints: &[&str]) -> Option<&'a str> {
     // Lower case keeps byte positions: the complaints are ASCII.
     let small = line.to_ascii_lowercase();
-    let at = FILE_DENIED_TEXTS.iter().find_map(|complaint| find_word(&small, complaint))?;
+    let at = complaints.iter().find_map(|complaint| find_word(&small, complaint))?;
     let (before_it, after_it) = line.split_at(at);
     let quoted = last_quoted(before_it).or_else(|| last_quoted(after_it));
     let before = || before_it.trim_end().trim_end_matches(':').rsplit([' ', '\t']).next();

@@ -13,8 +13,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{FileId, Files, ProcessOutput, SandboxReport, SkillContext, temp_dirs};
-use crate::policy::{Access, Permissions, SandboxMode, WorkerOptions};
-use crate::runtimes::external::command;
+use crate::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
 use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::host_api::{RequestHandler, imports_client};
 use crate::runtimes::external::interpreter::cache::{Installation, InterpreterQuery};
@@ -33,7 +32,9 @@ use crate::runtimes::external::services::ExternalServices;
 use crate::runtimes::external::worker::pool::{WorkerKey, WorkerPool};
 use crate::runtimes::external::worker::process::{WorkerCleanup, WorkerProcess};
 use crate::runtimes::external::worker::session::WorkerSession;
+use crate::runtimes::external::{command, home};
 use crate::runtimes::sandbox::{LaunchRequest, ProtectedPaths, RunTempDir};
+use crate::state::StateLease;
 
 /// Detects the script's interpreter; `invalid-skill` if neither its shebang nor its file extension names one, or if it has no
 /// folder. Whether the interpreter is installed is checked when the script runs.
@@ -59,6 +60,7 @@ pub(super) struct PreparedLaunch<'a> {
     pub(super) egress: Option<Box<EgressRules>>,
     /// Removed with everything in it when this is dropped.
     temp_dir: RunTempDir,
+    home: PathBuf,
     installation: Arc<Installation>,
     pub(super) project: &'a Path,
     skill: &'a Path,
@@ -194,6 +196,7 @@ impl ExternalExecutor {
         &'a self,
         args: &[String],
         variables: &ProcessVariables,
+        state: Option<&StateLease>,
         ctx: &'a SkillContext,
     ) -> Result<PreparedLaunch<'a>> {
         let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
@@ -206,7 +209,15 @@ impl ExternalExecutor {
         let interpreter = self.with_script_arguments(installation.command.clone(), &avoided)?;
         let temp_dir = RunTempDir::new(&self.services.cleanup, &avoided)
             .map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
-        let paths = RunPaths { project, skill, temp_dir: temp_dir.path(), installation: &installation };
+        let home = match state {
+            Some(lease) => {
+                home::require_outside(lease.home(), &avoided)?;
+                lease.home().to_owned()
+            }
+            None => temp_dir.home(),
+        };
+        let paths =
+            RunPaths { project, skill, temp_dir: &temp_dir, home: &home, installation: &installation };
         let egress = EgressRules::new(ctx.permissions(), self.services.host_lookup()).map(Box::new);
         let sandbox = policy::sandbox_policy(ctx, &paths, egress.as_deref());
         let script_read_count = sandbox.files.read.len();
@@ -230,7 +241,16 @@ impl ExternalExecutor {
             .map_err(client_write_error)?;
         request.cleanup_dirs.extend(temp_dirs::process_dirs().into_iter().map(Into::into));
         drop(avoided);
-        Ok(PreparedLaunch { request, egress, temp_dir, installation, project, skill, script_read_count })
+        Ok(PreparedLaunch {
+            request,
+            egress,
+            temp_dir,
+            home,
+            installation,
+            project,
+            skill,
+            script_read_count,
+        })
     }
 
     /// Runs with all the rights of the user, which the report and the log state.
@@ -249,32 +269,40 @@ impl ExternalExecutor {
                 .run_once(input, ctx)
                 .map(SkillOutput::from);
         }
-        self.run_process(launch, input.value.as_ref(), &gaps, ctx)
+        self.run_process(launch, input.value.as_ref(), None, &gaps, ctx)
     }
 
     fn run_sandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
+        policy::create_granted_folders(ctx);
         let variables = ctx.process_variables()?;
         if let Some(worker) = ctx.worker() {
             self.verified_script_path(ctx)?;
-            let start = || self.start_worker(worker, &variables, input, ctx);
-            let value = if worker.is_single_run() {
+            let state = home::lease_state(ctx)?;
+            let start = || self.start_worker(worker, &variables, state.as_ref(), input, ctx);
+            // The state is that of one run at a time.
+            let value = if worker.is_single_run() || state.is_some() {
                 start()?.run_once(input, ctx)
             } else {
                 self.workers.run(WorkerKey::new(ctx, &variables)?, input, ctx, start)
             };
-            return value.map(SkillOutput::from);
+            return home::keep_state(state, ctx, value.map(SkillOutput::from));
         }
-        let launch = self.prepare_launch(Self::arguments(input, ctx), &variables, ctx)?;
+        let state = home::lease_state(ctx)?;
+        let launch = self.prepare_launch(Self::arguments(input, ctx), &variables, state.as_ref(), ctx)?;
         let guard = launch.creation_guard(ctx);
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let PreparedLaunch { request, egress, temp_dir, .. } = launch;
         let launch = Launch::Sandboxed(&self.services.launcher, Box::new(request), egress);
-        let result = self.run_process(launch, input.value.as_ref(), &gaps, ctx);
+        let result = self.run_process(launch, input.value.as_ref(), state.as_ref(), &gaps, ctx);
+        if state.is_none() {
+            home::warn_of_lost_files(ctx, self.file.name(), &temp_dir.home());
+        }
         drop(temp_dir);
-        match guard {
+        let result = match guard {
             Some(mut guard) => guard.enforce_on(ctx, self.file.name(), result),
             None => result,
-        }
+        };
+        home::keep_state(state, ctx, result)
     }
 
     /// Starts a worker in a sandbox. What the sandbox enforces is probed with a program that does nothing in the same sandbox,
@@ -283,10 +311,11 @@ impl ExternalExecutor {
         &self,
         worker: WorkerOptions,
         variables: &ProcessVariables,
+        state: Option<&StateLease>,
         input: &SkillInput,
         ctx: &SkillContext,
     ) -> Result<WorkerProcess> {
-        let launch = self.prepare_launch(Self::arguments(input, ctx), variables, ctx)?;
+        let launch = self.prepare_launch(Self::arguments(input, ctx), variables, state, ctx)?;
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let (fingerprint, creation_guard) = (launch.fingerprint(), launch.creation_guard(ctx));
         let PreparedLaunch { request, egress, temp_dir, .. } = launch;
@@ -325,6 +354,7 @@ impl ExternalExecutor {
         &self,
         launch: Launch<'_>,
         input: Option<&Value>,
+        state: Option<&StateLease>,
         gaps: &ProtectionGaps,
         ctx: &SkillContext,
     ) -> Result<SkillOutput> {
@@ -338,22 +368,30 @@ impl ExternalExecutor {
             }
             _ => ProcessInput::Empty,
         };
-        let options = ProcessOptions {
-            launch,
-            stdin,
-            sinks: ctx.output_sinks().map(|sinks| (sinks, ctx)),
-            limits: ctx.limits(),
-            cancel: ctx.cancel(),
-            observed: if ctx.output_sinks().is_some() {
-                ProcessOutput::default()
-            } else {
-                ProcessOutput::new(ctx)
-            },
-            handler: &handler,
+        let start = |cancel: &CancelToken| {
+            run::run(ProcessOptions {
+                launch,
+                stdin,
+                sinks: ctx.output_sinks().map(|sinks| (sinks, ctx)),
+                limits: ctx.limits(),
+                cancel,
+                observed: if ctx.output_sinks().is_some() {
+                    ProcessOutput::default()
+                } else {
+                    ProcessOutput::new(ctx)
+                },
+                handler: &handler,
+            })
         };
-        let exit = run::run(options).map_err(|error| self.start_error(ctx, gaps, error))?;
+        let (exit, excess) = home::watch_state(state, ctx, start);
+        let exit = exit.map_err(|error| self.start_error(ctx, gaps, error))?;
         let code = exit.status.code();
-        outcome::evaluate_exit(ctx, name, exit).map_err(|error| handler.error_for_exit(error, code))
+        let result =
+            outcome::evaluate_exit(ctx, name, exit).map_err(|error| handler.error_for_exit(error, code));
+        match excess.filter(|_| ctx.cancel().cause().is_none()) {
+            Some(excess) => Err(excess),
+            None => result,
+        }
     }
 }
 
@@ -362,7 +400,8 @@ impl PreparedLaunch<'_> {
         RunPaths {
             project: self.project,
             skill: self.skill,
-            temp_dir: self.temp_dir.path(),
+            temp_dir: &self.temp_dir,
+            home: &self.home,
             installation: &self.installation,
         }
     }

@@ -35,7 +35,7 @@ impl ExternalExecutor {
         if Self::is_unsandboxed(ctx) {
             return self.unsandboxed_plan(input, ctx);
         }
-        let sandboxed = self.prepare_launch(Self::arguments(input, ctx), &named_variables(ctx), ctx)?;
+        let sandboxed = self.prepare_launch(Self::arguments(input, ctx), &named_variables(ctx), None, ctx)?;
         match probe(&self.services.launcher, sandboxed.request.sandbox.clone()) {
             Ok(report) => {
                 let version = self.interpreter_version(Path::new(&sandboxed.request.program), ctx);
@@ -117,7 +117,7 @@ fn sandboxed_plan(
         interpreter_version: version,
         working_dir: request.folder.clone().into(),
         environment: sorted_names(request.environment.iter().map(|(name, _)| name.as_os_str())),
-        temp_dir: Some(run_paths.temp_dir.into()),
+        temp_dir: Some(run_paths.temp_dir.path().into()),
         reads: listed(&mut read.iter().chain(paths(&rules.own)), clients),
         writes: listed(&mut paths(&rules.write), &[]),
         protected: rules

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::error::Result;
+use crate::executor::DefiningFiles;
 use crate::host::temp_dirs::existing_metier_dirs_in;
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{AccessReason, FileId, Files, SkillContext};
@@ -17,7 +18,8 @@ use crate::runtimes::external::interpreter::prefix::readable_paths;
 use crate::runtimes::external::protected::scan::scan_protected;
 use crate::runtimes::external::system_paths::{SYSTEM_PATHS, is_outside_system, real_path};
 use crate::runtimes::sandbox::{
-    FileRules, NetworkAccess, PinnedPath, ProtectedPaths, ResourceLimits, SandboxPolicy,
+    FileRules, NetworkAccess, PRIVATE_TMP, PinnedPath, ProtectedPaths, ResourceLimits, RunTempDir,
+    SandboxPolicy,
 };
 
 /// `/dev/null`: reads are empty, and every write is accepted.
@@ -30,8 +32,17 @@ const NETWORK_CONFIG_FILES: [&str; 3] = ["/etc/hosts", "/etc/resolv.conf", "/etc
 pub(super) struct RunPaths<'a> {
     pub(super) project: &'a Path,
     pub(super) skill: &'a Path,
-    pub(super) temp_dir: &'a Path,
+    pub(super) temp_dir: &'a RunTempDir,
+    /// That of the skill, or one in the temp dir.
+    pub(super) home: &'a Path,
     pub(super) installation: &'a Installation,
+}
+
+impl RunPaths<'_> {
+    /// The folder for temporary files.
+    pub(super) fn temporary_files(&self) -> PathBuf {
+        self.temp_dir.temporary_files()
+    }
 }
 
 /// The sandbox policy for a run with these permissions and limits.
@@ -82,7 +93,8 @@ pub(super) fn access_reason(path: &Path, paths: &RunPaths<'_>) -> AccessReason {
     let is_one_of = |paths: &[&str]| paths.iter().any(|known| path == Path::new(known));
     let is_same = |known: &Path| path == known || real_path(known).is_some_and(|real| path == real);
     match path {
-        _ if is_same(paths.temp_dir) => AccessReason::TempDir,
+        _ if is_same(&paths.temp_dir.home()) || is_same(&paths.temporary_files()) => AccessReason::TempDir,
+        _ if is_same(paths.home) => AccessReason::State,
         _ if is_same(paths.project) => AccessReason::Project,
         _ if is_same(paths.skill) => AccessReason::Skill,
         _ if is_one_of(&NETWORK_CONFIG_FILES) => AccessReason::Network,
@@ -122,20 +134,49 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
     };
     let own = [pin_open(ctx.project(), paths.project), pin_open(ctx.skill_files(), paths.skill)];
     let mut write = vec![PinnedPath::from(DEV_NULL)];
-    write.extend(pin(paths.temp_dir));
+    write.extend([paths.home, &paths.temporary_files()].into_iter().filter_map(pin));
     write.extend(writable_paths(ctx));
+    if defining_files(ctx).is_some() {
+        write.extend(pin_open(ctx.skill_files(), paths.skill));
+    }
     if ctx.permissions().allows(&Access::shm()) {
         // A sandbox with mounts has its own `/dev/shm`.
         write.extend(real_path(Path::new("/dev/shm")).as_deref().map(PinnedPath::from));
     }
     let mut protected_paths = protected_paths(ctx, paths.project);
+    let defining = defining_files(ctx).into_iter().flatten();
+    protected_paths.read_only.extend(defining.filter_map(|file| Some(real_path(file)?.into())));
     let existing = [paths.project, paths.skill].into_iter().flat_map(existing_metier_dirs_in);
     let found = protected_paths.own.into_iter().map(PathBuf::from);
     let covered: BTreeSet<PathBuf> = existing.chain(found).collect();
     // The mount over a folder also hides the folders in it, which then need no mount of their own.
     let is_outer = |folder: &&PathBuf| !folder.ancestors().skip(1).any(|above| covered.contains(above));
     protected_paths.own = covered.iter().filter(is_outer).map(Into::into).collect();
-    FileRules { read, own: own.into_iter().flatten().collect(), write, protected_paths }
+    let own = own.into_iter().flatten().collect();
+    let rules = FileRules { read, own, write, private_tmp: None, protected_paths };
+    FileRules { private_tmp: private_tmp(&rules, paths), ..rules }
+}
+
+/// The folder for temporary files, where the script can have it in the place of `/tmp`: it needs nothing of the machine's that has to
+/// stay there but what has a rule and is reached without a link.
+fn private_tmp(rules: &FileRules, paths: &RunPaths<'_>) -> Option<PinnedPath> {
+    let tmp = Path::new(PRIVATE_TMP);
+    let is_real = |path: &Path| !path.starts_with(tmp) || real_path(path).is_none_or(|real| real == path);
+    let pinned = || rules.own.iter().chain(&rules.write).map(|pinned| Path::new(&pinned.path));
+    let program = &paths.installation.command.program;
+    let mut listed = rules.read.iter().map(Path::new).chain(pinned());
+    let has_program = !program.starts_with(tmp) || listed.any(|path| program.starts_with(path));
+    let is_possible = has_program
+        && real_path(tmp).is_some_and(|real| real == tmp)
+        && !pinned().any(|path| tmp.starts_with(path))
+        && rules.read.iter().all(|path| is_real(Path::new(path)));
+    is_possible.then(|| pin(&paths.temporary_files())).flatten()
+}
+
+/// What a run that may change its skill's own folder must not change in it; `None` if it may not change the folder.
+pub(super) fn defining_files(ctx: &SkillContext) -> Option<&[PathBuf]> {
+    let DefiningFiles(files) = ctx.extensions().get::<Option<DefiningFiles>>()?.as_ref()?;
+    ctx.permissions().allows(&Access::own_folder()).then_some(files)
 }
 
 /// The protected paths of the project. A path that cannot be written at all needs no protection against writes.
@@ -153,6 +194,19 @@ pub(super) fn writable_paths(ctx: &SkillContext) -> Vec<PinnedPath> {
     let granted = ctx.permissions().writable_paths();
     let granted = granted.iter().filter_map(|path| real_path(&files.root().join(path)));
     granted.filter_map(|path| pin_below(files, path.strip_prefix(files.root()).ok()?)).collect()
+}
+
+/// Creates the folders that grants such as `write:out` name and that do not exist: the sandbox can include only what exists. A name
+/// with an extension, or that begins with a dot, may be meant as a file, which the host does not create for a process.
+pub(super) fn create_granted_folders(ctx: &SkillContext) {
+    let Ok(files) = ctx.project() else { return };
+    for path in ctx.permissions().writable_paths() {
+        let is_folder = !path.rsplit('/').next().is_some_and(|name| name.is_empty() || name.contains('.'));
+        if is_folder && files.root().join(&path).symlink_metadata().is_err() {
+            // A script that needs a folder which cannot be created says so itself.
+            files.with_permissions(ctx.permissions()).create_dir(&path).ok();
+        }
+    }
 }
 
 /// Pins a path below an open folder, whatever is at the folder's path by now.

@@ -24,8 +24,8 @@ pub(crate) use self::linux::{LaunchHandle, Launcher, deny_all_files, fork_server
 pub(crate) use self::probe::probe;
 pub(crate) use self::report::{LaunchOutcome, ResourceUsage, SupervisorReport};
 pub(crate) use self::request::{
-    EgressSockets, FileRules, HOST_API_FD, LaunchRequest, MAX_EGRESS_PORTS, NetworkAccess, PinnedPath,
-    ProtectedPaths, ResourceLimits, SandboxPolicy, Version,
+    EgressSockets, FileRules, HOST_API_FD, LaunchRequest, MAX_EGRESS_PORTS, NetworkAccess, PRIVATE_TMP,
+    PinnedPath, ProtectedPaths, ResourceLimits, SandboxPolicy, Version,
 };
 pub(crate) use self::response_timeout::{RESPONSE_TIMEOUT, wait_readable};
 pub(crate) use self::run_temp_dir::{CleanupDir, RunTempDir};

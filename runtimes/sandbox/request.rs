@@ -60,6 +60,9 @@ pub(crate) enum NetworkAccess {
     Open,
 }
 
+/// What a script may have a folder of its own for.
+pub(crate) const PRIVATE_TMP: &str = "/tmp";
+
 /// The maximum number of ports that are listened on for one script.
 pub(crate) const MAX_EGRESS_PORTS: usize = 64;
 
@@ -82,6 +85,8 @@ pub(crate) struct FileRules {
     pub(crate) own: Vec<PinnedPath>,
     /// To read, execute and change.
     pub(crate) write: Vec<PinnedPath>,
+    /// The folder that the script has in the place of `/tmp`, of which it sees what is listed here. Only mounts can do that.
+    pub(crate) private_tmp: Option<PinnedPath>,
     /// Exceptions: paths that stay read-only inside writable ones, and paths that stay hidden everywhere. Only mounts can enforce
     /// them.
     pub(crate) protected_paths: ProtectedPaths,

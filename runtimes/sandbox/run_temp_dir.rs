@@ -1,6 +1,8 @@
 //! The temp dir of one run, and its removal whatever the script left in it.
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,12 +35,26 @@ impl RunTempDir {
     /// Creates one outside of these folders, which the script sees; no host puts anything of its own there while this exists.
     pub(crate) fn new(cleanup: &Arc<CleanupThreads>, avoided: &[&Path]) -> io::Result<Self> {
         let (folder, process_dir) = PrivateTempDir::outside(avoided)?.into_parts();
-        Ok(Self {
+        let temp_dir = Self {
             folder,
             process_dir,
             cleanup: Arc::clone(cleanup),
             _visible_dirs: VisibilityLock::acquire(avoided),
-        })
+        };
+        for folder in [temp_dir.home(), temp_dir.temporary_files()] {
+            DirBuilder::new().mode(0o700).create(folder)?;
+        }
+        Ok(temp_dir)
+    }
+
+    /// The folder in it for the home of a script that keeps none.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.join("home")
+    }
+
+    /// The folder in it for temporary files, which a script expects to be thrown away.
+    pub(crate) fn temporary_files(&self) -> PathBuf {
+        self.folder.join("tmp")
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -48,7 +64,10 @@ impl RunTempDir {
 
 impl Drop for RunTempDir {
     fn drop(&mut self) {
-        // Most scripts leave nothing in it.
+        // Most scripts leave nothing in them.
+        for folder in [self.home(), self.temporary_files()] {
+            std::fs::remove_dir(folder).ok();
+        }
         if std::fs::remove_dir(&self.folder).is_ok() {
             return;
         }

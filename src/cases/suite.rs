@@ -20,6 +20,7 @@ use crate::host::untrusted::UntrustedDirs;
 use crate::host::{Files, Fixtures, Observer, Providers};
 use crate::policy::{CancelToken, ExecutionMode, Permission, RequestedPermissions};
 use crate::registry::{Roots, Scope, Skill, SkillFolder, project_root};
+use crate::state::StateStore;
 
 /// Permissions that a case may need and only the caller may grant, since they reach outside the case's project.
 const CALLER_GRANTED_PERMISSIONS: [&str; 3] = ["exec:unsandboxed", "net", "shm"];
@@ -164,6 +165,8 @@ impl Suite {
         let folder = PrivateTempDir::outside(&[]);
         let folder =
             folder.map_err(|source| SkillError::io("failed to make a project for the case", source))?;
+        let state = PrivateTempDir::outside(&[])
+            .map_err(|source| SkillError::io("failed to make a folder for the state of the case", source))?;
         let project = Files::open(folder.path())?;
         if let Some(commits) = &case.definition.git {
             write_git_history(&project, commits, &untrusted_projects(skill))?;
@@ -171,7 +174,7 @@ impl Suite {
         write_files(&project, &project_files(skill)?)?;
         write_files(&project, &case.definition.files)?;
         let calls = RecordedCalls::default();
-        let engine = Engine::builder(folder.path());
+        let engine = Engine::builder(folder.path()).state(StateStore::new(state.path()));
         let engine = match &self.configuration {
             Some(configuration) => engine.configuration(configuration.clone()),
             None => engine,

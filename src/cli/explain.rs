@@ -118,7 +118,7 @@ fn process_rows(process: &LaunchPreview) -> Vec<(&'static str, String)> {
         let missing = process.missing.join(", ");
         rows.push((
             "missing",
-            format!("{missing}: granted, but a sandbox can open only what exists; create it before the run"),
+            format!("{missing}: granted; a folder is created when the run begins, a name with a dot is not: create it before the run"),
         ));
     }
     if let Some(worker) = process.worker {

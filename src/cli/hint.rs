@@ -39,6 +39,7 @@ fn limit_option(limit: LimitKind) -> Option<&'static str> {
         LimitKind::Operations => "--operations",
         LimitKind::Cpu => "--cpu",
         LimitKind::FileSize => "--file-size",
+        LimitKind::StateSize => "--state-size",
         LimitKind::OpenFiles => "--open-files",
         LimitKind::Output => "--output, or --on-output truncate",
         _ => return None,

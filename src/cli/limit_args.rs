@@ -27,6 +27,9 @@ pub struct LimitArgs {
     /// Maximum size of each file that a process writes [default: 256MB]
     #[arg(long, value_name = "SIZE")]
     file_size: Option<String>,
+    /// Maximum size of what the skill keeps in the project, with the permission state [default: 256MB]
+    #[arg(long, value_name = "SIZE")]
+    state_size: Option<String>,
     /// Number of files that a process may have open [default: 512]
     #[arg(long, value_name = "COUNT")]
     open_files: Option<String>,
@@ -69,6 +72,7 @@ impl LimitArgs {
             ("limits.output", "--output", self.output.as_deref()),
             ("limits.on_output", "--on-output", self.on_output.map(OutputPolicy::name)),
             ("limits.file_size", "--file-size", self.file_size.as_deref()),
+            ("limits.state_size", "--state-size", self.state_size.as_deref()),
             ("limits.open_files", "--open-files", self.open_files.as_deref()),
             ("limits.operations", "--operations", self.operations.as_deref()),
             ("sandbox.mode", "--sandbox", self.sandbox.map(SandboxMode::name)),

@@ -35,6 +35,7 @@ mod run;
 mod session;
 mod show;
 mod skill_record;
+mod state;
 mod stdin;
 mod table;
 mod templates;
@@ -104,6 +105,8 @@ enum Command {
     Trust(trust::Args),
     /// Grant a skill permissions for later runs
     Allow(allow::Args),
+    /// List, show and remove what skills keep
+    State(state::Args),
     /// Write the digests of the project's skills to .metier/skills.lock
     Lock(lock::Args),
     /// Check that the project's skills are as .metier/skills.lock has them
@@ -181,7 +184,7 @@ impl Command {
     /// Whether it only reads, or takes away what was permitted: what is wrong with a configuration holds it up no more than it must.
     fn widens_nothing(&self) -> bool {
         match self {
-            Self::List | Self::Show(_) => true,
+            Self::List | Self::Show(_) | Self::State(_) => true,
             Self::Trust(args) => args.widens_nothing(),
             Self::Allow(args) => args.widens_nothing(),
             _ => false,
@@ -196,6 +199,7 @@ impl Command {
             Self::Test(args) => Some(args.name()),
             Self::New(args) => Some(args.name()),
             Self::Allow(args) => Some(args.name()),
+            Self::State(args) => Some(args.name()),
             Self::Exec(_) => Some("exec"),
             Self::List
             | Self::Trust(_)
@@ -230,6 +234,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
             | Command::Ctx(_)
             | Command::New(_)
             | Command::Trust(_)
+            | Command::State(_)
     ) {
         session.exit_watchdog().start_loading_timeout();
     }
@@ -245,6 +250,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Ctx(args) => ctx::run(&args),
         Command::Trust(args) => trust::run(&args, session),
         Command::Allow(args) => allow::run(&args, session),
+        Command::State(args) => state::run(&args, session),
         Command::Catalog(args) => catalog::run(&args, session),
         Command::Mcp(args) => mcp::run(&args, session),
         Command::Config(args) => config::run(&args, session),

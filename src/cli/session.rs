@@ -11,6 +11,7 @@ use metier::config::{self, Configuration, LoadedConfiguration};
 use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::registry::{Roots, contains_home_dir, project_root};
+use metier::state::StateStore;
 use metier::trust::TrustStore;
 
 /// One call of the command line.
@@ -119,13 +120,14 @@ impl Session {
         Engine::builder(self.project()?)
             .configuration(self.configuration().clone())
             .trust(trust_store())
+            .state(state_store())
             .build()
     }
 
     /// A builder of an engine for the project with this configuration, without what it provides to skills.
     pub fn builder(&self, configuration: Configuration) -> Result<EngineBuilder> {
         let builder = Engine::builder(self.project_for_scripts()?);
-        Ok(builder.configuration(configuration).trust(trust_store()))
+        Ok(builder.configuration(configuration).trust(trust_store()).state(state_store()))
     }
 
     /// Where skills are looked for.
@@ -160,6 +162,12 @@ fn trust_store() -> TrustStore {
         }
     }
     store
+}
+
+/// The user's store of what skills keep.
+fn state_store() -> StateStore {
+    // No folder can be there, so nothing is kept in this one: a run that may keep something fails, and says why.
+    StateStore::user().unwrap_or_else(|_| StateStore::new("/dev/null/state"))
 }
 
 fn check_folder(folder: &Path) -> Result<()> {

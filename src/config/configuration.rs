@@ -214,6 +214,7 @@ impl Configuration {
         limits.cpu = time("limits.cpu").or(limits.cpu);
         limits.output = number("limits.output").unwrap_or(limits.output);
         limits.file_size = number("limits.file_size").or(limits.file_size);
+        limits.state_size = number("limits.state_size").unwrap_or(limits.state_size);
         limits.open_files = number("limits.open_files").or(limits.open_files);
         limits.operations = number("limits.operations").or(limits.operations);
         let policy = value("limits.on_output").and_then(ConfigValue::as_text);

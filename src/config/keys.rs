@@ -115,6 +115,8 @@ pub const KEYS: &[Key] = {
         .default("kill"),
         key("limits.file_size", Size, Lower, "Maximum size of each file that a script writes")
             .default("256MB"),
+        key("limits.state_size", Size, Lower, "Maximum size of what a skill keeps in a project")
+            .default("256MB"),
         key("limits.open_files", Count, Lower, "Number of files that a process may have open").default("512"),
         key(
             "limits.operations",
@@ -164,6 +166,7 @@ pub const KEYS: &[Key] = {
         key("skills.NAME.limits.cpu", Duration, Lower, "Lowers `limits.cpu` for the skill"),
         key("skills.NAME.limits.output", Size, Lower, "Lowers `limits.output` for the skill"),
         key("skills.NAME.limits.file_size", Size, Lower, "Lowers `limits.file_size` for the skill"),
+        key("skills.NAME.limits.state_size", Size, Lower, "Lowers `limits.state_size` for the skill"),
         key("skills.NAME.limits.open_files", Count, Lower, "Lowers `limits.open_files` for the skill"),
         key("skills.NAME.limits.operations", Count, Lower, "Lowers `limits.operations` for the skill"),
         key(

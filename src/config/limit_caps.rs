@@ -16,6 +16,7 @@ pub(crate) struct LimitCaps {
     cpu: Option<Duration>,
     file_size: Option<u64>,
     open_files: Option<u64>,
+    state_size: Option<u64>,
 }
 
 impl LimitCaps {
@@ -36,6 +37,7 @@ impl LimitCaps {
             cpu: time("cpu"),
             file_size: number("file_size"),
             open_files: number("open_files"),
+            state_size: number("state_size"),
         }
     }
 
@@ -50,6 +52,7 @@ impl LimitCaps {
             cpu: least(self.cpu, other.cpu),
             file_size: least(self.file_size, other.file_size),
             open_files: least(self.open_files, other.open_files),
+            state_size: least(self.state_size, other.state_size),
         }
     }
 
@@ -57,6 +60,7 @@ impl LimitCaps {
     pub(crate) fn narrow(&self, mut limits: Limits) -> Limits {
         limits.timeout = self.timeout.map_or(limits.timeout, |cap| cap.min(limits.timeout));
         limits.output = self.output.map_or(limits.output, |cap| cap.min(limits.output));
+        limits.state_size = self.state_size.map_or(limits.state_size, |cap| cap.min(limits.state_size));
         limits.on_output = self.on_output.unwrap_or(limits.on_output);
         limits
     }

@@ -67,6 +67,7 @@ fn default_bound(key: &Key) -> Option<ConfigValue> {
         ("limits.memory", _) => ConfigValue::Number(Limits::DEFAULT_MEMORY_PROCESS),
         ("limits.output", _) => ConfigValue::Number(Limits::default().output),
         ("limits.file_size", _) => ConfigValue::Number(Limits::DEFAULT_FILE_SIZE),
+        ("limits.state_size", _) => ConfigValue::Number(Limits::default().state_size),
         ("limits.open_files", _) => ConfigValue::Number(Limits::DEFAULT_OPEN_FILES),
         ("limits.operations", _) => ConfigValue::Number(Limits::OPERATIONS),
         (_, ValueType::Word(_)) => ConfigValue::Text(key.default.to_owned()),

@@ -28,6 +28,7 @@ use crate::host::{
 use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog};
 use crate::registry::Roots;
 use crate::runtimes::{self, Runtime, RuntimeServices, Runtimes};
+use crate::state::StateStore;
 use crate::trust::TrustStore;
 
 /// Builds an [`Engine`]; see [`Engine::builder`].
@@ -66,6 +67,7 @@ pub struct EngineBuilder {
     runtimes: Vec<Runtime>,
     providers: Providers,
     trust: Option<TrustStore>,
+    state: Option<StateStore>,
     configuration: Option<Configuration>,
 }
 
@@ -88,6 +90,7 @@ impl EngineBuilder {
             runtimes: Vec::new(),
             providers: Providers { http: DEFAULT_HTTP_CLIENT.map(|client| client()), ..Providers::default() },
             trust: None,
+            state: None,
             configuration: None,
         }
     }
@@ -283,6 +286,12 @@ impl EngineBuilder {
         self
     }
 
+    /// Where skills that were granted `state` keep their home folders. Without a store a run with that permission fails.
+    pub fn state(mut self, store: StateStore) -> Self {
+        self.state = Some(store);
+        self
+    }
+
     /// The user's trust store: from then on runs [for a model](super::Invocation::for_model) and the
     /// [catalog](super::Engine::catalog) are without the skills of the project that the user does not trust, and grants of earlier
     /// runs apply. Without a store the engine trusts every skill, remembers nothing and computes no digests.
@@ -363,6 +372,7 @@ impl EngineBuilder {
                 run_queue: self.max_runs.map(RunQueue::new),
                 _temp_dir_lease: temp_places,
                 trust: self.trust,
+                state: self.state,
                 digests: SkillDigests::default(),
                 folders,
                 providers: with_validated_tools(with_skill_provider(providers, || {

@@ -15,6 +15,7 @@ mod limit_support;
 mod output_cap;
 mod permission_requests;
 mod pipeline;
+mod process_folders;
 mod project_folders;
 mod requested_permissions;
 mod run_future;
@@ -43,6 +44,7 @@ use crate::host::{Providers, SandboxSupport, works_for_run};
 use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxMode, Watchdog};
 use crate::registry::{Registry, Skill};
 use crate::runtimes;
+use crate::state::StateStore;
 use crate::trust::TrustStore;
 
 pub use self::callee_resolver::requested_permissions;
@@ -91,6 +93,7 @@ struct EngineInner {
     providers: Providers,
     approval_memory: Arc<self::approval_memory::ApprovalMemory>,
     trust: Option<TrustStore>,
+    state: Option<StateStore>,
     digests: self::skill_digests::SkillDigests,
     /// The last field, so that it is dropped after the fields above have removed their temporary folders.
     _temp_dir_lease: TempDirLease,

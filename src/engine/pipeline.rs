@@ -27,8 +27,8 @@ use crate::host::{
 };
 use crate::plan;
 use crate::policy::{
-    CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, PathProtection, Permission, Permissions,
-    RequestedPermissions, SkillDigest, ThreadBudget, WorkerOptions,
+    Access, CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, PathProtection, Permission,
+    Permissions, RequestedPermissions, SkillDigest, ThreadBudget, WorkerOptions,
 };
 use crate::registry::{FileList, Skill, SkillFolder, command_skill};
 use crate::runtimes;
@@ -308,7 +308,15 @@ impl EngineInner {
                 Some(digest) => self.require_unchanged((set, skill), digest, &context),
                 None => Ok(()),
             })
-            .and_then(|()| catch_runtime_panic(|| executor.execute_with_context(input, Some(&context))))
+            .and_then(|()| {
+                let changes_folder = !is_in_process && context.permissions().allows(&Access::own_folder());
+                let before = changes_folder.then(|| self.digests.list(skill, &cancel).ok()).flatten();
+                let result = catch_runtime_panic(|| executor.execute_with_context(input, Some(&context)));
+                if let Some(before) = before {
+                    self.warn_of_changed_files(skill, &before, &context);
+                }
+                result
+            })
             // An executor of an embedder may have ignored the token.
             .and_then(|output| context.cancel().check().map(|()| output));
         let redaction = context.redaction();
@@ -429,7 +437,7 @@ impl EngineInner {
             .sandbox_mode(self.run_sandbox_mode(skill, invocation))
             .execution_mode(mode)
             .providers(self.run_providers(invocation))
-            .extensions(invocation.extensions.clone())
+            .extensions(self.run_extensions(skill, selected, invocation, &folder.path))
             .thread_budget(ThreadBudget::new(self.max_threads))
             .cancel(token);
         let context = match selected.runtime {

@@ -69,7 +69,7 @@ impl DirCleaner {
 }
 
 /// Opens a folder whose mode may forbid it; a symbolic link is not followed.
-fn open_unlocked(above: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
+pub(crate) fn open_unlocked(above: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
     let plain = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = openat(&above, name, OPEN_BY_NAME | plain, Mode::empty())?;
     chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;

@@ -20,7 +20,7 @@ pub struct LaunchPreview {
     pub working_dir: PathBuf,
     /// The names of its environment variables, sorted.
     pub environment: Vec<String>,
-    /// A temporary directory of the run's own, for `HOME` and temporary files; each run gets another one, which is removed
+    /// A temporary directory of the run's own, for temporary files and, without the permission `state`, for `HOME`; each run gets another one, which is removed
     /// afterwards. `null` without a sandbox.
     pub temp_dir: Option<PathBuf>,
     /// Paths that it may read and execute, with everything below them.
@@ -30,8 +30,9 @@ pub struct LaunchPreview {
     /// Protected paths below the writable ones that it may not change (and, for secrets, not read) where
     /// `sandbox.protected_paths` is `true`. Lists those that exist when the run begins.
     pub protected: Vec<PathBuf>,
-    /// Writable paths by its grants that do not exist, so the sandbox does not include them; relative to the project. The host
-    /// creates no file that was not requested; the host API creates the files that it writes.
+    /// Writable paths by its grants that do not exist; relative to the project. Before a run, the host creates those whose name has no
+    /// dot, as folders. The sandbox does not include the others, which may be meant as files; the host API creates the files that it
+    /// writes.
     pub missing: Vec<String>,
     /// Whether it may create sockets that reach the whole network. Requests to the host are separate.
     pub network: bool,
@@ -64,8 +65,10 @@ pub enum AccessReason {
     Project,
     /// The skill's folder.
     Skill,
-    /// The temporary directory of the run.
+    /// In the temporary directory of the run.
     TempDir,
+    /// The home that the skill keeps.
+    State,
     /// A path in the project that a grant names.
     Granted,
     /// A program or library of the system.
@@ -89,6 +92,7 @@ impl AccessReason {
             Self::Project => "project",
             Self::Skill => "skill",
             Self::TempDir => "temp-dir",
+            Self::State => "state",
             Self::Granted => "granted",
             Self::System => "system",
             Self::Network => "network",

@@ -12,7 +12,8 @@ use etcetera::BaseStrategy;
 /// contain machine code that runs in the host, the key that authenticates that code, and what the user trusts.
 #[allow(dead_code, reason = "asked for where there is a sandbox")]
 pub(crate) fn metier_dirs() -> Vec<PathBuf> {
-    let dirs = [cache_dir(), state_dir(), config_dir(), platform_config_dir(), trust_dir()];
+    let dirs =
+        [cache_dir(), state_dir(), config_dir(), platform_config_dir(), trust_dir(), skill_state_dir()];
     // A link in the directory leads anywhere, also into a project; what is there decides as much.
     let files = [config_dir(), platform_config_dir()].into_iter().flatten().map(|dir| dir.join(CONFIG_FILE));
     let linked = files.filter(|file| file.symlink_metadata().is_ok_and(|found| found.is_symlink()));
@@ -50,14 +51,22 @@ pub(crate) fn state_dir() -> Option<PathBuf> {
     Some(platform.state_dir().unwrap_or_else(|| platform.data_dir()).join(DIR_NAME))
 }
 
-/// The directory of the trust store, in the folder that `METIER_DATA_DIR` names or in the user's data directory.
+/// The directory of the trust store.
 pub(crate) fn trust_dir() -> Option<PathBuf> {
-    let named = std::env::var_os("METIER_DATA_DIR").filter(|folder| !folder.is_empty());
-    let data = match named {
-        Some(folder) => std::path::absolute(folder).ok()?,
-        None => etcetera::base_strategy::choose_native_strategy().ok()?.data_dir().join(DIR_NAME),
-    };
-    Some(data.join(TRUST_DIR))
+    Some(data_dir()?.join(TRUST_DIR))
+}
+
+/// The directory of what skills keep.
+pub(crate) fn skill_state_dir() -> Option<PathBuf> {
+    Some(data_dir()?.join(SKILL_STATE_DIR))
+}
+
+/// The data directory: the folder that `METIER_DATA_DIR` names, or `metier` in that of the user.
+fn data_dir() -> Option<PathBuf> {
+    match std::env::var_os("METIER_DATA_DIR").filter(|folder| !folder.is_empty()) {
+        Some(folder) => std::path::absolute(folder).ok(),
+        None => Some(etcetera::base_strategy::choose_native_strategy().ok()?.data_dir().join(DIR_NAME)),
+    }
 }
 
 /// The name of configuration files.
@@ -66,10 +75,11 @@ pub(crate) const CONFIG_FILE: &str = "config.toml";
 /// The name of the user's directories.
 const DIR_NAME: &str = "metier";
 
-/// Their content: compiled modules and the key, and the trust store.
+/// Their content: compiled modules and the key, the trust store, and what skills keep.
 pub(crate) const WASM_CACHE_DIR: &str = "wasm";
 pub(crate) const WASM_CACHE_KEY_FILE: &str = "wasm-cache.key";
 const TRUST_DIR: &str = "trust";
+const SKILL_STATE_DIR: &str = "skill-state";
 
 /// The names of directories for temporary files, before the number of a user, and of the directories in them, one for each
 /// process.
@@ -84,7 +94,7 @@ pub(crate) const PACKAGE_DIRS: [&str; 5] = ["node_modules", "site-packages", ".v
 fn is_metier_entry(folder: &str, name: &str) -> bool {
     let is = |own: &str| name.eq_ignore_ascii_case(own);
     if folder.eq_ignore_ascii_case(DIR_NAME) {
-        is(WASM_CACHE_DIR) || is(WASM_CACHE_KEY_FILE) || is(TRUST_DIR)
+        [WASM_CACHE_DIR, WASM_CACHE_KEY_FILE, TRUST_DIR, SKILL_STATE_DIR].into_iter().any(is)
     } else {
         is_temp_dir_name(folder)
             && name
@@ -206,6 +216,7 @@ mod tests {
             "st/Metier/WASM-CACHE.KEY",
             ".local/share/metier/trust/trust.json",
             "x/METIER/Trust",
+            ".local/share/metier/skill-state/0/x/current/a",
         ] {
             assert!(leads_into_metier_dir(path, never), "{path}");
         }
@@ -217,6 +228,7 @@ mod tests {
             "metier-/host-1",
             "metier-1a/host-1",
             "metier/src/wasm",
+            "metier/state/x",
             "src/trust/store.rs",
             "x-metier/wasm",
             "metier-é/host-1",

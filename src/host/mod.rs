@@ -56,7 +56,7 @@ pub use self::async_providers::{
 pub(crate) use self::catch_panic::catch_panic;
 pub use self::closure_tools::ClosureTools;
 #[cfg(unix)]
-pub(crate) use self::dir_cleaner::{DirCleaner, OPEN_BY_NAME};
+pub(crate) use self::dir_cleaner::{DirCleaner, OPEN_BY_NAME, open_unlocked};
 pub(crate) use self::environment::{Environment, variable_access};
 pub use self::event::{Event, EventKind, Observer, OutputStream, PlanStep};
 pub use self::explain::{

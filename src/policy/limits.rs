@@ -40,6 +40,8 @@ pub struct Limits {
     pub output: u64,
     /// What happens when an output stream of a process reaches its cap.
     pub on_output: OutputPolicy,
+    /// Maximum bytes of what a skill with the permission `state` keeps in a project. 256 MiB by default.
+    pub state_size: u64,
 }
 
 /// Maximum threads of a script that run at a time.
@@ -113,6 +115,12 @@ impl Limits {
         self
     }
 
+    /// Sets the maximum bytes of what a skill keeps.
+    pub fn state_size(mut self, bytes: u64) -> Self {
+        self.state_size = bytes;
+        self
+    }
+
     /// The limits that apply to a process: defaults for those that are not set, none for those that cannot be enforced.
     pub(crate) fn for_process(self) -> Self {
         // The deadline limits wall clock time; this limits what a process uses after it, should everything else fail.
@@ -151,6 +159,7 @@ impl Default for Limits {
             open_files: None,
             output: 8 << 20,
             on_output: OutputPolicy::default(),
+            state_size: 256 << 20,
         }
     }
 }

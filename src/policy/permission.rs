@@ -55,6 +55,8 @@ enum PermissionKind {
     Sample,
     Shm,
     Wasi,
+    State,
+    OwnFolder,
 }
 
 /// The scope that may follow the colon.
@@ -69,7 +71,7 @@ enum ScopeRule {
 }
 
 /// Kind, name, rule for the scope; in the order of the enum.
-const KINDS: [(PermissionKind, &str, ScopeRule); 11] = [
+const KINDS: [(PermissionKind, &str, ScopeRule); 13] = [
     (PermissionKind::Read, "read", ScopeRule::OptionalPath),
     (PermissionKind::Write, "write", ScopeRule::OptionalPath),
     (PermissionKind::Exec, "exec", ScopeRule::OptionalUnsandboxed),
@@ -81,6 +83,8 @@ const KINDS: [(PermissionKind, &str, ScopeRule); 11] = [
     (PermissionKind::Sample, "sample", ScopeRule::NoScope),
     (PermissionKind::Shm, "shm", ScopeRule::NoScope),
     (PermissionKind::Wasi, "wasi", ScopeRule::NoScope),
+    (PermissionKind::State, "state", ScopeRule::NoScope),
+    (PermissionKind::OwnFolder, "own-folder", ScopeRule::NoScope),
 ];
 
 /// Tool names of other clients in `allowed-tools` that clearly mean one of our permissions.
@@ -110,6 +114,10 @@ impl Permission {
     /// Runs a process: skills may request it, and nothing requires it, since processes run in a sandbox. `exec:unsandboxed` runs
     /// them without one.
     pub const EXEC: Self = Self { kind: PermissionKind::Exec, scope: None };
+    /// Keeps the home folder of the skill from one run in a project to the next, for external scripts.
+    pub const STATE: Self = Self { kind: PermissionKind::State, scope: None };
+    /// Changes the skill's own folder, for external scripts.
+    pub const OWN_FOLDER: Self = Self { kind: PermissionKind::OwnFolder, scope: None };
 
     /// Reading this path, relative to the project, and everything below it, also where it is protected; `usage` for a path that
     /// leads out of the project.
@@ -154,8 +162,8 @@ impl Permission {
         format!("{}:{scope}", kind.name()).parse()
     }
 
-    /// The word before the colon: `read`, `write`, `exec`, `net`, `tool`, `skill`, `secret`, `env`, `sample`, `shm` or
-    /// `wasi`.
+    /// The word before the colon: `read`, `write`, `exec`, `net`, `tool`, `skill`, `secret`, `env`, `sample`, `shm`, `wasi`,
+    /// `state` or `own-folder`.
     pub fn name(&self) -> &'static str {
         self.kind.name()
     }
@@ -192,8 +200,8 @@ impl Permission {
 
     /// Whether the sandbox of a process enforces it from the start, so that nobody can be asked about it later. Leaving the sandbox is nothing that an approver could permit.
     pub(super) fn is_enforced_on_processes(&self) -> bool {
-        use PermissionKind::{Env, Net, Read, Shm, Write};
-        matches!(self.kind, Read | Write | Shm | Env | Net)
+        use PermissionKind::{Env, Net, OwnFolder, Read, Shm, State, Write};
+        matches!(self.kind, Read | Write | Shm | Env | Net | State | OwnFolder)
     }
 
     /// Whether both have the same kind.
@@ -330,6 +338,16 @@ impl Access {
     /// Sharing memory with other programs under a name.
     pub fn shm() -> Self {
         Self::new(PermissionKind::Shm, "")
+    }
+
+    /// Keeping the skill's home folder after the run.
+    pub fn state() -> Self {
+        Self::new(PermissionKind::State, "")
+    }
+
+    /// Changing the skill's own folder.
+    pub fn own_folder() -> Self {
+        Self::new(PermissionKind::OwnFolder, "")
     }
 
     /// Connecting to any host.

@@ -28,6 +28,8 @@ fn meaning(permission: &Permission) -> String {
         ("env", _) => format!("be given the environment variable {scope}"),
         ("sample", _) => "ask the model of this program".into(),
         ("shm", _) => "share memory with other programs by name".into(),
+        ("state", _) => "keep its home folder for later runs in this project".into(),
+        ("own-folder", _) => "change the files of its own folder, its scripts too".into(),
         ("wasi", _) => "use the clock and random numbers".into(),
         ("exec", None) => "start processes in a sandbox".into(),
         ("exec", Some(_)) => "start processes without a sandbox, with all your rights".into(),
@@ -57,6 +59,8 @@ mod tests {
             "sample",
             "shm",
             "wasi",
+            "state",
+            "own-folder",
             "exec",
             "exec:unsandboxed",
         ] {

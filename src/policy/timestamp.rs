@@ -23,7 +23,12 @@ impl Timestamp {
     /// The time by the clock of the system.
     pub fn now() -> Self {
         let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Self(elapsed.as_secs().min(END - 1))
+        Self::from_seconds(elapsed.as_secs())
+    }
+
+    /// So many seconds after the beginning of 1970.
+    pub(crate) fn from_seconds(seconds: u64) -> Self {
+        Self(seconds.min(END - 1))
     }
 }
 

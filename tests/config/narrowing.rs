@@ -19,7 +19,8 @@ fn row(key: &str, user: &str, narrower: Option<&'static str>, wider: &[&'static 
 }
 
 /// The limits: the user's value, one below, one above, and one above the default if there is one.
-const LIMITS: [(&str, &str, &str, &str, Option<&str>); 7] = [
+const LIMITS: [(&str, &str, &str, &str, Option<&str>); 8] = [
+    ("state_size", "'64MB'", "'32MB'", "'65MB'", Some("'257MB'")),
     ("timeout", "'10s'", "'5s'", "'10001ms'", Some("'30001ms'")),
     ("memory", "'64MB'", "'32MB'", "'65MB'", Some("'3GB'")),
     ("cpu", "'10s'", "'5s'", "'11s'", None),

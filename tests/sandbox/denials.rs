@@ -111,7 +111,7 @@ fn files() -> Vec<DenialCase> {
             Fixture::node("require('fs').writeFileSync('docs/a.txt', '')").file("project/docs/b", ""),
             "not change docs/a.txt; if it should, grant write",
         ),
-        ("bash", Fixture::bash("mkdir new").grant("write:new"), "make its folder before"),
+        ("bash", Fixture::bash("echo x > new.txt").grant("write:new.txt"), "create it before"),
         ("bash", Fixture::bash("echo x > /usr/x"), "write to the project"),
         ("bash", Fixture::bash("cat ../outside/secret"), "lies outside of the project"),
         (

@@ -92,7 +92,9 @@ fn a_script_does_not_run_in_a_project_that_is_mounted_twice() {
     let builder =
         stage.builder().helper(helper(&stage, &line).unwrap()).sandbox_mode(SandboxMode::BestEffort);
     let best = builder.build().unwrap().run(stage.invocation());
-    assert_eq!(best.process.unwrap().stdout, "secret\nran\n");
+    // A private `/tmp` does not have the other place.
+    let expected = if stage::has_private_tmp(&again) { "ran\n" } else { "secret\nran\n" };
+    assert_eq!(best.process.unwrap().stdout, expected);
     assert!(!best.sandbox.unwrap().protected_paths);
     assert!(best.log.iter().any(|line| line.level == LogLevel::Warn), "{:?}", best.log);
 }

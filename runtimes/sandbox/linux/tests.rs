@@ -25,6 +25,7 @@ fn sandbox_policy(project: &std::path::Path) -> SandboxPolicy {
             read: read.map(Into::into).to_vec(),
             own: Vec::new(),
             write: vec![project.into(), "/dev/null".into()],
+            private_tmp: None,
             protected_paths: ProtectedPaths::default(),
         },
         network: NetworkAccess::Blocked,

@@ -58,7 +58,7 @@ def processes():
 def temporary_files():
     with tempfile.NamedTemporaryFile("w+") as file, tempfile.TemporaryDirectory() as folder:
         file.write("x")
-        assert file.name.startswith(os.environ["HOME"]) and folder.startswith(os.environ["TMPDIR"])
+        assert file.name.startswith(os.environ["TMPDIR"]) and folder.startswith(os.environ["TMPDIR"])
     with tempfile.TemporaryFile() as file:
         file.write(b"x")
     with tempfile.SpooledTemporaryFile(1) as file:

@@ -13,13 +13,15 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
-    fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount, move_mount, open_tree, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, mount, unmount,
 };
 
 use crate::host::FileId;
 use crate::runtimes::sandbox::linux::layers::landlock::{open_final_symlink, open_no_symlinks, open_pinned};
 use crate::runtimes::sandbox::linux::layers::mount_alias::have_mount_alias;
+use crate::runtimes::sandbox::linux::layers::mount_clone::{attach, clone_mount};
+use crate::runtimes::sandbox::linux::layers::private_tmp::PrivateTmp;
 use crate::runtimes::sandbox::linux::procfs::read_lossy;
 use crate::runtimes::sandbox::linux::sys::{MountChange, mount_setattr};
 use crate::runtimes::sandbox::{FileRules, PinnedPath, ProtectedPaths};
@@ -58,9 +60,13 @@ pub(crate) fn apply(files: &FileRules, shm_limit: Option<u64>) -> io::Result<boo
     // changed.
     let have_alias = have_mount_alias(&files.protected_paths.hidden);
     let steps = steps(files, shm_limit)?;
+    let private_tmp = PrivateTmp::prepare(files)?;
     // Nothing is mounted over the root, and nothing need be if all of it is writable.
     if !files.write.iter().any(|pinned| pinned.path == ROOT) {
         mount_setattr(&CWD, c"/", MountChange::ReadOnly)?;
+    }
+    if let Some(private_tmp) = private_tmp {
+        private_tmp.attach()?;
     }
     let mut is_protected = files.protected_paths.incomplete_reason.is_none() && !have_alias;
     let hard_linked: BTreeSet<FileId> = files.protected_paths.hard_linked_files.iter().copied().collect();
@@ -219,19 +225,6 @@ fn check_hard_links(about: &Stat, hard_linked: &BTreeSet<FileId>) -> io::Result<
 
 fn file_type(about: &Stat) -> FileType {
     FileType::from_raw_mode(about.st_mode)
-}
-
-fn clone_mount(found: &OwnedFd) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH
-        | OpenTreeFlags::AT_RECURSIVE;
-    Ok(open_tree(found, c"", flags)?)
-}
-
-fn attach(mount: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    Ok(move_mount(mount, c"", target, c"", flags)?)
 }
 
 /// Where programs share memory by name. A sandbox has its own, which ends with it.

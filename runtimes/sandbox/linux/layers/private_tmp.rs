@@ -1,0 +1,98 @@
+//! A `/tmp` of the run's own, in which only what the script may see of the machine's `/tmp` is at its place.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path};
+
+use rustix::fs::{FileType, Mode, OFlags, fstat, mkdirat, openat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use crate::runtimes::sandbox::linux::layers::landlock::{open_no_symlinks, open_pinned};
+use crate::runtimes::sandbox::linux::layers::mount_clone::{attach, clone_mount};
+use crate::runtimes::sandbox::linux::procfs::read_lossy;
+use crate::runtimes::sandbox::linux::sys::{MountChange, mount_setattr};
+use crate::runtimes::sandbox::{FileRules, PRIVATE_TMP};
+
+/// Mounts that are not attached yet.
+pub(super) struct PrivateTmp<'a> {
+    folder: OwnedFd,
+    /// Read-only; what is writable in them is mounted over it later.
+    shown: Vec<(&'a Path, OwnedFd)>,
+}
+
+impl<'a> PrivateTmp<'a> {
+    /// Clones what is shown, and creates what it is mounted on, as long as the file systems can be written to.
+    pub(super) fn prepare(files: &'a FileRules) -> io::Result<Option<Self>> {
+        let Some(pinned) = &files.private_tmp else { return Ok(None) };
+        let folder = clone_mount(&open_pinned(pinned)?)?;
+        let pinned = files.own.iter().chain(&files.write).map(|pinned| &pinned.path);
+        let listed: BTreeSet<&Path> = files.read.iter().chain(pinned).map(Path::new).collect();
+        let mut shown: Vec<(&Path, OwnedFd)> = Vec::new();
+        // Outer paths come before inner ones, which are in them.
+        for path in listed.into_iter().filter(|path| path.starts_with(PRIVATE_TMP)) {
+            if shown.iter().any(|(outer, _)| path.starts_with(outer)) {
+                continue;
+            }
+            let Ok(found) = open_no_symlinks(path.as_os_str()) else { continue };
+            let is_folder = FileType::from_raw_mode(fstat(&found)?.st_mode).is_dir();
+            let copy = clone_mount(&found)?;
+            mount_setattr(&copy, c"", MountChange::ReadOnly)?;
+            create_mount_point(&folder, path, is_folder)?;
+            shown.push((path, copy));
+        }
+        keep_java_out(&folder);
+        Ok(Some(Self { folder, shown }))
+    }
+
+    pub(super) fn attach(self) -> io::Result<()> {
+        attach(&self.folder, &open_no_symlinks(PRIVATE_TMP.as_ref())?)?;
+        self.shown.iter().try_for_each(|(path, copy)| attach(copy, &open_no_symlinks(path.as_os_str())?))
+    }
+}
+
+/// Java puts its counters below `/tmp`, whatever `TMPDIR` says, and complains on standard output if it cannot lock them. Where a file has
+/// the name of their folder it has none, and is silent.
+fn keep_java_out(folder: &OwnedFd) {
+    let user = format!(":{}:", geteuid().as_raw());
+    let accounts = read_lossy("/etc/passwd").unwrap_or_default();
+    // root:x:0:0:root:/root:/bin/bash
+    let of_user = |line: &&str| {
+        line.split_once(':').is_some_and(|(_, rest)| rest.trim_start_matches(|c| c != ':').starts_with(&user))
+    };
+    let name = accounts.lines().find(of_user).and_then(|line| line.split(':').next());
+    if let Some(name) = name {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Without it Java complains, and works.
+        openat(folder, format!("hsperfdata_{name}"), flags, Mode::RUSR).ok();
+    }
+}
+
+/// Creates a folder, or an empty file, at the path that it has below `/tmp`.
+fn create_mount_point(folder: &OwnedFd, path: &Path, is_folder: bool) -> io::Result<()> {
+    let below = path.strip_prefix(PRIVATE_TMP).map_err(io::Error::other)?;
+    let open_dir = |above: &OwnedFd, name: &Path| {
+        openat(
+            above,
+            name,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+    };
+    let mut here = open_dir(folder, Path::new("."))?;
+    let mut names = below.components().peekable();
+    while let Some(part) = names.next() {
+        let Component::Normal(name) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
+        if names.peek().is_none() && !is_folder {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            openat(&here, name, flags, Mode::RUSR | Mode::WUSR)?;
+            return Ok(());
+        }
+        match mkdirat(&here, name, Mode::RWXU) {
+            Err(error) if error != Errno::EXIST => return Err(error.into()),
+            _ => here = open_dir(&here, Path::new(name))?,
+        }
+    }
+    Ok(())
+}

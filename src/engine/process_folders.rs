@@ -1,0 +1,57 @@
+//! The folders that a process may change besides those of the project: the home of its skill, and the skill's own folder.
+
+use std::path::Path;
+
+use super::{EngineInner, Invocation};
+use crate::engine::script_selection::SelectedScript;
+use crate::executor::{DefiningFiles, RuntimeId};
+use crate::host::{Extensions, SkillContext};
+use crate::policy::CancelToken;
+use crate::registry::{FileList, Skill, SkillFolder};
+use crate::state::SkillState;
+use crate::trust::ProjectIdentity;
+
+impl EngineInner {
+    /// Warns if the run changed files behind the digest of its skill.
+    pub(super) fn warn_of_changed_files(&self, skill: &Skill, before: &FileList, context: &SkillContext) {
+        let now = self.digests.list(skill, &CancelToken::new());
+        if now.is_ok_and(|now| now.digest() == before.digest()) {
+            return;
+        }
+        context.warn(format!(
+            "the run changed files of the skill {}, so trust and remembered grants for it no longer apply; list the paths that it may \
+             change under `state` in its contract",
+            skill.name()
+        ));
+    }
+
+    /// What the invocation carries, and for a process what it needs to know of its skill.
+    pub(super) fn run_extensions(
+        &self,
+        skill: &Skill,
+        selected: &SelectedScript,
+        invocation: &Invocation,
+        project: &Path,
+    ) -> Extensions {
+        let mut extensions = invocation.extensions.clone();
+        if selected.runtime != RuntimeId::EXTERNAL {
+            return extensions;
+        }
+        // In the place of what the caller of the skill has.
+        extensions.insert::<Option<SkillState>>(self.skill_state(skill, project));
+        let defining = skill.folder().disk_path().filter(|_| matches!(skill.folder(), SkillFolder::Disk(_)));
+        extensions.insert::<Option<DefiningFiles>>(defining.map(|folder| {
+            let names = ["SKILL.md", selected.path.as_str()].into_iter().chain(skill.contract_file());
+            DefiningFiles(names.map(|name| folder.join(name)).collect())
+        }));
+        extensions
+    }
+
+    /// Where the skill keeps its state in this project; `None` where nothing is kept.
+    fn skill_state(&self, skill: &Skill, project: &Path) -> Option<SkillState> {
+        let store = self.state.as_ref()?;
+        let identity = ProjectIdentity::from_canonical(project).ok()?;
+        let text = serde_json::to_string(&identity).ok()?;
+        Some(store.of_skill(&skill.qualified_name(), &identity.path, &text))
+    }
+}

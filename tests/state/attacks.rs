@@ -1,0 +1,160 @@
+//! Nobody else reads or changes what a skill keeps.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use crate::cli::{Project, write};
+use crate::{ADD, LEVELS, metier_at, only_state, store};
+
+#[test]
+fn another_skill_another_project_and_a_run_without_the_grant_have_none_of_it() {
+    let peek = "cat \"$HOME/list\" 2>/dev/null; cat \"$1\"/*/*/current/list 2>&1; touch \"$1/x\" 2>&1; ls \"$1\" 2>&1; true";
+    let project = Project::new().shell("list", ADD).shell("peek", peek).shell("renamed", ADD);
+    let other = Project::new().shell("list", ADD);
+    project.metier(&["run", "list", "--allow", "state", "--", "secret"]);
+    let place = store(&project);
+    for level in LEVELS {
+        for grants in [&["--allow", "state", "--allow", "write"][..], &["--allow", "write"]] {
+            let args = [&["run", "peek"], grants, &["--", place.to_str().unwrap()]].concat();
+            let answer = metier_at(&project, level, &args);
+            assert_eq!(answer.code, 0, "{level}: {answer:?}");
+            assert!(!answer.stdout.contains("secret"), "{level}: {answer:?}");
+        }
+        assert!(!place.join("x").exists());
+        let renamed = metier_at(&project, level, &["run", "renamed", "--allow", "state", "--", "x"]);
+        assert!(!renamed.stdout.contains("secret"), "{renamed:?}");
+        let mut elsewhere = other.command(&["run", "list", "--allow", "state", "--", "x"]);
+        let elsewhere: crate::cli::Answer =
+            elsewhere.env("HOME", project.home()).env("METIER_SANDBOX_LEVEL", level).output().unwrap().into();
+        assert!(elsewhere.code == 0 && !elsewhere.stdout.contains("secret"), "{elsewhere:?}");
+        let ungranted = metier_at(&project, level, &["run", "list", "--", "x"]);
+        assert_eq!(ungranted.stdout, "x\n", "{ungranted:?}");
+    }
+}
+
+#[test]
+fn the_functions_of_the_other_languages_do_not_reach_it_even_in_a_project_that_contains_it() {
+    let lua = "local ok, text = pcall(ctx.read_file, '.local/share/metier/skill-state/x'); return {ok, tostring(text)}";
+    let project = Project::new().lua("peek", lua);
+    let home = project.root().to_owned();
+    write(&home.join(".local/share/metier/skill-state/x"), "secret");
+    for grant in ["read:.local", "read"] {
+        let mut command = project.command(&["run", "peek", "--project", ".", "--allow", grant, "--json"]);
+        let answer: crate::cli::Answer = command.env("HOME", &home).output().unwrap().into();
+        assert_eq!(answer.json()["value"][0], false, "{answer:?}");
+    }
+}
+
+#[test]
+fn state_that_a_script_would_see_within_its_project_is_refused() {
+    let project = Project::new().shell("list", ADD);
+    for level in LEVELS {
+        let mut command =
+            project.command(&["run", "list", "--project", ".", "--allow", "state", "--", "one"]);
+        command.env("HOME", project.root()).env("METIER_SANDBOX_LEVEL", level);
+        let answer: crate::cli::Answer = command.output().unwrap().into();
+        assert!(answer.code != 0 && answer.stderr.contains("METIER_DATA_DIR"), "{level}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_home_that_a_script_replaces_by_a_link_leads_nowhere() {
+    let script = "rm -rf \"$HOME\"/* \"$HOME\" 2>/dev/null; ln -s \"$1\" \"$HOME\" 2>/dev/null; ln -s \"$1\" \"$HOME/link\"; mv \"$HOME\" \"$HOME-2\" 2>/dev/null; true";
+    let project = Project::new().shell("list", ADD);
+    write(&project.path(".metier/skills/list/scripts/link.sh"), script);
+    write(&project.path("precious/file"), "kept");
+    let precious = project.path("precious");
+    for level in LEVELS {
+        let link =
+            ["run", "list", "--allow", "state", "--allow", "write", "--script", "scripts/link.sh", "--"];
+        let answer = metier_at(&project, level, &[&link[..], &[precious.to_str().unwrap()]].concat());
+        assert_eq!(answer.code, 0, "{level}: {answer:?}");
+        let main = ["run", "list", "--allow", "state", "--script", "scripts/main.sh", "--", "one"];
+        let next = metier_at(&project, level, &main);
+        assert_eq!(next.stdout, "one\n", "{level}: {next:?}");
+        assert_eq!(project.metier(&["state", "--clear", "list", "--yes"]).code, 0);
+        assert_eq!(project.read("precious/file"), "kept");
+    }
+}
+
+#[test]
+fn pipes_sockets_and_the_rights_of_their_owner_are_not_kept() {
+    let script = r#"
+import os, socket
+os.chdir(os.environ["HOME"])
+if not os.path.exists("plain"):
+    os.mkfifo("pipe")
+    for name, mode in [("plain", 0o000), ("raised", 0o4755)]:
+        open(name, "w").close()
+        os.chmod(name, mode)
+    os.makedirs("closed/inner")
+    open("closed/inner/file", "w").close()
+    os.chmod("closed/inner", 0o000)
+    os.chmod("closed", 0o500)
+"#;
+    for level in LEVELS {
+        let project =
+            Project::new().skill(".metier/skills/odd").file(".metier/skills/odd/scripts/main.py", script);
+        let answer = metier_at(&project, level, &["run", "odd", "--allow", "state"]);
+        assert!(answer.code == 0 && answer.stderr.contains("pipe"), "{level}: {answer:?}");
+        let current = only_state(&project).join("current");
+        let mode = |name: &str| fs::metadata(current.join(name)).unwrap().permissions().mode() & 0o7777;
+        assert!(!current.join("pipe").exists());
+        assert_eq!((mode("raised") & 0o7000, mode("plain") & 0o400), (0, 0o400));
+        assert!(current.join("closed/inner/file").exists());
+        let again = metier_at(&project, level, &["run", "odd", "--allow", "state"]);
+        assert_eq!(again.code, 0, "{again:?}");
+        assert_eq!(project.metier(&["state", "--clear", "odd", "--yes"]).code, 0);
+        assert!(!current.exists());
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_the_store_or_of_the_state_is_refused() {
+    let project = Project::new().shell("list", ADD);
+    let run = ["run", "list", "--allow", "state", "--", "one"];
+    project.metier(&run);
+    let state = only_state(&project);
+    write(&project.path("precious/list"), "kept\n");
+    fs::remove_dir_all(state.join("current")).unwrap();
+    symlink(project.path("precious"), state.join("current")).unwrap();
+    let answer = project.metier(&run);
+    assert!(answer.code != 0 && !answer.stdout.contains("kept"), "{answer:?}");
+    assert_eq!(project.metier(&["state", "--clear", "list", "--yes"]).code, 0);
+    assert_eq!(project.read("precious/list"), "kept\n");
+    let place = store(&project);
+    fs::rename(&place, place.with_file_name("moved")).unwrap();
+    symlink(place.with_file_name("moved"), &place).unwrap();
+    let answer = project.metier(&run);
+    assert!(answer.code == 4 && answer.stderr.contains("a link"), "{answer:?}");
+}
+
+#[test]
+fn only_the_user_reads_what_is_kept() {
+    let project = Project::new().shell("list", ADD);
+    project.metier(&["run", "list", "--allow", "state", "--", "one"]);
+    let state = only_state(&project);
+    for folder in [store(&project).as_path(), state.parent().unwrap(), &state] {
+        assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700, "{folder:?}");
+    }
+}
+
+#[test]
+fn with_namespaces_tmp_is_the_folder_of_the_run_and_the_project_below_it_stays() {
+    let outside = tempfile::Builder::new().prefix("metier-test-").tempdir_in("/tmp").unwrap();
+    write(&outside.path().join("file"), "outside");
+    assert!(
+        std::process::Command::new("mkfifo").arg(outside.path().join("pipe")).status().unwrap().success()
+    );
+    let script = r#"echo own > /tmp/own && cat "$TMPDIR/own"; cat note; test -e "$1/file" && echo seen; test -e "$1/pipe" && echo pipe; ls "$METIER_SKILL_DIR"; echo x > "$HOME/x" && echo home; echo x > new && echo written; true"#;
+    let project = Project::new().shell("tmp", script).file("note", "note\n");
+    let outside_path = outside.path().to_str().unwrap();
+    let args = ["run", "tmp", "--allow", "write", "--json", "--", outside_path];
+    let answer = metier_at(&project, "namespaces", &args).json();
+    if answer["sandbox"]["level"] != "namespaces" {
+        return;
+    }
+    assert_eq!(answer["value"], "own\nnote\nSKILL.md\nscripts\nhome\nwritten\n", "{answer}");
+    assert!(!std::path::Path::new("/tmp/own").exists());
+    assert_eq!(project.read("new"), "x\n");
+}

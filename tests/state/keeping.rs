@@ -1,0 +1,185 @@
+//! What is kept, and for whom.
+
+use serde_json::json;
+
+use crate::cli::{Project, write};
+use crate::{ADD, LEVELS, metier_at, only_state, store};
+
+#[test]
+fn what_a_script_leaves_in_its_home_is_there_in_the_next_run() {
+    for level in LEVELS {
+        let project = Project::new().shell("list", ADD);
+        for (word, list) in [("one", "one\n"), ("two", "one\ntwo\n")] {
+            let answer = metier_at(&project, level, &["run", "list", "--allow", "state", "--", word]);
+            assert_eq!((answer.code, answer.stdout.as_str()), (0, list), "{level}: {answer:?}");
+            assert!(!answer.stderr.contains("thrown away"), "{answer:?}");
+        }
+        assert!(!only_state(&project).join("home").exists());
+    }
+}
+
+#[test]
+fn without_the_permission_a_run_says_that_its_files_were_thrown_away() {
+    let project = Project::new().shell("list", ADD);
+    for level in LEVELS {
+        let answer = metier_at(&project, level, &["run", "list", "--", "one"]);
+        assert_eq!((answer.code, answer.stdout.as_str()), (0, "one\n"), "{answer:?}");
+        assert!(answer.stderr.contains("thrown away: list"), "{answer:?}");
+        assert!(
+            answer.stderr.contains("grant state") || answer.stderr.contains("--allow state"),
+            "{answer:?}"
+        );
+    }
+    assert!(!store(&project).exists());
+}
+
+#[test]
+fn a_skill_that_does_not_list_the_permission_is_told_to_list_it() {
+    let contract = "permissions: [write:out]\n";
+    let project = Project::new().shell("list", ADD).file(".metier/skills/list/skill.yaml", contract);
+    let answer = project.metier(&["run", "list", "--allow", "state", "--", "one"]);
+    assert!(answer.stderr.contains("thrown away") && answer.stderr.contains("skill.yaml"), "{answer:?}");
+    assert!(!store(&project).exists());
+}
+
+#[test]
+fn caches_and_temporary_files_are_not_missed() {
+    let script =
+        "mkdir -p \"$HOME/.cache/x\"; echo x > \"$HOME/.cache/x/y\"; mktemp >&2; mkdir \"$HOME/empty\"";
+    let project = Project::new().shell("quiet", script);
+    let answer = project.metier(&["run", "quiet"]);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert!(!answer.stderr.contains("thrown away"), "{answer:?}");
+}
+
+#[test]
+fn a_run_that_fails_by_itself_keeps_what_it_wrote_and_one_that_is_stopped_does_not() {
+    let project = Project::new()
+        .shell("list", ADD)
+        .shell("fail", "echo kept > \"$HOME/list\"; exit 3")
+        .shell("show", "cat \"$HOME/list\"");
+    // The same skill has both scripts: the state is that of the skill.
+    let scripts = ".metier/skills/list/scripts";
+    write(&project.path(&format!("{scripts}/fail.sh")), "echo failed >> \"$HOME/list\"; exit 3");
+    write(&project.path(&format!("{scripts}/slow.sh")), "echo slow >> \"$HOME/list\"; sleep 60");
+    let run = |script: &str, more: &[&str]| {
+        let script = format!("scripts/{script}.sh");
+        let args = ["run", "list", "--allow", "state", "--script", script.as_str()];
+        project.metier(&[&args, more].concat())
+    };
+    assert_eq!(run("main", &["--", "one"]).code, 0);
+    let failed = run("fail", &[]);
+    assert_eq!(failed.code, 1, "{failed:?}");
+    let slow = run("slow", &["--timeout", "1s"]);
+    assert_eq!(slow.code, 5, "{slow:?}");
+    assert_eq!(run("main", &["--", "two"]).stdout, "one\nfailed\ntwo\n");
+}
+
+#[test]
+fn state_is_remembered_like_any_other_grant() {
+    let project = Project::new().shell("list", ADD);
+    let trusted = project.metier(&["trust", "--yes"]);
+    assert_eq!(trusted.code, 0, "{trusted:?}");
+    let allowed = project.metier(&["allow", "list", "state"]);
+    assert_eq!(allowed.code, 0, "{allowed:?}");
+    project.metier(&["run", "list", "--", "one"]);
+    let answer = project.metier(&["run", "list", "--", "two"]);
+    assert_eq!(answer.stdout, "one\ntwo\n", "{answer:?}");
+    let shown = project.metier(&["allow", "--list"]);
+    assert!(shown.stdout.contains("state"), "{shown:?}");
+}
+
+#[test]
+fn the_user_grants_it_in_the_configuration_and_the_project_cannot() {
+    let config = "[skills.list]\ngrants = [\"state\"]\n";
+    let project = Project::new().shell("list", ADD);
+    project.metier(&["trust", "--yes"]);
+    write(&project.path(".metier/config.toml"), config);
+    project.metier(&["run", "list", "--", "one"]);
+    assert!(!store(&project).exists(), "the file of the project granted it");
+    std::fs::remove_file(project.path(".metier/config.toml")).unwrap();
+    write(&project.home().join(".config/metier/config.toml"), config);
+    project.metier(&["run", "list", "--", "one"]);
+    assert_eq!(project.metier(&["run", "list", "--", "two"]).stdout, "one\ntwo\n");
+    write(&project.path(".metier/config.toml"), "[permissions]\ndeny = [\"state\"]\n");
+    assert_eq!(project.metier(&["run", "list", "--", "three"]).stdout, "three\n");
+}
+
+#[test]
+fn python_keeps_a_database_and_its_times_and_links() {
+    let script = r#"
+import json, os, sqlite3
+home = os.environ["HOME"]
+base = sqlite3.connect(home + "/base.db")
+base.execute("create table if not exists runs (number)")
+base.execute("insert into runs values (1)")
+base.commit()
+if not os.path.lexists(home + "/link"):
+    os.symlink("base.db", home + "/link")
+    os.symlink("/nowhere\n", home + "/odd\nname")
+    open(home + "/old", "w").close()
+    os.utime(home + "/old", (1, 1))
+print(json.dumps({
+    "runs": base.execute("select count(*) from runs").fetchone()[0],
+    "links": [os.readlink(home + "/link"), os.readlink(home + "/odd\nname")],
+    "old": os.stat(home + "/old").st_mtime,
+}))
+"#;
+    let project =
+        Project::new().skill(".metier/skills/base").file(".metier/skills/base/scripts/main.py", script);
+    for level in LEVELS {
+        project.metier(&["state", "--clear", "--all", "--yes"]);
+        for runs in 1..=2 {
+            let answer = metier_at(&project, level, &["run", "base", "--allow", "state", "--json"]);
+            let value = json!({"runs": runs, "links": ["base.db", "/nowhere\n"], "old": 1.0});
+            assert_eq!(answer.json()["value"], value, "{level}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn a_worker_keeps_state_too() {
+    let script = r#"
+import json, os, sys
+path = os.environ["HOME"] + "/count"
+for line in sys.stdin:
+    request = json.loads(line)
+    count = int(open(path).read()) + 1 if os.path.exists(path) else 1
+    open(path, "w").write(str(count))
+    print(json.dumps({"id": request["id"], "ok": count}), flush=True)
+"#;
+    let text = "---\nname: count\ndescription: d\nmetadata:\n  worker: json-lines\n---\n";
+    let project = Project::new()
+        .file(".metier/skills/count/SKILL.md", text)
+        .file(".metier/skills/count/scripts/main.py", script);
+    for count in 1..=2 {
+        let answer = project.metier(&["run", "count", "--allow", "state", "--json"]);
+        assert_eq!(answer.json()["value"], count, "{answer:?}");
+    }
+}
+
+#[test]
+fn an_update_of_the_skill_finds_what_the_version_before_kept() {
+    let project = Project::new().shell("list", ADD);
+    project.metier(&["run", "list", "--allow", "state", "--", "one"]);
+    let text = "---\nname: list\ndescription: d\nmetadata:\n  version: 2.0.0\n---\n";
+    write(&project.path(".metier/skills/list/SKILL.md"), text);
+    let answer = project.metier(&["run", "list", "--allow", "state", "--json", "--", "two"]).json();
+    assert_eq!((&answer["version"], &answer["value"]), (&"2.0.0".into(), &"one\ntwo\n".into()), "{answer}");
+}
+
+#[test]
+fn a_process_may_use_the_folder_of_a_grant_that_does_not_exist_yet() {
+    let project = Project::new().shell("make", "mkdir -p out/deep && echo made > out/deep/file");
+    for level in LEVELS {
+        let answer = metier_at(&project, level, &["run", "make", "--allow", "write:out/deep"]);
+        assert_eq!(
+            (answer.code, project.read("out/deep/file").as_str()),
+            (0, "made\n"),
+            "{level}: {answer:?}"
+        );
+        std::fs::remove_dir_all(project.path("out")).unwrap();
+    }
+    let file = project.metier(&["run", "make", "--allow", "write:report.md"]);
+    assert!(file.code != 0 && !project.path("report.md").exists(), "{file:?}");
+}
