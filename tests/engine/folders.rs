@@ -293,10 +293,15 @@ def can(work, *args):
         return True
     except OSError:
         return False
+def names(path):
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
 given = json.load(sys.stdin)
 other = given['other']
-print(json.dumps([open('own.txt').read(), can(open, other + '/own.txt'), can(os.listdir, other),
-                  can(open, other + '/new.txt', 'w'), can(open, 'new.txt', 'w')]))
+print(json.dumps([open('own.txt').read(), can(open, other + '/own.txt'), 'own.txt' in names(other),
+                  can(open, other + '/planted.txt', 'w'), can(open, 'new.txt', 'w')]))
 ";
     let text = "---\nname: x\ndescription: d\nallowed-tools: read write\n---\n";
     let project = workspace()
@@ -308,6 +313,13 @@ print(json.dumps([open('own.txt').read(), can(open, other + '/own.txt'), can(os.
             Invocation::new("x").folder(project.path(folder)).input(json!({"other": project.path(other)}));
         let outcome = engine.run(granted(run, &["read", "write"]));
         assert!(outcome.result.is_ok(), "{}", sentence(&outcome));
-        assert_eq!(value(outcome), json!([format!("of {folder}"), false, false, false, true]), "{folder}");
+        let found = value(outcome);
+        assert_eq!(
+            (&found[0], &found[1], &found[4]),
+            (&json!(format!("of {folder}")), &json!(false), &json!(true))
+        );
+        assert_eq!(found[2], json!(false), "{folder}");
+        // A `/tmp` of the script's own may have an empty folder of that name, in which the skill is.
+        assert!(!project.path(other).join("planted.txt").exists(), "{folder}: {found}");
     }
 }

@@ -37,12 +37,12 @@ pub fn set_level(tier: SandboxLevel) {
     LEVEL.set(tier);
 }
 
-/// That of this thread's stages.
 /// Whether a script has a `/tmp` of its own, in which this path is not.
 pub fn has_private_tmp(path: &str) -> bool {
     level() == SandboxLevel::Namespaces && path.starts_with("/tmp/")
 }
 
+/// That of this thread's stages.
 pub fn level() -> SandboxLevel {
     LEVEL.get()
 }
