@@ -204,6 +204,33 @@ with socket.create_connection(('api.test', 80)) as stream:
 }
 
 #[test]
+fn a_request_inside_a_body_is_not_read_as_the_next_request() {
+    let (server, received) = servers::http_without_bodies();
+    let fixture = attack(
+        "inside = b'GET /inside HTTP/1.1\\r\\nHost: evil.test\\r\\n\\r\\n'
+length, chunk = b'Content-Length: %d' % len(inside), b'%x\\r\\n%s\\r\\n0\\r\\n\\r\\n' % (len(inside), inside)
+for method in [b'GET', b'HEAD', b'OPTIONS', b'TRACE', b'DELETE', b'get', b'BREW', b'POST', b'PUT', b'PATCH', b'PROPFIND']:
+    for more, body in [
+        (length, inside), (length + b'\\r\\nConnection: keep-alive', inside), (b'Transfer-Encoding: chunked', chunk),
+        (length + b'\\r\\nExpect: 100-continue', inside), (b'Content-Length: 9223372036854775808', inside),
+        (b'Content-Length: 18446744073709551615', inside), (length + b'\\r\\nConnection: Content-Length', inside),
+        (b'Content-Length: 0\\r\\nExpect: 100-continue', inside), (b'Content-Length: 00%d' % len(inside), inside)]:
+        head = method + b' /head HTTP/1.1\\r\\nHost: api.test\\r\\n' + more + b'\\r\\n\\r\\n'
+        for parts in [(head + body,), (head, body)]:
+            says(80, *parts, wait=0.02)
+print('done')",
+    )
+    .host("api.test", server);
+    fixture.run().assert_stdout("done\n");
+    let received = received.text();
+    assert!(!received.contains("/inside"), "{received}");
+    // What is sound was not refused.
+    for method in ["POST", "PUT", "PATCH", "PROPFIND"] {
+        assert_eq!(received.matches(&format!("{method} /head")).count(), 8, "{received}");
+    }
+}
+
+#[test]
 fn port_443_opens_with_a_greeting_for_the_granted_host_only() {
     let (server, received) = servers::https("ok");
     let fixture = attack(

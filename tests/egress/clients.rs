@@ -272,6 +272,27 @@ print(received.digest() == hashlib.sha256(data).digest())",
 }
 
 #[test]
+fn curl_uploads_what_it_announces_with_expect() {
+    if find_program("curl").is_none() {
+        return not_run("curl uploads with Expect", "curl is not installed");
+    }
+    let (server, received) = servers::http_with_uploads();
+    let run = Fixture::bash(
+        "head -c 3000000 /dev/zero > \"$TMPDIR/body\"
+        for how in '-X POST' '-X PUT' '-X POST -H Expect:'; do
+            curl -sS $how -H 'Content-Type: application/x' --data-binary \"@$TMPDIR/body\" http://api.test/up
+            echo
+        done",
+    )
+    .host("api.test", server)
+    .run();
+    run.assert_stdout("3000000\n3000000\n3000000\n");
+    assert_eq!(run.refusals(), [""; 0]);
+    assert!(received.text().contains("expect: 100-continue"), "{}", received.text());
+    assert_eq!(received.text().matches("connection: close").count(), 3, "{}", received.text());
+}
+
+#[test]
 fn a_worker_keeps_its_network_from_one_run_to_the_next() {
     let (server, received) = servers::http("hello");
     let fixture = Fixture::python(

@@ -74,6 +74,61 @@ pub fn answer_requests(mut stream: impl Read + Write, body: &str, stored: &Recei
     }
 }
 
+/// An HTTP server that reads no bodies: what comes after a head is the next request, unless the head ends the connection. It stores
+/// the first line of each request.
+pub fn http_without_bodies() -> (SocketAddr, Received) {
+    let received = Received::default();
+    let stored = received.clone();
+    let address = serve(1000, move |mut stream| {
+        let (mut buffer, mut text) = ([0; 4096], Vec::<u8>::new());
+        for _ in 0..1000 {
+            let Ok(count @ 1..) = stream.read(&mut buffer) else { return };
+            text.extend(&buffer[..count]);
+            while let Some(at) = text.windows(4).position(|part| part == b"\r\n\r\n") {
+                let head = String::from_utf8_lossy(&text[..at]).into_owned();
+                text.drain(..at + 4);
+                stored.0.lock().unwrap().extend(format!("{}\n", head.lines().next().unwrap_or("")).bytes());
+                let is_sent = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_ok();
+                if !is_sent || head.lines().any(|line| line.eq_ignore_ascii_case("connection: close")) {
+                    return;
+                }
+            }
+        }
+    });
+    (address, received)
+}
+
+/// An HTTP server that says `100 Continue` where it is asked for it, reads the whole body, and answers with its length.
+pub fn http_with_uploads() -> (SocketAddr, Received) {
+    let received = Received::default();
+    let stored = received.clone();
+    let address = serve(100, move |mut stream| {
+        let (mut buffer, mut text) = (vec![0; 64 << 10], Vec::<u8>::new());
+        let end = loop {
+            if let Some(at) = text.windows(4).position(|part| part == b"\r\n\r\n") {
+                break at + 4;
+            }
+            let Ok(count @ 1..) = stream.read(&mut buffer) else { return };
+            text.extend(&buffer[..count]);
+        };
+        let head = String::from_utf8_lossy(&text[..end]).to_ascii_lowercase();
+        stored.0.lock().unwrap().extend(head.bytes());
+        if head.contains("\r\nexpect: 100-continue\r\n") {
+            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
+        }
+        let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+        let (length, mut count) = (length.map_or(0, |text| text.parse().unwrap()), text.len() - end);
+        while count < length {
+            let Ok(more @ 1..) = stream.read(&mut buffer) else { return };
+            count += more;
+        }
+        let body = count.to_string();
+        let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream.write_all(format!("{head}{body}").as_bytes()).ok();
+    });
+    (address, received)
+}
+
 /// A server that sends back what it receives.
 pub fn echo() -> SocketAddr {
     serve(20_000, |mut stream| {

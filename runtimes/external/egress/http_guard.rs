@@ -1,7 +1,9 @@
 //! The requests of a connection without encryption (RFC 9112): each must be for the host that was granted.
 //!
 //! Where one request ends and the next begins must be beyond doubt, or a server could see a request that was not checked here. So
-//! whatever two readers could read differently is refused, even where a lenient server would accept it.
+//! whatever two readers could read differently is refused, even where a lenient server would accept it. A server that does not read a
+//! body would take it for the next request, so a request with a body is the last one that a server reads from its connection: it
+//! passes with `Connection: close`.
 
 use super::refusal::Refusal;
 
@@ -36,9 +38,29 @@ enum State {
 /// Bytes up to an end, and the bytes after it.
 type Taken<'a> = (Vec<u8>, &'a [u8]);
 
+/// The longest body or chunk: servers keep lengths in signed numbers of 64 bits.
+const MAX_LENGTH: u64 = i64::MAX as u64;
+
+/// The methods whose requests have a body, so that every server reads it. Any other method passes without one.
+const METHODS_WITH_BODY: [&[u8]; 11] = [
+    b"POST",
+    b"PUT",
+    b"PATCH",
+    b"QUERY",
+    // WebDAV, as subversion and calendars use it.
+    b"ACL",
+    b"LOCK",
+    b"MKCOL",
+    b"PROPFIND",
+    b"PROPPATCH",
+    b"REPORT",
+    b"SEARCH",
+];
+
 /// How the end of a request is found.
 #[derive(Debug, PartialEq, Eq)]
 enum Framing {
+    NoBody,
     Length(u64),
     Chunked,
 }
@@ -88,11 +110,19 @@ impl HttpGuard {
     fn push_head<'a>(&mut self, bytes: &'a [u8], passed: &mut Vec<u8>) -> Result<&'a [u8], Refusal> {
         let Some((head, rest)) = self.take_until(b"\r\n\r\n", bytes, MAX_HEAD_BYTES)? else { return Ok(&[]) };
         self.state = match parse_head(&head, &self.host)? {
-            Framing::Length(0) => State::Head,
-            Framing::Length(length) => State::Body(length),
-            Framing::Chunked => State::ChunkLine,
+            Framing::NoBody => {
+                passed.extend(head);
+                State::Head
+            }
+            Framing::Length(length) => {
+                pass_last_head(&head, passed);
+                State::Body(length)
+            }
+            Framing::Chunked => {
+                pass_last_head(&head, passed);
+                State::ChunkLine
+            }
         };
-        passed.extend(head);
         Ok(rest)
     }
 
@@ -102,7 +132,7 @@ impl HttpGuard {
         };
         let digits = std::str::from_utf8(&line[..line.len() - 2]).unwrap_or_default();
         let is_plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let length = u64::from_str_radix(digits, 16).ok().filter(|_| is_plain);
+        let length = u64::from_str_radix(digits, 16).ok().filter(|length| is_plain && *length <= MAX_LENGTH);
         self.state = match length.ok_or(Refusal::Http("the length of a chunk is not a plain number"))? {
             0 => State::Trailers,
             length => State::Chunk(length),
@@ -163,12 +193,28 @@ fn pass_counted<'a>(bytes: &'a [u8], left: u64, passed: &mut Vec<u8>) -> (&'a [u
 /// The fields that say for which host a request is, and where it ends.
 const FRAMING_FIELDS: [&[u8]; 3] = [b"host", b"content-length", b"transfer-encoding"];
 
+/// Passes the lines before a body, with `Connection: close` in place of what they say about the connection: a server that does not
+/// read the body then does not read it as the next request either.
+fn pass_last_head(head: &[u8], passed: &mut Vec<u8>) {
+    const REPLACED: [&[u8]; 3] = [b"connection", b"keep-alive", b"proxy-connection"];
+    let lines = head.strip_suffix(b"\r\n\r\n").unwrap_or(head);
+    for line in split_lines(lines) {
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        if !REPLACED.iter().any(|field| name.eq_ignore_ascii_case(field)) {
+            passed.extend(line);
+            passed.extend(b"\r\n");
+        }
+    }
+    passed.extend(b"Connection: close\r\n\r\n");
+}
+
 /// Checks the lines before a body, which end with an empty one.
 fn parse_head(head: &[u8], host: &str) -> Result<Framing, Refusal> {
     let lines = head.strip_suffix(b"\r\n\r\n").unwrap_or(head);
     let mut lines = split_lines(lines);
-    let is_1_1 = check_request_line(lines.next().unwrap_or_default())?;
+    let request = parse_request_line(lines.next().unwrap_or_default())?;
     let [mut hosts, mut lengths, mut codings] = [const { Vec::new() }; 3];
+    let mut expects = false;
     for line in lines {
         let (name, value) = parse_field(line)?;
         let is = |field: &[u8]| name.eq_ignore_ascii_case(field);
@@ -178,6 +224,13 @@ fn parse_head(head: &[u8], host: &str) -> Result<Framing, Refusal> {
             lengths.push(value);
         } else if is(b"transfer-encoding") {
             codings.push(value);
+        } else if is(b"connection") {
+            check_connection(value)?;
+        } else if is(b"expect") {
+            if expects || !value.eq_ignore_ascii_case(b"100-continue") {
+                return Err(Refusal::Http("it expects something other than 100-continue (Expect)"));
+            }
+            expects = true;
         } else if is(b"upgrade") {
             return Err(Refusal::Http("it asks to go on in another protocol (Upgrade)"));
         }
@@ -191,12 +244,39 @@ fn parse_head(head: &[u8], host: &str) -> Result<Framing, Refusal> {
         [_] => return Err(Refusal::OtherHost),
         _ => return Err(Refusal::Http("it must have exactly one header Host")),
     }
-    match (lengths.as_slice(), codings.as_slice()) {
-        ([], []) => Ok(Framing::Length(0)),
-        ([length], []) => parse_length(length).map(Framing::Length),
-        ([], [coding]) if is_1_1 && coding.eq_ignore_ascii_case(b"chunked") => Ok(Framing::Chunked),
-        _ => Err(Refusal::Http("it says in several ways, or in an unknown one, where its body ends")),
+    let framing = match (lengths.as_slice(), codings.as_slice()) {
+        ([], []) => Framing::NoBody,
+        ([length], []) => match parse_length(length)? {
+            0 => Framing::NoBody,
+            length => Framing::Length(length),
+        },
+        ([], [coding]) if request.is_1_1 && coding.eq_ignore_ascii_case(b"chunked") => Framing::Chunked,
+        _ => return Err(Refusal::Http("it says in several ways, or in an unknown one, where its body ends")),
+    };
+    match framing {
+        Framing::NoBody if expects => Err(Refusal::Http("it has the header Expect, and no body")),
+        Framing::Length(_) | Framing::Chunked if !METHODS_WITH_BODY.contains(&request.method) => {
+            Err(Refusal::Http("it has a body, which servers do not read with its method"))
+        }
+        framing => Ok(framing),
     }
+}
+
+/// Refuses a request whose next reader is to drop what says where the request ends.
+fn check_connection(value: &[u8]) -> Result<(), Refusal> {
+    let mut options = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let is_framing = |option: &[u8]| FRAMING_FIELDS.iter().any(|field| option.eq_ignore_ascii_case(field));
+    if options.any(is_framing) {
+        return Err(Refusal::Http("its header Connection names a header that says where it ends"));
+    }
+    Ok(())
+}
+
+/// What the first line says.
+struct RequestLine<'a> {
+    method: &'a [u8],
+    /// Whether the version is 1.1 and not 1.0.
+    is_1_1: bool,
 }
 
 /// The lines, without their ends; a line break of any other form stays in its line, where no field may have it.
@@ -214,13 +294,12 @@ fn split_lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether the version is 1.1 and not 1.0.
-fn check_request_line(line: &[u8]) -> Result<bool, Refusal> {
+fn parse_request_line(line: &[u8]) -> Result<RequestLine<'_>, Refusal> {
     let parts: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let [method, target, version] = parts.as_slice() else {
         return Err(Refusal::Http("its first line is not a method, a path and a version"));
     };
-    if *method == b"CONNECT" {
+    if method.eq_ignore_ascii_case(b"CONNECT") {
         return Err(Refusal::Http("it asks for a tunnel (CONNECT)"));
     }
     let is_path = target.starts_with(b"/") || (*target == b"*" && *method == b"OPTIONS");
@@ -231,8 +310,8 @@ fn check_request_line(line: &[u8]) -> Result<bool, Refusal> {
         return Err(Refusal::Http("its first line must name a path, not a whole address"));
     }
     match *version {
-        b"HTTP/1.1" => Ok(true),
-        b"HTTP/1.0" => Ok(false),
+        b"HTTP/1.1" => Ok(RequestLine { method, is_1_1: true }),
+        b"HTTP/1.0" => Ok(RequestLine { method, is_1_1: false }),
         _ => Err(Refusal::Http("its version is not HTTP/1.1 or HTTP/1.0")),
     }
 }
@@ -252,9 +331,12 @@ fn is_token(byte: u8) -> bool {
 }
 
 fn parse_length(value: &[u8]) -> Result<u64, Refusal> {
-    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    // Some read a number that begins with 0 as octal.
+    let is_number = value.iter().all(u8::is_ascii_digit) && (value.len() == 1 || !value.starts_with(b"0"));
     let number = std::str::from_utf8(value).ok().filter(|_| is_number).and_then(|text| text.parse().ok());
-    number.ok_or(Refusal::Http("its Content-Length is not a plain number"))
+    number
+        .filter(|length| *length <= MAX_LENGTH)
+        .ok_or(Refusal::Http("its Content-Length is not a plain number"))
 }
 
 #[cfg(test)]
@@ -277,9 +359,10 @@ mod tests {
     fn requests_for_the_host_pass_one_after_the_other_in_any_segments() {
         let several = [
             request("GET /a?b HTTP/1.1\nHost: API.example.com\nAccept: */*"),
-            request("POST / HTTP/1.1\nhost:api.example.com:80\nContent-Length: 5"),
+            request("POST / HTTP/1.1\nhost:api.example.com:80\nContent-Length: 5\nConnection: close"),
             b"a\r\n\r\n".to_vec(),
-            request("PUT / HTTP/1.1\nHost: api.example.com\nTransfer-Encoding: chunked"),
+            request("DELETE /a HTTP/1.1\nHost: api.example.com\nContent-Length: 0"),
+            request("PUT / HTTP/1.1\nHost: api.example.com\nTransfer-Encoding: chunked\nConnection: close"),
             b"A\r\n0123456789\r\n1\r\nx\r\n0\r\nExpires: 0\r\n\r\n".to_vec(),
             request("OPTIONS * HTTP/1.0\nHost: api.example.com"),
             request("GET /last HTTP/1.1\nHost: api.example.com"),
@@ -297,6 +380,43 @@ mod tests {
         let (mut guard, mut passed) = (HttpGuard::new("api.example.com"), Vec::new());
         assert_eq!(guard.push(&[&first[..], &second].concat(), &mut passed), Err(Refusal::OtherHost));
         assert_eq!(passed, first);
+    }
+
+    #[test]
+    fn a_request_with_a_body_is_the_last_that_a_server_reads() {
+        let body = "GET /inside HTTP/1.1\r\nHost: other.example.com\r\n\r\n";
+        let length = body.len();
+        for said in [
+            "",
+            "\nConnection: keep-alive\nKeep-Alive: timeout=9",
+            "\nconnection: x, Keep-Alive",
+            "\nProxy-Connection: x",
+        ] {
+            for (framing, body) in [
+                (format!("Content-Length: {length}"), body.to_owned()),
+                ("Transfer-Encoding: chunked".to_owned(), format!("{length:x}\r\n{body}\r\n0\r\n\r\n")),
+                (format!("Expect: 100-continue\nContent-Length: {length}"), body.to_owned()),
+            ] {
+                let start = format!("POST / HTTP/1.1\nHost: api.example.com\n{framing}");
+                let sent = [request(&format!("{start}{said}")), body.clone().into_bytes()].concat();
+                let expected = [request(&format!("{start}\nConnection: close")), body.into_bytes()].concat();
+                for segment in [1, 7, 4096] {
+                    assert_eq!(push(&sent, segment), Ok(expected.clone()), "{start}{said}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_body_passes_with_a_method_whose_bodies_servers_do_not_read() {
+        for method in ["GET", "HEAD", "OPTIONS", "TRACE", "DELETE", "get", "Post", "COPY", "BREW"] {
+            for framing in ["Content-Length: 5", "Transfer-Encoding: chunked", "Expect: 100-continue"] {
+                let lines = format!("{method} / HTTP/1.1\nHost: api.example.com\n{framing}");
+                assert!(push(&request(&lines), 4096).is_err(), "{lines:?}");
+            }
+            let lines = format!("{method} / HTTP/1.1\nHost: api.example.com\nContent-Length: 0");
+            assert_eq!(push(&request(&lines), 4096), Ok(request(&lines)));
+        }
     }
 
     #[test]
@@ -319,6 +439,7 @@ mod tests {
             format!("\nGET / HTTP/1.1\n{host}"),
             format!("CONNECT other.example.com:443 HTTP/1.1\n{host}"),
             format!("CONNECT / HTTP/1.1\n{host}"),
+            format!("connect / HTTP/1.1\n{host}"),
             format!("GET / HTTP/2.0\n{host}"),
             format!("PRI * HTTP/2.0\n{host}"),
             format!("GET / HTTP/0.9\n{host}"),
@@ -332,6 +453,15 @@ mod tests {
             format!("POST / HTTP/1.1\n{host}\nContent-Length: -1"),
             format!("POST / HTTP/1.1\n{host}\nContent-Length:"),
             format!("POST / HTTP/1.1\n{host}\nContent-Length: 99999999999999999999"),
+            format!("POST / HTTP/1.1\n{host}\nContent-Length: 9223372036854775808"),
+            format!("POST / HTTP/1.1\n{host}\nContent-Length: 18446744073709551615"),
+            format!("POST / HTTP/1.1\n{host}\nContent-Length: 010"),
+            format!("POST / HTTP/1.1\n{host}\nContent-Length: 00"),
+            format!("POST / HTTP/1.1\n{host}\nContent-Length: 5\nConnection: close, content-Length"),
+            format!("GET / HTTP/1.1\n{host}\nConnection: Host"),
+            format!("POST / HTTP/1.1\n{host}\nContent-Length: 5\nExpect: 200-ok"),
+            format!("POST / HTTP/1.1\n{host}\nContent-Length: 5\nExpect: 100-continue, x"),
+            format!("POST / HTTP/1.1\n{host}\nContent-Length: 5\nExpect: 100-continue\nExpect: 100-continue"),
             format!("POST / HTTP/1.1\n{host}\nTransfer-Encoding: gzip, chunked"),
             format!("POST / HTTP/1.1\n{host}\nTransfer-Encoding: chunked\nTransfer-Encoding: identity"),
             format!("POST / HTTP/1.1\n{host}\nTransfer-Encoding: xchunked"),
@@ -365,6 +495,8 @@ mod tests {
             "0x5\r\nabcde\r\n0\r\n\r\n",
             "\r\nabcde\r\n0\r\n\r\n",
             "11111111111111111\r\n",
+            "8000000000000000\r\n",
+            "FFFFFFFFFFFFFFFF\r\n",
             "5\nabcde\r\n0\r\n\r\n",
             "5\r\nabcde\n0\r\n\r\n",
             "0\r\nHost: other\r\n\r\n",
