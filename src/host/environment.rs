@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
+use super::address_password::{passwords, percent_decoded};
 use super::context::SkillContext;
 use super::functions::read_secret;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -14,6 +15,9 @@ const MAX_VARIABLES: usize = 512;
 
 /// Maximum bytes of one value.
 const MAX_VALUE_BYTES: usize = 64 << 10;
+
+/// A password of a longer value is replaced by itself from this many characters: shorter ones are words such as `root`.
+const MIN_PASSWORD_CHARS: usize = 8;
 
 /// The variables that an invocation brings. Which of them reach a process, its permissions decide; the skills that the invoked one
 /// calls inherit them.
@@ -76,14 +80,9 @@ impl Environment {
     }
 }
 
-/// Whether a value is secret by its name, or since it is an address with a password in it.
+/// Whether a value is secret by its name, or since it is an address or the settings of a connection with a password in it.
 fn is_secret_value(name: &str, value: &OsStr) -> bool {
-    let value = value.to_string_lossy();
-    let authority =
-        value.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or(rest));
-    is_secret_variable(name)
-        || authority
-            .is_some_and(|authority| authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')))
+    is_secret_variable(name) || !passwords(&value.to_string_lossy()).is_empty()
 }
 
 #[cfg_attr(not(unix), allow(dead_code, reason = "no process is started there"))]
@@ -111,7 +110,13 @@ impl SkillContext {
             for name in self.permitted("env") {
                 let Some((value, is_secret)) = environment.get(&name) else { continue };
                 if is_secret {
-                    self.learn_secret(&name, &value.to_string_lossy());
+                    let value = value.to_string_lossy();
+                    self.learn_secret(&name, &value);
+                    let parts = passwords(&value).into_iter();
+                    for password in parts.filter(|part| part.chars().count() >= MIN_PASSWORD_CHARS) {
+                        self.learn_secret(&name, password);
+                        self.learn_secret(&name, &percent_decoded(password));
+                    }
                 }
                 variables.insert(name.into(), value);
             }
@@ -173,6 +178,8 @@ mod tests {
             ("DATABASE_URL", "postgres://me:hunter2@db/x", true),
             ("DATABASE_URL", "postgres://me@db/x", false),
             ("HOMEPAGE", "https://example.com/a:b@c", false),
+            ("REMOTE", "https://hunter2@host/x.git", true),
+            ("CONNECTION", "Server=db;Password=hunter2", true),
             ("PORT", "8080", false),
         ] {
             assert_eq!(is_secret_value(name, value.as_ref()), is_secret, "{name} {value}");

@@ -1,5 +1,6 @@
 //! The host API: the functions that a script may call on `ctx`, and the files, providers and network they use.
 
+mod address_password;
 mod address_space;
 mod args;
 mod async_providers;

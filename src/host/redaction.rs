@@ -6,6 +6,7 @@
 
 mod finder;
 mod forms;
+mod quoting;
 #[cfg(unix)]
 mod stream;
 

@@ -39,6 +39,75 @@ fn for_each_language(test: impl Fn(&Project, &str)) {
     }
 }
 
+/// As the programs themselves quote them.
+#[test]
+fn no_quoting_of_a_shell_or_a_language_shows_a_secret() {
+    let secrets = [
+        ("S1", "pa$$w`rd12"),
+        ("S2", "p&ss w(x)rd!"),
+        ("S3", "pässwörd99"),
+        ("S4", "it's p!ss(w)/xrd"),
+        ("S5", "q\"ss<o>te\trd&12"),
+    ];
+    for (program, script) in [
+        (
+            "bash",
+            "for v in S1 S2 S3 S4 S5; do printf '%q\\n' \"${!v}\"; declare -p $v; echo \"${!v@Q}\"; done
+            export -p | grep ' S[1-5]='; set | grep '^S[1-5]='; exec 2>&1; set -x; : \"$S1\" \"$S2\" \"$S3\" \"$S4\" \"$S5\"; set +x
+            LC_ALL=C bash -c 'printf \"%q\\n\" \"$S3\" \"$S5\"; declare -p S3 S5'; LC_ALL=C /usr/bin/printf '%q\\n' \"$S3\" \"$S5\"",
+        ),
+        (
+            "python3",
+            "import os, urllib.parse as u, html, json, shlex
+for v in 'S1 S2 S3 S4 S5'.split():
+    s = os.environ[v]
+    print(repr(s), ascii(s), s.encode(), shlex.quote(s), u.quote(s), u.quote(s, ''), u.quote_plus(s), html.escape(s), json.dumps(s),
+          s.encode('ascii', 'xmlcharrefreplace').decode(), s.encode('ascii', 'backslashreplace').decode())",
+        ),
+        (
+            "node",
+            "for (const v of 'S1 S2 S3 S4 S5'.split(' ')) { const s = process.env[v], a = new URL('http://h/'); a.password = s
+            console.log(encodeURIComponent(s), encodeURI(s), JSON.stringify(s), new URLSearchParams({s}).toString(), escape(s),
+                require('util').inspect(s), a.href, new URL('http://h/' + s).href) }",
+        ),
+        (
+            "perl",
+            "use Data::Dumper; $Data::Dumper::Useqq = 1; print Dumper([@ENV{qw(S1 S2 S3 S4 S5)}])",
+        ),
+    ] {
+        if find_program(program).is_none() {
+            not_run("the quoting of a language", &format!("{program} is not installed"));
+            continue;
+        }
+        let option = if ["node", "perl"].contains(&program) { "-e" } else { "-c" };
+        let given: Vec<&str> = secrets.iter().flat_map(|(name, _)| ["--secret", *name]).collect();
+        for json in [&["exec"][..], &["exec", "--json"]] {
+            let args = [json, &given, &["--", program, option, script]].concat();
+            let answer = with(&Project::new(), &secrets, &args);
+            assert_eq!(answer.code, 0, "{program}: {answer:?}");
+            let words: &[&str] = if json.len() == 1 { &["rd", "ss"] } else { &[] };
+            for word in words.iter().chain(&["rd12", "x)rd", "rd99", "/xrd", "/x\\rd", "rd&12"]) {
+                assert!(!answer.stdout.contains(word), "{program} {word}: {}", answer.stdout);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_password_in_an_address_or_a_connection_is_hidden_alone_as_well() {
+    for (value, shown) in [
+        ("https://hunter2hunter2@host/x.git", "hunter2hunter2"),
+        ("jdbc:postgresql://db/x?user=me&password=hunter2hunter2", "hunter2hunter2"),
+        ("Server=db;User Id=me;Password=hunter2hunter2;", "hunter2hunter2"),
+        ("postgres://me:hunter2%2Fhunter2@db/x", "hunter2/hunter2"),
+    ] {
+        let script = format!("echo \"$TARGET\"; echo '{shown}'; echo plain");
+        let args = ["exec", "--env", "TARGET", "--", "bash", "-c", script.as_str()];
+        let answer = with(&Project::new(), &[("TARGET", value)], &args);
+        assert_eq!(answer.stdout, "[secret:TARGET]\n[secret:TARGET]\nplain\n", "{value}: {answer:?}");
+    }
+}
+
 #[test]
 fn a_script_has_a_variable_only_if_somebody_gives_it() {
     for_each_language(|project, language| {

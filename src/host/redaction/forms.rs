@@ -1,8 +1,8 @@
 //! The forms in which a secret is written: unchanged, and as quoted or escaped by languages, shells and pages.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
+
+use super::quoting::{backslashed, gnu_shell, html_escaped, javascript_escape, percent_encoded, shell_words};
 
 /// A secret beyond this many bytes is known as it is and as JSON writes it, and by its first lines.
 const LONG_SECRET_BYTES: usize = 64 << 10;
@@ -64,8 +64,7 @@ fn escaped_forms(plain: &str) -> Vec<String> {
     }
     let in_json = json(plain);
     let ascii = ascii_json(plain, |unit| format!("\\u{unit:04x}"));
-    let ascii_big = ascii_json(plain, |unit| format!("\\u{unit:04X}"));
-    vec![
+    let mut forms = vec![
         plain.to_owned(),
         small,
         normalized_path(plain),
@@ -73,26 +72,27 @@ fn escaped_forms(plain: &str) -> Vec<String> {
         ascii.replace('/', "\\/"),
         json(&in_json),
         json(&ascii),
+        ascii_json(plain, |unit| format!("\\u{unit:04X}")),
+        // JSON that may stand in a page: of Go, PHP and JavaScript, and of .NET.
+        coded_json(&in_json, "<>&\u{2028}\u{2029}", |unit| format!("\\u{unit:04x}")),
+        coded_json(&ascii, "<>&'", |unit| format!("\\u{unit:04x}")),
+        dotnet_json(plain),
         in_json,
         ascii,
-        ascii_big,
         // Rust: `{:?}` of a text, of a letter, and all escaped.
         rust_debug(plain),
         plain.escape_debug().to_string(),
         plain.escape_default().to_string(),
-        hex_escaped(plain, false),
-        hex_escaped(plain, true),
-        lua_quoted(plain),
-        percent_encoded(plain, "-_.~", "%20"),
-        percent_encoded(plain, "-_.~/", "%20"),
-        percent_encoded(plain, "-_.*", "+"),
-        percent_encoded(plain, "-_.~!*'();:@&=+$,/?#", "%20"),
-        percent_encoded_lowercase(plain),
+        // Shells.
         plain.replace('\'', "'\\''"),
         plain.replace('\'', "'\"'\"'"),
-        html_escaped(plain, "&quot;", "&#39;"),
-        html_escaped(plain, "&quot;", "&#x27;"),
-        html_escaped(plain, "\"", "'"),
+        shell_words(plain),
+        gnu_shell(plain, false),
+        gnu_shell(plain, true),
+        // Quotes that are doubled: SQL, YAML, CSV and PowerShell.
+        plain.replace('\'', "''"),
+        plain.replace('"', "\"\""),
+        javascript_escape(plain),
         plain.replace('~', "~0").replace('/', "~1"),
         // As filters leave it.
         plain.chars().filter(|c| !c.is_control()).collect(),
@@ -102,7 +102,14 @@ fn escaped_forms(plain: &str) -> Vec<String> {
         plain.split_whitespace().collect::<Vec<_>>().join(" "),
         plain.replace("\r\n", "\n"),
         plain.replace('\n', "\r\n"),
-    ]
+    ];
+    forms.extend(backslashed(plain));
+    forms.extend(percent_encoded(plain));
+    forms.extend(html_escaped(plain));
+    // Most notations change nothing.
+    forms.sort_unstable();
+    forms.dedup();
+    forms
 }
 
 /// As it stands between the quotes of a JSON string.
@@ -131,61 +138,31 @@ fn ascii_json(text: &str, escape: impl Fn(u16) -> String) -> String {
     ascii
 }
 
-/// As Python's `repr`, C and `$'…'` write it.
-fn hex_escaped(text: &str, with_quotes: bool) -> String {
-    let mut written = String::new();
-    for c in text.chars() {
-        match c {
-            '\n' => written.push_str("\\n"),
-            '\r' => written.push_str("\\r"),
-            '\t' => written.push_str("\\t"),
-            '\\' => written.push_str("\\\\"),
-            '\'' if with_quotes => written.push_str("\\'"),
-            c if c.is_control() => drop(write!(written, "\\x{:02x}", u32::from(c))),
-            c => written.push(c),
+/// As .NET writes it.
+fn dotnet_json(text: &str) -> String {
+    const LETTERS: [(char, &str); 6] =
+        [('\n', "\\n"), ('\r', "\\r"), ('\t', "\\t"), ('\x08', "\\b"), ('\x0c', "\\f"), ('\\', "\\\\")];
+    text.chars().fold(String::with_capacity(text.len()), |mut written, c| {
+        let is_plain = c == ' ' || (c.is_ascii_graphic() && !"\"&'<>+`".contains(c));
+        match LETTERS.iter().find(|(letter, _)| *letter == c) {
+            Some((_, letter)) => written.push_str(letter),
+            None if is_plain => written.push(c),
+            None => written.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04X}"))),
         }
-    }
-    written
+        written
+    })
 }
 
-/// As `%q` writes it.
-fn lua_quoted(text: &str) -> String {
-    let mut written = String::new();
-    for c in text.chars() {
-        match c {
-            '"' | '\\' | '\n' => written.extend(['\\', c]),
-            '\r' => written.push_str("\\r"),
-            '\0' => written.push_str("\\000"),
-            c => written.push(c),
+/// JSON with these characters as codes too.
+fn coded_json(json: &str, coded: &str, code: impl Fn(u32) -> String) -> String {
+    json.chars().fold(String::with_capacity(json.len()), |mut written, c| {
+        if coded.contains(c) {
+            written.push_str(&code(u32::from(c)));
+        } else {
+            written.push(c);
         }
-    }
-    written
-}
-
-/// As addresses and forms have it.
-fn percent_encoded(text: &str, kept: &str, space: &str) -> String {
-    let mut written = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b' ' => written.push_str(space),
-            byte if byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte) => {
-                written.push(char::from(byte));
-            }
-            byte => drop(write!(written, "%{byte:02X}")),
-        }
-    }
-    written
-}
-
-fn percent_encoded_lowercase(text: &str) -> String {
-    let mut written = String::new();
-    for byte in text.bytes() {
-        match byte {
-            byte if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) => written.push(char::from(byte)),
-            byte => drop(write!(written, "%{byte:02x}")),
-        }
-    }
-    written
+        written
+    })
 }
 
 /// As a path is shown once its parts were resolved; as it is where too little would be left to look for.
@@ -200,11 +177,6 @@ fn normalized_path(text: &str) -> String {
     }
     let path = parts.join("/");
     if super::finder::significant_chars(&path) >= MIN_SECRET_LINE_CHARS { path } else { text.to_owned() }
-}
-
-fn html_escaped(text: &str, quote: &str, apostrophe: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    text.replace('"', quote).replace('\'', apostrophe)
 }
 
 fn replace_controls(text: &str, with: char) -> String {
