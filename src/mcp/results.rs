@@ -7,6 +7,7 @@ use super::result_store::ResultStore;
 use super::skill_content::shown_text;
 use crate::engine::Outcome;
 use crate::error::SkillError;
+use crate::unicode::is_invisible;
 
 /// Maximum bytes of text in a result. Clients replace larger results by previews of 2 KB.
 pub(super) const MAX_TEXT: usize = 40_000;
@@ -147,24 +148,67 @@ fn shorten_block(block: ContentBlock, audience: &Audience<'_>) -> ContentBlock {
 
 /// The blocks of a value `{"content": [..]}` in the form of the protocol: texts, images, sounds, resources and links.
 ///
-/// Every other value is no list of blocks but a value. A link leads to the web or to a skill, so that no script can have a client
-/// open a file.
+/// Every other value is no list of blocks but a value. Addresses lead to the web or to a skill, so that no script can have a client
+/// open a file, or pass its own text off as one.
 fn content_blocks(value: &Value) -> Option<Vec<ContentBlock>> {
     let object = value.as_object().filter(|object| object.len() == 1)?;
     let blocks = object.get("content")?.as_array().filter(|blocks| !blocks.is_empty())?;
     let block = |value: &Value| {
-        let block: ContentBlock = serde_json::from_value(value.clone()).ok()?;
-        let is_safe = match &block {
-            ContentBlock::ResourceLink(link) => is_safe_link(&link.uri),
-            _ => true,
+        let is_media = |start: &str| {
+            value["mimeType"].as_str().is_some_and(|kind| kind.starts_with(start))
+                && is_base64(&value["data"])
         };
-        is_safe.then_some(block)
+        let is_safe = match value["type"].as_str()? {
+            "text" | "resource_link" => true,
+            "image" => is_media("image/"),
+            "audio" => is_media("audio/"),
+            "resource" => value["resource"].get("blob").is_none_or(is_base64),
+            _ => false,
+        };
+        let fields = value.as_object().filter(|_| is_safe)?;
+        fields.iter().all(|(name, value)| is_safe_field(name, value)).then_some(())?;
+        serde_json::from_value(value.clone()).ok()
     };
     blocks.iter().map(block).collect()
 }
 
+/// Whether a client can do nothing with a field of a block but show it, at any depth.
+fn is_safe_field(name: &str, value: &Value) -> bool {
+    match value {
+        // metier's own facts about an error or a file.
+        Value::Object(fields) if name == "_meta" && fields.keys().any(|key| key.starts_with("metier/")) => {
+            false
+        }
+        Value::Object(fields) => fields.iter().all(|(name, value)| is_safe_field(name, value)),
+        Value::Array(items) => items.iter().all(|item| is_safe_field(name, item)),
+        // What is shown as the content itself.
+        Value::String(_) if ["text", "data", "blob"].contains(&name) => true,
+        Value::String(uri) if name == "src" && uri.starts_with("data:image/") => is_uri(uri),
+        Value::String(uri) if ["uri", "src", "url", "href"].contains(&name) => is_safe_link(uri),
+        Value::String(text) => text.chars().all(|c| {
+            let is_line_end = c == '\n' && name == "description";
+            is_line_end || !(c.is_control() || is_invisible(c))
+        }),
+        _ => true,
+    }
+}
+
+fn is_base64(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| {
+        let digits = text.trim_end_matches('=');
+        text.len().is_multiple_of(4)
+            && text.len() - digits.len() <= 2
+            && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/".contains(&byte))
+    })
+}
+
 fn is_safe_link(uri: &str) -> bool {
-    ["https://", "http://", "skill://"].iter().any(|scheme| uri.starts_with(scheme))
+    ["https://", "http://", "skill://"].iter().any(|scheme| uri.starts_with(scheme)) && is_uri(uri)
+}
+
+/// Whether all characters of an address are those that one may have (RFC 3986): none that hides where it leads.
+fn is_uri(uri: &str) -> bool {
+    uri.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte))
 }
 
 #[cfg(test)]
@@ -217,8 +261,55 @@ mod tests {
         assert_eq!(result(json!({"content": [image]}), None, true)["content"][0], image);
         let link = |uri: &str| json!({"content": [{"type": "resource_link", "uri": uri, "name": "n"}]});
         assert_eq!(result(link("https://example.com/"), None, true)["content"][0]["type"], "resource_link");
+        let file = "file:///etc/passwd";
+        let with = |mut block: Value, name: &str, value: Value| {
+            block["content"][0][name] = value;
+            block
+        };
+        let web = || link("https://example.com/");
+        let resource = |fields: Value| json!({"content": [{"type": "resource", "resource": fields}]});
         for value in [
-            link("file:///etc/passwd"),
+            with(
+                web(),
+                "icons",
+                json!([{"src": "https://example.com/i.png"}, {"src": "data:image/png;base64,AAAA"}]),
+            ),
+            with(web(), "description", json!("two\nlines")),
+            resource(json!({"uri": "https://example.com/", "text": "\u{1b}[31m any"})),
+            resource(json!({"uri": "skill://x/y", "blob": "AAA=", "mimeType": "image/png"})),
+        ] {
+            let shown = result(value.clone(), None, true);
+            assert_eq!(shown["content"][0]["type"], value["content"][0]["type"], "{shown}");
+            assert_eq!(shown.get("structuredContent"), None, "{shown}");
+        }
+        for value in [
+            link(file),
+            link("https://\u{202e}e.com"),
+            link("https://e.com\r\nX: y"),
+            link("https://e.com/ x"),
+            link("https://e\u{430}.com/"),
+            link("javascript://x"),
+            with(web(), "icons", json!([{"src": file}])),
+            with(web(), "icons", json!([{"src": "data:text/html,x"}])),
+            with(web(), "icons", json!([{"src": "https://e.com/\u{200b}"}])),
+            with(web(), "name", json!("n\u{202e}")),
+            with(web(), "title", json!("n\u{1b}[31m")),
+            with(web(), "title", json!("a\nb")),
+            with(web(), "description", json!("a\rb")),
+            with(web(), "mimeType", json!("a\u{7f}")),
+            with(web(), "_meta", json!({"metier/digest": "x"})),
+            with(web(), "_meta", json!({"x": {"uri": file}})),
+            resource(json!({"uri": file, "text": "fake"})),
+            resource(json!({"uri": file, "blob": "AAAA", "mimeType": "text/html"})),
+            resource(json!({"uri": "https://e.com\r\nX: y", "text": "a"})),
+            resource(json!({"uri": "https://e.com", "blob": "no base64!"})),
+            resource(json!({"uri": "https://e.com", "text": "a", "_meta": {"metier/digest": "x"}})),
+            json!({"content": [{"type": "image", "data": "AAAA", "mimeType": "text/html"}]}),
+            json!({"content": [{"type": "image", "data": "not base64!!", "mimeType": "image/png"}]}),
+            json!({"content": [{"type": "audio", "data": "AAAAA", "mimeType": "audio/wav"}]}),
+            json!({"content": [{"type": "text", "text": "a", "_meta": {"metier/error": {"kind": "x"}}}]}),
+            json!({"content": [{"type": "tool_use", "id": "1", "name": "x", "input": {}}]}),
+            json!({"content": [{"type": "tool_result", "toolUseId": "1", "content": [{"type": "resource_link", "uri": file, "name": "n"}]}]}),
             json!({"content": []}),
             json!({"content": [{"type": "odd"}]}),
             json!({"content": [{"type": "text", "text": "a"}], "more": 1}),

@@ -80,12 +80,14 @@ impl Stdio {
                 return refuse(ErrorData::invalid_request(sentence, None), None);
             }
         };
-        let text = String::from_utf8_lossy(&line);
+        let Ok(text) = std::str::from_utf8(&line) else {
+            return refuse(ErrorData::parse_error("not a message: it is not UTF-8", None), None);
+        };
         if text.trim().is_empty() {
             return None;
         }
         // Numbers that would be rounded and keys that stand twice are refused, as everywhere in metier.
-        let value = match strict_json::parse(&text) {
+        let value = match strict_json::parse(text) {
             Ok(value) => value,
             Err(reason) => {
                 return refuse(ErrorData::parse_error(format!("not a message: {reason}"), None), None);
@@ -257,6 +259,23 @@ mod tests {
                 Line::TooLong => None,
             })
             .collect()
+    }
+
+    #[test]
+    fn a_message_that_is_not_utf_8_is_refused_and_not_changed() {
+        for bytes in [
+            &b"\xff\xfe"[..],
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":{\"a\":\"\xff\"}}",
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":{\"a\":\"\xed\xa0\x80\"}}",
+        ] {
+            let (messages, mut sent) = mpsc::unbounded_channel();
+            let (_, lines) = mpsc::channel(1);
+            let output = Output { messages, backlog: Arc::default() };
+            let stdio = Stdio { lines, output, requests: Arc::default(), cancel: CancelToken::default() };
+            assert!(stdio.decode(Line::Message(bytes.to_vec())).is_none());
+            let answer = String::from_utf8(sent.try_recv().unwrap()).unwrap();
+            assert!(answer.contains("-32700") && answer.contains("not UTF-8"), "{answer}");
+        }
     }
 
     #[test]
