@@ -7,6 +7,7 @@ use metier::error::{ErrorKind, Result, SkillError};
 use metier::policy::Permission;
 
 use super::env_file;
+use super::session::Session;
 
 /// The environment variables of one run.
 #[derive(clap::Args)]
@@ -22,9 +23,9 @@ pub struct EnvArgs {
 
 impl EnvArgs {
     /// The invocation with the variables and their grants; `--env` counts before files, and later ones before earlier ones.
-    pub fn add_to(&self, mut invocation: Invocation) -> Result<Invocation> {
+    pub fn add_to(&self, mut invocation: Invocation, session: &Session) -> Result<Invocation> {
         for file in &self.env_file {
-            for (name, value) in env_file::read(file)? {
+            for (name, value) in env_file::read(file, &session.project()?)? {
                 invocation = invocation.grant(Permission::env(&name)?);
                 invocation = if env_file::is_common_value(&value) {
                     invocation.env(name, value)

@@ -1,7 +1,7 @@
 //! Files of environment variables: a line `NAME=VALUE` each, with comments and quotes, and without expansion.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::policy::Permission;
@@ -9,22 +9,75 @@ use metier::policy::Permission;
 /// Maximum bytes of a file.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Names that say with whom programs talk, and whom they trust: `--env` gives them, and a file, which may come with the project, does
-/// not. A `*` stands for any end.
-const ONLY_BY_NAME: [&str; 9] = [
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "FTP_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
+/// Names that say through whom programs talk, and whom they trust: `--env` gives them, and a file, which may come with the project,
+/// does not. Each is the whole name, or its end after a `_`; where a `*` follows, a part of it.
+const ONLY_BY_NAME: [&str; 18] = [
+    "PROXY",
+    "PROXY_*",
+    "PROXIES",
     "SSL_CERT_*",
-    "CURL_CA_BUNDLE",
-    "REQUESTS_CA_BUNDLE",
-    "NODE_EXTRA_CA_CERTS",
+    "SSLCERT*",
+    "CA_BUNDLE",
+    "CA_CERT*",
+    "CACERT*",
+    "CA_FILE",
+    "CAFILE",
+    "CA_PATH",
+    "CAPATH",
+    "CAINFO",
+    "CA_DIR",
+    "EXTRA_CA_CERTS",
+    "ROOT_CERT*",
+    "SSLROOTCERT",
+    "TLS_CA_*",
 ];
 
-/// The variables of a file, in their order.
-pub fn read(path: &Path) -> Result<Vec<(String, String)>> {
+/// Names of files by which programs decide what to start, or with which machine to talk.
+const ONLY_BY_WHOLE_NAME: [&str; 8] = [
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "DENO_CERT",
+    "DOCKER_CONFIG",
+    "DOCKER_HOST",
+    "KUBECONFIG",
+    "PGSSLROOTCERT",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+];
+
+/// The variables of a file, in their order. What is named as a file of the project may not lead out of it: whoever made the project
+/// could choose which file of the user a script is given.
+pub fn read(path: &Path, project: &Path) -> Result<Vec<(String, String)>> {
+    if let (true, Ok(project), Ok(target)) =
+        (is_named_in(path, project), project.canonicalize(), path.canonicalize())
+        && !target.starts_with(&project)
+    {
+        let target = target.to_string_lossy().escape_debug().to_string();
+        let sentence = format!("--env-file {} leads out of the project, to {target}", path.display());
+        let help = "if a script may have what is in that file, name that file itself";
+        return Err(SkillError::new(ErrorKind::Usage, sentence).with_help(help));
+    }
+    read_variables(path)
+}
+
+/// Whether a path is in a folder as it is written, whatever links in it lead to.
+fn is_named_in(path: &Path, folder: &Path) -> bool {
+    let written = |path: &Path| {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let mut parts = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::ParentDir => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        parts
+    };
+    let path = written(path);
+    let real = folder.canonicalize().unwrap_or_default();
+    path.starts_with(written(folder)) || (real.is_absolute() && path.starts_with(real))
+}
+
+fn read_variables(path: &Path) -> Result<Vec<(String, String)>> {
     let shown = path.display();
     let failed = |error| {
         let error = SkillError::io(format_args!("failed to read {shown}"), error);
@@ -81,11 +134,13 @@ fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > 64 || !name.bytes().all(is_plain) {
         return Err("what is before `=` is no name of a variable".into());
     }
+    let capitals = format!("_{}", name.to_ascii_uppercase());
     let fits = |known: &&str| match known.strip_suffix('*') {
-        Some(start) => name.to_ascii_uppercase().starts_with(start),
-        None => name.eq_ignore_ascii_case(known),
+        Some(part) => capitals.contains(&format!("_{part}")),
+        None => capitals.ends_with(&format!("_{known}")),
     };
-    if ONLY_BY_NAME.iter().any(fits) {
+    let is_whole = |known: &&str| name.eq_ignore_ascii_case(known);
+    if ONLY_BY_NAME.iter().any(fits) || ONLY_BY_WHOLE_NAME.iter().any(is_whole) {
         return Err(format!("{name} decides with whom programs talk; give it with --env {name}"));
     }
     let reason = |error: SkillError| {
@@ -172,6 +227,7 @@ mod tests {
             ("LD_PRELOAD=s3cret", 1, "loader"),
             ("https_proxy=s3cret", 1, "--env https_proxy"),
             ("SSL_CERT_FILE=s3cret", 1, "--env SSL_CERT_FILE"),
+            ("TAR_OPTIONS=s3cret", 1, "programs are started"),
         ] {
             let (at, reason) = parse(text).unwrap_err();
             assert!(
@@ -182,14 +238,62 @@ mod tests {
     }
 
     #[test]
+    fn proxies_and_certificates_are_given_by_name_only_whatever_they_are_called() {
+        for name in "HTTP_PROXY https_proxy NO_PROXY SOCKS_PROXY CARGO_HTTP_PROXY GRPC_PROXY grpc_proxy RSYNC_PROXY GLOBAL_AGENT_HTTP_PROXY \
+                     CARGO_HTTP_CAINFO CARGO_HTTP_PROXY_CAINFO AWS_CA_BUNDLE CURL_CA_BUNDLE REQUESTS_CA_BUNDLE HTTPLIB2_CA_CERTS \
+                     NIX_SSL_CERT_FILE SSL_CERT_DIR DENO_CERT DENO_TLS_CA_STORE NODE_EXTRA_CA_CERTS PGSSLROOTCERT MYSQL_SSL_CA_FILE \
+                     KUBECONFIG docker_host PROXY_URL GRPC_DEFAULT_SSL_ROOTS_FILE_PATH VAULT_CACERT"
+            .split_whitespace()
+        {
+            let (_, reason) = parse(&format!("{name}=s3cret")).unwrap_err();
+            assert!(reason.contains(&format!("--env {name}")), "{name}: {reason}");
+        }
+        for name in ["PROXYMAN", "CONCERT", "API_URL", "DB_HOST", "CERTAIN", "LOCAL", "PORT", "APPROXY"] {
+            assert!(parse(&format!("{name}=x")).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_file_of_the_project_is_no_link_out_of_it() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let (project, outside) = (folder.path().join("project"), folder.path().join("outside"));
+        std::fs::create_dir_all(project.join("sub")).unwrap();
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("env"), "A=1").unwrap();
+        std::fs::write(project.join("sub/env"), "A=1").unwrap();
+        symlink(outside.join("env"), project.join("link")).unwrap();
+        symlink("../../outside/env", project.join("sub/link")).unwrap();
+        symlink("../outside", project.join("folder")).unwrap();
+        symlink("link", project.join("link to a link")).unwrap();
+        symlink("sub/env", project.join("inner")).unwrap();
+        symlink(&project, folder.path().join("alias")).unwrap();
+        for path in
+            ["link", "sub/link", "sub/../link", "folder/env", "folder/../outside/env", "link to a link"]
+        {
+            for start in [&project, &folder.path().join("alias")] {
+                let error = read(&start.join(path), start).unwrap_err();
+                assert!(error.message().contains("leads out of the project"), "{path}: {error}");
+            }
+        }
+        for path in ["sub/env", "inner", "../outside/env"] {
+            assert_eq!(read(&project.join(path), &project).unwrap().len(), 1, "{path}");
+        }
+        assert_eq!(read(&outside.join("env"), &project).unwrap().len(), 1);
+    }
+
+    #[test]
     fn a_file_is_bounded() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("env");
         std::fs::write(&path, format!("A={}", "x".repeat(70_000))).unwrap();
-        assert!(read(&path).unwrap_err().message().contains("larger than 65536 bytes"));
+        assert!(read_variables(&path).unwrap_err().message().contains("larger than 65536 bytes"));
         std::fs::write(&path, b"A=\xff").unwrap();
-        assert!(read(&path).unwrap_err().message().contains("not UTF-8"));
-        assert!(read(Path::new("/dev/zero")).unwrap_err().message().contains("larger"));
-        assert!(read(folder.path()).is_err() && read(&folder.path().join("none")).is_err());
+        assert!(read_variables(&path).unwrap_err().message().contains("not UTF-8"));
+        assert!(read_variables(Path::new("/dev/zero")).unwrap_err().message().contains("larger"));
+        assert!(
+            read_variables(folder.path()).is_err() && read_variables(&folder.path().join("none")).is_err()
+        );
     }
 }

@@ -81,7 +81,7 @@ fn prepare(args: &Args, session: &Session) -> Result<(metier::engine::EngineBuil
     for permission in parse_grants(&args.allow).into_iter().chain(secrets.grants()?) {
         invocation = invocation.grant(permission);
     }
-    let invocation = args.env.add_to(invocation)?;
+    let invocation = args.env.add_to(invocation, session)?;
     let is_unsandboxed = configuration.sandbox_mode() == SandboxMode::Off;
     let builder = session.builder(configuration)?.compile_in_process(is_unsandboxed);
     Ok((builder.config(args.config.settings()?).secrets(secrets), invocation))

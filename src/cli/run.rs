@@ -335,7 +335,7 @@ fn prepare(
     for permission in parse_grants(&args.allow).into_iter().chain(secrets.grants()?) {
         invocation = invocation.grant(permission);
     }
-    invocation = args.env.add_to(invocation)?;
+    invocation = args.env.add_to(invocation, session)?;
     // Without a sandbox there is none for the compiler of WebAssembly modules either.
     let is_unsandboxed = configuration.sandbox_mode() == SandboxMode::Off;
     Ok((

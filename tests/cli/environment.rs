@@ -109,6 +109,20 @@ fn a_password_in_an_address_or_a_connection_is_hidden_alone_as_well() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_file_of_variables_in_the_project_is_no_link_out_of_it() {
+    let project = printing();
+    let outside = tempfile::tempdir().unwrap();
+    let target = outside.path().join("env");
+    std::fs::write(&target, "HIDDEN=hunter2-hunter2").unwrap();
+    std::os::unix::fs::symlink(&target, project.path(".env")).unwrap();
+    let refused = project.metier(&["run", "x", "--env-file", ".env"]);
+    assert!(refused.code == 2 && refused.stderr.contains("leads out of the project"), "{refused:?}");
+    let named = project.metier(&["run", "x", "--env-file", target.to_str().unwrap()]);
+    assert!(named.stdout.contains("HIDDEN=[secret:HIDDEN]"), "{named:?}");
+}
+
+#[test]
 fn a_script_has_a_variable_only_if_somebody_gives_it() {
     for_each_language(|project, language| {
         let secret = [("API_KEY", "hunter2-hunter2")];
