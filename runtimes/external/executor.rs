@@ -218,7 +218,7 @@ impl ExternalExecutor {
         };
         let paths =
             RunPaths { project, skill, temp_dir: &temp_dir, home: &home, installation: &installation };
-        let egress = EgressRules::new(ctx.permissions(), self.services.host_lookup()).map(Box::new);
+        let egress = EgressRules::new(ctx.permissions(), self.services.host_lookup())?.map(Box::new);
         let sandbox = policy::sandbox_policy(ctx, &paths, egress.as_deref());
         let script_read_count = sandbox.files.read.len();
         let bounds = (ctx.limits(), ctx.redaction());

@@ -231,6 +231,19 @@ print('done')",
 }
 
 #[test]
+fn more_ports_than_can_be_listened_on_are_refused_before_the_run() {
+    let grants = |count: u16| {
+        (0..count).fold(attack("print('ran')"), |fixture, number| {
+            fixture.grant(format!("net:db.test:{}", 5000 + number))
+        })
+    };
+    grants(64).run().assert_stdout("ran\n");
+    let error = grants(65).run().0.result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    assert!(error.message().contains("65 ports") && error.message().contains("at most 64"), "{error}");
+}
+
+#[test]
 fn port_443_opens_with_a_greeting_for_the_granted_host_only() {
     let (server, received) = servers::https("ok");
     let fixture = attack(

@@ -272,6 +272,26 @@ print(received.digest() == hashlib.sha256(data).digest())",
 }
 
 #[test]
+fn port_53_of_a_granted_host_is_reached_and_names_are_still_answered() {
+    let echo = servers::echo();
+    let run = Fixture::python(
+        "import socket, struct
+def exchange(address, message):
+    with socket.create_connection(address, 10) as stream:
+        stream.sendall(message)
+        return stream.recv(1000)
+print(exchange(('db.test', 53), b'hello'))
+query = struct.pack('>6H', 7, 0x0100, 1, 0, 0, 0) + b'\\2db\\4test\\0' + struct.pack('>2H', 1, 1)
+answer = exchange(('127.0.0.1', 53), struct.pack('>H', len(query)) + query)
+print(socket.inet_ntoa(answer[-4:]), socket.gethostbyname('db.test'))",
+    )
+    .grant("net:db.test:53")
+    .serve("db.test", echo)
+    .run();
+    run.assert_stdout("b'hello'\n198.18.0.1 198.18.0.1\n");
+}
+
+#[test]
 fn curl_uploads_what_it_announces_with_expect() {
     if find_program("curl").is_none() {
         return not_run("curl uploads with Expect", "curl is not installed");

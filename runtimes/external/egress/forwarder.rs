@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSliceMut, PipeReader, PipeWriter, Write};
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -38,6 +38,9 @@ const MAX_CONNECTING: usize = 16;
 
 /// The maximum number of connections to the resolver at a time.
 const MAX_DNS_CONNECTIONS: usize = 16;
+
+/// Where programs find the resolver.
+const RESOLVER_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Connections accepted and datagrams read before the others have their turn.
 const MAX_AT_ONCE: usize = 64;
@@ -249,6 +252,11 @@ impl Forwarder {
     fn accept_dns(&mut self) {
         for _ in 0..MAX_AT_ONCE {
             let Some(stream) = accept(&self.resolver_listener, &mut self.accepts_from) else { return };
+            // Where port 53 is granted, this listens at all addresses.
+            if stream.local_addr().is_ok_and(|local| local.ip().to_canonical() != RESOLVER_ADDRESS) {
+                self.admit(stream);
+                continue;
+            }
             if self.dns_connections.len() < MAX_DNS_CONNECTIONS {
                 self.dns_connections.push(DnsConnection::new(stream));
             }
@@ -269,31 +277,36 @@ impl Forwarder {
         for _ in 0..MAX_AT_ONCE {
             let Some(listener) = self.listeners.get(index) else { return };
             let Some(stream) = accept(listener, &mut self.accepts_from) else { return };
-            let Ok(local) = stream.local_addr() else { continue };
-            let (address, port) = (local.ip().to_canonical(), local.port());
-            let Some(host) = self.granted_host(address, port) else {
-                let asked = self.host_at(address);
-                self.log.refuse_connection(&asked, port, &self.rules);
-                reset(&stream);
-                continue;
-            };
-            let has_room = self.connections.len() < MAX_CONNECTIONS;
-            let Some(permit) = has_room.then(ConnectionPermit::acquire).flatten() else {
-                self.log.refuse_content(&host, port, &Refusal::TooMany);
-                reset(&stream);
-                continue;
-            };
-            self.log.count_connection();
-            stream.set_nodelay(true).ok();
-            let mut connection = Connection::new(stream, host, port, permit);
-            let id = self.next_id;
-            self.next_id += 1;
-            if connection.begins_at_once() {
-                connection.set_connecting();
-                self.waiting.push_back(id);
-            }
-            self.connections.insert(id, connection);
+            self.admit(stream);
         }
+    }
+
+    /// Serves a connection of the script if it leads to a granted host.
+    fn admit(&mut self, stream: TcpStream) {
+        let Ok(local) = stream.local_addr() else { return };
+        let (address, port) = (local.ip().to_canonical(), local.port());
+        let Some(host) = self.granted_host(address, port) else {
+            let asked = self.host_at(address);
+            self.log.refuse_connection(&asked, port, &self.rules);
+            reset(&stream);
+            return;
+        };
+        let has_room = self.connections.len() < MAX_CONNECTIONS;
+        let Some(permit) = has_room.then(ConnectionPermit::acquire).flatten() else {
+            self.log.refuse_content(&host, port, &Refusal::TooMany);
+            reset(&stream);
+            return;
+        };
+        self.log.count_connection();
+        stream.set_nodelay(true).ok();
+        let mut connection = Connection::new(stream, host, port, permit);
+        let id = self.next_id;
+        self.next_id += 1;
+        if connection.begins_at_once() {
+            connection.set_connecting();
+            self.waiting.push_back(id);
+        }
+        self.connections.insert(id, connection);
     }
 
     /// The granted host that this address and port stand for.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostLookup, non_public_kind};
 use crate::policy::{Access, DEFAULT_PORTS, HostScope, Permission, Permissions};
 use crate::runtimes::sandbox::{EgressSockets, MAX_EGRESS_PORTS};
@@ -16,18 +17,26 @@ pub(crate) struct EgressRules {
 }
 
 impl EgressRules {
-    /// `None` if these permissions name no host, or open the whole network.
-    pub(crate) fn new(permissions: &Permissions, lookup: &HostLookup) -> Option<Self> {
+    /// `None` if these permissions name no host, or open the whole network. Fails if they name too many ports.
+    pub(crate) fn new(permissions: &Permissions, lookup: &HostLookup) -> Result<Option<Self>> {
         if permissions.allows(&Access::network()) {
-            return None;
+            return Ok(None);
         }
         let is_host = |permission: &Permission| permission.host_scope().is_some();
         let granted: Vec<Permission> = permissions.effective().into_iter().filter(is_host).collect();
-        (!granted.is_empty()).then(|| Self {
-            permissions: permissions.frozen(),
-            granted,
-            lookup: lookup.clone(),
-        })
+        if granted.is_empty() {
+            return Ok(None);
+        }
+        let rules = Self { permissions: permissions.frozen(), granted, lookup: lookup.clone() };
+        let count = rules.ports().len();
+        if count > MAX_EGRESS_PORTS {
+            let sentence = format!(
+                "the grants name hosts at {count} ports; an external script can be given at most {MAX_EGRESS_PORTS}"
+            );
+            return Err(SkillError::new(ErrorKind::Usage, sentence)
+                .with_help("grant fewer ports, or the whole network with net"));
+        }
+        Ok(Some(rules))
     }
 
     /// The hosts as they were granted, with their ports where they have any.
@@ -35,18 +44,22 @@ impl EgressRules {
         self.granted.iter().filter_map(|permission| permission.scope().map(str::to_owned)).collect()
     }
 
-    /// What is listened on for them.
-    pub(crate) fn sockets(&self) -> EgressSockets {
+    /// The ports of all hosts, in their order.
+    fn ports(&self) -> Vec<u16> {
         let mut ports: Vec<u16> = self
             .scopes()
             .flat_map(|scope| scope.port.map_or(DEFAULT_PORTS.to_vec(), |port| vec![port]))
             .collect();
         ports.sort_unstable();
         ports.dedup();
-        ports.truncate(MAX_EGRESS_PORTS);
+        ports
+    }
+
+    /// What is listened on for them.
+    pub(crate) fn sockets(&self) -> EgressSockets {
         let is_host = |address: &IpAddr| !address.is_unspecified() && !address.is_multicast();
         EgressSockets {
-            ports,
+            ports: self.ports(),
             addresses: self.scopes().filter_map(|scope| scope.address()).filter(is_host).collect(),
         }
     }

@@ -52,9 +52,16 @@ pub(crate) fn set_up(sockets: &EgressSockets, host: &OwnedFd) -> io::Result<()> 
         }
     }
     cover_files(&config_files())?;
-    let mut made = vec![resolver_socket(SocketType::DGRAM)?, resolver_socket(SocketType::STREAM)?];
-    for port in &sockets.ports {
-        made.push(listener(*port)?);
+    // A listener at all addresses takes the place of the resolver's: the host program sees which of them was connected to.
+    let (resolver_ports, ports): (Vec<u16>, Vec<u16>) =
+        sockets.ports.iter().partition(|port| **port == RESOLVER.port());
+    let streams = match resolver_ports.first() {
+        Some(port) => listener(*port)?,
+        None => resolver_socket(SocketType::STREAM)?,
+    };
+    let mut made = vec![resolver_socket(SocketType::DGRAM)?, streams];
+    for port in ports {
+        made.push(listener(port)?);
     }
     send_sockets(host, &made)
 }
