@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::unicode::is_invisible;
 
-/// Maximum bytes of a secret in the automaton; the rest of a longer secret is compared separately.
+/// Maximum bytes of a secret in the automaton; a longer secret is followed by itself once its beginning was found.
 const MAX_HEAD_BYTES: usize = 8 << 10;
 
 /// Minimum bytes before `…` that count as the beginning of a secret.
@@ -56,14 +56,29 @@ pub(super) struct SecretFinder {
     longest: usize,
 }
 
-/// The secret of a head, and what may come after it.
-type HeadTails = (usize, Vec<Vec<u8>>);
+/// The secret of a head, and the long texts that begin with it.
+type LongTexts = (usize, Vec<LongText>);
 
 struct Key {
     length: usize,
     secret: usize,
-    /// The possible continuations after the head.
-    tails: Vec<Vec<u8>>,
+    /// The texts of which it is only the head.
+    long: Vec<LongText>,
+}
+
+/// A text that is longer than a head, with the table of Knuth, Morris and Pratt: how much of its beginning each of its beginnings
+/// ends with. So however often it begins again in itself, following it takes time by the length of what is searched.
+struct LongText {
+    bytes: Vec<u8>,
+    fail_link: Vec<u32>,
+}
+
+/// How much of a long text stands before a position.
+#[derive(Clone, Copy)]
+pub(super) struct LongProgress {
+    key: u32,
+    text: usize,
+    length: usize,
 }
 
 impl SecretFinder {
@@ -72,13 +87,13 @@ impl SecretFinder {
         texts: impl Iterator<Item = (&'a str, usize)>,
         whitespace: WhitespaceMode,
     ) -> Option<Self> {
-        let mut heads: BTreeMap<Vec<u8>, HeadTails> = BTreeMap::new();
+        let mut heads: BTreeMap<Vec<u8>, LongTexts> = BTreeMap::new();
         for (text, secret) in texts {
-            let mut head = significant_bytes(text, whitespace);
-            let rest = head.split_off(head.len().min(MAX_HEAD_BYTES));
-            let (_, tails) = heads.entry(head).or_insert((secret, Vec::new()));
-            if !rest.is_empty() {
-                tails.push(rest);
+            let bytes = significant_bytes(text, whitespace);
+            let head = bytes[..bytes.len().min(MAX_HEAD_BYTES)].to_vec();
+            let (_, long) = heads.entry(head).or_insert((secret, Vec::new()));
+            if bytes.len() > MAX_HEAD_BYTES {
+                long.push(LongText::new(bytes));
             }
         }
         heads.remove(&Vec::new());
@@ -86,7 +101,7 @@ impl SecretFinder {
         (!heads.is_empty()).then(|| Self::build(heads, whitespace))
     }
 
-    fn build(heads: Vec<(Vec<u8>, HeadTails)>, whitespace: WhitespaceMode) -> Self {
+    fn build(heads: Vec<(Vec<u8>, LongTexts)>, whitespace: WhitespaceMode) -> Self {
         let mut built = Self {
             whitespace,
             dense_transitions: vec![0; ALPHABET_SIZE],
@@ -123,7 +138,7 @@ impl SecretFinder {
         built.first_child.push(to_u32(nodes.len()));
         built.keys = heads
             .into_iter()
-            .map(|(head, (secret, tails))| Key { length: head.len(), secret, tails })
+            .map(|(head, (secret, long))| Key { length: head.len(), secret, long })
             .collect();
         built.build_fail_links(nodes.len());
         built
@@ -174,19 +189,38 @@ impl SecretFinder {
         self.depth[open] as usize
     }
 
-    /// The longest text that ends at a node: its length, its secret, and what may follow a very long one.
-    pub(super) fn key_at(&self, node: u32) -> Option<(usize, usize, &[Vec<u8>])> {
+    /// The longest text that ends at a node: its length and its secret.
+    pub(super) fn key_at(&self, node: u32) -> Option<(usize, usize)> {
         let key = self.keys.get(self.key_of_node[node as usize] as usize)?;
-        Some((key.length, key.secret, &key.tails))
+        Some((key.length, key.secret))
+    }
+
+    /// Follows long texts by one byte, of which this is the node after it. Returns whether the byte belongs to one that was followed.
+    pub(super) fn follow(&self, followed: &mut Vec<LongProgress>, byte: u8, node: u32) -> bool {
+        followed.retain_mut(|progress| {
+            let key = &self.keys[progress.key as usize];
+            progress.length = key.long[progress.text].next(progress.length, byte, key.length);
+            // With less than its head, the automaton finds it again.
+            progress.length >= key.length
+        });
+        let was_followed = !followed.is_empty();
+        let key = self.key_of_node[node as usize];
+        let long = self.keys.get(key as usize).map_or(&[][..], |key| key.long.as_slice());
+        for text in 0..long.len() {
+            if !followed.iter().any(|progress| (progress.key, progress.text) == (key, text)) {
+                followed.push(LongProgress { key, text, length: self.keys[key as usize].length });
+            }
+        }
+        was_followed
     }
 
     /// The secrets in the text, in order and without overlaps; `is_cut` if the text was cut at its end.
     pub(super) fn find_matches(&self, text: &str, is_cut: bool) -> Vec<SecretMatch> {
         let bytes = text.as_bytes();
         let (mut matches, mut positions) = (Vec::new(), RecentPositions::new(self.longest));
-        let (mut node, mut at, mut compared) = (0, 0, 0);
+        let (mut node, mut at, mut followed) = (0, 0, Vec::new());
         while let Some(&byte) = bytes.get(at) {
-            if node == 0 && self.dense_transitions[usize::from(byte)] == 0 {
+            if node == 0 && followed.is_empty() && self.dense_transitions[usize::from(byte)] == 0 {
                 at += 1;
                 continue;
             }
@@ -200,23 +234,20 @@ impl SecretFinder {
             positions.push(at);
             node = self.next(node, byte);
             at += 1;
-            let Some(key) = self.keys.get(self.key_of_node[node as usize] as usize) else { continue };
-            let mut end = at;
-            if !key.tails.is_empty() && at > compared {
-                // A match inside a part that was compared already adds nothing.
-                end = key
-                    .tails
-                    .iter()
-                    .map(|rest| self.end_of_common_prefix(text, at, rest))
-                    .max()
-                    .unwrap_or(at);
-                compared = end;
+            if self.follow(&mut followed, byte, node)
+                && let Some(last) = matches.last_mut()
+            {
+                // It ends with the byte before.
+                last.length += 1;
+                last.end = at;
             }
-            let start = positions.start_of_last(key.length);
-            push_merged(
-                &mut matches,
-                SecretMatch { start, end, secret: Some(key.secret), length: key.length + end - at },
-            );
+            let Some((length, secret)) = self.key_at(node) else { continue };
+            let start = positions.start_of_last(length);
+            push_merged(&mut matches, SecretMatch { start, end: at, secret: Some(secret), length });
+        }
+        for found in &mut matches {
+            // A character of which only the first bytes belong to a long text does not.
+            found.end = text.floor_char_boundary(found.end);
         }
         if is_cut {
             self.match_prefix(node, &positions, at, 1, &mut matches);
@@ -254,26 +285,31 @@ impl SecretFinder {
         let c = text[at..].chars().next()?;
         is_blank(c).then(|| c.len_utf8())
     }
+}
 
-    /// The end of the part of the text that equals the rest.
-    fn end_of_common_prefix(&self, text: &str, mut at: usize, rest: &[u8]) -> usize {
-        let mut end = at;
-        let mut rest = rest.iter();
-        while at < text.len() {
-            if let Some(length) = self.ignored_length(text, at) {
-                at += length;
-            } else if rest.next() == Some(&text.as_bytes()[at]) {
-                at += 1;
-                end = at;
-            } else {
-                break;
+impl LongText {
+    fn new(bytes: Vec<u8>) -> Self {
+        let mut built = Self { fail_link: vec![0; bytes.len() + 1], bytes };
+        let mut length = 0;
+        for at in 1..built.bytes.len() {
+            length = built.next(length, built.bytes[at], 0);
+            built.fail_link[at + 1] = to_u32(length);
+        }
+        built
+    }
+
+    /// How much of its beginning stands before a position, after one more byte; or anything less than `least`.
+    fn next(&self, mut length: usize, byte: u8, least: usize) -> usize {
+        loop {
+            if self.bytes.get(length) == Some(&byte) {
+                return length + 1;
             }
+            // What is shorter by more than the new byte cannot reach it again.
+            if length == 0 || length + 1 < least {
+                return 0;
+            }
+            length = self.fail_link[length] as usize;
         }
-        // A character of which only the first bytes match does not match.
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        end
     }
 }
 

@@ -105,6 +105,10 @@ fn escaped_forms(plain: &str) -> Vec<String> {
     ];
     forms.extend(backslashed(plain));
     forms.extend(percent_encoded(plain));
+    if plain.contains(['\t', '\n', '\r']) {
+        // Browsers drop them from addresses.
+        forms.extend(percent_encoded(&plain.replace(['\t', '\n', '\r'], "")));
+    }
     forms.extend(html_escaped(plain));
     // Most notations change nothing.
     forms.sort_unstable();

@@ -1,7 +1,9 @@
 //! Removes secrets from a stream of bytes as it comes; all other bytes are left as they are.
 
+use std::collections::VecDeque;
+
 use super::Redaction;
-use super::finder::{SecretFinder, WhitespaceMode};
+use super::finder::{LongProgress, SecretFinder, WhitespaceMode};
 use super::forms::encoded_forms;
 
 /// The state of one stream. It holds back only what may be the beginning of a secret: at most one byte less than the longest form
@@ -19,9 +21,9 @@ pub(crate) struct RedactedStream {
     /// How many bytes at the beginning of `held` belong to a secret whose placeholder is out.
     replaced: usize,
     /// What was found in `held`, in order and without overlaps.
-    matches: Vec<StreamMatch>,
-    /// What may continue a secret whose beginning was found: the finder knows only the beginning of a very long one.
-    tails: Vec<SecretTail>,
+    matches: VecDeque<StreamMatch>,
+    /// Very long secrets that the stream ends with the beginning of.
+    followed: Vec<LongProgress>,
 }
 
 struct StreamMatch {
@@ -30,11 +32,6 @@ struct StreamMatch {
     secret: usize,
     /// The bytes of the longest form in it.
     length: usize,
-}
-
-struct SecretTail {
-    bytes: Vec<u8>,
-    next: usize,
 }
 
 impl RedactedStream {
@@ -54,7 +51,7 @@ impl RedactedStream {
     pub(crate) fn finish(&mut self, is_cut: bool, out: &mut Vec<u8>) {
         let open = if is_cut { self.open_bytes() } else { 0 };
         self.release(self.held.len() - open, out);
-        if let Some(found) = self.matches.first() {
+        if let Some(found) = self.matches.front() {
             out.extend_from_slice(self.placeholder(found.secret));
         }
         *self = Self::default();
@@ -79,6 +76,7 @@ impl RedactedStream {
         // The new finder begins where the old one held something back.
         let again = self.held.split_off(self.replaced);
         self.matches.clear();
+        self.followed.clear();
         self.node = 0;
         for byte in again {
             self.push_byte(byte);
@@ -88,15 +86,14 @@ impl RedactedStream {
     fn push_byte(&mut self, byte: u8) {
         self.held.push(byte);
         let end = self.held.len();
-        self.tails.retain_mut(|tail| tail.continues_with(byte));
-        if !self.tails.is_empty() {
-            self.extend_last_match(end);
-        }
-        self.tails.retain(|tail| tail.next < tail.bytes.len());
         let Some(finder) = &self.finder else { return };
         self.node = finder.next(self.node, byte);
-        let Some((length, secret, tails)) = finder.key_at(self.node) else { return };
-        self.tails.extend(tails.iter().map(|bytes| SecretTail { bytes: bytes.clone(), next: 0 }));
+        let (was_followed, key) =
+            (finder.follow(&mut self.followed, byte, self.node), finder.key_at(self.node));
+        if was_followed {
+            self.extend_last_match(end);
+        }
+        let Some((length, secret)) = key else { return };
         self.add_match(StreamMatch { start: end - length, end, secret, length });
     }
 
@@ -106,19 +103,20 @@ impl RedactedStream {
             self.replaced = new.end;
             return self.matches.clear();
         }
-        while let Some(last) = self.matches.pop_if(|last| last.end > new.start) {
+        while self.matches.back().is_some_and(|last| last.end > new.start) {
+            let Some(last) = self.matches.pop_back() else { break };
             let named = if new.length > last.length { &new } else { &last };
             let (secret, length) = (named.secret, named.length);
             new = StreamMatch { start: last.start.min(new.start), end: new.end, secret, length };
         }
-        self.matches.push(new);
+        self.matches.push_back(new);
     }
 
+    /// Adds the last byte to the secret that ends before it.
     fn extend_last_match(&mut self, end: usize) {
-        match self.matches.last_mut() {
-            Some(last) if last.end + 1 == end => last.end = end,
-            None if self.replaced + 1 == end => self.replaced = end,
-            _ => self.tails.clear(),
+        match self.matches.back_mut() {
+            Some(last) => last.end = end,
+            None => self.replaced = end,
         }
     }
 
@@ -135,11 +133,11 @@ impl RedactedStream {
     fn release(&mut self, count: usize, out: &mut Vec<u8>) {
         let mut at = self.replaced.min(count);
         let mut replaced = self.replaced;
-        while let Some(found) = self.matches.first().filter(|found| found.start < count) {
+        while let Some(found) = self.matches.front().filter(|found| found.start < count) {
             out.extend_from_slice(&self.held[at..found.start]);
             out.extend_from_slice(self.placeholder(found.secret));
             (at, replaced) = (found.end.min(count), found.end);
-            self.matches.remove(0);
+            self.matches.pop_front();
         }
         out.extend_from_slice(&self.held[at..count]);
         self.held.drain(..count);
@@ -147,14 +145,6 @@ impl RedactedStream {
         for found in &mut self.matches {
             (found.start, found.end) = (found.start - count, found.end - count);
         }
-    }
-}
-
-impl SecretTail {
-    fn continues_with(&mut self, byte: u8) -> bool {
-        let fits = self.bytes.get(self.next) == Some(&byte);
-        self.next += 1;
-        fits
     }
 }
 
@@ -220,6 +210,52 @@ mod tests {
             assert_eq!(String::from_utf8(out).unwrap(), "a [secret:KEY] b", "pieces of {size}");
             assert!(held < 8193, "{held} bytes were held back");
         }
+    }
+
+    /// Whatever of a long secret begins again in it: with each byte, thousands of its beginnings may be open.
+    #[test]
+    fn a_long_secret_that_repeats_itself_is_replaced_in_time_by_the_length_of_the_stream() {
+        let started = std::time::Instant::now();
+        let ends = format!("{}REAL-{}", "a".repeat(20_000), "secret".repeat(1000));
+        for (secret, text, expected) in [
+            ("a".repeat(60_000), "a".repeat(60_000), "[secret:KEY]".to_owned()),
+            ("ab".repeat(30_000), format!("x{}y", "ab".repeat(30_000)), "x[secret:KEY]y".into()),
+            (
+                "a".repeat(60_000),
+                format!("{} {}", "a".repeat(200_000), "b".repeat(9)),
+                "[secret:KEY] bbbbbbbbb".into(),
+            ),
+            // It begins later than its beginning is first seen.
+            (ends.clone(), format!("{ends}!"), "[secret:KEY]!".into()),
+            (ends.clone(), format!("{}{ends}!", "a".repeat(30_000)), "[secret:KEY]!".into()),
+            (ends.clone(), format!("{ends} {ends}{ends}"), "[secret:KEY] [secret:KEY][secret:KEY]".into()),
+            // Of a part, what is there of its beginning.
+            (
+                ends.clone(),
+                format!("{}!{}", &ends[..24_000], &ends[24_000..]),
+                format!("[secret:KEY]!{}", &ends[24_000..]),
+            ),
+        ] {
+            for size in [1, 4096, 8192, 65_536] {
+                let pieces: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+                let (out, held) = stream(&[&secret], &pieces, false);
+                assert!(
+                    out == expected.as_bytes(),
+                    "pieces of {size}: {} bytes for {}",
+                    out.len(),
+                    text.len()
+                );
+                assert!(held < 8193, "{held} bytes were held back");
+            }
+            let redaction = Redaction::default();
+            redaction.learn("KEY", &secret);
+            assert!(
+                *redaction.text(text.clone()).as_inner() == expected,
+                "as a text of {} bytes",
+                text.len()
+            );
+        }
+        assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
     }
 
     #[test]
