@@ -133,6 +133,14 @@ const SECRETS_IN_FOLDER: [(&str, &str); 22] = [
 /// `.env.example` and similar files are meant to be read.
 const SAMPLE_EXTENSIONS: [&str; 6] = ["example", "sample", "template", "tmpl", "dist", "pub"];
 
+/// What comes before the 16 digits at the end of the name of a quarantined file.
+pub(crate) const QUARANTINE_SUFFIX: &str = ".quarantine-";
+
+/// The paths of secrets that have their names only in certain folders, at the top of a project.
+pub(crate) fn secret_paths_in_folders() -> impl Iterator<Item = String> {
+    SECRETS_IN_FOLDER.iter().map(|(folder, name)| format!("{folder}/{name}"))
+}
+
 impl PathProtection {
     /// Protects these skill folders (relative to the project) besides version control and secrets.
     pub fn new(skill_folders: impl IntoIterator<Item = impl Into<String>>) -> Self {
@@ -229,7 +237,19 @@ fn is_git_dir(name: &str) -> bool {
 /// Whether a name is `.git` or holds secrets in the folder `above`, which is empty or ends with `/`. Compared without case: some
 /// file systems do, and an unnecessary refusal names the permission that allows the access.
 fn is_secret(above: &str, name: &str) -> bool {
-    is_git_dir(name) || is_secret_name(name) || has_secret_extension(name) || is_secret_in_folder(above, name)
+    if is_git_dir(name) {
+        return true;
+    }
+    let name = strip_quarantine(name);
+    is_secret_name(name) || has_secret_extension(name) || is_secret_in_folder(above, name)
+}
+
+/// A name without what metier appends to it when it quarantines a file: the file is as secret as before.
+fn strip_quarantine(name: &str) -> &str {
+    const DIGITS: usize = 16;
+    let Some((stem, digits)) = name.rsplit_once(QUARANTINE_SUFFIX) else { return name };
+    let is_suffix = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_suffix { stem } else { name }
 }
 
 fn is_secret_name(name: &str) -> bool {
@@ -348,6 +368,9 @@ mod tests {
             "a/terraform.tfstate.backup",
             "prod.auto.tfvars.json",
             "client_secret_123.apps.json",
+            ".npmrc.quarantine-0123456789abcdef",
+            "x.pem.quarantine-0123456789abcdef",
+            ".kube/config.quarantine-0123456789abcdef",
         ] {
             assert!(guards(path), "{path}");
         }
@@ -355,6 +378,9 @@ mod tests {
             "id_rsa.pub",
             "id_ed25519_sk.pub",
             "id_rsaX",
+            "x.pem.quarantine-0123",
+            "x.pem.quarantine-0123456789abcdefg",
+            "notes.quarantine-0123456789abcdef",
             "config",
             "config.json",
             "docker/config.json",

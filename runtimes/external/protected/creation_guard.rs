@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::metier_dirs::{permission_dirs, resolve_existing};
 use crate::host::{SkillContext, git};
-use crate::policy::{Access, run_on_open_paths};
+use crate::policy::{Access, Permissions, QUARANTINE_SUFFIX, run_on_open_paths, secret_paths_in_folders};
 use crate::runtimes::external::protected::path_trace::{PathTrace, TraceStep};
-use crate::runtimes::external::protected::quarantine::quarantine;
+use crate::runtimes::external::protected::quarantine::{entry_names, quarantine};
 use crate::runtimes::external::protected::scan::{is_git_dir_name, scan_protected};
 use crate::runtimes::sandbox::{ProtectedPaths, Version};
 
@@ -41,6 +41,10 @@ struct AbsentPaths {
     traces: Mutex<BTreeMap<String, PathTrace>>,
     /// The paths that did not exist and that the run may create.
     granted: Vec<String>,
+    /// The protected names at the top that existed, or that a run was allowed to create since. There are too many names of secrets to
+    /// follow each.
+    known_names: Mutex<BTreeSet<String>>,
+    permissions: Permissions,
 }
 
 /// The absent paths of all runs that are not over. What did not exist when the first run began, and exists when the second one
@@ -75,9 +79,11 @@ impl CreationGuard {
             return None;
         }
         let permissions = ctx.permissions();
-        let known_protected =
-            found.incomplete_reason.is_none().then(|| found.read_only.iter().cloned().collect());
-        let opened: Vec<String> = run_on_open_paths().collect();
+        let known_protected = found
+            .incomplete_reason
+            .is_none()
+            .then(|| found.read_only.iter().chain(&found.hidden).cloned().collect());
+        let opened: Vec<String> = run_on_open_paths().chain(secret_paths_in_folders()).collect();
         let top = [".git"].into_iter().chain(opened.iter().map(String::as_str));
         let top: Vec<&str> = top.chain(permissions.protection().skill_folders()).collect();
         let (granted, watched): (Vec<&str>, Vec<&str>) =
@@ -90,7 +96,7 @@ impl CreationGuard {
         let is_absent = |path: &&str| !PathTrace::follow(project, Path::new(path)).target_exists();
         let granted = granted.into_iter().filter(is_absent).map(str::to_owned).collect();
         Some(Self {
-            absent_paths: AbsentPaths::register(project, &watched, granted),
+            absent_paths: AbsentPaths::register(project, &watched, granted, permissions.clone()),
             known_protected,
             build_files: found.build_files.iter().cloned().collect(),
             granted_paths: permissions.writable_paths(),
@@ -140,11 +146,17 @@ impl CreationGuard {
 
     fn quarantine_created(&self) -> Vec<CreatedPath> {
         self.absent_paths.accept_granted();
+        let untraced = self.absent_paths.trace_new_names();
         let traces = self.absent_paths.traces().clone();
         let traces = traces.into_iter().filter(|(path, _)| !self.absent_paths.is_granted_to_another(path));
         let mut all: Vec<CreatedPath> =
             traces.flat_map(|(path, before)| self.quarantine_at(&path, &before)).collect();
         all.extend(self.quarantine_new_repository());
+        all.extend(untraced.map(|name| CreatedPath {
+            path: self.absent_paths.project.join(&name),
+            protected_path: name,
+            quarantined: Err(io::Error::other("there are too many such files")),
+        }));
         all
     }
 
@@ -215,6 +227,22 @@ impl CreationGuard {
             let before = if runs { "before you open the folder" } else { "before you let git" };
             ctx.warn(format!("{sentence}; look at it {before}"));
         }
+        let is_new = |path: &&OsString| known.insert((*path).clone());
+        let new_secrets = now.hidden.iter().filter(is_new).map(Path::new);
+        let new_secrets = new_secrets.map(|place| place.strip_prefix(project).unwrap_or(place));
+        let is_own = |path: &&Path| {
+            let is_quarantined = path.to_string_lossy().contains(QUARANTINE_SUFFIX);
+            !is_quarantined && is_below(&self.granted_paths, path)
+        };
+        let new_secrets: Vec<String> = new_secrets
+            .filter(is_own)
+            .map(|path| path.to_string_lossy().escape_debug().to_string())
+            .collect();
+        if !new_secrets.is_empty() {
+            let sentence =
+                format!("{} came while {script} ran, which may not have made it", list(&new_secrets));
+            ctx.warn(format!("{sentence}; look at it before a program takes its settings or keys from it"));
+        }
         self.warn_of_changed_build_files(ctx, script, now.build_files.into_iter().collect());
     }
 
@@ -225,16 +253,14 @@ impl CreationGuard {
         script: &str,
         now: BTreeMap<OsString, Version>,
     ) {
-        const MAX_LISTED: usize = 20;
         let is_new = |(path, version): &(&OsString, &Version)| self.build_files.get(*path) != Some(*version);
         let inside = |(path, _): (&OsString, &Version)| self.display_path(Path::new(path));
         let changed: Vec<String> = now.iter().filter(is_new).map(inside).collect();
         if !changed.is_empty() {
-            let more = changed.len().saturating_sub(MAX_LISTED);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let named = changed.get(..MAX_LISTED).unwrap_or(&changed).join(", ");
-            let sentence =
-                format!("{named}{more} changed while {script} ran, and runs at the next build, test or push");
+            let sentence = format!(
+                "{} changed while {script} ran, and runs at the next build, test or push",
+                list(&changed)
+            );
             ctx.warn(format!("{sentence}; look at it before"));
         }
         self.build_files = now;
@@ -248,7 +274,12 @@ impl Drop for CreationGuard {
 }
 
 impl AbsentPaths {
-    fn register(project: &Path, watched: &[&str], granted: Vec<String>) -> Arc<Self> {
+    fn register(
+        project: &Path,
+        watched: &[&str],
+        granted: Vec<String>,
+        permissions: Permissions,
+    ) -> Arc<Self> {
         let mut guards = active_guards();
         guards.retain(|guard| guard.strong_count() > 0);
         let others: Vec<Arc<Self>> = guards.iter().filter_map(Weak::upgrade).collect();
@@ -259,18 +290,57 @@ impl AbsentPaths {
         };
         let traces = watched.iter().map(|path| ((*path).to_owned(), trace(path)));
         let traces = traces.filter(|(_, trace)| !trace.target_exists()).collect();
-        let paths = Arc::new(Self { project: project.to_owned(), traces: Mutex::new(traces), granted });
+        // What appeared during another run is for that run to judge.
+        let is_known = |name: &String| others.iter().all(|other| other.accepts_name(name));
+        let known_names = protected_names(project, &permissions).into_iter().filter(is_known).collect();
+        let paths = Arc::new(Self {
+            project: project.to_owned(),
+            traces: Mutex::new(traces),
+            granted,
+            known_names: Mutex::new(known_names),
+            permissions,
+        });
         guards.push(Arc::downgrade(&paths));
         paths
     }
 
+    /// Whether a protected name at the top existed when the run began, or is one that it may create.
+    fn accepts_name(&self, name: &str) -> bool {
+        self.known_names().contains(name) || self.permissions.allows(&Access::write(name))
+    }
+
+    /// Follows the protected names that have appeared at the top; returns one that is too many.
+    fn trace_new_names(&self) -> Option<String> {
+        let names = protected_names(&self.project, &self.permissions).into_iter();
+        let mut new_names = names.filter(|name| !self.accepts_name(name));
+        for name in new_names.by_ref().take(MAX_NEW_NAMES) {
+            let missing = PathTrace::missing(&self.project, &name);
+            self.traces().entry(name).or_insert(missing);
+        }
+        new_names.next()
+    }
+
     /// Makes other runs accept what exists at the paths that this run may create.
     fn accept_granted(&self) {
-        if self.granted.is_empty() {
+        let guards: Vec<Arc<Self>> = active_guards().iter().filter_map(Weak::upgrade).collect();
+        let others = || {
+            guards
+                .iter()
+                .filter(|other| other.project == self.project && !std::ptr::eq(&raw const ***other, self))
+        };
+        if others().next().is_none() {
             return;
         }
-        let guards: Vec<Arc<Self>> = active_guards().iter().filter_map(Weak::upgrade).collect();
-        for other in guards.iter().filter(|other| other.project == self.project) {
+        let new_names = protected_names(&self.project, &self.permissions).into_iter();
+        let granted_names: Vec<String> =
+            new_names.filter(|name| self.permissions.allows(&Access::write(name))).collect();
+        for other in others() {
+            for name in &granted_names {
+                other.known_names().insert(name.clone());
+                if let Some(trace) = other.traces().get_mut(name) {
+                    *trace = PathTrace::follow(&self.project, Path::new(name));
+                }
+            }
             for path in &self.granted {
                 if let Some(trace) = other.traces().get_mut(path) {
                     *trace = PathTrace::follow(&self.project, Path::new(path));
@@ -284,8 +354,16 @@ impl AbsentPaths {
         let guards: Vec<Arc<Self>> = active_guards().iter().filter_map(Weak::upgrade).collect();
         let mut others = guards.iter().filter(|other| other.project == self.project);
         others.any(|other| {
-            !std::ptr::eq(&raw const **other, self) && other.granted.iter().any(|path| path == protected_path)
+            let is_granted = other.granted.iter().any(|path| path == protected_path)
+                || (!protected_path.contains('/')
+                    && !other.known_names().contains(protected_path)
+                    && other.permissions.allows(&Access::write(protected_path)));
+            !std::ptr::eq(&raw const **other, self) && is_granted
         })
+    }
+
+    fn known_names(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.known_names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn traces(&self) -> MutexGuard<'_, BTreeMap<String, PathTrace>> {
@@ -297,10 +375,31 @@ fn active_guards() -> MutexGuard<'static, Vec<Weak<AbsentPaths>>> {
     ACTIVE_GUARDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The first of these paths, and how many more there are.
+fn list(paths: &[String]) -> String {
+    const MAX_LISTED: usize = 20;
+    let more = paths.len().saturating_sub(MAX_LISTED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", paths.get(..MAX_LISTED).unwrap_or(paths).join(", "))
+}
+
+/// The names at the top of a project that need a permission that names them.
+fn protected_names(project: &Path, permissions: &Permissions) -> BTreeSet<String> {
+    let names =
+        entry_names(project).unwrap_or_default().into_iter().filter_map(|name| name.into_string().ok());
+    let protection = permissions.protection();
+    names
+        .filter(|name| protection.protects_read_of_last(name) || protection.protects_change_of_last(name))
+        .collect()
+}
+
 /// Whether git takes a folder for a repository, whatever its name.
 fn is_repository(folder: &Path) -> bool {
     git::is_repository(|name| folder.join(name).symlink_metadata().is_ok())
 }
+
+/// How many names that have appeared at the top are quarantined at a time.
+const MAX_NEW_NAMES: usize = 1000;
 
 /// How often one path is quarantined after one run.
 const MAX_TRIES: u32 = 8;

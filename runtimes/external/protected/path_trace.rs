@@ -66,6 +66,12 @@ impl PathTrace {
         trace
     }
 
+    /// The trace of a name in a folder in which nothing has it.
+    pub(crate) fn missing(folder: &Path, name: &str) -> Self {
+        let step = TraceStep { folder: folder.to_owned(), name: name.into(), entry: TraceEntry::Missing };
+        Self { steps: vec![step], target_exists: false }
+    }
+
     pub(crate) fn target_exists(&self) -> bool {
         self.target_exists
     }

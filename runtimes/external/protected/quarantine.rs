@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, chmod, fstat, openat, renameat, renameat_with};
 use rustix::io::{Errno, Result};
 
+use crate::policy::QUARANTINE_SUFFIX;
 use crate::runtimes::sandbox::compat::OPEN_BY_NAME;
 
 /// Renames the entry `name` of a folder in the project to a name beside it that no program looks for. Returns the new path.
@@ -31,6 +32,20 @@ pub(crate) fn quarantine(project: &Path, folder: &Path, name: &OsStr) -> io::Res
     }
 }
 
+/// The names in a folder, whatever its mode.
+pub(crate) fn entry_names(folder: &Path) -> io::Result<Vec<OsString>> {
+    let names = |path: &Path| -> io::Result<Vec<OsString>> {
+        std::fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
+    };
+    match names(folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let opened = WritableDir::open(CWD, folder.as_os_str())?;
+            names(Path::new(&format!("/proc/self/fd/{}", opened.folder.as_raw_fd())))
+        }
+        found => found,
+    }
+}
+
 fn rename_no_replace(folder: &OwnedFd, from: &OsStr, to: &OsStr) -> Result<()> {
     match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
         // The file system does not support the flag. The new name is random, so nothing has it.
@@ -45,7 +60,7 @@ fn quarantine_name(name: &OsStr) -> OsString {
     const MAX_STEM_BYTES: usize = 200;
     let bytes = name.as_bytes();
     let mut new_name = OsStr::from_bytes(bytes.get(..MAX_STEM_BYTES).unwrap_or(bytes)).to_owned();
-    new_name.push(format!(".quarantine-{:016x}", RandomState::new().build_hasher().finish()));
+    new_name.push(format!("{QUARANTINE_SUFFIX}{:016x}", RandomState::new().build_hasher().finish()));
     new_name
 }
 

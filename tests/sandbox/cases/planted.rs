@@ -20,6 +20,7 @@ pub const CASES: &[Case] = &[
     case("M50d", "skills where a link of the user's leads", behind_a_link),
     case("M50e", "a history that cannot be quarantined", unmovable),
     case("M50f", "a history made again when another run has quarantined it", recreated),
+    case("M50g", "settings with the names of secrets, which programs take", secret_names),
     case("M51", "modules of the next script's, in the folder of the clients", among_the_clients),
 ];
 
@@ -90,6 +91,75 @@ fn by_a_link() -> CaseResult {
     assert!(ran.assert_ok().has_warning("made .metier, "), "{ran:?}");
     assert_not_found(&stage, &ran);
     assert_eq!(fs::read(stage.at("project/x/settings")).unwrap(), b"theirs\n");
+    Ok(())
+}
+
+/// What has the name of a secret and was made by a run that may not make it is no longer there for the program that reads it; what
+/// existed, and what a permission names, is.
+fn secret_names() -> CaseResult {
+    const NAMES: [&str; 14] = [
+        ".env",
+        ".env.local",
+        ".npmrc",
+        ".NPMRC",
+        ".netrc",
+        ".yarnrc.yml",
+        ".aws",
+        ".ssh",
+        "id_rsa",
+        "id_rsa_work",
+        "x.pem",
+        "terraform.tfstate",
+        "kubeconfig",
+        ".kube",
+    ];
+    let make = "echo x > .env; echo x > .env.local; echo x > .npmrc; echo x > .NPMRC; ln -s later .netrc; echo x > .yarnrc.yml
+        mkdir .aws .ssh .kube; echo x > .aws/config; echo x > .ssh/config; echo x > .kube/config
+        echo x > id_rsa; echo x > id_rsa_work; echo x > x.pem; echo x > terraform.tfstate; echo x > kubeconfig
+        echo x > .env.example; echo x > .pypirc; mkdir sub; echo x > sub/.npmrc";
+    for shut in ["", "; chmod 111 ."] {
+        let stage = writing_fixture(&format!("{make}{shut}"))
+            .grant("write:.pypirc")
+            .file("project/.netrc.example", "theirs\n");
+        let ran = run(&stage);
+        fs::set_permissions(stage.at("project"), fs::Permissions::from_mode(0o755)).unwrap();
+        for name in NAMES {
+            assert!(stage.at("project").join(name).symlink_metadata().is_err(), "{name}: {ran:?}");
+            assert_eq!(quarantined(stage.at("project"), name).len(), 1, "{name}: {ran:?}");
+        }
+        for name in [".env.example", ".pypirc", ".netrc.example", "sub/.npmrc"] {
+            assert!(stage.at("project").join(name).exists(), "{name}: {ran:?}");
+        }
+        assert!(
+            ran.assert_ok().has_warning("made .npmrc, which takes the permission write:.npmrc"),
+            "{ran:?}"
+        );
+        if shut.is_empty() {
+            assert!(ran.has_warning("sub/.npmrc came while"), "{ran:?}");
+        }
+        // What was moved is still a secret.
+        let again = Fixture::bash("ls -la >&2; for file in *.quarantine-*; do cat \"$file\" || true; done");
+        for moved in quarantined(stage.at("project"), "x.pem") {
+            again.write(&format!("project/{}", moved.file_name().unwrap().to_str().unwrap()), "x\n");
+        }
+        let again = again.run();
+        assert!(!again.sandbox().protected_paths || !again.stdout().contains('x'), "{again:?}");
+    }
+    // So many that moving all of them would take long: the run fails.
+    let stage = writing_fixture("for number in $(seq 1100); do echo x > $number.pem; done");
+    let ran = run(&stage);
+    let error = ran.error();
+    assert!(error.kind() == ErrorKind::Denied && error.message().contains("too many such files"), "{error}");
+    // What was there stays as it is.
+    let stage = writing_fixture("echo x > .npmrc; echo x > y.pem; true 2>/dev/null; exit 0")
+        .file("project/.npmrc", "theirs\n")
+        .file("project/.ssh/config", "theirs\n");
+    let ran = run(&stage);
+    assert!(
+        quarantined(stage.at("project"), ".npmrc").is_empty() && stage.at("project/.ssh/config").exists(),
+        "{ran:?}"
+    );
+    assert_eq!(quarantined(stage.at("project"), "y.pem").len(), 1, "{ran:?}");
     Ok(())
 }
 
