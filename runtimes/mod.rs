@@ -281,9 +281,44 @@ pub(crate) fn check_interpreter(shared: &RuntimeServices, path: &str, source: &[
     external::check_interpreter(path, source, shared.external().interpreters())
 }
 
+/// The command that runs an external script, where one is known.
+pub(crate) fn interpreter_name(shared: &RuntimeServices, path: &str, source: &[u8]) -> Option<String> {
+    external::interpreter_name(path, source, shared.external().interpreters())
+}
+
 /// Whether a program can be set for this command; `usage` if not.
 pub(crate) fn check_interpreter_override(name: &str, program: &std::path::Path) -> Result<()> {
     external::check_override(name, program)
+}
+
+/// The version of a program on `PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ProgramVersion {
+    /// There is no such program.
+    Absent,
+    /// It does not say, or not in time.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    Unreadable,
+    /// This one.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    Is(semver::Version),
+}
+
+/// The version of the program of that name on `PATH`, which is started for it where this engine has not asked it before. With arguments
+/// it is asked with these.
+pub(crate) fn program_version(
+    shared: &RuntimeServices,
+    project: &std::path::Path,
+    name: &str,
+    arguments: &[String],
+) -> ProgramVersion {
+    #[cfg(unix)]
+    return external::program_version(shared.external(), project, name, arguments);
+    #[cfg(not(unix))]
+    {
+        let _ = (shared, project, arguments);
+        if has_program(name) { ProgramVersion::Unreadable } else { ProgramVersion::Absent }
+    }
 }
 
 /// Whether a program of that name is on `PATH`. It is not started.

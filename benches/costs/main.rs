@@ -48,6 +48,7 @@ fn main() {
     files::read(&mut criterion);
     files::grep(&mut criterion);
     registry::scan(&mut criterion);
+    registry::availability(&mut criterion);
     trust::digest(&mut criterion);
     trust::runs(&mut criterion);
     configuration::load(&mut criterion);

@@ -117,6 +117,12 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
     ("scan of 1,000 skills / open and read", "scan/1000/metier", "scan/1000/floor", Times(3.0)),
     ("scan of 10,000 skills / open and read", "scan/10000/metier", "scan/10000/floor", Times(3.0)),
     (
+        "availability of 1,000 skills, with dependencies and settings / their discovery",
+        "availability/metier",
+        "availability/discovery",
+        Times(1.2),
+    ),
+    (
         "digest of a skill of 1,000 files / reading them",
         "trust_digest/metier",
         "trust_digest/read",

@@ -88,6 +88,15 @@ pub(super) fn strictest_policy_for(program: &Path, untrusted: &UntrustedDirs) ->
     sandbox
 }
 
+/// The sandbox in which a program is asked for its version. Only one that lies in a folder of scripts may read these.
+pub(super) fn version_policy(program: &Path, untrusted: &UntrustedDirs) -> SandboxPolicy {
+    let mut sandbox = strictest_policy_for(program, untrusted);
+    if !untrusted.may_control(program) {
+        sandbox.files.own.clear();
+    }
+    sandbox
+}
+
 /// Why a path is among the rules for these paths.
 pub(super) fn access_reason(path: &Path, paths: &RunPaths<'_>) -> AccessReason {
     let is_one_of = |paths: &[&str]| paths.iter().any(|known| path == Path::new(known));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anstyle::AnsiColor;
 use metier::config::{ConfigFile, LoadedConfiguration};
-use metier::engine::{Diagnosis, Engine, Finding, RootReport, SandboxLevelReport};
+use metier::engine::{Diagnosis, Engine, Finding, RootReport, SandboxLevelReport, SettingsReport};
 use metier::error::{Result, SkillError};
 use metier::skill::Severity;
 use metier::trust::{ProjectIdentity, RememberedGrant};
@@ -202,6 +202,10 @@ fn page(diagnosis: &Diagnosis, [trust, grants, configuration]: [String; 3]) -> S
             .map(|skill| format!("{} by {}", escape_line(&skill.skill), escape_line(&skill.by)));
         rows.push(("shadowed", shadowed.collect::<Vec<_>>().join("\n")));
     }
+    let settings = settings_lines(&diagnosis.settings);
+    if !settings.is_empty() {
+        rows.push(("settings", settings));
+    }
     if let Some(cache) = &diagnosis.cache {
         rows.push((
             "cache",
@@ -209,6 +213,22 @@ fn page(diagnosis: &Diagnosis, [trust, grants, configuration]: [String; 3]) -> S
         ));
     }
     table::two_columns(&rows)
+}
+
+/// Which skills have their settings.
+fn settings_lines(settings: &SettingsReport) -> String {
+    let configured = settings.configured.iter().map(|skill| format!("{}: set", escape_line(skill)));
+    let missing = settings.missing.iter().map(|skill| {
+        let variables = if skill.missing_env.is_empty() {
+            String::new()
+        } else {
+            format!("; set {}", skill.missing_env.join(", "))
+        };
+        let category = escape_line(&skill.category);
+        format!("{} (category {category}): not set{variables}", escape_line(&skill.skill))
+    });
+    let problems = settings.problems.iter().map(|problem| escape_line(&problem.message));
+    configured.chain(missing).chain(problems).collect::<Vec<_>>().join("\n")
 }
 
 fn feature_list(diagnosis: &Diagnosis) -> String {

@@ -31,6 +31,7 @@ mod output;
 mod progress;
 mod prompt;
 mod raw;
+mod requirement;
 mod run;
 mod session;
 mod show;

@@ -27,7 +27,7 @@ use crate::cli::progress::ProgressDisplay;
 /// The options of `metier run`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The name of the skill: NAME or SCOPE/ROOT:NAME@VERSION
+    /// The name of the skill: NAME, NAME@RANGE or SCOPE/ROOT:NAME@VERSION
     name: String,
     /// The script to run if the skill has several: its path in the skill's folder or its name in skill.yaml
     #[arg(long, value_name = "PATH")]

@@ -8,6 +8,7 @@ use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::trust::RunTrust;
 use crate::error::Result;
+use crate::host::Extensions;
 use crate::policy::{CancelToken, GrantOrigin, Limits, RuntimeLimit, SandboxMode};
 use crate::registry::{Scope, Skill};
 
@@ -96,6 +97,19 @@ impl EngineInner {
         if self.skill_settings(found.1).is_some_and(SkillSettings::has_values) {
             let is_trusted = self.is_trusted_with_values(found, trust, invocation, token);
             invocation.extensions.insert(WithheldValues(!is_trusted));
+        }
+    }
+
+    /// The same where nothing runs.
+    pub(super) fn withhold_values_of_untrusted(
+        &self,
+        set: &SkillSet,
+        skill: &Skill,
+        extensions: &mut Extensions,
+        token: &CancelToken,
+    ) {
+        if self.skill_settings(skill).is_some_and(SkillSettings::has_values) {
+            extensions.insert(WithheldValues(!self.is_trusted_for_values(set, skill, token)));
         }
     }
 }

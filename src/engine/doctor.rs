@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::EngineInner;
+use super::{Availability, EngineInner, SettingsReport};
 use crate::error::Hint;
 use crate::executor::RuntimeId;
 use crate::host::outcome::RunWarning;
@@ -16,7 +16,7 @@ use crate::skill::Severity;
 /// What is available to run skills with, detected at the time of the call.
 ///
 /// In JSON every key is always present: `{ok, version, system, features, runtimes, sandbox, sandbox_levels, interpreters, project,
-/// roots, shadowed, problems, cache, findings}`.
+/// roots, shadowed, problems, cache, settings, findings}`.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Diagnosis {
@@ -46,6 +46,8 @@ pub struct Diagnosis {
     pub problems: Vec<Problem>,
     /// Compiled modules on disk; `null` in builds without this cache.
     pub cache: Option<CacheReport>,
+    /// Which skills that declare settings have them.
+    pub settings: SettingsReport,
     /// What is wrong, and how to fix it.
     pub findings: Vec<Finding>,
 }
@@ -171,7 +173,8 @@ impl EngineInner {
     pub(super) fn diagnosis(&self) -> Diagnosis {
         let sandbox = runtimes::sandbox_support(self.script_cache.services());
         let interpreters = runtimes::interpreters(self.script_cache.services(), &self.folders.first().path);
-        let registry = self.skills.set().registry.clone();
+        let set = self.skills.set();
+        let registry = set.registry.clone();
         let mut findings = sandbox_findings(&sandbox);
         findings.extend(interpreters.iter().filter_map(missing_interpreter_finding));
         findings.extend(registry.problems().iter().filter_map(registry_finding));
@@ -196,6 +199,7 @@ impl EngineInner {
             shadowed: shadowed_skills(&registry),
             problems: registry.problems().to_vec(),
             cache: runtimes::cache_folder().map(cache_report),
+            settings: self.settings_report(&set),
             findings,
         }
     }
@@ -203,8 +207,9 @@ impl EngineInner {
     /// The skills that load and cannot run, with the reason. One without a script holds instructions only, and one whose
     /// contract does not load is already among the problems of discovery.
     fn unavailable_skill_findings(&self, registry: &Registry) -> Vec<Finding> {
-        let finding = |skill: &crate::registry::Skill| {
-            let reason = self.availability(skill, None).cannot_run()?.clone();
+        let skills: Vec<&crate::registry::Skill> = registry.visible().collect();
+        let finding = |(skill, availability): (&crate::registry::Skill, Availability)| {
+            let reason = availability.cannot_run()?.clone();
             let is_reported = skill.contract_diagnostics().iter().any(|diagnostic| diagnostic.blocks);
             (!is_reported).then(|| {
                 let message = format!("{} cannot run: {reason}", skill.qualified_name());
@@ -213,7 +218,8 @@ impl EngineInner {
                     .with_hint(reason.help().map_or(Some(Hint::Validate), |_| reason.hint().cloned()))
             })
         };
-        registry.visible().filter_map(finding).collect()
+        let availabilities = self.availabilities(&skills);
+        skills.into_iter().zip(availabilities).filter_map(finding).collect()
     }
 
     fn root_reports(&self, registry: &Registry) -> Vec<RootReport> {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::invocation::JournalTarget;
-use super::{EngineInner, Invocation, Outcome, dependencies, worker};
+use super::{EngineInner, Invocation, Outcome, worker};
 use crate::engine::builder::with_validated_tools;
 use crate::engine::contract_validation::{validate_input, validate_value};
 use crate::engine::limit_support;
@@ -238,7 +238,7 @@ impl EngineInner {
             trust.apply_to(&mut invocation);
         }
         self.withhold_configured_values((&set, &skill), trust.as_ref(), &mut invocation, &token);
-        let found = (&*set, &skill, digest);
+        let found = (&set, &skill, digest);
         let outcome = self.run_script(found, (&selected, opened), &mut invocation, limits, token, run);
         let outcome = outcome.map_error(|error| skill.with_location_path(error, Some(&selected.path)));
         let mut grants = Vec::new();
@@ -252,7 +252,7 @@ impl EngineInner {
 
     fn run_script(
         &self,
-        (set, skill, digest): (&SkillSet, &Skill, Option<SkillDigest>),
+        (set, skill, digest): (&Arc<SkillSet>, &Skill, Option<SkillDigest>),
         (selected, opened): (&SelectedScript, Result<(Script, Files)>),
         invocation: &mut Invocation,
         limits: Limits,
@@ -266,7 +266,8 @@ impl EngineInner {
             Err(error) => return Outcome::not_run(name, version, &given, error),
         };
         let not_run = |error| Outcome::not_run(name.clone(), version.clone(), &limits, error);
-        let input = dependencies::require_dependencies(skill, &set.registry)
+        let input = self
+            .require_available(set, skill, invocation, &token)
             .and_then(|()| catch_contract_panic(|| validate_input(skill, invocation.input.take())));
         let input = match input {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
@@ -429,6 +430,7 @@ impl EngineInner {
             .qualified_name(skill.qualified_name())
             .project(Files::open_nofollow(&folder.path)?.with_secret_links(&folder.secret_links))
             .skill_files(files)
+            .config_fields(skill.contract().map(|contract| contract.config.clone()).unwrap_or_default())
             .permissions(
                 self.effective_permissions(skill, asked, invocation, protected)
                     .with_requests_of_script(&selected.path, listed),
@@ -456,7 +458,7 @@ impl EngineInner {
     }
 
     /// The engine's providers, or those of the caller, with those of the invocation in their place.
-    fn run_providers(&self, invocation: &Invocation) -> Providers {
+    pub(super) fn run_providers(&self, invocation: &Invocation) -> Providers {
         let inherited = invocation.caller.as_ref().map_or(&self.providers, SkillContext::providers);
         match invocation.providers.as_deref() {
             Some(own) => {

@@ -309,10 +309,15 @@ impl EngineInner {
         invocation: &Invocation,
         token: &CancelToken,
     ) -> bool {
-        let Some(store) = &self.trust else { return true };
-        if invocation.caller.is_none() {
+        if self.trust.is_some() && invocation.caller.is_none() {
             return trust.is_some_and(|trust| trust.is_trusted);
         }
+        self.is_trusted_for_values(set, skill, token)
+    }
+
+    /// The same where nothing runs.
+    pub(super) fn is_trusted_for_values(&self, set: &SkillSet, skill: &Skill, token: &CancelToken) -> bool {
+        let Some(store) = &self.trust else { return true };
         let files = LazyFiles::new(|| self.skill_files(set, skill, token));
         self.trust_state(store, set, skill, &files).is_ok_and(|state| state.is_trusted())
     }

@@ -105,7 +105,8 @@ rules! {
     ENTRYPOINT_OUTSIDE = "entrypoint-outside", Error, BLOCKS, "An entrypoint is no path in the skill's folder.";
     PERMISSION_UNKNOWN = "permission-unknown", Warning, LOADS, "A permission is not one of metier's, and grants nothing.";
     FINDINGS_LEFT_OUT = "findings-left-out", Info, LOADS, "There are more findings than are told.";
-    DEPENDENCY_INVALID = "dependency-invalid", Error, BLOCKS, "A dependency has no name, or no version range.";
+    DEPENDENCY_INVALID = "dependency-invalid", Error, BLOCKS, "A dependency cannot be looked up as it is written.";
+    CONFIG_INVALID = "config-invalid", Error, BLOCKS, "A setting cannot be given to a skill as it is declared.";
 }
 
 #[cfg(test)]

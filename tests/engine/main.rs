@@ -4,6 +4,7 @@
 
 mod approver;
 mod async_providers;
+mod availability;
 mod attacks;
 mod bounded;
 mod configuration;
@@ -31,6 +32,7 @@ mod redaction;
 mod runtimes;
 mod sampling;
 mod script_selection;
+mod settings;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod streams;
 mod tools;

@@ -42,6 +42,25 @@ fn skills_are_listed_and_found_by_words() {
 }
 
 #[test]
+fn a_skill_that_cannot_run_is_no_tool_and_is_listed_with_the_reason() {
+    let project = Project::new()
+        .lua("x", "return 1")
+        .file(".metier/skills/x/skill.yaml", "config: {region: {required: true, description: Where it runs}}")
+        .lua("broken", "return 1")
+        .file(".metier/skills/broken/skill.yaml", "timeout: never IGNORE-ALL-RULES")
+        .trusted();
+    let mut client = project.client(&[]);
+    let listed = client.text("skills_list", json!({}));
+    let reason = "skill x cannot run: the setting region is not provided (Where it runs)";
+    assert!(listed.contains(&format!("- x: d (cannot run at present: {reason})\n")), "{listed}");
+    assert!(listed.contains("- broken: d (cannot run at present: its files have an error)\n"), "{listed}");
+    assert!(!client.tool_names().contains(&"x".to_owned()));
+    let mut configured = project.client(&["--config", "region=north"]);
+    assert!(configured.text("skills_list", json!({})).contains("- x: d\n"));
+    assert!(configured.tool_names().contains(&"x".to_owned()));
+}
+
+#[test]
 fn a_skill_is_activated_once_in_a_session() {
     let project = project();
     let mut client = project.client(&[]);

@@ -249,6 +249,12 @@ pub(crate) fn check_interpreter(path: &str, source: &[u8], overrides: &Interpret
     Interpreter::detect_with(path, source, overrides)?.locate(path, &search_path()).map(drop)
 }
 
+/// The command that runs a script.
+pub(crate) fn interpreter_name(path: &str, source: &[u8], overrides: &InterpreterOverrides) -> Option<String> {
+    let interpreter = Interpreter::detect_with(path, source, overrides).ok()?;
+    interpreter.program_names().next().map(str::to_owned)
+}
+
 /// The program that was set for a command, alone or for all scripts of the language that it runs first.
 #[cfg_attr(not(unix), allow(dead_code, reason = "no interpreter is started there"))]
 pub(crate) fn overriding_program(name: &str, overrides: &InterpreterOverrides) -> Option<PathBuf> {

@@ -20,16 +20,19 @@ mod sections;
 #[cfg(feature = "json-schema")]
 mod tests;
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::{Map, Value as Json};
 
-use crate::policy::Permission;
+use crate::policy::{ConfigField, Permission};
 
 #[doc(hidden)]
 pub use self::parse::{MAX_CONTRACT, load, load_with_manifest};
 pub use self::parse::{ParsedContract, parse, parse_with_manifest};
-pub use self::sections::dependencies::{Dependencies, Dependency};
+pub(crate) use self::sections::dependencies::host_and_port;
+pub use self::sections::dependencies::{Dependencies, Dependency, Infrastructure, InfrastructureKind};
 pub use self::sections::entrypoints::Entrypoint;
 pub(crate) use self::sections::entrypoints::SourceLocation;
 pub use self::sections::examples::Example;
@@ -73,6 +76,9 @@ pub struct Contract {
     pub permissions: Option<Vec<PermissionRequest>>,
     /// The environment variables that its external script asks for, each the permission `env:NAME`.
     pub env: Vec<Permission>,
+    /// Its settings and secrets, in written order.
+    #[serde(serialize_with = "fields_by_key")]
+    pub config: Arc<[ConfigField]>,
     /// The programs, skills and infrastructure that it needs.
     pub dependencies: Dependencies,
     /// Facts for callers, such as duration and risk.
@@ -117,6 +123,10 @@ impl Contract {
             self.entrypoints.iter().find(|(known, _)| known == name).map(|(_, entrypoint)| entrypoint);
         named.or_else(|| self.entrypoint.as_ref().filter(|_| name == "main"))
     }
+}
+
+fn fields_by_key<S: Serializer>(fields: &[ConfigField], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(fields.iter().map(|field| (&field.key, field)))
 }
 
 fn by_name<S: Serializer>(entrypoints: &[(String, Entrypoint)], serializer: S) -> Result<S::Ok, S::Error> {

@@ -10,7 +10,7 @@ use super::super::yaml::{self, Entry, Value};
 use super::schema::{self, SchemaRole};
 use crate::error::SkillError;
 use crate::skill::contract::sections::{
-    dependencies, entrypoints, env, examples, limits, metadata, permissions, state,
+    config, dependencies, entrypoints, env, examples, limits, metadata, permissions, state,
 };
 use crate::skill::contract::{Contract, SourceLocation, StepsForm, consistency, fields, self_check};
 use crate::skill::diagnostic_sink::{DiagnosticSink, find_control_character};
@@ -25,7 +25,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The key below which all others may stand.
 const ROOT_KEY: &str = "skill";
 /// All keys of a contract. Those of plans are read by `plan::parse`.
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "name",
     "version",
     "description",
@@ -47,6 +47,7 @@ const KEYS: [&str; 21] = [
     "license",
     "state",
     "env",
+    "config",
 ];
 
 /// A parsed contract.
@@ -210,6 +211,7 @@ fn read_contract(
         limits: limits::read(entries, report),
         permissions: permissions::read(entries, metadata, report),
         env: env::read(field("env"), report),
+        config: config::read(field("config"), report),
         dependencies: dependencies::read(field("dependencies"), report),
         metadata: metadata::read(metadata, report),
         examples: examples::read(field("examples"), report),
