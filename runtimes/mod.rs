@@ -22,6 +22,7 @@ mod late_stop_tests;
 mod lua;
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
 mod pool;
+mod program_version;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
 mod runtime;
@@ -40,6 +41,7 @@ use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::{InterpreterReport, LaunchPreview, SandboxSupport, SkillContext};
 use crate::policy::{CancelToken, ExecutionMode, RuntimeLimit};
 
+pub(crate) use self::program_version::ProgramVersion;
 use self::runtime::LoadFn;
 pub use self::runtime::Runtime;
 pub(crate) use self::services::RuntimeServices;
@@ -289,19 +291,6 @@ pub(crate) fn interpreter_name(shared: &RuntimeServices, path: &str, source: &[u
 /// Whether a program can be set for this command; `usage` if not.
 pub(crate) fn check_interpreter_override(name: &str, program: &std::path::Path) -> Result<()> {
     external::check_override(name, program)
-}
-
-/// The version of a program on `PATH`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ProgramVersion {
-    /// There is no such program.
-    Absent,
-    /// It does not say, or not in time.
-    #[cfg_attr(not(unix), allow(dead_code))]
-    Unreadable,
-    /// This one.
-    #[cfg_attr(not(unix), allow(dead_code))]
-    Is(semver::Version),
 }
 
 /// The version of the program of that name on `PATH`, which is started for it where this engine has not asked it before. With arguments

@@ -54,6 +54,8 @@ mod system_config;
 #[cfg(unix)]
 mod system_paths;
 #[cfg(unix)]
+mod version_cache;
+#[cfg(unix)]
 mod worker;
 
 #[cfg(unix)]

@@ -1,67 +1,23 @@
 //! The versions of programs that skills need: a program is asked in a sandbox, and once as long as its file stays the same.
 
-use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use semver::Version;
 
-use crate::host::FileId;
 use crate::host::untrusted::UntrustedDirs;
-use crate::runtimes::ProgramVersion;
 use crate::runtimes::external::interpreter::path::{find_on_path, search_path};
 use crate::runtimes::external::interpreter::version::{DEFAULT_ARGUMENTS, query_output};
 use crate::runtimes::external::policy;
 use crate::runtimes::external::services::ExternalServices;
-
-/// Maximum number of programs that one engine asks.
-const MAX_PROGRAMS: usize = 512;
+use crate::runtimes::external::version_cache::Query;
+use crate::runtimes::program_version::ProgramVersion;
 
 /// The most time for one program.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The most time that one engine spends on programs that do not tell their version: a project can name any number of them.
-const MAX_LOST_TIME: Duration = Duration::from_secs(12);
-
 /// Whether programs that only the user can change are started without a sandbox, in builds that have none.
 const HAS_SANDBOX: bool = cfg!(all(feature = "sandboxed", target_os = "linux"));
-
-/// The versions that programs reported to one engine.
-#[derive(Default)]
-pub(crate) struct VersionCache(Mutex<Reported>);
-
-#[derive(Default)]
-struct Reported {
-    versions: HashMap<Query, Option<Version>>,
-    lost_time: Duration,
-}
-
-/// A program as it is on disk, and how it is asked.
-#[derive(PartialEq, Eq, Hash)]
-struct Query {
-    program: PathBuf,
-    file: FileId,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-    arguments: Vec<String>,
-}
-
-impl Query {
-    fn new(program: PathBuf, arguments: &[String]) -> Option<Self> {
-        let metadata = std::fs::metadata(&program).ok()?;
-        Some(Self {
-            file: FileId { dev: metadata.dev(), ino: metadata.ino() },
-            size: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-            arguments: arguments.to_vec(),
-            program,
-        })
-    }
-}
 
 /// The version of the first program of that name on `PATH`. With arguments it is asked with these; otherwise as most programs are.
 pub(crate) fn program_version(
@@ -70,38 +26,13 @@ pub(crate) fn program_version(
     name: &str,
     arguments: &[String],
 ) -> ProgramVersion {
-    let program = Some(name).filter(|name| !name.contains('/')).and_then(|name| find_on_path(name, &search_path()));
+    let program =
+        Some(name).filter(|name| !name.contains('/')).and_then(|name| find_on_path(name, &search_path()));
     let Some(query) = program.and_then(|program| Query::new(program, arguments)) else {
         return ProgramVersion::Absent;
     };
     let untrusted = UntrustedDirs::new(services.folders().iter().map(PathBuf::as_path).chain([project]));
     services.version_cache.version(query, |query| ask(query, services, &untrusted))
-}
-
-impl VersionCache {
-    fn version(&self, query: Query, ask: impl FnOnce(&Query) -> Option<Version>) -> ProgramVersion {
-        let reported = self.reported();
-        let version = match reported.versions.get(&query) {
-            Some(version) => version.clone(),
-            None if reported.versions.len() >= MAX_PROGRAMS || reported.lost_time >= MAX_LOST_TIME => None,
-            None => {
-                drop(reported);
-                let started = Instant::now();
-                let version = ask(&query);
-                let mut reported = self.reported();
-                if version.is_none() {
-                    reported.lost_time += started.elapsed();
-                }
-                reported.versions.insert(query, version.clone());
-                version
-            }
-        };
-        version.map_or(ProgramVersion::Unreadable, ProgramVersion::Is)
-    }
-
-    fn reported(&self) -> MutexGuard<'_, Reported> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Starts the program. One that somebody else may have changed is never started without a sandbox, and without one a skill has no
@@ -179,7 +110,10 @@ mod tests {
     fn the_version_of_a_program_is_the_first_token_that_looks_like_one() {
         for (output, version) in [
             ("git version 2.43.0", "2.43.0"),
-            ("version.BuildInfo{Version:\"v3.12.0\", GitCommit:\"c9f554d\", GoVersion:\"go1.20.3\"}", "3.12.0"),
+            (
+                "version.BuildInfo{Version:\"v3.12.0\", GitCommit:\"c9f554d\", GoVersion:\"go1.20.3\"}",
+                "3.12.0",
+            ),
             ("v3.11.9+g0a1b", "3.11.9"),
             ("Python 3.11", "3.11.0"),
             ("go version go1.21.5 linux/amd64", "1.21.5"),
@@ -190,34 +124,14 @@ mod tests {
             ("jq-1.6", "1.6.0"),
             ("\nless 590 (PCRE2 regular expressions)\nCopyright (C) 1984-2021", "590.0.0"),
         ] {
-            assert_eq!(first_version(output).map(|found| found.to_string()).as_deref(), Some(version), "{output}");
+            assert_eq!(
+                first_version(output).map(|found| found.to_string()).as_deref(),
+                Some(version),
+                "{output}"
+            );
         }
         for output in ["", "no version", "99999999999999999999999.1", "..."] {
             assert_eq!(first_version(output), None, "{output}");
         }
-    }
-
-    #[test]
-    fn a_program_is_asked_once_and_lost_time_is_bounded() {
-        let folder = tempfile::tempdir().unwrap();
-        let query = |name: &str| {
-            let program = folder.path().join(name);
-            if !program.exists() {
-                std::fs::write(&program, name).unwrap();
-            }
-            Query::new(program, &[]).unwrap()
-        };
-        let cache = VersionCache::default();
-        let never = |_: &Query| -> Option<Version> { panic!("it is not asked again") };
-        let first = cache.version(query("a"), |_| Some(Version::new(1, 2, 3)));
-        assert_eq!(first, ProgramVersion::Is(Version::new(1, 2, 3)));
-        assert_eq!(cache.version(query("a"), never), first);
-        std::fs::write(folder.path().join("a"), "replaced by another").unwrap();
-        assert_eq!(cache.version(query("a"), |_| Some(Version::new(2, 0, 0))), ProgramVersion::Is(Version::new(2, 0, 0)));
-        assert_eq!(cache.version(query("b"), |_| None), ProgramVersion::Unreadable);
-        assert_eq!(cache.version(query("b"), never), ProgramVersion::Unreadable);
-        cache.reported().lost_time = MAX_LOST_TIME;
-        assert_eq!(cache.version(query("c"), never), ProgramVersion::Unreadable);
-        assert_eq!(cache.version(query("b"), never), ProgramVersion::Unreadable);
     }
 }

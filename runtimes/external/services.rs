@@ -10,7 +10,7 @@ use crate::runtimes::external::host_api::ApiClients;
 #[cfg(unix)]
 use crate::runtimes::external::interpreter::cache::InterpreterCache;
 #[cfg(unix)]
-use crate::runtimes::external::program_version::VersionCache;
+use crate::runtimes::external::version_cache::VersionCache;
 #[cfg(unix)]
 use crate::runtimes::sandbox::{CleanupThreads, Launcher};
 

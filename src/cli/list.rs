@@ -17,7 +17,8 @@ pub(super) fn run(session: &Session) -> Result<u8> {
     let availabilities = engine.availabilities(&skills.iter().collect::<Vec<_>>());
     let answers = || skills.iter().zip(&availabilities);
     if session.json() {
-        let rows: Vec<Value> = answers().map(|(skill, answer)| skill_record(&engine, skill, answer)).collect();
+        let rows: Vec<Value> =
+            answers().map(|(skill, answer)| skill_record(&engine, skill, answer)).collect();
         session.exit_watchdog().finish();
         output::print_problems(&registry);
         output::print_json(&rows)?;

@@ -64,9 +64,7 @@ impl SecretSource {
     /// Whether there is something to read; `None` where only reading it would tell.
     pub(super) fn exists(&self) -> Option<bool> {
         match self {
-            Self::Variable(name) => {
-                Some(std::env::var(name).is_ok_and(|value| !value.trim().is_empty()))
-            }
+            Self::Variable(name) => Some(std::env::var(name).is_ok_and(|value| !value.trim().is_empty())),
             Self::File(path) => Some(path.is_file()),
             Self::Command(_) => None,
         }

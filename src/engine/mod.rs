@@ -54,7 +54,8 @@ pub use self::thread_future::EngineFuture;
 pub use self::trust::{TrustReason, TrustState};
 pub use crate::host::outcome::{LimitsReport, Outcome, RunWarning};
 pub use availability::{
-    Availability, CategoryProblem, Requirement, RequirementKind, RequirementState, SettingsReport, UnconfiguredSkill,
+    Availability, CategoryProblem, Requirement, RequirementKind, RequirementState, SettingsReport,
+    UnconfiguredSkill,
 };
 pub use builder::EngineBuilder;
 pub use doctor::{

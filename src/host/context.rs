@@ -26,8 +26,8 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::event::EventKind;
 use crate::host::log::RunLog;
 use crate::policy::{
-    CancelToken, ConfigField, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, SkillDigest, ThreadBudget,
-    WorkerOptions,
+    CancelToken, ConfigField, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, SkillDigest,
+    ThreadBudget, WorkerOptions,
 };
 
 pub use approver::{ApprovalNeed, ApprovalRequest, Approver};

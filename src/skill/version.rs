@@ -92,7 +92,16 @@ mod tests {
 
     #[test]
     fn ak_a07_versions_before_a_release_are_ordered() {
-        let ordered = ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0"];
+        let ordered = [
+            "1.0.0-alpha",
+            "1.0.0-alpha.1",
+            "1.0.0-alpha.beta",
+            "1.0.0-beta",
+            "1.0.0-beta.2",
+            "1.0.0-beta.11",
+            "1.0.0-rc.1",
+            "1.0.0",
+        ];
         let versions = ordered.map(|version| Version::parse(version).unwrap());
         assert!(versions.is_sorted());
         for wrong in ["01.2.3", "1.2.3-", "1.2.3-01", "v1"] {

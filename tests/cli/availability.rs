@@ -72,7 +72,10 @@ config:
     let findings = json(&["doctor", "--json"])["findings"].to_string();
     assert!(findings.contains(&format!("cannot run: {reason}")), "{findings}");
     let page = project.metier(&["show", "x"]).stdout;
-    assert!(page.contains("requires     program no-such-program >=3 is missing: no-such-program >=3"), "{page}");
+    assert!(
+        page.contains("requires     program no-such-program >=3 is missing: no-such-program >=3"),
+        "{page}"
+    );
     assert_eq!(json(&["run", "other", "--json"])["value"], 1, "others run");
     let explained = project.metier(&["run", "x", "--explain"]);
     assert!(explained.stdout.contains("skill broken is missing, as 0.0.0: broken is here"), "{explained:?}");
@@ -84,13 +87,22 @@ fn ar_t09_the_version_of_a_program_is_asked_in_a_sandbox() {
     let mark = "/var/tmp/metier-test-of-a-version";
     std::fs::remove_file(mark).ok();
     let project = Project::new()
-        .program("helm", "case $1 in version) echo 'version.BuildInfo{Version:\"v3.11.9\"}';; *) exit 1;; esac")
+        .program(
+            "helm",
+            "case $1 in version) echo 'version.BuildInfo{Version:\"v3.11.9\"}';; *) exit 1;; esac",
+        )
         .program("writes", &format!("echo x > {mark}; echo 1.0.0"))
         .program("asks", "[ \"$*\" = 'version --client' ] && echo 'Client Version: v1.30.2'")
         .needing("old", "dependencies: {tools: [{name: helm, version: '>=3.12.0', reason: Renders}]}")
         .needing("new", "dependencies: {tools: [{name: helm, version: '>=3.11'}]}")
-        .needing("writer", "dependencies: {tools: [{name: writes, version: '*'}, {name: writes, version: ^1}]}")
-        .needing("client", "dependencies: {tools: [{name: asks, version: '^1.28', version_command: asks version --client}]}");
+        .needing(
+            "writer",
+            "dependencies: {tools: [{name: writes, version: '*'}, {name: writes, version: ^1}]}",
+        )
+        .needing(
+            "client",
+            "dependencies: {tools: [{name: asks, version: '^1.28', version_command: asks version --client}]}",
+        );
     assert_eq!(
         project.record("old")["reason"],
         "skill old cannot run: helm >=3.12.0 is here as 3.11.9 (Renders)"
@@ -118,7 +130,8 @@ fn a_hostile_program_holds_nothing_up_and_leaves_nothing_behind() {
     for row in rows.as_array().unwrap() {
         let name = row["name"].as_str().unwrap();
         if ["hangs", "forks", "prints", "secret"].contains(&name) {
-            let reason = format!("skill {name} cannot run: {name} >=1 is on PATH, but does not say its version");
+            let reason =
+                format!("skill {name} cannot run: {name} >=1 is on PATH, but does not say its version");
             assert_eq!(row["reason"], reason);
         }
     }
@@ -143,7 +156,8 @@ fn nothing_but_a_question_for_a_version_is_a_version_command() {
         "git -c version",
         "git --version --a --b --c",
     ] {
-        let contract = format!("dependencies: {{tools: [{{name: git, version: ^1, version_command: \"{command}\"}}]}}");
+        let contract =
+            format!("dependencies: {{tools: [{{name: git, version: ^1, version_command: \"{command}\"}}]}}");
         let answer = Project::new().needing("x", &contract).metier(&["run", "x", "--json"]).json();
         assert_eq!(answer["error"]["kind"], "invalid-skill", "{command}: {answer}");
     }
@@ -151,7 +165,8 @@ fn nothing_but_a_question_for_a_version_is_a_version_command() {
 
 #[test]
 fn infrastructure_is_looked_for_on_request_alone() {
-    let (open, closed) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let (open, closed) =
+        (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let web = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
     let (open_port, closed_port, web_port) = (port(&open), port(&closed), port(&web));
@@ -184,15 +199,30 @@ dependencies:
     assert_eq!(unprobed["runnable"], true);
     let states = |record: &Value| -> Vec<Value> {
         let requirements = record["requirements"].as_array().unwrap().iter();
-        requirements.filter(|found| found["kind"] == "infrastructure").map(|found| found["state"].clone()).collect()
+        requirements
+            .filter(|found| found["kind"] == "infrastructure")
+            .map(|found| found["state"].clone())
+            .collect()
     };
     assert_eq!(states(&unprobed), vec![json!("unchecked"); 9]);
     let probed = project.metier(&["show", "x", "--json", "--probe"]).json();
     assert_eq!(
         probed["reason"],
-        format!("skill x cannot run: 127.0.0.1:{closed_port} of closed cannot be reached: connection refused (Keeps the rows)")
+        format!(
+            "skill x cannot run: 127.0.0.1:{closed_port} of closed cannot be reached: connection refused (Keeps the rows)"
+        )
     );
-    let words = ["available", "missing", "available", "missing", "available", "missing", "missing", "unchecked", "unchecked"];
+    let words = [
+        "available",
+        "missing",
+        "available",
+        "missing",
+        "available",
+        "missing",
+        "missing",
+        "unchecked",
+        "unchecked",
+    ];
     assert_eq!(states(&probed), words.map(|word| json!(word)), "{probed}");
     let outside = requirement(&probed, "outside");
     assert_eq!(outside["reason"], "the file ../secret of outside is outside of the project");
@@ -219,9 +249,10 @@ fn a_target_that_does_not_fit_its_kind_is_an_error() {
 
 #[test]
 fn a_setting_comes_from_the_option_the_environment_the_configuration_and_the_default() {
-    let project = Project::new()
-        .lua("x", "return ctx.config('region')")
-        .file(".metier/skills/x/skill.yaml", "config: {region: {required: true, env: X_REGION, default: east}}");
+    let project = Project::new().lua("x", "return ctx.config('region')").file(
+        ".metier/skills/x/skill.yaml",
+        "config: {region: {required: true, env: X_REGION, default: east}}",
+    );
     let value = |args: &[&str], variable: Option<&str>| {
         let mut command = project.command(&[&["run", "x", "--json"], args].concat());
         if let Some(variable) = variable {
@@ -279,9 +310,26 @@ fn ar_24_a_name_with_a_range_is_taken_wherever_a_name_is() {
     let trust = |name: &str| project.metier(&["show", name, "--json"]).json()["trust"].clone();
     assert_eq!((trust("y@^1"), trust("y@^2")), (json!("trusted"), json!("untrusted")));
     assert_eq!(project.metier(&["allow", "y@^1", "write:out"]).code, 0);
-    let grants = |name: &str| project.metier(&["show", name, "--json"]).json()["grants"].as_array().unwrap().len();
+    let grants =
+        |name: &str| project.metier(&["show", name, "--json"]).json()["grants"].as_array().unwrap().len();
     assert_eq!((grants("y@^1"), grants("y@^2")), (1, 0));
     let refused = project.metier(&["run", "y@^3"]);
     assert_eq!(refused.code, 3);
     assert!(refused.stderr.contains("no skill `y` has a version that fits `^3`"), "{refused:?}");
+}
+
+#[test]
+fn a_circle_of_skills_is_an_error_that_validate_finds() {
+    let project = Project::new()
+        .needing("a", "dependencies: {skills: [b@*]}")
+        .needing("b", "dependencies: {skills: [a]}")
+        .needing("c", "dependencies: {skills: [a]}");
+    let answer = project.metier(&["validate", ".metier/skills/a"]);
+    assert_eq!(answer.code, 1, "{answer:?}");
+    let text = format!("{}{}", answer.stdout, answer.stderr);
+    assert!(text.contains("skill a cannot run: skills need each other in a circle: a -> b -> a"), "{text}");
+    assert!(text.contains("dependency-circle"), "{text}");
+    assert_eq!(project.metier(&["validate", ".metier/skills/c"]).code, 0, "it is in none");
+    assert_eq!(project.metier(&["run", "b", "--json"]).json()["error"]["kind"], "invalid-skill");
+    assert_eq!(project.metier(&["run", "c", "--json"]).json()["error"]["kind"], "unavailable");
 }

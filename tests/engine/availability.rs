@@ -71,8 +71,14 @@ fn skills_that_need_each_other_are_an_error_with_the_circle() {
         .needing("a", "dependencies: {skills: [b]}")
         .needing("b", "dependencies: {skills: [c]}")
         .needing("c", "dependencies: {skills: [a]}");
-    assert_eq!(project.reason("a"), "skill a cannot run: skills need each other in a circle: a -> b -> c -> a");
-    assert_eq!(project.reason("b"), "skill b cannot run: skills need each other in a circle: b -> c -> a -> b");
+    assert_eq!(
+        project.reason("a"),
+        "skill a cannot run: skills need each other in a circle: a -> b -> c -> a"
+    );
+    assert_eq!(
+        project.reason("b"),
+        "skill b cannot run: skills need each other in a circle: b -> c -> a -> b"
+    );
 }
 
 #[test]
@@ -122,7 +128,8 @@ fn however_skills_need_each_other_the_check_ends() {
     let mut project = Project::new();
     for at in 0..number {
         let needs = format!("dependencies: {{skills: [chain-{}]}}", at + 1);
-        project = project.needing(&format!("chain-{at}"), if at + 1 == number { "version: 1.0.0" } else { &needs });
+        project =
+            project.needing(&format!("chain-{at}"), if at + 1 == number { "version: 1.0.0" } else { &needs });
     }
     let everybody: Vec<String> = (0..40).map(|at| format!("web-{at}")).collect();
     for name in &everybody {

@@ -4,8 +4,8 @@
 
 mod approver;
 mod async_providers;
-mod availability;
 mod attacks;
+mod availability;
 mod bounded;
 mod configuration;
 mod contract;

@@ -84,7 +84,9 @@ fn sw_11_what_is_required_is_neither_absent_nor_empty() {
     assert_eq!(reason.message(), "skill x cannot run: the setting region is not provided (Where it runs)");
     assert_eq!(reason.help(), Some("set the setting region, or the environment variable X_REGION_OF_TESTS"));
     assert_eq!(reason.hint(), Some(&Hint::Setting("region".into())));
-    assert!(project.with_values(json!({"region": 0})).availability(&engine.registry().skills()[0]).is_runnable());
+    assert!(
+        project.with_values(json!({"region": 0})).availability(&engine.registry().skills()[0]).is_runnable()
+    );
 }
 
 #[test]

@@ -250,7 +250,11 @@ pub(crate) fn check_interpreter(path: &str, source: &[u8], overrides: &Interpret
 }
 
 /// The command that runs a script.
-pub(crate) fn interpreter_name(path: &str, source: &[u8], overrides: &InterpreterOverrides) -> Option<String> {
+pub(crate) fn interpreter_name(
+    path: &str,
+    source: &[u8],
+    overrides: &InterpreterOverrides,
+) -> Option<String> {
     let interpreter = Interpreter::detect_with(path, source, overrides).ok()?;
     interpreter.program_names().next().map(str::to_owned)
 }

@@ -56,6 +56,13 @@ impl ContractValidation {
         if let Some(contract) = &parsed.contract {
             diagnostics.extend(entrypoint_diagnostics(contract, manifest, dir, &text));
             diagnostics.extend(unused_steps(contract, manifest, dir, &text));
+            if !contract.dependencies.skills.is_empty()
+                && let Some(circle) = project.dependency_circle(folder)
+            {
+                let span = first_span(&text, "dependencies");
+                let found = Diagnostic::new(&lints::DEPENDENCY_CIRCLE, &text, &span, circle);
+                diagnostics.push(found.with_help("remove one of these dependencies"));
+            }
             if contract.steps.is_some() {
                 let PlanContext { callees, identity } = project.plan_context(folder);
                 let inputs = contract.inputs.as_ref().map(Schema::json);

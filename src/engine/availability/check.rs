@@ -19,7 +19,7 @@ use crate::executor::RuntimeId;
 use crate::host::{Extensions, Providers, SkillContext};
 use crate::policy::{CancelToken, Limits, SandboxMode};
 use crate::registry::Skill;
-use crate::runtimes;
+use crate::runtimes::{self, Runtime};
 use crate::skill::contract::Dependency;
 
 /// How deep skills may need one another.
@@ -83,7 +83,8 @@ impl EngineInner {
         let mut check = AvailabilityCheck::new(self, set, None);
         let availability = |skill: &&Skill| {
             let known = skill.folder().disk_path().and_then(|folder| known.get(folder));
-            let unchanged = known.filter(|known| known.is_current(None)).map(|known| (check.set.clone(), known.clone()));
+            let unchanged =
+                known.filter(|known| known.is_current(None)).map(|known| (check.set.clone(), known.clone()));
             match unchanged.map_or_else(|| self.skills.current_version(skill), Ok) {
                 Ok((set, skill)) => {
                     if set.generation != check.set.generation {
@@ -220,7 +221,7 @@ impl<'e> AvailabilityCheck<'e> {
         match engine.selected_script(skill, script) {
             Ok(selected) => {
                 let runtime = engine.runtimes.get(selected.runtime);
-                let is_built_in = runtime.and_then(|runtime| runtime.check_available());
+                let is_built_in = runtime.and_then(Runtime::check_available);
                 let checked = engine.check_enabled(skill).and_then(|()| is_built_in.clone());
                 let checked = checked.and_then(|()| requirement_error.map_or(Ok(()), Err));
                 let checked = checked.and_then(|()| engine.check_script(&self.set, &selected, skill));
@@ -289,19 +290,16 @@ impl<'e> AvailabilityCheck<'e> {
         let set = self.set.clone();
         let ranged = needed.version.as_ref().map(|range| format!("{}@{range}", needed.name));
         let in_range = ranged.and_then(|name| set.registry.find_for_caller(skill, &name).ok());
-        let found = match in_range.map_or_else(|| set.registry.find_for_caller(skill, &needed.name), Ok) {
-            Ok(found) => found,
-            Err(_) => {
-                let nearer = set.registry.find(&needed.name).map(Skill::qualified_name);
-                let only = |nearer| format!("is here only nearer to the project, as {nearer}");
-                return missing(&nearer.map_or_else(|_| "is no skill here".to_owned(), only));
-            }
+        let Ok(found) = in_range.map_or_else(|| set.registry.find_for_caller(skill, &needed.name), Ok) else {
+            let nearer = set.registry.find(&needed.name).map(Skill::qualified_name);
+            let only = |nearer| format!("is here only nearer to the project, as {nearer}");
+            return missing(&nearer.map_or_else(|_| "is no skill here".to_owned(), only));
         };
         let version = found.version();
         if needed.version.as_ref().is_some_and(|range| !range.matches(version)) {
-            return missing(&format!("is here as {version}")).found(Some(version.to_string()));
+            return missing(&format!("is here as {version}")).found_version(Some(version.to_string()));
         }
-        let requirement = requirement.clone().found(Some(version.to_string()));
+        let requirement = requirement.clone().found_version(Some(version.to_string()));
         let known = if needed.required {
             self.check_needed(found)
         } else {
@@ -323,8 +321,8 @@ impl<'e> AvailabilityCheck<'e> {
         let Some(reason) = &known.reason else { return requirement };
         let own_words = format!("skill {} cannot run: ", found.name());
         let why = reason.message().strip_prefix(&own_words).unwrap_or(reason.message());
-        let why: String = why.chars().take(MAX_REASON_CHARS).collect();
-        let sentence = requirement.describe(&needed.name, &format!("is here and cannot run itself: {why}"));
+        let state = format!("is here and cannot run itself: {}", without_middle(why));
+        let sentence = requirement.describe(&needed.name, &state);
         requirement.missing(sentence, reason.help().unwrap_or(SKILL_HELP))
     }
 
@@ -353,6 +351,17 @@ impl<'e> AvailabilityCheck<'e> {
         }
         needed
     }
+}
+
+/// The beginning and the end of a long reason: the end is the cause of all of it.
+fn without_middle(reason: &str) -> String {
+    let half = |at: usize| reason.char_indices().nth(at).map_or(reason.len(), |(at, _)| at);
+    let count = reason.chars().count();
+    if count <= MAX_REASON_CHARS {
+        return reason.to_owned();
+    }
+    let (start, end) = (half(MAX_REASON_CHARS / 2), half(count - MAX_REASON_CHARS / 2));
+    format!("{} … {}", &reason[..start], &reason[end..])
 }
 
 /// `a -> b -> a`, from the skill of that qualified name.

@@ -125,7 +125,7 @@ impl Requirement {
         Self { purpose, ..self }
     }
 
-    pub(super) fn found(self, found: Option<String>) -> Self {
+    pub(super) fn found_version(self, found: Option<String>) -> Self {
         Self { found, ..self }
     }
 

@@ -40,12 +40,15 @@ pub(super) fn program(needed: &Dependency, services: &RuntimeServices, project: 
     };
     match runtimes::program_version(services, project, &needed.name, &needed.version_arguments) {
         ProgramVersion::Absent => missing("is not on PATH", PROGRAM_HELP),
-        ProgramVersion::Unreadable => {
-            missing("is on PATH, but does not say its version", "see what it says when it is asked for its version")
+        ProgramVersion::Unreadable => missing(
+            "is on PATH, but does not say its version",
+            "see what it says when it is asked for its version",
+        ),
+        ProgramVersion::Is(version) if range.matches(&version) => {
+            requirement.found_version(Some(version.to_string()))
         }
-        ProgramVersion::Is(version) if range.matches(&version) => requirement.found(Some(version.to_string())),
         ProgramVersion::Is(version) => {
-            missing(&format!("is here as {version}"), VERSION_HELP).found(Some(version.to_string()))
+            missing(&format!("is here as {version}"), VERSION_HELP).found_version(Some(version.to_string()))
         }
     }
 }
@@ -78,9 +81,10 @@ pub(super) fn infrastructure_and_config(
 
 /// A setting that may be missing without harm is available either way.
 fn setting(field: &ConfigField, state: ConfigState) -> Requirement {
-    let (kind, noun) = match field.secret {
-        true => (RequirementKind::Secret, "secret"),
-        false => (RequirementKind::Setting, "setting"),
+    let (kind, noun) = if field.secret {
+        (RequirementKind::Secret, "secret")
+    } else {
+        (RequirementKind::Setting, "setting")
     };
     let requirement = Requirement::available(kind, &field.key)
         .required(field.requirement == ConfigRequirement::Required)
@@ -90,11 +94,10 @@ fn setting(field: &ConfigField, state: ConfigState) -> Requirement {
         requirement.clone().missing(reason, config_help(field))
     };
     match state {
-        ConfigState::Set => requirement,
         ConfigState::Absent => missing("is not provided"),
         ConfigState::Empty if requirement.required => missing("is set to empty"),
         // Whoever sets an optional value to nothing means that.
-        ConfigState::Empty => requirement,
+        ConfigState::Set | ConfigState::Empty => requirement,
         ConfigState::Unknown => requirement.unchecked("only reading the secret would tell"),
     }
 }
@@ -123,8 +126,7 @@ pub(super) fn requirement_error(
 fn setting_hint(skill: &Skill, missing: &[&Requirement]) -> Option<Hint> {
     let [only] = missing else { return None };
     let is_same = |field: &&ConfigField| {
-        field.key == only.name
-            && matches!(only.kind, RequirementKind::Setting | RequirementKind::Secret)
+        field.key == only.name && matches!(only.kind, RequirementKind::Setting | RequirementKind::Secret)
     };
     skill.contract()?.config.iter().find(is_same).map(config_hint)
 }

@@ -71,10 +71,15 @@ impl EngineInner {
                 report.configured.push(skill.qualified_name());
             } else {
                 let missing_env = missing.into_iter().filter_map(|field| field.env.clone()).collect();
-                report.missing.push(UnconfiguredSkill { skill: skill.qualified_name(), category, missing_env });
+                report.missing.push(UnconfiguredSkill {
+                    skill: skill.qualified_name(),
+                    category,
+                    missing_env,
+                });
             }
         }
-        let without = categories.into_iter().filter(|(category, has_one)| !has_one && category != NO_CATEGORY);
+        let without =
+            categories.into_iter().filter(|(category, has_one)| !has_one && category != NO_CATEGORY);
         report.problems = without.map(|(category, _)| CategoryProblem::new(category)).collect();
         report
     }

@@ -17,8 +17,8 @@ use crate::host::redaction::Redaction;
 use crate::host::run_events::RunEvents;
 use crate::host::run_id::RunId;
 use crate::policy::{
-    CancelToken, ConfigField, ExecutionMode, Limits, Permissions, RunArguments, SandboxMode, SkillDigest, ThreadBudget,
-    WorkerOptions,
+    CancelToken, ConfigField, ExecutionMode, Limits, Permissions, RunArguments, SandboxMode, SkillDigest,
+    ThreadBudget, WorkerOptions,
 };
 
 /// Builds a [`SkillContext`].

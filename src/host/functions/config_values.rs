@@ -108,7 +108,8 @@ impl SkillContext {
     /// What each declared setting has, whether the run may read its variable or not. No secret is read.
     pub(crate) fn config_states(&self) -> Result<Vec<(&ConfigField, ConfigState)>> {
         let fields = self.config_fields();
-        let values = if fields.iter().all(|field| field.secret) { Map::new() } else { self.provided_values()? };
+        let values =
+            if fields.iter().all(|field| field.secret) { Map::new() } else { self.provided_values()? };
         fields
             .iter()
             .map(|field| {

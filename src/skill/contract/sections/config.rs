@@ -24,7 +24,9 @@ pub(in crate::skill::contract) fn read(
     let entries = node.and_then(|node| fields::entries(node, "config", report)).unwrap_or_default();
     if let Some(first) = entries.get(MAX_FIELDS) {
         let message = format!("`config` has more than {MAX_FIELDS} settings");
-        report.add(&lint::CONFIG_INVALID, &first.key_span, message).help("declare the settings that scripts read");
+        report
+            .add(&lint::CONFIG_INVALID, &first.key_span, message)
+            .help("declare the settings that scripts read");
     }
     entries.iter().take(MAX_FIELDS).filter_map(|entry| field(entry, report)).collect()
 }
@@ -59,7 +61,7 @@ fn field(Entry { key, key_span, node }: &Entry, report: &mut DiagnosticSink<'_>)
 
 fn requirement(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> ConfigRequirement {
     let is_on_use = |node: &&Node| node.text().is_some_and(|text| text.trim() == "on_use");
-    if node.filter(is_on_use).is_some() {
+    if node.as_ref().is_some_and(is_on_use) {
         return ConfigRequirement::OnUse;
     }
     match fields::flag(node, "required (true, false or on_use)", report) {

@@ -119,7 +119,13 @@ fn dependency(node: &Node, key: &str, keys: &[&str], report: &mut DiagnosticSink
     };
     if let Value::Scalar(_) = node.value {
         let (name, version) = name(node, report)?;
-        return Some(Dependency { name, version, required: true, reason: None, version_arguments: Vec::new() });
+        return Some(Dependency {
+            name,
+            version,
+            required: true,
+            reason: None,
+            version_arguments: Vec::new(),
+        });
     }
     let entries = fields::entries(node, key, report)?;
     fields::unknown_keys(entries, keys, key, report);
@@ -221,7 +227,9 @@ fn check_target(kind: InfrastructureKind, target: &str) -> Result<(), String> {
         InfrastructureKind::Http => ["http://", "https://"].iter().any(|scheme| {
             target.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
         }),
-        InfrastructureKind::Env => return Permission::env(target).map(drop).map_err(|error| error.to_string()),
+        InfrastructureKind::Env => {
+            return Permission::env(target).map(drop).map_err(|error| error.to_string());
+        }
         InfrastructureKind::File => !target.is_empty() && !target.contains('\0'),
     };
     let expected = match kind {
