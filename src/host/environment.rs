@@ -140,11 +140,13 @@ impl SkillContext {
 
     /// The secrets that the run may read and a variable can hold.
     fn permitted_secrets(&self) -> Vec<String> {
-        if self.providers().secrets.is_none() && !self.config_fields().iter().any(|field| field.secret) {
+        let has_provider = self.providers().secrets.is_some();
+        if !has_provider && self.config_fields().is_empty() {
             return Vec::new();
         }
+        let is_declared = |name: &str| self.config_fields().iter().any(|field| field.secret && field.key == name);
         let mut names = self.permitted("secret");
-        names.retain(|name| check_variable_name(name).is_ok());
+        names.retain(|name| check_variable_name(name).is_ok() && (has_provider || is_declared(name)));
         names
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::infrastructure::Probe;
 use super::report::{Availability, Requirement, RequirementKind};
 use super::requirements::{
-    infrastructure_and_config, of_dependency, program, requirement_error, requires_anything, warnings,
+    could_be_refused, infrastructure_and_config, of_dependency, program, requirement_error, requires_anything, warnings,
 };
 use crate::engine::pipeline::run_deadline;
 use crate::engine::script_selection::SelectedScript;
@@ -113,6 +113,9 @@ impl EngineInner {
         invocation: &Invocation,
         cancel: &CancelToken,
     ) -> Result<()> {
+        if !could_be_refused(skill) {
+            return Ok(());
+        }
         self.run_requirements(set, skill, invocation, cancel)?.1.map_or(Ok(()), Err)
     }
 

@@ -27,6 +27,17 @@ pub(super) fn requires_anything(skill: &Skill) -> bool {
     })
 }
 
+/// Whether a run of the skill could be refused by what its contract requires.
+pub(super) fn could_be_refused(skill: &Skill) -> bool {
+    let is_required = |field: &ConfigField| field.requirement == ConfigRequirement::Required;
+    skill.contract().is_some_and(|contract| {
+        let needs = &contract.dependencies;
+        needs.tools.iter().chain(&needs.skills).any(|needed| needed.required)
+            || needs.infrastructure.iter().any(|part| part.required)
+            || contract.config.iter().any(is_required)
+    })
+}
+
 /// Whether a program is there. It is started only where a range of versions is given.
 pub(super) fn program(needed: &Dependency, services: &RuntimeServices, project: &Path) -> Requirement {
     let requirement = of_dependency(needed, RequirementKind::Program);
