@@ -58,7 +58,7 @@ impl McpServer {
     /// Nothing else may read standard input or write to standard output. `usage` if what comes is not the protocol, `io` if threads
     /// cannot be started.
     pub fn serve_stdio(self) -> Result<()> {
-        self.run(|serving| serving.serve_stdio())
+        self.run(Serving::serve_stdio)
     }
 
     /// Serves many clients over HTTP until the [token](McpOptions::cancel) is cancelled. Then calls in progress are cancelled, and it

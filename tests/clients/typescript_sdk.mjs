@@ -36,7 +36,7 @@ async function rejects(promise) {
 function sleepers() {
     const isMeant = (id) => {
         try {
-            return readFileSync(`/proc/${id}/cmdline`, 'latin1').startsWith('sleep\0005433.1');
+            return readFileSync(`/proc/${id}/cmdline`, 'latin1').startsWith('sleep\x005433.1');
         } catch {
             return false;
         }

@@ -44,7 +44,10 @@ impl BearerToken {
         getrandom::fill(&mut bytes).map_err(|error| {
             SkillError::io("failed to make a token", std::io::Error::other(error.to_string()))
         })?;
-        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut text = String::new();
+        for byte in bytes {
+            text.extend([format!("{byte:02x}")]);
+        }
         Ok((Self { digest: digest(text.as_bytes()) }, text))
     }
 

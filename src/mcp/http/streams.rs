@@ -319,7 +319,7 @@ mod tests {
             request(&streams);
         }
         let mut open: Vec<MessageStream> =
-            (0..MAX_STANDALONE + 1).map(|_| streams.open_standalone().unwrap()).collect();
+            (0..=MAX_STANDALONE).map(|_| streams.open_standalone().unwrap()).collect();
         let mut waited = 0;
         while open[0].messages.try_recv().is_ok() {
             waited += 1;
