@@ -12,6 +12,7 @@ use super::hint::error_with_option;
 use super::interrupt::cancel_on_interrupt;
 use super::limit_args::LimitArgs;
 use super::mcp_client::McpClient;
+use super::mcp_http::HttpArgs;
 use super::output;
 use super::session::Session;
 
@@ -30,6 +31,8 @@ pub struct Args {
     /// Number of calls that run at a time
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     max_calls: u16,
+    #[command(flatten)]
+    http: HttpArgs,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -76,7 +79,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     for notice in server.notices() {
         output::print_warning(notice);
     }
-    server.serve_stdio()?;
+    match args.http.address() {
+        Some(address) => server.serve_http(args.http.listen(address)?)?,
+        None => server.serve_stdio()?,
+    }
     Ok(0)
 }
 
