@@ -9,6 +9,7 @@ mod contract_validation;
 mod doctor;
 mod event_stream;
 mod explain;
+mod folder_lock;
 mod invocation;
 mod limit_support;
 mod output_cap;
