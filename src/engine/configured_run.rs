@@ -118,7 +118,21 @@ impl EngineInner {
         }
     }
 
-    /// The same where nothing runs.
+    /// Whether a skill is trusted with what the user set for it: every skill is in engines without a trust store.
+    fn is_trusted_with_values(
+        &self,
+        (set, skill): (&SkillSet, &Skill),
+        trust: Option<&RunTrust>,
+        invocation: &Invocation,
+        token: &CancelToken,
+    ) -> bool {
+        if self.trust.is_some() && invocation.caller.is_none() {
+            return trust.is_some_and(|trust| trust.is_trusted);
+        }
+        self.is_trusted_for_values(set, skill, token)
+    }
+
+    /// Withholds them where nothing runs.
     pub(super) fn withhold_values_of_untrusted(
         &self,
         set: &SkillSet,

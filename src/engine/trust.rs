@@ -64,7 +64,7 @@ pub(super) struct RunTrust {
     files: Option<SkillFiles>,
     /// In engines with a trust store, for the invoked skill.
     pub(super) state: Option<TrustState>,
-    is_trusted: bool,
+    pub(super) is_trusted: bool,
     /// Whether the digest of the skill, which counts its callees, is what is trusted.
     covers_callees: bool,
     remembered: Vec<(Permission, GrantOrigin)>,
@@ -324,21 +324,7 @@ impl EngineInner {
         Ok(records.grants_of_run(skill.name(), files.digest, &project, fits).collect())
     }
 
-    /// Whether a skill is trusted with what the user set for it: every skill is in engines without a trust store.
-    pub(super) fn is_trusted_with_values(
-        &self,
-        (set, skill): (&SkillSet, &Skill),
-        trust: Option<&RunTrust>,
-        invocation: &Invocation,
-        token: &CancelToken,
-    ) -> bool {
-        if self.trust.is_some() && invocation.caller.is_none() {
-            return trust.is_some_and(|trust| trust.is_trusted);
-        }
-        self.is_trusted_for_values(set, skill, token)
-    }
-
-    /// The same where nothing runs.
+    /// Whether a skill is trusted with what the user set for it, where nothing runs: every skill is in engines without a trust store.
     pub(super) fn is_trusted_for_values(&self, set: &SkillSet, skill: &Skill, token: &CancelToken) -> bool {
         let Some(store) = &self.trust else { return true };
         let files = LazyFiles::new(|| self.skill_files(set, skill, token));

@@ -144,7 +144,8 @@ impl SkillContext {
         if !has_provider && self.config_fields().is_empty() {
             return Vec::new();
         }
-        let is_declared = |name: &str| self.config_fields().iter().any(|field| field.secret && field.key == name);
+        let is_declared =
+            |name: &str| self.config_fields().iter().any(|field| field.secret && field.key == name);
         let mut names = self.permitted("secret");
         names.retain(|name| check_variable_name(name).is_ok() && (has_provider || is_declared(name)));
         names

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use super::infrastructure::Probe;
 use super::report::{Availability, Requirement, RequirementKind};
 use super::requirements::{
-    could_be_refused, infrastructure_and_config, of_dependency, program, requirement_error, requires_anything, warnings,
+    could_be_refused, infrastructure_and_config, of_dependency, program, requirement_error,
+    requires_anything, warnings,
 };
 use crate::engine::pipeline::run_deadline;
 use crate::engine::script_selection::SelectedScript;
