@@ -11,6 +11,7 @@ use super::invocation::JournalTarget;
 use super::{EngineInner, Invocation, Outcome, dependencies, worker};
 use crate::engine::builder::with_validated_tools;
 use crate::engine::contract_validation::{validate_input, validate_value};
+use crate::engine::host_capabilities::require_capabilities;
 use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::requested_permissions::{declared_permissions, with_permissions};
@@ -267,6 +268,7 @@ impl EngineInner {
         };
         let not_run = |error| Outcome::not_run(name.clone(), version.clone(), &limits, error);
         let input = dependencies::require_dependencies(skill, &set.registry)
+            .and_then(|()| require_capabilities(skill, &self.run_providers(invocation)))
             .and_then(|()| catch_contract_panic(|| validate_input(skill, invocation.input.take())));
         let input = match input {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
@@ -396,6 +398,7 @@ impl EngineInner {
             source: source.into(),
             folder: Some(folder),
             function: selected.function.clone(),
+            handler: selected.handler.clone(),
         };
         Ok((script, files))
     }

@@ -30,7 +30,7 @@ pub(crate) fn virtual_files(script: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     let [skill_file, ..] = SKILL_FILE_NAMES;
     let mut found = vec![(skill_file.to_owned(), skill_text(script, &metadata).into_bytes())];
     if let Some(Ok(contract)) = metadata.contract {
-        let [contract_file, _] = CONTRACT_FILES;
+        let [contract_file, ..] = CONTRACT_FILES;
         found.push((contract_file.to_owned(), contract.into_bytes()));
     }
     found.push((script_path(script), source));

@@ -22,6 +22,7 @@ use crate::registry::fingerprint::Fingerprint;
 use crate::registry::inspect::{FolderCandidate, SkillFile, inspect_folder, inspect_script};
 use crate::registry::parallel;
 use crate::registry::skill_folder::SkillFolder;
+use crate::skill::contract::CONTRACT_FILES;
 use crate::skill::{Severity, SkillLocation, load};
 
 /// Maximum depth of a skill below a root.
@@ -64,7 +65,11 @@ impl Scan {
             folders += level.len();
             let inspections = parallel::parallel_map(&level, inspect_folder);
             let mut below = Vec::new();
-            for (candidate, inspection) in level.into_iter().zip(inspections) {
+            for (candidate, mut inspection) in level.into_iter().zip(inspections) {
+                if depth == 0 {
+                    // A root may be a folder of anything, in which such a file means something else.
+                    inspection.skill_file.take_if(|file| CONTRACT_FILES.contains(&file.file_name));
+                }
                 names += inspection.entry_count;
                 self.problems.extend(inspection.problems);
                 below.extend(inspection.subfolders);
