@@ -1,6 +1,8 @@
 //! Definitions in the formats of other systems: what is read of them, alone and beside a `SKILL.md`, and written again.
 
-use metier::formats::{ExportFormat, SkillSource, export, instructions, load, load_alone, parse, parse_alone};
+use metier::formats::{
+    ExportFormat, SkillSource, export, instructions, load, load_alone, parse, parse_alone,
+};
 use metier::skill::Profile;
 use metier::skill::contract::DefinitionFormat;
 
@@ -35,7 +37,8 @@ pub fn import(source: &[u8]) {
     for name in ["x.json", "x.yaml", "SKILL.md"] {
         for skill in metier::formats::import(name, source).into_iter().flatten() {
             assert!(!skill.name.contains(['/', '\\']) && !skill.name.starts_with('.'), "{skill:?}");
-            let has_definition = |(path, _): &(String, Vec<u8>)| path == "SKILL.md" || path.starts_with("skill.");
+            let has_definition =
+                |(path, _): &(String, Vec<u8>)| path == "SKILL.md" || path.starts_with("skill.");
             assert!(skill.files.iter().all(has_definition) && !skill.files.is_empty());
         }
     }
@@ -47,7 +50,10 @@ fn definition(file: &str, source: &[u8]) {
     assert_eq!(parsed.contract.is_some(), parsed.diagnostics.iter().all(|found| !found.blocks));
     lie_within(source, &parsed.diagnostics);
     let (loaded, alone) = parse_alone(file, source, "x");
-    assert_eq!((loaded.manifest.is_some(), alone.contract.is_some()), (parsed.contract.is_some(), parsed.contract.is_some()));
+    assert_eq!(
+        (loaded.manifest.is_some(), alone.contract.is_some()),
+        (parsed.contract.is_some(), parsed.contract.is_some())
+    );
     lie_within(source, &loaded.diagnostics);
     let Some((manifest, contract)) = loaded.manifest.zip(parsed.contract) else { return };
     assert_eq!(load(file, source, None).contract.as_ref(), Some(&contract));
@@ -55,13 +61,19 @@ fn definition(file: &str, source: &[u8]) {
     assert!(!manifest.name.is_empty() && !manifest.description.is_empty());
     assert!(serde_json::to_value(&contract).is_ok());
     for (_, format) in ExportFormat::ALL {
-        let skill = SkillSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
+        let skill =
+            SkillSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
         let written = export(format, skill);
         assert!(written.losses.iter().all(|lost| !lost.is_empty()));
         if format == ExportFormat::SkillMd {
             let place = metier::skill::SkillLocation { directory: "x", file_name: "SKILL.md" };
             let read = metier::skill::parse(written.text.as_bytes(), place);
-            assert!(read.is_loadable(), "{}: {:?}", written.text, read.diagnostics(Profile::Spec).collect::<Vec<_>>());
+            assert!(
+                read.is_loadable(),
+                "{}: {:?}",
+                written.text,
+                read.diagnostics(Profile::Spec).collect::<Vec<_>>()
+            );
         } else {
             assert!(serde_json::from_str::<serde_json::Value>(&written.text).is_ok(), "{}", written.text);
         }

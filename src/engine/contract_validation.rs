@@ -22,11 +22,10 @@ pub(super) fn narrow_limits(skill: &Skill, limits: Limits) -> Limits {
 
 /// Like [`narrow_limits`], for limits that depend on the runtime, whose defaults are an upper bound too.
 pub(super) fn narrow_runtime_limits(skill: &Skill, runtime: RuntimeId, limits: Limits) -> Limits {
-    let own = skill.contract().map(|contract| contract.limits.clone()).unwrap_or_default();
-    let ContractLimits { memory, operations, .. } = own;
+    let own = skill.contract().map(|contract| &contract.limits);
     let named = skill.manifest().limits;
-    let lower = |first: Option<u64>, second: Option<u64>| first.into_iter().chain(second).min();
-    let (memory, operations) = (lower(memory, named.memory), lower(operations, named.operations));
+    let memory = own.and_then(|own| own.memory).into_iter().chain(named.memory).min();
+    let operations = own.and_then(|own| own.operations).into_iter().chain(named.operations).min();
     let default = if runtime == RuntimeId::RHAI { Limits::OPERATIONS } else { u64::MAX };
     let least =
         |own: Option<u64>, given: Option<u64>, default| own.map(|own| own.min(given.unwrap_or(default)));

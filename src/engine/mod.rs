@@ -24,6 +24,7 @@ mod run_queue;
 mod script_cache;
 mod script_candidates;
 mod script_selection;
+mod sensitivity;
 mod skill_digests;
 mod skill_files;
 mod skill_provider;

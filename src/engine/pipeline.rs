@@ -16,6 +16,7 @@ use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::requested_permissions::{declared_permissions, with_permissions};
 use crate::engine::script_selection::SelectedScript;
+use crate::engine::sensitivity::require_person;
 use crate::engine::skill_set::{Attempts, SkillSet};
 use crate::engine::trust::RunTrust;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
@@ -304,6 +305,7 @@ impl EngineInner {
                 (false, true) => Ok(()),
                 (false, false) => context.ask_before_start(),
             })
+            .and_then(|()| require_person(skill, &context))
             .and_then(|()| context.cancel().check())
             // Whoever was asked took time, in which files may have changed.
             .and_then(|()| match digest.filter(|_| context.permissions().has_decisions()) {

@@ -272,10 +272,15 @@ fn inferred_script_path(runtimes: &Runtimes, skill: &Skill, declared: Option<Run
     if named.is_empty() { inferred } else { infer(&named) }
 }
 
-/// The scripts in `scripts/`, and those elsewhere that the text of the skill names.
+/// The scripts in `scripts/`, those elsewhere that the text of the skill names, and its handler.
 pub(super) fn scripts(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>> {
     let mut found = skill.scripts()?;
     found.extend(scripts_named_in_text(runtimes, skill)?);
+    if let Ok(Some(SelectedScript { path, .. })) = handler_script(skill, None)
+        && !found.contains(&path)
+    {
+        found.push(path);
+    }
     Ok(found)
 }
 

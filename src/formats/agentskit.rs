@@ -242,13 +242,11 @@ fn read_temperature(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Opt
 /// Any JSON object, whose shape means nothing here.
 fn read_metadata(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> ContractMetadata {
     let Some(node) = node else { return ContractMetadata::default() };
-    match fields::json(node, report) {
-        Some(Json::Object(unknown)) => ContractMetadata { unknown, ..ContractMetadata::default() },
-        _ => {
-            broken("S12", node.span.clone(), "`metadata` must be an object", report);
-            ContractMetadata::default()
-        }
+    if let Some(Json::Object(unknown)) = fields::json(node, report) {
+        return ContractMetadata { unknown, ..ContractMetadata::default() };
     }
+    broken("S12", node.span.clone(), "`metadata` must be an object", report);
+    ContractMetadata::default()
 }
 
 /// A strict version: three numbers, without a `v` or leading zeros.

@@ -220,7 +220,8 @@ fn read_permissions(
     report: &mut DiagnosticSink<'_>,
 ) -> Vec<PermissionRequest> {
     let written = texts(entries, "permissions", report);
-    let mut requests: Vec<PermissionRequest> = written.into_iter().map(translate_permission).collect();
+    let mut requests: Vec<PermissionRequest> =
+        written.iter().map(|text| translate_permission(text)).collect();
     if requests.is_empty() {
         requests.push(PermissionRequest::from_words("net", "net"));
     }
@@ -242,16 +243,13 @@ fn read_permissions(
     requests
 }
 
-fn translate_permission(text: String) -> PermissionRequest {
-    let ours = SCOPES.iter().find(|(theirs, _)| *theirs == text).map(|(_, ours)| *ours);
-    match ours {
-        Some(ours) => PermissionRequest::from_words(&text, ours),
-        None => {
-            let own = text.strip_prefix("network:").filter(|host| host.contains('.'));
-            let own = own.map_or_else(|| text.clone(), |host| format!("net:{host}"));
-            PermissionRequest::from_words(&text, &own)
-        }
+fn translate_permission(text: &str) -> PermissionRequest {
+    if let Some((_, ours)) = SCOPES.iter().find(|(theirs, _)| *theirs == text) {
+        return PermissionRequest::from_words(text, ours);
     }
+    let host = text.strip_prefix("network:").filter(|host| host.contains('.'));
+    let own = host.map_or_else(|| text.to_owned(), |host| format!("net:{host}"));
+    PermissionRequest::from_words(text, &own)
 }
 
 /// Milliseconds, a whole number of at least 1.
@@ -289,8 +287,8 @@ mod tests {
         for (theirs, ours) in SCOPES {
             assert!(ours.parse::<crate::policy::Permission>().is_ok(), "{theirs}");
         }
-        let host = translate_permission("network:api.example.com".to_owned());
+        let host = translate_permission("network:api.example.com");
         assert_eq!(host.permission.unwrap().to_string(), "net:api.example.com");
-        assert_eq!(translate_permission("kubernetes:get".to_owned()).permission, None);
+        assert_eq!(translate_permission("kubernetes:get").permission, None);
     }
 }

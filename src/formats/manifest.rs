@@ -27,21 +27,18 @@ pub(super) fn with_manifest(
 
 fn manifest(contract: &Contract, text: &str, directory: &str) -> (Manifest, Vec<Diagnostic>) {
     let mut report = DiagnosticSink::new(text);
-    let name = match &contract.name {
-        Some(name) => {
-            // Where the name is a label of another system's, the folder may have any name.
-            if contract.format != DefinitionFormat::Sweny
-                && let Some((rule, message)) = directory_mismatch(name, directory)
-            {
-                report.add(rule, &(0..0), message).help("rename the directory or the skill");
-            }
-            name.clone()
+    let name = if let Some(name) = &contract.name {
+        // SWEny says nothing about the names of folders.
+        if contract.format != DefinitionFormat::Sweny
+            && let Some((rule, message)) = directory_mismatch(name, directory)
+        {
+            report.add(rule, &(0..0), message).help("rename the directory or the skill");
         }
-        None => {
-            let message = "the definition has no name, so the skill has that of its folder";
-            report.add(&lint::NAME_MISSING, &(0..0), message).help(format!("add `name: {directory}`"));
-            normalise(directory)
-        }
+        name.clone()
+    } else {
+        let message = "the definition has no name, so the skill has that of its folder";
+        report.add(&lint::NAME_MISSING, &(0..0), message).help(format!("add `name: {directory}`"));
+        normalise(directory)
     };
     let description = contract.description.clone().unwrap_or_else(|| {
         let message = "the definition has no description, so a model sees only the name";

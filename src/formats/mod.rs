@@ -66,7 +66,7 @@ fn read(file: &str, source: &[u8], manifest: Option<&Manifest>, depth: CheckDept
     };
     parse_source(source, parse_tree, |entries, report| {
         let format = detect_format(entries, syntax, report)?;
-        read_format(format, entries, (manifest, depth), report)
+        Some(read_format(format, entries, (manifest, depth), report))
     })
 }
 
@@ -78,9 +78,9 @@ fn read_format(
     entries: &[Entry],
     (manifest, depth): Checks<'_>,
     report: &mut DiagnosticSink<'_>,
-) -> Option<Contract> {
+) -> Contract {
     let contract = match format {
-        DefinitionFormat::Contract => return Some(read_definition(entries, manifest, depth, report)),
+        DefinitionFormat::Contract => return read_definition(entries, manifest, depth, report),
         DefinitionFormat::Curia => curia::read(entries, report),
         DefinitionFormat::Sweny => sweny::read(entries, report),
         DefinitionFormat::AgentsKit => agentskit::read_skill(entries, report),
@@ -89,5 +89,5 @@ fn read_format(
     };
     let contract = Contract { format, ..contract };
     crate::skill::contract::check_translated(&contract, entries, manifest, depth, report);
-    Some(contract)
+    contract
 }

@@ -38,6 +38,10 @@ pub(super) struct FolderCandidate {
     /// The path with links resolved; if the folder is a link itself, its target is not resolved yet.
     pub(super) real_path: PathBuf,
     pub(super) is_link: bool,
+    /// Whether it is a root. That may be a folder of anything, in which a file that is called like a definition means something else.
+    pub(super) is_root: bool,
+    /// Whether a folder around it is a skill: then such a file is one of that skill.
+    pub(super) is_in_skill: bool,
 }
 
 /// The result of an inspection.
@@ -65,7 +69,13 @@ pub(super) struct SkillFile {
 impl FolderCandidate {
     /// A folder that was found before.
     pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), real_path: path.to_owned(), is_link: false }
+        Self {
+            path: path.to_owned(),
+            real_path: path.to_owned(),
+            is_link: false,
+            is_root: false,
+            is_in_skill: false,
+        }
     }
 }
 
@@ -114,6 +124,8 @@ impl Inspection {
                     path,
                     real_path: real,
                     is_link: kind == EntryKind::Symlink,
+                    is_root: false,
+                    is_in_skill: candidate.is_in_skill,
                 });
             }
             ControlFlow::Continue(())
@@ -123,7 +135,9 @@ impl Inspection {
         self.skill_sign =
             sign.filter(|_| file.is_none()).map(|(_, name)| name.to_string_lossy().into_owned());
         self.scripts.sort_unstable();
-        self.skill_file = match (file, contract_file::contract_name(contracts)) {
+        let definition = contract_file::contract_name(contracts);
+        let definition = definition.filter(|_| !candidate.is_root && !candidate.is_in_skill);
+        self.skill_file = match (file, definition) {
             (Some(spelling), _) => {
                 Some(read_skill_file(&folder, candidate, SKILL_FILE_NAMES[spelling], contracts))
             }
@@ -132,6 +146,7 @@ impl Inspection {
         };
         if self.skill_file.is_some() {
             self.skill_sign = None;
+            self.subfolders.iter_mut().for_each(|subfolder| subfolder.is_in_skill = true);
         }
         Ok(())
     }

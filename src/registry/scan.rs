@@ -22,7 +22,6 @@ use crate::registry::fingerprint::Fingerprint;
 use crate::registry::inspect::{FolderCandidate, SkillFile, inspect_folder, inspect_script};
 use crate::registry::parallel;
 use crate::registry::skill_folder::SkillFolder;
-use crate::skill::contract::CONTRACT_FILES;
 use crate::skill::{Severity, SkillLocation, load};
 
 /// Maximum depth of a skill below a root.
@@ -52,7 +51,9 @@ impl Scan {
     /// Adds the skills below a root.
     pub(super) fn scan_root(&mut self, root: &Root, rank: usize) {
         let start = match std::fs::canonicalize(&root.path) {
-            Ok(real) => FolderCandidate { path: root.path.clone(), real_path: real, is_link: false },
+            Ok(real) => {
+                FolderCandidate { real_path: real, is_root: true, ..FolderCandidate::new(&root.path) }
+            }
             Err(error) => return self.report_unreachable(&root.path, error),
         };
         let origin = Arc::new(RootOrigin::from_root(root, rank));
@@ -65,11 +66,7 @@ impl Scan {
             folders += level.len();
             let inspections = parallel::parallel_map(&level, inspect_folder);
             let mut below = Vec::new();
-            for (candidate, mut inspection) in level.into_iter().zip(inspections) {
-                if depth == 0 {
-                    // A root may be a folder of anything, in which such a file means something else.
-                    inspection.skill_file.take_if(|file| CONTRACT_FILES.contains(&file.file_name));
-                }
+            for (candidate, inspection) in level.into_iter().zip(inspections) {
                 names += inspection.entry_count;
                 self.problems.extend(inspection.problems);
                 below.extend(inspection.subfolders);

@@ -40,16 +40,12 @@ pub(super) fn limit(
 ) -> Result<Option<u64>, InvalidLimit> {
     let Some(Entry { key, node, .. }) = entry else { return Ok(None) };
     let limit = node.text().and_then(|text| text.trim().replace('_', "").parse::<u64>().ok());
-    match limit.filter(|limit| *limit > 0) {
-        Some(limit) => Ok(Some(limit)),
-        None => {
-            let message = format!("metadata.{key} must be a whole number of at least 1");
-            report
-                .add(&lint::METADATA_LIMIT, &node.span, message)
-                .help("write the number, or remove the line");
-            Err(InvalidLimit)
-        }
+    if let Some(limit) = limit.filter(|limit| *limit > 0) {
+        return Ok(Some(limit));
     }
+    let message = format!("metadata.{key} must be a whole number of at least 1");
+    report.add(&lint::METADATA_LIMIT, &node.span, message).help("write the number, or remove the line");
+    Err(InvalidLimit)
 }
 
 /// A limit that cannot be read, which is reported.

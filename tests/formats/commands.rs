@@ -34,12 +34,14 @@ fn metier(project: &Project, args: &[&str]) -> Answer {
 #[test]
 fn the_first_sample_of_the_article_runs_as_it_is_printed() {
     let project = helm();
-    let answer =
-        metier(&project, &["run", "validate-helm-chart", r#"{"chart_path": "./charts/my-app"}"#, "--json"]);
+    let answer = metier(
+        &project,
+        &["run", "validate-helm-chart", "--input", r#"{"chart_path": "./charts/my-app"}"#, "--json"],
+    );
     let outcome = answer.json();
     assert_eq!(outcome["value"]["valid"], json!(true), "{answer:?}");
     assert_eq!(outcome["value"]["dry"], json!(false), "AR-T02");
-    let refused = metier(&project, &["run", "validate-helm-chart", r#"{"chart_path": "a;b"}"#]);
+    let refused = metier(&project, &["run", "validate-helm-chart", "--input", r#"{"chart_path": "a;b"}"#]);
     assert_eq!(refused.code, 2, "AR-T03: {refused:?}");
     let shown = metier(&project, &["show", "validate-helm-chart"]);
     assert!(shown.stdout.contains("5-30s") && shown.stdout.contains("read-only"), "{shown:?}");
@@ -68,7 +70,7 @@ fn the_second_sample_of_the_article_runs_as_it_is_printed() {
         .file(".metier/skills/verify-deployment/scripts/main.lua", "return {pods = input.expected_pods}");
     let input = r#"{"chart_path": "./charts/a", "target_cluster": "c1", "namespace": "n1"}"#;
     let grants = ["validate-helm-chart", "cluster-auth", "helm-install", "verify-deployment"];
-    let mut args = vec!["run", "deploy-application", input, "--json"];
+    let mut args = vec!["run", "deploy-application", "--input", input, "--json"];
     let grants = grants.map(|name| format!("skill:{name}"));
     args.extend(grants.iter().flat_map(|grant| ["--allow", grant.as_str()]));
     let answer = metier(&project, &args);
@@ -91,7 +93,7 @@ fn the_commands_see_a_definition_without_a_skill_md() {
     assert_eq!(shown["contract"]["format"], "curia");
     assert_eq!(shown["contract"]["metadata"]["risk_score"], 90);
     assert_eq!(shown["contract"]["sensitivity"], "elevated");
-    assert_eq!(shown["body"], "Pays a bill.");
+    assert_eq!((&shown["body"], &shown["scripts"]), (&json!("Pays a bill."), &json!(["handler.js"])));
     for path in [".metier/skills/pay", ".metier/skills/pay/skill.json", "pay", ".metier/skills"] {
         let answer = project.metier(&["validate", path]);
         assert_eq!(answer.code, 0, "{path}: {answer:?}");
@@ -123,4 +125,44 @@ fn validate_says_where_a_manifest_is_wrong() {
     );
     let answer = without.metier(&["validate", ".metier/skills/pay"]);
     assert!(answer.code == 1 && answer.stdout.contains("has no handler.ts or handler.js"), "{answer:?}");
+}
+
+#[test]
+fn what_is_imported_runs_and_what_is_exported_lists_what_it_loses() {
+    let manifest = json!({
+        "name": "double", "description": "Doubles.", "version": "1.0.0", "action_risk": "none", "inputs": {"n": "number"},
+    });
+    let project = Project::new()
+        .file("from/double/skill.json", manifest.to_string())
+        .file(
+            "from/double/handler.js",
+            "export default {execute: (ctx) => ({success: true, data: ctx.input.n * 2})}",
+        )
+        .file("from/.hidden", "x");
+    let made = project.metier(&["import", "from/double"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    assert_eq!(project.read(".metier/skills/double/skill.json"), manifest.to_string(), "byte for byte");
+    assert!(project.read(".metier/skills/double/SKILL.md").contains("description: \"Doubles.\""));
+    let validated = project.metier(&["validate", ".metier/skills/double"]);
+    assert_eq!(validated.code, 0, "{validated:?}");
+    let again = project.metier(&["import", "from/double"]);
+    assert!(again.code == 2 && again.stderr.contains("there is a skill of that name already"), "{again:?}");
+    let written = project.metier(&["export", "double", "--as", "curia"]);
+    assert_eq!(written.json()["inputs"], json!({"n": "number"}), "{written:?}");
+    let function = project.metier(&["export", "double", "--as", "function-calling"]);
+    assert_eq!(function.json()["function"]["parameters"]["required"], json!(["n"]));
+    assert!(function.stderr.contains("loses of double: the version"), "{function:?}");
+    let folder = project.metier(&["export", "double", "--as", "agentskit", "--out", "out"]);
+    assert!(folder.code == 0 && project.path("out/double/skill.json").is_file(), "{folder:?}");
+    let twice = project.metier(&["export", "double", "--as", "agentskit", "--out", "out"]);
+    assert!(twice.code != 0, "nothing is overwritten: {twice:?}");
+    let plugin = project.metier(&["export", "double", "--as", "plugin"]);
+    assert!(plugin.code == 2 && plugin.stderr.contains("--out"), "{plugin:?}");
+}
+
+#[test]
+fn sw_08_the_schema_of_the_format_is_printed() {
+    let schema = Project::new().metier(&["schema", "sweny-skill"]).json();
+    assert_eq!(schema["$id"], "https://spec.sweny.ai/schemas/skill.json");
+    assert_eq!(schema["additionalProperties"], false);
 }

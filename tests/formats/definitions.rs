@@ -130,3 +130,42 @@ fn a_file_at_the_root_of_all_skills_is_none() {
     assert!(engine.registry().problems().is_empty(), "{:?}", engine.registry().problems());
     assert_eq!(engine.registry().skills().len(), 1);
 }
+
+#[test]
+fn cu_t07_a_model_does_not_run_a_sensitive_skill_by_itself() {
+    let manifest = |sensitivity: &str| json!({"name": "x", "description": "d", "version": "1.0.0", "action_risk": "none", "sensitivity": sensitivity, "permissions": ["x:y"]});
+    let project = |sensitivity: &str| {
+        Project::new()
+            .file(".metier/skills/x/skill.json", manifest(sensitivity).to_string())
+            .file(".metier/skills/x/handler.js", "export default {execute: () => ({success: true, data: 1})}")
+    };
+    let elevated = project("elevated");
+    let outcome = elevated.engine().run(Invocation::new("x").for_model());
+    assert_eq!(kind(&outcome), ErrorKind::Denied, "{}", sentence(&outcome));
+    assert!(sentence(&outcome).contains("sensitivity elevated"), "{}", sentence(&outcome));
+    for (project, is_for_model) in [(elevated, false), (project("normal"), true)] {
+        let invocation = Invocation::new("x");
+        let invocation = if is_for_model { invocation.for_model() } else { invocation };
+        let outcome = project.engine().run(invocation);
+        assert!(
+            outcome.result.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::Denied),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn a_definition_inside_of_a_skill_is_a_file_of_that_skill() {
+    // SY-14
+    let project = double()
+        .file(".metier/skills/double/assets/template/skill.json", "{\"stars\": 5}")
+        .skill("x", "")
+        .file(".metier/skills/x/references/example/skill.yaml", ARTICLE)
+        .file(".metier/skills/group/inner/skill.yaml", "skill: {name: inner, description: d}");
+    let engine = project.engine();
+    let mut names: Vec<String> =
+        engine.registry().skills().iter().map(|skill| skill.name().to_owned()).collect();
+    names.sort();
+    assert_eq!(names, ["double", "inner", "x"]);
+    assert!(engine.registry().problems().is_empty(), "{:?}", engine.registry().problems());
+}

@@ -45,7 +45,8 @@ fn what_a_form_cannot_hold_is_listed() {
         assert!(persona.iter().any(|lost| lost == part), "{part}: {persona:?}");
     }
     assert!(!lost(ExportFormat::FunctionCalling).iter().any(|lost| lost == "the schema of the input"));
-    let constrained = "skill: {name: x, description: d, inputs: {n: {type: number, required: true, minimum: 1}}}";
+    let constrained =
+        "skill: {name: x, description: d, inputs: {n: {type: number, required: true, minimum: 1}}}";
     let (text, losses) = exported("skill.yaml", constrained, ExportFormat::Curia);
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["inputs"]["n"], "number");
     assert!(losses.iter().any(|lost| lost.contains("the constraints of the input n")), "{losses:?}");
@@ -61,9 +62,14 @@ fn a_skill_md_that_is_written_is_valid_for_every_client() {
     ] {
         let (text, _) = exported(file, source, ExportFormat::SkillMd);
         let name = text.split('"').nth(1).unwrap();
-        let parsed = metier::skill::parse(text.as_bytes(), SkillLocation { directory: name, file_name: "SKILL.md" });
+        let parsed =
+            metier::skill::parse(text.as_bytes(), SkillLocation { directory: name, file_name: "SKILL.md" });
         for profile in [Profile::Spec, Profile::SkillsRef, Profile::AgentPlugins] {
-            assert!(parsed.is_valid(profile), "{text}: {:?}", parsed.diagnostics(profile).collect::<Vec<_>>());
+            assert!(
+                parsed.is_valid(profile),
+                "{text}: {:?}",
+                parsed.diagnostics(profile).collect::<Vec<_>>()
+            );
         }
     }
 }
@@ -85,7 +91,16 @@ fn a_file_with_several_skills_becomes_several_folders() {
 }
 
 fn input_type() -> impl Strategy<Value = String> {
-    let name = prop::sample::select(vec!["string", "number", "integer", "boolean", "object", "timestamp", "string[]", "object[]"]);
+    let name = prop::sample::select(vec![
+        "string",
+        "number",
+        "integer",
+        "boolean",
+        "object",
+        "timestamp",
+        "string[]",
+        "object[]",
+    ]);
     let description = prop::option::of("[a-zA-Z|,. ]{0,12}[a-z]");
     (name, any::<bool>(), description).prop_map(|(name, optional, description)| {
         let mark = if optional { "?" } else { "" };
@@ -135,5 +150,27 @@ proptest! {
             object["instruction"] = json!(instruction.trim());
         }
         comes_back("skill.json", &object.to_string(), ExportFormat::Sweny);
+    }
+
+    #[test]
+    fn every_persona_comes_back(
+        name in "[a-z_][a-z0-9_-]{0,12}",
+        prompt in "[ -~]{0,30}[a-z][ -~\n]{0,30}",
+        tools in prop::collection::btree_set("[a-z_]{1,10}", 0..4),
+        delegates in prop::collection::btree_set("[a-z_]{1,10}", 0..3),
+        turns in prop::collection::vec(("[ -~]{0,10}[a-z]", "[ -~]{0,10}[a-z]"), 0..3),
+        temperature in prop::option::of(0_u8..=20),
+        extra in any::<bool>(),
+    ) {
+        let turns: Vec<Value> = turns.iter().map(|(input, output)| json!({"input": input, "output": output})).collect();
+        let mut persona = json!({"name": name, "description": "Does it.", "systemPrompt": prompt, "tools": tools, "delegates": delegates, "examples": turns});
+        if let Some(temperature) = temperature {
+            persona["temperature"] = json!(f64::from(temperature) / 10.0);
+        }
+        if extra {
+            persona["extra"] = json!({"a": [null, 1.5, "x"]});
+            persona["metadata"] = json!({"version": "1", "deep": {"a": []}});
+        }
+        comes_back("skill.json", &persona.to_string(), ExportFormat::AgentsKit);
     }
 }

@@ -17,9 +17,10 @@ fn sy_08_limits_of_the_frontmatter_hold() {
     };
     assert_eq!(kind(&project("max_operations: 1000").run(&[])), ErrorKind::Operations);
     value(project("max_operations: 100000000").run(&[]));
-    let large = Project::new()
-        .skill("x", "metadata: {max_memory_mb: 2}\n")
-        .file(".metier/skills/x/scripts/main.lua", "local t = {} for i = 1, 1000000 do t[i] = {i} end return #t");
+    let large = Project::new().skill("x", "metadata: {max_memory_mb: 2}\n").file(
+        ".metier/skills/x/scripts/main.lua",
+        "local t = {} for i = 1, 1000000 do t[i] = {i} end return #t",
+    );
     assert_eq!(kind(&large.run(&[])), ErrorKind::Memory);
 }
 
@@ -51,6 +52,7 @@ fn sy_04_a_range_of_versions_is_compared_and_warned_of() {
 
 #[test]
 fn sy_09_a_runtime_that_does_not_exist_is_refused() {
-    let project = Project::new().skill("x", "runtime: cobol\n").file(".metier/skills/x/scripts/main.lua", "return 1");
+    let project =
+        Project::new().skill("x", "runtime: cobol\n").file(".metier/skills/x/scripts/main.lua", "return 1");
     assert_eq!(kind(&project.run(&[])), ErrorKind::InvalidSkill);
 }

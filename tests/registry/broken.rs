@@ -67,11 +67,7 @@ fn a_definition_that_is_empty_is_reported_with_its_line() {
 
 #[test]
 fn a_folder_that_lacks_only_its_skill_md_is_reported_with_what_it_has() {
-    for (file, sign) in [
-        ("scripts/main.py", "scripts"),
-        ("main.lua", "main.lua"),
-        ("SKILL.MD", "SKILL.MD"),
-    ] {
+    for (file, sign) in [("scripts/main.py", "scripts"), ("main.lua", "main.lua"), ("SKILL.MD", "SKILL.MD")] {
         let project =
             Project::new().file(&format!(".metier/skills/half/{file}"), "").skill(".metier/skills/x");
         let registry = project.registry();

@@ -7,15 +7,9 @@ use crate::formats::export::loss::{SkillPart, Written};
 use crate::formats::export::source::{SkillSource, json_text};
 use crate::skill::contract::DefinitionFormat;
 
-const HELD: [SkillPart; 6] = [
-    SkillPart::Text,
-    SkillPart::Turns,
-    SkillPart::Tools,
-    SkillPart::Delegates,
-    SkillPart::Temperature,
-    SkillPart::Facts,
-];
-/// Those of a skill that was one of AgentsKit: its permissions are its tools.
+const HELD: [SkillPart; 5] =
+    [SkillPart::Text, SkillPart::Turns, SkillPart::Tools, SkillPart::Delegates, SkillPart::Temperature];
+/// Those of a skill that was one of AgentsKit: its permissions are its tools, and its facts are opaque.
 const HELD_OF_OWN: [SkillPart; 8] = [
     SkillPart::Text,
     SkillPart::Turns,

@@ -46,7 +46,7 @@ pub(super) fn write(skill: SkillSource<'_>) -> Written {
         "sensitivity": if elevated { "elevated" } else { "normal" },
         "action_risk": risk,
         "inputs": inputs(&contract, &mut changes),
-        "outputs": Map::from_iter(needs.output_descriptions.iter().map(|(key, text)| (key.clone(), json!(text)))),
+        "outputs": needs.output_descriptions.iter().map(|(key, text)| (key.clone(), json!(text))).collect::<Map<_, _>>(),
         "permissions": permissions(&contract),
         "secrets": needs.secrets,
     });

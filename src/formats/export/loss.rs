@@ -47,8 +47,11 @@ pub(super) enum SkillPart {
 /// What a writer gives back: the text, the parts of a skill that it holds, and what it had to say in other words.
 pub(super) type Written = (String, &'static [SkillPart], Vec<String>);
 
+/// A part, what it is called, and whether a contract has it.
+type ContractPart = (SkillPart, &'static str, fn(&Contract) -> bool);
+
 /// Each part, what it is called, and whether a contract has it. Those of manifests are below.
-const CONTRACT_PARTS: [(SkillPart, &str, fn(&Contract) -> bool); 28] = [
+const CONTRACT_PARTS: [ContractPart; 28] = [
     (SkillPart::Inputs, "the schema of the input", |c| c.inputs.is_some()),
     (SkillPart::Outputs, "the schema of the output", |c| c.outputs.is_some()),
     (SkillPart::OutputDescriptions, "the descriptions of the output", |c| {
