@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::formats::export::{ExportFormat, SkillSource, export};
 use crate::skill::contract::fields::find;
+use crate::skill::name::is_allowed_name;
 use crate::skill::yaml::{self, Entry, Node, Value};
 use crate::skill::{Diagnostic, SkillLocation};
 
@@ -60,7 +61,7 @@ fn import_definition(file_name: &str, source: &[u8]) -> Result<ImportedSkill> {
     let name = folder_name(&manifest.name)?;
     let mut files = vec![(own_name, source.to_vec())];
     // Other clients read a name in few letters only; a SKILL.md with another name would disagree with the definition.
-    if crate::skill::suggested_name(&name).as_ref() == Some(&name) {
+    if is_allowed_name(&name) {
         let text = super::instructions(&contract);
         let skill = SkillSource { manifest: &manifest, contract: Some(&contract), text };
         files.insert(0, ("SKILL.md".to_owned(), export(ExportFormat::SkillMd, skill).text.into_bytes()));

@@ -109,6 +109,11 @@ fn is_letter_or_digit(c: char) -> bool {
     c.is_alphanumeric() || unicode_normalization::char::is_combining_mark(c)
 }
 
+/// Whether the specification allows the name.
+pub(crate) fn is_allowed_name(name: &str) -> bool {
+    !name.is_empty() && name_problems(name, is_letter_or_digit).is_empty()
+}
+
 /// The nearest allowed name; `None` if the name is allowed already, or has no letter or digit.
 #[doc(hidden)]
 pub fn suggested_name(name: &str) -> Option<String> {

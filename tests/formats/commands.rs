@@ -17,7 +17,7 @@ fn helm() -> Project {
         .file(".metier/skills/validate-helm-chart/skill.yaml", HELM)
         .file(
             ".metier/skills/validate-helm-chart/scripts/main.lua",
-            "return {valid = true, errors = {}, rendered_templates = {input.chart_path}, dry = input.dry_run}",
+            "return {valid = true, errors = array{}, rendered_templates = {input.chart_path}, dry = input.dry_run}",
         )
         .file("bin/helm", "#!/bin/sh\necho v3.14.2+gc309b6f\n");
     std::fs::set_permissions(project.path("bin/helm"), std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -30,7 +30,8 @@ const HELD_OF_OWN: [SkillPart; 7] = [
 pub(super) fn write(skill: SkillSource<'_>) -> Written {
     let mut changes = Vec::new();
     let name = &skill.manifest.name;
-    let id = if is_id(name) { name.clone() } else { crate::skill::suggested_name(name).unwrap_or_default() };
+    let suggested = || crate::skill::suggested_name(name).filter(|id| is_id(id));
+    let id = if is_id(name) { name.clone() } else { suggested().unwrap_or_else(|| "skill".to_owned()) };
     if id != *name {
         changes.push(format!("the name, whose id is {id} there"));
     }
