@@ -279,7 +279,8 @@ fn read_with_stat(
 
 /// The skill runs, but without a contract.
 fn misnamed_contract_problem(path: PathBuf) -> Problem {
-    let [known, ..] = CONTRACT_FILES;
+    let is_meant = |known: &&str| path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(known));
+    let known = CONTRACT_FILES.into_iter().find(is_meant).unwrap_or(CONTRACT_FILES[0]);
     Problem::note(path, Severity::Warning, format!("it is not read: a contract is called {known}"))
         .with_help(format!("rename it to {known}"))
 }
