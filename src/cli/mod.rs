@@ -28,6 +28,8 @@ mod lock;
 mod mcp;
 #[cfg(feature = "mcp")]
 mod mcp_client;
+#[cfg(feature = "mcp")]
+mod mcp_http;
 mod new;
 mod output;
 mod progress;

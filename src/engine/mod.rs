@@ -10,6 +10,7 @@ mod dependencies;
 mod doctor;
 mod event_stream;
 mod explain;
+mod folder_lock;
 mod host_capabilities;
 mod invocation;
 mod limit_support;
