@@ -290,6 +290,7 @@ impl ExternalExecutor {
     }
 
     fn run_sandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
+        self.services.launcher.prepare(&policy::launch_policy(ctx));
         policy::create_granted_folders(ctx);
         let variables = ctx.process_variables()?;
         if let Some(worker) = ctx.worker() {

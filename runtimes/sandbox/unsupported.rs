@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::{ForkServerSource, LaunchRequest, SupervisorReport};
+use super::{ForkServerSource, LaunchRequest, SandboxPolicy, SupervisorReport};
 use crate::policy::SandboxLevel;
 
 /// A launcher that starts nothing.
@@ -23,6 +23,8 @@ impl Launcher {
 
     /// Always an error: `unsupported`.
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
+    pub(crate) fn prepare(&self, _sandbox: &SandboxPolicy) {}
+
     pub(crate) fn start(
         &self,
         _request: &LaunchRequest,
