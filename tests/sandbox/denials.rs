@@ -95,6 +95,20 @@ fn files() -> Vec<DenialCase> {
         ("python3", Fixture::python("open('out.txt', 'w')"), "not change out.txt; if it should, grant write"),
         ("python3", Fixture::python("import os; os.mkdir(os.environ['METIER_PROJECT_DIR'] + '/d')"), write),
         ("node", Fixture::node("require('fs').writeFileSync('out.txt', '')"), write),
+        (
+            "node",
+            Fixture::node("require('fs').mkdirSync('docs/deep', {recursive: true})")
+                .file("project/docs/b", ""),
+            "not change docs/deep; if it should, grant write",
+        ),
+        // What the script went on after is not why it failed.
+        (
+            "node",
+            Fixture::node(
+                "console.error('getaddrinfo EAI_AGAIN a.test'); require('fs').writeFileSync('o', '')",
+            ),
+            "not change o; if it should, grant write",
+        ),
         ("git", Fixture::bash("git init -q ."), write),
         (
             "bash",
