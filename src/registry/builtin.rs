@@ -69,7 +69,11 @@ mod tests {
             assert_eq!(manifest.name, builtin.name());
             assert_eq!(Some(manifest.version.to_string().as_str()), builtin.version(), "{}", builtin.name());
             let contract = embedded_contract(builtin, &manifest);
-            assert!(contract.is_none_or(|contract| contract.diagnostics.is_empty()), "{}", builtin.name());
+            assert!(
+                contract.is_none_or(|contract| contract.blocking_diagnostic().is_none()),
+                "{}",
+                builtin.name()
+            );
         }
     }
 }

@@ -169,6 +169,8 @@ fn the_environment_is_built_from_nothing() {
         "PYTHONDONTWRITEBYTECODE",
         "PYTHONPATH",
         "NODE_PATH",
+        // Where the file of the whole system is not shown.
+        "GIT_CONFIG_NOSYSTEM",
         "PATH",
         "PWD",
         "SHLVL",
