@@ -396,9 +396,9 @@ fn denied_file(line: &str) -> Option<&str> {
     file_before(line, &FILE_DENIED_TEXTS)
 }
 
-/// The file that a line says lies in a read-only place: nothing but a file is ever refused so.
+/// The file in quotes that a line says lies in a read-only place: nothing but a file is ever refused so.
 fn read_only_file(line: &str) -> Option<&str> {
-    file_before(line, &FILE_DENIED_TEXTS[2..])
+    file_before(line, &FILE_DENIED_TEXTS[2..]).filter(|_| last_quoted(line).is_some())
 }
 
 /// The file that a line complains about: the last in quotes before the complaint, or after it, or the last word before it.
@@ -409,7 +409,9 @@ fn file_before<'a>(line: &'a str, complaints: &[&str]) -> Option<&'a str> {
     let (before_it, after_it) = line.split_at(at);
     let quoted = last_quoted(before_it).or_else(|| last_quoted(after_it));
     let before = || before_it.trim_end().trim_end_matches(':').rsplit([' ', '\t']).next();
-    quoted.or_else(before).filter(|path| !path.is_empty() && !path.contains('\0'))
+    // `[Errno 30]` stands before the complaint of Python where it names no file.
+    let is_path = |path: &&str| !path.is_empty() && !path.contains('\0') && !path.ends_with(']');
+    quoted.or_else(before).filter(is_path)
 }
 
 /// The last text in quotes: of two files, the one that should be written.
@@ -514,7 +516,14 @@ mod tests {
         ] {
             assert_eq!(denied_file(line), Some(file), "{line}");
         }
-        for line in ["all went well", "x.ModulEACCES: a", "Permission denied", ": Permission denied", ""] {
+        for line in [
+            "all went well",
+            "x.ModulEACCES: a",
+            "Permission denied",
+            ": Permission denied",
+            "OSError: [Errno 30] Read-only file system",
+            "",
+        ] {
             assert_eq!(denied_file(line), None, "{line}");
         }
     }

@@ -7,12 +7,12 @@
 pub(super) fn error_line(text: &str) -> Option<&str> {
     let mut lines = text.lines().rev().map(str::trim_end).filter(|line| !line.trim().is_empty());
     let last = lines.next()?;
-    let line = if is_stack_frame(last) {
-        // Whoever printed the stack may have written more than the error before it.
-        let above = lines.clone().find(|line| !is_stack_frame(line));
-        lines.find(|line| is_error_title(line)).or(above)
-    } else if last.starts_with("Node.js v") || last == "}" {
-        lines.find(|line| is_error_title(line))
+    let line = if is_stack_frame(last) || last.starts_with("Node.js v") || last == "}" {
+        // Whoever printed the error may have written more before it.
+        let mut from_stack =
+            std::iter::once(last).chain(lines.clone()).skip_while(|line| !is_stack_frame(line));
+        let above_stack = from_stack.find(|line| !is_stack_frame(line));
+        lines.find(|line| is_error_title(line)).or(above_stack)
     } else if last.starts_with("note: run with `RUST_BACKTRACE") {
         // The message stands below the line that names the thread.
         let message = lines.take_while(|line| !line.starts_with("thread '"));
@@ -80,6 +80,10 @@ mod tests {
             (deno, "error: Uncaught (in promise) Error: boom"),
             (caught, "checker crashed: Error: ENOENT: no such file, mkdir 'a'"),
             (nested, "TypeError: fetch failed"),
+            (
+                "Fatal: Error: EROFS, open 'a'\n    at x (y:1:1) {\n  code: 'EROFS'\n}",
+                "Fatal: Error: EROFS, open 'a'",
+            ),
             ("{\n  x\n}", "}"),
             (java, "Caused by: java.io.IOException: disk"),
             (rust, "boom"),
