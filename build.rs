@@ -37,7 +37,7 @@ fn link(archive: &Path, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let link = folder.join(ARCHIVE);
     match fs::remove_file(&link) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => symlink(archive, &link),
     }
 }
