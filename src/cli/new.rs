@@ -202,8 +202,8 @@ fn unavailable_reason(path: &Path, session: &Session) -> Option<SkillError> {
         return Some(reason);
     }
     // Whether the interpreter is new enough is known where a run would be put together.
-    let explained = engine.explain(&Invocation::new(name));
-    explained.err().filter(|error| error.kind() == ErrorKind::Unavailable)
+    let explained = engine.explain(&Invocation::new(name)).ok()?;
+    explained.reason.filter(|error| error.kind() == ErrorKind::Unavailable)
 }
 
 /// Refuses by name what the YAML parser would report as an error at some column.
