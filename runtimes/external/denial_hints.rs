@@ -145,7 +145,7 @@ pub(super) fn denial_hint(
     let text = &stderr[start..];
     let small = text.to_lowercase();
     error_line(text)
-        .and_then(|line| read_only_file(line).or_else(|| unmade_folder(line, project)))
+        .and_then(|line| read_only_file(line).or_else(|| failed_mkdir(line, project)))
         .and_then(|file| project_file_hint(ctx, project, file))
         .or_else(|| network.and_then(|network| hosts_hint(ctx, &small, network)))
         .or_else(|| named_host_hint(ctx, text).filter(|_| can_name_hosts && network.is_none()))
@@ -339,7 +339,7 @@ fn project_file_hint(ctx: &SkillContext, project: &Path, written: &str) -> Optio
 
 /// The folder that a line says could not be made because its parent is missing, if the parent is there: Node says so where it makes
 /// folders one inside the other in a read-only place.
-fn unmade_folder<'a>(line: &'a str, project: &Path) -> Option<&'a str> {
+fn failed_mkdir<'a>(line: &'a str, project: &Path) -> Option<&'a str> {
     let (_, written) = line.split_once("ENOENT: no such file or directory, mkdir '")?;
     let written = written.strip_suffix('\'')?;
     let path = normalize_lexically(&project.join(written));

@@ -5,15 +5,15 @@ use crate::not_run::{find_program, not_run};
 use crate::work::{NODE, PYTHON, SHELL, Work};
 
 /// Work that needs one grant, that grant, and the option by which the error offers it.
-struct Refused {
+struct RefusedWork {
     work: Work,
     grant: &'static str,
     offer: &'static str,
 }
 
-fn refused() -> Vec<Refused> {
+fn refused() -> Vec<RefusedWork> {
     vec![
-        Refused {
+        RefusedWork {
             grant: "write:out.txt",
             offer: "not change out.txt; if it should, run with --allow write",
             work: Work {
@@ -25,7 +25,7 @@ fn refused() -> Vec<Refused> {
                 ..Work::default()
             },
         },
-        Refused {
+        RefusedWork {
             grant: "write:reports",
             offer: "not change reports/today.md; if it should, run with --allow write",
             work: Work {
@@ -37,7 +37,7 @@ fn refused() -> Vec<Refused> {
                 ..Work::default()
             },
         },
-        Refused {
+        RefusedWork {
             grant: "env:REGION",
             offer: "run with --env REGION",
             work: Work {
@@ -49,7 +49,7 @@ fn refused() -> Vec<Refused> {
                 ..Work::default()
             },
         },
-        Refused {
+        RefusedWork {
             grant: "own-folder",
             offer: "run with --allow own-folder",
             work: Work {
@@ -65,7 +65,7 @@ fn refused() -> Vec<Refused> {
 
 #[test]
 fn the_error_names_the_grant_with_which_the_run_is_the_same() {
-    for Refused { work, grant, offer } in refused() {
+    for RefusedWork { work, grant, offer } in refused() {
         for ((program, script), text) in [(PYTHON, work.python), (SHELL, work.shell), (NODE, work.node)] {
             if find_program(program).is_none() {
                 not_run(work.what, &format!("{program} is not installed"));
@@ -87,7 +87,7 @@ fn the_error_names_the_grant_with_which_the_run_is_the_same() {
 
 #[test]
 fn a_grant_that_is_remembered_is_enough() {
-    for Refused { work, grant, .. } in refused() {
+    for RefusedWork { work, grant, .. } in refused() {
         let project =
             Project::new().skill(".metier/skills/x").file(".metier/skills/x/scripts/main.sh", work.shell);
         let project = work.files.iter().fold(project, |project, (path, text)| project.file(path, text));
