@@ -226,7 +226,7 @@ fn hosts_hint(ctx: &SkillContext, text: &str, network: &NetworkReport) -> Option
 /// The hint for a script without network that says which host it did not reach.
 fn named_host_hint(ctx: &SkillContext, text: &str) -> Option<Help> {
     let (host, port) = text.lines().rev().find_map(unreached_host)?;
-    let (help, hint) = permission_hint(ctx, &Access::connection(&host.to_ascii_lowercase(), port))?;
+    let (help, hint) = permission_hint(ctx, &Access::connection(host.to_ascii_lowercase(), port))?;
     Some((format!("the sandbox allows no network; if the script needs {host}, {help}"), hint))
 }
 

@@ -21,10 +21,12 @@ impl Launcher {
         Self
     }
 
-    /// Always an error: `unsupported`.
+    /// There is nothing to prepare.
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub(crate) fn prepare(&self, _sandbox: &SandboxPolicy) {}
 
+    /// Always an error: `unsupported`.
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub(crate) fn start(
         &self,
         _request: &LaunchRequest,

@@ -13,7 +13,7 @@ const EXTENSIONS: [&str; 3] = ["ts", "mts", "cts"];
 const FIRST_VERSIONS: [(u32, u32); 2] = [(22, 18), (23, 6)];
 
 /// The version of a program, as of its last change: to ask a program takes as long as to start a script.
-type KnownVersion = (PathBuf, SystemTime, Option<String>);
+type KnownVersion = (PathBuf, SystemTime, String);
 
 /// How many programs are remembered.
 const MAX_KNOWN: usize = 8;
@@ -34,23 +34,23 @@ pub(crate) fn check_version(
     query: impl FnOnce() -> Option<String>,
 ) -> Result<()> {
     let changed = program.metadata().and_then(|about| about.modified()).ok().filter(|_| is_trusted);
-    let version = changed.and_then(|changed| known_version(program, changed)).unwrap_or_else(|| {
-        let version = query();
+    let version = changed.and_then(|changed| known_version(program, changed)).or_else(|| {
+        let version = query()?;
         if let Some(changed) = changed {
             remember(program, changed, version.clone());
         }
-        version
+        Some(version)
     });
     require_new_enough(script, program, version.as_deref())
 }
 
-fn known_version(program: &Path, changed: SystemTime) -> Option<Option<String>> {
+fn known_version(program: &Path, changed: SystemTime) -> Option<String> {
     let known = KNOWN_VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let is_same = |(path, at, _): &&KnownVersion| path == program && *at == changed;
     known.iter().find(is_same).map(|(_, _, version)| version.clone())
 }
 
-fn remember(program: &Path, changed: SystemTime, version: Option<String>) {
+fn remember(program: &Path, changed: SystemTime, version: String) {
     let mut known = KNOWN_VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
     known.retain(|(path, ..)| path != program);
     if known.len() >= MAX_KNOWN {
