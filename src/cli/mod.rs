@@ -126,6 +126,7 @@ enum Command {
 
 /// Parses the arguments and runs the command; returns the exit code.
 pub fn main() -> ExitCode {
+    metier::alloc_counter::keep_freed_memory();
     let result = match Cli::try_parse() {
         Ok(cli) => {
             let loaded = if cli.command.reads_configuration() {

@@ -340,6 +340,14 @@ fn named_script_path(runtimes: &Runtimes, skill: &Skill, path: &str) -> Result<S
     }
     let error =
         SkillError::new(ErrorKind::UnknownSkill, format!("skill {} has no script {path}", skill.name()));
+    let is_link = |path: &str| {
+        let folder = skill.folder().disk_path();
+        folder
+            .is_some_and(|folder| folder.join(path).symlink_metadata().is_ok_and(|found| found.is_symlink()))
+    };
+    if is_link(path) || is_link(&in_scripts) {
+        return Err(error.with_help("what is there is a link out of the skill's folder, which is not followed; put the file in its place"));
+    }
     let (scripts, entrypoints) = (skill.scripts()?, entrypoint_names(skill));
     Err(match (scripts.is_empty(), entrypoints.is_empty()) {
         (true, true) => error,

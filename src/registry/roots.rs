@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::project::{absolute_path, path_in_project, real_path, unresolved_path_in_project};
+use super::project::{LinkResolver, absolute_path, path_in_project, real_path, unresolved_path_in_project};
 use super::root::{Root, Scope};
 use crate::registry::builtin::BUILTIN_SKILLS;
 use crate::registry::embedded::{EmbeddedRoot, EmbeddedSkill};
@@ -126,9 +126,12 @@ impl Roots {
         let mut paths: Vec<String> = Vec::new();
         let others = self.roots.iter().flat_map(compat_roots);
         let skill_folders = self.roots.iter().cloned().chain(others).map(|root| root.path);
+        let links = LinkResolver::default();
         for place in skill_folders.chain(self.roots.iter().filter_map(configuration_file)) {
-            let inside =
-                [unresolved_path_in_project(&project, &place), path_in_project(&project, &real_path(&place))];
+            let inside = [
+                links.unresolved_path_in_project(&project, &place),
+                path_in_project(&project, &links.real_path(&place)),
+            ];
             for path in inside.into_iter().flatten() {
                 if !paths.contains(&path) {
                     paths.push(path);

@@ -59,6 +59,23 @@ pub(crate) struct ManifestLines {
 }
 
 impl Manifest {
+    /// That of a skill that says nothing.
+    pub(crate) fn empty(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: String::new(),
+            license: None,
+            compatibility: None,
+            metadata: Map::new(),
+            allowed_tools: Vec::new(),
+            runtime: None,
+            version: semver::Version::new(0, 0, 0),
+            unknown: Vec::new(),
+            body_offset: 0,
+            lines: ManifestLines::default(),
+        }
+    }
+
     /// The line that names the runtime, from 1.
     #[doc(hidden)]
     pub fn runtime_line(&self) -> Option<u32> {

@@ -29,7 +29,7 @@ struct Language {
 }
 
 /// Without `uv`, `npx` and the like, which install packages that nobody requested. Their scripts run by file extension.
-const LANGUAGES: [Language; 17] = [
+const LANGUAGES: [Language; 19] = [
     language(&["python", "python3"], &["py"], &["python3", "python"]),
     language(&["python2"], &[], &["python2"]),
     language(&["bash"], &["sh", "bash"], &["bash", "sh"]),
@@ -39,7 +39,8 @@ const LANGUAGES: [Language; 17] = [
     language(&["fish"], &["fish"], &["fish"]),
     language(&["node", "nodejs"], &["js", "mjs", "cjs"], &["node", "nodejs"]),
     // Deno asks for each permission unless it has all of them, as every other interpreter here has.
-    language(&[], &["ts", "mts", "cts", "tsx"], &["deno run --allow-all", "bun", "tsx"]),
+    language(&[], &["ts", "mts", "cts"], &["deno run --allow-all", "bun", "tsx", "node"]),
+    language(&[], &["tsx"], &["deno run --allow-all", "bun", "tsx"]),
     language(&["deno"], &[], &["deno run --allow-all"]),
     language(&["bun"], &[], &["bun"]),
     language(&["tsx", "ts-node"], &[], &["tsx", "ts-node"]),
@@ -48,7 +49,14 @@ const LANGUAGES: [Language; 17] = [
     language(&["php"], &["php"], &["php"]),
     language(&["pwsh"], &["ps1"], &["pwsh -NoProfile -NonInteractive -File"]),
     language(&["Rscript"], &["r"], &["Rscript"]),
+    // Files of Go are parts of programs more often than scripts, so they run only where somebody names them.
+    language(&[], &[GO_EXTENSION], &["go run"]),
 ];
+
+/// The command that runs a language of other commands, too, and runs it only where none of them is there.
+const LAST_CHOICE: &str = "node";
+
+const GO_EXTENSION: &str = "go";
 
 const fn language(
     programs: &'static [&'static str],
@@ -130,7 +138,15 @@ impl Interpreter {
             Some(std::iter::once(set.to_string_lossy().into_owned()).chain(args.iter().cloned()).collect())
         });
         let set_commands: Vec<Vec<String>> = set_commands.collect();
-        if !set_commands.is_empty() {
+        let is_set = |name: &str| overrides.iter().any(|(known, _)| known == name);
+        let first = interpreter.program_names().next();
+        if first != Some(LAST_CHOICE)
+            && interpreter.program_names().filter(|name| is_set(name)).eq([LAST_CHOICE])
+        {
+            // A Node that was set for JavaScript does not replace what was made for the language.
+            interpreter.candidates.retain(|command| command[0] != LAST_CHOICE);
+            interpreter.candidates.extend(set_commands);
+        } else if !set_commands.is_empty() {
             interpreter.candidates = set_commands;
         }
         Ok(interpreter)
@@ -245,6 +261,9 @@ fn extension_language(path: &str) -> Option<&'static Language> {
 /// Whether a file looks like a script of a known interpreter: by its file extension, or without one by its shebang.
 pub(crate) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
     let has_extension = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
+    if path.rsplit_once('.').is_some_and(|(_, extension)| extension.eq_ignore_ascii_case(GO_EXTENSION)) {
+        return false;
+    }
     let source = if has_extension { None } else { source() };
     Interpreter::detect(path, &source.unwrap_or_default()).is_ok()
 }
