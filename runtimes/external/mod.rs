@@ -68,7 +68,7 @@ pub(super) use self::explain::{interpreters, machine, process_plan};
 #[cfg(unix)]
 pub(super) use self::host_api::client_main;
 pub(super) use self::interpreter::detect::{
-    check_interpreter, check_override, interpreter_name, looks_like_script,
+    check_handler_interpreter, check_interpreter, check_override, interpreter_name, looks_like_script,
 };
 pub(super) use self::interpreter::path::is_on_path;
 #[cfg(unix)]

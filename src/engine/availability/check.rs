@@ -187,6 +187,10 @@ impl EngineInner {
             }
             let source = skill.folder().read(path, Limits::MAX_READ_SIZE)?;
             let services = self.script_cache.services();
+            if selected.handler.is_some() {
+                runtimes::check_handler_interpreter(services, path)?;
+                return Ok(None);
+            }
             runtimes::check_interpreter(services, path, &source)?;
             return Ok(runtimes::interpreter_name(services, path, &source));
         }

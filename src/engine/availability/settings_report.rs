@@ -112,6 +112,8 @@ fn missing_fields<'a>(fields: &'a [ConfigField], requirements: &[Requirement]) -
 }
 
 fn category(skill: &Skill) -> String {
-    let named = skill.manifest().metadata.get("category").and_then(Value::as_str).map(str::to_owned);
+    let declared = skill.contract().and_then(|contract| contract.publication.category.clone());
+    let in_metadata = || skill.manifest().metadata.get("category").and_then(Value::as_str).map(str::to_owned);
+    let named = declared.or_else(in_metadata);
     named.unwrap_or_else(|| NO_CATEGORY.to_owned())
 }
