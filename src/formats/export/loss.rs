@@ -23,6 +23,7 @@ pub(super) enum SkillPart {
     Variables,
     Scripts,
     Dependencies,
+    Settings,
     Facts,
     Cases,
     State,
@@ -51,7 +52,7 @@ pub(super) type Written = (String, &'static [SkillPart], Vec<String>);
 type ContractPart = (SkillPart, &'static str, fn(&Contract) -> bool);
 
 /// Each part, what it is called, and whether a contract has it. Those of manifests are below.
-const CONTRACT_PARTS: [ContractPart; 28] = [
+const CONTRACT_PARTS: [ContractPart; 29] = [
     (SkillPart::Inputs, "the schema of the input", |c| c.inputs.is_some()),
     (SkillPart::Outputs, "the schema of the output", |c| c.outputs.is_some()),
     (SkillPart::OutputDescriptions, "the descriptions of the output", |c| {
@@ -74,6 +75,7 @@ const CONTRACT_PARTS: [ContractPart; 28] = [
         let needed = &c.dependencies;
         !needed.tools.is_empty() || !needed.skills.is_empty() || !needed.infrastructure.is_empty()
     }),
+    (SkillPart::Settings, "the settings and secrets that it declares", |c| !c.config.is_empty()),
     (SkillPart::Facts, "duration, cost, caching and other facts", |c| {
         let facts = &c.metadata;
         facts.estimated_duration.is_some()
