@@ -70,6 +70,7 @@ impl Manifest {
             allowed_tools: Vec::new(),
             runtime: None,
             version: semver::Version::new(0, 0, 0),
+            limits: ManifestLimits::default(),
             unknown: Vec::new(),
             body_offset: 0,
             lines: ManifestLines::default(),
