@@ -87,6 +87,12 @@ impl PostponingApprover {
         Self { answered: Some((question, approval)), asked: Mutex::default() }
     }
 
+    /// The answer that the client brought to this question.
+    pub(super) fn answer_to(&self, request: &ApprovalRequest) -> Option<Approval> {
+        let (question, approval) = self.answered.as_ref()?;
+        (Question::new(request).as_ref() == Some(question)).then(|| approval.clone())
+    }
+
     /// What the call is answered with if a question was left.
     pub(super) fn input_required(
         &self,
@@ -106,15 +112,10 @@ impl Approver for PostponingApprover {
         if !matches!(request.need, ApprovalNeed::Start { .. }) {
             return Ok(Approval::No);
         }
-        match &self.answered {
-            Some((question, approval)) if Question::new(request).as_ref() == Some(question) => {
-                Ok(approval.clone())
-            }
+        Ok(self.answer_to(request).unwrap_or_else(|| {
             // Nothing was asked yet, or what was asked is not what is needed now: files of the skill changed.
-            _ => {
-                *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.clone());
-                Ok(Approval::No)
-            }
-        }
+            *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.clone());
+            Approval::No
+        }))
     }
 }

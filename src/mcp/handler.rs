@@ -9,29 +9,35 @@ use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
-    GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult, Implementation,
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, CustomRequest,
+    CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
+    GetTaskParams, GetTaskResult, Implementation,
     JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
     ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion,
     ReadResourceDirectoryRequestParams, ReadResourceRequestParams, ReadResourceResponse, SKILLS_EXTENSION_ID,
-    ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, ToolAnnotations,
+    ServerCapabilities, ServerConfig, SubscriptionFilter, TASKS_EXTENSION_ID, Tool, ToolAnnotations,
+    UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use super::approval::{ElicitingApprover, PostponingApprover, can_ask};
-use super::call::{Calls, ProgressListener};
+use super::call::{CallServices, Calls, ProgressListener};
 use super::changes::Offer;
+use super::client_model::{ClientModel, ModelRoute};
 use super::disclosure::{self, ActivatedSkills};
 use super::inventory::{Inventory, ServedTool};
 use super::request_state::StateOwner;
 use super::result_store::ResultStore;
 use super::results::{Audience, call_result, error_result, output_schema_for};
+use super::task::Task;
+use super::task_approver::TaskApprover;
+use super::task_call::{self, TaskAnswer};
 use super::{prompts, resources, skills_extension};
-use crate::engine::Engine;
+use crate::engine::{Engine, Outcome};
 use crate::error::{ErrorKind, SkillError};
-use crate::host::{Approver, Progress};
+use crate::host::{Approver, Progress, SamplingProvider};
 
 /// The revisions of the protocol that are spoken. In older ones there is neither structured content nor a link.
 const REVISIONS: [ProtocolVersion; 3] =
@@ -97,11 +103,14 @@ impl Handler {
         let client = context.client_info().map(|client| client.name).unwrap_or_default();
         let values = Value::Object(arguments.clone());
         let owner = StateOwner { client: &client, tool: &request.name, arguments: &values };
-        let RequestContext { ct, peer, meta, .. } = context;
+        let task = match task_call::may_be_task(&context) {
+            true => task_call::prepare(&self.calls, client.clone()),
+            false => None,
+        };
         let (mut approver, mut postponing): (Option<Arc<dyn Approver>>, _) = (None, None);
         match states {
             None => {}
-            Some(_) if needs_objects => approver = Some(Arc::new(ElicitingApprover::new(peer.clone()))),
+            Some(_) if needs_objects => approver = Some(Arc::new(ElicitingApprover::new(context.peer.clone()))),
             Some(states) => {
                 let postponed = match request.request_state.map(|state| states.open(&state, &owner)) {
                     None => PostponingApprover::default(),
@@ -111,29 +120,34 @@ impl Handler {
                     Some(Err(error)) => return error_result(&error).into(),
                 };
                 let postponed = Arc::new(postponed);
-                approver = Some(postponed.clone());
+                approver = Some(match &task {
+                    Some(task) => Arc::new(TaskApprover::new(task.clone(), postponed.clone())),
+                    None => postponed.clone(),
+                });
                 postponing = Some((postponed, states));
             }
         }
-        let (listener, mut reports) = match meta.get_progress_token() {
+        let (listener, reports) = match context.meta.get_progress_token() {
             Some(token) => progress_channel(token),
             None => (None, None),
         };
-        let run = self.calls.run(tool, arguments, ct.cancelled(), listener, approver);
-        let outcome = match &mut reports {
-            None => run.await,
-            Some(reports) => {
-                let mut run = std::pin::pin!(run);
-                let outcome = loop {
-                    tokio::select! {
-                        outcome = &mut run => break outcome,
-                        Some(report) = reports.recv() => drop(peer.notify_progress(report).await),
-                    }
+        let sampling = self.sampling(&context, task.as_ref());
+        let services = CallServices { progress: listener, approver, sampling, keeps_journal: task.is_some() };
+        let outcome = match &task {
+            None => self.run_call(tool, arguments, &context, services, reports).await,
+            Some(task) => {
+                let run = task_call::start(&self.calls, task, tool.clone(), arguments, services);
+                let (session, served) = (self.session.clone(), tool.tool.clone());
+                let into_result = move |outcome| {
+                    let audience = Audience { needs_objects, store: &session.store };
+                    call_result(outcome, served.output_schema.as_ref(), &audience)
                 };
-                while let Ok(report) = reports.try_recv() {
-                    peer.notify_progress(report).await.ok();
+                let answer =
+                    task_call::answer(&self.calls, task, run, &context, reports, Box::new(into_result));
+                match answer.await {
+                    TaskAnswer::Ended(outcome) => *outcome,
+                    TaskAnswer::Task(task) => return CreateTaskResult::new(task).into(),
                 }
-                outcome
             }
         };
         let question = postponing.and_then(|(approver, states)| approver.input_required(states, &owner));
@@ -142,6 +156,61 @@ impl Handler {
         }
         let audience = Audience { needs_objects, store: &self.session.store };
         call_result(outcome, tool.tool.output_schema.as_ref(), &audience).into()
+    }
+
+    /// Runs a call to its end, with its progress on the way.
+    async fn run_call(
+        &self,
+        tool: &ServedTool,
+        arguments: JsonObject,
+        context: &RequestContext<RoleServer>,
+        services: CallServices,
+        mut reports: Option<mpsc::Receiver<ProgressNotificationParam>>,
+    ) -> Outcome {
+        let run = self.calls.run(tool, arguments, context.ct.cancelled(), services);
+        let Some(reports) = &mut reports else { return run.await };
+        let mut run = std::pin::pin!(run);
+        let outcome = loop {
+            tokio::select! {
+                outcome = &mut run => break outcome,
+                Some(report) = reports.recv() => drop(context.peer.notify_progress(report).await),
+            }
+        };
+        while let Ok(report) = reports.try_recv() {
+            context.peer.notify_progress(report).await.ok();
+        }
+        outcome
+    }
+
+    /// The model for the skills of a call: that of the program around the server, or else that of the client.
+    fn sampling(
+        &self,
+        context: &RequestContext<RoleServer>,
+        task: Option<&Arc<Task>>,
+    ) -> Option<Arc<dyn SamplingProvider>> {
+        if self.calls.has_model() {
+            return None;
+        }
+        let is_offered = context.client_capabilities().is_some_and(|offered| offered.sampling.is_some());
+        let route = match (is_offered, needs_objects(context), task) {
+            (false, ..) => ModelRoute::Closed("the client of this server offers no model"),
+            (true, true, _) => ModelRoute::Session(context.peer.clone()),
+            (true, false, Some(task)) => ModelRoute::Task(task.clone()),
+            (true, false, None) => ModelRoute::Closed(
+                "in this revision of the protocol, the model of a client is asked only inside a task, and the client does not \
+                 support tasks",
+            ),
+        };
+        Some(Arc::new(ClientModel::new(route)))
+    }
+
+    /// The task that a caller means.
+    fn task(&self, id: &str, context: &RequestContext<RoleServer>) -> Result<Arc<Task>, ErrorData> {
+        let owner = context.client_info().map(|client| client.name).unwrap_or_default();
+        self.calls.tasks().find(&owner, id).ok_or_else(|| {
+            let sentence = "there is no task with this id: it has expired, or was of an earlier server; call the tool again";
+            ErrorData::invalid_params(sentence, None)
+        })
     }
 }
 
@@ -176,7 +245,10 @@ impl ServerHandler for Handler {
         let mut skills = JsonObject::new();
         skills.insert("directoryRead".to_owned(), json!(true));
         let capabilities = ServerCapabilities::builder()
-            .enable_extensions_with(BTreeMap::from([(SKILLS_EXTENSION_ID.to_owned(), skills)]))
+            .enable_extensions_with(BTreeMap::from([
+                (SKILLS_EXTENSION_ID.to_owned(), skills),
+                (TASKS_EXTENSION_ID.to_owned(), JsonObject::new()),
+            ]))
             .enable_tools()
             .enable_tool_list_changed()
             .enable_prompts()
@@ -242,6 +314,32 @@ impl ServerHandler for Handler {
         result
             .map(Into::into)
             .ok_or_else(|| ErrorData::invalid_params(format!("there is no tool {shown}"), None))
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        Ok(GetTaskResult::new(self.task(&request.task_id, &context)?.details()))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.task(&request.task_id, &context)?.answer(request.input_responses);
+        Ok(())
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.task(&request.task_id, &context)?.stop();
+        Ok(())
     }
 
     async fn list_prompts(
@@ -373,7 +471,7 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         /// The methods that this server has, and whose parameters were not what they must be.
-        const METHODS: [&str; 10] = [
+        const METHODS: [&str; 13] = [
             "initialize",
             "tools/call",
             "tools/list",
@@ -384,6 +482,9 @@ impl ServerHandler for Handler {
             "resources/directory/read",
             "skills/get",
             "skills/list",
+            "tasks/cancel",
+            "tasks/get",
+            "tasks/update",
         ];
         let method = crate::excerpt::shorten(&super::skill_content::shown_line(&request.method), 80);
         Err(if METHODS.contains(&request.method.as_str()) {
