@@ -136,7 +136,7 @@ fn the_streams_of_a_process_are_not_those_of_the_server() {
 
 /// How many processes have this in their command line.
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
-fn processes(mark: &str) -> usize {
+pub fn processes(mark: &str) -> usize {
     let is_meant = |entry: &std::fs::DirEntry| {
         let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         command.starts_with(b"sleep") && String::from_utf8_lossy(&command).contains(mark)
@@ -144,9 +144,8 @@ fn processes(mark: &str) -> usize {
     std::fs::read_dir("/proc").unwrap().filter_map(Result::ok).filter(is_meant).count()
 }
 
-#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[track_caller]
-fn wait_until(holds: impl Fn() -> bool) {
+pub fn wait_until(holds: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !holds() {
         assert!(Instant::now() < end, "it does not come true");

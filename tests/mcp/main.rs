@@ -13,9 +13,12 @@ mod changes;
 mod configs;
 mod disclosure;
 mod hostile;
+mod plan_journals;
 mod plugin;
 mod results;
+mod sampling;
 mod skills_extension;
+mod tasks;
 mod tools;
 mod trust;
 
