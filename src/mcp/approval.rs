@@ -3,18 +3,20 @@
 //! In revisions with sessions the server asks the client while the run waits. In later ones a server sends no requests: the call
 //! is answered with the question, and the client calls again with the answer.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientResult, InputRequest, InputRequests, InputRequiredResult, InputResponses, ServerRequest,
+    ClientResult, ElicitRequestParams, InputRequest, InputRequests, InputRequiredResult, InputResponses, ServerRequest,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
 use tokio::runtime::Handle;
 
 use super::question::{self, Question};
 use super::request_state::{RequestStates, StateOwner};
+use super::task::Task;
+use super::task_messages::related;
 use crate::error::Result;
 use crate::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
 use crate::policy::{Approval, CancelToken};
@@ -33,12 +35,13 @@ pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
 pub(super) struct ElicitingApprover {
     peer: Peer<RoleServer>,
     executor: Handle,
+    task: Option<Arc<Task>>,
 }
 
 impl ElicitingApprover {
     /// To be made on the executor of the server.
-    pub(super) fn new(peer: Peer<RoleServer>) -> Self {
-        Self { peer, executor: Handle::current() }
+    pub(super) fn new(peer: Peer<RoleServer>, task: Option<Arc<Task>>) -> Self {
+        Self { peer, executor: Handle::current(), task }
     }
 
     async fn ask(&self, request: ServerRequest, cancel: &CancelToken, limit: Duration) -> Approval {
@@ -65,7 +68,13 @@ async fn withdraw(sent: RequestHandle<RoleServer>) -> Approval {
 
 impl Approver for ElicitingApprover {
     fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
-        let Some(question) = question::elicit_request(request) else { return Ok(Approval::No) };
+        let Some(mut question) = question::elicit_request(request) else { return Ok(Approval::No) };
+        let _waiting = self.task.as_ref().map(|task| {
+            if let ElicitRequestParams::FormElicitationParams { meta, .. } = &mut question.params {
+                *meta = Some(related(&task.summary().task_id).into());
+            }
+            task.wait_for_client()
+        });
         let asked = self.ask(ServerRequest::ElicitRequest(question), ctx.cancel(), self.time_limit());
         Ok(self.executor.block_on(asked))
     }

@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 
 use super::skill_content::shown_line;
 use super::task::Task;
+use super::task_messages::related;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::excerpt::shorten;
 use crate::host::{SampleRequest, SampleResponse, SamplingProvider, SkillContext, StopReason};
@@ -36,8 +37,8 @@ const MAX_NAME: usize = 200;
 
 /// How the client is asked.
 pub(super) enum ModelRoute {
-    /// By a request of the server.
-    Session(Peer<RoleServer>),
+    /// By a request of the server, which may belong to a task.
+    Session(Peer<RoleServer>, Option<Arc<Task>>),
     /// By a question of the task.
     Task(Arc<Task>),
     /// Not at all, for this reason.
@@ -64,7 +65,7 @@ impl ClientModel {
     }
 
     /// Sends the request, and waits for the answer or for the end of the run.
-    async fn ask(&self, ctx: &SkillContext, request: Value) -> Result<Value> {
+    async fn ask(&self, ctx: &SkillContext, mut request: Value) -> Result<Value> {
         let stopped = || ctx.cancel().check().err().unwrap_or_else(|| failure("did not answer"));
         let place = tokio::select! {
             place = self.places.acquire() => place,
@@ -88,7 +89,11 @@ impl ClientModel {
                     })
                 })
             }
-            ModelRoute::Session(peer) => {
+            ModelRoute::Session(peer, task) => {
+                let _waiting = task.as_ref().map(|task| {
+                    request["params"]["_meta"] = related(&task.summary().task_id).into();
+                    task.wait_for_client()
+                });
                 let Ok(request) = serde_json::from_value::<ServerRequest>(request) else {
                     return Err(failure("cannot be asked this"));
                 };

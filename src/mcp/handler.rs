@@ -33,7 +33,7 @@ use super::result_store::ResultStore;
 use super::results::{Audience, call_result, error_result, output_schema_for};
 use super::task::Task;
 use super::task_approver::TaskApprover;
-use super::task_call::{self, TaskAnswer};
+use super::task_call::{self, ResultMaker, TaskAnswer};
 use super::{prompts, resources, skills_extension};
 use crate::engine::{Engine, Outcome};
 use crate::error::{ErrorKind, SkillError};
@@ -110,7 +110,7 @@ impl Handler {
         let (mut approver, mut postponing): (Option<Arc<dyn Approver>>, _) = (None, None);
         match states {
             None => {}
-            Some(_) if needs_objects => approver = Some(Arc::new(ElicitingApprover::new(context.peer.clone()))),
+            Some(_) if needs_objects => approver = Some(Arc::new(ElicitingApprover::new(context.peer.clone(), None))),
             Some(states) => {
                 let postponed = match request.request_state.map(|state| states.open(&state, &owner)) {
                     None => PostponingApprover::default(),
@@ -137,13 +137,8 @@ impl Handler {
             None => self.run_call(tool, arguments, &context, services, reports).await,
             Some(task) => {
                 let run = task_call::start(&self.calls, task, tool.clone(), arguments, services);
-                let (session, served) = (self.session.clone(), tool.tool.clone());
-                let into_result = move |outcome| {
-                    let audience = Audience { needs_objects, store: &session.store };
-                    call_result(outcome, served.output_schema.as_ref(), &audience)
-                };
-                let answer =
-                    task_call::answer(&self.calls, task, run, &context, reports, Box::new(into_result));
+                let into_result = self.result_maker(tool, needs_objects);
+                let answer = task_call::answer(&self.calls, task, run, &context, reports, into_result);
                 match answer.await {
                     TaskAnswer::Ended(outcome) => *outcome,
                     TaskAnswer::Task(task) => return CreateTaskResult::new(task).into(),
@@ -156,6 +151,66 @@ impl Handler {
         }
         let audience = Audience { needs_objects, store: &self.session.store };
         call_result(outcome, tool.tool.output_schema.as_ref(), &audience).into()
+    }
+
+    fn result_maker(&self, tool: &ServedTool, needs_objects: bool) -> ResultMaker {
+        let (session, tool) = (self.session.clone(), tool.tool.clone());
+        Box::new(move |outcome| {
+            let audience = Audience { needs_objects, store: &session.store };
+            call_result(outcome, tool.output_schema.as_ref(), &audience)
+        })
+    }
+
+    /// Starts a call as the task that its client wants it to be.
+    pub(super) fn start_task(
+        &self,
+        task: &Arc<Task>,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let inventory = self.inventory();
+        let Some(tool) = inventory.tool(&request.name) else {
+            let sentence = "only the tools of skills run as tasks";
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, sentence, None));
+        };
+        if !self.calls.tasks().add(task) {
+            let sentence = "there are too many tasks; call the tool without one, or again later";
+            return Err(ErrorData::internal_error(sentence, None));
+        }
+        let asks = self.calls.request_states().is_some() && can_ask(context);
+        let (progress, reports) = match context.meta.get_progress_token() {
+            Some(token) => progress_channel(token),
+            None => (None, None),
+        };
+        if let Some(mut reports) = reports {
+            let peer = context.peer.clone();
+            tokio::spawn(async move {
+                while let Some(report) = reports.recv().await {
+                    peer.notify_progress(report).await.ok();
+                }
+            });
+        }
+        let peer = context.peer.clone();
+        let services = CallServices {
+            progress,
+            approver: asks.then(|| Arc::new(ElicitingApprover::new(peer, Some(task.clone()))) as Arc<dyn Approver>),
+            sampling: self.sampling(context, Some(task)),
+            keeps_journal: true,
+        };
+        let arguments = request.arguments.unwrap_or_default();
+        let run = task_call::start(&self.calls, task, tool.clone(), arguments, services);
+        let into_result = self.result_maker(tool, needs_objects(context));
+        tokio::spawn(task_call::finish(self.calls.clone(), task.clone(), run, into_result));
+        Ok(())
+    }
+
+    pub(super) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// Whether a tool of this name runs a skill.
+    pub(super) fn is_skill_tool(&self, name: &str) -> bool {
+        self.inventory().tool(name).is_some()
     }
 
     /// Runs a call to its end, with its progress on the way.
@@ -194,7 +249,7 @@ impl Handler {
         let is_offered = context.client_capabilities().is_some_and(|offered| offered.sampling.is_some());
         let route = match (is_offered, needs_objects(context), task) {
             (false, ..) => ModelRoute::Closed("the client of this server offers no model"),
-            (true, true, _) => ModelRoute::Session(context.peer.clone()),
+            (true, true, task) => ModelRoute::Session(context.peer.clone(), task.cloned()),
             (true, false, Some(task)) => ModelRoute::Task(task.clone()),
             (true, false, None) => ModelRoute::Closed(
                 "in this revision of the protocol, the model of a client is asked only inside a task, and the client does not \
@@ -535,7 +590,7 @@ fn needs_objects(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// One page of a list, and the cursor of the next one.
-fn page<T>(
+pub(super) fn page<T>(
     items: Vec<T>,
     request: Option<PaginatedRequestParams>,
 ) -> Result<(Vec<T>, Option<String>), ErrorData> {

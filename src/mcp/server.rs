@@ -11,6 +11,7 @@ use super::changes::{Offer, watch_skills};
 use super::handler::Handler;
 use super::inventory::Inventory;
 use super::options::McpOptions;
+use super::session_tasks::SessionTasks;
 use super::stdio::Stdio;
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -81,7 +82,7 @@ impl McpServer {
             .map_err(|source| SkillError::io("failed to start the threads of the server", source))?;
         let handler = Handler::new(engine, name, calls.clone(), current);
         let result = tokio::select! {
-            result = rmcp::serve_server(handler, stdio) => result,
+            result = rmcp::serve_server(SessionTasks::new(handler), stdio) => result,
             _ = cancel.cancelled() => return Ok(()),
         };
         let result = match result {

@@ -29,6 +29,17 @@ pub(super) struct Task {
     state: Mutex<TaskState>,
     /// Told when the run asks something while the call still waits for its result.
     needs_client: Notify,
+    has_end: Notify,
+    kind: TaskKind,
+}
+
+/// Who decides that a call is a task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TaskKind {
+    /// The server. Questions are part of its state.
+    Extension,
+    /// The client, with its time to live. Questions are requests of the server.
+    Session,
 }
 
 struct TaskState {
@@ -40,6 +51,8 @@ struct TaskState {
     questions: BTreeMap<String, OpenQuestion>,
     /// How many questions there were, so that each has a key of its own.
     question_count: u64,
+    /// How many requests of the server wait for the client.
+    request_count: usize,
     is_cancelled: bool,
     end: Option<TaskEnd>,
 }
@@ -68,6 +81,15 @@ enum TaskEnd {
 impl Task {
     /// For a call of this owner, which the token stops; `None` if the system has no random numbers for its id.
     pub(super) fn new(owner: String, cancel: CancelToken, lifetime: Duration) -> Option<Arc<Self>> {
+        Self::of_kind(TaskKind::Extension, owner, cancel, lifetime)
+    }
+
+    /// The same for a call that its client wants to be a task with this time to live.
+    pub(super) fn for_session(owner: String, cancel: CancelToken, lifetime: Duration) -> Option<Arc<Self>> {
+        Self::of_kind(TaskKind::Session, owner, cancel, lifetime)
+    }
+
+    fn of_kind(kind: TaskKind, owner: String, cancel: CancelToken, lifetime: Duration) -> Option<Arc<Self>> {
         let mut random = [0; 16];
         getrandom::fill(&mut random).ok()?;
         let now = Timestamp::now();
@@ -78,6 +100,7 @@ impl Task {
             lifetime,
             questions: BTreeMap::new(),
             question_count: 0,
+            request_count: 0,
             is_cancelled: false,
             end: None,
         };
@@ -89,12 +112,24 @@ impl Task {
             started: Instant::now(),
             state: Mutex::new(state),
             needs_client: Notify::new(),
+            has_end: Notify::new(),
+            kind,
         }))
     }
 
     /// Whether it is the one that this caller means.
     pub(super) fn is(&self, owner: &str, id: &str) -> bool {
         self.id == id && self.owner == owner
+    }
+
+    /// Whether its caller is the one.
+    pub(super) fn belongs_to(&self, owner: &str) -> bool {
+        self.owner == owner
+    }
+
+    /// Whether its progress is reported to whoever asked for it.
+    pub(super) fn reports_progress(&self) -> bool {
+        self.kind == TaskKind::Session || !self.is_returned()
     }
 
     /// The token that stops its run.
@@ -180,6 +215,34 @@ impl Task {
         }
     }
 
+    /// Lets its state say that the client has something to answer, until what is returned is dropped.
+    pub(super) fn wait_for_client(self: &Arc<Self>) -> ClientWait {
+        self.lock().request_count += 1;
+        ClientWait(self.clone())
+    }
+
+    /// Waits for its end.
+    pub(super) async fn ended(&self) {
+        loop {
+            let ended = self.has_end.notified();
+            if self.has_ended() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Ends it at once, and stops the run; false if it has ended.
+    pub(super) fn cancel(&self) -> bool {
+        self.stop();
+        let mut state = self.lock();
+        if state.end.is_some() {
+            return false;
+        }
+        self.end(&mut state, TaskEnd::Cancelled);
+        true
+    }
+
     /// Stops the run. A task that has ended stays as it is.
     pub(super) fn stop(&self) {
         {
@@ -201,18 +264,29 @@ impl Task {
             _ => JsonObject::new(),
         };
         let mut state = self.lock();
-        let is_cancelled = was_stopped && state.is_cancelled;
-        state.end = Some(if is_cancelled {
-            state.message = Some("the task was cancelled".to_owned());
+        if state.end.is_some() {
+            return;
+        }
+        let end = if was_stopped && state.is_cancelled {
             TaskEnd::Cancelled
         } else {
-            state.message = None;
             let size = json!(object).to_string().len();
             TaskEnd::Completed { result: object, size }
-        });
+        };
+        self.end(&mut state, end);
+    }
+
+    fn end(&self, state: &mut TaskState, end: TaskEnd) {
+        let is_cancelled = matches!(end, TaskEnd::Cancelled);
+        state.message = is_cancelled.then(|| "the task was cancelled".to_owned());
+        state.end = Some(end);
         state.questions.clear();
         state.updated_at = Timestamp::now();
-        state.lifetime = self.started.elapsed() + RESULT_LIFETIME;
+        let elapsed = self.started.elapsed();
+        if self.kind == TaskKind::Extension && elapsed < state.lifetime {
+            state.lifetime = elapsed + RESULT_LIFETIME;
+        }
+        self.has_end.notify_waiters();
     }
 
     /// Whether its run has ended.
@@ -251,7 +325,7 @@ impl Task {
         let payload = match &state.end {
             Some(TaskEnd::Completed { result, .. }) => TaskPayload::Completed { result: result.clone() },
             Some(TaskEnd::Cancelled) => TaskPayload::Cancelled,
-            None if state.questions.is_empty() => TaskPayload::Working,
+            None if state.questions.is_empty() && state.request_count == 0 => TaskPayload::Working,
             None => TaskPayload::InputRequired {
                 input_requests: state
                     .questions
@@ -267,7 +341,7 @@ impl Task {
         let status = match &state.end {
             Some(TaskEnd::Completed { .. }) => TaskStatus::Completed,
             Some(TaskEnd::Cancelled) => TaskStatus::Cancelled,
-            None if state.questions.is_empty() => TaskStatus::Working,
+            None if state.questions.is_empty() && state.request_count == 0 => TaskStatus::Working,
             None => TaskStatus::InputRequired,
         };
         let lifetime = u64::try_from(state.lifetime.as_millis()).unwrap_or(u64::MAX);
@@ -296,6 +370,15 @@ impl Drop for AskedQuestion<'_> {
         if state.questions.remove(&self.key).is_some() {
             state.updated_at = Timestamp::now();
         }
+    }
+}
+
+/// The client has something to answer.
+pub(super) struct ClientWait(Arc<Task>);
+
+impl Drop for ClientWait {
+    fn drop(&mut self) {
+        self.0.lock().request_count -= 1;
     }
 }
 

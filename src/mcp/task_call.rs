@@ -51,8 +51,8 @@ pub(super) fn start(
     let (listener, reported) = (services.progress.take(), task.clone());
     services.progress = Some(Box::new(move |progress| {
         reported.report(&progress_message(progress));
-        // Progress of a task is part of its state, and of nothing else.
-        if let Some(listener) = listener.as_ref().filter(|_| !reported.is_returned()) {
+        // In the extension, the progress of a task is part of its state and of nothing else.
+        if let Some(listener) = listener.as_ref().filter(|_| reported.reports_progress()) {
             listener(progress);
         }
     }));
@@ -126,7 +126,7 @@ async fn next_report(
 }
 
 /// Waits for the end of the run of a task, and stops it when its time to live is over.
-async fn finish(calls: Arc<Calls>, task: Arc<Task>, mut run: JoinHandle<Outcome>, into_result: ResultMaker) {
+pub(super) async fn finish(calls: Arc<Calls>, task: Arc<Task>, mut run: JoinHandle<Outcome>, into_result: ResultMaker) {
     let outcome = tokio::select! {
         outcome = &mut run => outcome,
         () = tokio::time::sleep(task.time_left()) => {
@@ -136,10 +136,8 @@ async fn finish(calls: Arc<Calls>, task: Arc<Task>, mut run: JoinHandle<Outcome>
     };
     let outcome = outcome.unwrap_or_else(|_| broken_run());
     let was_stopped = outcome.result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Cancelled);
-    if !task.has_expired() {
-        task.finish(&into_result(outcome), was_stopped);
-        calls.tasks().trim();
-    }
+    task.finish(&into_result(outcome), was_stopped);
+    calls.tasks().trim();
 }
 
 /// What is left when the code around a run panicked.

@@ -43,6 +43,11 @@ impl TaskStore {
         self.lock().iter().find(|task| task.is(owner, id)).cloned()
     }
 
+    /// The tasks of this owner, the oldest first.
+    pub(super) fn all(&self, owner: &str) -> Vec<Arc<Task>> {
+        self.lock().iter().filter(|task| task.belongs_to(owner)).cloned().collect()
+    }
+
     /// Removes the oldest results while there are too many bytes of them.
     pub(super) fn trim(&self) {
         let mut tasks = self.lock();
