@@ -247,7 +247,7 @@ impl Engine {
     }
 
     /// Whether scripts have a model without that of an invocation.
-    #[cfg(feature = "mcp")]
+    #[allow(dead_code, reason = "asked for by the server, which not every build has")]
     pub(crate) fn has_model(&self) -> bool {
         self.0.providers.sampling.is_some()
     }

@@ -12,8 +12,15 @@ use etcetera::BaseStrategy;
 /// contain machine code that runs in the host, the key that authenticates that code, and what the user trusts.
 #[allow(dead_code, reason = "asked for where there is a sandbox")]
 pub(crate) fn metier_dirs() -> Vec<PathBuf> {
-    let dirs =
-        [cache_dir(), state_dir(), config_dir(), platform_config_dir(), trust_dir(), skill_state_dir(), plan_journal_dir()];
+    let dirs = [
+        cache_dir(),
+        state_dir(),
+        config_dir(),
+        platform_config_dir(),
+        trust_dir(),
+        skill_state_dir(),
+        plan_journal_dir(),
+    ];
     // A link in the directory leads anywhere, also into a project; what is there decides as much.
     let files = [config_dir(), platform_config_dir()].into_iter().flatten().map(|dir| dir.join(CONFIG_FILE));
     let linked = files.filter(|file| file.symlink_metadata().is_ok_and(|found| found.is_symlink()));
@@ -101,7 +108,9 @@ pub(crate) const PACKAGE_DIRS: [&str; 5] = ["node_modules", "site-packages", ".v
 fn is_metier_entry(folder: &str, name: &str) -> bool {
     let is = |own: &str| name.eq_ignore_ascii_case(own);
     if folder.eq_ignore_ascii_case(DIR_NAME) {
-        [WASM_CACHE_DIR, WASM_CACHE_KEY_FILE, TRUST_DIR, SKILL_STATE_DIR, PLAN_JOURNAL_DIR].into_iter().any(is)
+        [WASM_CACHE_DIR, WASM_CACHE_KEY_FILE, TRUST_DIR, SKILL_STATE_DIR, PLAN_JOURNAL_DIR]
+            .into_iter()
+            .any(is)
     } else {
         is_temp_dir_name(folder)
             && name

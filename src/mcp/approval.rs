@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientResult, ElicitRequestParams, InputRequest, InputRequests, InputRequiredResult, InputResponses, ServerRequest,
+    ClientResult, ElicitRequestParams, InputRequest, InputRequests, InputRequiredResult, InputResponses,
+    ServerRequest,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
 use tokio::runtime::Handle;

@@ -104,11 +104,15 @@ impl Calls {
         let progress = services.progress.map(|listener| Arc::new(ProgressObserver(listener)));
         let (approver, sampling) = (services.approver, services.sampling);
         let invocation = |arguments: Map<String, Value>| -> Result<Invocation> {
-            let invocation = tool.tool.invocation(&tool.address, arguments)?.for_model().cancel(token.clone());
+            let invocation =
+                tool.tool.invocation(&tool.address, arguments)?.for_model().cancel(token.clone());
             let mut invocation = self.with_options(invocation);
             if approver.is_some() || sampling.is_some() {
-                let providers =
-                    Providers { approver: approver.clone(), sampling: sampling.clone(), ..Providers::default() };
+                let providers = Providers {
+                    approver: approver.clone(),
+                    sampling: sampling.clone(),
+                    ..Providers::default()
+                };
                 invocation = invocation.providers(providers);
             }
             if approver.is_some() {

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::RoleServer;
 use rmcp::model::{InputRequest, ServerRequest};
-use rmcp::service::{Peer, PeerRequestOptions};
+use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
+use super::call::Calls;
 use super::skill_content::shown_line;
 use super::task::Task;
 use super::task_messages::related;
@@ -35,8 +36,31 @@ const MAX_TOKENS: u64 = 32_768;
 /// Characters of the name of a model, and of an error of the client.
 const MAX_NAME: usize = 200;
 
+/// The model for the skills of a call; `None` if the program around the server has one.
+pub(super) fn for_call(
+    calls: &Calls,
+    context: &RequestContext<RoleServer>,
+    task: Option<&Arc<Task>>,
+) -> Option<Arc<dyn SamplingProvider>> {
+    if calls.has_model() {
+        return None;
+    }
+    let is_offered = context.client_capabilities().is_some_and(|offered| offered.sampling.is_some());
+    let has_session = context.protocol_version().is_none_or(|version| version.has_initialize());
+    let route = match (is_offered, has_session, task) {
+        (false, ..) => ModelRoute::Closed("the client of this server offers no model"),
+        (true, true, task) => ModelRoute::Session(context.peer.clone(), task.cloned()),
+        (true, false, Some(task)) => ModelRoute::Task(task.clone()),
+        (true, false, None) => ModelRoute::Closed(
+            "in this revision of the protocol, the model of a client is asked only inside a task, and the client does not support \
+             tasks",
+        ),
+    };
+    Some(Arc::new(ClientModel::new(route)))
+}
+
 /// How the client is asked.
-pub(super) enum ModelRoute {
+enum ModelRoute {
     /// By a request of the server, which may belong to a task.
     Session(Peer<RoleServer>, Option<Arc<Task>>),
     /// By a question of the task.
@@ -46,7 +70,7 @@ pub(super) enum ModelRoute {
 }
 
 /// The model of the client of one call.
-pub(super) struct ClientModel {
+struct ClientModel {
     route: ModelRoute,
     executor: Handle,
     requests: AtomicUsize,
@@ -55,7 +79,7 @@ pub(super) struct ClientModel {
 
 impl ClientModel {
     /// To be made on the executor of the server.
-    pub(super) fn new(route: ModelRoute) -> Self {
+    fn new(route: ModelRoute) -> Self {
         Self {
             route,
             executor: Handle::current(),
@@ -138,9 +162,7 @@ fn create_message(request: &SampleRequest) -> Result<Value> {
     let messages: Vec<Value> = request
         .messages
         .iter()
-        .map(|message| {
-            json!({"role": message.role, "content": {"type": "text", "text": message.content}})
-        })
+        .map(|message| json!({"role": message.role, "content": {"type": "text", "text": message.content}}))
         .collect();
     let tokens = request.max_tokens.unwrap_or(DEFAULT_TOKENS).min(MAX_TOKENS);
     let mut params = json!({"messages": messages, "maxTokens": tokens, "includeContext": "none"});
@@ -236,7 +258,10 @@ mod tests {
         asked.model = Some("small".to_owned());
         let message = create_message(&asked).unwrap();
         let params = &message["params"];
-        assert_eq!(params["messages"][0], json!({"role": "user", "content": {"type": "text", "text": "why"}}));
+        assert_eq!(
+            params["messages"][0],
+            json!({"role": "user", "content": {"type": "text", "text": "why"}})
+        );
         assert_eq!((&params["maxTokens"], &params["systemPrompt"]), (&json!(MAX_TOKENS), &json!("be short")));
         assert_eq!(params["modelPreferences"]["hints"][0]["name"], "small");
         assert!(serde_json::from_value::<InputRequest>(message.clone()).is_ok());

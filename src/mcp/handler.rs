@@ -10,42 +10,39 @@ use rmcp::RoleServer;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, CustomRequest,
-    CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
-    GetTaskParams, GetTaskResult, Implementation,
-    JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion,
-    ReadResourceDirectoryRequestParams, ReadResourceRequestParams, ReadResourceResponse, SKILLS_EXTENSION_ID,
-    ServerCapabilities, ServerConfig, SubscriptionFilter, TASKS_EXTENSION_ID, Tool, ToolAnnotations,
-    UpdateTaskParams,
+    CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams,
+    GetSkillResult, GetTaskParams, GetTaskResult, Implementation, JsonObject, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, ReadResourceDirectoryRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, SKILLS_EXTENSION_ID, ServerCapabilities, ServerConfig,
+    SubscriptionFilter, TASKS_EXTENSION_ID, Tool, ToolAnnotations, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use super::approval::{ElicitingApprover, PostponingApprover, can_ask};
-use super::call::{CallServices, Calls, ProgressListener};
+use super::call::{CallServices, Calls};
 use super::changes::Offer;
-use super::client_model::{ClientModel, ModelRoute};
 use super::disclosure::{self, ActivatedSkills};
 use super::inventory::{Inventory, ServedTool};
+use super::progress::progress_channel;
 use super::request_state::StateOwner;
 use super::result_store::ResultStore;
 use super::results::{Audience, call_result, error_result, output_schema_for};
 use super::task::Task;
 use super::task_approver::TaskApprover;
 use super::task_call::{self, ResultMaker, TaskAnswer};
-use super::{prompts, resources, skills_extension};
+use super::{client_model, prompts, resources, skills_extension};
 use crate::engine::{Engine, Outcome};
 use crate::error::{ErrorKind, SkillError};
-use crate::host::{Approver, Progress, SamplingProvider};
+use crate::host::Approver;
 
 /// The revisions of the protocol that are spoken. In older ones there is neither structured content nor a link.
 const REVISIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 /// How long a client may use a list without asking again; it is told of changes.
 const LIST_LIFETIME_MS: u64 = 60_000;
-/// Reports of progress that wait to be sent; further ones are left out.
-const MAX_PROGRESS: usize = 32;
 /// What is said about the server where it introduces itself.
 const INSTRUCTIONS: &str = "Skills: instructions for tasks, and scripts that run in a sandbox. Each skill that can run is a tool. \
      skills_list finds skills, activate_skill returns the instructions of one, read_skill_file returns its files.";
@@ -103,14 +100,13 @@ impl Handler {
         let client = context.client_info().map(|client| client.name).unwrap_or_default();
         let values = Value::Object(arguments.clone());
         let owner = StateOwner { client: &client, tool: &request.name, arguments: &values };
-        let task = match task_call::may_be_task(&context) {
-            true => task_call::prepare(&self.calls, client.clone()),
-            false => None,
-        };
+        let task = task_call::prepare(&self.calls, &context, client.clone());
         let (mut approver, mut postponing): (Option<Arc<dyn Approver>>, _) = (None, None);
         match states {
             None => {}
-            Some(_) if needs_objects => approver = Some(Arc::new(ElicitingApprover::new(context.peer.clone(), None))),
+            Some(_) if needs_objects => {
+                approver = Some(Arc::new(ElicitingApprover::new(context.peer.clone(), None)))
+            }
             Some(states) => {
                 let postponed = match request.request_state.map(|state| states.open(&state, &owner)) {
                     None => PostponingApprover::default(),
@@ -131,7 +127,7 @@ impl Handler {
             Some(token) => progress_channel(token),
             None => (None, None),
         };
-        let sampling = self.sampling(&context, task.as_ref());
+        let sampling = client_model::for_call(&self.calls, &context, task.as_ref());
         let services = CallServices { progress: listener, approver, sampling, keeps_journal: task.is_some() };
         let outcome = match &task {
             None => self.run_call(tool, arguments, &context, services, reports).await,
@@ -193,8 +189,9 @@ impl Handler {
         let peer = context.peer.clone();
         let services = CallServices {
             progress,
-            approver: asks.then(|| Arc::new(ElicitingApprover::new(peer, Some(task.clone()))) as Arc<dyn Approver>),
-            sampling: self.sampling(context, Some(task)),
+            approver: asks
+                .then(|| Arc::new(ElicitingApprover::new(peer, Some(task.clone()))) as Arc<dyn Approver>),
+            sampling: client_model::for_call(&self.calls, context, Some(task)),
             keeps_journal: true,
         };
         let arguments = request.arguments.unwrap_or_default();
@@ -237,28 +234,6 @@ impl Handler {
         outcome
     }
 
-    /// The model for the skills of a call: that of the program around the server, or else that of the client.
-    fn sampling(
-        &self,
-        context: &RequestContext<RoleServer>,
-        task: Option<&Arc<Task>>,
-    ) -> Option<Arc<dyn SamplingProvider>> {
-        if self.calls.has_model() {
-            return None;
-        }
-        let is_offered = context.client_capabilities().is_some_and(|offered| offered.sampling.is_some());
-        let route = match (is_offered, needs_objects(context), task) {
-            (false, ..) => ModelRoute::Closed("the client of this server offers no model"),
-            (true, true, task) => ModelRoute::Session(context.peer.clone(), task.cloned()),
-            (true, false, Some(task)) => ModelRoute::Task(task.clone()),
-            (true, false, None) => ModelRoute::Closed(
-                "in this revision of the protocol, the model of a client is asked only inside a task, and the client does not \
-                 support tasks",
-            ),
-        };
-        Some(Arc::new(ClientModel::new(route)))
-    }
-
     /// The task that a caller means.
     fn task(&self, id: &str, context: &RequestContext<RoleServer>) -> Result<Arc<Task>, ErrorData> {
         let owner = context.client_info().map(|client| client.name).unwrap_or_default();
@@ -267,32 +242,6 @@ impl Handler {
             ErrorData::invalid_params(sentence, None)
         })
     }
-}
-
-/// A listener for the progress of a run, and the notifications that it makes.
-fn progress_channel(
-    token: ProgressToken,
-) -> (Option<ProgressListener>, Option<mpsc::Receiver<ProgressNotificationParam>>) {
-    let (sender, receiver) = mpsc::channel(MAX_PROGRESS);
-    let last = std::sync::Mutex::new(0.0_f64);
-    let listener = move |progress: &Progress| {
-        let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // The protocol demands that it grows. A script may report what it likes, or nothing but texts.
-        let done = progress
-            .done
-            .filter(|done| done.is_finite() && *done > *last)
-            .unwrap_or(*last + f64::EPSILON.max(*last * 1e-9));
-        let mut report = ProgressNotificationParam::new(token.clone(), done).with_message(
-            crate::excerpt::shorten(&super::skill_content::shown_text(&progress.message), 2_000),
-        );
-        if let Some(total) = progress.total.filter(|total| total.is_finite()) {
-            report = report.with_total(total);
-        }
-        if sender.try_send(report).is_ok() {
-            *last = done;
-        }
-    };
-    (Some(Box::new(listener)), Some(receiver))
 }
 
 impl ServerHandler for Handler {

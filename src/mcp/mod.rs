@@ -27,6 +27,7 @@ mod handler;
 mod inventory;
 mod options;
 mod plan_journals;
+mod progress;
 mod prompts;
 mod question;
 mod request_state;

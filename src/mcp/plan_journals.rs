@@ -121,7 +121,8 @@ fn call_digest(project: &Path, tool: &ServedTool, arguments: &Map<String, Value>
     sorted.sort_by_key(|(name, _)| name.as_str());
     let call = json!([project.as_os_str().as_encoded_bytes(), tool.name, tool.address, sorted]);
     let digest: [u8; 32] = Sha256::digest(call.to_string()).into();
-    digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    let (number, _) = digest.split_at(16);
+    format!("{:032x}", number.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte)))
 }
 
 /// Makes a folder that is the user's alone.

@@ -71,7 +71,9 @@ pub(super) fn elicit_request(request: &ApprovalRequest) -> Option<ElicitRequest>
     let once = json!({"const": "once", "title": "Yes, for this call"});
     let no = json!({"const": "no", "title": "No"});
     let choices = match wanted {
-        Some(_) => json!([once, {"const": "always", "title": "Always, until a file of the skill changes"}, no]),
+        Some(_) => {
+            json!([once, {"const": "always", "title": "Always, until a file of the skill changes"}, no])
+        }
         None => json!([once, no]),
     };
     let schema = json!({

@@ -37,7 +37,8 @@ impl SessionTasks {
         context: &RequestContext<RoleServer>,
     ) -> Result<Value, ErrorData> {
         let lifetime = task_messages::requested_lifetime(&context.meta);
-        let lifetime = lifetime.unwrap_or_else(|| Err(ErrorData::invalid_params("no task was asked for", None)))?;
+        let lifetime =
+            lifetime.unwrap_or_else(|| Err(ErrorData::invalid_params("no task was asked for", None)))?;
         let token = self.handler.calls().cancel().child();
         let Some(task) = Task::for_session(self.owner.clone(), token, lifetime) else {
             return Err(ErrorData::internal_error("the system has no random numbers", None));
@@ -125,7 +126,9 @@ impl Service<RoleServer> for SessionTasks {
             ClientRequest::UpdateTaskRequest(_) => {
                 Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there is no method tasks/update", None))
             }
-            ClientRequest::CustomRequest(request) if request.method == "tasks/list" => self.list(request.params),
+            ClientRequest::CustomRequest(request) if request.method == "tasks/list" => {
+                self.list(request.params)
+            }
             ClientRequest::CustomRequest(request) if request.method == "tasks/result" => tokio::select! {
                 result = self.result(request.params) => result,
                 () = context.ct.cancelled() => Err(ErrorData::internal_error("the request was cancelled", None)),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rmcp::model::{CallToolResult, DetailedTask, InputRequest, InputResponses, JsonObject, TaskPayload, TaskStatus};
+use rmcp::model::{
+    CallToolResult, DetailedTask, InputRequest, InputResponses, JsonObject, TaskPayload, TaskStatus,
+};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
@@ -251,10 +253,11 @@ impl Task {
                 return;
             }
             state.is_cancelled = true;
-            state.questions.clear();
             state.updated_at = Timestamp::now();
         }
+        // Before those who wait for an answer learn that none comes, so that the run ends as one that was stopped.
         self.cancel.cancel();
+        self.lock().questions.clear();
     }
 
     /// Ends it, after its run has ended. The result can be read for an hour.

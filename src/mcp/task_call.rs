@@ -28,15 +28,15 @@ pub(super) enum TaskAnswer {
 /// Turns what a run came to into the result of its call.
 pub(super) type ResultMaker = Box<dyn FnOnce(Outcome) -> CallToolResult + Send>;
 
-/// Whether this call may be answered with a task: in the revision that has the extension, and if the client knows it.
-pub(super) fn may_be_task(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_some_and(|version| !version.has_initialize())
-        && context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
-}
-
-/// A call that may become a task; `None` if the system has no random numbers.
-pub(super) fn prepare(calls: &Calls, owner: String) -> Option<Arc<Task>> {
-    TaskStore::prepare(owner, calls.cancel().child())
+/// A call that may be answered with a task: in the revision that has the extension, and if the client knows it.
+pub(super) fn prepare(
+    calls: &Calls,
+    context: &RequestContext<RoleServer>,
+    owner: String,
+) -> Option<Arc<Task>> {
+    let has_extension = context.protocol_version().is_some_and(|version| !version.has_initialize());
+    let is_known = context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks());
+    if has_extension && is_known { TaskStore::prepare(owner, calls.cancel().child()) } else { None }
 }
 
 /// Starts the run of a call that may become a task: it goes on whoever waits for it.
@@ -126,7 +126,12 @@ async fn next_report(
 }
 
 /// Waits for the end of the run of a task, and stops it when its time to live is over.
-pub(super) async fn finish(calls: Arc<Calls>, task: Arc<Task>, mut run: JoinHandle<Outcome>, into_result: ResultMaker) {
+pub(super) async fn finish(
+    calls: Arc<Calls>,
+    task: Arc<Task>,
+    mut run: JoinHandle<Outcome>,
+    into_result: ResultMaker,
+) {
     let outcome = tokio::select! {
         outcome = &mut run => outcome,
         () = tokio::time::sleep(task.time_left()) => {

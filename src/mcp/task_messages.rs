@@ -36,7 +36,8 @@ pub(super) fn keep_task_request(message: &mut Value) {
 
 /// Adds to an answer to `initialize` that calls of tools can be tasks.
 pub(super) fn declare_tasks(message: &mut Value) {
-    let Some(result) = message.get_mut("result").filter(|result| result["protocolVersion"] == REVISION) else {
+    let Some(result) = message.get_mut("result").filter(|result| result["protocolVersion"] == REVISION)
+    else {
         return;
     };
     if let Some(Value::Object(capabilities)) = result.get_mut("capabilities") {

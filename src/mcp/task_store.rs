@@ -116,8 +116,7 @@ mod tests {
             task.finish(&CallToolResult::success(vec![ContentBlock::text(text.clone())]), false);
             store.trim();
         }
-        let is_there: Vec<bool> =
-            tasks.iter().map(|task| store.find("owner", &id(task)).is_some()).collect();
+        let is_there: Vec<bool> = tasks.iter().map(|task| store.find("owner", &id(task)).is_some()).collect();
         // Each takes a little more than half.
         assert_eq!(is_there, [false, false, true]);
     }

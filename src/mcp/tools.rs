@@ -233,7 +233,8 @@ fn skill_risk(engine: &Engine, skill: &Skill) -> Risk {
 impl SkillTool {
     /// Whether a call with these arguments runs a plan.
     pub(super) fn runs_plan(&self, arguments: &Map<String, Value>) -> bool {
-        let chooses = matches!(self.arguments, ArgumentForm::Script { .. }) && arguments.contains_key("script");
+        let chooses =
+            matches!(self.arguments, ArgumentForm::Script { .. }) && arguments.contains_key("script");
         self.is_plan && !chooses
     }
 

@@ -17,6 +17,7 @@ mod plan_journals;
 mod plugin;
 mod results;
 mod sampling;
+mod session_tasks;
 mod skills_extension;
 mod tasks;
 mod tools;

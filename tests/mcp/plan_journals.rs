@@ -51,11 +51,17 @@ fn journals(project: &Project) -> Vec<JournalSummary> {
     folders.flat_map(|folder| Journal::list(&folder.path()).unwrap()).collect()
 }
 
-/// Starts the plan, and kills the server in its second step.
-fn kill_in_the_second_step(project: &Project) {
+/// Starts the plan, and kills the server when so many of its steps are in the journal: a step that can only read is there when it
+/// has ended, another one when it starts.
+fn kill_after(project: &Project, steps: usize) {
     let mut client = client(project);
     client.call_task("both", json!({}));
-    wait_until(|| journals(project).first().is_some_and(|journal| journal.steps_done == 1));
+    let recorded =
+        |journal: &JournalSummary| Journal::peek(&journal.path).map_or(0, |content| content.steps.len());
+    wait_until(|| {
+        let journals = journals(project);
+        journals.first().is_some_and(|found| found.steps_done == 1 && recorded(found) == steps)
+    });
     client.child.kill().unwrap();
     client.child.wait().unwrap();
 }
@@ -70,7 +76,7 @@ fn assert_completed(client: &mut Client, id: &str) -> Value {
 #[test]
 fn a_plan_goes_on_after_a_kill_and_does_no_step_twice() {
     let project = project("");
-    kill_in_the_second_step(&project);
+    kill_after(&project, 1);
     let left = journals(&project);
     let [journal] = left.as_slice() else { panic!("{left:?}") };
     assert!(journal.damage.is_none() && !journal.is_locked && !journal.is_finished, "{journal:?}");
@@ -115,7 +121,7 @@ fn a_plan_goes_on_after_the_end_of_the_client() {
 fn a_person_is_asked_before_an_interrupted_step_is_done_again() {
     for (choice, succeeds) in [("once", true), ("no", false)] {
         let project = project("write:out");
-        kill_in_the_second_step(&project);
+        kill_after(&project, 2);
         crate::write(&project, "out/go", "");
         let mut client = client(&project);
         let id = client.call_task("both", json!({}));
@@ -133,7 +139,7 @@ fn a_person_is_asked_before_an_interrupted_step_is_done_again() {
 #[test]
 fn a_plan_that_changed_starts_over() {
     let project = project("");
-    kill_in_the_second_step(&project);
+    kill_after(&project, 1);
     let path = ".metier/skills/both/scripts/sequence.json";
     let plan = std::fs::read_to_string(project.path(path)).unwrap();
     crate::write(&project, path, &plan.replace("\"hold\",\"skill\"", "\"held\",\"skill\""));
@@ -182,7 +188,10 @@ fn no_script_reaches_the_journals() {
     let script = "local ok, e = pcall(ctx.write, input.path, 'x') return {ok = ok, error = tostring(e)}";
     let project = Project::new()
         .lua("forger", script)
-        .file(".metier/skills/forger/SKILL.md", "---\nname: forger\ndescription: d\nallowed-tools: write\n---\n")
+        .file(
+            ".metier/skills/forger/SKILL.md",
+            "---\nname: forger\ndescription: d\nallowed-tools: write\n---\n",
+        )
         .file("metier/plan-journals/keep", "")
         .trusted();
     let mut client = project.modern_client(&["--allow", "write"]);

@@ -33,7 +33,10 @@ fn answer(choice: &str) -> Value {
 #[track_caller]
 fn assert_no_task(answer: &Value) {
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    assert!(answer["error"]["message"].as_str().unwrap().contains("there is no task with this id"), "{answer}");
+    assert!(
+        answer["error"]["message"].as_str().unwrap().contains("there is no task with this id"),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -41,7 +44,11 @@ fn a_call_that_takes_long_becomes_a_task_with_the_result_of_a_call() {
     let project = project().trusted();
     let mut client = with_tasks(&project, &["--task-after", "1"]);
     let created = client.call("wait", json!({}));
-    assert_eq!((&created["resultType"], &created["status"]), (&json!("task"), &json!("working")), "{created}");
+    assert_eq!(
+        (&created["resultType"], &created["status"]),
+        (&json!("task"), &json!("working")),
+        "{created}"
+    );
     assert!(created["ttlMs"].as_u64().unwrap() > 0 && created["pollIntervalMs"].as_u64().unwrap() > 0);
     let id = created["taskId"].as_str().unwrap();
     assert_eq!(client.task(id)["status"], "working");
