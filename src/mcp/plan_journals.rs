@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::inventory::ServedTool;
+#[cfg(unix)]
+use crate::host::metier_dirs;
 use crate::plan::Journal;
 
 /// How long the journal of an interrupted plan is kept.
@@ -51,6 +53,10 @@ impl PlanJournals {
         }
         let folder = self.folder.join(&name);
         let journal = PlanJournal { folder, name, open: self.open.clone() };
+        if let Some(reason) = unsafe_reason(&self.folder) {
+            tracing::warn!("no journal of the plan is kept in {}: {reason}", self.folder.display());
+            return None;
+        }
         if !journal.folder.is_dir() {
             make_private(&self.folder).ok()?;
             if self.remove_old() >= MAX_JOURNALS {
@@ -125,6 +131,18 @@ fn call_digest(project: &Path, tool: &ServedTool, arguments: &Map<String, Value>
     format!("{:032x}", number.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte)))
 }
 
+/// Why others could forge the results of steps there.
+#[cfg(unix)]
+fn unsafe_reason(folder: &Path) -> Option<String> {
+    metier_dirs::unsafe_reason(&metier_dirs::resolve_existing(folder))
+}
+
+/// The data folder of a user is the user's alone.
+#[cfg(not(unix))]
+fn unsafe_reason(_: &Path) -> Option<String> {
+    None
+}
+
 /// Makes a folder that is the user's alone.
 fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
@@ -136,4 +154,18 @@ fn make_private(folder: &Path) -> io::Result<()> {
 
 fn lock(open: &Mutex<HashSet<String>>) -> MutexGuard<'_, HashSet<String>> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_journal_is_kept_where_scripts_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let journals = folder.path().join("data/plan-journals");
+        assert_eq!(unsafe_reason(&journals), None);
+        std::fs::create_dir(folder.path().join(".git")).unwrap();
+        assert!(unsafe_reason(&journals).is_some());
+    }
 }
