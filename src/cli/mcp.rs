@@ -13,6 +13,7 @@ use super::hint::error_with_option;
 use super::interrupt::cancel_on_interrupt;
 use super::limit_args::LimitArgs;
 use super::mcp_client::McpClient;
+use super::mcp_http::HttpArgs;
 use super::output;
 use super::session::Session;
 
@@ -34,6 +35,8 @@ pub struct Args {
     /// Seconds after which a call is answered with a task, if the client supports tasks
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     task_after: u32,
+    #[command(flatten)]
+    http: HttpArgs,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -88,7 +91,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     for notice in server.notices() {
         output::print_warning(notice);
     }
-    server.serve_stdio()?;
+    match args.http.address() {
+        Some(address) => server.serve_http(args.http.listen(address)?)?,
+        None => server.serve_stdio()?,
+    }
     Ok(0)
 }
 

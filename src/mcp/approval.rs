@@ -9,9 +9,9 @@ use std::time::Duration;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientResult, ElicitRequestParams, InputRequest, InputRequests, InputRequiredResult, InputResponses,
-    ServerRequest,
+    RequestId, ServerRequest,
 };
-use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
+use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RequestContext, RequestHandle};
 use tokio::runtime::Handle;
 
 use super::question::{self, Question};
@@ -35,14 +35,16 @@ pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
 /// Asks the client, and waits for its answer.
 pub(super) struct ElicitingApprover {
     peer: Peer<RoleServer>,
+    /// The call that waits for the answer.
+    call: RequestId,
     executor: Handle,
     task: Option<Arc<Task>>,
 }
 
 impl ElicitingApprover {
     /// To be made on the executor of the server.
-    pub(super) fn new(peer: Peer<RoleServer>, task: Option<Arc<Task>>) -> Self {
-        Self { peer, executor: Handle::current(), task }
+    pub(super) fn new(peer: Peer<RoleServer>, call: RequestId, task: Option<Arc<Task>>) -> Self {
+        Self { peer, call, executor: Handle::current(), task }
     }
 
     async fn ask(&self, request: ServerRequest, cancel: &CancelToken, limit: Duration) -> Approval {
@@ -76,6 +78,8 @@ impl Approver for ElicitingApprover {
             }
             task.wait_for_client()
         });
+        // Over HTTP a question belongs to the answer of its call.
+        question.extensions.insert(OriginatingRequestId(self.call.clone()));
         let asked = self.ask(ServerRequest::ElicitRequest(question), ctx.cancel(), self.time_limit());
         Ok(self.executor.block_on(asked))
     }

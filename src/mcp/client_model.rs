@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::RoleServer;
-use rmcp::model::{InputRequest, ServerRequest};
-use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
+use rmcp::model::{InputRequest, RequestId, ServerRequest};
+use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RequestContext};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -49,7 +49,7 @@ pub(super) fn for_call(
     let has_session = context.protocol_version().is_none_or(|version| version.has_initialize());
     let route = match (is_offered, has_session, task) {
         (false, ..) => ModelRoute::Closed("the client of this server offers no model"),
-        (true, true, task) => ModelRoute::Session(context.peer.clone(), task.cloned()),
+        (true, true, task) => ModelRoute::Session(context.peer.clone(), context.id.clone(), task.cloned()),
         (true, false, Some(task)) => ModelRoute::Task(task.clone()),
         (true, false, None) => ModelRoute::Closed(
             "in this revision of the protocol, the model of a client is asked only inside a task, and the client does not support \
@@ -61,8 +61,8 @@ pub(super) fn for_call(
 
 /// How the client is asked.
 enum ModelRoute {
-    /// By a request of the server, which may belong to a task.
-    Session(Peer<RoleServer>, Option<Arc<Task>>),
+    /// By a request of the server, which belongs to a call and perhaps to a task.
+    Session(Peer<RoleServer>, RequestId, Option<Arc<Task>>),
     /// By a question of the task.
     Task(Arc<Task>),
     /// Not at all, for this reason.
@@ -113,14 +113,18 @@ impl ClientModel {
                     })
                 })
             }
-            ModelRoute::Session(peer, task) => {
+            ModelRoute::Session(peer, call, task) => {
                 let _waiting = task.as_ref().map(|task| {
                     request["params"]["_meta"] = related(&task.summary().task_id).into();
                     task.wait_for_client()
                 });
-                let Ok(request) = serde_json::from_value::<ServerRequest>(request) else {
+                let Ok(mut request) = serde_json::from_value::<ServerRequest>(request) else {
                     return Err(failure("cannot be asked this"));
                 };
+                if let ServerRequest::CreateMessageRequest(request) = &mut request {
+                    // Over HTTP it belongs to the answer of its call.
+                    request.extensions.insert(OriginatingRequestId(call.clone()));
+                }
                 let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
                 let mut sent = sent.map_err(|_| failure("cannot be reached"))?;
                 let answer = tokio::select! {

@@ -2,47 +2,42 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, CustomRequest,
-    CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams,
-    GetSkillResult, GetTaskParams, GetTaskResult, Implementation, JsonObject, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, ReadResourceDirectoryRequestParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse,
+    GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult, Implementation, JsonObject,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult,
+    MetaObject, PaginatedRequestParams, ProtocolVersion, ReadResourceDirectoryRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, SKILLS_EXTENSION_ID, ServerCapabilities, ServerConfig,
     SubscriptionFilter, TASKS_EXTENSION_ID, Tool, ToolAnnotations, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
-use serde_json::{Value, json};
-use tokio::sync::{mpsc, watch};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
-use super::approval::{ElicitingApprover, PostponingApprover, can_ask};
-use super::call::{CallServices, Calls};
+use super::call::Calls;
+use super::caller::Caller;
 use super::changes::Offer;
 use super::disclosure::{self, ActivatedSkills};
 use super::inventory::{Inventory, ServedTool};
-use super::progress::progress_channel;
-use super::request_state::StateOwner;
-use super::result_store::ResultStore;
-use super::results::{Audience, call_result, error_result, output_schema_for};
-use super::task::Task;
-use super::task_approver::TaskApprover;
-use super::task_call::{self, ResultMaker, TaskAnswer};
-use super::{client_model, prompts, resources, skills_extension};
-use crate::engine::{Engine, Outcome};
+use super::results::{Audience, MAX_TEXT, output_schema_for};
+use super::{completion, prompts, resources, skills_extension};
+use crate::engine::Engine;
 use crate::error::{ErrorKind, SkillError};
-use crate::host::Approver;
 
 /// The revisions of the protocol that are spoken. In older ones there is neither structured content nor a link.
 const REVISIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 /// How long a client may use a list without asking again; it is told of changes.
 const LIST_LIFETIME_MS: u64 = 60_000;
+/// By which a client learns that a tool has results larger than it takes otherwise.
+const MAX_RESULT_SIZE: &str = "anthropic/maxResultSizeChars";
 /// What is said about the server where it introduces itself.
 const INSTRUCTIONS: &str = "Skills: instructions for tasks, and scripts that run in a sandbox. Each skill that can run is a tool. \
      skills_list finds skills, activate_skill returns the instructions of one, read_skill_file returns its files.";
@@ -59,9 +54,18 @@ pub(super) struct Handler {
 
 #[derive(Default)]
 struct Session {
-    store: ResultStore,
+    caller: Arc<Caller>,
     activated: ActivatedSkills,
-    announces_changes: AtomicBool,
+    /// The task that tells the client what changed; it ends with the session.
+    announcing: OnceLock<AbortHandle>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(task) = self.announcing.get() {
+            task.abort();
+        }
+    }
 }
 
 impl Handler {
@@ -74,7 +78,14 @@ impl Handler {
         Self { engine, name, calls, offers, session: Arc::default() }
     }
 
-    fn inventory(&self) -> Arc<Inventory> {
+    /// The same for one of several callers.
+    pub(super) fn with_caller(mut self, caller: Arc<Caller>) -> Self {
+        self.session =
+            Arc::new(Session { caller, activated: ActivatedSkills::default(), announcing: OnceLock::new() });
+        self
+    }
+
+    pub(super) fn inventory(&self) -> Arc<Inventory> {
         self.offers.borrow().inventory.clone()
     }
 
@@ -88,159 +99,17 @@ impl Handler {
         result.map_err(|_| ErrorData::internal_error("the request failed", None))
     }
 
-    async fn call_skill(
-        &self,
-        tool: &ServedTool,
-        request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> CallToolResponse {
-        let needs_objects = needs_objects(&context);
-        let arguments = request.arguments.unwrap_or_default();
-        let states = self.calls.request_states().filter(|_| can_ask(&context));
-        let client = context.client_info().map(|client| client.name).unwrap_or_default();
-        let values = Value::Object(arguments.clone());
-        let owner = StateOwner { client: &client, tool: &request.name, arguments: &values };
-        let task = task_call::prepare(&self.calls, &context, client.clone());
-        let (mut approver, mut postponing): (Option<Arc<dyn Approver>>, _) = (None, None);
-        match states {
-            None => {}
-            Some(_) if needs_objects => {
-                approver = Some(Arc::new(ElicitingApprover::new(context.peer.clone(), None)))
-            }
-            Some(states) => {
-                let postponed = match request.request_state.map(|state| states.open(&state, &owner)) {
-                    None => PostponingApprover::default(),
-                    Some(Ok(question)) => {
-                        PostponingApprover::with_answer(question, request.input_responses.as_ref())
-                    }
-                    Some(Err(error)) => return error_result(&error).into(),
-                };
-                let postponed = Arc::new(postponed);
-                approver = Some(match &task {
-                    Some(task) => Arc::new(TaskApprover::new(task.clone(), postponed.clone())),
-                    None => postponed.clone(),
-                });
-                postponing = Some((postponed, states));
-            }
-        }
-        let (listener, reports) = match context.meta.get_progress_token() {
-            Some(token) => progress_channel(token),
-            None => (None, None),
-        };
-        let sampling = client_model::for_call(&self.calls, &context, task.as_ref());
-        let services = CallServices { progress: listener, approver, sampling, keeps_journal: task.is_some() };
-        let outcome = match &task {
-            None => self.run_call(tool, arguments, &context, services, reports).await,
-            Some(task) => {
-                let run = task_call::start(&self.calls, task, tool.clone(), arguments, services);
-                let into_result = self.result_maker(tool, needs_objects);
-                let answer = task_call::answer(&self.calls, task, run, &context, reports, into_result);
-                match answer.await {
-                    TaskAnswer::Ended(outcome) => *outcome,
-                    TaskAnswer::Task(task) => return CreateTaskResult::new(task).into(),
-                }
-            }
-        };
-        let question = postponing.and_then(|(approver, states)| approver.input_required(states, &owner));
-        if let Some(question) = question {
-            return question.into();
-        }
-        let audience = Audience { needs_objects, store: &self.session.store };
-        call_result(outcome, tool.tool.output_schema.as_ref(), &audience).into()
-    }
-
-    fn result_maker(&self, tool: &ServedTool, needs_objects: bool) -> ResultMaker {
-        let (session, tool) = (self.session.clone(), tool.tool.clone());
-        Box::new(move |outcome| {
-            let audience = Audience { needs_objects, store: &session.store };
-            call_result(outcome, tool.output_schema.as_ref(), &audience)
-        })
-    }
-
-    /// Starts a call as the task that its client wants it to be.
-    pub(super) fn start_task(
-        &self,
-        task: &Arc<Task>,
-        request: CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        let inventory = self.inventory();
-        let Some(tool) = inventory.tool(&request.name) else {
-            let sentence = "only the tools of skills run as tasks";
-            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, sentence, None));
-        };
-        if !self.calls.tasks().add(task) {
-            let sentence = "there are too many tasks; call the tool without one, or again later";
-            return Err(ErrorData::internal_error(sentence, None));
-        }
-        let asks = self.calls.request_states().is_some() && can_ask(context);
-        let (progress, reports) = match context.meta.get_progress_token() {
-            Some(token) => progress_channel(token),
-            None => (None, None),
-        };
-        if let Some(mut reports) = reports {
-            let peer = context.peer.clone();
-            tokio::spawn(async move {
-                while let Some(report) = reports.recv().await {
-                    peer.notify_progress(report).await.ok();
-                }
-            });
-        }
-        let peer = context.peer.clone();
-        let services = CallServices {
-            progress,
-            approver: asks
-                .then(|| Arc::new(ElicitingApprover::new(peer, Some(task.clone()))) as Arc<dyn Approver>),
-            sampling: client_model::for_call(&self.calls, context, Some(task)),
-            keeps_journal: true,
-        };
-        let arguments = request.arguments.unwrap_or_default();
-        let run = task_call::start(&self.calls, task, tool.clone(), arguments, services);
-        let into_result = self.result_maker(tool, needs_objects(context));
-        tokio::spawn(task_call::finish(self.calls.clone(), task.clone(), run, into_result));
-        Ok(())
-    }
-
-    pub(super) fn calls(&self) -> &Calls {
+    pub(super) fn calls(&self) -> &Arc<Calls> {
         &self.calls
+    }
+
+    pub(super) fn caller(&self) -> &Arc<Caller> {
+        &self.session.caller
     }
 
     /// Whether a tool of this name runs a skill.
     pub(super) fn is_skill_tool(&self, name: &str) -> bool {
         self.inventory().tool(name).is_some()
-    }
-
-    /// Runs a call to its end, with its progress on the way.
-    async fn run_call(
-        &self,
-        tool: &ServedTool,
-        arguments: JsonObject,
-        context: &RequestContext<RoleServer>,
-        services: CallServices,
-        mut reports: Option<mpsc::Receiver<ProgressNotificationParam>>,
-    ) -> Outcome {
-        let run = self.calls.run(tool, arguments, context.ct.cancelled(), services);
-        let Some(reports) = &mut reports else { return run.await };
-        let mut run = std::pin::pin!(run);
-        let outcome = loop {
-            tokio::select! {
-                outcome = &mut run => break outcome,
-                Some(report) = reports.recv() => drop(context.peer.notify_progress(report).await),
-            }
-        };
-        while let Ok(report) = reports.try_recv() {
-            context.peer.notify_progress(report).await.ok();
-        }
-        outcome
-    }
-
-    /// The task that a caller means.
-    fn task(&self, id: &str, context: &RequestContext<RoleServer>) -> Result<Arc<Task>, ErrorData> {
-        let owner = context.client_info().map(|client| client.name).unwrap_or_default();
-        self.calls.tasks().find(&owner, id).ok_or_else(|| {
-            let sentence = "there is no task with this id: it has expired, or was of an earlier server; call the tool again";
-            ErrorData::invalid_params(sentence, None)
-        })
     }
 }
 
@@ -253,6 +122,7 @@ impl ServerHandler for Handler {
                 (SKILLS_EXTENSION_ID.to_owned(), skills),
                 (TASKS_EXTENSION_ID.to_owned(), JsonObject::new()),
             ]))
+            .enable_completions()
             .enable_tools()
             .enable_tool_list_changed()
             .enable_prompts()
@@ -272,9 +142,13 @@ impl ServerHandler for Handler {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        if !self.session.announces_changes.swap(true, Ordering::AcqRel) {
-            tokio::spawn(announce_changes(context.peer, self.offers.clone()));
-        }
+        self.session
+            .announcing
+            .get_or_init(|| tokio::spawn(announce_changes(context.peer, self.offers.clone())).abort_handle());
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.inventory().tool(name).map(|served| tool_definition(served, false))
     }
 
     async fn list_tools(
@@ -302,7 +176,7 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let inventory = self.inventory();
         if let Some(tool) = inventory.tool(&request.name) {
-            return Ok(self.call_skill(tool, request, context).await);
+            return self.call_skill(tool, request, context).await;
         }
         let arguments = request.arguments.unwrap_or_default();
         let needs_objects = needs_objects(&context);
@@ -310,7 +184,7 @@ impl ServerHandler for Handler {
         let name = request.name.into_owned();
         let shown = crate::excerpt::shorten(&super::skill_content::shown_line(&name), 80);
         let work = move |engine: &Engine, inventory: &Inventory, session: &Session| {
-            let audience = Audience { needs_objects, store: &session.store };
+            let audience = Audience { max_text: MAX_TEXT, needs_objects, store: &session.caller.results };
             let activated = has_session.then_some(&session.activated);
             disclosure::call(&name, &arguments, (engine, inventory), activated, &audience)
         };
@@ -394,10 +268,22 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let work = move |engine: &Engine, inventory: &Inventory, session: &Session| {
-            resources::read(engine, inventory, &session.store, &request.uri)
+            let result = resources::read(engine, inventory, &session.caller.results, &request.uri);
+            result.map_err(|error| resource_error(&error, &request.uri))
         };
-        let result = self.read(work).await?.map_err(|error| resource_error(&error))?;
+        let result = self.read(work).await??;
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let work = move |engine: &Engine, inventory: &Inventory, _: &Session| {
+            completion::complete(engine, inventory, &request)
+        };
+        Ok(CompleteResult::new(self.read(work).await?))
     }
 
     async fn list_skills(
@@ -472,10 +358,11 @@ impl ServerHandler for Handler {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         /// The methods that this server has, and whose parameters were not what they must be.
-        const METHODS: [&str; 13] = [
+        const METHODS: [&str; 14] = [
+            "completion/complete",
             "initialize",
             "tools/call",
             "tools/list",
@@ -491,7 +378,8 @@ impl ServerHandler for Handler {
             "tasks/update",
         ];
         let method = crate::excerpt::shorten(&super::skill_content::shown_line(&request.method), 80);
-        Err(if METHODS.contains(&request.method.as_str()) {
+        let is_removed = request.method == "initialize" && !needs_objects(&context);
+        Err(if METHODS.contains(&request.method.as_str()) && !is_removed {
             ErrorData::invalid_params(format!("the parameters do not fit {method}"), None)
         } else {
             ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
@@ -525,8 +413,13 @@ fn tool_definition(served: &ServedTool, needs_objects: bool) -> Tool {
         .destructive(risk.destructive)
         .open_world(risk.open_world);
     annotations.idempotent_hint = risk.idempotent;
-    let definition = Tool::new(served.name.clone(), tool.description.clone(), tool.input_schema.clone())
+    let mut definition = Tool::new(served.name.clone(), tool.description.clone(), tool.input_schema.clone())
         .with_annotations(annotations);
+    if let Some(size) = tool.max_result_size {
+        let mut meta = MetaObject::new();
+        meta.insert(MAX_RESULT_SIZE.to_owned(), json!(size));
+        definition.meta = Some(meta);
+    }
     match &tool.output_schema {
         Some(schema) => definition.with_raw_output_schema(Arc::new(output_schema_for(schema, needs_objects))),
         None => definition,
@@ -534,7 +427,7 @@ fn tool_definition(served: &ServedTool, needs_objects: bool) -> Tool {
 }
 
 /// Whether the client speaks a revision with sessions, in which structured content is always an object.
-fn needs_objects(context: &RequestContext<RoleServer>) -> bool {
+pub(super) fn needs_objects(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_none_or(|version| version.has_initialize())
 }
 
@@ -567,7 +460,7 @@ fn resource_page(
     Ok(result)
 }
 
-fn request_error(error: &SkillError) -> ErrorData {
+pub(super) fn request_error(error: &SkillError) -> ErrorData {
     let sentence = super::skill_content::shown_text(error.message());
     match error.kind() {
         ErrorKind::Io => ErrorData::internal_error(sentence, None),
@@ -575,10 +468,12 @@ fn request_error(error: &SkillError) -> ErrorData {
     }
 }
 
-fn resource_error(error: &SkillError) -> ErrorData {
+fn resource_error(error: &SkillError, uri: &str) -> ErrorData {
     match error.kind() {
         ErrorKind::InvalidArgument => {
-            ErrorData::resource_not_found(super::skill_content::shown_text(error.message()), None)
+            let sentence = super::skill_content::shown_text(error.message());
+            let uri = crate::excerpt::shorten(&super::skill_content::shown_line(uri), 2_000);
+            ErrorData::resource_not_found(sentence, Some(json!({"uri": uri})))
         }
         _ => request_error(error),
     }

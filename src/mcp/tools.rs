@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::engine::{Engine, Invocation};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
+use crate::mcp::results::{MAX_DECLARED_TEXT, MAX_TEXT};
 use crate::mcp::skill_content::{shown_line, shown_text};
 use crate::policy::Permission;
 use crate::registry::Skill;
@@ -28,6 +29,8 @@ pub(super) struct SkillTool {
     /// The schema of the value as the contract has it; clients of older revisions accept only objects.
     pub(super) output_schema: Option<Value>,
     pub(super) risk: Risk,
+    /// Bytes of a result that its author wants whole, if more than usual.
+    pub(super) max_result_size: Option<usize>,
 }
 
 /// What the arguments of a call are.
@@ -78,6 +81,7 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
             is_plan,
             output_schema: output_schema(skill),
             risk,
+            max_result_size: max_result_size(skill),
         });
     }
     let scripts = if skill.contract().is_some_and(|contract| contract.main_entrypoint().is_some()) {
@@ -101,6 +105,7 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
         is_plan: main == Some(RuntimeId::TOOL_SEQUENCE),
         output_schema: output_schema(skill),
         risk,
+        max_result_size: max_result_size(skill),
     })
 }
 
@@ -128,6 +133,7 @@ fn entrypoint_tool(
         is_plan: runtime == RuntimeId::TOOL_SEQUENCE,
         output_schema: output_schema(skill),
         risk,
+        max_result_size: max_result_size(skill),
     })
 }
 
@@ -199,6 +205,12 @@ fn into_object(schema: Value) -> Map<String, Value> {
 
 fn output_schema(skill: &Skill) -> Option<Value> {
     skill.contract()?.outputs.as_ref().map(|outputs| outputs.json().clone())
+}
+
+/// What the contract says about the size of results, if it is more than usual.
+fn max_result_size(skill: &Skill) -> Option<usize> {
+    let declared = usize::try_from(skill.contract()?.metadata.max_result_size?).unwrap_or(usize::MAX);
+    (declared > MAX_TEXT).then(|| declared.min(MAX_DECLARED_TEXT))
 }
 
 /// The text as a model is shown it, with at most [`MAX_DESCRIPTION`] characters.

@@ -1,4 +1,4 @@
-"""The official Python SDK against `metier mcp` over standard streams, in both kinds of revision. Each failed check ends it."""
+"""The official Python SDK against `metier mcp` over standard streams and HTTP, in both kinds of revision. Each failed check ends it."""
 
 import os
 import pathlib
@@ -10,9 +10,11 @@ import time
 from typing import Any, Literal
 
 import anyio
+import httpx2
 from mcp.client.client import Client
 from mcp.client.extension import ClientExtension, ResultClaim
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.types import (
     CallToolResult, CreateMessageResult, ElicitResult, EmptyResult, Request, RequestParams, Result, TextContent,
 )
@@ -58,9 +60,9 @@ async def until(holds, what):
     check(True, what)
 
 
-async def walk(server, project, mode):
+async def walk(connect, project, mode, number):
     print(f"mode {mode}")
-    async with Client(stdio_client(server), mode=mode) as client:
+    async with Client(connect(), mode=mode) as client:
         check(client.protocol_version == {"legacy": "2025-11-25"}.get(mode, "2026-07-28"), client.protocol_version)
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         check("count" in tools and tools["count"].output_schema, "a typed tool is listed")
@@ -115,14 +117,14 @@ async def walk(server, project, mode):
 
         if mode != "legacy":
             async with client.listen(tools_list_changed=True) as events:
-                skill(project, "added", {"scripts/main.lua": "return 1"})
+                skill(project, f"added-{number}", {"scripts/main.lua": "return 1"})
                 with anyio.fail_after(30):
                     async for _ in events:
                         break
-            check("added" in {tool.name for tool in (await client.list_tools()).tools}, "a new skill is announced")
+            check(f"added-{number}" in {tool.name for tool in (await client.list_tools()).tools}, "a new skill is announced")
 
 
-async def answer_questions(server, project, mode):
+async def answer_questions(connect, project, mode):
     print(f"questions, mode {mode}")
     written = project / "out/a"
     written.unlink(missing_ok=True)
@@ -134,7 +136,7 @@ async def answer_questions(server, project, mode):
         check(not written.exists(), "nothing has run before the answer")
         return next(answers)
 
-    async with Client(stdio_client(server), mode=mode, elicitation_callback=ask) as client:
+    async with Client(connect(), mode=mode, elicitation_callback=ask) as client:
         refused = await client.call_tool("writer", {})
         check(refused.is_error and "denied" in refused.content[0].text and not written.exists(), "a no is a no")
         result = await client.call_tool("writer", {})
@@ -199,7 +201,7 @@ async def task_request(session, method, result, **params):
     return await session.send_request(TaskRequest(method=method, params=TaskParams(**params)), result)
 
 
-async def use_tasks(server, project):
+async def use_tasks(connect, project):
     print("tasks")
     gate = project / "out/go"
     gate.unlink(missing_ok=True)
@@ -213,7 +215,7 @@ async def use_tasks(server, project):
         sys.exit("failed: a request of the server in a revision that has none")
 
     tasks = Tasks(answer)
-    async with Client(stdio_client(server), extensions=[tasks], sampling_callback=never) as client:
+    async with Client(connect(), extensions=[tasks], sampling_callback=never) as client:
         result = await client.call_tool("sampler", {})
         check(result.content[0].text == "because" and questions == ["sampling/createMessage"], "a task asks the model")
         check(any(state.status == "input_required" for state in tasks.states), "it says that it needs an answer")
@@ -238,14 +240,32 @@ async def use_tasks(server, project):
         check(state.status == "cancelled", "a cancelled task says so")
 
 
-async def answer_samples(server):
+async def come_back(connect, project):
+    print("a task after a reconnect")
+    gate = project / "out/go"
+    gate.unlink(missing_ok=True)
+    async with Client(connect(), extensions=[Tasks(None)]) as client:
+        task = await client.session.call_tool("gate", {}, allow_claimed=True)
+    check(task.status == "working", "a client leaves its task")
+    async with Client(connect(), extensions=[Tasks(None)]) as client:
+        state = await task_request(client.session, "tasks/get", TaskState, task_id=task.task_id)
+        check(state.status == "working", "the task goes on without a connection")
+        gate.touch()
+        with anyio.fail_after(30):
+            while state.status != "completed":
+                await anyio.sleep(0.05)
+                state = await task_request(client.session, "tasks/get", TaskState, task_id=task.task_id)
+        check(state.result["structuredContent"] == {"went": True}, "whoever comes back gets its result")
+
+
+async def answer_samples(connect):
     print("sampling, mode legacy")
 
     async def sample(_, params):
         check(params.messages[0].content.text == "why?" and params.max_tokens == 20, "the model is asked")
         return CreateMessageResult(role="assistant", model="m", content=TextContent(type="text", text="because"))
 
-    async with Client(stdio_client(server), mode="legacy", sampling_callback=sample) as client:
+    async with Client(connect(), mode="legacy", sampling_callback=sample) as client:
         result = await client.call_tool("sampler", {})
         check(result.content[0].text == "because", "a skill gets what the model says")
 
@@ -268,19 +288,43 @@ async def main(metier):
         environment = {**os.environ, "HOME": folder, "METIER_DATA_DIR": os.path.join(folder, "data")}
         subprocess.run([metier, "trust", "--folder", "--yes", "."], cwd=project, env=environment, check=True,
                        stdout=subprocess.DEVNULL)
-        server = StdioServerParameters(command=metier, args=["mcp", "--project", str(project)], env=environment)
-        for mode in ["legacy", "auto"]:
-            await walk(server, project, mode)
-            await answer_questions(server, project, mode)
-        arguments = ["mcp", "--project", str(project), "--allow", "sample", "--task-after", "1"]
-        sampling = StdioServerParameters(command=metier, args=arguments, env=environment)
-        await answer_samples(sampling)
-        await use_tasks(sampling, project)
-        started = time.monotonic()
-        async with Client(stdio_client(server)) as client:
-            for _ in range(1000):
-                await client.call_tool("count", {"text": "one"})
-        print(f"1,000 calls in a row: {time.monotonic() - started:.2f} s")
+        arguments = ["mcp", "--project", str(project)]
+        server = StdioServerParameters(command=metier, args=arguments, env=environment)
+        print("standard streams")
+        await all_walks(lambda: stdio_client(server), project, 1)
+        further = ["--allow", "sample", "--task-after", "1"]
+        sampling = StdioServerParameters(command=metier, args=[*arguments, *further], env=environment)
+        await answer_samples(lambda: stdio_client(sampling))
+        await use_tasks(lambda: stdio_client(sampling), project)
+        token = "a-token-of-the-clients-in-the-tests"
+        http = subprocess.Popen([metier, *arguments, *further, "--http", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True,
+                                env={**environment, "METIER_MCP_TOKEN": token})
+        try:
+            url = next(line for line in http.stderr if line.startswith("serving at ")).split()[-1]
+            print("HTTP")
+            headers = {"Authorization": f"Bearer {token}"}
+            async with httpx2.AsyncClient(headers=headers, timeout=60) as http_client:
+                connect = lambda: streamable_http_client(url, http_client=http_client)
+                await all_walks(connect, project, 2)
+                await answer_samples(connect)
+                await use_tasks(connect, project)
+                await come_back(connect, project)
+            async with httpx2.AsyncClient() as stranger:
+                check((await stranger.post(url, json={})).status_code == 401, "who has no token is not served")
+        finally:
+            http.terminate()
+        check(http.wait(10) == 0, "the server ends")
+
+
+async def all_walks(connect, project, number):
+    for mode in ["legacy", "auto"]:
+        await walk(connect, project, mode, number)
+        await answer_questions(connect, project, mode)
+    started = time.monotonic()
+    async with Client(connect()) as client:
+        for _ in range(1000):
+            await client.call_tool("count", {"text": "one"})
+    print(f"1,000 calls in a row: {time.monotonic() - started:.2f} s")
 
 
 anyio.run(main, sys.argv[1])

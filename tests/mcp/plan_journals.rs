@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use metier::plan::{Journal, JournalSummary};
 use serde_json::{Value, json};
 
-use crate::calls::wait_until;
 use crate::cli::Project;
 use crate::client::Client;
+use crate::processes::wait_until;
 
 const ARGS: [&str; 8] =
     ["--task-after", "0", "--allow", "write:out", "--allow", "skill:mark", "--allow", "skill:hold"];

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::calls::wait_until;
 use crate::cli::Project;
 use crate::client::Client;
+use crate::processes::wait_until;
 
 /// Waits until the file `out/go` is there.
 const WAIT: &str = "while #ctx.list_dir('out') < 2 do end return {went = true}";
@@ -121,13 +121,13 @@ fn a_cancelled_task_ends_its_whole_process_tree() {
         Project::new().shell("tree", "sleep 4321.651 & (sleep 4321.652 & sleep 4321.653) & wait").trusted();
     let mut client = with_tasks(&project, &["--task-after", "0"]);
     let id = client.call_task("tree", json!({}));
-    wait_until(|| crate::calls::processes("4321.65") == 3);
+    wait_until(|| crate::processes::processes("4321.65") == 3);
     for _ in 0..3 {
         assert_eq!(client.result("tasks/cancel", json!({"taskId": id})), json!({"resultType": "complete"}));
     }
     let task = client.task_in_state(&id, "cancelled");
     assert!(task.get("result").is_none(), "{task}");
-    wait_until(|| crate::calls::processes("4321.65") == 0);
+    wait_until(|| crate::processes::processes("4321.65") == 0);
     client.result("tasks/cancel", json!({"taskId": id}));
     assert_eq!(client.task(&id)["status"], "cancelled");
 }
@@ -177,9 +177,9 @@ fn a_request_that_is_cancelled_before_it_is_a_task_stops() {
     let project = Project::new().shell("tree", "sleep 4321.751 & wait").trusted();
     let mut client = with_tasks(&project, &["--task-after", "60"]);
     let request = client.start("tools/call", json!({"name": "tree", "arguments": {}}));
-    wait_until(|| crate::calls::processes("4321.75") == 1);
+    wait_until(|| crate::processes::processes("4321.75") == 1);
     client.notify("notifications/cancelled", json!({"requestId": request}));
-    wait_until(|| crate::calls::processes("4321.75") == 0);
+    wait_until(|| crate::processes::processes("4321.75") == 0);
 }
 
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
@@ -188,10 +188,10 @@ fn the_end_of_the_server_ends_its_tasks() {
     let project = Project::new().shell("tree", "sleep 4321.851 & wait").trusted();
     let mut client = with_tasks(&project, &["--task-after", "0"]);
     client.call_task("tree", json!({}));
-    wait_until(|| crate::calls::processes("4321.85") == 1);
+    wait_until(|| crate::processes::processes("4321.85") == 1);
     client.close();
     assert_eq!(client.wait().0, Some(0));
-    assert_eq!(crate::calls::processes("4321.85"), 0);
+    assert_eq!(crate::processes::processes("4321.85"), 0);
 }
 
 #[test]
@@ -257,8 +257,8 @@ fn what_is_asked_before_the_start_is_asked_before_the_task() {
     params["inputResponses"] = json!({"approval": answer("once")});
     let result = client.result("tools/call", params.clone());
     assert_eq!(result["content"][0]["text"], "written", "{result}");
-    let replayed = client.result("tools/call", params);
-    assert_eq!(replayed["_meta"]["metier/error"]["kind"], "denied", "{replayed}");
+    let replayed = client.request("tools/call", params);
+    assert_eq!(replayed["error"]["code"], -32602, "{replayed}");
 }
 
 /// A client whose only place is taken, and a task that waits for it and then asks.
