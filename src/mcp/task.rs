@@ -413,7 +413,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_is_for_one_question_once() {
-        let task = task(Duration::from_secs(60));
+        let task = task(Duration::from_mins(1));
         let asking = tokio::spawn({
             let task = task.clone();
             async move { [task.ask("input", request()).await, task.ask("input", request()).await] }
@@ -435,10 +435,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_answered_is_not_asked() {
-        let call = task(Duration::from_secs(60));
+        let call = task(Duration::from_mins(1));
         assert!(call.stay_call() && !call.begin());
         assert_eq!(call.ask("input", request()).await, None);
-        let stopped = task(Duration::from_secs(60));
+        let stopped = task(Duration::from_mins(1));
         let asking = tokio::spawn({
             let task = stopped.clone();
             async move { task.ask("input", request()).await }
@@ -451,7 +451,7 @@ mod tests {
 
     #[test]
     fn an_end_stays_and_its_time_to_live_begins_anew() {
-        let task = task(Duration::from_secs(60));
+        let task = task(Duration::from_mins(1));
         task.begin();
         task.report("half of it");
         assert_eq!(task.summary().status_message.as_deref(), Some("half of it"));
@@ -465,7 +465,7 @@ mod tests {
     #[test]
     fn a_run_that_finished_before_it_could_be_stopped_has_its_result() {
         for (was_stopped, status) in [(false, TaskStatus::Completed), (true, TaskStatus::Cancelled)] {
-            let task = task(Duration::from_secs(60));
+            let task = task(Duration::from_mins(1));
             task.begin();
             task.stop();
             task.finish(&CallToolResult::success(Vec::new()), was_stopped);

@@ -90,31 +90,33 @@ pub(super) fn state(details: &DetailedTask) -> Value {
 mod tests {
     use super::*;
 
-    fn lifetime(message: &mut Value) -> Option<Option<Duration>> {
+    /// In milliseconds, or why there is none.
+    fn lifetime(message: &mut Value) -> Result<u128, &'static str> {
         keep_task_request(message);
         let meta = message["params"]["_meta"].as_object().cloned().unwrap_or_default();
-        requested_lifetime(&meta.into()).map(Result::ok)
+        let requested = requested_lifetime(&meta.into()).ok_or("no task")?;
+        requested.map(|lifetime| lifetime.as_millis()).map_err(|_| "no number")
     }
 
     #[test]
     fn a_time_to_live_is_bounded_and_a_number() {
         for (ttl, expected) in [
-            (json!(60_000), Some(Duration::from_secs(60))),
-            (json!(0), Some(MIN_LIFETIME)),
-            (json!(u64::MAX), Some(MAX_LIFETIME)),
-            (json!(1e300), Some(MAX_LIFETIME)),
-            (Value::Null, Some(MAX_LIFETIME)),
-            (json!(-1), None),
-            (json!("60000"), None),
-            (json!([1]), None),
+            (json!(60_000), Ok(60_000)),
+            (json!(0), Ok(1_000)),
+            (json!(u64::MAX), Ok(86_400_000)),
+            (json!(1e300), Ok(86_400_000)),
+            (Value::Null, Ok(86_400_000)),
+            (json!(-1), Err("no number")),
+            (json!("60000"), Err("no number")),
+            (json!([1]), Err("no number")),
         ] {
             let params = json!({"name": "x", "task": {"ttl": ttl}});
             let mut message = json!({"method": "tools/call", "params": params});
-            assert_eq!(lifetime(&mut message), Some(expected), "{ttl}");
+            assert_eq!(lifetime(&mut message), expected, "{ttl}");
             assert!(message["params"].get("task").is_none());
         }
-        let task = json!({"method": "tools/call", "params": {"task": 1, "_meta": {"progressToken": 1}}});
-        assert_eq!(lifetime(&mut task.clone()), Some(None));
+        let mut task = json!({"method": "tools/call", "params": {"task": 1, "_meta": {"progressToken": 1}}});
+        assert_eq!(lifetime(&mut task), Err("no number"));
     }
 
     #[test]
@@ -127,7 +129,7 @@ mod tests {
             json!([1]),
             json!("x"),
         ] {
-            assert_eq!(lifetime(&mut message), None, "{message}");
+            assert_eq!(lifetime(&mut message), Err("no task"), "{message}");
         }
     }
 }

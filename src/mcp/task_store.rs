@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_task_is_found_by_its_owner_and_id_until_its_time_is_over() {
         let store = TaskStore::default();
-        let (lasting, expired) = (task(Duration::from_secs(60)), task(Duration::ZERO));
+        let (lasting, expired) = (task(Duration::from_mins(1)), task(Duration::ZERO));
         assert!(store.add(&lasting) && store.add(&expired));
         assert!(store.find("owner", &id(&lasting)).is_some());
         assert!(store.find("other", &id(&lasting)).is_none());
@@ -96,9 +96,9 @@ mod tests {
     #[test]
     fn tasks_are_bounded_and_those_that_ended_make_space() {
         let store = TaskStore::default();
-        let tasks: Vec<_> = (0..MAX_TASKS).map(|_| task(Duration::from_secs(60))).collect();
+        let tasks: Vec<_> = (0..MAX_TASKS).map(|_| task(Duration::from_mins(1))).collect();
         assert!(tasks.iter().all(|task| store.add(task)));
-        let further = task(Duration::from_secs(60));
+        let further = task(Duration::from_mins(1));
         assert!(!store.add(&further) && !further.is_returned());
         tasks[3].finish(&CallToolResult::success(Vec::new()), false);
         assert!(store.add(&further));
@@ -110,7 +110,7 @@ mod tests {
     fn the_oldest_results_go_first() {
         let store = TaskStore::default();
         let text = "x".repeat(MAX_RESULT_BYTES / 2);
-        let tasks: Vec<_> = (0..3).map(|_| task(Duration::from_secs(60))).collect();
+        let tasks: Vec<_> = (0..3).map(|_| task(Duration::from_mins(1))).collect();
         for task in &tasks {
             store.add(task);
             task.finish(&CallToolResult::success(vec![ContentBlock::text(text.clone())]), false);
