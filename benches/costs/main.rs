@@ -13,6 +13,7 @@ mod ratios;
 mod registry;
 mod rhai_calls;
 mod sandbox;
+mod scripts;
 mod sequence;
 mod trust;
 mod wasm_calls;
@@ -32,6 +33,10 @@ fn main() {
     // Before thousands of files are made and removed, after which some file systems are slow to make a folder.
     if is_selected("sandbox") {
         sandbox::measure_starts();
+    }
+    if is_selected("scripts") {
+        scripts::measure_starts();
+        scripts::measure_connections();
     }
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);

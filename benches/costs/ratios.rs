@@ -141,6 +141,48 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         AddedMicros(200.0, 1),
     ),
     ("cold `metier run` of a Lua skill / `true`", "cold/metier", "cold/true", Informational),
+    (
+        "three lines of Python, whole `metier run` / the interpreter alone",
+        "scripts/python3_command",
+        "scripts/python3_alone",
+        Times(1.15),
+    ),
+    (
+        "three lines of Python, in a host that is up / the interpreter alone",
+        "scripts/python3_host",
+        "scripts/python3_alone",
+        Times(1.08),
+    ),
+    (
+        "three lines of Node, whole `metier run` / the interpreter alone",
+        "scripts/node_command",
+        "scripts/node_alone",
+        Times(1.15),
+    ),
+    (
+        "three lines of Node, in a host that is up / the interpreter alone",
+        "scripts/node_host",
+        "scripts/node_alone",
+        Times(1.08),
+    ),
+    (
+        "a round trip of one byte, of a script with `net:HOST` / without a sandbox",
+        "scripts/round_trip_granted",
+        "scripts/round_trip_alone",
+        Informational,
+    ),
+    (
+        "a connection, of a script with `net:HOST` / without a sandbox",
+        "scripts/connection_granted",
+        "scripts/connection_alone",
+        Informational,
+    ),
+    (
+        "64 MB, of a script with `net:HOST` / without a sandbox",
+        "scripts/download_granted",
+        "scripts/download_alone",
+        Informational,
+    ),
     ("`true`, sandboxed by Landlock / alone", "sandbox/true_landlock", "sandbox/true", Times(2.6)),
     ("`true`, sandboxed in namespaces / alone", "sandbox/true_namespaces", "sandbox/true", Times(3.5)),
     (

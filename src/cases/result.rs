@@ -32,7 +32,6 @@ pub struct CaseResult {
 
 /// Whether a case passed.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum CaseStatus {
     /// Everything was as expected.
     Passed,

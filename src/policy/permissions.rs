@@ -10,7 +10,6 @@ use crate::policy::{Answer, Approvals, CancelToken, RunArguments, SkillDigest};
 
 /// The permissions that a skill requests. Reading the project is always requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum RequestedPermissions {
     /// An external script in a skill that lists none of our permissions: only the caller's grants decide.
     All,

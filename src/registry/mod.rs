@@ -8,6 +8,7 @@ mod builtin;
 mod catalog;
 mod command_skill;
 mod contract_file;
+mod definition;
 pub(crate) mod drop_in;
 mod edit_check;
 mod embedded;

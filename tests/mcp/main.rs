@@ -19,13 +19,16 @@ mod disclosure;
 mod hostile;
 mod http;
 mod http_hostile;
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod http_tasks;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod kill;
 mod plan_journals;
 mod plugin;
 mod results;
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod sampling;
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod session_tasks;
 mod skills_extension;
 #[cfg(target_os = "linux")]
