@@ -68,6 +68,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "policy",
             "host",
             "skill",
+            "plan",
             "executor",
             "registry",
             "config",

@@ -1,6 +1,7 @@
 //! `metier mcp`: the skills as tools of the Model Context Protocol.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use metier::error::{ErrorKind, Hint, Result, SkillError};
 use metier::mcp::{McpOptions, McpServer};
@@ -31,6 +32,9 @@ pub struct Args {
     /// Number of calls that run at a time
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     max_calls: u16,
+    /// Seconds after which a call is answered with a task, if the client supports tasks
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    task_after: u32,
     #[command(flatten)]
     http: HttpArgs,
     #[command(flatten)]
@@ -51,6 +55,8 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let token = CancelToken::new();
     let mut options = McpOptions::new()
         .max_calls(args.max_calls.into())
+        .task_after(Duration::from_secs(args.task_after.into()))
+        .keep_plan_journals()
         .cancel(token.clone())
         .error_help(if args.skills.is_some() { error_of_plugin } else { error_for_model })
         .ask_clients(!configuration.no_input());

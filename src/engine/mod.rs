@@ -267,6 +267,12 @@ impl Engine {
         &self.0.folders.first().path
     }
 
+    /// Whether scripts have a model without that of an invocation.
+    #[allow(dead_code, reason = "asked for by the server, which not every build has")]
+    pub(crate) fn has_model(&self) -> bool {
+        self.0.providers.sampling.is_some()
+    }
+
     /// The folders that runs may work on: the project's root, then those of [`EngineBuilder::folder`].
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         self.0.folders.iter().map(|folder| folder.path.as_path())

@@ -14,6 +14,7 @@ use super::handler::Handler;
 use super::http::{self, McpHttpOptions};
 use super::inventory::Inventory;
 use super::options::McpOptions;
+use super::session_tasks::SessionTasks;
 use super::stdio::Stdio;
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -142,7 +143,7 @@ impl Serving {
         let (stdio, written) = Stdio::start(self.backlog.clone(), cancel.clone())
             .map_err(|source| SkillError::io("failed to start the threads of the server", source))?;
         let result = tokio::select! {
-            result = rmcp::serve_server(self.handler(), stdio) => result,
+            result = rmcp::serve_server(SessionTasks::new(self.handler()), stdio) => result,
             _ = cancel.cancelled() => return Ok(()),
         };
         let result = match result {

@@ -24,6 +24,8 @@ pub(super) struct SkillTool {
     pub(super) description: String,
     pub(super) input_schema: Map<String, Value>,
     arguments: ArgumentForm,
+    /// Whether it runs a plan, unless a call chooses another script.
+    is_plan: bool,
     /// The schema of the value as the contract has it; clients of older revisions accept only objects.
     pub(super) output_schema: Option<Value>,
     pub(super) risk: Risk,
@@ -69,13 +71,14 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
     let main = main.runtime.filter(|_| main.is_runnable());
     let description = short_description(skill.description());
     if let Some(inputs) = skill.contract().and_then(|contract| contract.inputs.as_ref()) {
-        main?;
+        let is_plan = main? == RuntimeId::TOOL_SEQUENCE;
         let (input_schema, arguments) = input_schema(inputs.json());
         return Some(SkillTool {
             entrypoint: None,
             description,
             input_schema,
             arguments,
+            is_plan,
             output_schema: output_schema(skill),
             risk,
             max_result_size: max_result_size(skill),
@@ -99,6 +102,7 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
         description,
         input_schema,
         arguments,
+        is_plan: main == Some(RuntimeId::TOOL_SEQUENCE),
         output_schema: output_schema(skill),
         risk,
         max_result_size: max_result_size(skill),
@@ -126,6 +130,7 @@ fn entrypoint_tool(
         ),
         input_schema,
         arguments,
+        is_plan: runtime == RuntimeId::TOOL_SEQUENCE,
         output_schema: output_schema(skill),
         risk,
         max_result_size: max_result_size(skill),
@@ -238,6 +243,13 @@ fn skill_risk(engine: &Engine, skill: &Skill) -> Risk {
 }
 
 impl SkillTool {
+    /// Whether a call with these arguments runs a plan.
+    pub(super) fn runs_plan(&self, arguments: &Map<String, Value>) -> bool {
+        let chooses =
+            matches!(self.arguments, ArgumentForm::Script { .. }) && arguments.contains_key("script");
+        self.is_plan && !chooses
+    }
+
     /// The invocation that a call with these arguments means. Arguments are hostile: what is not described is refused.
     pub(super) fn invocation(&self, skill: &str, mut arguments: Map<String, Value>) -> Result<Invocation> {
         let invocation = Invocation::new(skill);

@@ -105,7 +105,39 @@ async function answerQuestions(client, transport, handle) {
     await client.close();
 }
 
+// Answers what a skill asks the model of a client that was made with `sampling`.
+async function answerSamples(client, transport, handle) {
+    handle(async (request) => {
+        check(request.params.messages[0].content.text === 'why?', 'the model is asked');
+        return { role: 'assistant', model: 'm', content: { type: 'text', text: 'because' } };
+    });
+    await client.connect(transport);
+    const result = await client.callTool({ name: 'sampler', arguments: {} });
+    check(result.content[0].text === 'because', 'a skill gets what the model says');
+    await client.close();
+}
+
+// The tasks of the revision 2025-11-25, which version 1 of the client has.
+async function useTasks(client, schema) {
+    await client.listTools();
+    const call = { name: 'slow', arguments: {} };
+    const states = [];
+    for await (const message of client.experimental.tasks.callToolStream(call, schema, { task: { ttl: 60_000 } })) {
+        states.push(message.type);
+        if (message.type === 'result') check(message.result.structuredContent.n === 1, 'a task returns its result');
+        if (message.type === 'error') throw message.error;
+    }
+    check(states[0] === 'taskCreated' && states.at(-1) === 'result', 'a call is a task that is polled');
+    const stream = client.experimental.tasks.callToolStream({ name: 'endless', arguments: {} }, schema, { task: {} });
+    const { taskId } = (await stream.next()).value.task;
+    const listed = (await client.experimental.tasks.listTasks()).tasks;
+    check(listed.some((task) => task.taskId === taskId && task.status === 'working'), 'tasks are listed');
+    check((await client.experimental.tasks.cancelTask(taskId)).status === 'cancelled', 'a task is cancelled');
+    check((await client.experimental.tasks.getTask(taskId)).status === 'cancelled', 'it stays cancelled');
+}
+
 const asking = { capabilities: { elicitation: {} } };
+const sampling = { capabilities: { sampling: {} } };
 
 // Version 1 has the schema of the result before the options.
 function callOptions(client, signal) {
@@ -119,12 +151,14 @@ skill('double', {
 }, 'version: 1.0\nquoted: "1.0"\ndate: 2024-01-01\nhex: 0x1F\nempty: ~\nmetadata: {on: yes, n: "3"}\n');
 skill('number', { 'scripts/main.lua': 'return 1' }, 'metadata: {version: 1.0}\n');
 skill('endless', { 'scripts/main.lua': 'while true do end' });
+skill('sampler', { 'scripts/main.lua': "return ctx.sample(nil, 'why?', 20)" }, 'allowed-tools: sample\n');
+skill('slow', { 'scripts/main.sh': "sleep 1 && echo '{\"n\": 1}'" });
 skill('writer', { 'scripts/main.lua': "ctx.write('out/a', 'x')" }, 'allowed-tools: write:out\n');
 skill('sleeper', { 'scripts/main.sh': 'sleep 5433.1 & (sleep 5433.1) & wait\n' });
 skill('Not_Valid', { 'scripts/main.lua': 'return 1' });
 const env = { ...process.env, HOME: folder, METIER_DATA_DIR: join(folder, 'data') };
 execFileSync(metier, ['trust', '--folder', '--yes', '.'], { cwd: project, env });
-const server = { command: metier, args: ['mcp', '--project', project], env };
+const server = { command: metier, args: ['mcp', '--project', project, '--allow', 'sample'], env };
 const { Client } = await load('@modelcontextprotocol/client');
 const { StdioClientTransport } = await load('@modelcontextprotocol/client/stdio');
 const { StreamableHTTPClientTransport } = await load('@modelcontextprotocol/client');
@@ -132,7 +166,7 @@ const { SkillsClient } = await load('@modelcontextprotocol/client/ext/skills');
 const { Client: Client1 } = await load('@modelcontextprotocol/sdk/client/index.js');
 const { StdioClientTransport: Stdio1 } = await load('@modelcontextprotocol/sdk/client/stdio.js');
 const { StreamableHTTPClientTransport: Http1 } = await load('@modelcontextprotocol/sdk/client/streamableHttp.js');
-const { ElicitRequestSchema } = await load('@modelcontextprotocol/sdk/types.js');
+const { CallToolResultSchema, CreateMessageRequestSchema, ElicitRequestSchema } = await load('@modelcontextprotocol/sdk/types.js');
 
 async function walkAll(connect2, connect1) {
     for (const mode of ['legacy', 'auto']) {
@@ -156,13 +190,21 @@ async function walkAll(connect2, connect1) {
         await client.close();
         const asked = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode }, ...asking });
         await answerQuestions(asked, connect2(), (answer) => asked.setRequestHandler('elicitation/create', answer));
+        if (mode === 'legacy') {
+            const sampled = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode }, ...sampling });
+            await answerSamples(sampled, connect2(), (answer) => sampled.setRequestHandler('sampling/createMessage', answer));
+        }
     }
     console.log('version 1');
     const client = new Client1({ name: 'test', version: '1' });
     client.isVersion1 = true;
     await client.connect(connect1());
     await walk(client);
+    // Over HTTP the server has the tasks of the next revision only.
+    if (client.getServerCapabilities().tasks) await useTasks(client, CallToolResultSchema);
     await client.close();
+    const sampled = new Client1({ name: 'test', version: '1' }, sampling);
+    await answerSamples(sampled, connect1(), (answer) => sampled.setRequestHandler(CreateMessageRequestSchema, answer));
     const asked = new Client1({ name: 'test', version: '1' }, asking);
     await answerQuestions(asked, connect1(), (answer) => asked.setRequestHandler(ElicitRequestSchema, answer));
 }
