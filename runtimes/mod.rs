@@ -281,6 +281,11 @@ pub(crate) fn check_interpreter(shared: &RuntimeServices, path: &str, source: &[
     external::check_interpreter(path, source, shared.external().interpreters())
 }
 
+/// The same for a module that exports a handler.
+pub(crate) fn check_handler_interpreter(shared: &RuntimeServices, path: &str) -> Result<()> {
+    external::check_handler_interpreter(path, shared.external().interpreters())
+}
+
 /// Whether a program can be set for this command; `usage` if not.
 pub(crate) fn check_interpreter_override(name: &str, program: &std::path::Path) -> Result<()> {
     external::check_override(name, program)

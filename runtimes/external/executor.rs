@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
+use crate::executor::{HandlerCall, Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{FileId, Files, ProcessOutput, SandboxReport, SkillContext, temp_dirs};
 use crate::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
@@ -48,6 +48,7 @@ pub(crate) fn load(script: &Script, services: &ExternalServices) -> Result<Box<d
 pub(super) struct ExternalExecutor {
     pub(super) file: ScriptFile,
     interpreter: Interpreter,
+    handler: Option<HandlerCall>,
     pub(super) services: ExternalServices,
     workers: WorkerPool,
 }
@@ -93,9 +94,13 @@ impl SkillExecutor for ExternalExecutor {
 
 impl ExternalExecutor {
     pub(super) fn new(script: &Script, services: &ExternalServices) -> Result<Self> {
-        let interpreter = Interpreter::detect_with(&script.path, &script.source, services.interpreters())?;
+        let interpreter = match &script.handler {
+            Some(_) => Interpreter::of_handlers(services.interpreters())?,
+            None => Interpreter::detect_with(&script.path, &script.source, services.interpreters())?,
+        };
         let (file, services) = (ScriptFile::new(script)?, services.clone());
-        Ok(Self { file, interpreter, services, workers: WorkerPool::default() })
+        let handler = script.handler.clone();
+        Ok(Self { file, interpreter, handler, services, workers: WorkerPool::default() })
     }
 
     /// Whether the caller turned the sandbox off.
@@ -159,6 +164,12 @@ impl ExternalExecutor {
             let import = self.services.api_clients.node_import_arg(|| self.server_program(), avoided);
             let import = import.map_err(client_write_error)?;
             interpreter.args.insert(0, import.to_string_lossy().into_owned());
+        }
+        if let Some(handler) = &self.handler {
+            let program = self.services.api_clients.handler_program(|| self.server_program(), avoided);
+            let program = program.map_err(client_write_error)?;
+            interpreter.args.extend([program.to_string_lossy().into_owned(), handler.description.clone()]);
+            return Ok(interpreter);
         }
         let file = &self.file;
         let module =

@@ -63,7 +63,9 @@ pub(super) use self::executor::{interpreters, machine, process_plan};
 pub(super) use self::explain::{interpreters, machine, process_plan};
 #[cfg(unix)]
 pub(super) use self::host_api::client_main;
-pub(super) use self::interpreter::detect::{check_interpreter, check_override, looks_like_script};
+pub(super) use self::interpreter::detect::{
+    check_handler_interpreter, check_interpreter, check_override, looks_like_script,
+};
 pub(super) use self::interpreter::path::is_on_path;
 pub(super) use self::services::ExternalServices;
 

@@ -138,7 +138,7 @@ impl Configuration {
         self.get("product").and_then(|setting| setting.value.as_text()).unwrap_or("metier")
     }
 
-    /// Whether `.claude/skills` is read too.
+    /// Whether `.sweny/skills`, `.claude/skills` and `.gemini/skills` are read too.
     pub fn compat(&self) -> bool {
         self.flag("compat")
     }

@@ -88,7 +88,10 @@ impl EngineInner {
                 runtimes::check_sandbox_built_in()?;
             }
             let source = skill.folder().read(path, Limits::MAX_READ_SIZE)?;
-            runtimes::check_interpreter(self.script_cache.services(), path, &source)?;
+            match &selected.handler {
+                Some(_) => runtimes::check_handler_interpreter(self.script_cache.services(), path)?,
+                None => runtimes::check_interpreter(self.script_cache.services(), path, &source)?,
+            }
         }
         Ok(())
     }

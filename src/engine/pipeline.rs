@@ -13,10 +13,12 @@ use crate::engine::approval_memory::ForModel;
 use crate::engine::builder::with_validated_tools;
 use crate::engine::contract_validation::{validate_input, validate_value};
 use crate::engine::folder_lock::{FolderLock, may_change_folder};
+use crate::engine::host_capabilities::require_capabilities;
 use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::requested_permissions::{declared_permissions, with_permissions};
 use crate::engine::script_selection::SelectedScript;
+use crate::engine::sensitivity::require_person;
 use crate::engine::skill_set::{Attempts, SkillSet};
 use crate::engine::trust::RunTrust;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
@@ -272,6 +274,7 @@ impl EngineInner {
         };
         let not_run = |error| Outcome::not_run(name.clone(), version.clone(), &limits, error);
         let input = dependencies::require_dependencies(skill, &set.registry)
+            .and_then(|()| require_capabilities(skill, &self.run_providers(invocation)))
             .and_then(|()| catch_contract_panic(|| validate_input(skill, invocation.input.take())));
         let input = match input {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
@@ -307,6 +310,7 @@ impl EngineInner {
                 (false, true) => Ok(()),
                 (false, false) => context.ask_before_start(),
             })
+            .and_then(|()| require_person(skill, &context))
             .and_then(|()| context.cancel().check())
             .and_then(|()| {
                 let folder = skill.folder().disk_path().filter(|_| !is_in_process);
@@ -407,6 +411,7 @@ impl EngineInner {
             source: source.into(),
             folder: Some(folder),
             function: selected.function.clone(),
+            handler: selected.handler.clone(),
         };
         Ok((script, files))
     }

@@ -52,7 +52,9 @@ impl Scan {
     /// Adds the skills below a root.
     pub(super) fn scan_root(&mut self, root: &Root, rank: usize) {
         let start = match std::fs::canonicalize(&root.path) {
-            Ok(real) => FolderCandidate { path: root.path.clone(), real_path: real, is_link: false },
+            Ok(real) => {
+                FolderCandidate { real_path: real, is_root: true, ..FolderCandidate::new(&root.path) }
+            }
             Err(error) => return self.report_unreachable(&root.path, error),
         };
         let origin = Arc::new(RootOrigin::from_root(root, rank));

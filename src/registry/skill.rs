@@ -7,6 +7,7 @@ use super::origin::SkillAddress;
 use super::problem::Problem;
 use super::root::Scope;
 use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
+use crate::formats;
 use crate::host::Files;
 use crate::registry::contract_file::ContractFile;
 use crate::registry::definition::{Definition, DefinitionContent};
@@ -15,6 +16,7 @@ use crate::registry::edit_check::is_current;
 use crate::registry::fingerprint::Fingerprint;
 use crate::registry::project::{path_in_project, unresolved_path_in_project};
 use crate::registry::skill_folder::SkillFolder;
+use crate::skill::contract::CONTRACT_FILES;
 use crate::skill::{Contract, Diagnostic, Manifest, SkillLocation, parse};
 
 /// Maximum bytes of a `SKILL.md`, body included: 1 MiB, as in other clients.
@@ -63,7 +65,7 @@ impl Skill {
         &self.content().diagnostics
     }
 
-    /// The contract beside its `SKILL.md`; `None` where there is none, or none that it may run by.
+    /// The contract beside its `SKILL.md`, or the definition that stands for both; `None` where there is none, or none that it may run by.
     pub fn contract(&self) -> Option<&Contract> {
         self.content().contract_file.as_ref()?.contract.as_ref()
     }
@@ -218,22 +220,43 @@ impl Skill {
         keys.any(|key| key.key == "disable-model-invocation" && is_set(&key.value))
     }
 
-    /// The text below the frontmatter, trimmed, read now. `invalid-skill` when the file is no longer a skill, or not UTF-8.
+    /// The text below the frontmatter, trimmed, read now; for a definition without a `SKILL.md`, its instructions or its
+    /// description. `invalid-skill` when the file is no longer a skill, or not UTF-8.
     pub fn body(&self) -> Result<String> {
-        let source = self.folder().read(self.definition.address.file_name, MAX_SKILL_FILE_BYTES)?;
+        self.text_in(&self.folder().read(self.file_name(), MAX_SKILL_FILE_BYTES)?)
+    }
+
+    /// The name of the file that its name and its text are read from: a `SKILL.md`, or a definition without one.
+    pub(crate) fn file_name(&self) -> &'static str {
+        self.definition.address.file_name
+    }
+
+    /// The text that a model reads, in this content of its file.
+    pub(crate) fn text_in(&self, source: &[u8]) -> Result<String> {
         let directory = self.definition.address.folder_name();
+        if CONTRACT_FILES.contains(&self.file_name()) {
+            let parsed = formats::load(self.file_name(), source, None);
+            if let Some(contract) = &parsed.contract {
+                return Ok(formats::instructions(contract).trim().to_owned());
+            }
+            return Err(self.unreadable_text_error(&parsed.diagnostics));
+        }
         let parsed = parse(
-            &source,
+            source,
             SkillLocation { directory: &directory, file_name: self.definition.address.file_name },
         );
         let body = parsed.manifest.and_then(|manifest| source.get(manifest.body_offset..));
         if let Some(body) = body.and_then(|body| std::str::from_utf8(body).ok()) {
             return Ok(body.trim().to_owned());
         }
-        let cause = parsed.diagnostics.iter().find(|diagnostic| diagnostic.blocks);
+        Err(self.unreadable_text_error(&parsed.diagnostics))
+    }
+
+    fn unreadable_text_error(&self, diagnostics: &[Diagnostic]) -> SkillError {
+        let cause = diagnostics.iter().find(|diagnostic| diagnostic.blocks);
         let cause = cause.map(|cause| format!(": {}", cause.message)).unwrap_or_default();
         let message = format!("failed to read the text of {}{cause}", self.path());
-        Err(SkillError::new(ErrorKind::InvalidSkill, message))
+        SkillError::new(ErrorKind::InvalidSkill, message)
     }
 
     /// The regular files in `scripts/`, as paths in the skill's folder, sorted, listed now. Hidden files are not listed.

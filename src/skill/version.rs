@@ -9,7 +9,7 @@ use crate::skill::lint;
 const DEFAULT_VERSION: Version = Version::new(0, 0, 0);
 
 /// The version in the metadata; 0.0.0 if it is absent or not a version.
-pub(super) fn read(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Version {
+pub(crate) fn read(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Version {
     let Some(Entry { node, .. }) = entry else { return DEFAULT_VERSION };
     let text = node.text().unwrap_or_default().trim();
     if let Ok(version) = Version::parse(text) {

@@ -174,7 +174,7 @@ fn state_is_written_and_never_run() {
         assert_ne!(outcome.result.as_ref().ok(), Some(&json!("evil")), "{outcome:?}");
         assert!(outcome.result.is_err());
     }
-    assert_eq!(engine.trust_store().unwrap().revoke_folder(stage.project.root()).unwrap(), true);
+    assert!(engine.trust_store().unwrap().revoke_folder(stage.project.root()).unwrap());
     write(&stage.project.path(SKILL).join("data2"), "");
     assert_eq!(kind(&for_model(&engine)), ErrorKind::Untrusted);
 }

@@ -152,6 +152,11 @@ impl Interpreter {
         Ok(interpreter)
     }
 
+    /// The interpreter of modules that export a handler: Node, whatever the extension of the module.
+    pub(crate) fn of_handlers(overrides: &InterpreterOverrides) -> Result<Self> {
+        Self::detect_with("handler.mjs", &[], overrides)
+    }
+
     /// The interpreter of the script at `path`; `invalid-skill` if neither the shebang nor the file extension names one.
     pub(crate) fn detect(path: &str, source: &[u8]) -> Result<Self> {
         Self::from_shebang(source)
@@ -266,6 +271,11 @@ pub(crate) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<
 /// Fails as a run would if no interpreter is detected, or none is installed.
 pub(crate) fn check_interpreter(path: &str, source: &[u8], overrides: &InterpreterOverrides) -> Result<()> {
     Interpreter::detect_with(path, source, overrides)?.locate(path, &search_path()).map(drop)
+}
+
+/// Fails as the run of a module that exports a handler would if Node is not installed.
+pub(crate) fn check_handler_interpreter(path: &str, overrides: &InterpreterOverrides) -> Result<()> {
+    Interpreter::of_handlers(overrides)?.locate(path, &search_path()).map(drop)
 }
 
 /// The program that was set for a command, alone or for all scripts of the language that it runs first.
