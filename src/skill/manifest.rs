@@ -72,6 +72,7 @@ impl Manifest {
             version: semver::Version::new(0, 0, 0),
             unknown: Vec::new(),
             body_offset: 0,
+            limits: ManifestLimits::default(),
             lines: ManifestLines::default(),
         }
     }
