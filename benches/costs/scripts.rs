@@ -22,6 +22,9 @@ const SCRIPTS: [(&str, &str, &str); 2] = [
     ("node", "main.js", "const value = {a: 1};\nconst text = JSON.stringify(value);\nconsole.log(text);\n"),
 ];
 
+/// A side's name, and what runs it once.
+type Side<'a> = (&'static str, Box<dyn Fn() + 'a>);
+
 /// Measures the start of scripts.
 pub fn measure_starts() {
     for (program, script, text) in SCRIPTS {
@@ -32,7 +35,7 @@ pub fn measure_starts() {
         let project = project(script, text);
         let path = project.path().join(".metier/skills/x/scripts").join(script);
         let engine = Engine::builder(project.path()).build().expect("an engine");
-        let sides: [(&str, Box<dyn Fn() + '_>); 3] = [
+        let sides: [Side<'_>; 3] = [
             ("alone", Box::new(|| succeeds(Command::new(&program_path).arg(&path)))),
             ("host", Box::new(|| assert!(engine.run(Invocation::new("x")).result.is_ok()))),
             (

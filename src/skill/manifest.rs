@@ -73,6 +73,7 @@ impl Manifest {
             limits: ManifestLimits::default(),
             unknown: Vec::new(),
             body_offset: 0,
+            limits: ManifestLimits::default(),
             lines: ManifestLines::default(),
         }
     }
