@@ -143,30 +143,34 @@ fn project() -> TempDir {
     project
 }
 
+/// The two sides, which differ in how they are started.
+const SIDES: [&str; 2] = ["metier", "echo"];
+
+fn server(side: &str, project: &Path) -> Command {
+    if side == "echo" { echo_server() } else { metier(project, &["mcp", "--project", "."]) }
+}
+
 pub fn calls(criterion: &mut Criterion) {
     let project = project();
-    let servers: [(&str, Box<dyn Fn() -> Command>); 2] = [
-        ("metier", Box::new(|| metier(project.path(), &["mcp", "--project", "."]))),
-        ("echo", Box::new(echo_server)),
-    ];
+    let project = project.path();
     let mut group = criterion.benchmark_group("mcp");
-    for (name, server) in &servers {
-        let mut client = Client::start(server());
-        group.bench_function(*name, |b| b.iter(|| client.call()));
+    for side in SIDES {
+        let mut client = Client::start(server(side, project));
+        group.bench_function(side, |b| b.iter(|| client.call()));
     }
     group.finish();
     let mut group = criterion.benchmark_group("mcp_list");
-    for (name, server) in &servers {
-        let mut client = Client::start(server());
-        group.bench_function(*name, |b| {
+    for side in SIDES {
+        let mut client = Client::start(server(side, project));
+        group.bench_function(side, |b| {
             b.iter(|| assert!(client.request("tools/list", &json!({})).contains("echo-99")));
         });
     }
     group.finish();
     let mut group = criterion.benchmark_group("mcp_start");
     group.sample_size(30);
-    for (name, server) in &servers {
-        group.bench_function(*name, |b| b.iter(|| Client::start(server()).call()));
+    for side in SIDES {
+        group.bench_function(side, |b| b.iter(|| Client::start(server(side, project)).call()));
     }
     group.finish();
 }
