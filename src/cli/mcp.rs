@@ -47,12 +47,6 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         return Ok(0);
     }
     let configuration = args.limits.configure(session.configuration())?;
-    if configuration.locked() {
-        let sentence = "the configuration lets only locked skills run, which the server does not check yet";
-        return Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(
-            "run them with `metier run --locked`, or change `trust.locked` in the configuration",
-        ));
-    }
     let secrets = args.config.secrets()?;
     let token = CancelToken::new();
     let mut options = McpOptions::new()

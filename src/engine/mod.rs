@@ -10,6 +10,7 @@ mod dependencies;
 mod doctor;
 mod event_stream;
 mod explain;
+mod folder_lock;
 mod invocation;
 mod limit_support;
 mod output_cap;
