@@ -124,23 +124,24 @@ fn echo_server() -> Command {
 
 fn metier(project: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_metier"));
-    command.args(arguments).current_dir(project).env("METIER_DATA_DIR", project.join("data"));
+    command.args(arguments).current_dir(project).env("METIER_DATA_DIR", project.with_file_name("data"));
     command
 }
 
-/// A project with a hundred trusted skills.
-fn project() -> TempDir {
-    let project = TempDir::new().expect("a folder");
+/// A folder with `project`, which has a hundred trusted skills.
+fn folder() -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    let project = folder.path().join("project");
     for number in 0..TOOLS {
-        let skill = project.path().join(format!(".metier/skills/echo-{number}"));
+        let skill = project.join(format!(".metier/skills/echo-{number}"));
         std::fs::create_dir_all(skill.join("scripts")).expect("a folder");
         let head = format!("---\nname: echo-{number}\ndescription: Returns its input.\n---\n");
         std::fs::write(skill.join("SKILL.md"), head).expect("a file");
         std::fs::write(skill.join("scripts/main.lua"), "return input").expect("a file");
     }
-    let trusted = metier(project.path(), &["trust", "--folder", "--yes", "."]).output().expect("runs");
+    let trusted = metier(&project, &["trust", "--folder", "--yes", "."]).output().expect("runs");
     assert!(trusted.status.success(), "{trusted:?}");
-    project
+    folder
 }
 
 /// The two sides, which differ in how they are started.
@@ -151,8 +152,8 @@ fn server(side: &str, project: &Path) -> Command {
 }
 
 pub fn calls(criterion: &mut Criterion) {
-    let project = project();
-    let project = project.path();
+    let folder = folder();
+    let project = &folder.path().join("project");
     let mut group = criterion.benchmark_group("mcp");
     for side in SIDES {
         let mut client = Client::start(server(side, project));
