@@ -124,49 +124,54 @@ fn echo_server() -> Command {
 
 fn metier(project: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_metier"));
-    command.args(arguments).current_dir(project).env("METIER_DATA_DIR", project.join("data"));
+    command.args(arguments).current_dir(project).env("METIER_DATA_DIR", project.with_file_name("data"));
     command
 }
 
-/// A project with a hundred trusted skills.
-fn project() -> TempDir {
-    let project = TempDir::new().expect("a folder");
+/// A folder with `project`, which has a hundred trusted skills.
+fn folder() -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    let project = folder.path().join("project");
     for number in 0..TOOLS {
-        let skill = project.path().join(format!(".metier/skills/echo-{number}"));
+        let skill = project.join(format!(".metier/skills/echo-{number}"));
         std::fs::create_dir_all(skill.join("scripts")).expect("a folder");
         let head = format!("---\nname: echo-{number}\ndescription: Returns its input.\n---\n");
         std::fs::write(skill.join("SKILL.md"), head).expect("a file");
         std::fs::write(skill.join("scripts/main.lua"), "return input").expect("a file");
     }
-    let trusted = metier(project.path(), &["trust", "--folder", "--yes", "."]).output().expect("runs");
+    let trusted = metier(&project, &["trust", "--folder", "--yes", "."]).output().expect("runs");
     assert!(trusted.status.success(), "{trusted:?}");
-    project
+    folder
+}
+
+/// The two sides, which differ in how they are started.
+const SIDES: [&str; 2] = ["metier", "echo"];
+
+fn server(side: &str, project: &Path) -> Command {
+    if side == "echo" { echo_server() } else { metier(project, &["mcp", "--project", "."]) }
 }
 
 pub fn calls(criterion: &mut Criterion) {
-    let project = project();
-    let servers: [(&str, Box<dyn Fn() -> Command>); 2] = [
-        ("metier", Box::new(|| metier(project.path(), &["mcp", "--project", "."]))),
-        ("echo", Box::new(echo_server)),
-    ];
+    let folder = folder();
+    let project = &folder.path().join("project");
     let mut group = criterion.benchmark_group("mcp");
-    for (name, server) in &servers {
-        let mut client = Client::start(server());
-        group.bench_function(*name, |b| b.iter(|| client.call()));
+    for side in SIDES {
+        let mut client = Client::start(server(side, project));
+        group.bench_function(side, |b| b.iter(|| client.call()));
     }
     group.finish();
     let mut group = criterion.benchmark_group("mcp_list");
-    for (name, server) in &servers {
-        let mut client = Client::start(server());
-        group.bench_function(*name, |b| {
+    for side in SIDES {
+        let mut client = Client::start(server(side, project));
+        group.bench_function(side, |b| {
             b.iter(|| assert!(client.request("tools/list", &json!({})).contains("echo-99")));
         });
     }
     group.finish();
     let mut group = criterion.benchmark_group("mcp_start");
     group.sample_size(30);
-    for (name, server) in &servers {
-        group.bench_function(*name, |b| b.iter(|| Client::start(server()).call()));
+    for side in SIDES {
+        group.bench_function(side, |b| b.iter(|| Client::start(server(side, project)).call()));
     }
     group.finish();
 }

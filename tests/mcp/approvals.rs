@@ -63,7 +63,7 @@ fn a_call_that_needs_an_answer_returns_the_question_and_runs_with_the_answer() {
 
 /// The error of a call whose state is not accepted: one of the protocol, since no client sends such a state by itself.
 #[track_caller]
-fn state_error(client: &mut Client, input: &Value, question: &Value, answer: Value) -> String {
+fn state_error(client: &mut Client, input: &Value, question: &Value, answer: &Value) -> String {
     let mut params = json!({"name": "writer", "arguments": {"input": input}});
     params["requestState"] = question["requestState"].clone();
     params["inputResponses"] = json!({"approval": answer});
@@ -80,16 +80,16 @@ fn an_answer_is_for_one_call_and_opens_once() {
     let project = project();
     let mut client = project.modern_client(&[]).asking();
     let question = call(&mut client, &json!({"text": "a"}), None);
-    let other = state_error(&mut client, &json!({"text": "b"}), &question, answer("always"));
+    let other = state_error(&mut client, &json!({"text": "b"}), &question, &answer("always"));
     assert!(other.contains("does not belong to this call"), "{other}");
     let mut altered = question.clone();
     let state = question["requestState"].as_str().unwrap();
     altered["requestState"] = json!(format!("{}x", &state[..state.len() - 1]));
-    let refused = state_error(&mut client, &json!({"text": "a"}), &altered, answer("once"));
+    let refused = state_error(&mut client, &json!({"text": "a"}), &altered, &answer("once"));
     assert!(refused.contains("does not belong"), "{refused}");
     // Another server has another key.
     let mut second = project.modern_client(&[]).asking();
-    let refused = state_error(&mut second, &json!({"text": "a"}), &question, answer("once"));
+    let refused = state_error(&mut second, &json!({"text": "a"}), &question, &answer("once"));
     assert!(refused.contains("does not belong"), "{refused}");
     for no in [
         answer("no"),
@@ -104,7 +104,7 @@ fn an_answer_is_for_one_call_and_opens_once() {
         let result = call(&mut client, &json!({"text": "a"}), Some((&question, no)));
         assert_eq!(result["_meta"]["metier/error"]["kind"], "denied", "{result}");
         assert!(result["content"][0]["text"].as_str().unwrap().contains("was not approved"), "{result}");
-        let refused = state_error(&mut client, &json!({"text": "a"}), &question, answer("once"));
+        let refused = state_error(&mut client, &json!({"text": "a"}), &question, &answer("once"));
         assert!(refused.contains("used before"), "{refused}");
         assert!(!has_run(&project));
     }

@@ -97,7 +97,7 @@ fn a_dropped_connection_ends_the_whole_process_tree() {
     assert_eq!(pending.answer().messages(), Vec::<Value>::new());
     let (_, pending) = session.start("tools/call", params);
     wait_until(|| processes("4321.15") == 3);
-    assert_eq!(session.end().status, 202);
+    assert_eq!(session.end().status, 204);
     wait_until(|| processes("4321.15") == 0);
     assert_eq!(pending.answer().messages(), Vec::<Value>::new());
     assert_eq!(session.listen().answer().status, 404, "the session has ended");

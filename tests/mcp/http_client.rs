@@ -310,7 +310,9 @@ impl Pending {
     }
 
     /// Closes the connection.
-    pub fn close(self) {}
+    pub fn close(self) {
+        drop(self.0);
+    }
 }
 
 /// Events that are still coming.

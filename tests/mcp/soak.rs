@@ -103,7 +103,7 @@ fn sessions_that_come_and_go_leave_nothing() {
     let visit = || {
         let mut session = server.session("2025-11-25");
         assert_eq!(session.result("ping", json!({})), json!({}));
-        assert_eq!(session.end().status, 202);
+        assert_eq!(session.end().status, 204);
     };
     (0..100).for_each(|_| visit());
     let warm = Held::by(server.child.id());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::combinators::BoxBody;
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use rmcp::model::{ErrorData, ServerJsonRpcMessage};
@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 
 use super::access::{AccessRules, Refusal};
 use super::sessions::Sessions;
+use super::slow_answer;
 use crate::mcp::backlog::Backlog;
 use crate::mcp::handler::Handler;
 use crate::strict_json;
@@ -28,8 +29,10 @@ const MAX_BODY: usize = 16 << 20;
 const MAX_BODIES: usize = 128 << 20;
 /// How long a message may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// After so long an answer begins without its response.
+const FIRST_BYTES: Duration = Duration::from_secs(15);
 
-type ResponseBody = BoxBody<Bytes, Infallible>;
+type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The server as its connections see it.
 pub(super) struct Endpoint {
@@ -88,12 +91,19 @@ impl Endpoint {
         };
         let Some(caller) = caller else { return sentence(StatusCode::FORBIDDEN, "there is no such caller") };
         authenticated();
-        let response = match *request.method() {
-            Method::POST => self.answer_message(caller, request).await,
-            _ => caller.service.handle(request.map(|_| Full::new(Bytes::new()))).await,
+        let is_end = *request.method() == Method::DELETE;
+        let response = if *request.method() == Method::POST {
+            self.answer_message(caller, request).await
+        } else {
+            let request = request.map(|_| Full::new(Bytes::new()));
+            caller.service.handle(request).await.map(BodyExt::boxed_unsync)
         };
-        let (parts, body) = response.into_parts();
-        Response::from_parts(parts, CountedBody::new(body, self.backlog.clone()).boxed())
+        let (mut parts, body) = response.into_parts();
+        // An ended session has ended, not only been asked to: official clients complain of a 202.
+        if is_end && parts.status == StatusCode::ACCEPTED {
+            parts.status = StatusCode::NO_CONTENT;
+        }
+        Response::from_parts(parts, CountedBody::new(body, self.backlog.clone()).boxed_unsync())
     }
 
     async fn answer_message(
@@ -137,7 +147,8 @@ impl Endpoint {
             return response;
         }
         drop(message);
-        caller.service.handle(Request::from_parts(parts, Full::new(body))).await
+        let (service, request) = (caller.service.clone(), Request::from_parts(parts, Full::new(body)));
+        slow_answer::begin_within(FIRST_BYTES, async move { service.handle(request).await }).await
     }
 }
 
@@ -164,14 +175,14 @@ fn too_large() -> Response<ResponseBody> {
 
 fn json_error(status: StatusCode, error: ErrorData) -> Response<ResponseBody> {
     let body = serde_json::to_vec(&ServerJsonRpcMessage::error(error, None)).unwrap_or_default();
-    let mut response = Response::new(Full::from(body).boxed());
+    let mut response = Response::new(Full::from(body).boxed_unsync());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
 fn sentence(status: StatusCode, text: &'static str) -> Response<ResponseBody> {
-    let mut response = Response::new(Full::from(text).boxed());
+    let mut response = Response::new(Full::from(text).boxed_unsync());
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

@@ -10,6 +10,7 @@ mod connections;
 mod endpoint;
 mod options;
 mod sessions;
+mod slow_answer;
 mod streams;
 mod timed_stream;
 
