@@ -47,9 +47,10 @@ peers:
 fuzz fuzzer="all" seconds="60":
     fuzz/run {{fuzzer}} {{seconds}}
 
-# What takes too long for CI: a hundred times the runs and kills of the tests, and fuzzers for so many seconds each
+# What takes too long for CI: a hundred times the runs and kills of the tests, 10,000 calls of the server, and fuzzers for so many seconds each
 soak seconds="1800":
     METIER_SOAK_RUNS=1000000 cargo test --release --all-features --test soak -- --nocapture
+    METIER_SOAK_CALLS=10000 cargo test --release --all-features --test mcp soak -- --nocapture
     METIER_SOAK_KILLS=5000 cargo test --release --all-features --test kill -- --nocapture
     fuzz/run all {{seconds}}
 

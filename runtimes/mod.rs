@@ -22,6 +22,7 @@ mod late_stop_tests;
 mod lua;
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
 mod pool;
+mod program_version;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
 mod runtime;
@@ -40,6 +41,7 @@ use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::{InterpreterReport, LaunchPreview, SandboxSupport, SkillContext};
 use crate::policy::{CancelToken, ExecutionMode, RuntimeLimit};
 
+pub(crate) use self::program_version::ProgramVersion;
 use self::runtime::LoadFn;
 pub use self::runtime::Runtime;
 pub(crate) use self::services::RuntimeServices;
@@ -281,9 +283,36 @@ pub(crate) fn check_interpreter(shared: &RuntimeServices, path: &str, source: &[
     external::check_interpreter(path, source, shared.external().interpreters())
 }
 
+/// The command that runs an external script, where one is known.
+pub(crate) fn interpreter_name(shared: &RuntimeServices, path: &str, source: &[u8]) -> Option<String> {
+    external::interpreter_name(path, source, shared.external().interpreters())
+}
+
+/// The same for a module that exports a handler.
+pub(crate) fn check_handler_interpreter(shared: &RuntimeServices, path: &str) -> Result<()> {
+    external::check_handler_interpreter(path, shared.external().interpreters())
+}
+
 /// Whether a program can be set for this command; `usage` if not.
 pub(crate) fn check_interpreter_override(name: &str, program: &std::path::Path) -> Result<()> {
     external::check_override(name, program)
+}
+
+/// The version of the program of that name on `PATH`, which is started for it where this engine has not asked it before. With arguments
+/// it is asked with these.
+pub(crate) fn program_version(
+    shared: &RuntimeServices,
+    project: &std::path::Path,
+    name: &str,
+    arguments: &[String],
+) -> ProgramVersion {
+    #[cfg(unix)]
+    return external::program_version(shared.external(), project, name, arguments);
+    #[cfg(not(unix))]
+    {
+        let _ = (shared, project, arguments);
+        if has_program(name) { ProgramVersion::Unreadable } else { ProgramVersion::Absent }
+    }
 }
 
 /// Whether a program of that name is on `PATH`. It is not started.

@@ -123,12 +123,28 @@ pub struct Script {
     pub source: Arc<[u8]>,
     /// The function to call, if the contract names one.
     pub function: Option<String>,
+    /// How its handler is called, if it is a module that exports one.
+    pub(crate) handler: Option<HandlerCall>,
+}
+
+/// A script that is no program but a module with a handler: what the program that calls the handler is told of the skill, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+pub(crate) struct HandlerCall {
+    pub(crate) description: String,
 }
 
 impl Script {
     /// A script of that skill, with its path inside the skill's folder and its content. It has no folder, and names no function.
     pub fn new(skill: impl Into<String>, path: impl Into<String>, source: impl Into<Arc<[u8]>>) -> Self {
-        Self { skill: skill.into(), path: path.into(), folder: None, source: source.into(), function: None }
+        Self {
+            skill: skill.into(),
+            path: path.into(),
+            folder: None,
+            source: source.into(),
+            function: None,
+            handler: None,
+        }
     }
 }
 

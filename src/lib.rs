@@ -56,6 +56,7 @@ pub mod engine;
 pub mod error;
 mod excerpt;
 pub mod executor;
+pub mod formats;
 mod hint;
 pub mod host;
 #[cfg(feature = "mcp")]

@@ -16,6 +16,7 @@ const NOT_OF_THE_COMMAND: &[(&str, &str)] = &[
     ("src/cases/git_fixture.rs", "git"),
     ("runtimes/external/host_api/ctx_command.rs", "metier ctx"),
     ("runtimes/external/interpreter/version.rs", "interpreters"),
+    ("src/skill/contract/sections/dependencies.rs", "programs that skills need"),
 ];
 
 /// Words that say nothing as a whole name, though they are fine in one.

@@ -275,7 +275,7 @@ fn a_node_that_cannot_run_typescript_is_reported() {
     assert_eq!(old["runnable"], false, "{old}");
     let reason = old["reason"].as_str().unwrap();
     assert!(
-        reason.contains("needs version 22.18 of node or later") && reason.contains("v20.20.2"),
+        reason.contains("which Node runs from version 22.18 on") && reason.contains("v20.20.2"),
         "{reason}"
     );
     assert_eq!(node("v22.18.0")["runnable"], true);

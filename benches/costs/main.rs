@@ -5,6 +5,7 @@ mod configuration;
 mod contract;
 mod files;
 mod lua;
+mod mcp;
 mod modules;
 mod overshoot;
 mod providers;
@@ -12,6 +13,7 @@ mod ratios;
 mod registry;
 mod rhai_calls;
 mod sandbox;
+mod scripts;
 mod sequence;
 mod trust;
 mod wasm_calls;
@@ -25,9 +27,16 @@ static HEAP: metier::alloc_counter::CountingAllocator = metier::alloc_counter::C
 fn main() {
     // Processes in sandboxes are started by this very program, as by the `metier` command.
     metier::helper_main();
+    if mcp::is_echo_server() {
+        return;
+    }
     // Before thousands of files are made and removed, after which some file systems are slow to make a folder.
     if is_selected("sandbox") {
         sandbox::measure_starts();
+    }
+    if is_selected("scripts") {
+        scripts::measure_starts();
+        scripts::measure_connections();
     }
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);
@@ -48,9 +57,11 @@ fn main() {
     files::read(&mut criterion);
     files::grep(&mut criterion);
     registry::scan(&mut criterion);
+    registry::availability(&mut criterion);
     trust::digest(&mut criterion);
     trust::runs(&mut criterion);
     configuration::load(&mut criterion);
+    mcp::calls(&mut criterion);
     cold::start(&mut criterion);
     criterion.final_summary();
     ratios::print();

@@ -117,6 +117,12 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
     ("scan of 1,000 skills / open and read", "scan/1000/metier", "scan/1000/floor", Times(3.0)),
     ("scan of 10,000 skills / open and read", "scan/10000/metier", "scan/10000/floor", Times(3.0)),
     (
+        "availability of 1,000 skills, with dependencies and settings / their discovery",
+        "availability/metier",
+        "availability/discovery",
+        Times(1.2),
+    ),
+    (
         "digest of a skill of 1,000 files / reading them",
         "trust_digest/metier",
         "trust_digest/read",
@@ -141,6 +147,48 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         AddedMicros(200.0, 1),
     ),
     ("cold `metier run` of a Lua skill / `true`", "cold/metier", "cold/true", Informational),
+    (
+        "three lines of Python, whole `metier run` / the interpreter alone",
+        "scripts/python3_command",
+        "scripts/python3_alone",
+        Times(1.15),
+    ),
+    (
+        "three lines of Python, in a host that is up / the interpreter alone",
+        "scripts/python3_host",
+        "scripts/python3_alone",
+        Times(1.08),
+    ),
+    (
+        "three lines of Node, whole `metier run` / the interpreter alone",
+        "scripts/node_command",
+        "scripts/node_alone",
+        Times(1.15),
+    ),
+    (
+        "three lines of Node, in a host that is up / the interpreter alone",
+        "scripts/node_host",
+        "scripts/node_alone",
+        Times(1.08),
+    ),
+    (
+        "a round trip of one byte, of a script with `net:HOST` / without a sandbox",
+        "scripts/round_trip_granted",
+        "scripts/round_trip_alone",
+        Informational,
+    ),
+    (
+        "a connection, of a script with `net:HOST` / without a sandbox",
+        "scripts/connection_granted",
+        "scripts/connection_alone",
+        Informational,
+    ),
+    (
+        "64 MB, of a script with `net:HOST` / without a sandbox",
+        "scripts/download_granted",
+        "scripts/download_alone",
+        Informational,
+    ),
     ("`true`, sandboxed by Landlock / alone", "sandbox/true_landlock", "sandbox/true", Times(2.6)),
     ("`true`, sandboxed in namespaces / alone", "sandbox/true_namespaces", "sandbox/true", Times(3.5)),
     (
@@ -178,6 +226,24 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         "sandbox/namespaces_large",
         "sandbox/namespaces",
         Times(1.25),
+    ),
+    (
+        "a call of a trivial Lua skill over the Model Context Protocol / a bare server that returns the arguments",
+        "mcp/metier",
+        "mcp/echo",
+        Times(1.5),
+    ),
+    (
+        "start, handshake and first call of `metier mcp` with 100 skills / of the bare server",
+        "mcp_start/metier",
+        "mcp_start/echo",
+        AddedMicros(30_000.0, 1),
+    ),
+    (
+        "the list of 100 skills as tools / of as many of the bare server",
+        "mcp_list/metier",
+        "mcp_list/echo",
+        Informational,
     ),
     (
         "an empty shell script, by Landlock / in bubblewrap, equal binds",

@@ -5,7 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use criterion::Criterion;
-use metier::registry::{Registry, Root, Roots, Scope};
+use metier::engine::{Availability, Engine};
+use metier::registry::{Registry, Root, Roots, Scope, Skill};
 use tempfile::TempDir;
 
 pub fn scan(criterion: &mut Criterion) {
@@ -21,6 +22,37 @@ pub fn scan(criterion: &mut Criterion) {
         });
         group.finish();
     }
+}
+
+/// What it costs to say of 1,000 skills whether they can run, where nothing has to be started or connected to, against their discovery.
+pub fn availability(criterion: &mut Criterion) {
+    const COUNT: usize = 1000;
+    let folder = TempDir::new().expect("a folder");
+    skills(folder.path(), COUNT);
+    for number in 0..COUNT {
+        let skill = folder.path().join(format!("skill-{number}"));
+        let needed = number / 2;
+        let needs = if number > 0 { format!(", skills: [skill-{needed}]") } else { String::new() };
+        let contract = format!(
+            "dependencies: {{tools: [sh]{needs}}}\nconfig: {{region: {{required: true, default: north}}}}\n"
+        );
+        std::fs::write(skill.join("skill.yaml"), contract).expect("a file");
+        std::fs::create_dir(skill.join("scripts")).expect("a folder");
+        std::fs::write(skill.join("scripts/main.lua"), "return 1").expect("a file");
+    }
+    let roots = Roots::empty().with(Root::new(Scope::Project, ".bench", folder.path()));
+    let engine = Engine::builder(folder.path()).roots(roots.clone()).build().expect("an engine");
+    let registry = engine.registry();
+    let known: Vec<&Skill> = registry.skills().iter().collect();
+    let mut group = criterion.benchmark_group("availability");
+    group.sample_size(10);
+    group.bench_function("discovery", |b| {
+        b.iter(|| assert_eq!(Registry::discover(&roots).skills().len(), COUNT));
+    });
+    group.bench_function("metier", |b| {
+        b.iter(|| assert!(engine.availabilities(&known).iter().all(Availability::is_runnable)));
+    });
+    group.finish();
 }
 
 fn skills(root: &Path, count: usize) {

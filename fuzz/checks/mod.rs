@@ -1,6 +1,7 @@
 //! What holds of any bytes that a stranger hands in, a check for each kind of text. The fuzzers hand in what they make up,
 //! `tests/corpus.rs` what they start from.
 
+mod definition;
 mod journal;
 mod plan;
 mod run;
@@ -12,10 +13,15 @@ mod words;
 pub type Check = (&'static str, fn(&[u8]));
 
 /// Every check, by the name of its fuzzer and of the folder it starts from.
-pub const CHECKS: [Check; 9] = [
+pub const CHECKS: [Check; 14] = [
     ("case", words::case),
     ("contract", skill::contract),
+    ("definition-agentskit", definition::agentskit),
+    ("definition-contract", definition::contract),
+    ("definition-curia", definition::curia),
+    ("definition-sweny", definition::sweny),
     ("frontmatter", skill::frontmatter),
+    ("import", definition::import),
     ("journal", journal::journal),
     ("json", words::json),
     ("reference", plan::reference),

@@ -13,6 +13,7 @@ use crate::runtimes::external::environment::{inherited_except_path, inherited_va
 use crate::runtimes::external::interpreter::detect::InterpreterCommand;
 use crate::runtimes::external::interpreter::path::search_path;
 use crate::runtimes::external::policy::{self, RunPaths};
+use crate::runtimes::external::system_config;
 use crate::runtimes::sandbox::{LaunchRequest, SandboxPolicy};
 
 /// The command that runs `script`, absolute, for a skill in `folder` on `project`.
@@ -65,6 +66,10 @@ pub(super) fn build_request(
     environment.insert("HOME".into(), paths.home.into());
     environment.insert("TMPDIR".into(), paths.temporary_files().into());
     environment.insert("PATH".into(), path);
+    if !system_config::shows_gitconfig(&paths.installation.system_paths) {
+        // Git ends with an error where it exists and cannot be read.
+        environment.insert("GIT_CONFIG_NOSYSTEM".into(), "1".into());
+    }
     let before = interpreter.args.iter().map(OsString::from).chain([script.into()]);
     Ok(LaunchRequest {
         program: interpreter.program.as_os_str().to_owned(),

@@ -133,19 +133,22 @@ const FILE_DENIED_TEXTS: [&str; 4] = ["permission denied", "eacces", "read-only 
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// The hint for a script that failed with this error output, which holds no secret; `None` if the sandbox denied nothing that it
-/// mentions.
+/// mentions. `can_name_hosts` says whether a script here could reach single hosts.
 pub(super) fn denial_hint(
     ctx: &SkillContext,
     project: &Path,
     stderr: &str,
-    network: Option<&NetworkReport>,
+    (network, can_name_hosts): (Option<&NetworkReport>, bool),
 ) -> Option<Help> {
     let start = stderr.len().saturating_sub(MAX_SEARCHED_BYTES);
     let start = (start..stderr.len()).find(|at| stderr.is_char_boundary(*at)).unwrap_or(stderr.len());
     let text = &stderr[start..];
     let small = text.to_lowercase();
-    network
-        .and_then(|network| hosts_hint(ctx, &small, network))
+    error_line(text)
+        .and_then(|line| read_only_file(line).or_else(|| failed_mkdir(line, project)))
+        .and_then(|file| project_file_hint(ctx, project, file))
+        .or_else(|| network.and_then(|network| hosts_hint(ctx, &small, network)))
+        .or_else(|| named_host_hint(ctx, text).filter(|_| can_name_hosts && network.is_none()))
         .or_else(|| pattern_hint(ctx, &small, network.is_some()))
         .or_else(|| denied_file_hint(ctx, project, text))
         .or_else(|| missing_program_hint(text))
@@ -220,6 +223,39 @@ fn hosts_hint(ctx: &SkillContext, text: &str, network: &NetworkReport) -> Option
     })
 }
 
+/// The hint for a script without network that says which host it did not reach.
+fn named_host_hint(ctx: &SkillContext, text: &str) -> Option<Help> {
+    let (host, port) = text.lines().rev().find_map(unreached_host)?;
+    let (help, hint) = permission_hint(ctx, &Access::connection(host.to_ascii_lowercase(), port))?;
+    Some((format!("the sandbox allows no network; if the script needs {host}, {help}"), hint))
+}
+
+/// The host, and its port, that a line says could not be looked up or connected to.
+fn unreached_host(line: &str) -> Option<(&str, u16)> {
+    const HTTPS: u16 = 443;
+    /// What stands before the name in the texts of Node, curl, git, wget, Go and `requests`.
+    const BEFORE: [&str; 7] = [
+        "getaddrinfo EAI_AGAIN ",
+        "getaddrinfo ENOTFOUND ",
+        "ould not resolve host: ",
+        "unable to resolve host address ",
+        "dial tcp: lookup ",
+        "HTTPSConnectionPool(host=",
+        "HTTPConnectionPool(host=",
+    ];
+    let rest = BEFORE.iter().find_map(|words| line.split_once(words).map(|(_, rest)| rest))?;
+    let rest = rest.trim_start_matches(['\'', '"', '‘', '`']);
+    let is_part = |c: char| c.is_ascii_alphanumeric() || ".-".contains(c);
+    let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+    let host = rest[..end].trim_end_matches('.');
+    let port = rest[end..].strip_prefix("', port=").and_then(|rest| {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..digits].parse().ok()
+    });
+    // A name without a dot may be any other word.
+    (host.contains('.') && host.len() <= 253).then_some((host, port.unwrap_or(HTTPS)))
+}
+
 fn matches_any(text: &str, rows: &[&[&str]]) -> bool {
     rows.iter().any(|row| row.iter().all(|part| contains_word(text, part)))
 }
@@ -256,27 +292,30 @@ fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<He
         .and_then(denied_file)
         .or_else(|| text.lines().rev().filter(|line| !is_field(line)).find_map(denied_file))
         .or_else(|| text.lines().rev().find_map(|line| covered_file(line, project)))?;
+    if let Some(help) = project_file_hint(ctx, project, written) {
+        return Some(help);
+    }
     let path = normalize_lexically(&project.join(written));
-    let real = canonicalize_existing(&path);
+    let shown = written.escape_debug();
+    let is_system = is_system_path(&path);
+    let reach = if is_system { "change nothing of the system" } else { "reach nothing there" };
+    let advice =
+        if is_system { "write to the project, or to $HOME" } else { "copy what it needs into the project" };
+    let is_own = path.starts_with(std::env::temp_dir()) && path.to_string_lossy().contains("/metier-");
+    (!is_own).then(|| {
+        let text = format!("{shown} lies outside of the project, and scripts in a sandbox {reach}; {advice}");
+        (text, None)
+    })
+}
+
+/// The hint about a file that was denied, if it lies in the project or beside the script.
+fn project_file_hint(ctx: &SkillContext, project: &Path, written: &str) -> Option<Help> {
+    let real = canonicalize_existing(&normalize_lexically(&project.join(written)));
     let shown = written.escape_debug();
     if let Some(help) = own_folder_hint(ctx, &real, &shown.to_string()) {
         return Some(help);
     }
-    let Ok(inside) = real.strip_prefix(project) else {
-        let is_system = is_system_path(&path);
-        let reach = if is_system { "change nothing of the system" } else { "reach nothing there" };
-        let advice = if is_system {
-            "write to the project, or to $HOME"
-        } else {
-            "copy what it needs into the project"
-        };
-        let is_own = path.starts_with(std::env::temp_dir()) && path.to_string_lossy().contains("/metier-");
-        return (!is_own).then(|| {
-            let text =
-                format!("{shown} lies outside of the project, and scripts in a sandbox {reach}; {advice}");
-            (text, None)
-        });
-    };
+    let inside = real.strip_prefix(project).ok()?;
     let need = Access::write(grantable_path(project, inside.to_str()?));
     if let Some((help, hint)) = secret_hint(ctx, inside.to_str()?) {
         let text = format!(
@@ -296,6 +335,16 @@ fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<He
          whose it is"
     );
     Some((text, None))
+}
+
+/// The folder that a line says could not be made because its parent is missing, if the parent is there: Node says so where it makes
+/// folders one inside the other in a read-only place.
+fn failed_mkdir<'a>(line: &'a str, project: &Path) -> Option<&'a str> {
+    let (_, written) = line.split_once("ENOENT: no such file or directory, mkdir '")?;
+    let written = written.strip_suffix('\'')?;
+    let path = normalize_lexically(&project.join(written));
+    let is_possible = path.parent().is_some_and(Path::is_dir) && path.symlink_metadata().is_err();
+    is_possible.then_some(written)
 }
 
 /// The grant that would let a script write beside itself.
@@ -347,6 +396,11 @@ fn denied_file(line: &str) -> Option<&str> {
     file_before(line, &FILE_DENIED_TEXTS)
 }
 
+/// The file in quotes that a line says lies in a read-only place: nothing but a file is ever refused so.
+fn read_only_file(line: &str) -> Option<&str> {
+    file_before(line, &FILE_DENIED_TEXTS[2..]).filter(|_| last_quoted(line).is_some())
+}
+
 /// The file that a line complains about: the last in quotes before the complaint, or after it, or the last word before it.
 fn file_before<'a>(line: &'a str, complaints: &[&str]) -> Option<&'a str> {
     // Lower case keeps byte positions: the complaints are ASCII.
@@ -355,7 +409,9 @@ fn file_before<'a>(line: &'a str, complaints: &[&str]) -> Option<&'a str> {
     let (before_it, after_it) = line.split_at(at);
     let quoted = last_quoted(before_it).or_else(|| last_quoted(after_it));
     let before = || before_it.trim_end().trim_end_matches(':').rsplit([' ', '\t']).next();
-    quoted.or_else(before).filter(|path| !path.is_empty() && !path.contains('\0'))
+    // `[Errno 30]` stands before the complaint of Python where it names no file.
+    let is_path = |path: &&str| !path.is_empty() && !path.contains('\0') && !path.ends_with(']');
+    quoted.or_else(before).filter(is_path)
 }
 
 /// The last text in quotes: of two files, the one that should be written.
@@ -423,6 +479,27 @@ mod tests {
     }
 
     #[test]
+    fn the_unreached_host_is_found_in_the_words_of_many_tools() {
+        for (line, host) in [
+            ("Error: getaddrinfo EAI_AGAIN api.x.com", ("api.x.com", 443)),
+            ("  [cause]: Error: getaddrinfo ENOTFOUND api.x.com", ("api.x.com", 443)),
+            ("curl: (6) Could not resolve host: api.x.com", ("api.x.com", 443)),
+            ("fatal: unable to access 'https://x.com/a/': Could not resolve host: x.com", ("x.com", 443)),
+            ("wget: unable to resolve host address ‘x.com’", ("x.com", 443)),
+            ("dial tcp: lookup api.x.com: Temporary failure in name resolution", ("api.x.com", 443)),
+            ("HTTPSConnectionPool(host='api.x.com', port=8443): Max retries exceeded", ("api.x.com", 8443)),
+            ("HTTPConnectionPool(host='api.x.com', port=80): Max retries exceeded", ("api.x.com", 80)),
+        ] {
+            assert_eq!(unreached_host(line), Some(host), "{line}");
+        }
+        for line in
+            ["", "getaddrinfo EAI_AGAIN", "Could not resolve host: localhost", "socket.gaierror: [Errno -3]"]
+        {
+            assert_eq!(unreached_host(line), None, "{line}");
+        }
+    }
+
+    #[test]
     fn the_refused_file_is_found_in_the_words_of_many_tools() {
         for (line, file) in [
             ("PermissionError: [Errno 13] Permission denied: 'out/a.txt'", "out/a.txt"),
@@ -439,7 +516,14 @@ mod tests {
         ] {
             assert_eq!(denied_file(line), Some(file), "{line}");
         }
-        for line in ["all went well", "x.ModulEACCES: a", "Permission denied", ": Permission denied", ""] {
+        for line in [
+            "all went well",
+            "x.ModulEACCES: a",
+            "Permission denied",
+            ": Permission denied",
+            "OSError: [Errno 30] Read-only file system",
+            "",
+        ] {
             assert_eq!(denied_file(line), None, "{line}");
         }
     }

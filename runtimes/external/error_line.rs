@@ -7,8 +7,12 @@
 pub(super) fn error_line(text: &str) -> Option<&str> {
     let mut lines = text.lines().rev().map(str::trim_end).filter(|line| !line.trim().is_empty());
     let last = lines.next()?;
-    let line = if is_stack_frame(last) || last.starts_with("Node.js v") {
-        lines.find(|line| is_error_title(line))
+    let line = if is_stack_frame(last) || last.starts_with("Node.js v") || last == "}" {
+        // Whoever printed the error may have written more before it.
+        let mut from_stack =
+            std::iter::once(last).chain(lines.clone()).skip_while(|line| !is_stack_frame(line));
+        let above_stack = from_stack.find(|line| !is_stack_frame(line));
+        lines.find(|line| is_error_title(line)).or(above_stack)
     } else if last.starts_with("note: run with `RUST_BACKTRACE") {
         // The message stands below the line that names the thread.
         let message = lines.take_while(|line| !line.starts_with("thread '"));
@@ -65,12 +69,22 @@ mod tests {
         let rust =
             "thread 'main' panicked at src/main.rs:2:5:\nboom\nnote: run with `RUST_BACKTRACE=1` environment";
         let go = "panic: boom\n\ngoroutine 1 [running]:\nmain.main()\n\t/x.go:4\nexit status 2";
+        let caught = "checker crashed: Error: ENOENT: no such file, mkdir 'a'\n    at x (node:fs:1:1)\n    at node:internal/main:28:49";
+        let nested = "TypeError: fetch failed\n    at x (y:1:1) {\n  [cause]: Error: getaddrinfo EAI_AGAIN a.b\n      at z {\n    \
+                      code: 'EAI_AGAIN'\n  }\n}";
         let perl =
             "Can't locate Foo.pm in @INC at -e line 1.\nBEGIN failed--compilation aborted at -e line 1.";
         for (text, line) in [
             (node, "Error: EROFS: read-only file system, open 'out.txt'"),
             (coded, "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'left-pad'"),
             (deno, "error: Uncaught (in promise) Error: boom"),
+            (caught, "checker crashed: Error: ENOENT: no such file, mkdir 'a'"),
+            (nested, "TypeError: fetch failed"),
+            (
+                "Fatal: Error: EROFS, open 'a'\n    at x (y:1:1) {\n  code: 'EROFS'\n}",
+                "Fatal: Error: EROFS, open 'a'",
+            ),
+            ("{\n  x\n}", "}"),
             (java, "Caused by: java.io.IOException: disk"),
             (rust, "boom"),
             (go, "panic: boom"),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
+use crate::executor::{HandlerCall, Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{FileId, Files, ProcessOutput, SandboxReport, SkillContext, temp_dirs};
 use crate::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
@@ -19,6 +19,8 @@ use crate::runtimes::external::host_api::{RequestHandler, imports_client};
 use crate::runtimes::external::interpreter::cache::{Installation, InterpreterQuery};
 use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
 use crate::runtimes::external::interpreter::path::search_path;
+use crate::runtimes::external::interpreter::typescript::{check_version, depends_on_version};
+use crate::runtimes::external::interpreter::version;
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::policy::{self, RunPaths};
 use crate::runtimes::external::process::launch::Launch;
@@ -33,7 +35,7 @@ use crate::runtimes::external::worker::pool::{WorkerKey, WorkerPool};
 use crate::runtimes::external::worker::process::{WorkerCleanup, WorkerProcess};
 use crate::runtimes::external::worker::session::WorkerSession;
 use crate::runtimes::external::{command, home};
-use crate::runtimes::sandbox::{LaunchRequest, ProtectedPaths, RunTempDir};
+use crate::runtimes::sandbox::{LaunchRequest, Launcher, ProtectedPaths, RunTempDir};
 use crate::state::StateLease;
 
 /// Detects the script's interpreter; `invalid-skill` if neither its shebang nor its file extension names one, or if it has no
@@ -46,6 +48,7 @@ pub(crate) fn load(script: &Script, services: &ExternalServices) -> Result<Box<d
 pub(super) struct ExternalExecutor {
     pub(super) file: ScriptFile,
     interpreter: Interpreter,
+    handler: Option<HandlerCall>,
     pub(super) services: ExternalServices,
     workers: WorkerPool,
 }
@@ -91,9 +94,13 @@ impl SkillExecutor for ExternalExecutor {
 
 impl ExternalExecutor {
     pub(super) fn new(script: &Script, services: &ExternalServices) -> Result<Self> {
-        let interpreter = Interpreter::detect_with(&script.path, &script.source, services.interpreters())?;
+        let interpreter = match &script.handler {
+            Some(_) => Interpreter::of_handlers(services.interpreters())?,
+            None => Interpreter::detect_with(&script.path, &script.source, services.interpreters())?,
+        };
         let (file, services) = (ScriptFile::new(script)?, services.clone());
-        Ok(Self { file, interpreter, services, workers: WorkerPool::default() })
+        let handler = script.handler.clone();
+        Ok(Self { file, interpreter, handler, services, workers: WorkerPool::default() })
     }
 
     /// Whether the caller turned the sandbox off.
@@ -158,11 +165,30 @@ impl ExternalExecutor {
             let import = import.map_err(client_write_error)?;
             interpreter.args.insert(0, import.to_string_lossy().into_owned());
         }
+        if let Some(handler) = &self.handler {
+            let program = self.services.api_clients.handler_program(|| self.server_program(), avoided);
+            let program = program.map_err(client_write_error)?;
+            interpreter.args.extend([program.to_string_lossy().into_owned(), handler.description.clone()]);
+            return Ok(interpreter);
+        }
         let file = &self.file;
         let module =
             module_arguments(&interpreter.program, file.source(), file.folder(), file.relative_path());
         interpreter.args.extend(module.into_iter().flatten());
         Ok(interpreter)
+    }
+
+    /// `unavailable` if this version of the interpreter does not run the script's language.
+    fn check_language(&self, program: &Path, ctx: &SkillContext) -> Result<()> {
+        let name = self.file.name();
+        if !depends_on_version(name, program) {
+            return Ok(());
+        }
+        let untrusted = self.untrusted_dirs(ctx);
+        let is_trusted = !untrusted.may_change(program);
+        check_version(name, program, is_trusted, || {
+            query_version(program, &untrusted, &self.services.launcher)
+        })
     }
 
     /// The program that serves as the shell client of the host API.
@@ -184,6 +210,7 @@ impl ExternalExecutor {
         let (name, reason) =
             (self.file.name(), "comes from the project or the skill and runs in a sandbox only");
         let interpreter = self.interpreter.locate_allowed(name, &search_path(), is_refused, reason)?;
+        self.check_language(&interpreter.program, ctx)?;
         let interpreter = self.with_script_arguments(interpreter, &[])?;
         let mut command =
             command::build_command(&interpreter, &script, args, self.file.folder(), project, variables);
@@ -203,6 +230,7 @@ impl ExternalExecutor {
         let script = self.verified_script_path(ctx)?;
         let query = InterpreterQuery::new(&self.interpreter, self.untrusted_dirs(ctx));
         let installation = self.services.interpreter_cache.installation(query, name)?;
+        self.check_language(&installation.command.program, ctx)?;
         // No other run may see what is created for one run.
         let mut avoided = vec![project, skill];
         avoided.extend(installation.prefix_paths.iter().map(AsRef::<Path>::as_ref));
@@ -273,6 +301,7 @@ impl ExternalExecutor {
     }
 
     fn run_sandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
+        self.services.launcher.prepare(&policy::launch_policy(ctx));
         policy::create_granted_folders(ctx);
         let variables = ctx.process_variables()?;
         if let Some(worker) = ctx.worker() {
@@ -419,6 +448,17 @@ impl PreparedLaunch<'_> {
         let writable = policy::writable_paths(ctx).into_iter().map(|pinned| pinned.path.into()).collect();
         CreationGuard::new(ctx, self.project, writable, self.protected_paths())
     }
+}
+
+/// The version that a program reports. A program that an untrusted party may have changed runs in a sandbox.
+pub(super) fn query_version(
+    program: &Path,
+    untrusted: &UntrustedDirs,
+    launcher: &Launcher,
+) -> Option<String> {
+    let sandbox =
+        untrusted.may_control(program).then(|| (launcher, policy::strictest_policy_for(program, untrusted)));
+    version::query_version(program, sandbox)
 }
 
 fn client_write_error(error: io::Error) -> SkillError {

@@ -11,14 +11,16 @@ use crate::host::{
     TreeKill,
 };
 use crate::runtimes::external::egress::EgressRules;
-use crate::runtimes::external::executor::{ExternalExecutor, PreparedLaunch, ProcessVariables};
+use crate::runtimes::external::executor::{
+    ExternalExecutor, PreparedLaunch, ProcessVariables, query_version,
+};
+use crate::runtimes::external::interpreter::detect;
 use crate::runtimes::external::interpreter::path::{find_on_path, is_executable_file, search_path};
-use crate::runtimes::external::interpreter::{detect, version};
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::policy;
 use crate::runtimes::external::process::setup_error::probe;
 use crate::runtimes::external::services::ExternalServices;
-use crate::runtimes::sandbox::{Launcher, NetworkAccess, PinnedPath, Restrictions, SupervisorReport};
+use crate::runtimes::sandbox::{NetworkAccess, PinnedPath, Restrictions, SupervisorReport};
 
 /// What the script could access; fails as the run would before its process starts.
 pub(crate) fn process_plan(
@@ -83,13 +85,6 @@ impl ExternalExecutor {
 /// The names of the variables that a run would be given: no value is read to explain it.
 fn named_variables(ctx: &SkillContext) -> ProcessVariables {
     ctx.process_variable_names().into_iter().map(|name| (name.into(), OsString::new())).collect()
-}
-
-/// The version that a program reports. A program that an untrusted party may have changed runs in a sandbox.
-fn query_version(program: &Path, untrusted: &UntrustedDirs, launcher: &Launcher) -> Option<String> {
-    let sandbox =
-        untrusted.may_control(program).then(|| (launcher, policy::strictest_policy_for(program, untrusted)));
-    version::query_version(program, sandbox)
 }
 
 fn sandboxed_plan(

@@ -40,6 +40,8 @@ mod policy;
 #[cfg(unix)]
 mod process;
 #[cfg(unix)]
+mod program_version;
+#[cfg(unix)]
 mod protected;
 #[cfg(unix)]
 mod python_package;
@@ -52,6 +54,8 @@ mod system_config;
 #[cfg(unix)]
 mod system_paths;
 #[cfg(unix)]
+mod version_cache;
+#[cfg(unix)]
 mod worker;
 
 #[cfg(unix)]
@@ -63,8 +67,12 @@ pub(super) use self::executor::{interpreters, machine, process_plan};
 pub(super) use self::explain::{interpreters, machine, process_plan};
 #[cfg(unix)]
 pub(super) use self::host_api::client_main;
-pub(super) use self::interpreter::detect::{check_interpreter, check_override, looks_like_script};
+pub(super) use self::interpreter::detect::{
+    check_handler_interpreter, check_interpreter, check_override, interpreter_name, looks_like_script,
+};
 pub(super) use self::interpreter::path::is_on_path;
+#[cfg(unix)]
+pub(super) use self::program_version::program_version;
 pub(super) use self::services::ExternalServices;
 
 #[cfg(test)]

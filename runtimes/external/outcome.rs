@@ -204,8 +204,9 @@ fn package_hint(ctx: &SkillContext, said: &Redacted<String>) -> Option<Help> {
 
 /// The hint of the sandbox about this failure, if there was one.
 fn sandbox_hint(ctx: &SkillContext, ended: &ProcessExit, said: &Redacted<String>) -> Option<Help> {
-    ended.report.as_ref()?;
-    denial_hints::denial_hint(ctx, ctx.project().ok()?.root(), said.as_inner(), ended.network.as_ref())
+    let can_name_hosts = ended.report.as_ref()?.enforcement.has(Restrictions::NAMESPACES);
+    let network = (ended.network.as_ref(), can_name_hosts);
+    denial_hints::denial_hint(ctx, ctx.project().ok()?.root(), said.as_inner(), network)
 }
 
 /// Warns of each connection that was refused in the network of a script that reaches granted hosts only.

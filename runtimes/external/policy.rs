@@ -51,18 +51,31 @@ pub(super) fn sandbox_policy(
     paths: &RunPaths<'_>,
     egress: Option<&EgressRules>,
 ) -> SandboxPolicy {
-    let network = match egress {
-        Some(_) => NetworkAccess::Hosts,
-        None if ctx.permissions().allows(&Access::network()) => NetworkAccess::Open,
-        None => NetworkAccess::Blocked,
+    let policy = policy_without_files(ctx, egress.is_some());
+    SandboxPolicy {
+        files: file_rules(ctx, paths, policy.network != NetworkAccess::Blocked),
+        egress: egress.map(EgressRules::sockets).unwrap_or_default(),
+        ..policy
+    }
+}
+
+/// The part of the policy that is known before any file is looked at, from which the sandbox can be prepared.
+pub(super) fn launch_policy(ctx: &SkillContext) -> SandboxPolicy {
+    policy_without_files(ctx, EgressRules::are_needed(ctx.permissions()))
+}
+
+fn policy_without_files(ctx: &SkillContext, has_hosts: bool) -> SandboxPolicy {
+    let network = match has_hosts {
+        true => NetworkAccess::Hosts,
+        false if ctx.permissions().allows(&Access::network()) => NetworkAccess::Open,
+        false => NetworkAccess::Blocked,
     };
     SandboxPolicy {
-        files: file_rules(ctx, paths, network != NetworkAccess::Blocked),
         network,
-        egress: egress.map(EgressRules::sockets).unwrap_or_default(),
         allow_flock: !ctx.permissions().writable_paths().is_empty(),
         required: ctx.sandbox_mode() == SandboxMode::Required,
         limits: resource_limits(ctx.limits()),
+        ..SandboxPolicy::default()
     }
 }
 
@@ -85,6 +98,15 @@ pub(super) fn strictest_policy_for(program: &Path, untrusted: &UntrustedDirs) ->
     rules.read.extend(prefixes.map(Into::into));
     rules.own.extend(untrusted.folders().iter().filter_map(|folder| pin(folder)));
     rules.write.push(DEV_NULL.into());
+    sandbox
+}
+
+/// The sandbox in which a program is asked for its version. Only one that lies in a folder of scripts may read these.
+pub(super) fn version_policy(program: &Path, untrusted: &UntrustedDirs) -> SandboxPolicy {
+    let mut sandbox = strictest_policy_for(program, untrusted);
+    if !untrusted.may_control(program) {
+        sandbox.files.own.clear();
+    }
     sandbox
 }
 

@@ -10,6 +10,8 @@ use crate::runtimes::external::host_api::ApiClients;
 #[cfg(unix)]
 use crate::runtimes::external::interpreter::cache::InterpreterCache;
 #[cfg(unix)]
+use crate::runtimes::external::version_cache::VersionCache;
+#[cfg(unix)]
 use crate::runtimes::sandbox::{CleanupThreads, Launcher};
 
 /// What the external scripts of one engine share.
@@ -24,6 +26,8 @@ pub(crate) struct ExternalServices {
     pub(super) api_clients: Arc<ApiClients>,
     #[cfg(unix)]
     pub(super) interpreter_cache: Arc<InterpreterCache>,
+    #[cfg(unix)]
+    pub(super) version_cache: Arc<VersionCache>,
     /// Looks up the hosts that scripts connect to.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes connect by themselves"))]
     host_lookup: HostLookup,

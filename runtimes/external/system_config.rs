@@ -30,7 +30,8 @@ const CONFIG_FILES: [&str; 16] = [
 ];
 
 /// If these files exist but cannot be read, Git exits and wget complains. A URL in them may contain a name and a password.
-const FILES_WITH_CREDENTIALS: [&str; 2] = ["/etc/gitconfig", "/etc/wgetrc"];
+const FILES_WITH_CREDENTIALS: [&str; 2] = [GITCONFIG, "/etc/wgetrc"];
+const GITCONFIG: &str = "/etc/gitconfig";
 
 /// Where Debian and its derivatives install Java, whose settings are symlinks from there to a folder in `/etc` for each version.
 const JVM_DIR: &str = "/usr/lib/jvm";
@@ -81,6 +82,12 @@ pub(super) fn readable_config() -> Vec<PathBuf> {
     let with_addresses = FILES_WITH_CREDENTIALS.into_iter().map(PathBuf::from);
     let with_addresses = with_addresses.filter(|path| is_world_readable(path) && has_no_credentials(path));
     named.chain(java).chain(with_addresses).collect()
+}
+
+/// Whether Git finds its file among these paths, or has none.
+pub(super) fn shows_gitconfig(readable: &[PathBuf]) -> bool {
+    let file = Path::new(GITCONFIG);
+    readable.iter().any(|path| path == file) || file.symlink_metadata().is_err()
 }
 
 /// Whether this file belongs to root and every user may read it.

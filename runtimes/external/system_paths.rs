@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use crate::runtimes::external::system_config;
 
 /// System paths that programs need in order to run at all. Without its TLS configuration Debian's Node aborts; `pwd` and `whoami`
-/// read the two lists of names; a thread pool counts processors, and Node its own memory. Never a folder with private keys: root
-/// would read those too.
-pub(super) const SYSTEM_PATHS: [&str; 31] = [
+/// read the two lists of names; a thread pool counts processors, Node its own memory, and Bun aborts where it cannot find out its
+/// stack. What lies in `/proc/self` is that of the script's first process only. Never a folder with private keys: root would read
+/// those too.
+pub(super) const SYSTEM_PATHS: [&str; 32] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -36,6 +37,7 @@ pub(super) const SYSTEM_PATHS: [&str; 31] = [
     "/proc/stat",
     "/proc/loadavg",
     "/proc/uptime",
+    "/proc/self/maps",
     "/proc/self/stat",
     "/proc/self/statm",
     "/sys/devices/system/cpu",

@@ -25,6 +25,7 @@ fn loaded(source: &str) -> Result<Box<dyn SkillExecutor>> {
         folder: None,
         source: source.as_bytes().into(),
         function: None,
+        handler: None,
     })
 }
 

@@ -42,11 +42,8 @@ impl CompiledScript {
             .set_debug_level(1)
             .compile(&script.source)
             .map_err(|error| syntax_error(&error, &script.path))?;
-        let compiled =
-            Self { bytecode, chunk_name: format!("={}", script.path), file: script.path.as_str().into() };
-        // Luau reports syntax errors when bytecode is loaded, and a skill must fail when it is loaded, not when it runs.
-        compiled.load(&Lua::new_with(StdLib::NONE, LuaOptions::default()).map_err(|e| state_error(&e))?)?;
-        Ok(compiled)
+        // What compiles loads: all errors of a script are those of its text.
+        Ok(Self { bytecode, chunk_name: format!("={}", script.path), file: script.path.as_str().into() })
     }
 
     fn load(&self, lua: &Lua) -> Result<Function> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::{ForkServerSource, LaunchRequest, SupervisorReport};
+use super::{ForkServerSource, LaunchRequest, SandboxPolicy, SupervisorReport};
 use crate::policy::SandboxLevel;
 
 /// A launcher that starts nothing.
@@ -20,6 +20,10 @@ impl Launcher {
     pub(crate) fn new(_source: ForkServerSource, _level: SandboxLevel) -> Self {
         Self
     }
+
+    /// There is nothing to prepare.
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
+    pub(crate) fn prepare(&self, _sandbox: &SandboxPolicy) {}
 
     /// Always an error: `unsupported`.
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]

@@ -370,6 +370,7 @@ mod tests {
             folder: None,
             source: source.into(),
             function: None,
+            handler: None,
         })
     }
 
@@ -427,6 +428,7 @@ mod tests {
             folder: None,
             source: source.into(),
             function: None,
+            handler: None,
         };
         let too_large = "modules of more than 16777216 bytes together";
         assert_eq!(resolve(&script(inlined(HALF).unwrap())).unwrap().0.len(), 2);

@@ -17,7 +17,7 @@ use super::trust_words::{grant_line, trust_line};
 /// The options of `metier allow`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The name of the skill: NAME or SCOPE/ROOT:NAME@VERSION
+    /// The name of the skill: NAME, NAME@RANGE or SCOPE/ROOT:NAME@VERSION
     #[arg(required_unless_present = "list")]
     name: Option<String>,
     /// Permissions that the skill requests, such as write:out or net:example.com

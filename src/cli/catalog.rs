@@ -1,5 +1,7 @@
 //! `metier catalog`: names and descriptions, for a model to choose from.
 
+use std::collections::HashSet;
+
 use metier::error::Result;
 use metier::registry::{Catalog, Skill};
 use metier::unicode::mark_escapes;
@@ -26,7 +28,6 @@ pub struct Args {
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let engine = session.engine()?;
-    let reason = |skill: &Skill| engine.availability(skill).cannot_run().map(ToString::to_string);
     let registry = engine.registry();
     let everything = registry.catalog();
     let mut catalog = if args.trust { everything.clone() } else { engine.catalog(&registry) };
@@ -34,11 +35,15 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         |skill: &Skill| catalog.skills().iter().any(|shown| shown.qualified_name() == skill.qualified_name());
     let left_out = everything.skills().iter().filter(|skill| !is_shown(skill));
     let names: Vec<String> = left_out.map(|skill| skill.name().to_owned()).collect();
-    let mut reasons = Vec::new();
-    if args.all {
-        reasons = catalog.skills().iter().map(|skill| reason(skill)).collect();
-    } else {
-        catalog.retain(|skill| reason(skill).is_none());
+    let answers = engine.availabilities(catalog.skills());
+    let mut reasons: Vec<Option<String>> =
+        answers.iter().map(|answer| answer.cannot_run().map(ToString::to_string)).collect();
+    if !args.all {
+        let skills = catalog.skills().iter().zip(&reasons);
+        let runnable = skills.filter(|(_, reason)| reason.is_none()).map(|(skill, _)| skill.qualified_name());
+        let runnable: HashSet<String> = runnable.collect();
+        catalog.retain(|skill| runnable.contains(&skill.qualified_name()));
+        reasons.clear();
     }
     session.exit_watchdog().finish();
     output::print_problems(&registry);

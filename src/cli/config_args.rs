@@ -80,6 +80,10 @@ impl SecretProvider for SecretValues {
     fn secret(&self, _: &SkillContext, name: &str) -> Result<Option<String>> {
         Ok(self.0.get(name).cloned())
     }
+
+    fn has(&self, _: &SkillContext, name: &str) -> Option<bool> {
+        Some(self.0.contains_key(name))
+    }
 }
 
 fn settings_from_file(option: &str) -> Result<Map<String, Value>> {

@@ -8,6 +8,7 @@ use metier::host::{AccessReason, EnforcedLevel, LaunchPreview, SandboxPath, Sand
 use metier::policy::{GrantOrigin, GrantReport, Permission};
 
 use super::hint::explanation_with_options;
+use super::requirement::requirement_row;
 use super::session::Session;
 use super::terminal::escape_line;
 use crate::cli::{output, table};
@@ -42,6 +43,7 @@ fn page(explanation: &Explanation) -> String {
     if !explanation.callees.is_empty() {
         rows.push(("calls", explanation.callees.iter().map(callee_line).collect::<Vec<_>>().join("\n")));
     }
+    rows.extend(explanation.requirements.iter().map(requirement_row));
     if explanation.process.as_ref().is_none_or(|process| process.has_api) {
         rows.extend(function_rows(&explanation.functions));
     } else {

@@ -1,20 +1,25 @@
-//! `metier export`: packages skills as a plug-in of Agent Plugins 1.0, whose server runs them in their sandbox.
+//! `metier export`: packages skills as a plug-in of Agent Plugins 1.0, whose server runs them in their sandbox, or writes their
+//! definitions in the form of another system.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use clap::builder::PossibleValuesParser;
 use metier::engine::Engine;
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::registry::{ListedFile, Skill};
 use metier::skill::{Profile, Severity, SkillLocation, parse};
 use serde_json::json;
 
+use super::export_definition;
 use super::output;
 use super::session::Session;
 use super::terminal::escape_line;
 
+/// The form of a plug-in.
+const PLUGIN: &str = "plugin";
 /// The identifiers of the two formats.
 const PLUGIN_SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json";
 const SERVER_SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json";
@@ -29,12 +34,12 @@ pub struct Args {
     /// The skills; those that they call come with them
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// The form of the package
-    #[arg(long = "as", value_name = "FORM", value_parser = ["plugin"])]
-    _form: String,
-    /// The folder that is made
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    /// A plug-in, or the form of another system, which holds the definition of a skill and not its scripts
+    #[arg(long = "as", value_name = "FORM", value_parser = form_parser())]
+    form: String,
+    /// The folder that is made; of a definition, the folder for all skills [default: standard output]
+    #[arg(long, value_name = "DIR", required_if_eq("form", PLUGIN))]
+    out: Option<PathBuf>,
     /// The name of the plug-in [default: that of the first skill]
     #[arg(long, value_name = "NAME")]
     plugin_name: Option<String>,
@@ -48,7 +53,14 @@ struct PluginFile {
     executable: bool,
 }
 
+fn form_parser() -> PossibleValuesParser {
+    PossibleValuesParser::new(std::iter::once(PLUGIN).chain(export_definition::forms()))
+}
+
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    let Some(out) = args.out.as_deref().filter(|_| args.form == PLUGIN) else {
+        return export_definition::run(&args.names, &args.form, args.out.as_deref(), session);
+    };
     let engine = session.engine()?;
     let registry = engine.registry();
     let named = args.names.iter().map(|name| registry.find(name)).collect::<Result<Vec<_>>>()?;
@@ -72,16 +84,16 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     files.insert("plugin.json".to_owned(), json_file(&manifest(name, &named)));
     files.insert("mcp.json".to_owned(), json_file(&server(name)));
-    write_plugin(&args.out, &files)?;
+    write_plugin(out, &files)?;
     session.exit_watchdog().finish();
     let exported: Vec<&str> = skills.iter().map(|skill| skill.name()).collect();
     if session.json() {
-        let path = std::path::absolute(&args.out).unwrap_or_else(|_| args.out.clone());
+        let path = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
         let paths: Vec<&String> = files.keys().collect();
         output::print_json(&json!({"name": name, "path": path, "skills": exported, "files": paths}))?;
         return Ok(0);
     }
-    let folder = escape_line(&args.out.display().to_string());
+    let folder = escape_line(&out.display().to_string());
     output::print(&format!("made the plug-in {name} in {folder}, with {}", exported.join(", ")))?;
     output::eprint("its server is the command metier, which must be installed where the plug-in is used");
     Ok(0)

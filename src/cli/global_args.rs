@@ -22,7 +22,7 @@ pub struct GlobalArgs {
     /// Read the skills of this product: `.NAME/skills` in the project [default: metier]
     #[arg(long, global = true, help_heading = HEADING, value_name = "NAME", value_parser = parse_product)]
     pub product: Option<String>,
-    /// Also read .claude/skills
+    /// Also read .sweny/skills, .claude/skills and .gemini/skills
     #[arg(long, global = true, help_heading = HEADING)]
     pub compat: bool,
 }

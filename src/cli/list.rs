@@ -1,6 +1,6 @@
 //! `metier list`: all skills, including shadowed ones.
 
-use metier::engine::{Engine, TrustState};
+use metier::engine::{Availability, Engine, TrustState};
 use metier::error::Result;
 use metier::registry::Skill;
 use serde_json::Value;
@@ -14,15 +14,18 @@ pub(super) fn run(session: &Session) -> Result<u8> {
     let engine = session.engine()?;
     let registry = engine.registry();
     let skills = registry.skills();
+    let availabilities = engine.availabilities(&skills.iter().collect::<Vec<_>>());
+    let answers = || skills.iter().zip(&availabilities);
     if session.json() {
-        let rows: Vec<Value> = skills.iter().map(|skill| skill_record(&engine, skill)).collect();
+        let rows: Vec<Value> =
+            answers().map(|(skill, answer)| skill_record(&engine, skill, answer)).collect();
         session.exit_watchdog().finish();
         output::print_problems(&registry);
         output::print_json(&rows)?;
         return Ok(0);
     }
     let widest = skills.iter().map(|skill| display_name(skill).chars().count()).max().unwrap_or(0);
-    let lines: Vec<String> = skills.iter().map(|skill| line(&engine, skill, widest)).collect();
+    let lines: Vec<String> = answers().map(|(skill, answer)| line(&engine, skill, answer, widest)).collect();
     session.exit_watchdog().finish();
     output::print_problems(&registry);
     for line in lines {
@@ -37,8 +40,7 @@ pub(super) fn run(session: &Session) -> Result<u8> {
     Ok(0)
 }
 
-fn line(engine: &Engine, skill: &Skill, width: usize) -> String {
-    let availability = engine.availability(skill);
+fn line(engine: &Engine, skill: &Skill, availability: &Availability, width: usize) -> String {
     let runtime = availability.runtime.map_or("-", metier::executor::RuntimeId::name);
     let note = match (skill.shadowed_by(), availability.cannot_run().map(ToString::to_string)) {
         (Some(other), _) => format!("shadowed by {other}"),

@@ -1,6 +1,7 @@
 //! `metier mcp`: the skills as tools of the Model Context Protocol.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use metier::error::{ErrorKind, Hint, Result, SkillError};
 use metier::mcp::{McpOptions, McpServer};
@@ -12,6 +13,7 @@ use super::hint::error_with_option;
 use super::interrupt::cancel_on_interrupt;
 use super::limit_args::LimitArgs;
 use super::mcp_client::McpClient;
+use super::mcp_http::HttpArgs;
 use super::output;
 use super::session::Session;
 
@@ -30,6 +32,11 @@ pub struct Args {
     /// Number of calls that run at a time
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     max_calls: u16,
+    /// Seconds after which a call is answered with a task, if the client supports tasks
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    task_after: u32,
+    #[command(flatten)]
+    http: HttpArgs,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -44,16 +51,12 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         return Ok(0);
     }
     let configuration = args.limits.configure(session.configuration())?;
-    if configuration.locked() {
-        let sentence = "the configuration lets only locked skills run, which the server does not check yet";
-        return Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(
-            "run them with `metier run --locked`, or change `trust.locked` in the configuration",
-        ));
-    }
     let secrets = args.config.secrets()?;
     let token = CancelToken::new();
     let mut options = McpOptions::new()
         .max_calls(args.max_calls.into())
+        .task_after(Duration::from_secs(args.task_after.into()))
+        .keep_plan_journals()
         .cancel(token.clone())
         .error_help(if args.skills.is_some() { error_of_plugin } else { error_for_model })
         .ask_clients(!configuration.no_input());
@@ -82,7 +85,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     for notice in server.notices() {
         output::print_warning(notice);
     }
-    server.serve_stdio()?;
+    match args.http.address() {
+        Some(address) => server.serve_http(args.http.listen(address)?)?,
+        None => server.serve_stdio()?,
+    }
     Ok(0)
 }
 

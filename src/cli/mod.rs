@@ -15,8 +15,10 @@ mod exec;
 mod exit_watchdog;
 mod explain;
 mod export;
+mod export_definition;
 mod global_args;
 mod hint;
+mod import;
 mod input;
 mod interrupt;
 mod limit_args;
@@ -26,12 +28,16 @@ mod lock;
 mod mcp;
 #[cfg(feature = "mcp")]
 mod mcp_client;
+#[cfg(feature = "mcp")]
+mod mcp_http;
 mod new;
 mod output;
 mod progress;
 mod prompt;
 mod raw;
+mod requirement;
 mod run;
+mod schema;
 mod session;
 mod show;
 mod skill_record;
@@ -95,8 +101,12 @@ enum Command {
     Catalog(catalog::Args),
     /// Serve the skills as tools of the Model Context Protocol, over standard input and output
     Mcp(Box<mcp::Args>),
-    /// Package skills as a plug-in whose server runs them in their sandbox
+    /// Package skills as a plug-in whose server runs them in their sandbox, or in the form of another system
     Export(export::Args),
+    /// Make skills of definitions in the formats of other systems
+    Import(import::Args),
+    /// Print the JSON Schema of a format
+    Schema(schema::Args),
     /// Print the configuration, or change it
     Config(config::Args),
     /// Report what this machine, this build and these skills support, and what is wrong
@@ -117,6 +127,7 @@ enum Command {
 
 /// Parses the arguments and runs the command; returns the exit code.
 pub fn main() -> ExitCode {
+    metier::alloc_counter::keep_freed_memory();
     let result = match Cli::try_parse() {
         Ok(cli) => {
             let loaded = if cli.command.reads_configuration() {
@@ -209,9 +220,10 @@ impl Command {
             | Self::Config(_)
             | Self::Doctor
             | Self::Export(_)
+            | Self::Import(_)
             | Self::Lock(_)
             | Self::Verify => Some(""),
-            Self::Ctx(_) | Self::Mcp(_) | Self::Completions(_) => None,
+            Self::Ctx(_) | Self::Mcp(_) | Self::Completions(_) | Self::Schema(_) => None,
         }
     }
 }
@@ -256,6 +268,8 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Config(args) => config::run(&args, session),
         Command::Doctor => doctor::run(session),
         Command::Export(args) => export::run(&args, session),
+        Command::Import(args) => import::run(&args, session),
+        Command::Schema(args) => schema::run(&args),
         Command::Lock(args) => lock::run(&args, session),
         Command::Verify => verify::run(session),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),

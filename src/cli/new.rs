@@ -11,7 +11,7 @@ use metier::error::{ErrorKind, Result, SkillError};
 use metier::executor::RuntimeId;
 use metier::registry::{Root, Roots, Scope};
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse, suggested_name};
-use metier::trust::TrustStore;
+use metier::trust::{ProjectIdentity, TrustStore};
 use serde::Serialize;
 
 use super::output;
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         .map_err(|error| creation_error(&path, error))?;
     trust_own_work(&path);
     session.exit_watchdog().start_loading_timeout();
-    let unavailable = unavailable_reason(&path, template, &script, session);
+    let unavailable = unavailable_reason(&path, session);
     session.exit_watchdog().finish();
     let files = files.into_iter().map(|(path, _)| path).collect();
     let created = CreatedSkill {
@@ -113,7 +113,8 @@ fn drop_in_name(args: &Args) -> Option<(&str, &str)> {
 
 /// What a person makes is trusted, with all that comes into its folder later.
 fn trust_own_work(folder: &Path) {
-    if let Err(error) = TrustStore::user().and_then(|store| store.trust_folder(folder)) {
+    if let Err(error) = TrustStore::user().and_then(|store| store.trust_folder(ProjectIdentity::new(folder)?))
+    {
         output::print_error_as_warning(&error, "the skill was created, and is not trusted");
     }
 }
@@ -191,12 +192,7 @@ fn script_name(name: Option<&str>, template: &Template) -> Result<String> {
 }
 
 /// Why the new skill cannot run on this machine now; nothing where it can, and where that cannot be found out.
-fn unavailable_reason(
-    path: &Path,
-    template: &Template,
-    script: &str,
-    session: &Session,
-) -> Option<SkillError> {
+fn unavailable_reason(path: &Path, session: &Session) -> Option<SkillError> {
     let (folder, name) = (path.parent()?, path.file_name()?.to_str()?);
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let roots = Roots::empty().with(Root::new(Scope::Project, "new", folder));
@@ -205,25 +201,9 @@ fn unavailable_reason(
     if let Some(reason) = engine.availability(&skill).reason {
         return Some(reason);
     }
-    let (major, minor) = template.min_version?;
-    let process = engine.explain(&Invocation::new(name)).ok()?.process?;
-    let found = process.interpreter_version?;
-    let is_old = version_number(&found)? < (major, minor);
-    let sentence = format!(
-        "scripts/{script} needs version {major}.{minor} of {} or later, and this machine has {}",
-        process.command.first().and_then(|program| program.rsplit('/').next()).unwrap_or_default(),
-        escape_line(&found)
-    );
-    is_old.then(|| {
-        SkillError::new(ErrorKind::Unavailable, sentence)
-            .with_help(format!("install version {major}.{minor} or later, and put its folder first on PATH"))
-    })
-}
-
-/// The first two numbers of `v22.18.0` or `Node 22.18`.
-fn version_number(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    // Whether the interpreter is new enough is known where a run would be put together.
+    let explained = engine.explain(&Invocation::new(name)).ok()?;
+    explained.reason.filter(|error| error.kind() == ErrorKind::Unavailable)
 }
 
 /// Refuses by name what the YAML parser would report as an error at some column.
@@ -320,13 +300,5 @@ mod tests {
         ] {
             assert_eq!(chosen(runtime, script), name, "{runtime:?} {script:?}");
         }
-    }
-
-    #[test]
-    fn versions_are_compared_by_their_first_two_numbers() {
-        assert_eq!(version_number("v20.20.2"), Some((20, 20)));
-        assert_eq!(version_number("Python 3.11.7"), Some((3, 11)));
-        assert_eq!(version_number("no idea"), None);
-        assert!(version_number("v9.99.0") < Some((22, 18)));
     }
 }

@@ -1,7 +1,7 @@
 //! What every command shares: the project, the product, and the form of the output.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::exit_watchdog::ExitWatchdog;
 use super::global_args::GlobalArgs;
@@ -20,11 +20,14 @@ pub struct Session {
     global: GlobalArgs,
     exit_watchdog: ExitWatchdog,
     loaded: Arc<LoadedConfiguration>,
+    /// The project, once it was found.
+    project: Arc<OnceLock<PathBuf>>,
 }
 
 impl Session {
     pub(super) fn new(global: GlobalArgs, loaded: LoadedConfiguration, watchdog: ExitWatchdog) -> Self {
-        Self { global, exit_watchdog: watchdog, loaded: Arc::new(loaded) }
+        let project = loaded.project.clone().map(OnceLock::from).unwrap_or_default();
+        Self { global, exit_watchdog: watchdog, loaded: Arc::new(loaded), project: Arc::new(project) }
     }
 
     /// The configuration, with what is wrong with its sources.
@@ -86,7 +89,11 @@ impl Session {
 
     /// The project: `--project`, or the nearest folder above with a product folder or a repository.
     pub fn project(&self) -> Result<PathBuf> {
-        find_project(&self.global, self.product())
+        if let Some(project) = self.project.get() {
+            return Ok(project.clone());
+        }
+        let project = find_project(&self.global, self.product())?;
+        Ok(self.project.get_or_init(|| project).clone())
     }
 
     /// The project for commands that run scripts in it. A folder that contains a home directory is one only if the caller names

@@ -1,6 +1,6 @@
 //! `metier show`: one skill, with its signature, requested permissions and instructions.
 
-use metier::engine::{Engine, requested_permissions};
+use metier::engine::{Availability, Engine, requested_permissions};
 use metier::error::Result;
 use metier::executor::RuntimeId;
 use metier::plan::Plan;
@@ -11,18 +11,22 @@ use metier::trust::RememberedGrant;
 use serde_json::{Value, json};
 
 use super::output;
+use super::requirement::requirement_row;
 use super::session::Session;
 use super::skill_record::skill_record;
 use super::terminal::escape_text;
-use super::trust_words::{grant_line, grants_of_skill, trust_line};
+use super::trust_words::{configured_grant_line, grant_line, grants_of_skill, trust_line};
 
 mod signature;
 
 /// The options of `metier show`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The name of the skill: NAME or SCOPE/ROOT:NAME@VERSION
+    /// The name of the skill: NAME, NAME@RANGE or SCOPE/ROOT:NAME@VERSION
     name: String,
+    /// Also look for the services and files that the skill requires: connects to the hosts that it names, for at most ten seconds
+    #[arg(long)]
+    probe: bool,
 }
 
 impl Args {
@@ -36,21 +40,23 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let engine = session.engine()?;
     let registry = engine.registry();
     let skill = registry.find(&args.name)?;
+    let availability =
+        if args.probe { engine.probed_availability(skill) } else { engine.availability(skill) };
     if session.json() {
-        let record = record(&engine, skill)?;
+        let record = record(&engine, skill, &availability)?;
         session.exit_watchdog().finish();
         output::print_json(&record)?;
     } else {
-        let page = page(&engine, skill)?;
+        let page = page(&engine, skill, availability)?;
         session.exit_watchdog().finish();
         output::print(&escape_text(&page))?;
     }
     Ok(0)
 }
 
-fn record(engine: &Engine, skill: &Skill) -> Result<Value> {
+fn record(engine: &Engine, skill: &Skill, availability: &Availability) -> Result<Value> {
     let manifest = skill.manifest();
-    let mut record = skill_record(engine, skill);
+    let mut record = skill_record(engine, skill, availability);
     let more = json!({
         "license": manifest.license,
         "compatibility": manifest.compatibility,
@@ -67,6 +73,7 @@ fn record(engine: &Engine, skill: &Skill) -> Result<Value> {
         "contract_diagnostics": skill.contract_diagnostics(),
         "body": skill.body()?,
         "grants": remembered_grants(engine, skill),
+        "configured_grants": engine.configured_grants(skill),
     });
     if let (Value::Object(record), Value::Object(more)) = (&mut record, more) {
         record.extend(more);
@@ -74,8 +81,7 @@ fn record(engine: &Engine, skill: &Skill) -> Result<Value> {
     Ok(record)
 }
 
-fn page(engine: &Engine, skill: &Skill) -> Result<String> {
-    let availability = engine.availability(skill);
+fn page(engine: &Engine, skill: &Skill, availability: Availability) -> Result<String> {
     let runnable = match (&availability.runtime, &availability.reason) {
         (_, Some(reason)) => format!("no: {reason}"),
         (runtime, None) => format!("yes, in {}", runtime.map_or("-", RuntimeId::name)),
@@ -92,6 +98,7 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
         ("trusted", trust_line(&engine.trust_state(skill))),
         ("shadowed by", skill.shadowed_by().unwrap_or("nothing").to_owned()),
     ];
+    rows.extend(availability.requirements.iter().map(requirement_row));
     rows.extend(availability.warnings.into_iter().map(|warning| ("missing", warning)));
     rows.extend(skill.contract().into_iter().flat_map(contract_rows));
     let facts: Vec<String> = rows.iter().map(|(name, fact)| format!("{name:12} {fact}")).collect();
@@ -100,13 +107,16 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
     Ok(format!("{}\n{signature}{plan}\n{}", facts.join("\n"), skill.body()?.trim_end()))
 }
 
-/// What is remembered as granted to the skill as it is now, in this project or in all.
+/// What is remembered as granted to the skill as it is now, in this project or in all; the configuration may grant more.
 fn remembered_grants(engine: &Engine, skill: &Skill) -> Vec<RememberedGrant> {
     engine.skill_files(skill).map(|files| grants_of_skill(engine, skill, &files)).unwrap_or_default()
 }
 
 fn granted_lines(engine: &Engine, skill: &Skill) -> String {
-    let lines: Vec<String> = remembered_grants(engine, skill).iter().map(grant_line).collect();
+    let is_trusted = engine.trust_state(skill).is_trusted();
+    let mut lines: Vec<String> = remembered_grants(engine, skill).iter().map(grant_line).collect();
+    lines
+        .extend(engine.configured_grants(skill).iter().map(|grant| configured_grant_line(grant, is_trusted)));
     if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n             ") }
 }
 
@@ -138,8 +148,11 @@ fn contract_rows(contract: &Contract) -> Vec<(&'static str, String)> {
 fn permission_names(engine: &Engine, skill: &Skill) -> Vec<String> {
     match requested_permissions(engine.runtimes(), skill, None) {
         RequestedPermissions::All => {
-            let variables = skill.contract().into_iter().flat_map(|contract| &contract.env);
-            std::iter::once("everything".to_owned()).chain(variables.map(ToString::to_string)).collect()
+            let contract = skill.contract().into_iter();
+            let variables = contract.clone().flat_map(|contract| &contract.env).map(ToString::to_string);
+            let secrets = contract.flat_map(|contract| contract.config.iter()).filter(|field| field.secret);
+            let secrets = secrets.map(|field| format!("secret:{}", field.key));
+            std::iter::once("everything".to_owned()).chain(variables).chain(secrets).collect()
         }
         RequestedPermissions::Listed(permissions) => {
             let mut names = vec!["read".to_owned()];

@@ -1,14 +1,13 @@
 //! A skill as `list --json` and `show --json` print it.
 
-use metier::engine::{Engine, TrustState};
+use metier::engine::{Availability, Engine, TrustState};
 use metier::registry::Skill;
 use serde_json::{Value, json};
 
 use super::trust_words::trust_name;
 
 /// One skill as `--json` lists it.
-pub fn skill_record(engine: &Engine, skill: &Skill) -> Value {
-    let availability = engine.availability(skill);
+pub fn skill_record(engine: &Engine, skill: &Skill, availability: &Availability) -> Value {
     let trust = engine.trust_state(skill);
     json!({
         "name": skill.name(),
@@ -21,6 +20,7 @@ pub fn skill_record(engine: &Engine, skill: &Skill) -> Value {
         "runnable": availability.is_runnable(),
         "reason": availability.reason.as_ref().map(ToString::to_string),
         "warnings": availability.warnings,
+        "requirements": availability.requirements,
         "shadowed_by": skill.shadowed_by(),
         "trust": trust_name(&trust),
         "changed_files": match &trust {

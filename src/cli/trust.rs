@@ -24,7 +24,8 @@ use super::{output, prompt};
 #[derive(clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct Args {
-    /// The project, or a folder in it whose skills are meant [default: the current project]
+    /// The project, a folder in it whose skills are meant, or the name of a skill: NAME or NAME@RANGE [default: the current
+    /// project]
     path: Option<PathBuf>,
     /// Trust everything in the folder, now and later: for your own work
     #[arg(long, conflicts_with_all = ["list", "revoke"])]
@@ -53,7 +54,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         return list(&store, session);
     }
     let path = match &args.path {
-        Some(path) => path.clone(),
+        Some(path) => skill_folder(path, session)?.unwrap_or_else(|| path.clone()),
         None => session.project()?,
     };
     if args.revoke {
@@ -63,6 +64,18 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         return trust_folder(&store, &path, args, session);
     }
     trust_skills(&store, &path, args, session)
+}
+
+/// The folder of the skill of that name, where there is no such path.
+fn skill_folder(path: &Path, session: &Session) -> Result<Option<PathBuf>> {
+    let Some(name) = path.to_str().filter(|_| path.symlink_metadata().is_err()) else { return Ok(None) };
+    let registry = session.engine()?.registry();
+    match registry.find(name) {
+        Ok(skill) => Ok(skill.folder().disk_path().map(Path::to_owned)),
+        // What looks like a path is no misspelt name.
+        Err(_) if name.contains(std::path::MAIN_SEPARATOR) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Asks about each skill below the path that is not trusted, and records a yes at once.
@@ -310,7 +323,9 @@ fn page(text: &str) -> bool {
 }
 
 fn trust_folder(store: &TrustStore, path: &Path, args: &Args, session: &Session) -> Result<u8> {
-    let folder = canonical(path)?.display().to_string();
+    // What is shown is what is recorded, wherever a link leads by then.
+    let identity = ProjectIdentity::new(&canonical(path)?)?;
+    let folder = identity.path.clone();
     if !args.yes {
         if !session.can_ask() {
             let sentence = format!("nobody can be asked whether everything in {folder} is trusted");
@@ -332,7 +347,7 @@ fn trust_folder(store: &TrustStore, path: &Path, args: &Args, session: &Session)
             Reply::Interrupt => return Err(interrupted()),
         }
     }
-    store.trust_folder(path)?;
+    store.trust_folder(identity)?;
     if session.json() {
         output::print_json(&json!({"folder": folder}))?;
     } else {

@@ -96,7 +96,13 @@ pub const KEYS: &[Key] = {
             "Further folders of skills, which are searched first: absolute, or beginning with `~/`",
         )
         .default("[]"),
-        key("compat", Flag, Never, "Whether `.claude/skills` is read too").default("false"),
+        key(
+            "compat",
+            Flag,
+            Never,
+            "Whether `.sweny/skills`, `.claude/skills` and `.gemini/skills` are read too",
+        )
+        .default("false"),
         key("no_input", Flag, Only(true), "Whether nothing is asked, also on a terminal").default("false"),
         key("json", Flag, Never, "Whether answers are printed as JSON").default("false"),
         key("limits.timeout", Duration, Lower, "Time after which a run is stopped").default("30s"),

@@ -28,6 +28,9 @@ pub struct LoadedConfiguration {
     pub errors: Vec<SkillError>,
     /// Unknown keys.
     pub warnings: Vec<SkillError>,
+    /// The project whose file was looked for.
+    #[doc(hidden)]
+    pub project: Option<PathBuf>,
 }
 
 /// A configuration file.
@@ -74,6 +77,7 @@ pub fn load_with_user_file(
     let product = product.map_or("metier", Configuration::product).to_owned();
     if let Some(project) = find_project(&product) {
         loaded.read_project_file(&project, &product);
+        loaded.project = Some(project);
     }
     loaded.configuration = std::mem::take(&mut loaded.configuration).merged_with(stronger);
     let unknown = loaded.configuration.disabled_runtimes().filter(|(name, _)| !RUNTIMES.contains(name));

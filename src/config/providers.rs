@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::secret_source::SecretSource;
 use super::skill_settings::{ResolvedConfiguration, SkillSettings};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::{ConfigProvider, Providers, SecretProvider, SkillContext};
@@ -40,6 +41,7 @@ struct ConfiguredSecrets {
 impl ConfigProvider for ConfiguredValues {
     fn config(&self, ctx: &SkillContext) -> Result<Map<String, Value>> {
         let mut values = settings(&self.resolved, ctx).map(|own| own.config.clone()).unwrap_or_default();
+        values.extend(ctx.config_from_environment());
         if let Some(nearer) = &self.nearer {
             values.extend(nearer.config(ctx)?);
         }
@@ -50,6 +52,7 @@ impl ConfigProvider for ConfiguredValues {
 impl SecretProvider for ConfiguredSecrets {
     fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>> {
         let nearer = self.nearer.as_ref().map_or(Ok(None), |nearer| nearer.secret(ctx, name))?;
+        let nearer = nearer.or_else(|| ctx.secret_from_environment(name));
         let configured = settings(&self.resolved, ctx).and_then(|own| own.secrets.get(name));
         let Some(source) = configured.filter(|_| nearer.is_none()) else {
             return Ok(nearer);
@@ -60,6 +63,16 @@ impl SecretProvider for ConfiguredSecrets {
                 .with_help(format!("set the secret {name}"))
                 .with_hint(Hint::Secret(name.to_owned()))
         })
+    }
+
+    fn has(&self, ctx: &SkillContext, name: &str) -> Option<bool> {
+        let nearer = self.nearer.as_ref().map_or(Some(false), |nearer| nearer.has(ctx, name));
+        let configured = settings(&self.resolved, ctx).and_then(|own| own.secrets.get(name));
+        match (nearer, configured.map(SecretSource::exists)) {
+            (Some(true), _) | (_, Some(Some(true))) => Some(true),
+            (Some(false), Some(None)) => None,
+            (nearer, _) => nearer,
+        }
     }
 }
 

@@ -61,6 +61,15 @@ impl SecretSource {
         }
     }
 
+    /// Whether there is something to read; `None` where only reading it would tell.
+    pub(super) fn exists(&self) -> Option<bool> {
+        match self {
+            Self::Variable(name) => Some(std::env::var(name).is_ok_and(|value| !value.trim().is_empty())),
+            Self::File(path) => Some(path.is_file()),
+            Self::Command(_) => None,
+        }
+    }
+
     /// The secret for a run; `None` where the variable is not set. The error is a part of a sentence for the script; what failed is in
     /// the log of the run.
     pub(super) fn read(&self, ctx: &SkillContext) -> Result<Option<String>, String> {

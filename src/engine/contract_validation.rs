@@ -21,17 +21,17 @@ pub(super) fn narrow_limits(skill: &Skill, limits: Limits) -> Limits {
 }
 
 /// Like [`narrow_limits`], for limits that depend on the runtime, whose defaults are an upper bound too.
-pub(super) fn narrow_runtime_limits(skill: &Skill, runtime: RuntimeId, limits: Limits) -> Limits {
-    let Some(contract) = skill.contract() else { return limits };
-    let ContractLimits { memory, operations, .. } = contract.limits;
+pub(super) fn narrow_runtime_limits(skill: &Skill, runtime: RuntimeId, mut limits: Limits) -> Limits {
+    let own = skill.contract().map(|contract| &contract.limits);
+    let named = skill.manifest().limits;
+    let memory = own.and_then(|own| own.memory).into_iter().chain(named.memory).min();
+    let operations = own.and_then(|own| own.operations).into_iter().chain(named.operations).min();
     let default = if runtime == RuntimeId::RHAI { Limits::OPERATIONS } else { u64::MAX };
     let least =
         |own: Option<u64>, given: Option<u64>, default| own.map(|own| own.min(given.unwrap_or(default)));
-    Limits {
-        memory: least(memory, limits.memory, u64::MAX).or(limits.memory),
-        operations: least(operations, limits.operations, default).or(limits.operations),
-        ..limits
-    }
+    limits.memory = least(memory, limits.memory, u64::MAX).or(limits.memory);
+    limits.operations = least(operations, limits.operations, default).or(limits.operations);
+    limits
 }
 
 /// The input as the script will see it: defaults filled in, validated against the contract. Nothing has run yet.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::EngineInner;
+use super::{Availability, EngineInner, SettingsReport};
 use crate::error::Hint;
 use crate::executor::RuntimeId;
 use crate::host::outcome::RunWarning;
@@ -12,11 +12,12 @@ use crate::host::{EnforcedLevel, InterpreterReport, SandboxSupport, TreeKill};
 use crate::registry::{Problem, Registry, Scope};
 use crate::runtimes::{self, Runtime};
 use crate::skill::Severity;
+use crate::trust::TrustStore;
 
 /// What is available to run skills with, detected at the time of the call.
 ///
 /// In JSON every key is always present: `{ok, version, system, features, runtimes, sandbox, sandbox_levels, interpreters, project,
-/// roots, shadowed, problems, cache, findings}`.
+/// roots, shadowed, problems, cache, settings, findings}`.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Diagnosis {
@@ -46,6 +47,8 @@ pub struct Diagnosis {
     pub problems: Vec<Problem>,
     /// Compiled modules on disk; `null` in builds without this cache.
     pub cache: Option<CacheReport>,
+    /// Which skills that declare settings have them.
+    pub settings: SettingsReport,
     /// What is wrong, and how to fix it.
     pub findings: Vec<Finding>,
 }
@@ -171,11 +174,13 @@ impl EngineInner {
     pub(super) fn diagnosis(&self) -> Diagnosis {
         let sandbox = runtimes::sandbox_support(self.script_cache.services());
         let interpreters = runtimes::interpreters(self.script_cache.services(), &self.folders.first().path);
-        let registry = self.skills.set().registry.clone();
+        let set = self.skills.set();
+        let registry = set.registry.clone();
         let mut findings = sandbox_findings(&sandbox);
         findings.extend(interpreters.iter().filter_map(missing_interpreter_finding));
         findings.extend(registry.problems().iter().filter_map(registry_finding));
         findings.extend(self.unavailable_skill_findings(&registry));
+        findings.extend(self.trust_store_findings());
         findings
             .extend(runtimes::starts_from_copy(self.script_cache.services()).then(missing_helper_finding));
         Diagnosis {
@@ -196,6 +201,7 @@ impl EngineInner {
             shadowed: shadowed_skills(&registry),
             problems: registry.problems().to_vec(),
             cache: runtimes::cache_folder().map(cache_report),
+            settings: self.settings_report(&set),
             findings,
         }
     }
@@ -203,8 +209,9 @@ impl EngineInner {
     /// The skills that load and cannot run, with the reason. One without a script holds instructions only, and one whose
     /// contract does not load is already among the problems of discovery.
     fn unavailable_skill_findings(&self, registry: &Registry) -> Vec<Finding> {
-        let finding = |skill: &crate::registry::Skill| {
-            let reason = self.availability(skill, None).cannot_run()?.clone();
+        let skills: Vec<&crate::registry::Skill> = registry.visible().collect();
+        let finding = |(skill, availability): (&crate::registry::Skill, Availability)| {
+            let reason = availability.cannot_run()?.clone();
             let is_reported = skill.contract_diagnostics().iter().any(|diagnostic| diagnostic.blocks);
             (!is_reported).then(|| {
                 let message = format!("{} cannot run: {reason}", skill.qualified_name());
@@ -213,7 +220,23 @@ impl EngineInner {
                     .with_hint(reason.help().map_or(Some(Hint::Validate), |_| reason.hint().cloned()))
             })
         };
-        registry.visible().filter_map(finding).collect()
+        let availabilities = self.availabilities(&skills);
+        skills.into_iter().zip(availabilities).filter_map(finding).collect()
+    }
+
+    /// A store that is not used, or that was damaged.
+    fn trust_store_findings(&self) -> Vec<Finding> {
+        let finding = |severity, message: &str, help: Option<&str>| {
+            Finding::new(severity, message, help.unwrap_or("look at what is trusted, and trust it again"))
+        };
+        match self.trust.as_ref().map(TrustStore::records) {
+            None => Vec::new(),
+            Some(Err(error)) => vec![finding(Severity::Error, error.message(), error.help())],
+            Some(Ok(records)) => {
+                let warning = |warning: &String| finding(Severity::Warning, warning, None);
+                records.warnings.iter().map(warning).collect()
+            }
+        }
     }
 
     fn root_reports(&self, registry: &Registry) -> Vec<RootReport> {

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
 
-use super::{EngineInner, Invocation, LimitsReport, dependencies, worker};
+use super::{EngineInner, Invocation, LimitsReport, Requirement, worker};
 use crate::engine::callee_resolver::load_plan;
 use crate::engine::pipeline::run_deadline;
 use crate::engine::requested_permissions::callable_skill_names;
@@ -29,7 +30,7 @@ const MAX_CALLEES: usize = 100;
 /// What a run could access, before it runs.
 ///
 /// In JSON every key is always present: `{skill, script, runtime, project, sandbox_mode, limits, permissions, functions,
-/// sandbox, process, callees, reason, grants, digest, trust}`.
+/// sandbox, process, callees, requirements, reason, grants, digest, trust}`.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -56,6 +57,8 @@ pub struct Explanation {
     pub process: Option<LaunchPreview>,
     /// The skills that its plan calls, those it may call with a grant that names them, and the callees of all these.
     pub callees: Vec<CalleeExplanation>,
+    /// What the contract of the skill requires, and whether it is there.
+    pub requirements: Vec<Requirement>,
     /// Why the run would not start.
     pub reason: Option<SkillError>,
     /// What is granted, and by whom; what the skill does not request has no effect.
@@ -118,6 +121,7 @@ struct ExplainedSkill {
     called_skills: Vec<String>,
     sandbox: Option<SandboxReport>,
     process: Option<LaunchPreview>,
+    requirements: Vec<Requirement>,
     reason: Option<SkillError>,
 }
 
@@ -154,6 +158,7 @@ impl EngineInner {
             runtime: of.runtime,
             process: of.process,
             callees,
+            requirements: of.requirements,
             reason: of.reason,
             grants: invocation
                 .grants
@@ -229,7 +234,7 @@ impl EngineInner {
 
     fn explain_skill(
         &self,
-        set: &SkillSet,
+        set: &Arc<SkillSet>,
         skill: &Skill,
         invocation: &Invocation,
         token: &CancelToken,
@@ -256,10 +261,13 @@ impl EngineInner {
             ctx,
             sandbox: None,
             process: None,
+            requirements: Vec::new(),
             reason: None,
         };
-        if let Err(reason) = dependencies::require_dependencies(skill, &set.registry) {
-            of.reason = Some(reason);
+        let mut required = invocation.clone();
+        self.withhold_values_of_untrusted(set, skill, &mut required.extensions, token);
+        (of.requirements, of.reason) = self.run_requirements(set, skill, &required, token)?;
+        if of.reason.is_some() {
             return Ok(of);
         }
         if self.runtimes.get(selected.runtime)?.custom_loader().is_some() {

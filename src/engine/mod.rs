@@ -6,10 +6,11 @@ mod builder;
 mod callee_resolver;
 mod configured_run;
 mod contract_validation;
-mod dependencies;
 mod doctor;
 mod event_stream;
 mod explain;
+mod folder_lock;
+mod host_capabilities;
 mod invocation;
 mod limit_support;
 mod output_cap;
@@ -23,6 +24,7 @@ mod run_queue;
 mod script_cache;
 mod script_candidates;
 mod script_selection;
+mod sensitivity;
 mod skill_digests;
 mod skill_files;
 mod skill_provider;
@@ -54,7 +56,10 @@ pub use self::script_selection::main_script_runtime;
 pub use self::thread_future::EngineFuture;
 pub use self::trust::{TrustReason, TrustState};
 pub use crate::host::outcome::{LimitsReport, Outcome, RunWarning};
-pub use availability::Availability;
+pub use availability::{
+    Availability, CategoryProblem, Requirement, RequirementKind, RequirementState, SettingsReport,
+    UnconfiguredSkill,
+};
 pub use builder::EngineBuilder;
 pub use doctor::{
     CacheReport, Diagnosis, Feature, Finding, RootReport, RuntimeReport, SandboxLevelReport, ShadowedSkill,
@@ -185,9 +190,25 @@ impl Engine {
         EngineFuture::new(CancelToken::new(), move || Ok(engine.diagnosis()))
     }
 
-    /// Whether a skill could run now, in which runtime, and if not, why.
+    /// Whether a skill could run now, in which runtime, and if not, why: the answer that a run gives as well.
+    ///
+    /// No code of the skill runs. A program on `PATH` is started, in a sandbox, if the contract names a range of its versions. Settings
+    /// are asked of the engine's [`ConfigProvider`](crate::host::ConfigProvider), and secrets with
+    /// [`SecretProvider::has`](crate::host::SecretProvider::has). Services and files are not looked for.
     pub fn availability(&self, skill: &Skill) -> Availability {
         self.0.availability(skill, None)
+    }
+
+    /// The same for several skills, in their order: what skills need in common is checked once.
+    pub fn availabilities(&self, skills: &[&Skill]) -> Vec<Availability> {
+        self.0.availabilities(skills)
+    }
+
+    /// The same as [`Engine::availability`], and looks for the services and files that the contract names under
+    /// `dependencies.infrastructure`, at most ten seconds in all. Connects to any host that the contract names, so call it only where a
+    /// person asks for it.
+    pub fn probed_availability(&self, skill: &Skill) -> Availability {
+        self.0.probed_availability(skill)
     }
 
     /// The same for one of the skill's scripts, named as for [`Invocation::script`].
@@ -244,6 +265,12 @@ impl Engine {
     /// The project's root; the first where the engine has several folders.
     pub fn project(&self) -> &Path {
         &self.0.folders.first().path
+    }
+
+    /// Whether scripts have a model without that of an invocation.
+    #[allow(dead_code, reason = "asked for by the server, which not every build has")]
+    pub(crate) fn has_model(&self) -> bool {
+        self.0.providers.sampling.is_some()
     }
 
     /// The folders that runs may work on: the project's root, then those of [`EngineBuilder::folder`].

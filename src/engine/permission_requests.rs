@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Engine, EngineInner};
 use crate::engine::callee_resolver::load_plan;
-use crate::engine::requested_permissions::{callable_skill_names, declared_permissions, declared_variables};
+use crate::engine::requested_permissions::{callable_skill_names, declared_permissions, declared_values};
 use crate::executor::RuntimeId;
 use crate::plan::Plan;
 use crate::policy::{Permission, RequestedPermissions};
@@ -85,13 +85,13 @@ impl EngineInner {
         let source = |own| callee.map_or(own, |name| RequestSource::Callee(name.to_owned()));
         let listed = match declared_permissions(skill, runtime) {
             RequestedPermissions::Listed(listed) => listed,
-            RequestedPermissions::All => declared_variables(skill).to_vec(),
+            RequestedPermissions::All => declared_values(skill),
         };
         let has_contract = skill.contract().is_some_and(|contract| contract.permissions.is_some());
         let own = if has_contract { RequestSource::Contract } else { RequestSource::Manifest };
+        let values = declared_values(skill);
         for permission in &listed {
-            let is_variable = declared_variables(skill).contains(permission);
-            let own = if is_variable { RequestSource::Contract } else { own.clone() };
+            let own = if values.contains(permission) { RequestSource::Contract } else { own.clone() };
             add_request(requests, permission.clone(), source(own));
         }
         let tools = plan.iter().flat_map(Plan::tools);

@@ -8,13 +8,17 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::invocation::JournalTarget;
-use super::{EngineInner, Invocation, Outcome, dependencies, worker};
+use super::{EngineInner, Invocation, Outcome, worker};
+use crate::engine::approval_memory::ForModel;
 use crate::engine::builder::with_validated_tools;
 use crate::engine::contract_validation::{validate_input, validate_value};
+use crate::engine::folder_lock::{FolderLock, may_change_folder};
+use crate::engine::host_capabilities::require_capabilities;
 use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::requested_permissions::{declared_permissions, with_permissions};
 use crate::engine::script_selection::SelectedScript;
+use crate::engine::sensitivity::require_person;
 use crate::engine::skill_set::{Attempts, SkillSet};
 use crate::engine::trust::RunTrust;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
@@ -27,8 +31,8 @@ use crate::host::{
 };
 use crate::plan;
 use crate::policy::{
-    Access, CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, PathProtection, Permission,
-    Permissions, RequestedPermissions, SkillDigest, ThreadBudget, WorkerOptions,
+    CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, PathProtection, Permission, Permissions,
+    RequestedPermissions, SkillDigest, ThreadBudget, WorkerOptions,
 };
 use crate::registry::{FileList, Skill, SkillFolder, command_skill};
 use crate::runtimes;
@@ -169,6 +173,7 @@ impl EngineInner {
         let folder = self.folders.before_lookup(invocation);
         let mut attempts = Attempts::default();
         let mut trusted_namesake: Option<String> = None;
+        let is_for_model = invocation.extensions.get::<ForModel>().is_some();
         loop {
             let set = self.skills.set();
             let name = trusted_namesake.as_deref().unwrap_or(&invocation.skill);
@@ -176,7 +181,8 @@ impl EngineInner {
                 if invocation.is_command {
                     return command_skill();
                 }
-                set.registry.find_for_run(by, folder, name).cloned()
+                let found = set.registry.find_for_run(by, folder, name).cloned();
+                found.map_err(|error| self.lookup_error(error, name, is_for_model))
             });
             let limits = match &found {
                 Ok(skill) => self.run_limits(skill, invocation),
@@ -233,12 +239,13 @@ impl EngineInner {
             Err(error) => return not_run(&limits, error),
         };
         let digest = trust.as_ref().and_then(RunTrust::digest);
+        let is_for_these_files = trust.as_ref().is_some_and(|trust| trust.is_for_these_files(&invocation));
         self.add_configured_grants(&skill, &mut invocation);
         if let Some(trust) = &trust {
             trust.apply_to(&mut invocation);
         }
         self.withhold_configured_values((&set, &skill), trust.as_ref(), &mut invocation, &token);
-        let found = (&*set, &skill, digest);
+        let found = (&set, &skill, digest, is_for_these_files);
         let outcome = self.run_script(found, (&selected, opened), &mut invocation, limits, token, run);
         let outcome = outcome.map_error(|error| skill.with_location_path(error, Some(&selected.path)));
         let mut grants = Vec::new();
@@ -252,7 +259,7 @@ impl EngineInner {
 
     fn run_script(
         &self,
-        (set, skill, digest): (&SkillSet, &Skill, Option<SkillDigest>),
+        (set, skill, digest, is_for_these_files): (&Arc<SkillSet>, &Skill, Option<SkillDigest>, bool),
         (selected, opened): (&SelectedScript, Result<(Script, Files)>),
         invocation: &mut Invocation,
         limits: Limits,
@@ -266,7 +273,9 @@ impl EngineInner {
             Err(error) => return Outcome::not_run(name, version, &given, error),
         };
         let not_run = |error| Outcome::not_run(name.clone(), version.clone(), &limits, error);
-        let input = dependencies::require_dependencies(skill, &set.registry)
+        let input = self
+            .require_available(set, skill, invocation, &token)
+            .and_then(|()| require_capabilities(skill, &self.run_providers(invocation)))
             .and_then(|()| catch_contract_panic(|| validate_input(skill, invocation.input.take())));
         let input = match input {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
@@ -302,15 +311,22 @@ impl EngineInner {
                 (false, true) => Ok(()),
                 (false, false) => context.ask_before_start(),
             })
+            .and_then(|()| require_person(skill, &context))
             .and_then(|()| context.cancel().check())
-            // Whoever was asked took time, in which files may have changed.
-            .and_then(|()| match digest.filter(|_| context.permissions().has_decisions()) {
-                Some(digest) => self.require_unchanged((set, skill), digest, &context),
-                None => Ok(()),
-            })
             .and_then(|()| {
-                let changes_folder = !is_in_process && context.permissions().allows(&Access::own_folder());
-                let before = changes_folder.then(|| self.digests.list(skill, &cancel).ok()).flatten();
+                let folder = skill.folder().disk_path().filter(|_| !is_in_process);
+                let may_change = folder.is_some() && may_change_folder(&context);
+                let locked = folder.filter(|_| may_change || digest.is_some() && is_for_these_files);
+                let locked = locked.map(|folder| FolderLock::acquire(folder, &context, may_change));
+                locked.transpose().map(|lock| (lock, may_change))
+            })
+            // Whoever was asked, or whoever held the lock, took time in which files may have changed.
+            .and_then(|(lock, may_change)| {
+                let is_stale = lock.is_some() || context.permissions().has_decisions();
+                if let Some(digest) = digest.filter(|_| is_stale) {
+                    self.require_unchanged((set, skill), digest, &context)?;
+                }
+                let before = may_change.then(|| self.digests.list(skill, &cancel).ok()).flatten();
                 let result = catch_runtime_panic(|| executor.execute_with_context(input, Some(&context)));
                 if let Some(before) = before {
                     self.warn_of_changed_files(skill, &before, &context);
@@ -396,6 +412,7 @@ impl EngineInner {
             source: source.into(),
             folder: Some(folder),
             function: selected.function.clone(),
+            handler: selected.handler.clone(),
         };
         Ok((script, files))
     }
@@ -429,6 +446,7 @@ impl EngineInner {
             .qualified_name(skill.qualified_name())
             .project(Files::open_nofollow(&folder.path)?.with_secret_links(&folder.secret_links))
             .skill_files(files)
+            .config_fields(skill.contract().map(|contract| contract.config.clone()).unwrap_or_default())
             .permissions(
                 self.effective_permissions(skill, asked, invocation, protected)
                     .with_requests_of_script(&selected.path, listed),
@@ -456,7 +474,7 @@ impl EngineInner {
     }
 
     /// The engine's providers, or those of the caller, with those of the invocation in their place.
-    fn run_providers(&self, invocation: &Invocation) -> Providers {
+    pub(super) fn run_providers(&self, invocation: &Invocation) -> Providers {
         let inherited = invocation.caller.as_ref().map_or(&self.providers, SkillContext::providers);
         match invocation.providers.as_deref() {
             Some(own) => {

@@ -1,7 +1,7 @@
 //! The permissions that a skill requests: those of its contract, or else its `allowed-tools` parsed as permissions.
 
 use crate::executor::RuntimeId;
-use crate::policy::{Permission, RequestedPermissions};
+use crate::policy::{ConfigField, Permission, RequestedPermissions};
 use crate::registry::Skill;
 use crate::skill::contract::PermissionRequest;
 
@@ -12,12 +12,20 @@ pub(super) fn declared_permissions(skill: &Skill, runtime: RuntimeId) -> Request
         Some(permissions) => permissions_from_contract(permissions),
         None => permissions_from_allowed_tools(tools, runtime),
     };
-    with_permissions(declared, declared_variables(skill).iter().cloned())
+    with_permissions(declared, declared_values(skill))
 }
 
-/// The variables that the contract asks for, beside other permissions and where it leaves those to `allowed-tools`.
-pub(super) fn declared_variables(skill: &Skill) -> &[Permission] {
-    skill.contract().map_or(&[], |contract| &contract.env)
+/// The variables and secrets that the contract asks for under `env` and `config`, beside other permissions and where it leaves those to
+/// `allowed-tools`.
+pub(super) fn declared_values(skill: &Skill) -> Vec<Permission> {
+    let Some(contract) = skill.contract() else { return Vec::new() };
+    let mut declared = contract.env.clone();
+    for permission in contract.config.iter().filter_map(ConfigField::requested_permission) {
+        if !declared.contains(&permission) {
+            declared.push(permission);
+        }
+    }
+    declared
 }
 
 /// The requested permissions, with these added.
@@ -27,7 +35,11 @@ pub(super) fn with_permissions(
 ) -> RequestedPermissions {
     match requested {
         RequestedPermissions::Listed(mut listed) => {
-            listed.extend(more);
+            for permission in more {
+                if !listed.contains(&permission) {
+                    listed.push(permission);
+                }
+            }
             RequestedPermissions::Listed(listed)
         }
         RequestedPermissions::All => RequestedPermissions::All,

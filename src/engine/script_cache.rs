@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use sha2::{Digest, Sha256};
 
 use crate::error::Result;
-use crate::executor::{RuntimeId, Script, SkillExecutor};
+use crate::executor::{HandlerCall, RuntimeId, Script, SkillExecutor};
 use crate::policy::{CancelToken, ExecutionMode};
 use crate::runtimes::{self, RuntimeServices, Runtimes};
 
@@ -98,6 +98,7 @@ struct ScriptKey {
     path: String,
     folder: Option<std::path::PathBuf>,
     function: Option<String>,
+    handler: Option<HandlerCall>,
     digest: [u8; 32],
 }
 
@@ -123,6 +124,7 @@ impl ScriptCache {
             path: script.path.clone(),
             folder: script.folder.clone(),
             function: script.function.clone(),
+            handler: script.handler.clone(),
             digest: source_digest(&script.source, cancel)?,
         };
         let slot = self.slot(key);

@@ -1,10 +1,13 @@
 //! Selects the script of a skill that runs, and its runtime.
 
 use std::fmt;
+use std::path::Path;
+
+use serde_json::json;
 
 use crate::engine::script_candidates::{MAX_COMPARED_BYTES, named_in_text, script_stem, startable_scripts};
 use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
-use crate::executor::RuntimeId;
+use crate::executor::{HandlerCall, RuntimeId};
 use crate::host::catch_panic;
 use crate::policy::Limits;
 use crate::registry::Skill;
@@ -18,6 +21,8 @@ pub(super) struct SelectedScript {
     pub(super) runtime: RuntimeId,
     /// The function to call, where the contract names one.
     pub(super) function: Option<String>,
+    /// How its handler is called, if it is a module that exports one.
+    pub(super) handler: Option<HandlerCall>,
 }
 
 impl SelectedScript {
@@ -43,11 +48,28 @@ pub(super) fn select_script(
     skill: &Skill,
     named: Option<&str>,
 ) -> Result<SelectedScript> {
-    find_script(runtimes, skill, named).map_err(|error| skill.with_location_path(error, None))
+    find_script(runtimes, skill, named)
+        .and_then(|selected| refuse_state(skill, selected))
+        .map_err(|error| skill.with_location_path(error, None))
+}
+
+/// What lies below a path of `state` is written by earlier runs, so it is never run, whatever the skill is trusted for.
+fn refuse_state(skill: &Skill, selected: SelectedScript) -> Result<SelectedScript> {
+    let state = skill.contract().map_or(&[][..], |contract| &contract.state);
+    let Some(path) = state.iter().find(|path| Path::new(&selected.path).starts_with(path)) else {
+        return Ok(selected);
+    };
+    let sentence =
+        format!("{} is not run: it lies in `state: {path}`, which running skills write", selected.path);
+    Err(SkillError::new(ErrorKind::Denied, sentence)
+        .with_help("move the script to a folder that no run writes"))
 }
 
 fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Result<SelectedScript> {
     catch_panic("the contract", ErrorKind::InvalidSkill, || skill.contract_error().map_or(Ok(()), Err))?;
+    if let Some(selected) = handler_script(skill, named)? {
+        return Ok(selected);
+    }
     let declared = declared_runtime(runtimes, skill)?;
     let entered = match named {
         Some(name) => {
@@ -60,7 +82,7 @@ fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Resul
         return select_entrypoint(runtimes, skill, entered, declared.as_ref(), named.is_none());
     }
     if let Some(path) = plan_file(skill, named, declared.as_ref())? {
-        return Ok(SelectedScript { path, runtime: RuntimeId::TOOL_SEQUENCE, function: None });
+        return Ok(SelectedScript { path, runtime: RuntimeId::TOOL_SEQUENCE, function: None, handler: None });
     }
     let declared = declared.map(|declared| declared.runtime);
     let path = match named {
@@ -68,7 +90,49 @@ fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Resul
         None => inferred_script_path(runtimes, skill, declared)?,
     };
     let runtime = runtimes.for_script(&path, declared, named.is_none());
-    Ok(SelectedScript { path, runtime, function: None })
+    Ok(SelectedScript { path, runtime, function: None, handler: None })
+}
+
+/// The handler of a skill whose format says that one runs, unless another script is named.
+fn handler_script(skill: &Skill, named: Option<&str>) -> Result<Option<SelectedScript>> {
+    let handlers = skill.contract().map_or(&[][..], |contract| contract.format.handlers());
+    let named = named.map(|path| path.strip_prefix("./").unwrap_or(path));
+    if handlers.is_empty() || named.is_some_and(|path| !handlers.contains(&path)) {
+        return Ok(None);
+    }
+    let files = skill.folder().files()?;
+    let is_there = |path: &&&str| files.iter().any(|file| file == **path);
+    let found = handlers.iter().filter(|path| named.is_none_or(|named| named == **path)).find(is_there);
+    let Some(path) = found else {
+        let sentence =
+            format!("skill {} has no {}, so nothing of it can run", skill.name(), handlers.join(" or "));
+        return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+            .with_location(contract_location(skill, None))
+            .with_help("put the handler beside the manifest"));
+    };
+    if skill.manifest().metadata.contains_key("worker") {
+        let sentence = format!(
+            "skill {} asks for a worker, and a handler is called in a process of each run",
+            skill.name()
+        );
+        return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+            .with_location(manifest_location(skill.manifest().lines.worker))
+            .with_help("take `worker` out of SKILL.md"));
+    }
+    let needs = skill.contract().map(|contract| contract.host_needs.clone()).unwrap_or_default();
+    let description = json!({
+        "skill": skill.name(),
+        "secrets": needs.secrets,
+        "capabilities": needs.capabilities,
+        "timestamps": needs.timestamps,
+    });
+    let handler = Some(HandlerCall { description: description.to_string() });
+    Ok(Some(SelectedScript {
+        path: (*path).to_owned(),
+        runtime: RuntimeId::EXTERNAL,
+        function: None,
+        handler,
+    }))
 }
 
 /// The runtime in which a skill runs when nobody names a script, or why it does not run: `invalid-skill` with the location of
@@ -169,7 +233,7 @@ fn select_entrypoint(
             .with_location(place)
             .with_help("take `function` out of the contract; only WebAssembly plug-ins are entered by one"));
     }
-    Ok(SelectedScript { path, runtime, function })
+    Ok(SelectedScript { path, runtime, function, handler: None })
 }
 
 /// The contract's file, if its steps are what runs because no entrypoint is named. Another runtime declared beside steps is an
@@ -223,10 +287,15 @@ fn inferred_script_path(runtimes: &Runtimes, skill: &Skill, declared: Option<Run
     if named.is_empty() { inferred } else { infer(&named) }
 }
 
-/// The scripts in `scripts/`, and those elsewhere that the text of the skill names.
+/// The scripts in `scripts/`, those elsewhere that the text of the skill names, and its handler.
 pub(super) fn scripts(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>> {
     let mut found = skill.scripts()?;
     found.extend(scripts_named_in_text(runtimes, skill)?);
+    if let Ok(Some(SelectedScript { path, .. })) = handler_script(skill, None)
+        && !found.contains(&path)
+    {
+        found.push(path);
+    }
     Ok(found)
 }
 
@@ -271,6 +340,14 @@ fn named_script_path(runtimes: &Runtimes, skill: &Skill, path: &str) -> Result<S
     }
     let error =
         SkillError::new(ErrorKind::UnknownSkill, format!("skill {} has no script {path}", skill.name()));
+    let is_link = |path: &str| {
+        let folder = skill.folder().disk_path();
+        folder
+            .is_some_and(|folder| folder.join(path).symlink_metadata().is_ok_and(|found| found.is_symlink()))
+    };
+    if is_link(path) || is_link(&in_scripts) {
+        return Err(error.with_help("what is there is a link out of the skill's folder, which is not followed; put the file in its place"));
+    }
     let (scripts, entrypoints) = (skill.scripts()?, entrypoint_names(skill));
     Err(match (scripts.is_empty(), entrypoints.is_empty()) {
         (true, true) => error,
@@ -374,7 +451,8 @@ mod tests {
 
     #[test]
     fn a_runtime_brings_its_own_memory_limit_where_none_was_named() {
-        let selected = |runtime| SelectedScript { path: "scripts/main".into(), runtime, function: None };
+        let selected =
+            |runtime| SelectedScript { path: "scripts/main".into(), runtime, function: None, handler: None };
         let settled = |runtime, limits| selected(runtime).with_runtime_defaults(limits).memory;
         assert_eq!(settled(RuntimeId::LUA, Limits::default()), Some(64 << 20));
         assert_eq!(settled(RuntimeId::EXTERNAL, Limits::default()), Some(2 << 30));

@@ -95,6 +95,7 @@ impl EngineInner {
             path: path.to_owned(),
             runtime: RuntimeId::TOOL_SEQUENCE,
             function: None,
+            handler: None,
         });
         let scripts = selected.into_iter().chain(entrypoints).chain(by_path);
         let plans: Vec<Plan> =

@@ -13,8 +13,8 @@ use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::SkillContext;
 use crate::policy::{ArgumentPattern, CancelToken, GrantOrigin, Permission, SkillDigest};
-use crate::registry::{Catalog, FileDifference, FileList, Registry, Scope, Skill};
-use crate::trust::{ProjectIdentity, SkillFiles, TrustStore, TrustedSkill};
+use crate::registry::{Catalog, FileDifference, FileList, Registry, Scope, Skill, printable_name};
+use crate::trust::{LockFile, ProjectIdentity, SkillFiles, TrustStore, TrustedSkill};
 
 /// Whether a skill is trusted. In JSON: `{state: "trusted", by}`, `{state: "untrusted", reason}` or `{state: "changed", files}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -64,7 +64,7 @@ pub(super) struct RunTrust {
     files: Option<SkillFiles>,
     /// In engines with a trust store, for the invoked skill.
     pub(super) state: Option<TrustState>,
-    is_trusted: bool,
+    pub(super) is_trusted: bool,
     /// Whether the digest of the skill, which counts its callees, is what is trusted.
     covers_callees: bool,
     remembered: Vec<(Permission, GrantOrigin)>,
@@ -216,6 +216,29 @@ impl EngineInner {
         set.registry.find_accepted(folder, &invocation.skill, &accepts).map(Skill::qualified_name)
     }
 
+    /// The error of a lookup, as the caller may see it. What it says of other skills, and of those that do not load, is withheld
+    /// from a model in an engine with a trust store: their names are texts that nobody may have trusted.
+    pub(super) fn lookup_error(&self, error: SkillError, name: &str, is_for_model: bool) -> SkillError {
+        let is_of_lookup = matches!(error.kind(), ErrorKind::UnknownSkill | ErrorKind::InvalidSkill);
+        if self.trust.is_none() || !is_for_model || !is_of_lookup {
+            return error;
+        }
+        let name = printable_name(name);
+        let (sentence, help) = match error.kind() {
+            ErrorKind::InvalidSkill => (
+                format!(
+                    "no skill that a model may run is called `{name}` at present: its files have an error"
+                ),
+                "a person can validate it to see where",
+            ),
+            _ => (
+                format!("no skill that a model may run is called `{name}`"),
+                "choose one from the catalog, which lists the skills that are trusted and can run",
+            ),
+        };
+        SkillError::new(error.kind(), sentence).with_help(help)
+    }
+
     fn check_invoked(
         &self,
         set: &SkillSet,
@@ -301,18 +324,9 @@ impl EngineInner {
         Ok(records.grants_of_run(skill.name(), files.digest, &project, fits).collect())
     }
 
-    /// Whether a skill is trusted with what the user set for it: every skill is in engines without a trust store.
-    pub(super) fn is_trusted_with_values(
-        &self,
-        (set, skill): (&SkillSet, &Skill),
-        trust: Option<&RunTrust>,
-        invocation: &Invocation,
-        token: &CancelToken,
-    ) -> bool {
+    /// Whether a skill is trusted with what the user set for it, where nothing runs: every skill is in engines without a trust store.
+    pub(super) fn is_trusted_for_values(&self, set: &SkillSet, skill: &Skill, token: &CancelToken) -> bool {
         let Some(store) = &self.trust else { return true };
-        if invocation.caller.is_none() {
-            return trust.is_some_and(|trust| trust.is_trusted);
-        }
         let files = LazyFiles::new(|| self.skill_files(set, skill, token));
         self.trust_state(store, set, skill, &files).is_ok_and(|state| state.is_trusted())
     }
@@ -354,8 +368,30 @@ impl EngineInner {
         Ok(Some(list))
     }
 
-    /// Whether a skill with these files is trusted. Fails where the store is not used.
+    /// Whether a skill with these files is trusted, and locked where the configuration demands it. Fails where the store is not
+    /// used.
     fn trust_state(
+        &self,
+        store: &TrustStore,
+        set: &SkillSet,
+        skill: &Skill,
+        files: &LazyFiles<'_>,
+    ) -> Result<TrustState> {
+        let state = self.recorded_trust(store, set, skill, files)?;
+        if !state.is_trusted() || skill.scope() != Scope::Project || !self.requires_lock() {
+            return Ok(state);
+        }
+        let locked = files.as_ref().map_err(Clone::clone).and_then(|files| {
+            LockFile::require_in(self.project_of_skill(set, skill))?.require(files).map(drop)
+        });
+        Ok(match locked {
+            Ok(()) => state,
+            Err(error) => TrustState::Untrusted { reason: Some(error.message().to_owned()) },
+        })
+    }
+
+    /// Whether a skill with these files is trusted by where it lies or by the records of the store.
+    fn recorded_trust(
         &self,
         store: &TrustStore,
         set: &SkillSet,
@@ -454,8 +490,7 @@ impl EngineInner {
         if now == digest {
             return Ok(());
         }
-        let sentence =
-            format!("the skill {} is not run: its files changed while somebody was asked", skill.name());
+        let sentence = format!("the skill {} is not run: its files changed before it started", skill.name());
         Err(SkillError::new(ErrorKind::Untrusted, sentence).with_help("look at it again, and run it again"))
     }
 }
@@ -493,6 +528,16 @@ impl RunTrust {
     /// The list in which the script must be.
     pub(super) fn list(&self) -> Option<&FileList> {
         self.files.as_ref().map(|files| &*files.files)
+    }
+
+    /// Whether the run, or its trust, is for exactly these files.
+    pub(super) fn is_for_these_files(&self, invocation: &Invocation) -> bool {
+        let is_trusted_by_digest =
+            matches!(self.state, Some(TrustState::Trusted { by: TrustReason::Digest }));
+        is_trusted_by_digest
+            || invocation.digest.is_some()
+            || !self.remembered.is_empty()
+            || self.state.is_none()
     }
 
     pub(super) fn digest(&self) -> Option<SkillDigest> {

@@ -26,8 +26,8 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::event::EventKind;
 use crate::host::log::RunLog;
 use crate::policy::{
-    CancelToken, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, SkillDigest, ThreadBudget,
-    WorkerOptions,
+    CancelToken, ConfigField, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, SkillDigest,
+    ThreadBudget, WorkerOptions,
 };
 
 pub use approver::{ApprovalNeed, ApprovalRequest, Approver};
@@ -93,6 +93,7 @@ struct ContextInner {
     reports: Mutex<(Option<Box<ProcessReport>>, Option<SandboxReport>)>,
     /// Used in the run that nobody called.
     change_decisions: file_editor::ChangeDecisions,
+    config_fields: Arc<[ConfigField]>,
     journal_file: Option<PathBuf>,
     steps: Mutex<Vec<StepReport>>,
 }
@@ -168,6 +169,11 @@ impl SkillContext {
     /// The services that the host offers besides files.
     pub fn providers(&self) -> &Providers {
         &self.inner.providers
+    }
+
+    /// The settings and secrets that the skill declares; empty where it declares none.
+    pub(crate) fn config_fields(&self) -> &[ConfigField] {
+        &self.inner.config_fields
     }
 
     /// Depth of the skill calls that led here; 0 for the skill that was invoked first.

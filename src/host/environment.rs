@@ -145,12 +145,27 @@ impl SkillContext {
 
     /// The secrets that the run may read and a variable can hold.
     fn permitted_secrets(&self) -> Vec<String> {
-        if self.providers().secrets.is_none() {
+        let has_provider = self.providers().secrets.is_some();
+        if !has_provider && self.config_fields().is_empty() {
             return Vec::new();
         }
+        let is_declared =
+            |name: &str| self.config_fields().iter().any(|field| field.secret && field.key == name);
         let mut names = self.permitted("secret");
-        names.retain(|name| check_variable_name(name).is_ok());
+        names.retain(|name| check_variable_name(name).is_ok() && (has_provider || is_declared(name)));
         names
+    }
+
+    /// The value of a variable from which a setting is declared to come, and whether it is secret: as the invocation sets it, or else as
+    /// it is in this process. Whether the run may read it is checked by the caller.
+    pub(crate) fn config_variable(&self, name: &str) -> Option<(String, bool)> {
+        let brought = self.extensions().get::<Environment>().and_then(|environment| environment.get(name));
+        let (value, is_secret) = brought.or_else(|| {
+            let value = std::env::var_os(name).filter(|value| value.len() <= MAX_VALUE_BYTES)?;
+            let is_secret = is_secret_value(name, &value);
+            Some((value, is_secret))
+        })?;
+        Some((value.into_string().ok()?, is_secret))
     }
 
     /// The scopes of the permissions of this kind that the run has.

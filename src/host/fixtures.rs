@@ -138,6 +138,10 @@ impl SecretProvider for Fixtures {
     fn secret(&self, _: &SkillContext, name: &str) -> Result<Option<String>> {
         Ok(self.secrets.as_ref().and_then(|secrets| secrets.get(name)).cloned())
     }
+
+    fn has(&self, _: &SkillContext, name: &str) -> Option<bool> {
+        Some(self.secrets.as_ref().is_some_and(|secrets| secrets.contains_key(name)))
+    }
 }
 
 impl HttpClient for Fixtures {

@@ -67,6 +67,7 @@ pub(crate) use self::extensions::Extensions;
 pub(crate) use self::file_id::FileId;
 pub use self::fixtures::Fixtures;
 pub use self::function::{AccessRule, Example, HostFunction, Param, ValueType};
+pub(crate) use self::functions::{ConfigState, config_help, config_hint};
 pub use self::functions::{function, functions};
 pub(crate) use self::host_lookup::HostLookup;
 pub use self::log::{LogLevel, LogLine, Progress};

@@ -3,18 +3,21 @@
 //! In revisions with sessions the server asks the client while the run waits. In later ones a server sends no requests: the call
 //! is answered with the question, and the client calls again with the answer.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientResult, InputRequest, InputRequests, InputRequiredResult, InputResponses, ServerRequest,
+    ClientResult, ElicitRequestParams, InputRequest, InputRequests, InputRequiredResult, InputResponses,
+    RequestId, ServerRequest,
 };
-use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
+use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RequestContext, RequestHandle};
 use tokio::runtime::Handle;
 
 use super::question::{self, Question};
 use super::request_state::{RequestStates, StateOwner};
+use super::task::Task;
+use super::task_messages::related;
 use crate::error::Result;
 use crate::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
 use crate::policy::{Approval, CancelToken};
@@ -32,13 +35,16 @@ pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
 /// Asks the client, and waits for its answer.
 pub(super) struct ElicitingApprover {
     peer: Peer<RoleServer>,
+    /// The call that waits for the answer.
+    call: RequestId,
     executor: Handle,
+    task: Option<Arc<Task>>,
 }
 
 impl ElicitingApprover {
     /// To be made on the executor of the server.
-    pub(super) fn new(peer: Peer<RoleServer>) -> Self {
-        Self { peer, executor: Handle::current() }
+    pub(super) fn new(peer: Peer<RoleServer>, call: RequestId, task: Option<Arc<Task>>) -> Self {
+        Self { peer, call, executor: Handle::current(), task }
     }
 
     async fn ask(&self, request: ServerRequest, cancel: &CancelToken, limit: Duration) -> Approval {
@@ -65,7 +71,15 @@ async fn withdraw(sent: RequestHandle<RoleServer>) -> Approval {
 
 impl Approver for ElicitingApprover {
     fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
-        let Some(question) = question::elicit_request(request) else { return Ok(Approval::No) };
+        let Some(mut question) = question::elicit_request(request) else { return Ok(Approval::No) };
+        let _waiting = self.task.as_ref().map(|task| {
+            if let ElicitRequestParams::FormElicitationParams { meta, .. } = &mut question.params {
+                *meta = Some(related(&task.summary().task_id).into());
+            }
+            task.wait_for_client()
+        });
+        // Over HTTP a question belongs to the answer of its call.
+        question.extensions.insert(OriginatingRequestId(self.call.clone()));
         let asked = self.ask(ServerRequest::ElicitRequest(question), ctx.cancel(), self.time_limit());
         Ok(self.executor.block_on(asked))
     }
@@ -87,6 +101,12 @@ impl PostponingApprover {
         Self { answered: Some((question, approval)), asked: Mutex::default() }
     }
 
+    /// The answer that the client brought to this question.
+    pub(super) fn answer_to(&self, request: &ApprovalRequest) -> Option<Approval> {
+        let (question, approval) = self.answered.as_ref()?;
+        (Question::new(request).as_ref() == Some(question)).then(|| approval.clone())
+    }
+
     /// What the call is answered with if a question was left.
     pub(super) fn input_required(
         &self,
@@ -106,15 +126,10 @@ impl Approver for PostponingApprover {
         if !matches!(request.need, ApprovalNeed::Start { .. }) {
             return Ok(Approval::No);
         }
-        match &self.answered {
-            Some((question, approval)) if Question::new(request).as_ref() == Some(question) => {
-                Ok(approval.clone())
-            }
+        Ok(self.answer_to(request).unwrap_or_else(|| {
             // Nothing was asked yet, or what was asked is not what is needed now: files of the skill changed.
-            _ => {
-                *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.clone());
-                Ok(Approval::No)
-            }
-        }
+            *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.clone());
+            Approval::No
+        }))
     }
 }

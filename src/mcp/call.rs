@@ -11,10 +11,12 @@ use tokio::sync::Semaphore;
 use super::backlog::Backlog;
 use super::inventory::ServedTool;
 use super::options::McpOptions;
+use super::plan_journals::{PlanJournal, PlanJournals};
 use super::request_state::RequestStates;
-use crate::engine::{Engine, Outcome};
-use crate::error::{ErrorKind, SkillError};
-use crate::host::{Approver, Event, EventKind, Observer, Progress, Providers};
+use super::task_store::TaskStore;
+use crate::engine::{Engine, Invocation, Outcome};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
+use crate::host::{Approver, Event, EventKind, Observer, Progress, Providers, SamplingProvider};
 use crate::policy::CancelToken;
 
 /// Calls that may wait for others; of more, each is refused.
@@ -33,16 +35,39 @@ pub(super) struct Calls {
     waiting: AtomicUsize,
     backlog: Arc<Backlog>,
     request_states: Option<RequestStates>,
+    tasks: TaskStore,
+    plan_journals: Option<PlanJournals>,
 }
 
 /// Receives the progress of a call.
 pub(super) type ProgressListener = Box<dyn Fn(&Progress) + Send + Sync>;
 
+/// What a call gives its run.
+#[derive(Default)]
+pub(super) struct CallServices {
+    pub(super) progress: Option<ProgressListener>,
+    /// Decides before anything runs.
+    pub(super) approver: Option<Arc<dyn Approver>>,
+    pub(super) sampling: Option<Arc<dyn SamplingProvider>>,
+    /// Whether a plan keeps a journal while it runs.
+    pub(super) keeps_journal: bool,
+}
+
 impl Calls {
     pub(super) fn new(engine: Engine, options: McpOptions, backlog: Arc<Backlog>) -> Self {
         let places = Semaphore::new(options.max_calls);
         let request_states = RequestStates::new().filter(|_| options.asks_clients);
-        Self { engine, options, places, waiting: AtomicUsize::new(0), backlog, request_states }
+        let plan_journals = options.plan_journals.clone().map(PlanJournals::new);
+        Self {
+            engine,
+            options,
+            places,
+            waiting: AtomicUsize::new(0),
+            backlog,
+            request_states,
+            tasks: TaskStore::default(),
+            plan_journals,
+        }
     }
 
     /// What questions to clients need; `None` if no client is asked.
@@ -50,41 +75,60 @@ impl Calls {
         self.request_states.as_ref()
     }
 
+    /// The tasks of all callers.
+    pub(super) fn tasks(&self) -> &TaskStore {
+        &self.tasks
+    }
+
+    /// How long a call waits for its result before it becomes a task.
+    pub(super) fn task_after(&self) -> Duration {
+        self.options.task_after
+    }
+
+    /// Whether the program around the server offers a model of its own.
+    pub(super) fn has_model(&self) -> bool {
+        self.engine.has_model()
+    }
+
     /// Runs the tool to its end. When `cancelled` ends first, the run is told to stop, and still waited for: a call has ended when
-    /// its processes have. The approver decides before anything runs.
+    /// its processes have.
     pub(super) async fn run(
-        &self,
+        self: &Arc<Self>,
         tool: &ServedTool,
         arguments: Map<String, Value>,
         cancelled: impl Future<Output = ()>,
-        progress: Option<ProgressListener>,
-        approver: Option<Arc<dyn Approver>>,
+        services: CallServices,
     ) -> Outcome {
         let failed = |error| self.with_help(tool, Outcome::failed(tool.skill.clone(), error));
-        let mut invocation = match tool.tool.invocation(&tool.address, arguments) {
-            Ok(invocation) => invocation.for_model(),
+        let token = self.options.cancel.child();
+        let progress = services.progress.map(|listener| Arc::new(ProgressObserver(listener)));
+        let (approver, sampling) = (services.approver, services.sampling);
+        let invocation = |arguments: Map<String, Value>| -> Result<Invocation> {
+            let invocation =
+                tool.tool.invocation(&tool.address, arguments)?.for_model().cancel(token.clone());
+            let mut invocation = self.with_options(invocation);
+            if approver.is_some() || sampling.is_some() {
+                let providers = Providers {
+                    approver: approver.clone(),
+                    sampling: sampling.clone(),
+                    ..Providers::default()
+                };
+                invocation = invocation.providers(providers);
+            }
+            if approver.is_some() {
+                invocation = invocation.ask_first();
+            }
+            Ok(match &progress {
+                Some(progress) => invocation.observer(progress.clone()),
+                None => invocation,
+            })
+        };
+        let keeps_journal = services.keeps_journal && tool.tool.runs_plan(&arguments);
+        let again = keeps_journal.then(|| arguments.clone());
+        let mut first = match invocation(arguments) {
+            Ok(invocation) => invocation,
             Err(error) => return failed(error),
         };
-        let token = self.options.cancel.child();
-        invocation = invocation.cancel(token.clone());
-        for permission in &self.options.grants {
-            invocation = invocation.grant(permission.clone());
-        }
-        if let Some(limits) = &self.options.limits {
-            invocation = invocation.limits(limits.clone());
-        }
-        if let Some(mode) = self.options.sandbox_mode {
-            invocation = invocation.sandbox_mode(mode);
-        }
-        if let Some(mode) = self.options.execution_mode {
-            invocation = invocation.execution_mode(mode);
-        }
-        if approver.is_some() {
-            invocation = invocation.providers(Providers { approver, ..Providers::default() }).ask_first();
-        }
-        if let Some(listener) = progress {
-            invocation = invocation.observer(Arc::new(ProgressObserver(listener)));
-        }
         let mut cancelled = pin!(cancelled);
         let Some(waiting) = Waiting::enter(&self.waiting) else { return failed(busy_error()) };
         let place = tokio::select! {
@@ -97,7 +141,29 @@ impl Calls {
         };
         let Ok(_place) = place else { return failed(cancelled_error()) };
         drop(waiting);
-        let mut run = pin!(self.engine.run_async(invocation));
+        let mut run = pin!(async {
+            let journal = match &again {
+                Some(arguments) => self.open_journal(tool, arguments).await,
+                None => None,
+            };
+            let Some(journal) = journal else { return self.engine.run_async(first).await };
+            first = first.journal(journal.folder());
+            let mut outcome = self.engine.run_async(first).await;
+            if let Some(arguments) = again.filter(|_| is_outdated(&outcome)) {
+                // Nothing has run: the plan or a skill that it calls has changed since.
+                let journal = journal.clone();
+                tokio::task::spawn_blocking(move || journal.discard()).await.ok();
+                outcome = match invocation(arguments) {
+                    Ok(invocation) => self.engine.run_async(invocation).await,
+                    Err(error) => Outcome::failed(tool.skill.clone(), error),
+                };
+            }
+            // What the end of the server interrupted goes on with the next one.
+            if !self.options.cancel.is_cancelled() {
+                tokio::task::spawn_blocking(move || journal.discard()).await.ok();
+            }
+            outcome
+        });
         let outcome = tokio::select! {
             outcome = &mut run => outcome,
             () = &mut cancelled => {
@@ -106,6 +172,33 @@ impl Calls {
             }
         };
         self.with_help(tool, outcome)
+    }
+
+    /// The invocation with what the server allows all calls.
+    fn with_options(&self, mut invocation: Invocation) -> Invocation {
+        for permission in &self.options.grants {
+            invocation = invocation.grant(permission.clone());
+        }
+        if let Some(limits) = &self.options.limits {
+            invocation = invocation.limits(limits.clone());
+        }
+        if let Some(mode) = self.options.sandbox_mode {
+            invocation = invocation.sandbox_mode(mode);
+        }
+        match self.options.execution_mode {
+            Some(mode) => invocation.execution_mode(mode),
+            None => invocation,
+        }
+    }
+
+    async fn open_journal(
+        self: &Arc<Self>,
+        tool: &ServedTool,
+        arguments: &Map<String, Value>,
+    ) -> Option<Arc<PlanJournal>> {
+        let (calls, tool, arguments) = (self.clone(), tool.clone(), arguments.clone());
+        let open = move || calls.plan_journals.as_ref()?.open(calls.engine.project(), &tool, &arguments);
+        tokio::task::spawn_blocking(open).await.ok()?.map(Arc::new)
     }
 
     /// Waits until no call is in progress, and lets none begin.
@@ -145,6 +238,12 @@ impl Calls {
         });
         outcome
     }
+}
+
+/// Whether a run did nothing because its journal belongs to the plan as it was before.
+fn is_outdated(outcome: &Outcome) -> bool {
+    let is_of_journal = |error: &SkillError| matches!(error.hint(), Some(Hint::Journal));
+    outcome.steps.is_empty() && outcome.result.as_ref().is_err_and(is_of_journal)
 }
 
 fn changed_error(tool: &ServedTool, error: &SkillError) -> SkillError {

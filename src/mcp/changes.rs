@@ -15,8 +15,9 @@ use crate::registry::Skill;
 
 /// How long nothing is looked at.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Looking takes at most this part of the time, however many skills there are.
+/// Looking takes at most this part of the time, however many skills there are, unless it would come too late then.
 const MAX_SHARE: u32 = 50;
+const MAX_PAUSE: Duration = Duration::from_secs(15);
 
 /// What the server offers, and how often each list has changed.
 #[derive(Clone, Default)]
@@ -39,6 +40,7 @@ struct ListDigests {
 pub(super) async fn watch_skills(engine: Engine, offers: watch::Sender<Offer>) {
     let mut digests = None;
     let mut pause = INTERVAL;
+    let mut last_duration = Duration::ZERO;
     loop {
         let (engine, inventory) = (engine.clone(), offers.borrow().inventory.clone());
         let look = move || {
@@ -54,7 +56,9 @@ pub(super) async fn watch_skills(engine: Engine, offers: watch::Sender<Offer>) {
         };
         tokio::time::sleep(pause).await;
         let Ok((current, before, after, duration)) = tokio::task::spawn_blocking(look).await else { return };
-        pause = INTERVAL.max(duration * MAX_SHARE);
+        // A look that took long once met other work; one that does so again is work of its own.
+        pause = (duration.min(last_duration) * MAX_SHARE).clamp(INTERVAL, MAX_PAUSE);
+        last_duration = duration;
         if let Some(before) = before.filter(|before| *before != after) {
             for notice in &current.notices {
                 tracing::warn!("{notice}");

@@ -133,7 +133,11 @@ fn list(inventory: &Inventory, query: &str) -> String {
             continue;
         }
         let description = crate::excerpt::shorten(&shown_line(skill.description()), MAX_LISTED_DESCRIPTION);
-        let line = format!("- {}: {description}\n", shown_line(skill.name()));
+        let reason = inventory.reasons.get(skill.name()).map(|reason| {
+            let reason = crate::excerpt::shorten(&shown_line(reason), MAX_LISTED_DESCRIPTION);
+            format!(" (cannot run at present: {reason})")
+        });
+        let line = format!("- {}: {description}{}\n", shown_line(skill.name()), reason.unwrap_or_default());
         if listed.len() + line.len() > MAX_LIST {
             left_out += 1;
         } else {

@@ -1,10 +1,11 @@
 //! What the server offers at one moment: the trusted skills, and the tools of those that can run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::tool_names::{SERVER_TOOLS, ToolNames, tool_name};
 use super::tools::{SkillTool, skill_tools};
-use crate::engine::Engine;
+use crate::engine::{Availability, Engine};
 use crate::error::ErrorKind;
 use crate::registry::Skill;
 
@@ -15,6 +16,8 @@ pub(super) struct Inventory {
     pub(super) skills: Vec<ServedSkill>,
     /// Sorted by name.
     pub(super) tools: Vec<ServedTool>,
+    /// Why skills cannot run at present, by their names.
+    pub(super) reasons: BTreeMap<String, String>,
     /// What is not offered, and why: for the person who started the server.
     pub(super) notices: Vec<String>,
 }
@@ -61,10 +64,11 @@ impl Inventory {
                 broken.push(served.clone());
             }
         }
+        let reasons = reasons(engine, &skills);
         let (tools, notices) = offered_tools(engine, &skills, &broken, last);
         skills.extend(broken);
         skills.sort_by(|a, b| a.skill.name().cmp(b.skill.name()));
-        Self { skills, tools, notices }
+        Self { skills, tools, reasons, notices }
     }
 
     pub(super) fn tool(&self, name: &str) -> Option<&ServedTool> {
@@ -81,6 +85,21 @@ impl Inventory {
     pub(super) fn for_models(&self) -> impl Iterator<Item = &Skill> {
         self.skills.iter().filter(|served| served.is_for_models).map(|served| &served.skill)
     }
+}
+
+/// Why skills cannot run. What a broken file says is no text for a model.
+fn reasons(engine: &Engine, skills: &[ServedSkill]) -> BTreeMap<String, String> {
+    let skills: Vec<&Skill> = skills.iter().map(|served| &served.skill).collect();
+    let answers = engine.availabilities(&skills);
+    let reason = |(skill, answer): (&Skill, Availability)| {
+        let reason = answer.cannot_run()?;
+        let text = match reason.kind() {
+            ErrorKind::InvalidSkill => "its files have an error".to_owned(),
+            _ => reason.message().to_owned(),
+        };
+        Some((skill.name().to_owned(), text))
+    };
+    skills.into_iter().zip(answers).filter_map(reason).collect()
 }
 
 /// The tools of these skills, and what is not offered because its name is taken. The tools of the server have theirs first, then

@@ -1,7 +1,7 @@
 //! A server of the [Model Context Protocol](https://modelcontextprotocol.io): every skill that is trusted and can run is a typed
 //! tool of its own, and its text and files are prompts and resources.
 //!
-//! [`McpServer::serve_stdio`] serves one client over standard input and output. Whatever calls a tool counts as a model: only
+//! [`McpServer::serve_stdio`] serves one client over standard input and output, [`McpServer::serve_http`] many over HTTP. Whatever calls a tool counts as a model: only
 //! trusted skills appear anywhere, and they run as by [`Invocation::for_model`](crate::engine::Invocation::for_model).
 //!
 //! ```no_run
@@ -20,11 +20,17 @@
 mod approval;
 mod backlog;
 mod call;
+mod caller;
 mod changes;
+mod client_model;
+mod completion;
 mod disclosure;
 mod handler;
+mod http;
 mod inventory;
 mod options;
+mod plan_journals;
+mod progress;
 mod prompts;
 mod question;
 mod request_state;
@@ -32,12 +38,20 @@ mod resources;
 mod result_store;
 mod results;
 mod server;
+mod session_tasks;
 mod skill_content;
 mod skill_uri;
 mod skills_extension;
 mod stdio;
+mod task;
+mod task_approver;
+mod task_call;
+mod task_messages;
+mod task_store;
+mod tool_calls;
 mod tool_names;
 mod tools;
 
+pub use self::http::{BearerToken, McpHttpOptions};
 pub use self::options::McpOptions;
 pub use self::server::McpServer;

@@ -1,9 +1,12 @@
 //! What a server allows the skills that it runs.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::SkillError;
+use crate::host::metier_dirs;
 use crate::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode};
 
 /// Adds to the error of a skill, by its name, how a person can allow what it lacked.
@@ -22,6 +25,8 @@ pub struct McpOptions {
     pub(super) error_help: Option<ErrorHelp>,
     pub(super) name: String,
     pub(super) asks_clients: bool,
+    pub(super) task_after: Duration,
+    pub(super) plan_journals: Option<PathBuf>,
 }
 
 impl McpOptions {
@@ -37,6 +42,8 @@ impl McpOptions {
             error_help: None,
             name: "metier".to_owned(),
             asks_clients: true,
+            task_after: Duration::from_secs(5),
+            plan_journals: None,
         }
     }
 
@@ -90,6 +97,20 @@ impl McpOptions {
     /// yes, in place of the engine's approver.
     pub fn ask_clients(mut self, asks: bool) -> Self {
         self.asks_clients = asks;
+        self
+    }
+
+    /// How long a call waits for its result before it is answered with a task, if the client supports tasks: 5 seconds unless it is
+    /// set. A call that has to ask the client something does not wait.
+    pub fn task_after(mut self, time: Duration) -> Self {
+        self.task_after = time;
+        self
+    }
+
+    /// Keeps the journals of plans in the user's data folder, if the client supports tasks, so that the same call goes on where the
+    /// plan stopped when the server was ended. No script can read or write them.
+    pub fn keep_plan_journals(mut self) -> Self {
+        self.plan_journals = metier_dirs::plan_journal_dir();
         self
     }
 

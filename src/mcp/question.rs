@@ -37,9 +37,18 @@ impl Question {
 
 /// The question as the protocol has it: a text, and a form with one choice.
 pub(super) fn elicit_request(request: &ApprovalRequest) -> Option<ElicitRequest> {
-    let wanted = permissions(&request.need)?;
-    let mut text = format!("The skill {} wants to run, and asks for:\n", shown_name(skill_name(request)));
-    for permission in wanted {
+    let skill = shown_name(skill_name(request));
+    let mut text = match &request.need {
+        ApprovalNeed::RepeatedStep { step, call, .. } => format!(
+            "The plan of the skill {skill} was interrupted in the step {}, which calls {}. Parts of the step may have been done. If \
+             it goes on, the whole step is done again.\n",
+            shown_name(step),
+            shown_name(call)
+        ),
+        _ => format!("The skill {skill} wants to run, and asks for:\n"),
+    };
+    let wanted = permissions(&request.need);
+    for permission in wanted.unwrap_or_default() {
         text.extend([format!(
             "- {}: {}\n",
             shown_name(&permission.to_string()),
@@ -59,19 +68,17 @@ pub(super) fn elicit_request(request: &ApprovalRequest) -> Option<ElicitRequest>
     if let Some(digest) = &request.digest {
         text.extend([format!("Its files: {digest}\n")]);
     }
+    let once = json!({"const": "once", "title": "Yes, for this call"});
+    let no = json!({"const": "no", "title": "No"});
+    let choices = match wanted {
+        Some(_) => {
+            json!([once, {"const": "always", "title": "Always, until a file of the skill changes"}, no])
+        }
+        None => json!([once, no]),
+    };
     let schema = json!({
         "type": "object",
-        "properties": {
-            "answer": {
-                "type": "string",
-                "title": "Allow it?",
-                "oneOf": [
-                    {"const": "once", "title": "Yes, for this call"},
-                    {"const": "always", "title": "Always, until a file of the skill changes"},
-                    {"const": "no", "title": "No"},
-                ],
-            },
-        },
+        "properties": {"answer": {"type": "string", "title": "Allow it?", "oneOf": choices}},
         "required": ["answer"],
     });
     let Value::Object(schema) = schema else { return None };

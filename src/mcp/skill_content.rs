@@ -57,14 +57,14 @@ pub(super) fn read_file(engine: &Engine, skill: &Skill, path: &str) -> Result<Ve
 /// What a model gets of a skill that it activates: the text without its frontmatter, the folder, and the list of files.
 pub(super) fn activation(engine: &Engine, skill: &Skill) -> Result<String> {
     let files = files(skill)?;
-    let name = text_file(&files).unwrap_or(SKILL_FILES[0]);
+    let name = text_file(&files).unwrap_or(skill.file_name());
     let source = skill.folder().read(name, MAX_FILE)?;
     engine.check_trusted_content(skill, name, &source)?;
+    let own_text = if SKILL_FILES.contains(&name) { None } else { Some(skill.text_in(&source)?) };
     let text = String::from_utf8_lossy(&source);
-    let body = match crate::skill::frontmatter_len(&source) {
-        crate::skill::FrontmatterLen::Complete(length) => text.get(length..).unwrap_or_default(),
-        // The frontmatter was read from these files, so it ends at the end of the file.
-        _ => "",
+    let body = match own_text.as_deref() {
+        Some(body) => body,
+        None => body_of_skill_file(&source, &text),
     };
     let mut shown =
         format!("<skill_content name=\"{}\">\n{}\n", shown_line(skill.name()), shown_text(body.trim()));
@@ -83,6 +83,15 @@ pub(super) fn activation(engine: &Engine, skill: &Skill) -> Result<String> {
     }
     shown.push_str("</skill_content>");
     Ok(shown)
+}
+
+/// The text below the frontmatter.
+fn body_of_skill_file<'a>(source: &[u8], text: &'a str) -> &'a str {
+    match crate::skill::frontmatter_len(source) {
+        crate::skill::FrontmatterLen::Complete(length) => text.get(length..).unwrap_or_default(),
+        // The frontmatter was read from these files, so it ends at the end of the file.
+        _ => "",
+    }
 }
 
 fn shortened(text: &str) -> String {

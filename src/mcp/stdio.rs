@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rmcp::RoleServer;
-use rmcp::model::{ClientNotification, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientNotification, ErrorData, JsonRpcMessage, RequestId, ServerResult};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::backlog::Backlog;
+use super::task_messages::{declare_tasks, keep_task_request};
 use crate::policy::CancelToken;
 use crate::strict_json;
 
@@ -87,12 +88,13 @@ impl Stdio {
             return None;
         }
         // Numbers that would be rounded and keys that stand twice are refused, as everywhere in metier.
-        let value = match strict_json::parse(text) {
+        let mut value = match strict_json::parse(text) {
             Ok(value) => value,
             Err(reason) => {
                 return refuse(ErrorData::parse_error(format!("not a message: {reason}"), None), None);
             }
         };
+        keep_task_request(&mut value);
         let id = request_id(&value);
         let Ok(message) = serde_json::from_value(value) else {
             return refuse(ErrorData::invalid_request("this is no message of JSON-RPC 2.0", None), id);
@@ -173,7 +175,18 @@ impl Transport<RoleServer> for Stdio {
 impl Output {
     /// Whether the message will be written.
     fn send(&self, message: &TxJsonRpcMessage<RoleServer>) -> bool {
-        let Ok(mut line) = serde_json::to_vec(message) else { return false };
+        let line = match message {
+            JsonRpcMessage::Response(response)
+                if matches!(response.result, ServerResult::InitializeResult(_)) =>
+            {
+                serde_json::to_value(message).map(|mut message| {
+                    declare_tasks(&mut message);
+                    message.to_string().into_bytes()
+                })
+            }
+            _ => serde_json::to_vec(message),
+        };
+        let Ok(mut line) = line else { return false };
         line.push(b'\n');
         self.backlog.add(line.len());
         let size = line.len();

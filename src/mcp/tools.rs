@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::engine::{Engine, Invocation};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
+use crate::mcp::results::{MAX_DECLARED_TEXT, MAX_TEXT};
 use crate::mcp::skill_content::{shown_line, shown_text};
 use crate::policy::Permission;
 use crate::registry::Skill;
@@ -23,9 +24,13 @@ pub(super) struct SkillTool {
     pub(super) description: String,
     pub(super) input_schema: Map<String, Value>,
     arguments: ArgumentForm,
+    /// Whether it runs a plan, unless a call chooses another script.
+    is_plan: bool,
     /// The schema of the value as the contract has it; clients of older revisions accept only objects.
     pub(super) output_schema: Option<Value>,
     pub(super) risk: Risk,
+    /// Bytes of a result that its author wants whole, if more than usual.
+    pub(super) max_result_size: Option<usize>,
 }
 
 /// What the arguments of a call are.
@@ -66,15 +71,17 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
     let main = main.runtime.filter(|_| main.is_runnable());
     let description = short_description(skill.description());
     if let Some(inputs) = skill.contract().and_then(|contract| contract.inputs.as_ref()) {
-        main?;
+        let is_plan = main? == RuntimeId::TOOL_SEQUENCE;
         let (input_schema, arguments) = input_schema(inputs.json());
         return Some(SkillTool {
             entrypoint: None,
             description,
             input_schema,
             arguments,
+            is_plan,
             output_schema: output_schema(skill),
             risk,
+            max_result_size: max_result_size(skill),
         });
     }
     let scripts = if skill.contract().is_some_and(|contract| contract.main_entrypoint().is_some()) {
@@ -95,8 +102,10 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
         description,
         input_schema,
         arguments,
+        is_plan: main == Some(RuntimeId::TOOL_SEQUENCE),
         output_schema: output_schema(skill),
         risk,
+        max_result_size: max_result_size(skill),
     })
 }
 
@@ -121,8 +130,10 @@ fn entrypoint_tool(
         ),
         input_schema,
         arguments,
+        is_plan: runtime == RuntimeId::TOOL_SEQUENCE,
         output_schema: output_schema(skill),
         risk,
+        max_result_size: max_result_size(skill),
     })
 }
 
@@ -196,6 +207,12 @@ fn output_schema(skill: &Skill) -> Option<Value> {
     skill.contract()?.outputs.as_ref().map(|outputs| outputs.json().clone())
 }
 
+/// What the contract says about the size of results, if it is more than usual.
+fn max_result_size(skill: &Skill) -> Option<usize> {
+    let declared = usize::try_from(skill.contract()?.metadata.max_result_size?).unwrap_or(usize::MAX);
+    (declared > MAX_TEXT).then(|| declared.min(MAX_DECLARED_TEXT))
+}
+
 /// The text as a model is shown it, with at most [`MAX_DESCRIPTION`] characters.
 fn short_description(text: &str) -> String {
     let shown = shown_line(text);
@@ -226,6 +243,13 @@ fn skill_risk(engine: &Engine, skill: &Skill) -> Risk {
 }
 
 impl SkillTool {
+    /// Whether a call with these arguments runs a plan.
+    pub(super) fn runs_plan(&self, arguments: &Map<String, Value>) -> bool {
+        let chooses =
+            matches!(self.arguments, ArgumentForm::Script { .. }) && arguments.contains_key("script");
+        self.is_plan && !chooses
+    }
+
     /// The invocation that a call with these arguments means. Arguments are hostile: what is not described is refused.
     pub(super) fn invocation(&self, skill: &str, mut arguments: Map<String, Value>) -> Result<Invocation> {
         let invocation = Invocation::new(skill);

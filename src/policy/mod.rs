@@ -5,6 +5,7 @@ mod approvals;
 mod argument_pattern;
 mod autorun;
 mod cancel;
+mod config_field;
 mod execution_mode;
 mod grant;
 mod limits;
@@ -29,6 +30,7 @@ pub use self::approval::Approval;
 pub(crate) use self::approvals::{Answer, Approvals, RunArguments};
 pub use self::argument_pattern::ArgumentPattern;
 pub use self::cancel::{CancelToken, Cancelled, StopCause, StopGuard};
+pub use self::config_field::{ConfigField, ConfigRequirement};
 pub use self::execution_mode::ExecutionMode;
 pub use self::grant::{GrantOrigin, GrantReport};
 #[doc(hidden)]

@@ -2,24 +2,24 @@
 
 use super::embedded::EmbeddedSkill;
 
-/// Each row names a folder of `skills/` and its files in the binary; test cases beside them are left out.
+/// Each row names a folder of `skills/`, the version of the skill, and its files in the binary; test cases beside them are left out.
 macro_rules! builtin_skills {
-    ($($name:literal: $($file:literal),+;)*) => {
+    ($($name:literal $version:literal: $($file:literal),+;)*) => {
         /// Every skill inside the binary, by name.
         pub static BUILTIN_SKILLS: &[EmbeddedSkill] = &[$(EmbeddedSkill::new(
             $name,
             &[$(($file, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/skills/", $name, "/", $file)))),+],
-        )),*];
+        ).with_version($version)),*];
     };
 }
 
 builtin_skills! {
-    "changelog": "SKILL.md", "scripts/changelog.py";
-    "release-notes": "SKILL.md", "skill.yaml";
-    "repo-health": "SKILL.md", "skill.yaml";
-    "summarize": "SKILL.md", "scripts/summarize.lua", "skill.yaml";
-    "todo-report": "SKILL.md", "scripts/report.lua";
-    "word-count": "SKILL.md", "scripts/count.lua", "skill.yaml";
+    "changelog" "1.0.0": "SKILL.md", "scripts/changelog.py";
+    "release-notes" "1.0.0": "SKILL.md", "skill.yaml";
+    "repo-health" "1.0.0": "SKILL.md", "skill.yaml";
+    "summarize" "1.0.0": "SKILL.md", "scripts/summarize.lua", "skill.yaml";
+    "todo-report" "1.0.0": "SKILL.md", "scripts/report.lua";
+    "word-count" "1.0.0": "SKILL.md", "scripts/count.lua", "skill.yaml";
 }
 
 #[cfg(test)]
@@ -59,11 +59,21 @@ mod tests {
 
     #[test]
     fn every_builtin_skill_is_valid() {
+        use crate::registry::contract_file::embedded_contract;
         use crate::skill::{Profile, SkillLocation, parse};
         for builtin in BUILTIN_SKILLS {
             let source = builtin.file("SKILL.md").unwrap();
             let parsed = parse(source, SkillLocation { directory: builtin.name(), file_name: "SKILL.md" });
             assert!(parsed.is_loadable() && parsed.is_valid(Profile::Spec), "{}", builtin.name());
+            let manifest = parsed.manifest.unwrap();
+            assert_eq!(manifest.name, builtin.name());
+            assert_eq!(Some(manifest.version.to_string().as_str()), builtin.version(), "{}", builtin.name());
+            let contract = embedded_contract(builtin, &manifest);
+            assert!(
+                contract.is_none_or(|contract| contract.blocking_diagnostic().is_none()),
+                "{}",
+                builtin.name()
+            );
         }
     }
 }

@@ -8,6 +8,7 @@ use super::origin::{RootOrigin, SkillAddress};
 use super::root::Scope;
 use super::skill::Skill;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::registry::definition::{Definition, DefinitionContent};
 use crate::registry::skill_folder::SkillFolder;
 use crate::skill::{SkillLocation, load};
 
@@ -40,5 +41,6 @@ pub(crate) fn command_skill() -> Result<Skill> {
     };
     let folder = SkillFolder::Embedded(&COMMAND_SKILL);
     let address = SkillAddress { origin: Arc::new(origin), folder, file_name: FILE_NAME };
-    Ok(Skill::new(address, manifest, loaded.diagnostics, None, None))
+    let content = DefinitionContent::new(manifest, loaded.diagnostics, None);
+    Ok(Skill::new(Definition::new(address, content, None)))
 }

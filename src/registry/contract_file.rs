@@ -1,10 +1,14 @@
-//! Reads the contract beside a `SKILL.md`, if the listing of the folder contains one.
+//! Reads the contract beside a `SKILL.md`, or a definition without one, if the listing of the folder contains it.
 
 use std::io::{self, Read};
 
+use crate::formats;
 use crate::registry::embedded::EmbeddedSkill;
-use crate::skill::contract::{CONTRACT_FILES, MAX_CONTRACT, ParsedContract, load_with_manifest};
-use crate::skill::{Contract, Diagnostic, Manifest};
+use crate::skill::contract::{CONTRACT_FILES, MAX_CONTRACT, ParsedContract};
+use crate::skill::{Contract, Diagnostic, LoadedSkill, Manifest};
+
+/// Which of the contract's file names a folder has.
+pub(super) type PresentContracts = [bool; CONTRACT_FILES.len()];
 
 /// A contract as discovery found it.
 #[derive(Clone, Debug)]
@@ -20,30 +24,50 @@ pub(super) struct ContractFile {
 pub(super) fn parse_contract(
     file: &'static str,
     source: io::Result<&[u8]>,
-    present: [bool; CONTRACT_FILES.len()],
+    present: PresentContracts,
     manifest: &Manifest,
 ) -> ContractFile {
-    let parsed = match source {
-        _ if present.iter().all(|is_there| *is_there) => ParsedContract::duplicate_files(),
-        Ok(source) => load_with_manifest(source, manifest),
-        Err(error) => ParsedContract::unreadable(error),
+    let parsed = match (source, duplicates(present)) {
+        (_, Some(names)) => ParsedContract::duplicate_files(&names),
+        (Ok(source), None) => formats::load(file, source, Some(manifest)),
+        (Err(error), None) => ParsedContract::unreadable(error),
     };
     ContractFile::new(file, parsed)
 }
 
+/// The skill of a definition without a `SKILL.md`, in a folder of that name.
+pub(super) fn parse_definition(
+    file: &'static str,
+    source: &[u8],
+    present: PresentContracts,
+    directory: &str,
+) -> (LoadedSkill, ContractFile) {
+    if let Some(names) = duplicates(present) {
+        let parsed = ParsedContract::duplicate_files(&names);
+        let loaded = LoadedSkill { manifest: None, diagnostics: parsed.diagnostics.clone() };
+        return (loaded, ContractFile::new(file, parsed));
+    }
+    let (loaded, parsed) = formats::load_alone(file, source, directory);
+    (loaded, ContractFile::new(file, parsed))
+}
+
+/// The names of several contracts in one folder.
+fn duplicates(present: PresentContracts) -> Option<Vec<&'static str>> {
+    let names =
+        CONTRACT_FILES.into_iter().zip(present).filter_map(|(name, is_there)| is_there.then_some(name));
+    Some(names.collect::<Vec<_>>()).filter(|names| names.len() > 1)
+}
+
 /// The contract among these files that is read.
-pub(super) fn contract_name(present: [bool; CONTRACT_FILES.len()]) -> Option<&'static str> {
+pub(super) fn contract_name(present: PresentContracts) -> Option<&'static str> {
     present.iter().position(|is_there| *is_there).map(|at| CONTRACT_FILES[at])
 }
 
 /// The contract of a skill inside the program.
 pub(super) fn embedded_contract(skill: &EmbeddedSkill, manifest: &Manifest) -> Option<ContractFile> {
-    let mut present = CONTRACT_FILES.into_iter().filter_map(|file| Some((file, skill.file(file)?)));
-    let (file, source) = present.next()?;
-    let is_only = present.next().is_none();
-    let parsed =
-        if is_only { load_with_manifest(source, manifest) } else { ParsedContract::duplicate_files() };
-    Some(ContractFile::new(file, parsed))
+    let present = CONTRACT_FILES.map(|file| skill.file(file).is_some());
+    let file = contract_name(present)?;
+    Some(parse_contract(file, Ok(skill.file(file)?), present, manifest))
 }
 
 impl ContractFile {

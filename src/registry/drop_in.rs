@@ -11,11 +11,12 @@ use crate::registry::file_reader::read_file;
 use crate::skill::contract::CONTRACT_FILES;
 use crate::skill::inline_metadata::InlineMetadata;
 
-/// Another skill of the same name beside this one in the root: a script, or a folder with a `SKILL.md`.
+/// Another skill of the same name beside this one in the root: a script, or a folder with a `SKILL.md` or a definition.
 pub(super) fn namesake(root: &Path, own: &Path, name: &str) -> Option<PathBuf> {
     let is_other = |path: &PathBuf| path != own && path.symlink_metadata().is_ok();
     let folder = root.join(name);
-    if folder != own && SKILL_FILE_NAMES.iter().any(|file| folder.join(file).symlink_metadata().is_ok()) {
+    let mut definitions = SKILL_FILE_NAMES.iter().chain(&CONTRACT_FILES);
+    if is_other(&folder) && definitions.any(|file| folder.join(file).symlink_metadata().is_ok()) {
         return Some(folder);
     }
     let scripts = SCRIPT_EXTENSIONS.iter().map(|extension| root.join(format!("{name}.{extension}")));
@@ -30,7 +31,7 @@ pub(crate) fn virtual_files(script: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     let [skill_file, ..] = SKILL_FILE_NAMES;
     let mut found = vec![(skill_file.to_owned(), skill_text(script, &metadata).into_bytes())];
     if let Some(Ok(contract)) = metadata.contract {
-        let [contract_file, _] = CONTRACT_FILES;
+        let [contract_file, ..] = CONTRACT_FILES;
         found.push((contract_file.to_owned(), contract.into_bytes()));
     }
     found.push((script_path(script), source));

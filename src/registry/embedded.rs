@@ -29,13 +29,24 @@ use super::root::Scope;
 #[derive(Debug, PartialEq, Eq)]
 pub struct EmbeddedSkill {
     name: &'static str,
+    /// That of its `SKILL.md`, where it is known before the file is read.
+    version: Option<&'static str>,
     files: &'static [(&'static str, &'static [u8])],
 }
 
 impl EmbeddedSkill {
     /// A skill with the name of its folder and its files: paths below that folder, `/`-separated, and bytes.
     pub const fn new(name: &'static str, files: &'static [(&'static str, &'static [u8])]) -> Self {
-        Self { name, files }
+        Self { name, version: None, files }
+    }
+
+    /// The same with the version that its `SKILL.md` names, which is then read only where it is needed.
+    pub(super) const fn with_version(self, version: &'static str) -> Self {
+        Self { name: self.name, version: Some(version), files: self.files }
+    }
+
+    pub(super) const fn version(&self) -> Option<&'static str> {
+        self.version
     }
 
     /// The name of its folder.

@@ -11,7 +11,7 @@ use crate::error::{Result, SkillError};
 use crate::host::file_stat::{FileStat, now};
 use crate::host::files::EntryKind;
 use crate::registry::contract_file;
-use crate::registry::contract_file::ContractFile;
+use crate::registry::contract_file::{ContractFile, PresentContracts};
 use crate::registry::drop_in;
 use crate::registry::file_names::{SCRIPT_EXTENSIONS, SKILL_FILE_NAMES, drop_in_name};
 use crate::registry::fingerprint::{DefinitionStats, Fingerprint};
@@ -25,8 +25,6 @@ use crate::skill::{LoadedSkill, Severity, SkillLocation, load};
 /// Maximum number of entries of one folder; the rest is ignored.
 const MAX_ENTRIES: usize = 100_000;
 
-/// The manifest of other clients, which is not read.
-const JSON_MANIFEST: &str = "skill.json";
 /// The folder of a skill's scripts.
 const SCRIPTS_FOLDER: &str = "scripts";
 /// Folders that hold third-party files; folders that begin with a dot are skipped as well.
@@ -40,13 +38,17 @@ pub(super) struct FolderCandidate {
     /// The path with links resolved; if the folder is a link itself, its target is not resolved yet.
     pub(super) real_path: PathBuf,
     pub(super) is_link: bool,
+    /// Whether it is a root. That may be a folder of anything, in which a file that is called like a definition means something else.
+    pub(super) is_root: bool,
+    /// Whether a folder around it is a skill: then such a file is one of that skill.
+    pub(super) is_in_skill: bool,
 }
 
 /// The result of an inspection.
 #[derive(Default)]
 pub(super) struct Inspection {
     pub(super) skill_file: Option<SkillFile>,
-    /// Without a `SKILL.md`: the name of a file or folder by which this was probably meant to be a skill.
+    /// Without a `SKILL.md` and a definition: the name of a file or folder by which this was probably meant to be a skill.
     pub(super) skill_sign: Option<String>,
     /// The files that are skills by themselves if the folder is a root: their names.
     pub(super) scripts: Vec<String>,
@@ -55,7 +57,7 @@ pub(super) struct Inspection {
     pub(super) problems: Vec<Problem>,
 }
 
-/// The frontmatter of a `SKILL.md`, or why it could not be read.
+/// The frontmatter of a `SKILL.md` or a definition without one, or why it could not be read.
 pub(super) struct SkillFile {
     pub(super) file_name: &'static str,
     pub(super) parsed: Result<LoadedSkill>,
@@ -67,7 +69,13 @@ pub(super) struct SkillFile {
 impl FolderCandidate {
     /// A folder that was found before.
     pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), real_path: path.to_owned(), is_link: false }
+        Self {
+            path: path.to_owned(),
+            real_path: path.to_owned(),
+            is_link: false,
+            is_root: false,
+            is_in_skill: false,
+        }
     }
 }
 
@@ -116,6 +124,8 @@ impl Inspection {
                     path,
                     real_path: real,
                     is_link: kind == EntryKind::Symlink,
+                    is_root: false,
+                    is_in_skill: candidate.is_in_skill,
                 });
             }
             ControlFlow::Continue(())
@@ -125,8 +135,19 @@ impl Inspection {
         self.skill_sign =
             sign.filter(|_| file.is_none()).map(|(_, name)| name.to_string_lossy().into_owned());
         self.scripts.sort_unstable();
-        self.skill_file =
-            file.map(|spelling| read_skill_file(&folder, candidate, SKILL_FILE_NAMES[spelling], contracts));
+        let definition = contract_file::contract_name(contracts);
+        let definition = definition.filter(|_| !candidate.is_root && !candidate.is_in_skill);
+        self.skill_file = match (file, definition) {
+            (Some(spelling), _) => {
+                Some(read_skill_file(&folder, candidate, SKILL_FILE_NAMES[spelling], contracts))
+            }
+            (None, Some(name)) => Some(read_definition(&folder, candidate, name, contracts)),
+            (None, None) => None,
+        };
+        if self.skill_file.is_some() {
+            self.skill_sign = None;
+            self.subfolders.iter_mut().for_each(|subfolder| subfolder.is_in_skill = true);
+        }
         Ok(())
     }
 }
@@ -140,8 +161,6 @@ fn sign_of_skill(name: &OsStr, kind: EntryKind) -> Option<u8> {
     match name {
         // One of the spellings that are read is no sign: then the folder is a skill.
         name if name.eq_ignore_ascii_case(SKILL_FILE_NAMES[0]) && is_file => Some(4),
-        name if CONTRACT_FILES.contains(&name) && is_file => Some(3),
-        JSON_MANIFEST if is_file => Some(2),
         SCRIPTS_FOLDER if matches!(kind, EntryKind::Dir | EntryKind::Symlink) => Some(1),
         _ => (is_file && has_script_extension()).then_some(0),
     }
@@ -151,7 +170,7 @@ fn read_skill_file(
     folder: &SkillDir,
     candidate: &FolderCandidate,
     file: &'static str,
-    contracts: [bool; CONTRACT_FILES.len()],
+    contracts: PresentContracts,
 ) -> SkillFile {
     let directory = candidate.path.file_name().unwrap_or_default().to_string_lossy();
     // The clock and the stats come before what they describe: a later edit changes them.
@@ -177,6 +196,29 @@ fn read_skill_file(
     });
     let fingerprint = Some(Fingerprint::new(began, stats, contract_name, &[&head, &contract]));
     SkillFile { file_name: file, parsed, contract_file, fingerprint }
+}
+
+/// Reads a definition without a `SKILL.md`.
+fn read_definition(
+    folder: &SkillDir,
+    candidate: &FolderCandidate,
+    file_name: &'static str,
+    contracts: PresentContracts,
+) -> SkillFile {
+    let directory = candidate.path.file_name().unwrap_or_default().to_string_lossy();
+    let (began, folder_stat) = (now(), folder.stat().ok());
+    let mut stats = DefinitionStats { folder: folder_stat, file: None, contract: None };
+    let mut source = Vec::new();
+    let read = read_with_stat(folder, file_name, contract_file::read_capped).map(|(read, stat)| {
+        (source, stats.file) = (read, Some(stat));
+        contract_file::parse_definition(file_name, &source, contracts, &directory)
+    });
+    let (parsed, contract_file) = match read {
+        Ok((loaded, contract_file)) => (Ok(loaded), Some(contract_file)),
+        Err(error) => (Err(SkillError::io("it cannot be read", error)), None),
+    };
+    let fingerprint = Some(Fingerprint::new(began, stats, None, &[&source]));
+    SkillFile { file_name, parsed, contract_file, fingerprint }
 }
 
 /// Reads the definition of the skill that a script in a root is.
@@ -220,8 +262,9 @@ fn parse_inline_contract(
     let contract = contract?.map_err(std::io::Error::other);
     let source =
         contract.as_ref().map(String::as_bytes).map_err(|error| std::io::Error::other(error.to_string()));
-    let [name, _] = CONTRACT_FILES;
-    Some(contract_file::parse_contract(name, source, [true, false], manifest))
+    let [name, ..] = CONTRACT_FILES;
+    let present = CONTRACT_FILES.map(|file| file == name);
+    Some(contract_file::parse_contract(name, source, present, manifest))
 }
 
 /// A file, and its stat from before it was read.
@@ -236,7 +279,8 @@ fn read_with_stat(
 
 /// The skill runs, but without a contract.
 fn misnamed_contract_problem(path: PathBuf) -> Problem {
-    let [known, _] = CONTRACT_FILES;
+    let is_meant = |known: &&str| path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(known));
+    let known = CONTRACT_FILES.into_iter().find(is_meant).unwrap_or(CONTRACT_FILES[0]);
     Problem::note(path, Severity::Warning, format!("it is not read: a contract is called {known}"))
         .with_help(format!("rename it to {known}"))
 }

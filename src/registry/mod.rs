@@ -8,6 +8,7 @@ mod builtin;
 mod catalog;
 mod command_skill;
 mod contract_file;
+mod definition;
 pub(crate) mod drop_in;
 mod edit_check;
 mod embedded;
@@ -54,6 +55,7 @@ use std::sync::Arc;
 use self::broken::BrokenSkill;
 use unicode_normalization::UnicodeNormalization;
 
+pub(crate) use self::lookup::printable_name;
 use self::lookup::{CallingSkill, Lookup, LookupScope};
 use self::origin::{RootOrigin, SkillAddress};
 use self::root_folders::{RootFolders, label_without_number};

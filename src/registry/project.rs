@@ -1,5 +1,7 @@
 //! Finds the root of a project, and paths relative to it.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::origin::slash_separated;
@@ -54,10 +56,38 @@ pub(super) fn absolute_path(path: &Path) -> PathBuf {
 
 /// The path with links resolved, as far as it exists.
 pub(super) fn real_path(path: &Path) -> PathBuf {
-    let existing = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
-    match existing {
-        Some((above, real)) => path.strip_prefix(above).map_or_else(|_| real.clone(), |rest| real.join(rest)),
-        None => path.to_owned(),
+    LinkResolver::default().real_path(path)
+}
+
+/// Resolves the links of many paths that have folders in common, each folder once.
+#[derive(Default)]
+pub(super) struct LinkResolver(RefCell<HashMap<PathBuf, Option<PathBuf>>>);
+
+impl LinkResolver {
+    fn canonicalize(&self, path: &Path) -> Option<PathBuf> {
+        if let Some(known) = self.0.borrow().get(path) {
+            return known.clone();
+        }
+        let real = std::fs::canonicalize(path).ok();
+        self.0.borrow_mut().insert(path.to_owned(), real.clone());
+        real
+    }
+
+    /// The same as [`real_path`].
+    pub(super) fn real_path(&self, path: &Path) -> PathBuf {
+        let existing = path.ancestors().find_map(|above| Some((above, self.canonicalize(above)?)));
+        match existing {
+            Some((above, real)) => {
+                path.strip_prefix(above).map_or_else(|_| real.clone(), |rest| real.join(rest))
+            }
+            None => path.to_owned(),
+        }
+    }
+
+    /// The same as [`unresolved_path_in_project`].
+    pub(super) fn unresolved_path_in_project(&self, project: &Path, folder: &Path) -> Option<String> {
+        let is_project = |above: &&Path| self.canonicalize(above).is_some_and(|real| real == project);
+        folder.strip_prefix(folder.ancestors().find(is_project)?).ok().map(slash_separated)
     }
 }
 
@@ -68,7 +98,5 @@ pub(super) fn path_in_project(project: &Path, folder: &Path) -> Option<String> {
 
 /// Like [`path_in_project`], with the links in the project left as they are: they are entries of it too.
 pub(super) fn unresolved_path_in_project(project: &Path, folder: &Path) -> Option<String> {
-    let root =
-        folder.ancestors().find(|above| std::fs::canonicalize(above).is_ok_and(|real| real == project));
-    folder.strip_prefix(root?).ok().map(slash_separated)
+    LinkResolver::default().unresolved_path_in_project(project, folder)
 }

@@ -3,15 +3,16 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::project::{absolute_path, path_in_project, real_path, unresolved_path_in_project};
+use super::project::{LinkResolver, absolute_path, path_in_project, real_path, unresolved_path_in_project};
 use super::root::{Root, Scope};
 use crate::registry::builtin::BUILTIN_SKILLS;
 use crate::registry::embedded::{EmbeddedRoot, EmbeddedSkill};
 use crate::registry::user_roots;
 
-/// The folder of skills that every client shares, and the folder of clients that read only their own.
+/// The folder of skills that every client shares.
 const AGENTS_FOLDER: &str = ".agents";
-const CLAUDE_FOLDER: &str = ".claude";
+/// The folders of clients that read only their own, nearest first, and whether they read one of the user too.
+const COMPAT_FOLDERS: [(&str, bool); 3] = [(".sweny", false), (".claude", true), (".gemini", false)];
 
 /// Where to look for skills, nearest first: folders, then skills inside the program, then the builtin skills.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,11 +63,12 @@ impl Roots {
         Self::default()
     }
 
-    /// Looks into `.claude/skills` too, right after each `.agents/skills`.
+    /// Looks into the folders of other clients too, right after each `.agents/skills`: `.sweny/skills`, `.claude/skills` and
+    /// `.gemini/skills` of a project, `.claude/skills` of the user.
     pub fn with_compat(self) -> Self {
         let mut roots = Vec::new();
         for root in self.roots {
-            let compat = compat_root(&root).filter(|_| root.label.contains(AGENTS_FOLDER));
+            let compat = if root.label.contains(AGENTS_FOLDER) { compat_roots(&root) } else { Vec::new() };
             roots.push(root);
             roots.extend(compat);
         }
@@ -117,17 +119,19 @@ impl Roots {
     }
 
     /// The roots inside a project and its configuration file, whether they exist or not: relative to it, `/`-separated.
-    /// Includes the targets of links inside the project, and `.claude/skills`, where other clients would find what a script
-    /// writes there.
+    /// Includes the targets of links inside the project, and the folders where other clients would find what a script writes there.
     #[doc(hidden)]
     pub fn protected_paths(&self, project: &Path) -> Vec<String> {
         let project = real_path(&absolute_path(project));
         let mut paths: Vec<String> = Vec::new();
-        let others = self.roots.iter().filter_map(compat_root);
+        let others = self.roots.iter().flat_map(compat_roots);
         let skill_folders = self.roots.iter().cloned().chain(others).map(|root| root.path);
+        let links = LinkResolver::default();
         for place in skill_folders.chain(self.roots.iter().filter_map(configuration_file)) {
-            let inside =
-                [unresolved_path_in_project(&project, &place), path_in_project(&project, &real_path(&place))];
+            let inside = [
+                links.unresolved_path_in_project(&project, &place),
+                path_in_project(&project, &links.real_path(&place)),
+            ];
             for path in inside.into_iter().flatten() {
                 if !paths.contains(&path) {
                     paths.push(path);
@@ -158,10 +162,17 @@ fn configuration_file(root: &Root) -> Option<PathBuf> {
     is_of_product.then(|| folder.join("config.toml"))
 }
 
-fn compat_root(root: &Root) -> Option<Root> {
-    let shared = root.path.parent().filter(|folder| folder.file_name() == Some(OsStr::new(AGENTS_FOLDER)))?;
-    let place = shared.with_file_name(CLAUDE_FOLDER).join("skills");
-    Some(Root::new(root.scope, root.label.replace(AGENTS_FOLDER, CLAUDE_FOLDER), place))
+/// The roots of other clients beside one that every client shares.
+fn compat_roots(root: &Root) -> Vec<Root> {
+    let shared = root.path.parent().filter(|folder| folder.file_name() == Some(OsStr::new(AGENTS_FOLDER)));
+    let Some(shared) = shared else { return Vec::new() };
+    let is_read = |is_of_user: &bool| root.scope <= Scope::Project || *is_of_user;
+    let folders = COMPAT_FOLDERS.into_iter().filter(|(_, is_of_user)| is_read(is_of_user));
+    let compat_root = |(folder, _): (&str, bool)| {
+        let place = shared.with_file_name(folder).join("skills");
+        Root::new(root.scope, root.label.replace(AGENTS_FOLDER, folder), place)
+    };
+    folders.map(compat_root).collect()
 }
 
 impl<'a> IntoIterator for &'a Roots {

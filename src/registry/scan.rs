@@ -15,6 +15,7 @@ use super::skill::Skill;
 use super::unloaded::UnloadedSkill;
 use crate::error::SkillError;
 use crate::registry::contract_file;
+use crate::registry::definition::{Definition, DefinitionContent};
 use crate::registry::drop_in;
 use crate::registry::embedded::EmbeddedRoot;
 use crate::registry::file_names::{SKILL_FILE_NAMES, drop_in_name};
@@ -51,7 +52,9 @@ impl Scan {
     /// Adds the skills below a root.
     pub(super) fn scan_root(&mut self, root: &Root, rank: usize) {
         let start = match std::fs::canonicalize(&root.path) {
-            Ok(real) => FolderCandidate { path: root.path.clone(), real_path: real, is_link: false },
+            Ok(real) => {
+                FolderCandidate { real_path: real, is_root: true, ..FolderCandidate::new(&root.path) }
+            }
             Err(error) => return self.report_unreachable(&root.path, error),
         };
         let origin = Arc::new(RootOrigin::from_root(root, rank));
@@ -172,6 +175,15 @@ impl Scan {
         let origin = Arc::new(RootOrigin::from_embedded(root, rank));
         for skill in root.skills {
             let file = "SKILL.md";
+            if let Some(version) = skill.version().and_then(|version| version.parse().ok()) {
+                let address = SkillAddress {
+                    origin: origin.clone(),
+                    folder: SkillFolder::Embedded(skill),
+                    file_name: file,
+                };
+                self.skills.push(Skill::new(Definition::builtin(address, skill.name(), version)));
+                continue;
+            }
             let location = SkillLocation { directory: skill.name(), file_name: file };
             let parsed = load(skill.file(file).unwrap_or_default(), location);
             let contract_file = parsed
@@ -235,7 +247,8 @@ impl Scan {
         let broken = match parsed {
             Ok(parsed) => match parsed.manifest {
                 Some(manifest) => {
-                    let skill = Skill::new(address, manifest, parsed.diagnostics, contract_file, fingerprint);
+                    let content = DefinitionContent::new(manifest, parsed.diagnostics, contract_file);
+                    let skill = Skill::new(Definition::new(address, content, fingerprint));
                     self.problems.extend(skill.contract_problem());
                     return self.skills.push(skill);
                 }

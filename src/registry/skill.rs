@@ -7,13 +7,16 @@ use super::origin::SkillAddress;
 use super::problem::Problem;
 use super::root::Scope;
 use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
+use crate::formats;
 use crate::host::Files;
 use crate::registry::contract_file::ContractFile;
+use crate::registry::definition::{Definition, DefinitionContent};
 use crate::registry::drop_in::script_path;
 use crate::registry::edit_check::is_current;
 use crate::registry::fingerprint::Fingerprint;
 use crate::registry::project::{path_in_project, unresolved_path_in_project};
 use crate::registry::skill_folder::SkillFolder;
+use crate::skill::contract::CONTRACT_FILES;
 use crate::skill::{Contract, Diagnostic, Manifest, SkillLocation, parse};
 
 /// Maximum bytes of a `SKILL.md`, body included: 1 MiB, as in other clients.
@@ -27,80 +30,63 @@ pub struct Skill {
     pub(super) shadowed_by: Option<Arc<str>>,
 }
 
-/// What the files of a skill say.
-#[derive(Debug)]
-struct Definition {
-    address: SkillAddress,
-    manifest: Manifest,
-    diagnostics: Vec<Diagnostic>,
-    contract_file: Option<ContractFile>,
-    fingerprint: Option<Fingerprint>,
-}
-
 impl Skill {
-    pub(super) fn new(
-        address: SkillAddress,
-        mut manifest: Manifest,
-        diagnostics: Vec<Diagnostic>,
-        contract_file: Option<ContractFile>,
-        fingerprint: Option<Fingerprint>,
-    ) -> Self {
-        let contract = contract_file.as_ref().and_then(|contract_file| contract_file.contract.as_ref());
-        if let Some(version) = contract.and_then(|contract| contract.version.clone()) {
-            // If both declare a version they agree; otherwise there is no contract.
-            manifest.version = version;
-        }
-        let definition = Definition { address, manifest, diagnostics, contract_file, fingerprint };
+    pub(super) fn new(definition: Definition) -> Self {
         Self { definition: Arc::new(definition), has_duplicate: false, shadowed_by: None }
+    }
+
+    /// What its files say.
+    fn content(&self) -> &DefinitionContent {
+        self.definition.content()
     }
 
     /// Its name, in Unicode NFKC.
     pub fn name(&self) -> &str {
-        &self.definition.manifest.name
+        &self.definition.name
     }
 
     /// What it does and when to use it.
     pub fn description(&self) -> &str {
-        &self.definition.manifest.description
+        &self.content().manifest.description
     }
 
     /// `metadata.version`, or the contract's; 0.0.0 when it has none.
     pub fn version(&self) -> &semver::Version {
-        &self.definition.manifest.version
+        &self.definition.version
     }
 
     /// Its whole frontmatter.
     pub fn manifest(&self) -> &Manifest {
-        &self.definition.manifest
+        &self.content().manifest
     }
 
     /// Violations of the specification in the frontmatter of its `SKILL.md`; the skill loads nevertheless.
     pub fn diagnostics(&self) -> &[Diagnostic] {
-        &self.definition.diagnostics
+        &self.content().diagnostics
     }
 
-    /// The contract beside its `SKILL.md`; `None` where there is none, or none that it may run by.
+    /// The contract beside its `SKILL.md`, or the definition that stands for both; `None` where there is none, or none that it may run by.
     pub fn contract(&self) -> Option<&Contract> {
-        self.definition.contract_file.as_ref()?.contract.as_ref()
+        self.content().contract_file.as_ref()?.contract.as_ref()
     }
 
     /// The file name of the contract in the skill's folder, even if the contract is invalid.
     #[doc(hidden)]
     pub fn contract_file(&self) -> Option<&'static str> {
-        self.definition.contract_file.as_ref().map(|contract_file| contract_file.file_name)
+        self.content().contract_file.as_ref().map(|contract_file| contract_file.file_name)
     }
 
     /// What is wrong with its contract, or worth knowing. A blocking diagnostic prevents the skill from running.
     #[doc(hidden)]
     pub fn contract_diagnostics(&self) -> &[Diagnostic] {
-        self.definition.contract_file.as_ref().map_or(&[], |contract_file| &contract_file.diagnostics)
+        self.content().contract_file.as_ref().map_or(&[], |contract_file| &contract_file.diagnostics)
     }
 
     /// Why its contract prevents it from running: `invalid-skill`, with the line, or `unavailable` where this build lacks the
     /// Cargo feature to check it. Compiles the schemas at the first call.
     #[doc(hidden)]
     pub fn contract_error(&self) -> Option<SkillError> {
-        let contract_file = self.definition.contract_file.as_ref()?;
+        let contract_file = self.content().contract_file.as_ref()?;
         let Some(cause) = contract_file.blocking_diagnostic() else {
             return self.schema_error(contract_file);
         };
@@ -139,7 +125,7 @@ impl Skill {
 
     /// The same error as a problem, for listings.
     pub(super) fn contract_problem(&self) -> Option<Problem> {
-        let contract_file = self.definition.contract_file.as_ref()?;
+        let contract_file = self.content().contract_file.as_ref()?;
         contract_file.blocking_diagnostic()?;
         Some(Problem::invalid_contract(self.contract_path(contract_file), contract_file.diagnostics.clone()))
     }
@@ -230,29 +216,47 @@ impl Skill {
     pub fn is_hidden_from_models(&self) -> bool {
         let is_set =
             |value: &serde_json::Value| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case("true"));
-        self.definition
-            .manifest
-            .unknown
-            .iter()
-            .any(|key| key.key == "disable-model-invocation" && is_set(&key.value))
+        let mut keys = self.content().manifest.unknown.iter();
+        keys.any(|key| key.key == "disable-model-invocation" && is_set(&key.value))
     }
 
-    /// The text below the frontmatter, trimmed, read now. `invalid-skill` when the file is no longer a skill, or not UTF-8.
+    /// The text below the frontmatter, trimmed, read now; for a definition without a `SKILL.md`, its instructions or its
+    /// description. `invalid-skill` when the file is no longer a skill, or not UTF-8.
     pub fn body(&self) -> Result<String> {
-        let source = self.folder().read(self.definition.address.file_name, MAX_SKILL_FILE_BYTES)?;
+        self.text_in(&self.folder().read(self.file_name(), MAX_SKILL_FILE_BYTES)?)
+    }
+
+    /// The name of the file that its name and its text are read from: a `SKILL.md`, or a definition without one.
+    pub(crate) fn file_name(&self) -> &'static str {
+        self.definition.address.file_name
+    }
+
+    /// The text that a model reads, in this content of its file.
+    pub(crate) fn text_in(&self, source: &[u8]) -> Result<String> {
         let directory = self.definition.address.folder_name();
+        if CONTRACT_FILES.contains(&self.file_name()) {
+            let parsed = formats::load(self.file_name(), source, None);
+            if let Some(contract) = &parsed.contract {
+                return Ok(formats::instructions(contract).trim().to_owned());
+            }
+            return Err(self.unreadable_text_error(&parsed.diagnostics));
+        }
         let parsed = parse(
-            &source,
+            source,
             SkillLocation { directory: &directory, file_name: self.definition.address.file_name },
         );
         let body = parsed.manifest.and_then(|manifest| source.get(manifest.body_offset..));
         if let Some(body) = body.and_then(|body| std::str::from_utf8(body).ok()) {
             return Ok(body.trim().to_owned());
         }
-        let cause = parsed.diagnostics.iter().find(|diagnostic| diagnostic.blocks);
+        Err(self.unreadable_text_error(&parsed.diagnostics))
+    }
+
+    fn unreadable_text_error(&self, diagnostics: &[Diagnostic]) -> SkillError {
+        let cause = diagnostics.iter().find(|diagnostic| diagnostic.blocks);
         let cause = cause.map(|cause| format!(": {}", cause.message)).unwrap_or_default();
         let message = format!("failed to read the text of {}{cause}", self.path());
-        Err(SkillError::new(ErrorKind::InvalidSkill, message))
+        SkillError::new(ErrorKind::InvalidSkill, message)
     }
 
     /// The regular files in `scripts/`, as paths in the skill's folder, sorted, listed now. Hidden files are not listed.

@@ -7,7 +7,7 @@ use super::diagnostic::Diagnostic;
 use crate::skill::lint::{FINDINGS_LEFT_OUT, Rule};
 
 /// The diagnostics of one text.
-pub(super) struct DiagnosticSink<'a> {
+pub(crate) struct DiagnosticSink<'a> {
     text: &'a str,
     opening: Range<usize>,
     diagnostics: Vec<Diagnostic>,
@@ -21,7 +21,7 @@ pub(super) struct DiagnosticSink<'a> {
 }
 
 impl<'a> DiagnosticSink<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str) -> Self {
         Self {
             text,
             opening: 0..0,
@@ -34,16 +34,16 @@ impl<'a> DiagnosticSink<'a> {
     }
 
     /// Keeps at most `max` diagnostics. The first error and the first diagnostic that blocks are always kept.
-    pub(super) fn with_max(self, max: usize) -> Self {
+    pub(crate) fn with_max(self, max: usize) -> Self {
         Self { max, ..self }
     }
 
     /// Sets the span at which missing keys are reported: the opening line of the frontmatter.
-    pub(super) fn set_opening(&mut self, opening: Range<usize>) {
+    pub(crate) fn set_opening(&mut self, opening: Range<usize>) {
         self.opening = opening;
     }
 
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         rule: &Rule,
         span: &Range<usize>,
@@ -64,18 +64,18 @@ impl<'a> DiagnosticSink<'a> {
     }
 
     /// Adds a diagnostic about something that is missing.
-    pub(super) fn add_missing(&mut self, rule: &Rule, message: impl Into<String>) -> &mut Diagnostic {
+    pub(crate) fn add_missing(&mut self, rule: &Rule, message: impl Into<String>) -> &mut Diagnostic {
         self.add(rule, &self.opening.clone(), message)
     }
 
     /// The line of an offset, from 1.
-    pub(super) fn line(&self, offset: usize) -> u32 {
+    pub(crate) fn line(&self, offset: usize) -> u32 {
         let begin = |text: &str| text.match_indices('\n').map(|(at, _)| at + 1).collect();
         let lines: &Vec<usize> = self.lines.get_or_init(|| begin(self.text));
         saturating_u32(lines.partition_point(|start| *start <= offset) + 1)
     }
 
-    pub(super) fn finish(mut self) -> Vec<Diagnostic> {
+    pub(crate) fn finish(mut self) -> Vec<Diagnostic> {
         if self.omitted_count > 0 {
             let message = format!("{} more findings are left out", self.omitted_count);
             let end = self.text.len()..self.text.len();
@@ -100,7 +100,7 @@ impl Diagnostic {
         self
     }
 
-    pub(super) fn help(&mut self, help: impl Into<String>) {
+    pub(crate) fn help(&mut self, help: impl Into<String>) {
         self.help = Some(help.into());
     }
 }
@@ -122,7 +122,7 @@ fn position(text: &str, offset: usize) -> (u32, u32) {
 }
 
 /// The offset of the first control character (C0, DEL or C1) other than a tab or a line end.
-pub(super) fn find_control_character(text: &str) -> Option<usize> {
+pub(crate) fn find_control_character(text: &str) -> Option<usize> {
     text.find(|c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
 }
 

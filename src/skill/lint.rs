@@ -20,7 +20,7 @@ const BLOCKS: bool = true;
 
 macro_rules! rules {
     ($($name:ident = $code:literal, $severity:ident, $blocks:ident, $meaning:literal;)*) => {
-        $(pub(super) const $name: Rule =
+        $(pub(crate) const $name: Rule =
             Rule { code: $code, severity: $severity, blocks: $blocks, meaning: $meaning };)*
 
         /// All codes, in the order in which a file is read.
@@ -68,6 +68,8 @@ rules! {
     COMPATIBILITY_NOT_TEXT = "compatibility-not-text", Error, LOADS, "The compatibility is a list or a map.";
     COMPATIBILITY_EMPTY = "compatibility-empty", Error, LOADS, "The compatibility is there, but empty.";
     COMPATIBILITY_TOO_LONG = "compatibility-too-long", Error, LOADS, "The compatibility has over 500 characters.";
+    COMPATIBILITY_VERSION = "compatibility-version", Warning, LOADS, "The compatibility is a range that this version of metier is not in.";
+    METADATA_LIMIT = "metadata-limit", Error, BLOCKS, "A limit under metadata is not a whole number of at least 1.";
     METADATA_NOT_A_MAP = "metadata-not-a-map", Error, LOADS, "The metadata is not a map.";
     METADATA_NESTED = "metadata-nested", Warning, LOADS, "A metadata value is a list or a map.";
     ALLOWED_TOOLS_NOT_TEXT = "allowed-tools-not-text", Error, LOADS, "An allowed tool is not a name.";
@@ -86,7 +88,16 @@ rules! {
     YAML_NOT_STRICT = "yaml-not-strict", Error, LOADS, "skills-ref: the YAML is outside the strict subset.";
     CONTRACT_UNREADABLE = "contract-unreadable", Error, BLOCKS, "The skill.yaml cannot be read.";
     CONTRACT_TOO_LARGE = "contract-too-large", Error, BLOCKS, "The skill.yaml is larger than 256 KiB.";
-    CONTRACT_TWICE = "contract-twice", Error, BLOCKS, "There is a skill.yaml and a skill.yml.";
+    CONTRACT_TWICE = "contract-twice", Error, BLOCKS, "There are several files that can be the contract.";
+    JSON_INVALID = "json-invalid", Error, BLOCKS, "The skill.json is not JSON.";
+    FORMAT_UNKNOWN = "format-unknown", Error, BLOCKS, "A definition is in no format that metier reads.";
+    FORMAT_MIXED = "format-mixed", Error, BLOCKS, "A definition has the keys of two formats.";
+    FIELD_MISSING = "field-missing", Error, BLOCKS, "A definition lacks a key that its format requires.";
+    FIELD_UNKNOWN = "field-unknown", Error, BLOCKS, "A definition has a key that its format does not allow.";
+    IDENTIFIER_INVALID = "identifier-invalid", Error, BLOCKS, "A name cannot be one in the format of its definition.";
+    CAPABILITY_UNKNOWN = "capability-unknown", Error, BLOCKS, "A definition names a capability that does not exist.";
+    INVARIANT_BROKEN = "invariant-broken", Error, BLOCKS, "A definition breaks a numbered rule of its format.";
+    DESCRIPTION_ABSENT = "description-absent", Warning, LOADS, "A definition without a SKILL.md describes nothing.";
     CONTRACT_MIXED_ROOT = "contract-mixed-root", Error, BLOCKS, "Keys stand beside `skill:` and not below it.";
     CONTRACT_VALUE = "contract-value", Error, BLOCKS, "A value of the contract is not of the kind its key takes.";
     CONTRACT_DISAGREES = "contract-disagrees", Error, BLOCKS, "The contract and SKILL.md say different things.";
@@ -105,7 +116,8 @@ rules! {
     ENTRYPOINT_OUTSIDE = "entrypoint-outside", Error, BLOCKS, "An entrypoint is no path in the skill's folder.";
     PERMISSION_UNKNOWN = "permission-unknown", Warning, LOADS, "A permission is not one of metier's, and grants nothing.";
     FINDINGS_LEFT_OUT = "findings-left-out", Info, LOADS, "There are more findings than are told.";
-    DEPENDENCY_INVALID = "dependency-invalid", Error, BLOCKS, "A dependency has no name, or no version range.";
+    DEPENDENCY_INVALID = "dependency-invalid", Error, BLOCKS, "A dependency cannot be looked up as it is written.";
+    CONFIG_INVALID = "config-invalid", Error, BLOCKS, "A setting cannot be given to a skill as it is declared.";
 }
 
 #[cfg(test)]

@@ -32,8 +32,19 @@ pub struct Manifest {
     pub unknown: Vec<UnknownKey>,
     /// Where the body starts, in bytes of the file.
     pub body_offset: usize,
+    /// `metadata.max_operations` and `metadata.max_memory_mb`.
+    pub(crate) limits: ManifestLimits,
     /// The lines of the values that a contract may also name.
     pub(crate) lines: ManifestLines,
+}
+
+/// The limits that a frontmatter names. They can only lower those of the caller.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ManifestLimits {
+    /// Operations, in languages that count them.
+    pub(crate) operations: Option<u64>,
+    /// Bytes of memory.
+    pub(crate) memory: Option<u64>,
 }
 
 /// The lines of some values of a file, from 1; `None` for a value that is absent.
@@ -48,6 +59,25 @@ pub(crate) struct ManifestLines {
 }
 
 impl Manifest {
+    /// That of a skill that says nothing.
+    pub(crate) fn empty(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: String::new(),
+            license: None,
+            compatibility: None,
+            metadata: Map::new(),
+            allowed_tools: Vec::new(),
+            runtime: None,
+            version: semver::Version::new(0, 0, 0),
+            limits: ManifestLimits::default(),
+            unknown: Vec::new(),
+            body_offset: 0,
+            limits: ManifestLimits::default(),
+            lines: ManifestLines::default(),
+        }
+    }
+
     /// The line that names the runtime, from 1.
     #[doc(hidden)]
     pub fn runtime_line(&self) -> Option<u32> {
@@ -75,6 +105,8 @@ pub(super) fn read(
     let compatibility = text_fields::compatibility(field("compatibility"), report);
     let nested = metadata::entries(field("metadata"), report);
     let metadata = metadata::read(nested, report);
+    let operations = metadata::limit(find(nested, "max_operations"), report);
+    let mebibytes = metadata::limit(find(nested, "max_memory_mb"), report);
     let allowed_tools = allowed_tools::read(field("allowed-tools"), report);
     let runtime = runtime::read(field("runtime"), find(nested, "runtime"), report);
     let version = version::read(find(nested, "version"), report);
@@ -99,6 +131,10 @@ pub(super) fn read(
         version,
         unknown,
         body_offset,
+        limits: ManifestLimits {
+            operations: operations.ok()?,
+            memory: mebibytes.ok()?.map(|mebibytes| mebibytes.saturating_mul(1 << 20)),
+        },
         lines,
     })
 }

@@ -33,6 +33,24 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Map<St
     entries.iter().map(|entry| (entry.key.clone(), string_json(&entry.node))).collect()
 }
 
+/// A limit: a whole number of at least 1. One that cannot be read must not be left out.
+pub(super) fn limit(
+    entry: Option<&Entry>,
+    report: &mut DiagnosticSink<'_>,
+) -> Result<Option<u64>, InvalidLimit> {
+    let Some(Entry { key, node, .. }) = entry else { return Ok(None) };
+    let limit = node.text().and_then(|text| text.trim().replace('_', "").parse::<u64>().ok());
+    if let Some(limit) = limit.filter(|limit| *limit > 0) {
+        return Ok(Some(limit));
+    }
+    let message = format!("metadata.{key} must be a whole number of at least 1");
+    report.add(&lint::METADATA_LIMIT, &node.span, message).help("write the number, or remove the line");
+    Err(InvalidLimit)
+}
+
+/// A limit that cannot be read, which is reported.
+pub(super) struct InvalidLimit;
+
 /// A node as JSON, each scalar as a string with its source text.
 pub(super) fn string_json(node: &Node) -> Json {
     match &node.value {

@@ -7,14 +7,14 @@
 mod allowed_tools;
 pub mod contract;
 mod diagnostic;
-mod diagnostic_sink;
+pub(crate) mod diagnostic_sink;
 mod frontmatter;
 pub(crate) mod inline_metadata;
 pub(crate) mod lint;
 mod location;
 mod manifest;
 mod metadata;
-mod name;
+pub(crate) mod name;
 mod parse;
 mod profile;
 mod repair;
@@ -23,7 +23,7 @@ mod skills_ref;
 mod text_fields;
 mod typed_frontmatter;
 mod unknown_keys;
-mod version;
+pub(crate) mod version;
 pub(crate) mod yaml;
 
 #[cfg(test)]
@@ -42,6 +42,7 @@ pub use diagnostic::{Diagnostic, Severity};
 #[doc(hidden)]
 pub use frontmatter::{FrontmatterLen, MAX_FRONTMATTER, frontmatter_len};
 pub use manifest::Manifest;
+pub(crate) use manifest::{ManifestLimits, ManifestLines};
 pub use name::suggested_name;
 pub use profile::{Profile, UnknownProfile};
 pub(crate) use version::parse_version_range;

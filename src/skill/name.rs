@@ -12,10 +12,10 @@ use crate::skill::lint::Rule;
 const MAX_CHARS: usize = 64;
 
 /// The rule that a name breaks, and the message.
-pub(super) type NameProblem = (&'static Rule, String);
+pub(crate) type NameProblem = (&'static Rule, String);
 
 /// The skill's name; the directory's name if there is no readable one.
-pub(super) fn read(entry: Option<&Entry>, directory: &str, report: &mut DiagnosticSink<'_>) -> String {
+pub(crate) fn read(entry: Option<&Entry>, directory: &str, report: &mut DiagnosticSink<'_>) -> String {
     let Some(Entry { node, .. }) = entry else {
         let message = "Missing required field in frontmatter: name";
         report.add_missing(&lint::NAME_MISSING, message).help(format!("add `name: {directory}`"));
@@ -28,7 +28,7 @@ pub(super) fn read(entry: Option<&Entry>, directory: &str, report: &mut Diagnost
 }
 
 /// The name in the form in which names are compared: trimmed, in NFKC.
-pub(super) fn normalise(name: &str) -> String {
+pub(crate) fn normalise(name: &str) -> String {
     name.trim().nfkc().collect()
 }
 
@@ -63,7 +63,7 @@ pub(super) fn name_problems(name: &str, is_allowed: fn(char) -> bool) -> Vec<Nam
 }
 
 /// The problem of a normalised name that differs from the directory's.
-pub(super) fn directory_mismatch(name: &str, directory: &str) -> Option<NameProblem> {
+pub(crate) fn directory_mismatch(name: &str, directory: &str) -> Option<NameProblem> {
     let expected: String = directory.nfkc().collect();
     let message = || format!("directory name `{directory}` must match skill name `{name}`");
     (expected != name).then(|| (&lint::NAME_MISMATCH, message()))
@@ -107,6 +107,11 @@ fn check_name(raw: &str, node: &Node, directory: &str, report: &mut DiagnosticSi
 /// "Unicode lowercase alphanumeric", and the vowel signs that words in Indic scripts and Thai need.
 fn is_letter_or_digit(c: char) -> bool {
     c.is_alphanumeric() || unicode_normalization::char::is_combining_mark(c)
+}
+
+/// Whether the specification allows the name.
+pub(crate) fn is_allowed_name(name: &str) -> bool {
+    !name.is_empty() && name_problems(name, is_letter_or_digit).is_empty()
 }
 
 /// The nearest allowed name; `None` if the name is allowed already, or has no letter or digit.

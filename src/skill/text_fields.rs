@@ -4,6 +4,7 @@ use super::yaml::{Entry, Node};
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
 use crate::skill::lint::Rule;
+use crate::skill::version::parse_version_range;
 
 pub(super) const MAX_DESCRIPTION: usize = 1024;
 pub(super) const MAX_COMPATIBILITY: usize = 500;
@@ -40,7 +41,21 @@ pub(super) fn compatibility(entry: Option<&Entry>, report: &mut DiagnosticSink<'
         return None;
     }
     check_length(node, &text, MAX_COMPATIBILITY, &lint::COMPATIBILITY_TOO_LONG, "compatibility", report);
+    check_version_range(node, &text, report);
     Some(text)
+}
+
+/// Some systems write versions of themselves there. A text that begins like a range and is none is for readers.
+fn check_version_range(node: &Node, text: &str, report: &mut DiagnosticSink<'_>) {
+    let begins_like_range = text.starts_with(|c: char| "<>=^~".contains(c));
+    let range = begins_like_range.then(|| parse_version_range(text)).flatten();
+    let Some(own) = semver::Version::parse(env!("CARGO_PKG_VERSION")).ok() else { return };
+    if range.is_some_and(|range| !range.matches(&own)) {
+        let message = format!("compatibility is the range of versions {text}, and this is metier {own}");
+        report
+            .add(&lint::COMPATIBILITY_VERSION, &node.span, message)
+            .help("it is compared for this warning only; the skill runs");
+    }
 }
 
 /// The trimmed text of a scalar; null is empty.

@@ -9,7 +9,7 @@ use crate::skill::lint;
 const DEFAULT_VERSION: Version = Version::new(0, 0, 0);
 
 /// The version in the metadata; 0.0.0 if it is absent or not a version.
-pub(super) fn read(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Version {
+pub(crate) fn read(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Version {
     let Some(Entry { node, .. }) = entry else { return DEFAULT_VERSION };
     let text = node.text().unwrap_or_default().trim();
     if let Ok(version) = Version::parse(text) {
@@ -33,8 +33,12 @@ fn complete_version(text: &str) -> Option<Version> {
         .find_map(|rest| Version::parse(&format!("{number}{rest}")).ok())
 }
 
-/// Parses a range of versions as in Cargo, such as `^1.2` or `>=1.2, <2`; spaces may stand for commas.
+/// Parses a range of versions as in Cargo, such as `^1.2` or `>=1.2, <2`; spaces may stand for commas. A full version alone, such as
+/// `1.2.3`, is that one, as after the `@` of a name.
 pub(crate) fn parse_version_range(text: &str) -> Option<VersionReq> {
+    if Version::parse(text.trim()).is_ok() {
+        return VersionReq::parse(&format!("={}", text.trim())).ok();
+    }
     let with_commas = || {
         let parts: Vec<&str> = text.split([' ', ',']).filter(|part| !part.is_empty()).collect();
         VersionReq::parse(&parts.join(", "))
@@ -62,6 +66,46 @@ mod tests {
         };
         assert!(fits(">=3.12.0", "3.12.0") && !fits(">=3.12.0", "3.11.9"));
         assert!(fits(">=1.2 <2", "1.9.0") && !fits(">=1.2 <2", "2.0.0"));
+        assert!(fits("1.2.3", "1.2.3") && !fits("1.2.3", "1.2.4") && fits("1.2", "1.9.0"));
         assert!(parse_version_range("latest").is_none() && parse_version_range(">= x").is_none());
+    }
+
+    #[test]
+    fn ak_a08_ranges_hold_zeros_and_versions_before_a_release_apart() {
+        for (range, inside, outside) in [
+            ("^0.2.3", &["0.2.3", "0.2.9"][..], &["0.3.0", "0.2.2"][..]),
+            ("^0.0.3", &["0.0.3"], &["0.0.4"]),
+            ("~1.2.3", &["1.2.3", "1.2.9"], &["1.3.0"]),
+            ("^1.2.3", &["1.2.3", "1.9.0"], &["1.2.4-beta.1", "2.0.0"]),
+            ("^1.2.3-beta.1", &["1.2.3-beta.2", "1.2.3", "1.4.0"], &["1.2.3-alpha", "1.2.4-beta.2"]),
+            ("1.2.3", &["1.2.3"], &["1.2.4", "1.2.3-rc.1"]),
+            ("1.2.3-rc.1", &["1.2.3-rc.1"], &["1.2.3-rc.2", "1.2.3"]),
+            ("*", &["0.0.0", "9.9.9"], &["1.0.0-rc.1"]),
+            ("<2.0.0", &["1.9.9"], &["2.0.0", "2.0.0-rc.1"]),
+        ] {
+            let range = parse_version_range(range).unwrap();
+            let fits = |version: &&&str| range.matches(&version.parse().unwrap());
+            assert!(inside.iter().all(|version| fits(&version)), "{range} {inside:?}");
+            assert!(!outside.iter().any(|version| fits(&version)), "{range} {outside:?}");
+        }
+    }
+
+    #[test]
+    fn ak_a07_versions_before_a_release_are_ordered() {
+        let ordered = [
+            "1.0.0-alpha",
+            "1.0.0-alpha.1",
+            "1.0.0-alpha.beta",
+            "1.0.0-beta",
+            "1.0.0-beta.2",
+            "1.0.0-beta.11",
+            "1.0.0-rc.1",
+            "1.0.0",
+        ];
+        let versions = ordered.map(|version| Version::parse(version).unwrap());
+        assert!(versions.is_sorted());
+        for wrong in ["01.2.3", "1.2.3-", "1.2.3-01", "v1"] {
+            assert!(Version::parse(wrong).is_err(), "{wrong}");
+        }
     }
 }

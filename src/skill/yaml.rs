@@ -17,11 +17,11 @@ use crate::skill::lint::Rule;
 use builder::Builder;
 
 /// The maximum depth of nested lists and maps.
-pub(super) const MAX_DEPTH: usize = 32;
+pub(crate) const MAX_DEPTH: usize = 32;
 /// The maximum number of scalars, lists and maps, after aliases are expanded.
-pub(super) const MAX_NODES: usize = 10_000;
+pub(crate) const MAX_NODES: usize = 10_000;
 /// The maximum number of bytes of text, after aliases are expanded.
-pub(super) const MAX_TEXT: usize = 256 * 1024;
+pub(crate) const MAX_TEXT: usize = 256 * 1024;
 
 /// A value and its span, in bytes of the text it was parsed from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub(crate) fn parse(text: &str) -> Result<Tree, YamlError> {
 }
 
 /// Parses a part of a larger text; the spans are those in the larger text.
-pub(super) fn parse_within(text: &str, part: &Range<usize>) -> Result<Tree, YamlError> {
+pub(crate) fn parse_within(text: &str, part: &Range<usize>) -> Result<Tree, YamlError> {
     let place = |offset| part.start + offset;
     match parse(&text[part.clone()]) {
         Ok(mut tree) => {

@@ -34,6 +34,7 @@ fn every_key_is_always_present() {
             "runtimes",
             "sandbox",
             "sandbox_levels",
+            "settings",
             "shadowed",
             "system",
             "trust",

@@ -4,13 +4,14 @@ use serde_json::{Value, json};
 
 use super::cli::Project;
 
-const ROW: [&str; 13] = [
+const ROW: [&str; 14] = [
     "changed_files",
     "description",
     "name",
     "path",
     "qualified",
     "reason",
+    "requirements",
     "runnable",
     "runtime",
     "scope",

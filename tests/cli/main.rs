@@ -11,6 +11,7 @@ mod pseudo_terminal;
 
 mod address_space;
 mod api;
+mod availability;
 mod builtin_plans;
 mod config_args;
 mod doctor;

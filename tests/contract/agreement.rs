@@ -117,7 +117,7 @@ fn two_contracts_are_one_too_many() {
     let project = both("", "name: x").file(".metier/skills/x/skill.yml", "name: x");
     let outcome = project.run(&[]);
     assert_eq!(kind(&outcome), ErrorKind::InvalidSkill);
-    assert!(sentence(&outcome).contains("there are a skill.yaml and a skill.yml"));
+    assert!(sentence(&outcome).contains("there are skill.yaml and skill.yml"));
     let other_ending = Project::lua("return 1").file(".metier/skills/x/skill.yml", "version: 3.0.0");
     assert_eq!(other_ending.run(&[]).version.as_deref(), Some("3.0.0"));
 }

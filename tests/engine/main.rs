@@ -5,6 +5,7 @@
 mod approver;
 mod async_providers;
 mod attacks;
+mod availability;
 mod bounded;
 mod configuration;
 mod contract;
@@ -31,6 +32,7 @@ mod redaction;
 mod runtimes;
 mod sampling;
 mod script_selection;
+mod settings;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod streams;
 mod tools;

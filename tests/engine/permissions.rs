@@ -156,7 +156,8 @@ fn roots_that_do_not_exist_yet_are_protected_also_when_the_project_is_reached_th
         .with_compat()
         .with(metier::registry::Root::new(metier::registry::Scope::Explicit, "own", linked.join("own")));
     let engine = metier::engine::Engine::builder(&linked).roots(roots).build().unwrap();
-    for root in [".acme/skills", ".agents/skills", ".claude/skills", "own"] {
+    for root in [".acme/skills", ".agents/skills", ".sweny/skills", ".claude/skills", ".gemini/skills", "own"]
+    {
         let invocation = metier::engine::Invocation::new("explicit/own:x")
             .input(json!({"path": skill(root)}))
             .grant(Permission::WRITE);

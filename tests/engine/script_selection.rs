@@ -35,6 +35,24 @@ fn a_script_is_named_without_its_extension() {
     assert_eq!(sentence(&several), "skill x has several scripts: scripts/fit.bash, scripts/fit.sh");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_script_that_is_a_link_out_of_its_skill_is_named_as_one() {
+    let project = skill("", &[]).file("shared/tool.sh", "printf shared");
+    std::fs::create_dir_all(project.path(&format!("{FOLDER}/scripts"))).unwrap();
+    std::os::unix::fs::symlink(
+        "../../../../shared/tool.sh",
+        project.path(&format!("{FOLDER}/scripts/tool.sh")),
+    )
+    .unwrap();
+    for name in ["tool.sh", "scripts/tool.sh"] {
+        let outcome = project.engine().run(Invocation::new("x").script(name));
+        assert_eq!(kind(&outcome), ErrorKind::UnknownSkill, "{name}");
+        let help = outcome.result.unwrap_err().help().unwrap_or_default().to_owned();
+        assert!(help.contains("a link out of the skill's folder"), "{name}: {help}");
+    }
+}
+
 #[test]
 fn what_is_only_imported_and_what_tests_is_no_script_to_run() {
     let project = skill(

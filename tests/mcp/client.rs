@@ -57,6 +57,13 @@ impl Project {
         client
     }
 
+    /// A client of a revision with sessions with these capabilities, after the handshake.
+    pub fn client_with(&self, revision: &str, capabilities: Value, args: &[&str]) -> Client {
+        let mut client = self.silent_client(args);
+        client.initialize_with(revision, capabilities);
+        client
+    }
+
     /// A client that has said nothing yet.
     pub fn silent_client(&self, args: &[&str]) -> Client {
         use std::process::Stdio;
@@ -94,6 +101,52 @@ impl Client {
     pub fn with_capabilities(mut self, capabilities: &Value) -> Self {
         self.meta.as_mut().unwrap()["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();
         self
+    }
+
+    /// The same client of the newest revision, which takes tasks for answers and has these further capabilities.
+    pub fn with_tasks(self, further: &Value) -> Self {
+        let mut capabilities = further.clone();
+        capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+        self.with_capabilities(&capabilities)
+    }
+
+    /// Lets the next requests come from a client of this name.
+    pub fn rename(&mut self, name: &str) {
+        self.meta.as_mut().unwrap()["io.modelcontextprotocol/clientInfo"]["name"] = json!(name);
+    }
+
+    /// Calls a tool that is answered with a task, and returns its id.
+    #[track_caller]
+    pub fn call_task(&mut self, tool: &str, arguments: Value) -> String {
+        let result = self.call(tool, arguments);
+        assert_eq!(result["resultType"], "task", "{result}");
+        result["taskId"].as_str().unwrap().to_owned()
+    }
+
+    #[track_caller]
+    pub fn task(&mut self, id: &str) -> Value {
+        self.result("tasks/get", json!({"taskId": id}))
+    }
+
+    /// Asks for the state of a task until it is this one.
+    #[track_caller]
+    pub fn task_in_state(&mut self, id: &str, status: &str) -> Value {
+        let end = Instant::now() + TIMEOUT;
+        loop {
+            let task = self.task(id);
+            if task["status"] == status {
+                return task;
+            }
+            assert!(Instant::now() < end, "not {status}: {task}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Answers one question of a task.
+    #[track_caller]
+    pub fn answer_task(&mut self, id: &str, key: &str, answer: Value) {
+        let params = json!({"taskId": id, "inputResponses": {key: answer}});
+        assert_eq!(self.result("tasks/update", params), json!({"resultType": "complete"}));
     }
 
     pub fn initialize(&mut self, revision: &str) -> Value {

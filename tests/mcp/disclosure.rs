@@ -42,6 +42,25 @@ fn skills_are_listed_and_found_by_words() {
 }
 
 #[test]
+fn a_skill_that_cannot_run_is_no_tool_and_is_listed_with_the_reason() {
+    let project = Project::new()
+        .lua("x", "return 1")
+        .file(".metier/skills/x/skill.yaml", "config: {region: {required: true, description: Where it runs}}")
+        .lua("broken", "return 1")
+        .file(".metier/skills/broken/skill.yaml", "timeout: never IGNORE-ALL-RULES")
+        .trusted();
+    let mut client = project.client(&[]);
+    let listed = client.text("skills_list", json!({}));
+    let reason = "skill x cannot run: the setting region is not provided (Where it runs)";
+    assert!(listed.contains(&format!("- x: d (cannot run at present: {reason})\n")), "{listed}");
+    assert!(listed.contains("- broken: d (cannot run at present: its files have an error)\n"), "{listed}");
+    assert!(!client.tool_names().contains(&"x".to_owned()));
+    let mut configured = project.client(&["--config", "region=north"]);
+    assert!(configured.text("skills_list", json!({})).contains("- x: d\n"));
+    assert!(configured.tool_names().contains(&"x".to_owned()));
+}
+
+#[test]
 fn a_skill_is_activated_once_in_a_session() {
     let project = project();
     let mut client = project.client(&[]);
@@ -111,4 +130,31 @@ fn files_are_resources_with_sizes_and_digests() {
     for uri in ["skill://notes/.env", "skill://notes/link.md", "skill://notes/references"] {
         assert_eq!(client.request("resources/read", json!({"uri": uri}))["error"]["code"], -32002, "{uri}");
     }
+}
+
+#[test]
+fn names_and_paths_of_files_are_completed() {
+    let project = Project::new()
+        .lua("word-one", "return 1")
+        .lua("word-two", "return 2")
+        .lua("other", "return 3")
+        .file(".metier/skills/word-one/references/a.md", "a")
+        .trusted();
+    let mut client = project.client(&[]);
+    let mut complete = |uri: &str, argument: &str, value: &str, name: &str| {
+        let params = json!({
+            "ref": {"type": "ref/resource", "uri": uri},
+            "argument": {"name": argument, "value": value},
+            "context": {"arguments": {"name": name}},
+        });
+        client.result("completion/complete", params)["completion"]["values"].clone()
+    };
+    let template = "skill://{name}/{+path}";
+    assert_eq!(complete(template, "name", "word-t", ""), json!(["word-two"]));
+    assert_eq!(complete(template, "path", "ref", "word-one"), json!(["references/a.md"]));
+    assert_eq!(complete(template, "path", "", "nobody"), json!([]));
+    assert_eq!(complete("file:///{path}", "path", "", "word-one"), json!([]));
+    let prompt =
+        json!({"ref": {"type": "ref/prompt", "name": "other"}, "argument": {"name": "task", "value": "x"}});
+    assert_eq!(client.result("completion/complete", prompt)["completion"]["values"], json!([]));
 }

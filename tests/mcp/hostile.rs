@@ -84,7 +84,8 @@ fn methods_and_parameters_that_do_not_exist_are_errors() {
     let mut client = client(&project);
     for (method, params, code) in [
         ("no/such", json!({}), -32601),
-        ("tasks/get", json!({"taskId": "1"}), -32601),
+        ("tasks/get", json!({"taskId": "1"}), -32602),
+        ("tasks/update", json!({"taskId": "1", "inputResponses": {}}), -32601),
         ("sampling/createMessage", json!({}), -32601),
         ("\u{1b}[31m", json!({}), -32601),
         ("tools/call", json!({}), -32602),

@@ -6,6 +6,10 @@
 mod cli;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod client;
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
+mod http_client;
+#[allow(dead_code, reason = "not every platform has processes in a sandbox")]
+mod processes;
 
 mod approvals;
 mod calls;
@@ -13,9 +17,23 @@ mod changes;
 mod configs;
 mod disclosure;
 mod hostile;
+mod http;
+mod http_hostile;
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
+mod http_tasks;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod kill;
+mod plan_journals;
 mod plugin;
 mod results;
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
+mod sampling;
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
+mod session_tasks;
 mod skills_extension;
+#[cfg(target_os = "linux")]
+mod soak;
+mod tasks;
 mod tools;
 mod trust;
 

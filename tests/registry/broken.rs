@@ -52,15 +52,22 @@ fn whoever_asks_for_a_broken_skill_hears_why_and_where() {
 }
 
 #[test]
+fn a_definition_that_is_empty_is_reported_with_its_line() {
+    for file in ["skill.yaml", "skill.yml", "skill.json"] {
+        let project =
+            Project::new().file(&format!(".metier/skills/half/{file}"), "").skill(".metier/skills/x");
+        let registry = project.registry();
+        let [problem] = registry.problems() else { panic!("{file}: {}", problems(&registry)) };
+        assert_eq!((problem.severity, problem.skipped), (Severity::Error, true), "{file}");
+        assert_eq!(problem.path, project.path(&format!(".metier/skills/half/{file}")), "{file}");
+        let error = refused(&registry, "half", ErrorKind::InvalidSkill);
+        assert!(error.message().contains("must be a map"), "{error}");
+    }
+}
+
+#[test]
 fn a_folder_that_lacks_only_its_skill_md_is_reported_with_what_it_has() {
-    for (file, sign) in [
-        ("skill.yaml", "skill.yaml"),
-        ("skill.yml", "skill.yml"),
-        ("skill.json", "skill.json"),
-        ("scripts/main.py", "scripts"),
-        ("main.lua", "main.lua"),
-        ("SKILL.MD", "SKILL.MD"),
-    ] {
+    for (file, sign) in [("scripts/main.py", "scripts"), ("main.lua", "main.lua"), ("SKILL.MD", "SKILL.MD")] {
         let project =
             Project::new().file(&format!(".metier/skills/half/{file}"), "").skill(".metier/skills/x");
         let registry = project.registry();

@@ -25,9 +25,12 @@ fn the_roots_of_a_product_come_nearest_first() {
 fn the_folder_of_other_clients_is_read_on_request_after_the_shared_one() {
     let roots = Roots::standard("acme", Path::new("/p")).with_compat();
     let labels = labels(&roots);
-    assert_eq!(labels[..3], ["project/.acme", "project/.agents", "project/.claude"]);
-    assert!(labels[3..].iter().any(|label| label == "user/acme"), "{labels:?}");
-    assert_eq!(roots.iter().nth(2).unwrap().path, Path::new("/p/.claude/skills"));
+    // SW-21, SW-T09, SW-T10
+    let in_project =
+        ["project/.acme", "project/.agents", "project/.sweny", "project/.claude", "project/.gemini"];
+    assert_eq!(labels[..5], in_project);
+    assert_eq!(labels[5..], ["user/acme", "user/.agents", "user/.claude"]);
+    assert_eq!(roots.iter().nth(3).unwrap().path, Path::new("/p/.claude/skills"));
 }
 
 #[test]
@@ -130,6 +133,8 @@ fn roots_inside_the_project_are_protected_whether_they_exist_or_not_and_wherever
         ".acme/skills",
         ".agents/skills",
         ".claude/skills",
+        ".gemini/skills",
+        ".sweny/skills",
         "shared",
         "tools/skills",
         "vendor/skills",

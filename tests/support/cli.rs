@@ -60,6 +60,7 @@ impl Project {
         command
             .env_remove("METIER_DATA_DIR")
             .env_remove("METIER_CONFIG_DIR")
+            .env_remove("METIER_MCP_TOKEN")
             .env_remove("NO_COLOR")
             .env_remove("CI");
         command

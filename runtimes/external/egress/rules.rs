@@ -19,11 +19,7 @@ pub(crate) struct EgressRules {
 impl EgressRules {
     /// `None` if these permissions name no host, or open the whole network. Fails if they name too many ports.
     pub(crate) fn new(permissions: &Permissions, lookup: &HostLookup) -> Result<Option<Self>> {
-        if permissions.allows(&Access::network()) {
-            return Ok(None);
-        }
-        let is_host = |permission: &Permission| permission.host_scope().is_some();
-        let granted: Vec<Permission> = permissions.effective().into_iter().filter(is_host).collect();
+        let granted = granted_hosts(permissions);
         if granted.is_empty() {
             return Ok(None);
         }
@@ -37,6 +33,11 @@ impl EgressRules {
                 .with_help("grant fewer ports, or the whole network with net"));
         }
         Ok(Some(rules))
+    }
+
+    /// Whether these permissions name hosts and do not open the whole network.
+    pub(crate) fn are_needed(permissions: &Permissions) -> bool {
+        !granted_hosts(permissions).is_empty()
     }
 
     /// The hosts as they were granted, with their ports where they have any.
@@ -97,4 +98,13 @@ impl EgressRules {
     fn scopes(&self) -> impl Iterator<Item = HostScope<'_>> {
         self.granted.iter().filter_map(Permission::host_scope)
     }
+}
+
+/// The permissions that name hosts; none if the whole network is open.
+fn granted_hosts(permissions: &Permissions) -> Vec<Permission> {
+    if permissions.allows(&Access::network()) {
+        return Vec::new();
+    }
+    let is_host = |permission: &Permission| permission.host_scope().is_some();
+    permissions.effective().into_iter().filter(is_host).collect()
 }

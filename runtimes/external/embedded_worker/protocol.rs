@@ -65,7 +65,10 @@ pub(super) fn decode_request(line: &[u8]) -> Option<RunRequest> {
             let source = unhex(&text(&script, "source")?)?;
             let function = text(&script, "function");
             let (skill, path) = (text(&script, "skill")?, text(&script, "path")?);
-            Some((runtime, Script { skill, path, folder: None, source: source.into(), function }))
+            Some((
+                runtime,
+                Script { skill, path, folder: None, source: source.into(), function, handler: None },
+            ))
         }
         _ => None,
     };
@@ -180,6 +183,7 @@ mod tests {
             folder: None,
             source: (*b"\x00\n\xff\x1e").into(),
             function: Some("f".into()),
+            handler: None,
         };
         let (limits, input) =
             (Limits::default().memory(7).operations(9), json!({"a": "\u{1e}\n", "b": [null]}));

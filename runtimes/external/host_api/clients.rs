@@ -4,6 +4,7 @@
 //! metier-y8Fd2q/python/metier.py            found by PYTHONPATH, after the script's own folder
 //!               node/metier/index.js        found by NODE_PATH, after every node_modules
 //!               node/register.mjs           preloaded for ES modules, which do not use NODE_PATH
+//!               node/handler.mjs            started in place of a module that exports a handler
 //!               bin/metier -> the program   found by PATH, before another metier
 //! ```
 
@@ -23,7 +24,7 @@ use serde_json::Value;
 
 /// Path in the folder, and text. `{{functions}}` is replaced by the table of functions: JSON in a string literal that is valid in
 /// every language.
-const CLIENT_FILES: [(&str, &str); 6] = [
+const CLIENT_FILES: [(&str, &str); 8] = [
     ("python/metier.py", include_str!("metier.py")),
     ("node/metier/index.js", include_str!("metier.js")),
     ("node/metier/index.mjs", include_str!("metier.mjs")),
@@ -33,7 +34,12 @@ const CLIENT_FILES: [(&str, &str); 6] = [
         "import {register} from 'node:module';\nregister('./hooks.mjs', import.meta.url);\n",
     ),
     ("node/hooks.mjs", include_str!("hooks.mjs")),
+    (HANDLER_PROGRAM, include_str!("handler.mjs")),
+    ("node/handler_hooks.mjs", include_str!("handler_hooks.mjs")),
 ];
+
+/// The program of Node that calls the handler of a module.
+const HANDLER_PROGRAM: &str = "node/handler.mjs";
 
 /// The command `metier` in scripts of a program that is not its own helper program. Another one on `PATH` may be of another version.
 const REFUSING_COMMAND: &str = "#!/bin/sh
@@ -84,6 +90,17 @@ impl ApiClients {
         };
         self.with_dir(program, avoided, use_clients)?;
         Ok(argument)
+    }
+
+    /// The path of the program that calls the handler of a module: its arguments are a description of the skill and the module.
+    pub(crate) fn handler_program(
+        &self,
+        program: impl FnOnce() -> Option<PathBuf>,
+        avoided: &[&Path],
+    ) -> io::Result<PathBuf> {
+        let mut path = PathBuf::new();
+        self.with_dir(program, avoided, |clients| path = clients.path(HANDLER_PROGRAM))?;
+        Ok(path)
     }
 
     /// Lets an unsandboxed script import the modules, whose functions fail with the reason that it cannot call the host.

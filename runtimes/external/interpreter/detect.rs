@@ -29,7 +29,7 @@ struct Language {
 }
 
 /// Without `uv`, `npx` and the like, which install packages that nobody requested. Their scripts run by file extension.
-const LANGUAGES: [Language; 17] = [
+const LANGUAGES: [Language; 19] = [
     language(&["python", "python3"], &["py"], &["python3", "python"]),
     language(&["python2"], &[], &["python2"]),
     language(&["bash"], &["sh", "bash"], &["bash", "sh"]),
@@ -39,7 +39,8 @@ const LANGUAGES: [Language; 17] = [
     language(&["fish"], &["fish"], &["fish"]),
     language(&["node", "nodejs"], &["js", "mjs", "cjs"], &["node", "nodejs"]),
     // Deno asks for each permission unless it has all of them, as every other interpreter here has.
-    language(&[], &["ts", "mts", "cts", "tsx"], &["deno run --allow-all", "bun", "tsx"]),
+    language(&[], &["ts", "mts", "cts"], &["deno run --allow-all", "bun", "tsx", "node"]),
+    language(&[], &["tsx"], &["deno run --allow-all", "bun", "tsx"]),
     language(&["deno"], &[], &["deno run --allow-all"]),
     language(&["bun"], &[], &["bun"]),
     language(&["tsx", "ts-node"], &[], &["tsx", "ts-node"]),
@@ -48,7 +49,14 @@ const LANGUAGES: [Language; 17] = [
     language(&["php"], &["php"], &["php"]),
     language(&["pwsh"], &["ps1"], &["pwsh -NoProfile -NonInteractive -File"]),
     language(&["Rscript"], &["r"], &["Rscript"]),
+    // Files of Go are parts of programs more often than scripts, so they run only where somebody names them.
+    language(&[], &[GO_EXTENSION], &["go run"]),
 ];
+
+/// The command that runs a language of other commands, too, and runs it only where none of them is there.
+const LAST_CHOICE: &str = "node";
+
+const GO_EXTENSION: &str = "go";
 
 const fn language(
     programs: &'static [&'static str],
@@ -130,10 +138,23 @@ impl Interpreter {
             Some(std::iter::once(set.to_string_lossy().into_owned()).chain(args.iter().cloned()).collect())
         });
         let set_commands: Vec<Vec<String>> = set_commands.collect();
-        if !set_commands.is_empty() {
+        let is_set = |name: &str| overrides.iter().any(|(known, _)| known == name);
+        let first = interpreter.program_names().next();
+        if first != Some(LAST_CHOICE)
+            && interpreter.program_names().filter(|name| is_set(name)).eq([LAST_CHOICE])
+        {
+            // A Node that was set for JavaScript does not replace what was made for the language.
+            interpreter.candidates.retain(|command| command[0] != LAST_CHOICE);
+            interpreter.candidates.extend(set_commands);
+        } else if !set_commands.is_empty() {
             interpreter.candidates = set_commands;
         }
         Ok(interpreter)
+    }
+
+    /// The interpreter of modules that export a handler: Node, whatever the extension of the module.
+    pub(crate) fn of_handlers(overrides: &InterpreterOverrides) -> Result<Self> {
+        Self::detect_with("handler.mjs", &[], overrides)
     }
 
     /// The interpreter of the script at `path`; `invalid-skill` if neither the shebang nor the file extension names one.
@@ -240,6 +261,9 @@ fn extension_language(path: &str) -> Option<&'static Language> {
 /// Whether a file looks like a script of a known interpreter: by its file extension, or without one by its shebang.
 pub(crate) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
     let has_extension = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
+    if path.rsplit_once('.').is_some_and(|(_, extension)| extension.eq_ignore_ascii_case(GO_EXTENSION)) {
+        return false;
+    }
     let source = if has_extension { None } else { source() };
     Interpreter::detect(path, &source.unwrap_or_default()).is_ok()
 }
@@ -247,6 +271,21 @@ pub(crate) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<
 /// Fails as a run would if no interpreter is detected, or none is installed.
 pub(crate) fn check_interpreter(path: &str, source: &[u8], overrides: &InterpreterOverrides) -> Result<()> {
     Interpreter::detect_with(path, source, overrides)?.locate(path, &search_path()).map(drop)
+}
+
+/// The command that runs a script.
+pub(crate) fn interpreter_name(
+    path: &str,
+    source: &[u8],
+    overrides: &InterpreterOverrides,
+) -> Option<String> {
+    let interpreter = Interpreter::detect_with(path, source, overrides).ok()?;
+    interpreter.program_names().next().map(str::to_owned)
+}
+
+/// Fails as the run of a module that exports a handler would if Node is not installed.
+pub(crate) fn check_handler_interpreter(path: &str, overrides: &InterpreterOverrides) -> Result<()> {
+    Interpreter::of_handlers(overrides)?.locate(path, &search_path()).map(drop)
 }
 
 /// The program that was set for a command, alone or for all scripts of the language that it runs first.

@@ -10,4 +10,6 @@ pub(super) mod path_dir;
 pub(super) mod prefix;
 pub(super) mod shebang;
 #[cfg(unix)]
+pub(super) mod typescript;
+#[cfg(unix)]
 pub(super) mod version;

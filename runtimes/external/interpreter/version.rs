@@ -13,6 +13,9 @@ use crate::runtimes::external::process::launch::Launch;
 use crate::runtimes::external::process::run::{self, ProcessInput, ProcessOptions};
 use crate::runtimes::sandbox::{LaunchRequest, Launcher, SandboxPolicy};
 
+/// How most programs are asked for their version, the most common way first.
+pub(crate) const DEFAULT_ARGUMENTS: [&str; 2] = ["--version", "version"];
+
 /// Long enough for a version manager on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -28,37 +31,57 @@ const WORKING_DIR: &str = "/";
 /// The first line of `program --version`, run in this sandbox if one is given; `None` if the program fails, writes nothing or
 /// takes too long.
 pub(crate) fn query_version(program: &Path, sandbox: Option<(&Launcher, SandboxPolicy)>) -> Option<String> {
-    run_query(match sandbox {
-        Some((launcher, policy)) => {
-            Launch::Sandboxed(launcher, Box::new(sandboxed_request(program, policy)), None)
-        }
-        None => Launch::Unsandboxed(Box::new(unsandboxed_command(program))),
-    })
+    let arguments = [DEFAULT_ARGUMENTS[0].to_owned()];
+    // Some programs write their version to standard error.
+    query_output(program, &arguments, TIMEOUT, sandbox)?.iter().find_map(|output| first_line(output))
 }
 
-fn unsandboxed_command(program: &Path) -> Command {
+/// What a program prints with these arguments, on standard output and on standard error; `None` if it fails, prints too much or takes
+/// too long.
+pub(crate) fn query_output(
+    program: &Path,
+    arguments: &[String],
+    timeout: Duration,
+    sandbox: Option<(&Launcher, SandboxPolicy)>,
+) -> Option<[String; 2]> {
+    let launch = match sandbox {
+        Some((launcher, policy)) => {
+            let request = sandboxed_request(program, arguments, timeout, policy);
+            Launch::Sandboxed(launcher, Box::new(request), None)
+        }
+        None => Launch::Unsandboxed(Box::new(unsandboxed_command(program, arguments))),
+    };
+    run_query(launch, timeout)
+}
+
+fn unsandboxed_command(program: &Path, arguments: &[String]) -> Command {
     let mut command = Command::new(program);
-    command.arg("--version").current_dir(WORKING_DIR);
+    command.args(arguments).current_dir(WORKING_DIR);
     command.env_clear().envs(inherited_variables(&search_path()));
     command
 }
 
-fn sandboxed_request(program: &Path, sandbox: SandboxPolicy) -> LaunchRequest {
+fn sandboxed_request(
+    program: &Path,
+    arguments: &[String],
+    timeout: Duration,
+    sandbox: SandboxPolicy,
+) -> LaunchRequest {
     LaunchRequest {
         program: program.into(),
-        args: vec!["--version".into()],
+        args: arguments.iter().map(Into::into).collect(),
         environment: inherited_variables(&search_path()).collect(),
         folder: WORKING_DIR.into(),
         sandbox,
         cleanup_dirs: Vec::new(),
-        timeout_ms: u64::try_from(TIMEOUT.as_millis()).unwrap_or(u64::MAX),
+        timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
     }
 }
 
-fn run_query(launch: Launch<'_>) -> Option<String> {
-    let limits = Limits::default().timeout(TIMEOUT).output(MAX_OUTPUT_BYTES);
+fn run_query(launch: Launch<'_>, timeout: Duration) -> Option<[String; 2]> {
+    let limits = Limits::default().timeout(timeout).output(MAX_OUTPUT_BYTES);
     let (watchdog, ctx) = (Watchdog::new(), SkillContext::builder("version").build());
-    let _armed = watchdog.arm(Instant::now() + TIMEOUT, ctx.cancel());
+    let _armed = watchdog.arm(Instant::now() + timeout, ctx.cancel());
     let options = ProcessOptions {
         launch,
         stdin: ProcessInput::Empty,
@@ -69,12 +92,10 @@ fn run_query(launch: Launch<'_>) -> Option<String> {
         handler: &RequestHandler::new(&ctx, "--version", None),
     };
     let exit = run::run(options).ok().filter(|exit| exit.status.success())?;
-    // Some programs write their version to standard error.
-    [exit.stdout.bytes, exit.stderr.bytes].iter().find_map(|output| first_line(output))
+    Some([exit.stdout.bytes, exit.stderr.bytes].map(|output| String::from_utf8_lossy(&output).into_owned()))
 }
 
-fn first_line(output: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(output);
+fn first_line(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.chars().filter(|c| !c.is_control()).take(MAX_LINE_CHARS).collect())
 }

@@ -62,7 +62,8 @@ impl Fixture {
             folder: Some(skill.path().into()),
             source: source.as_ref().into(),
             function: None,
-        };
+ handler: None,
+};
         let input = SkillInput::default();
         let limits = Limits::default().timeout(Duration::from_secs(20));
         Self {

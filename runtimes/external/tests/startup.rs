@@ -58,7 +58,8 @@ fn the_shebang_chooses_before_the_ending_and_the_mode_never() {
         ("scripts/a.PY", "print()", "python3, python"),
         ("scripts/a.sh", "", "bash, sh"),
         ("scripts/a.mjs", "", "node, nodejs"),
-        ("scripts/a.ts", "", "deno run --allow-all, bun, tsx"),
+        ("scripts/a.ts", "", "deno run --allow-all, bun, tsx, node"),
+        ("scripts/a.tsx", "", "deno run --allow-all, bun, tsx"),
         ("scripts/run", "#!/bin/sh", "sh"),
         ("scripts/a.sh", "#!/bin/sh -e\r\n", "sh -e"),
         ("scripts/a.sh", "#!/usr/bin/env -S python3.11 -u", "python3.11 -u, python3 -u, python -u"),
@@ -168,6 +169,8 @@ fn the_environment_is_built_from_nothing() {
         "PYTHONDONTWRITEBYTECODE",
         "PYTHONPATH",
         "NODE_PATH",
+        // Where the file of the whole system is not shown.
+        "GIT_CONFIG_NOSYSTEM",
         "PATH",
         "PWD",
         "SHLVL",

@@ -56,6 +56,12 @@ pub(crate) struct SandboxProfile {
 }
 
 impl SandboxProfile {
+    /// That of requests with this policy, at this sandbox level at most.
+    pub(crate) fn new(sandbox: &SandboxPolicy, level: SandboxLevel) -> Self {
+        let SandboxPolicy { network, allow_flock, required, .. } = *sandbox;
+        Self { level, seccomp: SeccompOptions { network, allow_flock }, required }
+    }
+
     /// The same where a script can have no network of its own: it then has none, and no other.
     pub(crate) fn without_hosts(self) -> Self {
         let network = match self.seccomp.network {
@@ -87,8 +93,15 @@ pub(crate) enum EncodedRequest {
 #[derive(Serialize, Deserialize)]
 struct MessageHeader<'a> {
     release: &'a str,
-    /// `None` when no more requests come.
-    launch: Option<LaunchHeader>,
+    content: MessageContent,
+}
+
+/// What a message is about.
+#[derive(Serialize, Deserialize)]
+enum MessageContent {
+    Launch(LaunchHeader),
+    Prepare(SandboxProfile, Option<u64>),
+    Shutdown,
 }
 
 /// The header of a request; a short request follows it.
@@ -122,6 +135,8 @@ pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
 pub(crate) enum Message {
     /// To run this.
     Launch(Box<LaunchMessage>),
+    /// That a request with this profile and this process limit is about to come.
+    Prepare(SandboxProfile, Option<u64>),
     /// That nothing more is to be run.
     Shutdown,
     /// The sender is gone.
@@ -131,10 +146,8 @@ pub(crate) enum Message {
 impl LaunchMessage {
     /// Encodes a request, at this sandbox level at most.
     pub(crate) fn new(request: &LaunchRequest, level: SandboxLevel, fds: LaunchFds) -> io::Result<Self> {
-        let SandboxPolicy { network, allow_flock, required, .. } = request.sandbox;
-        let profile = SandboxProfile { level, seccomp: SeccompOptions { network, allow_flock }, required };
         Ok(Self {
-            profile,
+            profile: SandboxProfile::new(&request.sandbox, level),
             nproc_rlimit: None,
             request: EncodedRequest::encode(request)?,
             fds,
@@ -190,7 +203,17 @@ impl EncodedRequest {
 /// Announces that no more requests come.
 pub(crate) fn send_shutdown(socket: &OwnedFd) {
     // If this is lost, the socket still hangs up.
-    if let Ok(header) = encode(&MessageHeader { release: RELEASE, launch: None }) {
+    send_announcement(socket, MessageContent::Shutdown);
+}
+
+/// Announces that a request with this profile and this process limit is about to come.
+pub(crate) fn send_prepare(socket: &OwnedFd, profile: SandboxProfile, process_limit: Option<u64>) {
+    // If this is lost, the request takes longer.
+    send_announcement(socket, MessageContent::Prepare(profile, process_limit));
+}
+
+fn send_announcement(socket: &OwnedFd, content: MessageContent) {
+    if let Ok(header) = encode(&MessageHeader { release: RELEASE, content }) {
         rustix::net::send(socket, &header, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).ok();
     }
 }
@@ -210,7 +233,7 @@ pub(crate) fn send_launch(socket: &OwnedFd, message: &LaunchMessage) -> io::Resu
         has_api: api.is_some(),
         has_egress: egress.is_some(),
     };
-    let header = encode(&MessageHeader { release: RELEASE, launch: Some(launch) })?;
+    let header = encode(&MessageHeader { release: RELEASE, content: MessageContent::Launch(launch) })?;
     let always = [&fds.stdin, &fds.stdout, &fds.stderr, &fds.control, &fds.report].map(AsFd::as_fd);
     let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(long).chain(api).chain(egress).collect();
     let buffers = [IoSlice::new(&header), IoSlice::new(short)];
@@ -256,12 +279,16 @@ pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Message> {
         return Ok(Message::Disconnected);
     }
     let other = |_| io::Error::from(io::ErrorKind::Unsupported);
-    let (MessageHeader { release, launch }, rest) = decode(&buffer).map_err(other)?;
+    let (MessageHeader { release, content }, rest) = decode(&buffer).map_err(other)?;
     if release != RELEASE {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let Some(LaunchHeader { profile, nproc_rlimit, is_inline, has_api, has_egress }) = launch else {
-        return Ok(Message::Shutdown);
+    let LaunchHeader { profile, nproc_rlimit, is_inline, has_api, has_egress } = match content {
+        MessageContent::Launch(launch) => launch,
+        MessageContent::Prepare(profile, process_limit) => {
+            return Ok(Message::Prepare(profile, process_limit));
+        }
+        MessageContent::Shutdown => return Ok(Message::Shutdown),
     };
     let rights = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(rights) => Some(rights),
@@ -300,6 +327,17 @@ mod tests {
     }
 
     #[test]
+    fn announcements_arrive() {
+        let (ours, theirs) = socket_pair().unwrap();
+        let profile = SandboxProfile::new(&SandboxPolicy::default(), SandboxLevel::Namespaces);
+        send_prepare(&ours, profile, Some(7));
+        send_shutdown(&ours);
+        let received = receive(&theirs).unwrap();
+        assert!(matches!(received, Message::Prepare(known, Some(7)) if known == profile));
+        assert!(matches!(receive(&theirs).unwrap(), Message::Shutdown));
+    }
+
+    #[test]
     fn a_request_arrives_however_long_it_is_with_all_that_goes_with_it() {
         let (ours, theirs) = socket_pair().unwrap();
         for argument in [0, MAX_INLINE_BYTES - 100, MAX_INLINE_BYTES, MAX_INLINE_BYTES + 1, 1 << 20] {
@@ -330,7 +368,8 @@ mod tests {
     #[test]
     fn messages_of_other_releases_are_not_understood() {
         let (ours, theirs) = socket_pair().unwrap();
-        let other = encode(&MessageHeader { release: "0.0.0-other", launch: None }).unwrap();
+        let other =
+            encode(&MessageHeader { release: "0.0.0-other", content: MessageContent::Shutdown }).unwrap();
         for message in
             [other.as_slice(), br#"{"Run":{}}"#, br#""Farewell""#, b"\0", b"\xff\xff\xff\xff\xff\xff"]
         {

@@ -80,6 +80,7 @@ fn source(source: impl AsRef<[u8]>) -> Script {
         folder: None,
         source: source.as_ref().into(),
         function: None,
+        handler: None,
     }
 }
 

@@ -13,8 +13,6 @@ pub struct Template {
     pub script_name: &'static str,
     /// The extensions that its script may have.
     pub extensions: &'static [&'static str],
-    /// The oldest major and minor version of the interpreter that runs it, where not every version does.
-    pub min_version: Option<(u32, u32)>,
     script: &'static str,
     form: &'static Form,
 }
@@ -85,17 +83,13 @@ pub static TEMPLATES: [Template; 16] = [
         include_str!("scripts/node.js"),
         &LIST,
     ),
-    // Node runs TypeScript without a compiler from this version on.
-    Template {
-        min_version: Some((22, 18)),
-        ..external(
-            &["typescript", "ts"],
-            "main.ts",
-            &["ts", "mts", "cts"],
-            include_str!("scripts/typescript.ts"),
-            &LIST,
-        )
-    },
+    external(
+        &["typescript", "ts"],
+        "main.ts",
+        &["ts", "mts", "cts"],
+        include_str!("scripts/typescript.ts"),
+        &LIST,
+    ),
     external(&["deno"], "main.ts", &["ts"], include_str!("scripts/deno.ts"), &LIST),
     external(&["perl"], "main.pl", &["pl"], include_str!("scripts/perl.pl"), &LIST),
     external(&["ruby"], "main.rb", &["rb"], include_str!("scripts/ruby.rb"), &LIST),
@@ -123,7 +117,7 @@ const fn template(
     script: &'static str,
     form: &'static Form,
 ) -> Template {
-    Template { names, runtime, script_name, extensions, min_version: None, script, form }
+    Template { names, runtime, script_name, extensions, script, form }
 }
 
 /// A file to write: its path in the skill's folder, its text. The SKILL.md comes first.

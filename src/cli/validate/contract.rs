@@ -5,8 +5,9 @@ use std::path::Path;
 use cap_std::fs::Dir;
 use metier::engine::Runtimes;
 use metier::executor::RuntimeId;
+use metier::formats;
 use metier::plan;
-use metier::skill::contract::{CONTRACT_FILES, ParsedContract, parse, parse_with_manifest};
+use metier::skill::contract::{CONTRACT_FILES, ParsedContract};
 use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
 
@@ -42,20 +43,28 @@ impl ContractValidation {
         manifest: Option<&Manifest>,
         project: &ProjectSkills,
     ) -> Option<Self> {
-        let mut present = CONTRACT_FILES.into_iter().filter(|name| dir.symlink_metadata(name).is_ok());
-        let file = present.next()?;
-        let (text, parsed) = if present.next().is_some() {
-            (String::new(), ParsedContract::duplicate_files())
-        } else {
-            match skill_file::read(dir, file) {
-                Ok(read) => (valid_utf8(&read.bytes), parse_contract(&read.bytes, manifest)),
+        let present = CONTRACT_FILES.into_iter().filter(|name| dir.symlink_metadata(name).is_ok());
+        let present: Vec<&str> = present.collect();
+        let (text, parsed) = match present[..] {
+            [] => return None,
+            [file] => match skill_file::read(dir, file) {
+                Ok(read) => (valid_utf8(&read.bytes), formats::parse(file, &read.bytes, manifest)),
                 Err(error) => (String::new(), ParsedContract::unreadable(error)),
-            }
+            },
+            _ => (String::new(), ParsedContract::duplicate_files(&present)),
         };
+        let file = present[0];
         let mut diagnostics = parsed.diagnostics;
         if let Some(contract) = &parsed.contract {
             diagnostics.extend(entrypoint_diagnostics(contract, manifest, dir, &text));
             diagnostics.extend(unused_steps(contract, manifest, dir, &text));
+            if !contract.dependencies.skills.is_empty()
+                && let Some(circle) = project.dependency_circle(folder)
+            {
+                let span = first_span(&text, "dependencies");
+                let found = Diagnostic::new(&lints::DEPENDENCY_CIRCLE, &text, &span, circle);
+                diagnostics.push(found.with_help("remove one of these dependencies"));
+            }
             if contract.steps.is_some() {
                 let PlanContext { callees, identity } = project.plan_context(folder);
                 let inputs = contract.inputs.as_ref().map(Schema::json);
@@ -77,10 +86,6 @@ impl ContractValidation {
     pub fn is_valid(&self) -> bool {
         self.diagnostics.iter().all(|diagnostic| diagnostic.severity < Severity::Error)
     }
-}
-
-fn parse_contract(source: &[u8], manifest: Option<&Manifest>) -> ParsedContract {
-    manifest.map_or_else(|| parse(source), |manifest| parse_with_manifest(source, manifest))
 }
 
 fn valid_utf8(source: &[u8]) -> String {

@@ -58,8 +58,10 @@ impl FolderChecks<'_> {
     fn misnamed_contract(&self) -> Option<Diagnostic> {
         let is_alike = |name: &str| CONTRACT_FILES.iter().any(|known| name.eq_ignore_ascii_case(known));
         let names = self.matching_names(|name| is_alike(name) && !CONTRACT_FILES.contains(&name));
-        let message = format!("`{}` is not read: a contract is called {}", names.first()?, CONTRACT_FILES[0]);
-        let help = format!("rename it to {}", CONTRACT_FILES[0]);
+        let name = names.first()?;
+        let known = CONTRACT_FILES.into_iter().find(|known| name.eq_ignore_ascii_case(known))?;
+        let message = format!("`{name}` is not read: a contract is called {known}");
+        let help = format!("rename it to {known}");
         Some(self.diagnostic(&lints::CONTRACT_MISNAMED, &(0..0), message).with_help(help))
     }
 

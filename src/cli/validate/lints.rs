@@ -26,6 +26,8 @@ pub const SKILL_FILE_TWICE: Rule =
     lint("skill-file-twice", Warning, false, "Two files differ from SKILL.md in case only.");
 pub const CONTRACT_MISNAMED: Rule =
     lint("contract-misnamed", Warning, false, "A file differs from skill.yaml in case only.");
+pub const DEPENDENCY_CIRCLE: Rule =
+    lint("dependency-circle", Error, false, "Skills need each other in a circle, so none of them can run.");
 pub const LINK_MISSING: Rule =
     lint("link-missing", Warning, false, "A file that SKILL.md names does not exist.");
 pub const LINK_OUTSIDE: Rule =

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use metier::engine::Engine;
+use metier::engine::{Engine, Requirement, RequirementKind, RequirementState};
 use metier::error::ErrorKind;
 use metier::plan::{Callee, CalleeLookup, Callees, Caller, NoCallees};
 use metier::registry::{Problem, Skill};
@@ -54,6 +54,19 @@ impl ProjectSkills {
         })?;
         let builtin = || format!("{} is a builtin skill, which has no folder to check", skill.name());
         skill.folder().disk_path().map(Path::to_owned).ok_or_else(builtin)
+    }
+
+    /// The circle of skills that need each other and of which the skill in that folder is a part.
+    pub fn dependency_circle(&self, folder: &Path) -> Option<String> {
+        let (engine, skill) = self.skill_at(folder)?;
+        let availability = engine.availability(&skill);
+        let is_in_circle = |found: &&Requirement| {
+            found.kind == RequirementKind::Skill && found.state == RequirementState::Missing
+        };
+        let reason = availability.reason.filter(|reason| reason.kind() == ErrorKind::InvalidSkill)?;
+        let circle =
+            availability.requirements.iter().filter(is_in_circle).find_map(|found| found.reason.as_ref());
+        circle.map(|_| reason.message().to_owned())
     }
 
     /// Whether the skill in that folder is trusted, as JSON names it; `None` if it is none of the project.

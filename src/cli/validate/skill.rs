@@ -6,7 +6,9 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use metier::engine::{Runtimes, main_script_runtime};
 use metier::error::{ErrorKind, SkillError};
+use metier::formats;
 use metier::registry::{Problem, Registry, Skill};
+use metier::skill::contract::CONTRACT_FILES;
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse};
 use serde::Serialize;
 
@@ -59,6 +61,9 @@ impl SkillValidation {
             Ok((dir, file, bytes))
         });
         match read {
+            Ok((dir, file, read)) if CONTRACT_FILES.contains(&file.as_str()) => {
+                Self::from_definition(&path, &dir, (&file, &read), profile, project)
+            }
             Ok((dir, file, read)) => Self::from_skill(&path, &dir, (&file, &read), profile, project),
             Err(diagnostic) => Self::from_diagnostic(&path, diagnostic),
         }
@@ -159,6 +164,46 @@ impl SkillValidation {
             text: text.to_owned(),
         };
         if profile == Profile::Spec && checked.valid {
+            checked.check_main_script(path);
+        }
+        checked
+    }
+
+    /// The validation of a definition without a SKILL.md.
+    fn from_definition(
+        path: &Path,
+        dir: &Dir,
+        (file, read): (&str, &SkillFile),
+        profile: Profile,
+        project: &ProjectSkills,
+    ) -> Self {
+        let (loaded, _) = formats::parse_alone(file, &read.bytes, &folder_name(path));
+        let manifest = loaded.manifest.as_ref();
+        let mut diagnostics = if manifest.is_some() { loaded.diagnostics } else { Vec::new() };
+        if profile != Profile::Spec {
+            let found =
+                Diagnostic::new(&lints::SKILL_FILE_MISSING, "", &(0..0), "Missing required file: SKILL.md");
+            diagnostics.push(found.with_help("other clients read nothing else"));
+        }
+        let contract = ContractValidation::from_folder(path, dir, None, project);
+        let parsed_contract = contract.as_ref().and_then(|checked| checked.contract.as_ref());
+        let sequences = sequences(path, dir, manifest, parsed_contract, project);
+        let is_valid = !diagnostics.iter().any(|found| found.severity == Severity::Error)
+            && sequences.iter().all(SequenceValidation::is_valid)
+            && contract.as_ref().is_none_or(ContractValidation::is_valid);
+        let mut checked = Self {
+            path: path.display().to_string(),
+            name: manifest.map(|manifest| manifest.name.clone()),
+            valid: is_valid,
+            loads: manifest.is_some(),
+            diagnostics,
+            contract,
+            sequences,
+            trust: project.trust(path),
+            file: path.join(file).display().to_string(),
+            text: read.bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned(),
+        };
+        if checked.valid {
             checked.check_main_script(path);
         }
         checked

@@ -5,14 +5,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use metier::error::SkillError;
+use metier::skill::contract::CONTRACT_FILES;
 use metier::skill::{Diagnostic, Rule};
 use walkdir::{DirEntry, WalkDir};
 
 use crate::cli::validate::lints;
 use crate::cli::validate::project_skills::ProjectSkills;
 
-/// The names that a skill's file may have, the one of the specification first.
-const SKILL_FILES: [&str; 2] = ["SKILL.md", "skill.md"];
+/// The names that a skill's file may have, the one of the specification first; the last ones are those of a definition that is a
+/// skill without a `SKILL.md`.
+const SKILL_FILES: [&str; 5] =
+    ["SKILL.md", "skill.md", CONTRACT_FILES[0], CONTRACT_FILES[1], CONTRACT_FILES[2]];
 /// Folders that are not searched for skills.
 const SKIPPED_FOLDERS: [&str; 3] = [".git", "node_modules", "target"];
 const MAX_DEPTH: usize = 16;
@@ -36,6 +39,7 @@ pub fn targets(path: &Path, project: &ProjectSkills) -> Vec<Target> {
         },
         // If SKILL.md is a broken link, a FIFO or a device, the attempt to read it reports that.
         _ if is_skill_file_name(path) && path.symlink_metadata().is_ok() => vec![file_target(path)],
+        Ok(false) if is_definition(path) => vec![definition_target(path)],
         Ok(false) if project.script_skill(path).is_some() => vec![script_target(path)],
         Ok(false) => vec![
             invalid_target(path, &lints::NOT_A_DIRECTORY, format!("Not a directory: {}", path.display()))
@@ -66,6 +70,17 @@ fn file_target(path: &Path) -> Target {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Target { path: folder.to_owned(), file: Ok(name) }
+}
+
+/// The skill that a definition belongs to.
+fn definition_target(path: &Path) -> Target {
+    let target = file_target(path);
+    let beside = skill_file_name(&target.path).map(|name| Ok(name.to_owned()));
+    Target { file: beside.unwrap_or(target.file), ..target }
+}
+
+fn is_definition(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| CONTRACT_FILES.iter().any(|known| name == *known))
 }
 
 fn is_skill_file_name(path: &Path) -> bool {

@@ -17,8 +17,8 @@ use crate::host::redaction::Redaction;
 use crate::host::run_events::RunEvents;
 use crate::host::run_id::RunId;
 use crate::policy::{
-    CancelToken, ExecutionMode, Limits, Permissions, RunArguments, SandboxMode, SkillDigest, ThreadBudget,
-    WorkerOptions,
+    CancelToken, ConfigField, ExecutionMode, Limits, Permissions, RunArguments, SandboxMode, SkillDigest,
+    ThreadBudget, WorkerOptions,
 };
 
 /// Builds a [`SkillContext`].
@@ -46,6 +46,7 @@ pub struct ContextBuilder {
     callee_limits: Option<Box<Limits>>,
     host_memory: Option<u64>,
     journal_file: Option<PathBuf>,
+    config_fields: Arc<[ConfigField]>,
 }
 
 impl ContextBuilder {
@@ -75,6 +76,7 @@ impl ContextBuilder {
             callee_limits: None,
             host_memory: None,
             journal_file: None,
+            config_fields: Arc::default(),
         }
     }
 
@@ -226,6 +228,12 @@ impl ContextBuilder {
         self
     }
 
+    /// The settings and secrets that the skill declares.
+    pub(crate) fn config_fields(mut self, fields: Arc<[ConfigField]>) -> Self {
+        self.config_fields = fields;
+        self
+    }
+
     /// Builds the context.
     pub fn build(self) -> SkillContext {
         // Whether the folder exists is checked where it is used.
@@ -265,6 +273,7 @@ impl ContextBuilder {
             logged_lines: Mutex::default(),
             reports: Mutex::default(),
             change_decisions: ChangeDecisions::default(),
+            config_fields: self.config_fields,
             journal_file: self.journal_file,
             steps: Mutex::default(),
         });

@@ -192,6 +192,13 @@ pub trait SecretProvider: Send + Sync {
     /// The secret of this name for the skill that runs, or `None`. Blank secrets are refused. A skill of a project may have the
     /// name of another one: [`SkillContext::qualified_name`] tells them apart.
     fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>>;
+
+    /// Whether there is a secret of this name, without reading it: asked before a run, and in lists of what can run. `None`, the default,
+    /// if only reading it would tell.
+    fn has(&self, ctx: &SkillContext, name: &str) -> Option<bool> {
+        let _ = (ctx, name);
+        None
+    }
 }
 
 /// The view of an editor over the files of the project: what it has not saved is read in place of the disk, and changes are shown

@@ -2,6 +2,7 @@
 
 mod asset;
 mod callees;
+mod config_values;
 mod encoding;
 mod http;
 mod list;
@@ -14,5 +15,6 @@ mod table;
 mod walk_results;
 mod write;
 
+pub(crate) use config_values::{ConfigState, config_help, config_hint};
 pub(super) use settings::read_secret;
 pub use table::{function, functions};

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::provider_call::{call_provider, unavailable};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
-use crate::host::{Args, ConfigProvider, SkillContext};
+use crate::host::{Args, SkillContext};
 
 pub(super) const CONFIG: HostFunction = HostFunction {
     name: "config",
@@ -18,7 +18,8 @@ pub(super) const CONFIG: HostFunction = HostFunction {
     }],
     returns: ValueType::Any,
     access: AccessRule::Unrestricted,
-    doc: "Answers with a setting of the skill, null when it is not set.",
+    doc: "Answers with a setting of the skill, null when it is not set. A skill that declares its settings reads those alone: any other \
+          name is `invalid-argument`, and one that it needs and that is not set is `unavailable`.",
     example: Example {
         files: &[],
         fixtures: r#"{"config": {"width": 80}}"#,
@@ -50,14 +51,10 @@ pub(super) const SECRET: HostFunction = HostFunction {
 };
 
 fn config(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let mut settings = match &ctx.providers().config {
-        Some(provider) => call_provider(ctx, provider, "settings", ConfigProvider::config)?,
-        None => serde_json::Map::new(),
-    };
-    Ok(match args.optional_text(0) {
-        Some(key) => settings.remove(key).unwrap_or_default(),
-        None => Value::Object(settings),
-    })
+    match args.optional_text(0) {
+        Some(key) => ctx.config_value(key),
+        None => ctx.config_values().map(Value::Object),
+    }
 }
 
 fn secret(ctx: &SkillContext, args: &Args) -> Result<Value> {
@@ -78,11 +75,17 @@ fn secret(ctx: &SkillContext, args: &Args) -> Result<Value> {
 
 /// The secret of that name, which is redacted from now on. Whether the run may read it is checked by the caller.
 pub(in crate::host) fn read_secret(ctx: &SkillContext, name: &str) -> Result<Option<String>> {
-    let provider = ctx.providers().secrets.as_ref().ok_or_else(|| unavailable("secrets"))?;
-    let asked = name.to_owned();
-    let secret = call_provider(ctx, provider, "secrets", move |provider, ctx| provider.secret(ctx, &asked))?;
+    let is_declared = || ctx.config_fields().iter().any(|field| field.secret && field.key == name);
+    let secret = match &ctx.providers().secrets {
+        Some(provider) => {
+            let asked = name.to_owned();
+            call_provider(ctx, provider, "secrets", move |provider, ctx| provider.secret(ctx, &asked))?
+        }
+        None if is_declared() => None,
+        None => return Err(unavailable("secrets")),
+    };
     if let Some(value) = &secret {
         ctx.learn_secret(name, value);
     }
-    Ok(secret)
+    Ok(secret.or_else(|| ctx.secret_from_environment(name)))
 }

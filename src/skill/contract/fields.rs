@@ -13,12 +13,12 @@ const MAX_REPORTED: usize = 16;
 /// Longer keys are not compared with known ones.
 const MAX_KEY_LEN: usize = 32;
 
-pub(super) fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
+pub(crate) fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
     entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
 }
 
 /// The entries of a map; empty for null.
-pub(super) fn entries<'a>(
+pub(crate) fn entries<'a>(
     node: &'a Node,
     what: &str,
     report: &mut DiagnosticSink<'_>,
@@ -34,7 +34,7 @@ pub(super) fn entries<'a>(
 }
 
 /// The items of a list; empty for null.
-pub(super) fn items<'a>(node: &'a Node, what: &str, report: &mut DiagnosticSink<'_>) -> Option<&'a [Node]> {
+pub(crate) fn items<'a>(node: &'a Node, what: &str, report: &mut DiagnosticSink<'_>) -> Option<&'a [Node]> {
     match &node.value {
         Value::List(items) => Some(items),
         Value::Scalar(_) if node.is_null() => Some(&[]),
@@ -46,7 +46,7 @@ pub(super) fn items<'a>(node: &'a Node, what: &str, report: &mut DiagnosticSink<
 }
 
 /// The trimmed source text of a scalar; `None` for null.
-pub(super) fn text(node: Option<&Node>, what: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
+pub(crate) fn text(node: Option<&Node>, what: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
     let node = node?;
     match node.text().map(str::trim) {
         Some(_) if node.is_null() => None,
@@ -58,7 +58,7 @@ pub(super) fn text(node: Option<&Node>, what: &str, report: &mut DiagnosticSink<
     }
 }
 
-pub(super) fn flag(node: Option<&Node>, what: &str, report: &mut DiagnosticSink<'_>) -> Option<bool> {
+pub(crate) fn flag(node: Option<&Node>, what: &str, report: &mut DiagnosticSink<'_>) -> Option<bool> {
     let node = node?;
     match node.to_json() {
         Ok(Json::Bool(flag)) => Some(flag),
@@ -79,12 +79,12 @@ pub(super) fn flag(node: Option<&Node>, what: &str, report: &mut DiagnosticSink<
 }
 
 /// Any JSON value.
-pub(super) fn json(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<Json> {
+pub(crate) fn json(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<Json> {
     node.to_json().map_err(|fault| report.add(&lint::CONTRACT_VALUE, &fault.span, fault.message)).ok()
 }
 
 /// A number with a unit.
-pub(super) fn amount<T>(
+pub(crate) fn amount<T>(
     node: Option<&Node>,
     what: &str,
     parse: impl Fn(&str) -> Result<T>,
@@ -95,12 +95,12 @@ pub(super) fn amount<T>(
     parse(&text).map_err(|error| report_invalid(node, &format!("{what}: {error}"), report)).ok()
 }
 
-pub(super) fn report_invalid(node: &Node, sentence: &str, report: &mut DiagnosticSink<'_>) {
+pub(crate) fn report_invalid(node: &Node, sentence: &str, report: &mut DiagnosticSink<'_>) {
     report.add(&lint::CONTRACT_VALUE, &node.span, sentence);
 }
 
 /// The unknown keys of a map with their values, each reported with a warning.
-pub(super) fn unknown_keys(
+pub(crate) fn unknown_keys(
     entries: &[Entry],
     known: &[&str],
     place: &str,
@@ -126,7 +126,7 @@ pub(super) fn unknown_keys(
 }
 
 /// The known key that was probably meant.
-pub(super) fn similar_key<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn similar_key<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     if key.len() > MAX_KEY_LEN {
         return None;
     }

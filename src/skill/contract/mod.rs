@@ -1,4 +1,5 @@
-//! A skill's contract: the `skill.yaml` beside a `SKILL.md`.
+//! A skill's contract: the `skill.yaml` or `skill.json` beside a `SKILL.md`, or alone. Here it is read in the format of metier;
+//! `formats` reads the others to the same [`Contract`].
 //!
 //! A model reads `SKILL.md`, which is enough for a skill. The contract is for programs: it declares inputs, outputs, scripts,
 //! limits, permissions and dependencies. Its keys stand below one key `skill` or at the top of the file; [`Contract`] lists them.
@@ -9,8 +10,15 @@
 //! must agree, except for descriptions.
 
 mod consistency;
-mod fields;
+mod definition_format;
+pub(crate) mod fields;
+mod host_needs;
+mod mcp_server;
 mod parse;
+mod persona;
+mod provided_tool;
+mod publication;
+mod risk;
 mod schema;
 mod self_check;
 mod serialize;
@@ -20,32 +28,48 @@ mod sections;
 #[cfg(feature = "json-schema")]
 mod tests;
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::{Map, Value as Json};
 
-use crate::policy::Permission;
+use crate::policy::{ConfigField, Permission};
 
+pub use self::definition_format::DefinitionFormat;
+pub use self::host_needs::{Enrichment, HostNeeds};
+pub use self::mcp_server::McpServer;
+pub(crate) use self::parse::{CheckDepth, check_translated, parse_source, read_definition};
 #[doc(hidden)]
 pub use self::parse::{MAX_CONTRACT, load, load_with_manifest};
 pub use self::parse::{ParsedContract, parse, parse_with_manifest};
-pub use self::sections::dependencies::{Dependencies, Dependency};
+pub use self::persona::{Persona, Turn};
+pub use self::provided_tool::ProvidedTool;
+pub use self::publication::Publication;
+pub use self::risk::Sensitivity;
+pub(crate) use self::risk::{risk_level, risk_score};
+pub(crate) use self::sections::dependencies::host_and_port;
+pub use self::sections::dependencies::{Dependencies, Dependency, Infrastructure, InfrastructureKind};
 pub use self::sections::entrypoints::Entrypoint;
 pub(crate) use self::sections::entrypoints::SourceLocation;
 pub use self::sections::examples::Example;
 pub use self::sections::limits::ContractLimits;
 pub use self::sections::metadata::ContractMetadata;
 pub use self::sections::permissions::PermissionRequest;
+pub(crate) use schema::SchemaRole;
+pub(crate) use schema::read as read_schema;
 pub use schema::{Schema, ValidationFailure};
 
 /// The names that the file may have. A folder has at most one of them.
 #[doc(hidden)]
-pub const CONTRACT_FILES: [&str; 2] = ["skill.yaml", "skill.yml"];
+pub const CONTRACT_FILES: [&str; 3] = ["skill.yaml", "skill.yml", "skill.json"];
 
 /// A contract. In JSON every key is present, `null` or empty where the contract does not set it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Contract {
+    /// The format of its file.
+    pub format: DefinitionFormat,
     /// The skill's name, in Unicode NFKC.
     pub name: Option<String>,
     /// Its version.
@@ -73,6 +97,9 @@ pub struct Contract {
     pub permissions: Option<Vec<PermissionRequest>>,
     /// The environment variables that its external script asks for, each the permission `env:NAME`.
     pub env: Vec<Permission>,
+    /// Its settings and secrets, in written order.
+    #[serde(serialize_with = "fields_by_key")]
+    pub config: Arc<[ConfigField]>,
     /// The programs, skills and infrastructure that it needs.
     pub dependencies: Dependencies,
     /// Facts for callers, such as duration and risk.
@@ -86,6 +113,21 @@ pub struct Contract {
     /// Where the steps are written.
     #[serde(skip)]
     pub(crate) steps_location: SourceLocation,
+    /// Who may call it.
+    pub sensitivity: Sensitivity,
+    /// What its script expects of the host.
+    pub host_needs: HostNeeds,
+    /// What a model becomes while the skill is active.
+    pub persona: Option<Persona>,
+    /// The tools that it offers.
+    pub tools: Vec<ProvidedTool>,
+    /// The server that it brings.
+    pub mcp: Option<McpServer>,
+    /// Names of tools, each with names that mean the same.
+    #[serde(serialize_with = "aliases_by_name")]
+    pub tool_aliases: Vec<(String, Vec<String>)>,
+    /// The facts of catalogs.
+    pub publication: Publication,
     /// All other keys.
     pub unknown: Map<String, Json>,
 }
@@ -117,6 +159,17 @@ impl Contract {
             self.entrypoints.iter().find(|(known, _)| known == name).map(|(_, entrypoint)| entrypoint);
         named.or_else(|| self.entrypoint.as_ref().filter(|_| name == "main"))
     }
+}
+
+fn fields_by_key<S: Serializer>(fields: &[ConfigField], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(fields.iter().map(|field| (&field.key, field)))
+}
+
+fn aliases_by_name<S: Serializer>(
+    aliases: &[(String, Vec<String>)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(aliases.iter().map(|(name, others)| (name, others)))
 }
 
 fn by_name<S: Serializer>(entrypoints: &[(String, Entrypoint)], serializer: S) -> Result<S::Ok, S::Error> {

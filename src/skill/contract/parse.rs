@@ -6,13 +6,15 @@ use super::super::diagnostic::Diagnostic;
 use super::super::manifest::Manifest;
 use super::super::name::normalise;
 use super::super::version;
-use super::super::yaml::{self, Entry, Value};
+use super::super::yaml::{self, Entry, Tree, Value, YamlError};
 use super::schema::{self, SchemaRole};
 use crate::error::SkillError;
 use crate::skill::contract::sections::{
-    dependencies, entrypoints, env, examples, limits, metadata, permissions, state,
+    config, dependencies, entrypoints, env, examples, limits, metadata, permissions, state,
 };
-use crate::skill::contract::{Contract, SourceLocation, StepsForm, consistency, fields, self_check};
+use crate::skill::contract::{
+    Contract, DefinitionFormat, SourceLocation, StepsForm, consistency, fields, self_check,
+};
 use crate::skill::diagnostic_sink::{DiagnosticSink, find_control_character};
 use crate::skill::lint;
 
@@ -25,7 +27,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The key below which all others may stand.
 const ROOT_KEY: &str = "skill";
 /// All keys of a contract. Those of plans are read by `plan::parse`.
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "name",
     "version",
     "description",
@@ -47,6 +49,7 @@ const KEYS: [&str; 21] = [
     "license",
     "state",
     "env",
+    "config",
 ];
 
 /// A parsed contract.
@@ -78,10 +81,10 @@ impl ParsedContract {
         Self::from_error(&lint::CONTRACT_UNREADABLE, sentence.message(), None)
     }
 
-    /// The result if a folder has two contracts: neither counts.
-    pub fn duplicate_files() -> Self {
-        let message = "there are a skill.yaml and a skill.yml";
-        Self::from_error(&lint::CONTRACT_TWICE, message, Some("keep skill.yaml"))
+    /// The result if a folder has several contracts, with these names: none counts.
+    pub fn duplicate_files(names: &[&str]) -> Self {
+        let message = format!("there are {}, and each could be the contract", names.join(" and "));
+        Self::from_error(&lint::CONTRACT_TWICE, message, Some("keep one of them"))
     }
 }
 
@@ -111,12 +114,23 @@ pub fn load_with_manifest(source: &[u8], manifest: &Manifest) -> ParsedContract 
 
 /// How much of a contract is checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum CheckDepth {
+pub(crate) enum CheckDepth {
     Structure,
     Whole,
 }
 
 fn read(source: &[u8], manifest: Option<&Manifest>, depth: CheckDepth) -> ParsedContract {
+    parse_source(source, yaml::parse_within, |entries, report| {
+        Some(read_definition(entries, manifest, depth, report))
+    })
+}
+
+/// The contract of a source whose root is a map. `parse_tree` parses a part of the text; `read` translates the map.
+pub(crate) fn parse_source(
+    source: &[u8],
+    parse_tree: impl Fn(&str, &Range<usize>) -> Result<Tree, YamlError>,
+    read: impl FnOnce(&[Entry], &mut DiagnosticSink<'_>) -> Option<Contract>,
+) -> ParsedContract {
     if source.len() > MAX_CONTRACT {
         let message = format!("the contract is larger than {} KiB", MAX_CONTRACT / 1024);
         let help = "move long text to SKILL.md or to files beside it";
@@ -130,7 +144,7 @@ fn read(source: &[u8], manifest: Option<&Manifest>, depth: CheckDepth) -> Parsed
         report.add(&lint::NOT_UTF8, &(text.len()..text.len()), message).help("save it as UTF-8");
         None
     } else {
-        read_text(text, manifest, depth, &mut report)
+        read_text(text, parse_tree, read, &mut report)
     };
     let mut diagnostics = report.finish();
     diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
@@ -140,8 +154,8 @@ fn read(source: &[u8], manifest: Option<&Manifest>, depth: CheckDepth) -> Parsed
 
 fn read_text(
     text: &str,
-    manifest: Option<&Manifest>,
-    depth: CheckDepth,
+    parse_tree: impl Fn(&str, &Range<usize>) -> Result<Tree, YamlError>,
+    read: impl FnOnce(&[Entry], &mut DiagnosticSink<'_>) -> Option<Contract>,
     report: &mut DiagnosticSink<'_>,
 ) -> Option<Contract> {
     if let Some(at) = find_control_character(text) {
@@ -151,23 +165,52 @@ fn read_text(
         return None;
     }
     let start = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
-    let tree = yaml::parse_within(text, &(start..text.len()));
+    let tree = parse_tree(text, &(start..text.len()));
     let tree = tree
         .map_err(|fault| {
-            let message = format!("Invalid YAML in the contract: {}", fault.message);
+            let language = if *fault.rule == lint::JSON_INVALID { "JSON" } else { "YAML" };
+            let message = format!("Invalid {language} in the contract: {}", fault.message);
             report.add(fault.rule, &fault.span, message).help(fault.help());
         })
         .ok()?;
     match &tree.root {
-        Some(yaml::Node { value: Value::Map(entries), .. }) => {
-            Some(read_contract(root_entries(entries, report), manifest, depth, report))
-        }
+        Some(yaml::Node { value: Value::Map(entries), .. }) => read(entries, report),
         root => {
             let at = root.as_ref().map_or(0..0, |root| root.span.clone());
-            let message = "a contract must be a YAML mapping";
+            let message = "a contract must be a map";
             report.add(&lint::NOT_A_MAP, &at, message).help("write `skill:` and its keys below");
             None
         }
+    }
+}
+
+/// The contract in the format of metier, with its keys at the top or below `skill`.
+pub(crate) fn read_definition(
+    entries: &[Entry],
+    manifest: Option<&Manifest>,
+    depth: CheckDepth,
+    report: &mut DiagnosticSink<'_>,
+) -> Contract {
+    read_contract(root_entries(entries, report), manifest, depth, report)
+}
+
+/// Checks a contract that was translated from these entries of another format like one of metier's.
+pub(crate) fn check_translated(
+    contract: &Contract,
+    entries: &[Entry],
+    manifest: Option<&Manifest>,
+    depth: CheckDepth,
+    report: &mut DiagnosticSink<'_>,
+) {
+    if depth == CheckDepth::Whole {
+        for schema in contract.inputs.iter().chain(&contract.outputs) {
+            for fault in schema.errors() {
+                report.add(fault.rule, &key_span(entries, &[], "inputs"), fault.message.clone());
+            }
+        }
+    }
+    if let Some(manifest) = manifest {
+        consistency::check(contract, manifest, |key: &str| key_span(entries, &[], key), report);
     }
 }
 
@@ -196,6 +239,7 @@ fn read_contract(
     let inputs = schema::read(field("inputs"), SchemaRole::Inputs, report);
     let outputs = schema::read(field("outputs"), SchemaRole::Outputs, report);
     let contract = Contract {
+        format: DefinitionFormat::Contract,
         name: text("name", report).map(|name| normalise(&name)),
         version: read_version(entries, report),
         description: text("description", report),
@@ -210,6 +254,7 @@ fn read_contract(
         limits: limits::read(entries, report),
         permissions: permissions::read(entries, metadata, report),
         env: env::read(field("env"), report),
+        config: config::read(field("config"), report),
         dependencies: dependencies::read(field("dependencies"), report),
         metadata: metadata::read(metadata, report),
         examples: examples::read(field("examples"), report),
@@ -217,6 +262,7 @@ fn read_contract(
         steps: read_steps_form(entries, report),
         steps_location: steps_location(entries, report),
         unknown: fields::unknown_keys(entries, &KEYS, "a contract", report),
+        ..Contract::default()
     };
     if depth == CheckDepth::Whole {
         self_check::check_contract(&contract, inputs.as_ref(), outputs.as_ref(), report);

@@ -17,11 +17,11 @@ use rustix::process::{
 use super::main_hook::{FORK_SERVER_ARG, has_main_hook};
 use super::server;
 use crate::policy::SandboxLevel;
-use crate::runtimes::sandbox::linux::ipc::{LaunchFds, LaunchMessage};
+use crate::runtimes::sandbox::linux::ipc::{LaunchFds, LaunchMessage, SandboxProfile};
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 use crate::runtimes::sandbox::linux::{child, ipc, sys};
 use crate::runtimes::sandbox::{
-    ForkServerSource, LaunchRequest, NetworkAccess, SupervisorReport, wait_readable,
+    ForkServerSource, LaunchRequest, NetworkAccess, SandboxPolicy, SupervisorReport, wait_readable,
 };
 
 /// Starts programs in sandboxes. One for each engine; its fork server ends with it.
@@ -53,6 +53,22 @@ struct ForkServerClient {
 impl Launcher {
     pub(crate) fn new(source: ForkServerSource, level: SandboxLevel) -> Self {
         Self { source, level, client: Mutex::default() }
+    }
+
+    /// Starts the fork server, if there is none yet, and announces a request with this policy: the server starts and prepares while
+    /// the request is put together. A copy of the host is not made in advance.
+    pub(crate) fn prepare(&self, sandbox: &SandboxPolicy) {
+        let is_program = self.source != ForkServerSource::CurrentProgram || has_main_hook();
+        let mut client = self.lock_client();
+        if client.is_some() || !is_program {
+            return;
+        }
+        // Where it cannot be started, the request says so.
+        if let Ok(started) = ForkServerClient::spawn(&self.source) {
+            let profile = SandboxProfile::new(sandbox, self.level);
+            ipc::send_prepare(&started.socket, profile, sandbox.limits.processes);
+            *client = Some(started);
+        }
     }
 
     /// Sends the program to the fork server, with these ends of its standard streams and of the host API.

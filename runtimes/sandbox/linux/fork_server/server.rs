@@ -160,6 +160,7 @@ impl ForkServer {
                     return self.launch(*message);
                 }
             }
+            Ok(Message::Prepare(profile, process_limit)) => return self.prepare(profile, process_limit),
             Ok(Message::Shutdown) => return self.shut_down(),
             // A host of another release, which has started nothing here.
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return self.shut_down(),
@@ -177,6 +178,16 @@ impl ForkServer {
     fn shut_down(&mut self) -> NextAction {
         self.standby.take().into_iter().for_each(StandbyHandle::kill_and_reap);
         NextAction::Exit
+    }
+
+    /// Detects what the machine supports and forks a standby, for a request that is still on its way.
+    fn prepare(&mut self, profile: SandboxProfile, process_limit: Option<u64>) -> NextAction {
+        let profile = self.supported_profile(profile);
+        // A supervisor that can kill a tree only generation by generation does so depending on the request.
+        if profile.level == SandboxLevel::LandlockUnscoped || self.standby.is_some() {
+            return NextAction::Continue;
+        }
+        self.fork_standby(profile, process_limit)
     }
 
     fn launch(&mut self, mut message: LaunchMessage) -> NextAction {

@@ -49,7 +49,7 @@ use crate::skill::lint;
 use crate::skill::yaml::Node;
 
 pub(super) use self::schema_error::SchemaError;
-pub(super) use self::source::SchemaRole;
+pub(crate) use self::source::SchemaRole;
 pub(super) use self::typos::KeywordTypo;
 pub use self::violations::ValidationFailure;
 
@@ -68,14 +68,14 @@ struct SchemaInner {
 }
 
 /// A schema and where its parts stand in the text.
-pub(super) struct LocatedSchema<'a> {
-    pub(super) schema: Schema,
+pub(crate) struct LocatedSchema<'a> {
+    pub(crate) schema: Schema,
     pub(super) source: SchemaSource<'a>,
 }
 
 /// The schema at this node; `None` if there is none, or if it is refused with a diagnostic. Patterns and keywords are checked
 /// at the first use, or by [`Schema::fault`].
-pub(super) fn read<'a>(
+pub(crate) fn read<'a>(
     node: Option<&'a Node>,
     role: SchemaRole,
     report: &mut DiagnosticSink<'_>,
@@ -115,6 +115,14 @@ impl Schema {
     /// Like [`Schema::parse`], for the input of a skill: the defaults that it names are filled in.
     pub(crate) fn parse_inputs(json: Json) -> Result<Self, String> {
         Self::from_json(json, defaults::collect_defaults)
+    }
+
+    /// A schema that was translated from another notation, with its properties in written order, at that line of its file; compiled
+    /// at the first use. Its defaults are filled in.
+    pub(crate) fn translated(json: Json, property_names: Vec<String>, line: u32) -> Result<Self, String> {
+        let cost = self::cost::schema_cost(&json).map_err(|error| error.message)?;
+        let (defaults, compiled) = (defaults::collect_defaults(&json), OnceLock::new());
+        Ok(Self::new(SchemaInner { json, property_names, defaults, cost, line, compiled }))
     }
 
     /// Like [`Schema::parse`], for the input of a tool: one that this build lacks a feature to check is told from one that nothing

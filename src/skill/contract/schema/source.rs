@@ -10,7 +10,7 @@ use crate::skill::yaml::{Node, Value};
 
 /// Whether a schema describes what goes in or what comes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::skill::contract) enum SchemaRole {
+pub(crate) enum SchemaRole {
     Inputs,
     Outputs,
 }

@@ -1,5 +1,6 @@
 //! The readers of a contract, one file for each section of `skill.yaml`.
 
+pub(super) mod config;
 pub(super) mod dependencies;
 pub(super) mod entrypoints;
 pub(super) mod env;

@@ -36,6 +36,13 @@ pub struct PermissionRequest {
     pub when: Option<String>,
 }
 
+impl PermissionRequest {
+    /// What a word of another system asks for: this permission, if it is one.
+    pub(crate) fn from_words(text: &str, permission: &str) -> Self {
+        Self { text: text.to_owned(), permission: permission.parse().ok(), when: None }
+    }
+}
+
 /// Those under `permissions` and those under `metadata.permissions`, each once; `None` if there is neither key.
 pub(in crate::skill::contract) fn read(
     entries: &[Entry],

@@ -9,10 +9,11 @@ use crate::skill::yaml::Node;
 /// The maximum number of paths.
 const MAX_PATHS: usize = 100;
 /// What state can never be or hold: the text, the contract and the scripts of the skill, and what interpreters load by themselves.
-const RESERVED: [&str; 9] = [
+const RESERVED: [&str; 10] = [
     "skill.md",
     CONTRACT_FILES[0],
     CONTRACT_FILES[1],
+    CONTRACT_FILES[2],
     "scripts",
     "__pycache__",
     "node_modules",

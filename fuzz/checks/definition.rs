@@ -1,0 +1,93 @@
+//! Definitions in the formats of other systems: what is read of them, alone and beside a `SKILL.md`, and written again.
+
+use metier::formats::{
+    ExportFormat, SkillSource, export, instructions, load, load_alone, parse, parse_alone,
+};
+use metier::skill::Profile;
+use metier::skill::contract::DefinitionFormat;
+
+use super::skill::lie_within;
+
+/// Any bytes as a `skill.json` that is an AgentsKit skill, a package or a manifest.
+pub fn agentskit(source: &[u8]) {
+    definition("skill.json", source);
+    comes_back(source, DefinitionFormat::AgentsKit, ExportFormat::AgentsKit);
+}
+
+/// Any bytes as a `skill.yaml` alone.
+pub fn contract(source: &[u8]) {
+    definition("skill.yaml", source);
+}
+
+/// Any bytes as the manifest of a Curia skill.
+pub fn curia(source: &[u8]) {
+    definition("skill.json", source);
+    comes_back(source, DefinitionFormat::Curia, ExportFormat::Curia);
+}
+
+/// Any bytes as a skill object of SWEny, in both syntaxes.
+pub fn sweny(source: &[u8]) {
+    definition("skill.yml", source);
+    definition("skill.json", source);
+    comes_back(source, DefinitionFormat::Sweny, ExportFormat::Sweny);
+}
+
+/// Any bytes as a file that becomes folders.
+pub fn import(source: &[u8]) {
+    for name in ["x.json", "x.yaml", "SKILL.md"] {
+        for skill in metier::formats::import(name, source).into_iter().flatten() {
+            assert!(!skill.name.contains(['/', '\\']) && !skill.name.starts_with('.'), "{skill:?}");
+            let has_definition =
+                |(path, _): &(String, Vec<u8>)| path == "SKILL.md" || path.starts_with("skill.");
+            assert!(skill.files.iter().all(has_definition) && !skill.files.is_empty());
+        }
+    }
+}
+
+/// What holds of every definition.
+fn definition(file: &str, source: &[u8]) {
+    let parsed = parse(file, source, None);
+    assert_eq!(parsed.contract.is_some(), parsed.diagnostics.iter().all(|found| !found.blocks));
+    lie_within(source, &parsed.diagnostics);
+    let (loaded, alone) = parse_alone(file, source, "x");
+    assert_eq!(
+        (loaded.manifest.is_some(), alone.contract.is_some()),
+        (parsed.contract.is_some(), parsed.contract.is_some())
+    );
+    lie_within(source, &loaded.diagnostics);
+    let Some((manifest, contract)) = loaded.manifest.zip(parsed.contract) else { return };
+    assert_eq!(load(file, source, None).contract.as_ref(), Some(&contract));
+    assert_eq!(load_alone(file, source, "x").0.manifest.as_ref(), Some(&manifest));
+    assert!(!manifest.name.is_empty() && !manifest.description.is_empty());
+    assert!(serde_json::to_value(&contract).is_ok());
+    for (_, format) in ExportFormat::ALL {
+        let skill =
+            SkillSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
+        let written = export(format, skill);
+        assert!(written.losses.iter().all(|lost| !lost.is_empty()));
+        if format == ExportFormat::SkillMd {
+            let place = metier::skill::SkillLocation { directory: "x", file_name: "SKILL.md" };
+            let read = metier::skill::parse(written.text.as_bytes(), place);
+            assert!(
+                read.is_loadable(),
+                "{}: {:?}",
+                written.text,
+                read.diagnostics(Profile::Spec).collect::<Vec<_>>()
+            );
+        } else {
+            assert!(serde_json::from_str::<serde_json::Value>(&written.text).is_ok(), "{}", written.text);
+        }
+    }
+}
+
+/// A definition written in its own format is read as what it was, unless something is lost.
+fn comes_back(source: &[u8], own: DefinitionFormat, format: ExportFormat) {
+    let (loaded, parsed) = parse_alone("skill.json", source, "x");
+    let Some((manifest, contract)) = loaded.manifest.zip(parsed.contract) else { return };
+    let skill = SkillSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
+    let written = export(format, skill);
+    if contract.format == own && written.losses.is_empty() {
+        let again = parse("skill.json", written.text.as_bytes(), None);
+        assert!(again.contract.is_some(), "{}: {:?}", written.text, again.diagnostics);
+    }
+}

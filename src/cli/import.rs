@@ -1,0 +1,140 @@
+//! `metier import`: makes skill folders of definitions in the formats of other systems.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use metier::error::{ErrorKind, Result, SkillError};
+use metier::formats::{ImportedSkill, import};
+use metier::skill::contract::CONTRACT_FILES;
+use serde_json::json;
+
+use super::output;
+use super::session::Session;
+use super::terminal::escape_line;
+
+/// Maximum bytes of a file that is read, and of all files of a folder that are copied.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+/// Maximum number of files of a folder that are copied, and how deep they lie.
+const MAX_FILES: usize = 1000;
+const MAX_DEPTH: usize = 8;
+
+/// The options of `metier import`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Definitions: a SKILL.md, a skill.json or skill.yaml of any format, or a folder with one of them
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// The folder in which the skills are made
+    #[arg(long, value_name = "DIR", default_value = ".metier/skills")]
+    out: PathBuf,
+}
+
+pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    let mut imported = Vec::new();
+    for path in &args.paths {
+        imported.extend(if path.is_dir() { vec![read_folder(path)?] } else { read_definitions(path)? });
+    }
+    for ImportedSkill { name, .. } in &imported {
+        if args.out.join(name).symlink_metadata().is_ok()
+            || imported.iter().filter(|other| other.name == *name).count() > 1
+        {
+            let sentence =
+                format!("failed to import {}: there is a skill of that name already", escape_line(name));
+            return Err(
+                SkillError::new(ErrorKind::Usage, sentence).with_help("nothing was made; rename one of them")
+            );
+        }
+    }
+    imported.iter().try_for_each(|skill| make_folder(&args.out, skill))?;
+    session.exit_watchdog().finish();
+    let folder = |skill: &ImportedSkill| args.out.join(&skill.name).display().to_string();
+    if session.json() {
+        let record = |skill: &ImportedSkill| {
+            let files: Vec<&String> = skill.files.iter().map(|(path, _)| path).collect();
+            json!({"name": skill.name, "path": folder(skill), "files": files, "diagnostics": skill.diagnostics})
+        };
+        output::print_json(&imported.iter().map(record).collect::<Vec<_>>())?;
+        return Ok(0);
+    }
+    for skill in &imported {
+        output::print(&format!("made {}", escape_line(&folder(skill))))?;
+        for found in &skill.diagnostics {
+            output::eprint(&format!("note: {}: {}", escape_line(&skill.name), escape_line(&found.message)));
+        }
+    }
+    Ok(0)
+}
+
+fn read_definitions(path: &Path) -> Result<Vec<ImportedSkill>> {
+    import(&file_name(path), &read(path)?)
+}
+
+/// The skill of a folder with all its files: what defines it is checked, and what is missing is added.
+fn read_folder(folder: &Path) -> Result<ImportedSkill> {
+    let names = ["SKILL.md", "skill.md"].into_iter().chain(CONTRACT_FILES);
+    let definition = names.map(|name| folder.join(name)).find(|path| path.is_file());
+    let Some(definition) = definition else {
+        let sentence = format!("failed to import {}: it holds no definition", folder.display());
+        return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+            .with_help(format!("a definition is called SKILL.md, {}", CONTRACT_FILES.join(", "))));
+    };
+    let [mut skill]: [ImportedSkill; 1] = read_definitions(&definition)?.try_into().map_err(|_| {
+        let sentence = format!("failed to import {}: its definition has several skills", folder.display());
+        SkillError::new(ErrorKind::InvalidSkill, sentence).with_help("import the file by itself")
+    })?;
+    skill.files.retain(|(path, _)| path == "SKILL.md");
+    if file_name(&definition).eq_ignore_ascii_case("SKILL.md") {
+        skill.files.clear();
+    }
+    let mut left = MAX_FILE_BYTES;
+    for entry in walkdir::WalkDir::new(folder).min_depth(1).max_depth(MAX_DEPTH).sort_by_file_name() {
+        let entry = entry.map_err(|error| SkillError::io("failed to read a folder", error.into()))?;
+        // Links may lead anywhere, and hidden files are not part of a skill.
+        let relative = entry.path().strip_prefix(folder).unwrap_or(entry.path());
+        let is_hidden = relative.iter().any(|part| part.as_encoded_bytes().starts_with(b"."));
+        if !entry.file_type().is_file() || is_hidden {
+            continue;
+        }
+        let content = read(entry.path())?;
+        left = left.checked_sub(content.len() as u64).filter(|_| skill.files.len() < MAX_FILES).ok_or_else(
+            || {
+                let sentence =
+                    format!("failed to import {}: it holds more than a skill may", folder.display());
+                SkillError::new(ErrorKind::InvalidSkill, sentence)
+            },
+        )?;
+        let path: Vec<_> = relative.iter().map(|part| part.to_string_lossy()).collect();
+        skill.files.push((path.join("/"), content));
+    }
+    Ok(skill)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let failed = |error| SkillError::io(format_args!("failed to read {}", path.display()), error);
+    if !path.metadata().map_err(failed)?.is_file() {
+        let sentence = format!("failed to read {}: it is no regular file", path.display());
+        return Err(SkillError::new(ErrorKind::Usage, sentence));
+    }
+    let mut content = Vec::new();
+    fs::File::open(path)
+        .and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut content))
+        .map_err(failed)?;
+    Ok(content)
+}
+
+fn make_folder(out: &Path, skill: &ImportedSkill) -> Result<()> {
+    let folder = out.join(&skill.name);
+    for (path, content) in &skill.files {
+        let path = folder.join(path);
+        let failed = |error| SkillError::io(format_args!("failed to write {}", path.display()), error);
+        fs::create_dir_all(path.parent().unwrap_or(&folder)).map_err(failed)?;
+        let created = fs::OpenOptions::new().write(true).create_new(true).open(&path);
+        created.and_then(|mut created| created.write_all(content)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

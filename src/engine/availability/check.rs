@@ -1,0 +1,409 @@
+//! The check itself, for a skill and for the skills that it needs.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::infrastructure::Probe;
+use super::report::{Availability, Requirement, RequirementKind};
+use super::requirements::{
+    could_be_refused, infrastructure_and_config, of_dependency, program, requirement_error,
+    requires_anything, warnings,
+};
+use crate::engine::pipeline::run_deadline;
+use crate::engine::script_selection::SelectedScript;
+use crate::engine::skill_set::SkillSet;
+use crate::engine::{EngineInner, Invocation, worker};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::RuntimeId;
+use crate::host::{Extensions, Providers, SkillContext};
+use crate::policy::{CancelToken, Limits, SandboxMode};
+use crate::registry::Skill;
+use crate::runtimes::{self, Runtime};
+use crate::skill::contract::Dependency;
+
+/// How deep skills may need one another.
+const MAX_DEPTH: usize = 32;
+/// The most characters of why another skill cannot run.
+const MAX_REASON_CHARS: usize = 300;
+/// The time in which providers say what settings there are.
+const SETTINGS_TIMEOUT: Duration = Duration::from_secs(5);
+
+const SKILL_HELP: &str = "add the skill, in a version that fits, to a folder where skills are found";
+const CIRCLE_HELP: &str = "remove one of these dependencies";
+
+/// The check of skills of one set. What is known of a skill is kept for the others that need it.
+pub(in crate::engine) struct AvailabilityCheck<'e> {
+    engine: &'e EngineInner,
+    set: Arc<SkillSet>,
+    probe: Option<Probe>,
+    known: HashMap<String, Needed>,
+    /// The skills that are being checked, each needed by the one before.
+    path: Vec<CirclePart>,
+}
+
+/// A skill in a circle of skills that need each other: its qualified name and its name.
+type CirclePart = (String, String);
+
+/// What is known of a skill that another one needs.
+#[derive(Clone, Default)]
+struct Needed {
+    /// Why it cannot run.
+    reason: Option<SkillError>,
+    /// The circle that it is a part of.
+    circle: Option<Arc<[CirclePart]>>,
+    /// Whether it was not followed to its end.
+    is_cut: bool,
+}
+
+/// What the contract of a skill requires.
+#[derive(Default)]
+struct ContractCheck {
+    requirements: Vec<Requirement>,
+    circle: Option<Arc<[CirclePart]>>,
+    is_cut: bool,
+}
+
+impl EngineInner {
+    /// Whether this script of the skill could run, or that which runs when nobody names one.
+    pub(in crate::engine) fn availability(&self, skill: &Skill, script: Option<&str>) -> Availability {
+        self.check_current(skill, script, None)
+    }
+
+    /// The same, with services and files looked for.
+    pub(in crate::engine) fn probed_availability(&self, skill: &Skill) -> Availability {
+        self.check_current(skill, None, Some(Probe::new()))
+    }
+
+    /// The same for several skills, in their order.
+    pub(in crate::engine) fn availabilities(&self, skills: &[&Skill]) -> Vec<Availability> {
+        let set = self.skills.set();
+        let located = |skill: &'_ Skill| Some((skill.folder().disk_path()?.to_owned(), skill.clone()));
+        let known: HashMap<PathBuf, Skill> = set.registry.skills().iter().filter_map(located).collect();
+        let mut check = AvailabilityCheck::new(self, set, None);
+        let availability = |skill: &&Skill| {
+            let known = skill.folder().disk_path().and_then(|folder| known.get(folder));
+            let unchanged =
+                known.filter(|known| known.is_current(None)).map(|known| (check.set.clone(), known.clone()));
+            match unchanged.map_or_else(|| self.skills.current_version(skill), Ok) {
+                Ok((set, skill)) => {
+                    if set.generation != check.set.generation {
+                        check = AvailabilityCheck::new(self, set, None);
+                    }
+                    check.availability(&skill, None)
+                }
+                Err(reason) => not_found(reason),
+            }
+        };
+        skills.iter().map(availability).collect()
+    }
+
+    fn check_current(&self, skill: &Skill, script: Option<&str>, probe: Option<Probe>) -> Availability {
+        match self.skills.current_version(skill) {
+            Ok((set, skill)) => AvailabilityCheck::new(self, set, probe).availability(&skill, script),
+            Err(reason) => not_found(reason),
+        }
+    }
+
+    /// Refuses a run of a skill whose requirements are not met, with everything that is missing.
+    pub(in crate::engine) fn require_available(
+        &self,
+        set: &Arc<SkillSet>,
+        skill: &Skill,
+        invocation: &Invocation,
+        cancel: &CancelToken,
+    ) -> Result<()> {
+        if !could_be_refused(skill) {
+            return Ok(());
+        }
+        self.run_requirements(set, skill, invocation, cancel)?.1.map_or(Ok(()), Err)
+    }
+
+    /// What a run requires by the contract of its skill, and why it would not start.
+    pub(in crate::engine) fn run_requirements(
+        &self,
+        set: &Arc<SkillSet>,
+        skill: &Skill,
+        invocation: &Invocation,
+        cancel: &CancelToken,
+    ) -> Result<(Vec<Requirement>, Option<SkillError>)> {
+        if !requires_anything(skill) {
+            return Ok((Vec::new(), None));
+        }
+        let (providers, extensions) = (self.run_providers(invocation), invocation.extensions.clone());
+        let ctx = settings_context(skill, providers, extensions, cancel.child());
+        let mut check = AvailabilityCheck::new(self, set.clone(), None);
+        check.path.push((skill.qualified_name(), skill.name().to_owned()));
+        let contract = check.contract(skill, &ctx)?;
+        let error = requirement_error(skill, &contract.requirements, contract.circle.is_some());
+        Ok((contract.requirements, error))
+    }
+
+    /// The context of no run, with the settings that a run of the skill would have.
+    fn context_without_run(&self, set: &SkillSet, skill: &Skill, cancel: &CancelToken) -> SkillContext {
+        let mut extensions = Extensions::default();
+        self.withhold_values_of_untrusted(set, skill, &mut extensions, cancel);
+        settings_context(skill, self.providers.clone(), extensions, cancel.clone())
+    }
+
+    /// What the settings of the skill are, outside of a run.
+    pub(super) fn setting_requirements(&self, set: &SkillSet, skill: &Skill) -> Result<Vec<Requirement>> {
+        let cancel = CancelToken::new();
+        let _armed = self.watchdog.arm(Instant::now() + SETTINGS_TIMEOUT, &cancel);
+        let ctx = self.context_without_run(set, skill, &cancel);
+        infrastructure_and_config(skill, &ctx, &self.folders.first().path, None)
+    }
+
+    /// Fails as a run of the script would before it starts. Returns the command that runs it, if it has one.
+    fn check_script(
+        &self,
+        set: &SkillSet,
+        selected: &SelectedScript,
+        skill: &Skill,
+    ) -> Result<Option<String>> {
+        let SelectedScript { runtime, path, .. } = selected;
+        let runtime = *runtime;
+        // What a loader of the embedder needs, only the embedder knows.
+        if self.runtimes.get(runtime)?.custom_loader().is_some() {
+            return Ok(None);
+        }
+        if runtime == RuntimeId::TOOL_SEQUENCE {
+            // Loading a plan checks it.
+            let cancel = CancelToken::new();
+            let _armed = self.watchdog.arm(run_deadline(Instant::now(), &self.limits), &cancel);
+            self.script_cache.load(
+                &self.runtimes,
+                runtime,
+                &self.load_script(skill, selected)?,
+                (self.execution_mode, set.generation),
+                &cancel,
+            )?;
+        }
+        if runtime == RuntimeId::EXTERNAL {
+            worker::requested_worker(skill.manifest(), runtime, &Limits::default())?;
+            if self.sandbox_mode == SandboxMode::Required {
+                runtimes::check_sandbox_built_in()?;
+            }
+            let source = skill.folder().read(path, Limits::MAX_READ_SIZE)?;
+            let services = self.script_cache.services();
+            if selected.handler.is_some() {
+                runtimes::check_handler_interpreter(services, path)?;
+                return Ok(None);
+            }
+            runtimes::check_interpreter(services, path, &source)?;
+            return Ok(runtimes::interpreter_name(services, path, &source));
+        }
+        Ok(None)
+    }
+}
+
+impl<'e> AvailabilityCheck<'e> {
+    fn new(engine: &'e EngineInner, set: Arc<SkillSet>, probe: Option<Probe>) -> Self {
+        Self { engine, set, probe, known: HashMap::new(), path: Vec::new() }
+    }
+
+    fn availability(&mut self, skill: &Skill, script: Option<&str>) -> Availability {
+        self.path.push((skill.qualified_name(), skill.name().to_owned()));
+        let availability = self.check(skill, script).0;
+        self.path.pop();
+        availability
+    }
+
+    /// Whether the skill could run, which is the last one on the path, and what its contract requires.
+    fn check(&mut self, skill: &Skill, script: Option<&str>) -> (Availability, ContractCheck) {
+        let engine = self.engine;
+        let contract = self.contract_without_run(skill);
+        let (contract, unread) = match contract {
+            Ok(contract) => (contract, None),
+            Err(error) => (ContractCheck::default(), Some(error)),
+        };
+        let requirement_error =
+            unread.or_else(|| requirement_error(skill, &contract.requirements, contract.circle.is_some()));
+        let mut availability = Availability {
+            runtime: None,
+            reason: None,
+            warnings: warnings(&contract.requirements),
+            requirements: contract.requirements.clone(),
+        };
+        match engine.selected_script(skill, script) {
+            Ok(selected) => {
+                let runtime = engine.runtimes.get(selected.runtime);
+                let is_built_in = runtime.and_then(Runtime::check_available);
+                let checked = engine.check_enabled(skill).and_then(|()| is_built_in.clone());
+                let checked = checked.and_then(|()| requirement_error.map_or(Ok(()), Err));
+                let checked = checked.and_then(|()| engine.check_script(&self.set, &selected, skill));
+                availability.runtime = Some(selected.runtime);
+                availability.requirements.insert(0, runtime_requirement(selected.runtime, is_built_in));
+                if let Ok(Some(interpreter)) = &checked {
+                    let interpreter = Requirement::available(RequirementKind::Interpreter, interpreter);
+                    availability.requirements.insert(1, interpreter);
+                }
+                availability.reason =
+                    checked.err().map(|reason| skill.with_location_path(reason, Some(&selected.path)));
+            }
+            Err(reason) => availability.reason = Some(requirement_error.unwrap_or(reason)),
+        }
+        (availability, contract)
+    }
+
+    fn contract_without_run(&mut self, skill: &Skill) -> Result<ContractCheck> {
+        if !requires_anything(skill) {
+            return Ok(ContractCheck::default());
+        }
+        let cancel = CancelToken::new();
+        let _armed = self.engine.watchdog.arm(Instant::now() + SETTINGS_TIMEOUT, &cancel);
+        let ctx = self.engine.context_without_run(&self.set, skill, &cancel);
+        self.contract(skill, &ctx)
+    }
+
+    /// What the contract of the skill requires, which is the last one on the path.
+    fn contract(&mut self, skill: &Skill, ctx: &SkillContext) -> Result<ContractCheck> {
+        let Some(contract) = skill.contract() else { return Ok(ContractCheck::default()) };
+        let project = self.engine.folders.first().path.clone();
+        let services = self.engine.script_cache.services();
+        let programs = contract.dependencies.tools.iter();
+        let mut check = ContractCheck {
+            requirements: programs.map(|needed| program(needed, services, &project)).collect(),
+            ..ContractCheck::default()
+        };
+        self.add_skills(skill, &contract.dependencies.skills, &mut check);
+        check.requirements.extend(infrastructure_and_config(skill, ctx, &project, self.probe.as_ref())?);
+        Ok(check)
+    }
+
+    /// Of a skill that is needed by another one, what is optional does not matter, and one missing skill is enough. So each skill is
+    /// followed once, however they need each other.
+    fn add_skills(&mut self, skill: &Skill, needed: &[Dependency], check: &mut ContractCheck) {
+        let is_needed_itself = self.path.len() > 1;
+        for needed in needed {
+            if is_needed_itself && !needed.required {
+                continue;
+            }
+            let requirement = self.needed_skill(skill, needed, check);
+            let is_enough = requirement.is_missing() && (is_needed_itself || check.is_cut);
+            check.requirements.push(requirement);
+            if is_enough {
+                break;
+            }
+        }
+    }
+
+    fn needed_skill(&mut self, skill: &Skill, needed: &Dependency, check: &mut ContractCheck) -> Requirement {
+        let requirement = of_dependency(needed, RequirementKind::Skill);
+        let missing = |state: &str| {
+            let reason = requirement.describe(&needed.name, state);
+            requirement.clone().missing(reason, SKILL_HELP)
+        };
+        let set = self.set.clone();
+        let ranged = needed.version.as_ref().map(|range| format!("{}@{range}", needed.name));
+        let in_range = ranged.and_then(|name| set.registry.find_for_caller(skill, &name).ok());
+        let Ok(found) = in_range.map_or_else(|| set.registry.find_for_caller(skill, &needed.name), Ok) else {
+            let nearer = set.registry.find(&needed.name).map(Skill::qualified_name);
+            let only = |nearer| format!("is here only nearer to the project, as {nearer}");
+            return missing(&nearer.map_or_else(|_| "is no skill here".to_owned(), only));
+        };
+        let version = found.version();
+        if needed.version.as_ref().is_some_and(|range| !range.matches(version)) {
+            return missing(&format!("is here as {version}")).found_version(Some(version.to_string()));
+        }
+        let requirement = requirement.clone().found_version(Some(version.to_string()));
+        let known = if needed.required {
+            self.check_needed(found)
+        } else {
+            // Whether it needs this skill in turn is no circle: this one runs without it.
+            let path = std::mem::take(&mut self.path);
+            let placeholder = (String::new(), String::new());
+            self.path = vec![placeholder];
+            let known = self.check_needed(found);
+            self.path = path;
+            Needed { circle: None, ..known }
+        };
+        check.is_cut |= known.is_cut && needed.required;
+        let own = skill.qualified_name();
+        if let Some(circle) = known.circle.as_ref().filter(|circle| circle.iter().any(|part| part.0 == own)) {
+            check.circle = Some(circle.clone());
+            let reason = format!("skills need each other in a circle: {}", describe_circle(circle, &own));
+            return requirement.missing(reason, CIRCLE_HELP);
+        }
+        let Some(reason) = &known.reason else { return requirement };
+        let own_words = format!("skill {} cannot run: ", found.name());
+        let why = reason.message().strip_prefix(&own_words).unwrap_or(reason.message());
+        let state = format!("is here and cannot run itself: {}", without_middle(why));
+        let sentence = requirement.describe(&needed.name, &state);
+        requirement.missing(sentence, reason.help().unwrap_or(SKILL_HELP))
+    }
+
+    /// What is known of a skill that the last one on the path needs.
+    fn check_needed(&mut self, skill: &Skill) -> Needed {
+        let key = skill.qualified_name();
+        if let Some(at) = self.path.iter().position(|part| part.0 == key) {
+            return Needed { circle: Some(self.path[at..].into()), ..Needed::default() };
+        }
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        if self.path.len() >= MAX_DEPTH {
+            let sentence = format!("skills need one another more than {MAX_DEPTH} deep");
+            let reason = SkillError::new(ErrorKind::Unavailable, sentence)
+                .with_help("let the first of them name fewer skills");
+            return Needed { reason: Some(reason), circle: None, is_cut: true };
+        }
+        self.path.push((key.clone(), skill.name().to_owned()));
+        let (availability, contract) = self.check(skill, None);
+        self.path.pop();
+        let reason = availability.cannot_run().cloned();
+        let needed = Needed { reason, circle: contract.circle, is_cut: contract.is_cut };
+        if !needed.is_cut {
+            self.known.insert(key, needed.clone());
+        }
+        needed
+    }
+}
+
+/// The beginning and the end of a long reason: the end is the cause of all of it.
+fn without_middle(reason: &str) -> String {
+    let half = |at: usize| reason.char_indices().nth(at).map_or(reason.len(), |(at, _)| at);
+    let count = reason.chars().count();
+    if count <= MAX_REASON_CHARS {
+        return reason.to_owned();
+    }
+    let (start, end) = (half(MAX_REASON_CHARS / 2), half(count - MAX_REASON_CHARS / 2));
+    format!("{} … {}", &reason[..start], &reason[end..])
+}
+
+/// `a -> b -> a`, from the skill of that qualified name.
+fn describe_circle(circle: &[CirclePart], from: &str) -> String {
+    let start = circle.iter().position(|part| part.0 == from).unwrap_or_default();
+    let names = circle.iter().cycle().skip(start).take(circle.len() + 1);
+    names.map(|part| part.1.as_str()).collect::<Vec<_>>().join(" -> ")
+}
+
+fn runtime_requirement(runtime: RuntimeId, available: Result<()>) -> Requirement {
+    let requirement = Requirement::available(RequirementKind::Runtime, runtime.name());
+    match available {
+        Ok(()) => requirement,
+        Err(error) => requirement.missing(error.message().to_owned(), error.help().unwrap_or_default()),
+    }
+}
+
+fn not_found(reason: SkillError) -> Availability {
+    Availability { runtime: None, reason: Some(reason), warnings: Vec::new(), requirements: Vec::new() }
+}
+
+/// A context that has nothing but the values of settings.
+fn settings_context(
+    skill: &Skill,
+    providers: Providers,
+    extensions: Extensions,
+    cancel: CancelToken,
+) -> SkillContext {
+    let fields = skill.contract().map(|contract| contract.config.clone()).unwrap_or_default();
+    SkillContext::builder(skill.name())
+        .qualified_name(skill.qualified_name())
+        .providers(providers)
+        .extensions(extensions)
+        .config_fields(fields)
+        .cancel(cancel)
+        .build()
+}

@@ -1,0 +1,153 @@
+//! What the contract of a skill requires, and whether it is there: programs, other skills, infrastructure, settings and secrets.
+
+use std::path::Path;
+
+use semver::VersionReq;
+
+use super::infrastructure::{Probe, check_infrastructure};
+use super::report::{Requirement, RequirementKind, RequirementState};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
+use crate::host::{ConfigState, SkillContext, config_help, config_hint};
+use crate::policy::{ConfigField, ConfigRequirement};
+use crate::registry::Skill;
+use crate::runtimes::{self, ProgramVersion, RuntimeServices};
+use crate::skill::contract::Dependency;
+
+const PROGRAM_HELP: &str = "install the program, and see that it is on PATH";
+const VERSION_HELP: &str = "install a version that fits, and see that it is first on PATH";
+
+/// Whether the contract of the skill requires anything that could be missing.
+pub(super) fn requires_anything(skill: &Skill) -> bool {
+    skill.contract().is_some_and(|contract| {
+        let needs = &contract.dependencies;
+        !(needs.tools.is_empty()
+            && needs.skills.is_empty()
+            && needs.infrastructure.is_empty()
+            && contract.config.is_empty())
+    })
+}
+
+/// Whether a run of the skill could be refused by what its contract requires.
+pub(super) fn could_be_refused(skill: &Skill) -> bool {
+    let is_required = |field: &ConfigField| field.requirement == ConfigRequirement::Required;
+    skill.contract().is_some_and(|contract| {
+        let needs = &contract.dependencies;
+        needs.tools.iter().chain(&needs.skills).any(|needed| needed.required)
+            || needs.infrastructure.iter().any(|part| part.required)
+            || contract.config.iter().any(is_required)
+    })
+}
+
+/// Whether a program is there. It is started only where a range of versions is given.
+pub(super) fn program(needed: &Dependency, services: &RuntimeServices, project: &Path) -> Requirement {
+    let requirement = of_dependency(needed, RequirementKind::Program);
+    let missing = |state: &str, help: &str| {
+        let reason = requirement.describe(&needed.name, state);
+        requirement.clone().missing(reason, help)
+    };
+    let Some(range) = needed.version.as_ref().filter(|range| **range != VersionReq::STAR) else {
+        let is_there = runtimes::has_program(&needed.name);
+        return if is_there { requirement } else { missing("is not on PATH", PROGRAM_HELP) };
+    };
+    match runtimes::program_version(services, project, &needed.name, &needed.version_arguments) {
+        ProgramVersion::Absent => missing("is not on PATH", PROGRAM_HELP),
+        ProgramVersion::Unreadable => missing(
+            "is on PATH, but does not say its version",
+            "see what it says when it is asked for its version",
+        ),
+        ProgramVersion::Is(version) if range.matches(&version) => {
+            requirement.found_version(Some(version.to_string()))
+        }
+        ProgramVersion::Is(version) => {
+            missing(&format!("is here as {version}"), VERSION_HELP).found_version(Some(version.to_string()))
+        }
+    }
+}
+
+/// The requirement of a program or a skill, as if it were there.
+pub(super) fn of_dependency(needed: &Dependency, kind: RequirementKind) -> Requirement {
+    Requirement::available(kind, &needed.name)
+        .version(needed.version.as_ref().map(ToString::to_string))
+        .required(needed.required)
+        .purpose(needed.reason.clone())
+}
+
+/// The infrastructure of a skill, and its settings and secrets: those that it cannot do without, and those that it declares. `ctx` is
+/// that of a run, or of none, with the values that a run would have.
+pub(super) fn infrastructure_and_config(
+    skill: &Skill,
+    ctx: &SkillContext,
+    project: &Path,
+    probe: Option<&Probe>,
+) -> Result<Vec<Requirement>> {
+    let Some(contract) = skill.contract() else { return Ok(Vec::new()) };
+    let parts = contract.dependencies.infrastructure.iter();
+    let mut requirements: Vec<Requirement> =
+        parts.map(|part| check_infrastructure(part, ctx, project, probe)).collect();
+    if !contract.config.is_empty() {
+        requirements.extend(ctx.config_states()?.into_iter().map(|(field, state)| setting(field, state)));
+    }
+    Ok(requirements)
+}
+
+/// A setting that may be missing without harm is available either way.
+fn setting(field: &ConfigField, state: ConfigState) -> Requirement {
+    let (kind, noun) = if field.secret {
+        (RequirementKind::Secret, "secret")
+    } else {
+        (RequirementKind::Setting, "setting")
+    };
+    let requirement = Requirement::available(kind, &field.key)
+        .required(field.requirement == ConfigRequirement::Required)
+        .purpose(field.description.clone());
+    let missing = |state: &str| {
+        let reason = requirement.describe(&format!("the {noun} {}", field.key), state);
+        requirement.clone().missing(reason, config_help(field))
+    };
+    match state {
+        ConfigState::Absent => missing("is not provided"),
+        ConfigState::Empty if requirement.required => missing("is set to empty"),
+        // Whoever sets an optional value to nothing means that.
+        ConfigState::Set | ConfigState::Empty => requirement,
+        ConfigState::Unknown => requirement.unchecked("only reading the secret would tell"),
+    }
+}
+
+/// Why the skill cannot run by its requirements: `unavailable`, with everything that is missing, or `invalid-skill` where skills need
+/// each other in a circle.
+pub(super) fn requirement_error(
+    skill: &Skill,
+    requirements: &[Requirement],
+    is_in_circle: bool,
+) -> Option<SkillError> {
+    let missing: Vec<&Requirement> = requirements.iter().filter(|found| found.is_missing()).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let reasons: Vec<&str> = missing.iter().filter_map(|found| found.reason.as_deref()).collect();
+    let sentence = format!("skill {} cannot run: {}", skill.name(), reasons.join("; "));
+    // Requirements of a kind stand side by side, and so do equal helps.
+    let mut help: Vec<&str> = missing.iter().filter_map(|found| found.help.as_deref()).collect();
+    help.dedup();
+    let kind = if is_in_circle { ErrorKind::InvalidSkill } else { ErrorKind::Unavailable };
+    Some(SkillError::new(kind, sentence).with_help(help.join("; ")).with_hint(setting_hint(skill, &missing)))
+}
+
+/// The hint, where nothing but one setting is missing.
+fn setting_hint(skill: &Skill, missing: &[&Requirement]) -> Option<Hint> {
+    let [only] = missing else { return None };
+    let is_same = |field: &&ConfigField| {
+        field.key == only.name && matches!(only.kind, RequirementKind::Setting | RequirementKind::Secret)
+    };
+    skill.contract()?.config.iter().find(is_same).map(config_hint)
+}
+
+/// The optional requirements that are missing, one sentence each. A setting that nobody gave a value is nothing to warn of.
+pub(super) fn warnings(requirements: &[Requirement]) -> Vec<String> {
+    let is_worth_knowing = |found: &&Requirement| {
+        !found.required
+            && found.state == RequirementState::Missing
+            && !matches!(found.kind, RequirementKind::Setting | RequirementKind::Secret)
+    };
+    requirements.iter().filter(is_worth_knowing).filter_map(|found| found.reason.clone()).collect()
+}

@@ -1,0 +1,93 @@
+//! A skill object of SWEny. It has no version and no risk; a skill is written as instructions, with the tools that it declares.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::formats::export::loss::{SkillPart, Written};
+use crate::formats::export::source::{SkillSource, json_text};
+use crate::formats::sweny::{CATEGORIES, is_id};
+use crate::skill::contract::{DefinitionFormat, McpServer, ProvidedTool};
+
+const HELD: [SkillPart; 6] = [
+    SkillPart::Text,
+    SkillPart::ProvidedTools,
+    SkillPart::Server,
+    SkillPart::Aliases,
+    SkillPart::Category,
+    SkillPart::DisplayName,
+];
+
+/// Those of a skill that was one of SWEny: its settings are among its other keys.
+const HELD_OF_OWN: [SkillPart; 7] = [
+    SkillPart::Text,
+    SkillPart::ProvidedTools,
+    SkillPart::Server,
+    SkillPart::Aliases,
+    SkillPart::Category,
+    SkillPart::DisplayName,
+    SkillPart::UnknownKeys,
+];
+
+pub(super) fn write(skill: SkillSource<'_>) -> Written {
+    let mut changes = Vec::new();
+    let name = &skill.manifest.name;
+    let suggested = || crate::skill::suggested_name(name).filter(|id| is_id(id));
+    let id = if is_id(name) { name.clone() } else { suggested().unwrap_or_else(|| "skill".to_owned()) };
+    if id != *name {
+        changes.push(format!("the name, whose id is {id} there"));
+    }
+    let contract = skill.contract.cloned().unwrap_or_default();
+    let publication = &contract.publication;
+    let category = publication.category.as_deref().filter(|category| CATEGORIES.contains(category));
+    let mut object = json!({
+        "id": id,
+        "name": publication.display_name.as_deref().unwrap_or(name),
+        "description": skill.manifest.description,
+        "category": category.unwrap_or("general"),
+        "config": contract.unknown.get("config").cloned().unwrap_or_else(|| json!({})),
+    });
+    let offers_more = !contract.tools.is_empty() || contract.mcp.is_some();
+    let has_own_text = skill.text.trim() != skill.manifest.description.trim();
+    if has_own_text || !offers_more {
+        let text = if skill.text.trim().is_empty() { &skill.manifest.description } else { skill.text };
+        object["instruction"] = json!(text);
+    }
+    if !contract.tools.is_empty() {
+        object["tools"] = contract.tools.iter().map(tool).collect();
+    }
+    if contract.tools.iter().any(|tool| tool.requires_confirmation) {
+        changes.push("that a person must agree to calls of its tools".to_owned());
+    }
+    if let Some(server) = &contract.mcp {
+        object["mcp"] = self::server(server);
+    }
+    if !contract.tool_aliases.is_empty() {
+        let aliases = contract.tool_aliases.iter().map(|(name, others)| (name.clone(), json!(others)));
+        object["mcpAliases"] = Json::Object(aliases.collect());
+    }
+    let is_own = contract.format == DefinitionFormat::Sweny;
+    let held: &'static [SkillPart] = if is_own { &HELD_OF_OWN } else { &HELD };
+    (json_text(&object), held, changes)
+}
+
+fn tool(tool: &ProvidedTool) -> Json {
+    let schema =
+        tool.input_schema.as_ref().map_or_else(|| json!({"type": "object"}), |schema| schema.json().clone());
+    json!({
+        "name": tool.name,
+        "description": tool.description.as_deref().unwrap_or(&tool.name),
+        "input_schema": schema,
+    })
+}
+
+fn server(server: &McpServer) -> Json {
+    let pairs = |pairs: &[(String, String)]| {
+        Json::Object(pairs.iter().map(|(key, value)| (key.clone(), json!(value))).collect())
+    };
+    let mut written = Map::new();
+    written.extend(server.command.as_ref().map(|command| ("command".to_owned(), json!(command))));
+    written.extend((!server.args.is_empty()).then(|| ("args".to_owned(), json!(server.args))));
+    written.extend(server.url.as_ref().map(|url| ("url".to_owned(), json!(url))));
+    written.extend((!server.headers.is_empty()).then(|| ("headers".to_owned(), pairs(&server.headers))));
+    written.extend((!server.env.is_empty()).then(|| ("env".to_owned(), pairs(&server.env))));
+    Json::Object(written)
+}

@@ -1,0 +1,92 @@
+//! Reads the values of definitions that are strict about their keys.
+
+use crate::skill::contract::fields;
+use crate::skill::contract::fields::{find, similar_key};
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::lint;
+use crate::skill::yaml::{Entry, Node, Style, Value};
+use crate::suggestion::did_you_mean;
+
+/// A text that the format requires, trimmed and not empty.
+pub(super) fn required_text(
+    entries: &[Entry],
+    key: &str,
+    place: &str,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<String> {
+    let Some(node) = find(entries, key) else {
+        missing(key, place, report);
+        return None;
+    };
+    match node.text().map(str::trim) {
+        Some(text) if !text.is_empty() && !node.is_null() => Some(text.to_owned()),
+        _ => {
+            fields::report_invalid(node, &format!("`{key}` must be a text that is not empty"), report);
+            None
+        }
+    }
+}
+
+/// Reports that a key is missing.
+pub(super) fn missing(key: &str, place: &str, report: &mut DiagnosticSink<'_>) {
+    report.add(&lint::FIELD_MISSING, &(0..0), format!("{place} needs `{key}`")).help(format!("add `{key}`"));
+}
+
+/// A text that may be absent.
+pub(super) fn text(entries: &[Entry], key: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
+    fields::text(find(entries, key), key, report)
+}
+
+/// A list of texts that are not empty, each as written in quotes or as a plain word.
+pub(super) fn texts(entries: &[Entry], key: &str, report: &mut DiagnosticSink<'_>) -> Vec<String> {
+    let Some(node) = find(entries, key) else { return Vec::new() };
+    let items = fields::items(node, key, report).unwrap_or_default();
+    let text = |item: &Node, report: &mut DiagnosticSink<'_>| match item.text().map(str::trim) {
+        Some(text) if !text.is_empty() && is_text(item) => Some(text.to_owned()),
+        _ => {
+            fields::report_invalid(item, &format!("`{key}` must be a list of texts"), report);
+            None
+        }
+    };
+    items.iter().filter_map(|item| text(item, report)).collect()
+}
+
+/// Whether a scalar is a text and not a number, a flag or null.
+pub(super) fn is_text(node: &Node) -> bool {
+    node.style != Style::Plain || matches!(node.to_json(), Ok(serde_json::Value::String(_)))
+}
+
+/// The pairs of a map whose values are texts.
+pub(super) fn text_pairs(
+    entries: &[Entry],
+    key: &str,
+    report: &mut DiagnosticSink<'_>,
+) -> Vec<(String, String)> {
+    let Some(pairs) = find(entries, key).and_then(|node| fields::entries(node, key, report)) else {
+        return Vec::new();
+    };
+    let pair = |entry: &Entry, report: &mut DiagnosticSink<'_>| match &entry.node.value {
+        Value::Scalar(text) if !entry.node.is_null() => Some((entry.key.clone(), text.clone())),
+        _ => {
+            fields::report_invalid(
+                &entry.node,
+                &format!("`{}` under `{key}` must be a text", entry.key),
+                report,
+            );
+            None
+        }
+    };
+    pairs.iter().filter_map(|entry| pair(entry, report)).collect()
+}
+
+/// Refuses keys that the format does not allow: a misspelt key would lose what it says.
+pub(super) fn require_known(entries: &[Entry], known: &[&str], place: &str, report: &mut DiagnosticSink<'_>) {
+    for Entry { key, key_span, .. } in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+        let shown = crate::excerpt::shorten(key, 60);
+        let help = match similar_key(key, known) {
+            Some(meant) => did_you_mean(meant),
+            None => format!("its keys are {}", known.join(", ")),
+        };
+        report.add(&lint::FIELD_UNKNOWN, key_span, format!("`{shown}` is not a key of {place}")).help(help);
+    }
+}

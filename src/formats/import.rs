@@ -1,0 +1,127 @@
+//! Makes a skill folder of a definition: the files that it then has.
+
+use serde_json::{Map, Value as Json};
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::formats::export::{ExportFormat, SkillSource, export};
+use crate::skill::contract::fields::find;
+use crate::skill::name::is_allowed_name;
+use crate::skill::yaml::{self, Entry, Node, Value};
+use crate::skill::{Diagnostic, SkillLocation};
+
+/// The most skills of one file.
+const MAX_SKILLS: usize = 100;
+
+/// A skill, as the files of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImportedSkill {
+    /// The name of the folder.
+    pub name: String,
+    /// Its files, by their paths in the folder.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// What is worth knowing about it.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// The skills of a file with that name: a `SKILL.md`, a definition in any format, a manifest of AgentsKit with several skills, or a
+/// workflow of SWEny with `skills`. `invalid-skill`, with the line, for a file that is none of them.
+///
+/// The definition is kept byte for byte, so a folder made here loses nothing.
+pub fn import(file_name: &str, source: &[u8]) -> Result<Vec<ImportedSkill>> {
+    if file_name.to_ascii_lowercase().ends_with(".md") {
+        return import_skill_file(source).map(|skill| vec![skill]);
+    }
+    match parts(file_name, source) {
+        Some(parts) => {
+            parts.iter().map(|part| import_definition("skill.json", part.to_string().as_bytes())).collect()
+        }
+        None => import_definition(file_name, source).map(|skill| vec![skill]),
+    }
+}
+
+fn import_skill_file(source: &[u8]) -> Result<ImportedSkill> {
+    let parsed = crate::skill::parse(source, SkillLocation { directory: "", file_name: "SKILL.md" });
+    let Some(manifest) = parsed.manifest else { return Err(refusal("SKILL.md", &parsed.diagnostics)) };
+    let name = folder_name(&manifest.name)?;
+    Ok(ImportedSkill { name, files: vec![("SKILL.md".to_owned(), source.to_vec())], diagnostics: Vec::new() })
+}
+
+fn import_definition(file_name: &str, source: &[u8]) -> Result<ImportedSkill> {
+    let extension = if file_name.to_ascii_lowercase().ends_with(".json") { "json" } else { "yaml" };
+    let own_name = format!("skill.{extension}");
+    let (loaded, parsed) = super::parse_alone(&own_name, source, "");
+    let Some((manifest, contract)) = loaded.manifest.zip(parsed.contract) else {
+        return Err(refusal(file_name, &parsed.diagnostics));
+    };
+    if contract.name.is_none() {
+        let sentence = format!("failed to import {file_name}: it has no name");
+        return Err(SkillError::new(ErrorKind::InvalidSkill, sentence).with_help("write its name into it"));
+    }
+    let name = folder_name(&manifest.name)?;
+    let mut files = vec![(own_name, source.to_vec())];
+    // Other clients read a name in few letters only; a SKILL.md with another name would disagree with the definition.
+    if is_allowed_name(&name) {
+        let text = super::instructions(&contract);
+        let skill = SkillSource { manifest: &manifest, contract: Some(&contract), text };
+        files.insert(0, ("SKILL.md".to_owned(), export(ExportFormat::SkillMd, skill).text.into_bytes()));
+    }
+    Ok(ImportedSkill { name, files, diagnostics: parsed.diagnostics })
+}
+
+/// The definitions in a file with several: each in the format of one skill.
+fn parts(file_name: &str, source: &[u8]) -> Option<Vec<Json>> {
+    let text = std::str::from_utf8(source).ok()?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let tree = if file_name.to_ascii_lowercase().ends_with(".json") {
+        super::json_text::parse_within(text, &(0..text.len()))
+    } else {
+        yaml::parse(text)
+    };
+    let Some(Node { value: Value::Map(entries), .. }) = tree.ok()?.root else { return None };
+    let skills = find(&entries, "skills")?;
+    match &skills.value {
+        Value::List(items) if find(&entries, "manifestVersion").is_some() && items.len() > 1 => {
+            items.iter().take(MAX_SKILLS).map(|item| item.to_json().ok()).collect()
+        }
+        Value::Map(inline) if find(&entries, "nodes").is_some() => {
+            inline.iter().take(MAX_SKILLS).map(inline_skill).collect()
+        }
+        _ => None,
+    }
+}
+
+/// A skill of a workflow as a skill object: its key is the id.
+fn inline_skill(Entry { key, node, .. }: &Entry) -> Option<Json> {
+    let Json::Object(fields) = node.to_json().ok()? else { return None };
+    let mut object = Map::new();
+    object.insert("id".to_owned(), key.as_str().into());
+    object.insert("name".to_owned(), key.as_str().into());
+    object.insert("description".to_owned(), format!("Custom skill: {key}").into());
+    object.insert("category".to_owned(), "general".into());
+    object.insert("config".to_owned(), Json::Object(Map::new()));
+    object.extend(fields);
+    Some(Json::Object(object))
+}
+
+/// A name that is one folder.
+fn folder_name(name: &str) -> Result<String> {
+    let is_plain = |c: char| !c.is_control() && !"/\\:".contains(c);
+    if !name.is_empty() && !name.starts_with('.') && name.chars().all(is_plain) {
+        return Ok(name.to_owned());
+    }
+    let sentence = format!("failed to import a skill: {name:?} cannot be the name of a folder");
+    Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+        .with_help("write another name into its definition"))
+}
+
+fn refusal(file_name: &str, diagnostics: &[Diagnostic]) -> SkillError {
+    let cause = diagnostics.iter().find(|found| found.blocks);
+    let place = cause.map(|cause| format!(":{}:{}: {}", cause.line, cause.column, cause.message));
+    let sentence = format!("failed to import {file_name}{}", place.unwrap_or_default());
+    let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
+    match cause.and_then(|cause| cause.help.clone()) {
+        Some(help) => error.with_help(help),
+        None => error,
+    }
+}

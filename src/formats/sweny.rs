@@ -1,0 +1,209 @@
+//! A skill object of SWEny, in YAML or JSON: instructions, a server, and declared tools, with the settings that they need.
+//!
+//! `id` is the identity there and `name` a label. The format allows no other keys at any level.
+
+use crate::formats::fields::{missing, require_known, required_text, text, text_pairs, texts};
+use crate::skill::contract::fields::{self, find};
+use crate::skill::contract::{
+    Contract, McpServer, Persona, ProvidedTool, Publication, SchemaRole, read_schema,
+};
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::lint;
+use crate::skill::yaml::{Entry, Node};
+
+const PLACE: &str = "a SWEny skill";
+const KEYS: [&str; 10] = [
+    "$schema",
+    "id",
+    "name",
+    "description",
+    "category",
+    "config",
+    "tools",
+    "instruction",
+    "mcp",
+    "mcpAliases",
+];
+pub(super) const CATEGORIES: [&str; 6] = ["git", "observability", "tasks", "notification", "data", "general"];
+const FIELD_KEYS: [&str; 3] = ["description", "required", "env"];
+const TOOL_KEYS: [&str; 3] = ["name", "description", "input_schema"];
+const SERVER_KEYS: [&str; 6] = ["type", "command", "args", "url", "headers", "env"];
+/// The most characters of an id.
+const MAX_ID: usize = 64;
+
+pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Contract {
+    require_known(entries, &KEYS, PLACE, report);
+    let offers = ["tools", "instruction", "mcp"];
+    if offers.iter().all(|key| find(entries, key).is_none()) {
+        let message = "a SWEny skill needs at least one of `tools`, `instruction` and `mcp`";
+        report.add(&lint::FIELD_MISSING, &(0..0), message).help("say in `instruction` what a model is to do");
+    }
+    let category = required_text(entries, "category", PLACE, report);
+    if let Some(unknown) = category.as_deref().filter(|category| !CATEGORIES.contains(category)) {
+        let span = find(entries, "category").map_or(0..0, |node| node.span.clone());
+        let message = format!("`{}` is not a category", crate::excerpt::shorten(unknown, 60));
+        report
+            .add(&lint::CONTRACT_VALUE, &span, message)
+            .help(format!("the categories are {}", CATEGORIES.join(", ")));
+    }
+    check_config(find(entries, "config"), report);
+    let config = find(entries, "config").and_then(|node| fields::json(node, report));
+    Contract {
+        name: read_id(entries, report),
+        description: required_text(entries, "description", PLACE, report),
+        publication: Publication {
+            display_name: required_text(entries, "name", PLACE, report),
+            category,
+            ..Publication::default()
+        },
+        persona: text(entries, "instruction", report)
+            .map(|instructions| Persona { instructions, ..Persona::default() }),
+        tools: read_tools(find(entries, "tools"), entries, report),
+        mcp: find(entries, "mcp").and_then(|node| read_server(node, report)),
+        tool_aliases: read_aliases(find(entries, "mcpAliases"), report),
+        unknown: config.map(|config| ("config".to_owned(), config)).into_iter().collect(),
+        ..Contract::default()
+    }
+}
+
+fn read_id(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Option<String> {
+    let id = required_text(entries, "id", PLACE, report)?;
+    if is_id(&id) {
+        return Some(id);
+    }
+    let span = find(entries, "id").map_or(0..0, |node| node.span.clone());
+    let message = format!(
+        "`id` must be at most {MAX_ID} lowercase letters and digits with single hyphens between them, not `{}`",
+        crate::excerpt::shorten(&id, 80)
+    );
+    report.add(&lint::IDENTIFIER_INVALID, &span, message);
+    None
+}
+
+/// Whether a text is an identity in SWEny.
+pub(super) fn is_id(id: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    id.len() <= MAX_ID && id.split('-').all(|part| !part.is_empty() && part.chars().all(is_plain))
+}
+
+/// Settings have a description, and may be required and have a variable.
+fn check_config(node: Option<&Node>, report: &mut DiagnosticSink<'_>) {
+    let Some(node) = node else { return missing("config", PLACE, report) };
+    for Entry { key, node, .. } in fields::entries(node, "config", report).unwrap_or_default() {
+        let place = format!("the setting `{}`", crate::excerpt::shorten(key, 60));
+        let Some(field) = fields::entries(node, &place, report) else { continue };
+        require_known(field, &FIELD_KEYS, &place, report);
+        required_text(field, "description", &place, report);
+        fields::flag(find(field, "required"), "required", report);
+        text(field, "env", report);
+    }
+}
+
+fn read_tools(node: Option<&Node>, entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Vec<ProvidedTool> {
+    let Some(node) = node else { return Vec::new() };
+    let items = fields::items(node, "tools", report).unwrap_or_default();
+    let is_only = find(entries, "instruction").is_none() && find(entries, "mcp").is_none();
+    if items.is_empty() && is_only {
+        fields::report_invalid(node, "`tools` is empty, and the skill offers nothing else", report);
+    }
+    let mut tools: Vec<ProvidedTool> = Vec::new();
+    for item in items {
+        let Some(tool) = read_tool(item, report) else { continue };
+        if tools.iter().any(|other| other.name == tool.name) {
+            let message = format!("two tools are called `{}`", crate::excerpt::shorten(&tool.name, 60));
+            fields::report_invalid(item, &message, report);
+        }
+        tools.push(tool);
+    }
+    tools
+}
+
+fn read_tool(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<ProvidedTool> {
+    let place = "a tool";
+    let entries = fields::entries(node, place, report)?;
+    require_known(entries, &TOOL_KEYS, place, report);
+    let schema = find(entries, "input_schema");
+    if schema.is_none() {
+        missing("input_schema", place, report);
+    }
+    Some(ProvidedTool {
+        name: required_text(entries, "name", place, report)?,
+        description: required_text(entries, "description", place, report),
+        input_schema: schema
+            .and_then(|node| read_schema(Some(node), SchemaRole::Outputs, report))
+            .map(|located| located.schema),
+        ..ProvidedTool::default()
+    })
+}
+
+/// A server needs a program or an address.
+pub(super) fn read_server(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<McpServer> {
+    let place = "`mcp`";
+    let entries = fields::entries(node, place, report)?;
+    require_known(entries, &SERVER_KEYS, place, report);
+    let server = McpServer {
+        command: text(entries, "command", report),
+        args: texts(entries, "args", report),
+        url: text(entries, "url", report),
+        headers: text_pairs(entries, "headers", report),
+        env: text_pairs(entries, "env", report),
+    };
+    let transport = text(entries, "type", report);
+    let is_consistent = match transport.as_deref() {
+        None => server.command.is_some() || server.url.is_some(),
+        Some("stdio") => server.command.is_some(),
+        Some("http") => server.url.is_some(),
+        Some(_) => {
+            fields::report_invalid(node, "`type` of `mcp` must be stdio or http", report);
+            true
+        }
+    };
+    if !is_consistent {
+        report
+            .add(
+                &lint::FIELD_MISSING,
+                &node.span,
+                "`mcp` says neither which program nor which address is the server",
+            )
+            .help("add `command` for stdio, or `url` for http");
+    }
+    if let Some(url) =
+        server.url.as_deref().filter(|url| !url.starts_with("https://") && !url.starts_with("http://"))
+    {
+        let message = format!("`{}` is not the address of a server", crate::excerpt::shorten(url, 80));
+        fields::report_invalid(node, &message, report);
+    }
+    Some(server)
+}
+
+fn read_aliases(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<(String, Vec<String>)> {
+    let Some(entries) = node.and_then(|node| fields::entries(node, "mcpAliases", report)) else {
+        return Vec::new();
+    };
+    let mut aliases = Vec::new();
+    for Entry { key, node, .. } in entries {
+        let names = texts(entries, key, report);
+        if names.is_empty() {
+            let message = format!("`{}` has no other names", crate::excerpt::shorten(key, 60));
+            fields::report_invalid(node, &message, report);
+        }
+        aliases.push((key.clone(), names));
+    }
+    aliases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_lowercase_words_with_hyphens() {
+        // SW-T07
+        for id in ["github", "a", "a-b", "0x", &"a".repeat(64)] {
+            assert!(is_id(id), "{id}");
+        }
+        for id in ["", "../../etc/passwd", "MySkill", "bad--name", "-a", "a-", "a_b", "é", &"x".repeat(65)] {
+            assert!(!is_id(id), "{id}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The values of the settings that a skill declares: from the caller, from the environment, from the configuration, or the default.
+
+use serde_json::{Map, Value};
+
+use super::provider_call::call_provider;
+use crate::error::{ErrorKind, Hint, Result, SkillError};
+use crate::host::{ConfigProvider, SecretProvider, SkillContext};
+use crate::policy::{ConfigField, ConfigRequirement};
+
+/// Whether a setting has a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConfigState {
+    /// It has one, or a default.
+    Set,
+    /// Its value is empty.
+    Empty,
+    /// Nothing gives it a value.
+    Absent,
+    /// Only reading the secret would tell.
+    Unknown,
+}
+
+impl SkillContext {
+    /// The settings of the skill: those that it declares, or all where it declares none.
+    pub(super) fn config_values(&self) -> Result<Map<String, Value>> {
+        let mut values = self.provided_values()?;
+        let fields = self.config_fields();
+        if fields.is_empty() {
+            return Ok(values);
+        }
+        for (key, value) in self.config_from_environment() {
+            values.entry(key).or_insert(value);
+        }
+        for ConfigField { key, default, .. } in fields {
+            if let Some(default) = default {
+                values.entry(key).or_insert_with(|| default.clone());
+            }
+        }
+        values.retain(|key, _| fields.iter().any(|field| field.key == *key && !field.secret));
+        Ok(values)
+    }
+
+    /// The value of one setting, null where an optional one has none. `invalid-argument` for one that the skill does not declare,
+    /// `unavailable` where one that it needs has no value.
+    pub(super) fn config_value(&self, key: &str) -> Result<Value> {
+        let value = self.config_values()?.remove(key);
+        let fields = self.config_fields();
+        if fields.is_empty() {
+            return Ok(value.unwrap_or_default());
+        }
+        let Some(field) = fields.iter().find(|field| field.key == key) else {
+            let sentence = format!("the skill {} does not declare the setting {key}", self.skill());
+            return Err(SkillError::new(ErrorKind::InvalidArgument, sentence)
+                .with_help("add it under `config` in skill.yaml"));
+        };
+        if field.secret {
+            let sentence = format!("{key} is a secret of the skill {}, and no setting", self.skill());
+            return Err(
+                SkillError::new(ErrorKind::InvalidArgument, sentence).with_help("read it with ctx.secret")
+            );
+        }
+        if let Some(value) = value {
+            return Ok(value);
+        }
+        if let Some((name, access)) = field.env.as_deref().zip(field.environment_access())
+            && field.requirement != ConfigRequirement::Optional
+            && self.config_variable(name).is_some()
+        {
+            match self.permissions().require(&access, format_args!("failed to read the setting {key}")) {
+                Err(_) if self.ask_for_access(&access, name)? => {}
+                checked => checked?,
+            }
+            if let Some(value) = self.permitted_variable(field) {
+                return Ok(value.into());
+            }
+        }
+        match field.requirement {
+            ConfigRequirement::Optional => Ok(Value::Null),
+            _ => Err(missing_value_error(self, field)),
+        }
+    }
+
+    /// The settings that the skill declares with a variable, as far as the run may read them.
+    pub(crate) fn config_from_environment(&self) -> Map<String, Value> {
+        let settings = self.config_fields().iter().filter(|field| !field.secret);
+        let value = |field: &ConfigField| Some((field.key.clone(), self.permitted_variable(field)?.into()));
+        settings.filter_map(value).collect()
+    }
+
+    /// The secret of that name, from the variable that the skill declares for it, if the run may read it.
+    pub(crate) fn secret_from_environment(&self, name: &str) -> Option<String> {
+        let field = self.config_fields().iter().find(|field| field.secret && field.key == name)?;
+        self.permitted_variable(field)
+    }
+
+    fn permitted_variable(&self, field: &ConfigField) -> Option<String> {
+        let access = field.environment_access()?;
+        if !self.permissions().allows(&access) {
+            return None;
+        }
+        let (value, is_secret) = self.config_variable(field.env.as_deref()?)?;
+        if field.secret || is_secret {
+            self.learn_secret(&field.key, &value);
+        }
+        Some(value)
+    }
+
+    /// What each declared setting has, whether the run may read its variable or not. No secret is read.
+    pub(crate) fn config_states(&self) -> Result<Vec<(&ConfigField, ConfigState)>> {
+        let fields = self.config_fields();
+        let values =
+            if fields.iter().all(|field| field.secret) { Map::new() } else { self.provided_values()? };
+        fields
+            .iter()
+            .map(|field| {
+                let state =
+                    if field.secret { self.secret_state(field)? } else { self.setting_state(field, &values) };
+                Ok((field, state))
+            })
+            .collect()
+    }
+
+    fn setting_state(&self, field: &ConfigField, values: &Map<String, Value>) -> ConfigState {
+        let of_value = |value: &Value| match value {
+            Value::Null => ConfigState::Absent,
+            Value::String(text) if text.is_empty() => ConfigState::Empty,
+            _ => ConfigState::Set,
+        };
+        let variable = || field.env.as_deref().and_then(|name| self.config_variable(name));
+        match values.get(&field.key) {
+            Some(value) => of_value(value),
+            None => match variable() {
+                Some((value, _)) if value.is_empty() => ConfigState::Empty,
+                Some(_) => ConfigState::Set,
+                None => field.default.as_ref().map_or(ConfigState::Absent, of_value),
+            },
+        }
+    }
+
+    fn secret_state(&self, field: &ConfigField) -> Result<ConfigState> {
+        let provided = match &self.providers().secrets {
+            Some(provider) => {
+                let name = field.key.clone();
+                call_provider(self, provider, "secrets", move |provider, ctx| {
+                    Ok(SecretProvider::has(provider, ctx, &name))
+                })?
+            }
+            None => Some(false),
+        };
+        if provided == Some(true) {
+            return Ok(ConfigState::Set);
+        }
+        Ok(match field.env.as_deref().and_then(|name| self.config_variable(name)) {
+            Some((value, _)) if value.trim().is_empty() => ConfigState::Empty,
+            Some(_) => ConfigState::Set,
+            None if provided.is_none() => ConfigState::Unknown,
+            None => ConfigState::Absent,
+        })
+    }
+
+    fn provided_values(&self) -> Result<Map<String, Value>> {
+        match &self.providers().config {
+            Some(provider) => call_provider(self, provider, "settings", ConfigProvider::config),
+            None => Ok(Map::new()),
+        }
+    }
+}
+
+/// How a setting is set.
+pub(crate) fn config_help(field: &ConfigField) -> String {
+    let noun = if field.secret { "secret" } else { "setting" };
+    match &field.env {
+        Some(variable) => format!("set the {noun} {}, or the environment variable {variable}", field.key),
+        None => format!("set the {noun} {}", field.key),
+    }
+}
+
+/// What the program that runs the skill can do about a setting that is missing.
+pub(crate) fn config_hint(field: &ConfigField) -> Hint {
+    if field.secret { Hint::Secret(field.key.clone()) } else { Hint::Setting(field.key.clone()) }
+}
+
+fn missing_value_error(ctx: &SkillContext, field: &ConfigField) -> SkillError {
+    let sentence = format!("the setting {} of skill {} is not set", field.key, ctx.skill());
+    SkillError::new(ErrorKind::Unavailable, sentence)
+        .with_help(config_help(field))
+        .with_hint(config_hint(field))
+}

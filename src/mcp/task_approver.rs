@@ -1,0 +1,49 @@
+//! Asks the person behind a client inside a task. Before a call has become one, the question is its answer, as for other calls.
+
+use std::sync::Arc;
+
+use rmcp::model::{ElicitResult, InputRequest};
+use tokio::runtime::Handle;
+
+use super::approval::PostponingApprover;
+use super::question;
+use super::task::Task;
+use crate::error::Result;
+use crate::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
+use crate::policy::Approval;
+
+/// Decides for one call that may become a task.
+pub(super) struct TaskApprover {
+    task: Arc<Task>,
+    postponing: Arc<PostponingApprover>,
+    executor: Handle,
+}
+
+impl TaskApprover {
+    /// To be made on the executor of the server. What the client answered when it called is known to the other approver.
+    pub(super) fn new(task: Arc<Task>, postponing: Arc<PostponingApprover>) -> Self {
+        Self { task, postponing, executor: Handle::current() }
+    }
+}
+
+impl Approver for TaskApprover {
+    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
+        if let Some(answer) = self.postponing.answer_to(request) {
+            return Ok(answer);
+        }
+        if matches!(request.need, ApprovalNeed::Start { .. }) && self.task.stay_call() {
+            return self.postponing.approve(ctx, request);
+        }
+        let Some(form) = question::elicit_request(request) else { return Ok(Approval::No) };
+        let asked = async {
+            tokio::select! {
+                answer = self.task.ask("approval", InputRequest::Elicitation(form)) => answer,
+                _ = ctx.cancel().cancelled() => None,
+                () = tokio::time::sleep(self.time_limit()) => None,
+            }
+        };
+        let answer = self.executor.block_on(asked);
+        let answer = answer.and_then(|answer| serde_json::from_value::<ElicitResult>(answer).ok());
+        Ok(answer.as_ref().map_or(Approval::No, question::approval))
+    }
+}

@@ -1,0 +1,189 @@
+//! Answers the call of a skill's tool: with its result, a question, or a task.
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CreateTaskResult, ErrorCode, JsonObject,
+    ProgressNotificationParam,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::approval::{ElicitingApprover, PostponingApprover, can_ask};
+use super::call::CallServices;
+use super::client_model;
+use super::handler::{Handler, needs_objects, request_error};
+use super::inventory::ServedTool;
+use super::progress::progress_channel;
+use super::request_state::StateOwner;
+use super::results::{Audience, MAX_TEXT, call_result};
+use super::task::Task;
+use super::task_approver::TaskApprover;
+use super::task_call::{self, ResultMaker, TaskAnswer};
+use crate::engine::Outcome;
+use crate::host::Approver;
+
+impl Handler {
+    pub(super) async fn call_skill(
+        &self,
+        tool: &ServedTool,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let (calls, needs_objects) = (self.calls(), needs_objects(&context));
+        let arguments = request.arguments.unwrap_or_default();
+        let states = calls.request_states().filter(|_| can_ask(&context));
+        let client = context.client_info().map(|client| client.name).unwrap_or_default();
+        let values = Value::Object(arguments.clone());
+        let owner = StateOwner {
+            caller: self.caller().number,
+            client: &client,
+            tool: &request.name,
+            arguments: &values,
+        };
+        let task = task_call::prepare(calls, &context, self.task_owner(&context));
+        let (mut approver, mut postponing): (Option<Arc<dyn Approver>>, _) = (None, None);
+        match states {
+            None => {}
+            Some(_) if needs_objects => {
+                let eliciting = ElicitingApprover::new(context.peer.clone(), context.id.clone(), None);
+                approver = Some(Arc::new(eliciting));
+            }
+            Some(states) => {
+                let postponed = match request.request_state.map(|state| states.open(&state, &owner)) {
+                    None => PostponingApprover::default(),
+                    Some(Ok(question)) => {
+                        PostponingApprover::with_answer(question, request.input_responses.as_ref())
+                    }
+                    Some(Err(error)) => return Err(request_error(&error)),
+                };
+                let postponed = Arc::new(postponed);
+                approver = Some(match &task {
+                    Some(task) => Arc::new(TaskApprover::new(task.clone(), postponed.clone())),
+                    None => postponed.clone(),
+                });
+                postponing = Some((postponed, states));
+            }
+        }
+        let (listener, reports) = match context.meta.get_progress_token() {
+            Some(token) => progress_channel(token),
+            None => (None, None),
+        };
+        let sampling = client_model::for_call(calls, &context, task.as_ref());
+        let services = CallServices { progress: listener, approver, sampling, keeps_journal: task.is_some() };
+        let into_result = self.result_maker(tool, needs_objects);
+        let outcome = match &task {
+            None => self.run_call(tool, arguments, &context, services, reports).await,
+            Some(task) => {
+                let run = task_call::start(calls, task, tool.clone(), arguments, services);
+                let maker = self.result_maker(tool, needs_objects);
+                match task_call::answer(calls, task, run, &context, reports, maker).await {
+                    TaskAnswer::Ended(outcome) => *outcome,
+                    TaskAnswer::Task(task) => return Ok(CreateTaskResult::new(task).into()),
+                }
+            }
+        };
+        let question = postponing.and_then(|(approver, states)| approver.input_required(states, &owner));
+        Ok(match question {
+            Some(question) => question.into(),
+            None => into_result(outcome).into(),
+        })
+    }
+
+    fn result_maker(&self, tool: &ServedTool, needs_objects: bool) -> ResultMaker {
+        let (caller, tool) = (self.caller().clone(), tool.tool.clone());
+        Box::new(move |outcome| {
+            let max_text = tool.max_result_size.unwrap_or(MAX_TEXT);
+            let audience = Audience { max_text, needs_objects, store: &caller.results };
+            call_result(outcome, tool.output_schema.as_ref(), &audience)
+        })
+    }
+
+    /// Runs a call to its end, with its progress on the way.
+    async fn run_call(
+        &self,
+        tool: &ServedTool,
+        arguments: JsonObject,
+        context: &RequestContext<RoleServer>,
+        services: CallServices,
+        mut reports: Option<mpsc::Receiver<ProgressNotificationParam>>,
+    ) -> Outcome {
+        let run = self.calls().run(tool, arguments, context.ct.cancelled(), services);
+        let Some(reports) = &mut reports else { return run.await };
+        let mut run = std::pin::pin!(run);
+        let outcome = loop {
+            tokio::select! {
+                outcome = &mut run => break outcome,
+                Some(report) = reports.recv() => drop(context.peer.notify_progress(report).await),
+            }
+        };
+        while let Ok(report) = reports.try_recv() {
+            context.peer.notify_progress(report).await.ok();
+        }
+        outcome
+    }
+
+    /// Starts a call as the task that its client wants it to be.
+    pub(super) fn start_task(
+        &self,
+        task: &Arc<Task>,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let (calls, inventory) = (self.calls(), self.inventory());
+        let Some(tool) = inventory.tool(&request.name) else {
+            let sentence = "only the tools of skills run as tasks";
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, sentence, None));
+        };
+        if !calls.tasks().add(task) {
+            let sentence = "there are too many tasks; call the tool without one, or again later";
+            return Err(ErrorData::internal_error(sentence, None));
+        }
+        let asks = calls.request_states().is_some() && can_ask(context);
+        let (progress, reports) = match context.meta.get_progress_token() {
+            Some(token) => progress_channel(token),
+            None => (None, None),
+        };
+        if let Some(mut reports) = reports {
+            let peer = context.peer.clone();
+            tokio::spawn(async move {
+                while let Some(report) = reports.recv().await {
+                    peer.notify_progress(report).await.ok();
+                }
+            });
+        }
+        let eliciting =
+            || ElicitingApprover::new(context.peer.clone(), context.id.clone(), Some(task.clone()));
+        let services = CallServices {
+            progress,
+            approver: asks.then(|| Arc::new(eliciting()) as Arc<dyn Approver>),
+            sampling: client_model::for_call(calls, context, Some(task)),
+            keeps_journal: true,
+        };
+        let arguments = request.arguments.unwrap_or_default();
+        let run = task_call::start(calls, task, tool.clone(), arguments, services);
+        let into_result = self.result_maker(tool, needs_objects(context));
+        tokio::spawn(task_call::finish(calls.clone(), task.clone(), run, into_result));
+        Ok(())
+    }
+
+    /// The task that a caller means.
+    pub(super) fn task(
+        &self,
+        id: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Arc<Task>, ErrorData> {
+        self.calls().tasks().find(&self.task_owner(context), id).ok_or_else(|| {
+            let sentence = "there is no task with this id: it has expired, or was of an earlier server; call the tool again";
+            ErrorData::invalid_params(sentence, None)
+        })
+    }
+
+    /// Whose the tasks of a request are, where there are no sessions: the caller's, from the client of this name.
+    fn task_owner(&self, context: &RequestContext<RoleServer>) -> String {
+        let client = context.client_info().map(|client| client.name).unwrap_or_default();
+        format!("{} {client}", self.caller().number)
+    }
+}

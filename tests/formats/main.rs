@@ -1,0 +1,47 @@
+//! The definitions of other systems: each is read to the one contract, runs by it, and is refused where nothing could run it.
+#![cfg(all(unix, feature = "json-schema", feature = "lua-runtime"))]
+#![allow(missing_docs)]
+
+mod agentskit;
+#[cfg(feature = "cli")]
+mod commands;
+mod curia;
+mod definitions;
+mod exports;
+#[cfg(feature = "sandboxed")]
+mod handlers;
+mod hostile;
+#[path = "../support/not_run.rs"]
+#[allow(dead_code, reason = "not every build needs it")]
+mod not_run;
+#[path = "../engine/project.rs"]
+#[allow(dead_code, reason = "what the engine's tests need besides")]
+mod project;
+mod sweny;
+mod synwire;
+
+use metier::formats::parse;
+use metier::skill::Contract;
+
+/// The contract in a file of that name.
+#[track_caller]
+fn contract(file: &str, source: &str) -> Contract {
+    let parsed = parse(file, source.as_bytes(), None);
+    parsed.contract.unwrap_or_else(|| panic!("{source}: {:?}", parsed.diagnostics))
+}
+
+/// The codes and messages of what blocks the definition.
+#[track_caller]
+fn refusals(file: &str, source: &str) -> Vec<String> {
+    let parsed = parse(file, source.as_bytes(), None);
+    assert!(parsed.contract.is_none(), "{source} is accepted");
+    let blocking = parsed.diagnostics.iter().filter(|found| found.blocks);
+    blocking.map(|found| format!("{}: {}", found.code, found.message)).collect()
+}
+
+/// Refuses the definition, and says why in these words.
+#[track_caller]
+fn refused(file: &str, source: &str, words: &str) {
+    let found = refusals(file, source);
+    assert!(found.iter().any(|found| found.contains(words)), "{source}: {found:?} has no {words:?}");
+}

@@ -1,0 +1,94 @@
+//! Skill objects of SWEny, by the numbers of the acceptance cases.
+
+use metier::skill::contract::DefinitionFormat;
+use serde_json::{Value, json};
+
+use crate::{contract, refused};
+
+const SAMPLE: &str = include_str!("samples/sweny-github.yaml");
+
+/// A skill object with these keys besides those that each has.
+fn object(more: &Value) -> String {
+    let mut object = json!({"id": "x", "name": "X", "description": "d", "category": "general", "config": {}});
+    object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    object.to_string()
+}
+
+#[test]
+fn the_sample_is_read_field_by_field() {
+    let read = contract("skill.yaml", SAMPLE);
+    assert_eq!(read.format, DefinitionFormat::Sweny);
+    assert_eq!(read.name.as_deref(), Some("github"));
+    assert_eq!(read.publication.display_name.as_deref(), Some("GitHub"));
+    assert_eq!(read.publication.category.as_deref(), Some("git"));
+    let names: Vec<&str> = read.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["search_code", "create_issue"]);
+    let schema = read.tools[1].input_schema.as_ref().unwrap();
+    assert!(schema.validate(&json!({"repo": "a", "title": "b"})).is_ok());
+    assert!(schema.validate(&json!({"repo": "a"})).is_err());
+    let json = serde_json::to_string(&sample_as_json()).unwrap();
+    assert_eq!(contract("skill.json", &json).tools, read.tools, "JSON says the same");
+}
+
+/// The sample as JSON.
+fn sample_as_json() -> Value {
+    json!({
+        "id": "github", "name": "GitHub", "category": "git",
+        "description": "Search code, manage issues and pull requests on GitHub.",
+        "config": {"GITHUB_TOKEN": {
+            "description": "GitHub personal access token or installation token.", "required": true, "env": "GITHUB_TOKEN",
+        }},
+        "tools": [
+            {"name": "search_code", "description": "Search for code across repositories.", "input_schema": {
+                "type": "object", "properties": {"query": {"type": "string"}, "repo": {"type": "string"}}, "required": ["query"],
+            }},
+            {"name": "create_issue", "description": "Create a new issue in a repository.", "input_schema": {
+                "type": "object",
+                "properties": {"repo": {"type": "string"}, "title": {"type": "string"}, "body": {"type": "string"}},
+                "required": ["repo", "title"],
+            }},
+        ],
+    })
+}
+
+#[test]
+fn sw_t24_what_the_schema_of_the_format_accepts_and_refuses() {
+    let tool = json!({"name": "t", "description": "d", "input_schema": {"type": "object"}});
+    for accepted in [
+        json!({"tools": [tool]}),
+        json!({"instruction": "Do it."}),
+        json!({"mcp": {"type": "http", "url": "https://example.com/mcp", "headers": {"a": "b"}, "env": {"KEY": "what it is"}}}),
+        json!({"mcp": {"command": "server", "args": ["--stdio"]}}),
+        json!({"instruction": "x", "mcpAliases": {"search": ["find", "look"]}}),
+    ] {
+        contract("skill.json", &object(&accepted));
+    }
+    for (wrong, words) in [
+        (json!({}), "at least one of"),
+        (json!({"tools": []}), "`tools` is empty"),
+        (json!({"instruction": "x", "extra": 1}), "`extra` is not a key"),
+        (json!({"mcp": {"args": ["x"]}}), "neither which program"),
+        (json!({"mcp": {"type": "http", "command": "x"}}), "neither which program"),
+        (json!({"mcp": {"type": "carrier-pigeon", "url": "https://a.b"}}), "must be stdio or http"),
+        (json!({"mcp": {"url": "file:///etc/passwd"}}), "not the address of a server"),
+        (json!({"instruction": "x", "mcpAliases": {"a": []}}), "no other names"),
+        (json!({"tools": [tool, tool]}), "two tools are called `t`"),
+        (json!({"tools": [{"name": "t", "description": "d"}]}), "needs `input_schema`"),
+        (json!({"tools": [{"name": "", "description": "d", "input_schema": {}}]}), "`name` must be"),
+        (json!({"instruction": "x", "category": "sports"}), "not a category"),
+        (json!({"instruction": "x", "config": {"KEY": {"required": true}}}), "needs `description`"),
+        (
+            json!({"instruction": "x", "config": {"KEY": {"description": "d", "secret": true}}}),
+            "`secret` is not a key",
+        ),
+    ] {
+        refused("skill.json", &object(&wrong), words);
+    }
+}
+
+#[test]
+fn sw_t07_ids_that_are_no_identities_are_refused() {
+    for id in ["../../etc/passwd", "MySkill", "bad--name", &"a".repeat(65)] {
+        refused("skill.json", &object(&json!({"instruction": "x", "id": id})), "`id` must be");
+    }
+}
