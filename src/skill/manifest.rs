@@ -73,7 +73,6 @@ impl Manifest {
             limits: ManifestLimits::default(),
             unknown: Vec::new(),
             body_offset: 0,
-            limits: ManifestLimits::default(),
             lines: ManifestLines::default(),
         }
     }

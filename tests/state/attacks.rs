@@ -174,19 +174,19 @@ fn skills_of_one_name_in_other_folders_have_states_of_their_own() {
     // Two versions in one root, and a folder that calls itself like another one and is found before it.
     let project = Project::new();
     for (folder, version) in [("list-1", "1.0.0"), ("list-2", "2.0.0")] {
-        write(&project.path(&format!(".metier/skills/{folder}/SKILL.md")), &text(version));
+        write(&project.path(&format!(".metier/skills/{folder}/SKILL.md")), text(version));
         write(&project.path(&format!(".metier/skills/{folder}/scripts/main.sh")), &script);
     }
     assert_eq!(run(&project, "list@1.0.0", &[]), "one\n");
     assert_eq!(run(&project, "list@2.0.0", &[]), "one\n");
     assert_eq!(run(&project, "list@1.0.0", &[]), "one\none\n", "its own is kept");
     // An update in the same folder finds it.
-    write(&project.path(".metier/skills/list-1/SKILL.md"), &text("1.5.0"));
+    write(&project.path(".metier/skills/list-1/SKILL.md"), text("1.5.0"));
     assert_eq!(run(&project, "list@1.5.0", &[]), "one\none\none\n");
     // Two roots with the same label.
     let project = Project::new();
     for root in ["ra", "rb"] {
-        write(&project.home().join(format!("{root}/skills/list/SKILL.md")), &text("1.0.0"));
+        write(&project.home().join(format!("{root}/skills/list/SKILL.md")), text("1.0.0"));
         write(&project.home().join(format!("{root}/skills/list/scripts/main.sh")), &script);
     }
     for root in ["ra", "rb"] {
@@ -213,7 +213,7 @@ fn a_file_that_is_kept_has_no_other_name() {
         if project.path("shared").exists() {
             fs::write(project.path("shared"), "changed by another program").unwrap();
         }
-        write(&project.path(".metier/skills/list/scripts/main.sh"), &format!("#!/bin/sh\n{ADD}"));
+        write(&project.path(".metier/skills/list/scripts/main.sh"), format!("#!/bin/sh\n{ADD}"));
         let answer = metier_at(&project, level, &["run", "list", "--allow", "state", "--", "two"]);
         assert_eq!(answer.stdout, "one\ntwo\n", "{level}: {answer:?}");
     }
