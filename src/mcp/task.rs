@@ -260,8 +260,9 @@ impl Task {
         self.lock().questions.clear();
     }
 
-    /// Ends it, after its run has ended. The result can be read for an hour.
-    pub(super) fn finish(&self, result: &CallToolResult, was_stopped: bool) {
+    /// Ends it, after its run has ended. The result can be read for an hour. A run that failed after it was told to stop was
+    /// cancelled.
+    pub(super) fn finish(&self, result: &CallToolResult, has_failed: bool) {
         let object = match serde_json::to_value(result) {
             Ok(Value::Object(object)) => object,
             _ => JsonObject::new(),
@@ -270,7 +271,7 @@ impl Task {
         if state.end.is_some() {
             return;
         }
-        let end = if was_stopped && state.is_cancelled {
+        let end = if has_failed && state.is_cancelled {
             TaskEnd::Cancelled
         } else {
             let size = json!(object).to_string().len();
@@ -464,11 +465,11 @@ mod tests {
 
     #[test]
     fn a_run_that_finished_before_it_could_be_stopped_has_its_result() {
-        for (was_stopped, status) in [(false, TaskStatus::Completed), (true, TaskStatus::Cancelled)] {
+        for (has_failed, status) in [(false, TaskStatus::Completed), (true, TaskStatus::Cancelled)] {
             let task = task(Duration::from_mins(1));
             task.begin();
             task.stop();
-            task.finish(&CallToolResult::success(Vec::new()), was_stopped);
+            task.finish(&CallToolResult::success(Vec::new()), has_failed);
             assert_eq!(task.details().status(), status);
         }
     }

@@ -140,8 +140,9 @@ pub(super) async fn finish(
         }
     };
     let outcome = outcome.unwrap_or_else(|_| broken_run());
-    let was_stopped = outcome.result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Cancelled);
-    task.finish(&into_result(outcome), was_stopped);
+    // A run that was stopped may fail of what it could not ask any more before it learns that it was stopped.
+    let has_failed = outcome.result.is_err();
+    task.finish(&into_result(outcome), has_failed);
     calls.tasks().trim();
 }
 
