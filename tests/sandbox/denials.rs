@@ -14,7 +14,7 @@ fn network() -> Vec<DenialCase> {
     let net = "the sandbox allows no network; if the script needs it, grant net";
     // Without namespaces no single host can be opened.
     let host = match stage::check_level(SandboxLevel::Namespaces) {
-        Ok(_) => "the sandbox allows no network; if the script needs example.com, grant net:example.com",
+        Ok(()) => "the sandbox allows no network; if the script needs example.com, grant net:example.com",
         Err(_) => net,
     };
     let bash = |text: &str| Fixture::bash(text);

@@ -69,8 +69,8 @@ fn runs_as_outside(name: &str, script: &str) {
         .current_dir(project(script).root())
         .stdin(Stdio::null())
         .output()
-        .map(Into::into)
-        .unwrap_or_else(|error| panic!("{error}"));
+        .unwrap_or_else(|error| panic!("{error}"))
+        .into();
     assert_eq!(direct.code, 3, "{direct:?}");
     assert!(direct.stdout.contains("{\"total\":42,\"from\":\"a note\"}"), "{direct:?}");
     for level in LEVELS {
