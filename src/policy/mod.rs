@@ -40,7 +40,7 @@ pub use self::output_policy::OutputPolicy;
 pub use self::path_protection::PathProtection;
 pub(crate) use self::path_protection::is_within;
 #[cfg_attr(not(unix), allow(unused_imports))]
-pub(crate) use self::path_protection::{QUARANTINE_SUFFIX, secret_paths_in_folders};
+pub(crate) use self::path_protection::{QUARANTINE_SUFFIX, is_quarantined_name, secret_paths_in_folders};
 pub use self::sandbox_mode::{SandboxLevel, SandboxMode};
 pub use self::skill_digest::SkillDigest;
 pub(crate) use self::thread_budget::ProviderPermit;

@@ -252,6 +252,11 @@ fn strip_quarantine(name: &str) -> &str {
     if is_suffix { stem } else { name }
 }
 
+/// Whether a name is one that metier gives to what it quarantines, which no program looks for.
+pub(crate) fn is_quarantined_name(name: &str) -> bool {
+    strip_quarantine(name) != name
+}
+
 fn is_secret_name(name: &str) -> bool {
     let is_among = |names: &[&str]| names.iter().any(|secret| secret.eq_ignore_ascii_case(name));
     let is_sample = || SAMPLE_EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(extension(name)));

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::metier_dirs::{permission_dirs, resolve_existing};
 use crate::host::{SkillContext, git};
-use crate::policy::{Access, Permissions, QUARANTINE_SUFFIX, run_on_open_paths, secret_paths_in_folders};
+use crate::policy::{Access, Permissions, is_quarantined_name, run_on_open_paths, secret_paths_in_folders};
 use crate::runtimes::external::protected::path_trace::{PathTrace, TraceStep};
 use crate::runtimes::external::protected::quarantine::{entry_names, quarantine};
 use crate::runtimes::external::protected::scan::{is_git_dir_name, scan_protected};
@@ -231,7 +231,8 @@ impl CreationGuard {
         let new_secrets = now.hidden.iter().filter(is_new).map(Path::new);
         let new_secrets = new_secrets.map(|place| place.strip_prefix(project).unwrap_or(place));
         let is_own = |path: &&Path| {
-            let is_quarantined = path.to_string_lossy().contains(QUARANTINE_SUFFIX);
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let is_quarantined = is_quarantined_name(&name);
             !is_quarantined && is_below(&self.granted_paths, path)
         };
         let new_secrets: Vec<String> = new_secrets
@@ -390,6 +391,7 @@ fn protected_names(project: &Path, permissions: &Permissions) -> BTreeSet<String
     let protection = permissions.protection();
     names
         .filter(|name| protection.protects_read_of_last(name) || protection.protects_change_of_last(name))
+        .filter(|name| !is_quarantined_name(name))
         .collect()
 }
 

@@ -38,7 +38,7 @@ struct Backslashes {
     beyond_ascii: Code,
 }
 
-/// Control characters, and what stands after the backslash for each.
+/// Characters, and what is written for each: after a backslash, or in place of it.
 type Letters = &'static [(char, &'static str)];
 
 const COMMON_LETTERS: Letters = &[('\n', "n"), ('\r', "r"), ('\t', "t")];
@@ -279,7 +279,7 @@ pub(super) fn javascript_escape(text: &str) -> String {
 }
 
 /// What stands for the characters that HTML escapes: the quote, the apostrophe, and others.
-const PAGES: [(&str, &str, &[(char, &str)]); 6] = [
+const PAGES: [(&str, &str, Letters); 6] = [
     ("&quot;", "&#39;", &[]),
     ("&quot;", "&#x27;", &[]),
     ("&quot;", "&apos;", &[]),
