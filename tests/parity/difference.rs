@@ -33,7 +33,8 @@ pub fn assert_same(about: &str, direct: (&Ending, &Project), sandboxed: (&Ending
 fn ending_text((ending, project): (&Ending, &Project)) -> [String; 4] {
     let root = project.root().to_str().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(root, "PROJECT");
-    let files = ending.files.iter().map(|(name, content)| format!("{name}: {}\n", text(content))).collect();
+    let files: Vec<String> =
+        ending.files.iter().map(|(name, content)| format!("{name}: {}", text(content))).collect();
     let output = &ending.output;
-    [format!("{}", output.status), text(&output.stdout), text(&output.stderr), files]
+    [format!("{}", output.status), text(&output.stdout), text(&output.stderr), files.join("\n")]
 }
