@@ -37,6 +37,7 @@ mod wasm;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
+use crate::host::untrusted::UntrustedDirs;
 use crate::host::{InterpreterReport, LaunchPreview, SandboxSupport, SkillContext};
 use crate::policy::{CancelToken, ExecutionMode, RuntimeLimit};
 
@@ -284,6 +285,25 @@ pub(crate) fn check_interpreter(shared: &RuntimeServices, path: &str, source: &[
 /// Whether a program can be set for this command; `usage` if not.
 pub(crate) fn check_interpreter_override(name: &str, program: &std::path::Path) -> Result<()> {
     external::check_override(name, program)
+}
+
+/// The name of the program that runs a script best; `None` if nothing tells.
+pub(crate) fn interpreter_name(shared: &RuntimeServices, path: &str, source: &[u8]) -> Option<String> {
+    external::interpreter_name(path, source, shared.external().interpreters())
+}
+
+/// The program on `PATH` that runs a script, which untrusted folders do not control.
+pub(crate) fn interpreter_program(
+    shared: &RuntimeServices,
+    script: &Script,
+    untrusted: &UntrustedDirs,
+) -> Result<std::path::PathBuf> {
+    external::interpreter_program(script, shared.external().interpreters(), untrusted)
+}
+
+/// The first program of that name on `PATH` that untrusted folders do not control.
+pub(crate) fn find_program(name: &str, untrusted: &UntrustedDirs) -> Option<std::path::PathBuf> {
+    external::find_trusted(name, untrusted)
 }
 
 /// Whether a program of that name is on `PATH`. It is not started.

@@ -19,6 +19,8 @@ pub enum Hint {
     Trust(String),
     /// Setting the secret of this name.
     Secret(String),
+    /// Preparing the packages of the skill of this name.
+    Prepare(String),
     /// Naming one of the skill's scripts.
     Script,
     /// Another folder for the journal.
@@ -48,6 +50,7 @@ impl Hint {
             Self::Grant(name) => Self::Grant(change(name)),
             Self::Trust(name) => Self::Trust(change(name)),
             Self::Secret(name) => Self::Secret(change(name)),
+            Self::Prepare(name) => Self::Prepare(change(name)),
             Self::ShowSkill(name) => Self::ShowSkill(change(name)),
             other => other.clone(),
         }

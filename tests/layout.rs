@@ -21,6 +21,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("trust", &["error", "policy", "host", "registry"]),
     ("state", &["error", "policy", "host"]),
     ("config", &["error", "suggestion", "policy", "host", "registry"]),
+    ("packages", &["error", "policy", "host", "config"]),
     (
         "runtimes",
         &[
@@ -35,6 +36,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "plan",
             "executor",
             "state",
+            "packages",
         ],
     ),
     (
@@ -51,6 +53,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "trust",
             "state",
             "config",
+            "packages",
             "runtimes",
         ],
     ),
@@ -160,6 +163,7 @@ fn features_are_rows_and_not_scattered() {
         "src/config/mod.rs",
         "src/host/mod.rs",
         "src/host/http/mod.rs",
+        "src/packages/mod.rs",
         "src/skill/contract/mod.rs",
         "src/skill/contract/schema/mod.rs",
     ];

@@ -36,6 +36,8 @@ mod missing_variable;
 #[cfg(unix)]
 mod outcome;
 #[cfg(unix)]
+mod packages;
+#[cfg(unix)]
 mod policy;
 #[cfg(unix)]
 mod process;
@@ -63,8 +65,10 @@ pub(super) use self::executor::{interpreters, machine, process_plan};
 pub(super) use self::explain::{interpreters, machine, process_plan};
 #[cfg(unix)]
 pub(super) use self::host_api::client_main;
-pub(super) use self::interpreter::detect::{check_interpreter, check_override, looks_like_script};
-pub(super) use self::interpreter::path::is_on_path;
+pub(super) use self::interpreter::detect::{
+    check_interpreter, check_override, interpreter_name, interpreter_program, looks_like_script,
+};
+pub(super) use self::interpreter::path::{find_trusted, is_on_path};
 pub(super) use self::services::ExternalServices;
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ fn option(hint: &Hint) -> Option<String> {
         },
         Hint::Trust(_) => format!("`{COMMAND} trust`"),
         Hint::Secret(name) => format!("--secret {name}"),
+        Hint::Prepare(name) => format!("`{COMMAND} prepare {name}`"),
         Hint::Script => "--script".into(),
         Hint::Journal => "--journal".into(),
         Hint::NoJournal => "without --journal".into(),

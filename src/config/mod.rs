@@ -38,6 +38,8 @@ pub use self::edit::{EditTarget, set, unset};
 pub use self::effective::EffectiveValue;
 pub use self::json_schema::json_schema;
 pub use self::key_path::KeyPath;
+#[cfg(feature = "config")]
+pub(crate) use self::nesting::check_nesting;
 pub use self::keys::{KEYS, Key, ProjectRule};
 pub(crate) use self::limit_caps::LimitCaps;
 #[cfg(feature = "config")]

@@ -13,6 +13,8 @@ mod explain;
 mod invocation;
 mod limit_support;
 mod output_cap;
+mod package_installer;
+mod packages;
 mod permission_requests;
 mod pipeline;
 mod process_folders;
@@ -41,6 +43,7 @@ use crate::config::ResolvedConfiguration;
 use crate::error::{Result, SkillError};
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{Providers, SandboxSupport, works_for_run};
+use crate::packages::PackageStore;
 use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxMode, Watchdog};
 use crate::registry::{Registry, Skill};
 use crate::runtimes;
@@ -62,6 +65,7 @@ pub use doctor::{
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
 pub use invocation::Invocation;
+pub use packages::{PrepareRequest, PreparedPackages};
 pub use permission_requests::{RequestSource, RequestedPermission};
 
 pub use crate::runtimes::{Runtime, Runtimes};
@@ -94,6 +98,7 @@ struct EngineInner {
     approval_memory: Arc<self::approval_memory::ApprovalMemory>,
     trust: Option<TrustStore>,
     state: Option<StateStore>,
+    packages: Option<PackageStore>,
     digests: self::skill_digests::SkillDigests,
     /// The last field, so that it is dropped after the fields above have removed their temporary folders.
     _temp_dir_lease: TempDirLease,
