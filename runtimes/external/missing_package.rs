@@ -169,7 +169,11 @@ mod tests {
         std::fs::write(skill.path().join("shared.py"), "").unwrap();
         for own in ["helpers", "shared", "scripts"] {
             let line = format!("ModuleNotFoundError: No module named '{own}.x'");
-            assert_eq!(missing_package_help(&line, &[skill.path()], None).map(|(help, _)| help), None, "{own} is the skill's own");
+            assert_eq!(
+                missing_package_help(&line, &[skill.path()], None).map(|(help, _)| help),
+                None,
+                "{own} is the skill's own"
+            );
         }
     }
 }

@@ -1,9 +1,10 @@
 //! `metier prepare`: the packages that the scripts of a skill need.
 
-use metier::engine::{Engine, PrepareRequest, PreparedPackages};
+use metier::engine::{Engine, PrepareRequest, PreparedPackages, TrustReason, TrustState};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::packages::{PackageStore, StoredPackages};
 use metier::policy::CancelToken;
+use metier::trust::SkillFiles;
 use serde_json::json;
 
 use super::interrupt::cancel_on_interrupt;
@@ -60,7 +61,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let engine = session.builder(session.configuration().clone())?.build()?;
     let processes = engine.clone();
     watchdog.wait_for_cleanup(move || processes.runs_processes());
-    let was_trusted = is_trusted(&engine, args.name())?;
+    let before = trusted_files(&engine, args.name())?;
     let mut request = PrepareRequest::new(args.name()).cancel(token);
     if let Some(script) = &args.script {
         request = request.script(script);
@@ -79,17 +80,39 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     let prepared = engine.prepare(&request)?;
     print_prepared(args.name(), &prepared, session)?;
-    if was_trusted && !is_trusted(&engine, args.name())? {
-        output::print_warning(&format!(
-            "the packages count in the digest of the skill, so it is not trusted any more: `metier trust {}`",
-            escape_line(args.name())
-        ));
+    match before {
+        Some(before) => keep_trust(&engine, args.name(), &before).map(|()| 0),
+        None => Ok(0),
     }
-    Ok(0)
 }
 
-fn is_trusted(engine: &Engine, name: &str) -> Result<bool> {
-    Ok(engine.trust_state(engine.registry().find(name)?).is_trusted())
+/// The files of a skill that is trusted with exactly these files.
+fn trusted_files(engine: &Engine, name: &str) -> Result<Option<SkillFiles>> {
+    let registry = engine.registry();
+    let skill = registry.find(name)?;
+    match engine.trust_state(skill) {
+        TrustState::Trusted { by: TrustReason::Digest } => engine.skill_files(skill).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The packages count in the digest of a skill. Who prepares them for a skill that is trusted trusts it with them, if its files are the
+/// same as before.
+fn keep_trust(engine: &Engine, name: &str, before: &SkillFiles) -> Result<()> {
+    let registry = engine.registry();
+    let skill = registry.find(name)?;
+    let now = engine.skill_files(skill)?;
+    let digests = |files: &SkillFiles| -> Vec<String> {
+        let callees = files.callees.iter().map(|callee| &callee.files);
+        std::iter::once(&files.files).chain(callees).map(|files| files.digest().to_string()).collect()
+    };
+    if now.digest == before.digest || digests(&now) != digests(before) {
+        return Ok(());
+    }
+    match engine.trust_store() {
+        Some(store) => store.trust_skills(&engine.project_identity(skill)?, &[now]),
+        None => Ok(()),
+    }
 }
 
 fn print_prepared(name: &str, prepared: &[PreparedPackages], session: &Session) -> Result<()> {

@@ -38,12 +38,12 @@ pub use self::edit::{EditTarget, set, unset};
 pub use self::effective::EffectiveValue;
 pub use self::json_schema::json_schema;
 pub use self::key_path::KeyPath;
-#[cfg(feature = "config")]
-pub(crate) use self::nesting::check_nesting;
 pub use self::keys::{KEYS, Key, ProjectRule};
 pub(crate) use self::limit_caps::LimitCaps;
 #[cfg(feature = "config")]
 pub use self::load::{ConfigFile, LoadedConfiguration, load, load_with_user_file, project_file, user_file};
+#[cfg(feature = "config")]
+pub(crate) use self::nesting::check_nesting;
 pub use self::origin::ValueOrigin;
 pub(crate) use self::providers::{WithheldValues, with_configuration};
 pub use self::secret_source::SecretSource;

@@ -60,8 +60,8 @@ pub use crate::host::outcome::{LimitsReport, Outcome, RunWarning};
 pub use availability::Availability;
 pub use builder::EngineBuilder;
 pub use doctor::{
-    CacheReport, Diagnosis, Feature, Finding, RootReport, RuntimeReport, SandboxLevelReport, ShadowedSkill,
-    System,
+    CacheReport, Diagnosis, Feature, Finding, PackagesReport, RootReport, RuntimeReport, SandboxLevelReport,
+    ShadowedSkill, System,
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
 pub use invocation::Invocation;

@@ -36,8 +36,7 @@ const TARGET: &str = "files";
 
 const PYTHON_QUESTION: &str = "import json, platform, sys, sysconfig
 print(json.dumps([sys.executable, sys.implementation.name + ' ' + platform.python_version(), sysconfig.get_platform()]))";
-const NODE_QUESTION: &str =
-    "JSON.stringify([process.execPath, 'node ' + process.version.slice(1), process.platform + '-' + process.arch])";
+const NODE_QUESTION: &str = "JSON.stringify([process.execPath, 'node ' + process.version.slice(1), process.platform + '-' + process.arch])";
 
 /// Installs packages for one interpreter.
 pub(super) struct PackageInstaller<'a> {
@@ -144,7 +143,8 @@ impl<'a> PackageInstaller<'a> {
         lock: &str,
         interpreter: &InstalledInterpreter,
     ) {
-        let (from, to) = (work.project().join(TARGET), work.destination(Ecosystem::Python, lock, interpreter));
+        let (from, to) =
+            (work.project().join(TARGET), work.destination(Ecosystem::Python, lock, interpreter));
         let (Ok(python), Ok(from), Ok(to)) =
             (path_text(&interpreter.executable), path_text(&from), path_text(&to))
         else {
@@ -205,7 +205,11 @@ impl<'a> PackageInstaller<'a> {
         match &manifest.lock {
             Some(text) => write(&project, &lock, text)?,
             None => {
-                self.call(&engine, &[&[npm, "install", "--package-lock-only"][..], &common].concat(), &reach)?;
+                self.call(
+                    &engine,
+                    &[&[npm, "install", "--package-lock-only"][..], &common].concat(),
+                    &reach,
+                )?;
                 check_new_lock(&read(&project, &lock)?)?;
             }
         }
@@ -252,10 +256,8 @@ impl<'a> PackageInstaller<'a> {
     fn ask(&self, engine: &Engine, program: &Path, arguments: &[&str]) -> Result<InstalledInterpreter> {
         let shown = path_text(program)?;
         let said = self.call(engine, &[&[shown][..], arguments].concat(), &Reach::default())?;
-        let answer: Option<[String; 3]> = said
-            .lines()
-            .rev()
-            .find_map(|line| serde_json::from_str(line.trim()).ok());
+        let answer: Option<[String; 3]> =
+            said.lines().rev().find_map(|line| serde_json::from_str(line.trim()).ok());
         let unknown = || {
             let sentence = format!("{shown} does not say which version it is");
             SkillError::new(ErrorKind::Unavailable, sentence)
@@ -310,12 +312,15 @@ impl<'a> PackageInstaller<'a> {
 
     /// The error of a command that failed, with what it said.
     fn failure(&self, command: &[&str], outcome: Outcome, passwords: &[String]) -> SkillError {
-        let name = Path::new(command.first().unwrap_or(&"")).file_name().unwrap_or_default().to_string_lossy();
+        let name =
+            Path::new(command.first().unwrap_or(&"")).file_name().unwrap_or_default().to_string_lossy();
         let error = outcome.result.err();
         let Some(process) = outcome.process.filter(|process| process.exit_code.is_some()) else {
-            return error.unwrap_or_else(|| SkillError::new(ErrorKind::Unavailable, format!("{name} was stopped")));
+            return error
+                .unwrap_or_else(|| SkillError::new(ErrorKind::Unavailable, format!("{name} was stopped")));
         };
-        let mut said = last_lines(if process.stderr.trim().is_empty() { &process.stdout } else { &process.stderr });
+        let mut said =
+            last_lines(if process.stderr.trim().is_empty() { &process.stdout } else { &process.stderr });
         for password in passwords.iter().filter(|password| !password.is_empty()) {
             said = said.replace(password.as_str(), "****");
         }
@@ -326,7 +331,8 @@ impl<'a> PackageInstaller<'a> {
         );
         let failed = SkillError::new(ErrorKind::Unavailable, sentence);
         let refused = process.network.iter().flat_map(|network| &network.refused);
-        let wanted = refused.filter_map(|refused| refused.permission.as_ref().map(|permission| (refused, permission)));
+        let wanted =
+            refused.filter_map(|refused| refused.permission.as_ref().map(|permission| (refused, permission)));
         if let Some((refused, permission)) = wanted.into_iter().next() {
             return failed
                 .with_help(format!(
@@ -358,7 +364,14 @@ fn help_for(said: &str) -> Option<&'static str> {
             "package-lock.json does not match package.json; the author updates it by `npm install`",
         ),
         (
-            &["error sending request", "Connection refused", "ECONNREFUSED", "ENOTFOUND", "ECONNRESET", "timed out"],
+            &[
+                "error sending request",
+                "Connection refused",
+                "ECONNREFUSED",
+                "ENOTFOUND",
+                "ECONNRESET",
+                "timed out",
+            ],
             "a registry of your configuration does not answer; try it again when it does",
         ),
     ];
@@ -376,7 +389,8 @@ fn last_lines(said: &str) -> String {
 fn locked_names(lock: &str) -> Vec<String> {
     let lock: Value = serde_json::from_str(lock).unwrap_or_default();
     let packages = lock.get("packages").and_then(Value::as_object).into_iter().flatten();
-    let installed = packages.filter(|(path, package)| !path.is_empty() && package.get("dev") != Some(&Value::Bool(true)));
+    let installed =
+        packages.filter(|(path, package)| !path.is_empty() && package.get("dev") != Some(&Value::Bool(true)));
     let named = installed.filter_map(|(path, package)| {
         let (_, name) = path.rsplit_once("node_modules/")?;
         Some(format!("{name}@{}", package.get("version")?.as_str()?))

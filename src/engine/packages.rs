@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{Engine, EngineInner};
+use super::{Engine, EngineInner, PackagesReport};
 use crate::engine::package_installer::PackageInstaller;
 use crate::engine::script_selection::scripts;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -162,7 +162,9 @@ impl EngineInner {
 
     /// What is prepared for the scripts of a skill with these files: of each set of packages its digests. It is part of what is trusted.
     pub(super) fn package_digests(&self, skill: &Skill, files: &FileList) -> Vec<String> {
-        let Some(store) = &self.packages else { return Vec::new() };
+        if self.packages.is_none() {
+            return Vec::new();
+        }
         let requests = self.digests.package_requests(skill, files.digest(), || {
             let scripts = files.files().iter().map(|file| file.path.as_str());
             let scripts = scripts.filter(|path| self.runtimes.for_path(path) == RuntimeId::EXTERNAL);
@@ -178,11 +180,27 @@ impl EngineInner {
             }
             requests
         });
-        debug_assert!(requests.iter().all(|request| request.store.folder() == store.folder()));
         let mut digests: Vec<String> = requests.iter().flat_map(PackageRequest::content_digests).collect();
         digests.sort_unstable();
         digests.dedup();
         digests
+    }
+
+    /// What of packages is there.
+    pub(super) fn packages_report(&self) -> Option<PackagesReport> {
+        let store = self.packages.as_ref()?;
+        let untrusted = UntrustedDirs::new(self.folders.iter().map(|folder| folder.path.as_path()));
+        let listed = store.list();
+        let reason = listed.as_ref().err().map(ToString::to_string);
+        let sets = listed.unwrap_or_default();
+        Some(PackagesReport {
+            path: store.folder().to_owned(),
+            sets: sets.len(),
+            bytes: sets.iter().map(|packages| packages.bytes).sum(),
+            uv: runtimes::find_program("uv", &untrusted),
+            npm: runtimes::find_program("npm", &untrusted),
+            reason,
+        })
     }
 
     /// The sets of packages that scripts need, each with the interpreter that runs them; all scripts of the skill if none is named.

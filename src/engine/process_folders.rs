@@ -6,9 +6,9 @@ use super::{EngineInner, Invocation};
 use crate::engine::script_selection::SelectedScript;
 use crate::executor::{DefiningFiles, RuntimeId};
 use crate::host::{Extensions, SkillContext};
+use crate::packages::SkillPackages;
 use crate::policy::CancelToken;
 use crate::registry::{FileList, Skill, SkillFolder};
-use crate::packages::SkillPackages;
 use crate::state::SkillState;
 use crate::trust::ProjectIdentity;
 

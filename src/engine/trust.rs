@@ -13,8 +13,8 @@ use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::SkillContext;
 use crate::policy::{ArgumentPattern, CancelToken, GrantOrigin, Permission, SkillDigest};
-use crate::registry::{Catalog, FileDifference, FileList, Registry, Scope, Skill};
-use crate::trust::{ProjectIdentity, SkillFiles, TrustStore, TrustedSkill};
+use crate::registry::{Catalog, FileDifference, FileList, FileListChange, Registry, Scope, Skill};
+use crate::trust::{CalleeFiles, ProjectIdentity, SkillFiles, TrustStore, TrustedSkill};
 
 /// Whether a skill is trusted. In JSON: `{state: "trusted", by}`, `{state: "untrusted", reason}` or `{state: "changed", files}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -483,6 +483,7 @@ impl RunTrust {
             version: String::new(),
             folder: None,
             state: Vec::new(),
+            packages: Vec::new(),
             digest: files.digest(),
             files,
             callees: Vec::new(),
@@ -523,6 +524,17 @@ impl RunTrust {
     }
 }
 
+/// What differs where the files are the same: the packages that were prepared for them.
+const PACKAGES: &str = "(prepared packages)";
+
+fn has_same_callees(known: &TrustedSkill, now: &SkillFiles) -> bool {
+    let is_same = |callee: &CalleeFiles| {
+        let trusted = known.callees.iter().find(|trusted| trusted.skill == callee.qualified_name);
+        trusted.is_some_and(|trusted| trusted.files == callee.files.digest())
+    };
+    known.callees.len() == now.callees.len() && now.callees.iter().all(is_same)
+}
+
 /// The files that differ from those that were trusted, as far as their list is still there.
 fn changed_files(store: &TrustStore, known: &TrustedSkill, now: &SkillFiles) -> Vec<FileDifference> {
     let mut found = Vec::new();
@@ -542,6 +554,9 @@ fn changed_files(store: &TrustStore, known: &TrustedSkill, now: &SkillFiles) -> 
         if let Some(trusted) = known.callees.iter().find(|trusted| trusted.skill == callee.qualified_name) {
             add(Some(&callee.qualified_name), trusted.files, &callee.files);
         }
+    }
+    if found.is_empty() && known.files == now.files.digest() && has_same_callees(known, now) {
+        found.push(FileDifference { path: PACKAGES.to_owned(), change: FileListChange::Changed });
     }
     found
 }

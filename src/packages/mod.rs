@@ -31,6 +31,6 @@ pub(crate) use self::python_index::PythonIndex;
 pub(crate) use self::requirements::{Ecosystem, Requirements};
 pub(crate) use self::skill_packages::SkillPackages;
 pub use self::store::PackageStore;
-pub(crate) use self::store::{InstalledInterpreter, PackageRequest, Preparation, PreparedFiles};
 pub use self::store::StoredPackages;
+pub(crate) use self::store::{InstalledInterpreter, PackageRequest, Preparation, PreparedFiles};
 pub(crate) use self::user_files::UserFiles;

@@ -142,7 +142,8 @@ pub(crate) fn check_lock(text: &str) -> Result<(), LineError> {
     };
     let version = all.get("lockfileVersion").and_then(Value::as_u64);
     let packages = all.get("packages").and_then(Value::as_object);
-    let Some(packages) = packages.filter(|_| version.is_some_and(|version| (2..=3).contains(&version))) else {
+    let Some(packages) = packages.filter(|_| version.is_some_and(|version| (2..=3).contains(&version)))
+    else {
         return Err(error("lockfileVersion", "the lock has an old form; npm 7 and later write version 3"));
     };
     for (path, package) in packages {
@@ -160,10 +161,15 @@ pub(crate) fn check_lock(text: &str) -> Result<(), LineError> {
             continue;
         }
         let resolved = package.get("resolved").and_then(Value::as_str).unwrap_or_default();
-        let is_web = resolved.is_empty() || resolved.starts_with("https://") || resolved.starts_with("http://");
-        let is_archive = resolved.split(['?', '#']).next().is_some_and(|path| path.is_empty() || path.ends_with(".tgz"));
+        let is_web =
+            resolved.is_empty() || resolved.starts_with("https://") || resolved.starts_with("http://");
+        let is_archive =
+            resolved.split(['?', '#']).next().is_some_and(|path| path.is_empty() || path.ends_with(".tgz"));
         if !is_web || !is_archive || resolved.contains("git+") {
-            return Err(error(path, &format!("{} is no archive of a registry, so it is not used", shorten(resolved))));
+            return Err(error(
+                path,
+                &format!("{} is no archive of a registry, so it is not used", shorten(resolved)),
+            ));
         }
         let integrity = package.get("integrity").and_then(Value::as_str).unwrap_or_default();
         if !["sha512-", "sha384-", "sha256-"].iter().any(|start| integrity.contains(start)) {
@@ -184,7 +190,9 @@ fn parse_object(text: &str) -> Result<Map<String, Value>, LineError> {
     match serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(text)) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(LineError { line: 1, reason: "it is not an object".into() }),
-        Err(error) => Err(LineError { line: error.line().max(1), reason: format!("it is not valid JSON: {error}") }),
+        Err(error) => {
+            Err(LineError { line: error.line().max(1), reason: format!("it is not valid JSON: {error}") })
+        }
     }
 }
 
@@ -247,15 +255,25 @@ mod tests {
 
     #[test]
     fn a_lock_names_archives_with_digests_and_nothing_else() {
-        let good = r#""node_modules/a": {"resolved": "https://r.example/a/-/a-1.tgz", "integrity": "sha512-x"}"#;
+        let good =
+            r#""node_modules/a": {"resolved": "https://r.example/a/-/a-1.tgz", "integrity": "sha512-x"}"#;
         assert_eq!(check_lock(&lock(good)), Ok(()));
         assert_eq!(check_lock(&lock(r#""node_modules/a": {"integrity": "sha512-x"}"#)), Ok(()));
         for (entry, words) in [
-            (r#""node_modules/a": {"resolved": "git+ssh://git@evil.example/a.git#1", "integrity": "sha512-x"}"#, "no archive"),
+            (
+                r#""node_modules/a": {"resolved": "git+ssh://git@evil.example/a.git#1", "integrity": "sha512-x"}"#,
+                "no archive",
+            ),
             (r#""node_modules/a": {"resolved": "file:../a.tgz", "integrity": "sha512-x"}"#, "no archive"),
-            (r#""node_modules/a": {"resolved": "https://codeload.example/a/tar.gz/1", "integrity": "sha512-x"}"#, "no archive"),
+            (
+                r#""node_modules/a": {"resolved": "https://codeload.example/a/tar.gz/1", "integrity": "sha512-x"}"#,
+                "no archive",
+            ),
             (r#""node_modules/a": {"resolved": "https://r.example/a.tgz"}"#, "no digest"),
-            (r#""node_modules/a": {"resolved": "https://r.example/a.tgz", "integrity": "sha1-x"}"#, "no digest"),
+            (
+                r#""node_modules/a": {"resolved": "https://r.example/a.tgz", "integrity": "sha1-x"}"#,
+                "no digest",
+            ),
             (r#""node_modules/a": {"link": true, "resolved": "a"}"#, "a link"),
             (r#""../a": {"integrity": "sha512-x"}"#, "outside of node_modules"),
             (r#""node_modules/../../a": {"integrity": "sha512-x"}"#, "outside of node_modules"),

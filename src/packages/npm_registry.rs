@@ -68,9 +68,11 @@ impl NpmRegistry {
 
     fn check(&self) -> Result<()> {
         let is_odd = |text: &str| text.contains(|c: char| c.is_control() || c.is_whitespace());
-        let wrong = self.registries.iter().find(|(key, url)| is_odd(key) || is_odd(url) || host_of(url).is_none());
+        let wrong =
+            self.registries.iter().find(|(key, url)| is_odd(key) || is_odd(url) || host_of(url).is_none());
         let Some((key, _)) = wrong else { return Ok(()) };
-        let sentence = format!("{} in your configuration of npm is no address on the web", key.escape_debug());
+        let sentence =
+            format!("{} in your configuration of npm is no address on the web", key.escape_debug());
         Err(SkillError::new(ErrorKind::Usage, sentence)
             .with_help("give an address that begins with https:// or http://"))
     }
@@ -172,7 +174,8 @@ mod tests {
         let project = home.path().join("project/.npmrc");
         std::fs::create_dir_all(project.parent().unwrap()).unwrap();
         std::fs::write(&project, "registry=https://evil.example/").unwrap();
-        let error = registry(home.path(), &[("npm_config_userconfig", project.to_str().unwrap())]).unwrap_err();
+        let error =
+            registry(home.path(), &[("npm_config_userconfig", project.to_str().unwrap())]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied);
     }
 }

@@ -248,7 +248,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         std::fs::create_dir_all(at("project")).unwrap();
-        write(&at("home/.config/pip/pip.conf"), "[global]\nindex-url = https://pip.example/simple\nextra-index-url =\n    https://one.example\n    https://two.example\n");
+        write(
+            &at("home/.config/pip/pip.conf"),
+            "[global]\nindex-url = https://pip.example/simple\nextra-index-url =\n    https://one.example\n    https://two.example\n",
+        );
         let pip = index(folder.path(), &[]).unwrap();
         assert_eq!(pip.shown(), ["https://pip.example/simple", "https://one.example", "https://two.example"]);
         let variables = [("PIP_INDEX_URL", "https://me:s3cret@env.example:8443/simple")];
@@ -282,7 +285,10 @@ mod tests {
         let file = folder.path().join("project/pip.conf");
         write(&file, "[global]\nindex-url = https://evil.example");
         let error = index(folder.path(), &[("PIP_CONFIG_FILE", file.to_str().unwrap())]).unwrap_err();
-        assert!(error.kind() == ErrorKind::Denied && error.message().contains("lies in a project"), "{error}");
+        assert!(
+            error.kind() == ErrorKind::Denied && error.message().contains("lies in a project"),
+            "{error}"
+        );
         for url in ["ftp://x", "https://x\n--find-links y", "nonsense"] {
             assert!(index(folder.path(), &[("UV_INDEX_URL", url)]).is_err(), "{url}");
         }

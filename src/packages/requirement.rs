@@ -190,7 +190,20 @@ mod tests {
             let reason = Requirement::parse(line).unwrap_err();
             assert!(reason.contains(words), "{line}: {reason}");
         }
-        for line in ["", "six six", "six==", "six ${X}", "six==1`id`", "[x]", "-", "six;", "six[a", "six(>=1", "é", "six,"] {
+        for line in [
+            "",
+            "six six",
+            "six==",
+            "six ${X}",
+            "six==1`id`",
+            "[x]",
+            "-",
+            "six;",
+            "six[a",
+            "six(>=1",
+            "é",
+            "six,",
+        ] {
             assert!(Requirement::parse(line).is_err(), "{line}");
         }
         assert!(Requirement::parse(&format!("a=={}", "1".repeat(2_000))).is_err());

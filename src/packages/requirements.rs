@@ -129,19 +129,10 @@ impl Requirements {
             Content::Python { requirements, .. } => {
                 requirements.iter().any(|requirement| requirement.name == normalize_name(package))
             }
-            Content::Npm(manifest) => {
-                manifest.names().iter().any(|name| name.rsplit_once('@').is_some_and(|(name, _)| name == package))
-            }
-        }
-    }
-
-    /// The packages that are named, for people.
-    pub(crate) fn names(&self) -> Vec<String> {
-        match &self.content {
-            Content::Python { requirements, .. } => {
-                requirements.iter().map(|requirement| requirement.text.clone()).collect()
-            }
-            Content::Npm(manifest) => manifest.names(),
+            Content::Npm(manifest) => manifest
+                .names()
+                .iter()
+                .any(|name| name.rsplit_once('@').is_some_and(|(name, _)| name == package)),
         }
     }
 
@@ -157,8 +148,10 @@ impl Requirements {
         match version_range::contains(range, version) {
             Some(true) => Ok(()),
             Some(false) => {
-                let sentence =
-                    format!("{} needs Python {range}, and the Python that would run it is {version}", self.source);
+                let sentence = format!(
+                    "{} needs Python {range}, and the Python that would run it is {version}",
+                    self.source
+                );
                 Err(SkillError::new(ErrorKind::Unavailable, sentence)
                     .with_help("put a Python of one of these versions first on PATH"))
             }
@@ -174,7 +167,10 @@ impl Requirements {
     pub(crate) fn restrict_lock(&self, lock: &str) -> Result<String> {
         let Content::Python { requirements, .. } = &self.content else { return Ok(lock.to_owned()) };
         let locked = requirements_file::parse(lock).map_err(|LineError { line, reason }| {
-            SkillError::new(ErrorKind::Unavailable, format!("the lock of uv has an unusable line {line}: {reason}"))
+            SkillError::new(
+                ErrorKind::Unavailable,
+                format!("the lock of uv has an unusable line {line}: {reason}"),
+            )
         })?;
         let mut text = String::new();
         for mut package in locked {
@@ -296,7 +292,10 @@ mod tests {
         assert_eq!((found.source.as_str(), found.python_lines().as_str()), ("scripts/a.py", "rich\n"));
         assert!(found.check_python("3.11.7").is_ok() && found.check_python("3.7").is_err());
         let near = find("scripts/a.py", "import attrs", &files).unwrap().unwrap();
-        assert_eq!((near.source.as_str(), near.python_lines().as_str()), ("scripts/requirements.txt", "attrs\n"));
+        assert_eq!(
+            (near.source.as_str(), near.python_lines().as_str()),
+            ("scripts/requirements.txt", "attrs\n")
+        );
         let above = find("scripts/x/a.py", "", &files[..1]).unwrap().unwrap();
         assert_eq!(above.python_lines(), "six\n");
         let project = [("pyproject.toml", "[project]\ndependencies = [\"six\"]")];
@@ -308,7 +307,11 @@ mod tests {
     #[test]
     fn an_error_in_a_block_has_the_line_of_the_script() {
         for (source, line, words) in [
-            ("#!x\n# /// script\n# dependencies = [\n#   \"a @ https://evil.example\",\n# ]\n# ///", 4, "is an address"),
+            (
+                "#!x\n# /// script\n# dependencies = [\n#   \"a @ https://evil.example\",\n# ]\n# ///",
+                4,
+                "is an address",
+            ),
             ("# /// script\n# dependencies = []\n# [tool.uv]\n# ///", 3, "[tool.uv]"),
             ("# /// script\n# dependencies = []\n", 1, "is not closed"),
             ("# /// script\n# ///\n\n# /// script\n# ///", 4, "two blocks"),
@@ -325,7 +328,9 @@ mod tests {
         let (one, two) = ("1".repeat(64), "2".repeat(64));
         let written = format!("six --hash=sha256:{one}\nrich");
         let found = find("a.py", "", &[("requirements.txt", &written)]).unwrap().unwrap();
-        let lock = format!("Six==1 \\\n    --hash=sha256:{one} \\\n    --hash=sha256:{two}\nrich==2 --hash=sha256:{two}\n");
+        let lock = format!(
+            "Six==1 \\\n    --hash=sha256:{one} \\\n    --hash=sha256:{two}\nrich==2 --hash=sha256:{two}\n"
+        );
         let restricted = format!("Six==1 --hash=sha256:{one}\nrich==2 --hash=sha256:{two}\n");
         assert_eq!(found.restrict_lock(&lock).unwrap(), restricted);
         let other = format!("six==1 --hash=sha256:{two}\n");
@@ -339,7 +344,9 @@ mod tests {
         let of = |text: &str, path: &str| find("a/b.py", "", &[(path, text)]).unwrap().unwrap().digest();
         let plain = of("six\nrich\n", "requirements.txt");
         assert_eq!(plain, of("# comment\nsix\n\nrich", "a/requirements.txt"));
-        for other in ["six\n", "sixrich\n", "rich\nsix\n", &format!("six --hash=sha256:{}\nrich", "1".repeat(64))] {
+        for other in
+            ["six\n", "sixrich\n", "rich\nsix\n", &format!("six --hash=sha256:{}\nrich", "1".repeat(64))]
+        {
             assert_ne!(plain, of(other, "requirements.txt"), "{other}");
         }
     }

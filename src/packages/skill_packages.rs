@@ -56,6 +56,11 @@ impl SkillPackages {
         } else {
             requirements.source.clone()
         };
-        (format!("if it should have it, add the line {line} to {place}, and prepare the packages of the skill"), hint)
+        (
+            format!(
+                "if it should have it, add the line {line} to {place}, and prepare the packages of the skill"
+            ),
+            hint,
+        )
     }
 }

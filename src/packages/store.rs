@@ -200,7 +200,8 @@ impl PackageStore {
                 let is_current = stamp(&served.interpreter.executable).is_some_and(|now| now == served.stamp);
                 is_current && verify(&root, served).is_ok()
             });
-            let age = path.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());
+            let age =
+                path.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());
             if is_meant(age.unwrap_or_default(), !record.served.is_empty()) {
                 fs::remove_file(&path).map_err(failed)?;
                 continue;
@@ -280,10 +281,8 @@ impl PackageRequest {
         };
         let Some(served) = record.served.iter().find(is_meant) else { return Ok(None) };
         let folder = verify(&root, served).map_err(|reason| {
-            let sentence = format!(
-                "the packages that {} names are not used: {reason}",
-                self.requirements.source
-            );
+            let sentence =
+                format!("the packages that {} names are not used: {reason}", self.requirements.source);
             SkillError::new(ErrorKind::Untrusted, sentence)
                 .with_help("prepare them again, and find out who writes to the folder of packages")
         })?;
@@ -426,7 +425,9 @@ fn verify(root: &Path, served: &ServedRequest) -> std::result::Result<PathBuf, S
     let files = entry.join(FILES);
     let changed = "their files were changed since they were prepared";
     let tree = Tree::list(&files).map_err(|error| format!("{changed}: {error}"))?;
-    if record.content != served.content || entry_key(&record.ecosystem, &record.lock, &record.interpreter) != served.entry {
+    if record.content != served.content
+        || entry_key(&record.ecosystem, &record.lock, &record.interpreter) != served.entry
+    {
         return Err(changed.to_owned());
     }
     // A copy of the store has other stamps, and the same content.

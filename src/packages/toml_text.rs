@@ -39,7 +39,11 @@ pub(super) fn read_pyproject(text: &str) -> Result<Option<DeclaredRequirements>,
             names.any(|name| name.as_str() == Some("dependencies"))
         };
         if let Some(dynamic) = project.get("dynamic").filter(|item| is_dynamic(item)) {
-            return Err(error_at(text, dynamic, "its dependencies are dynamic, so only its own code could tell them"));
+            return Err(error_at(
+                text,
+                dynamic,
+                "its dependencies are dynamic, so only its own code could tell them",
+            ));
         }
         if project.get("dependencies").is_none() {
             return Ok(None);
@@ -59,7 +63,8 @@ pub(super) fn read_uv_settings(text: &str) -> Result<UvSettings, LineError> {
         };
         let list = |key: &str| {
             let tables = [Some(top), pip].into_iter().flatten();
-            let values = tables.filter_map(|table| table.get(key)?.as_array()).flat_map(toml_edit::Array::iter);
+            let values =
+                tables.filter_map(|table| table.get(key)?.as_array()).flat_map(toml_edit::Array::iter);
             values.filter_map(toml_edit::Value::as_str).map(str::to_owned).collect::<Vec<_>>()
         };
         let mut settings = UvSettings {
@@ -90,10 +95,9 @@ fn declared(text: &str, table: &dyn TableLike) -> Result<DeclaredRequirements, L
     let list = item.as_array().ok_or_else(|| error_at(text, item, "dependencies is not a list"))?;
     for value in list {
         let line = line_at(text, value.span());
-        let requirement = value.as_str().ok_or_else(|| LineError {
-            line,
-            reason: "a dependency is not a string".to_owned(),
-        })?;
+        let requirement = value
+            .as_str()
+            .ok_or_else(|| LineError { line, reason: "a dependency is not a string".to_owned() })?;
         found.dependencies.push((line, requirement.trim().to_owned()));
     }
     Ok(found)
@@ -118,7 +122,8 @@ fn with_document<T>(
     match Document::parse(text) {
         Ok(document) => read(document.as_table()),
         Err(error) => {
-            let reason = format!("it is not valid TOML: {}", error.message().lines().next().unwrap_or_default());
+            let reason =
+                format!("it is not valid TOML: {}", error.message().lines().next().unwrap_or_default());
             Err(LineError { line: line_at(text, error.span()), reason })
         }
     }
@@ -139,7 +144,8 @@ mod tests {
 
     #[test]
     fn a_block_names_packages_and_versions_of_python() {
-        let text = "requires-python = \">=3.11\"\ndependencies = [\n  \"requests<3\",\n  \"rich\", # why\n]\n";
+        let text =
+            "requires-python = \">=3.11\"\ndependencies = [\n  \"requests<3\",\n  \"rich\", # why\n]\n";
         let found = read_script_block(text).unwrap();
         assert_eq!(found.requires_python.as_deref(), Some(">=3.11"));
         assert_eq!(found.dependencies, [(3, "requests<3".into()), (4, "rich".into())]);
@@ -165,7 +171,8 @@ mod tests {
 
     #[test]
     fn a_project_is_read_only_where_it_is_static() {
-        let project = "[build-system]\nrequires = [\"evil\"]\n[project]\nname = \"x\"\ndependencies = [\"six\"]";
+        let project =
+            "[build-system]\nrequires = [\"evil\"]\n[project]\nname = \"x\"\ndependencies = [\"six\"]";
         assert_eq!(read_pyproject(project).unwrap().unwrap().dependencies, [(5, "six".into())]);
         assert_eq!(read_pyproject("[project]\nname = \"x\"").unwrap(), None);
         assert_eq!(read_pyproject("[tool.uv]\n").unwrap(), None);
@@ -194,6 +201,9 @@ mod tests {
         let text = "[pip]\nindex-url = \"https://pip.example\"\nfind-links = [\"/wheels\"]\n[[index]]\nurl = \"https://a.example\"\n[[index]]\nurl = \"https://b.example\"\ndefault = true\n[[index]]\nurl = \"https://c.example\"\nexplicit = true";
         let found = read_uv_settings(text).unwrap();
         assert_eq!(found.index.as_deref(), Some("https://b.example"));
-        assert_eq!((found.extra_indexes, found.find_links), (vec!["https://a.example".into()], vec!["/wheels".into()]));
+        assert_eq!(
+            (found.extra_indexes, found.find_links),
+            (vec!["https://a.example".into()], vec!["/wheels".into()])
+        );
     }
 }

@@ -17,10 +17,7 @@ pub(crate) struct UserFiles<'a> {
 }
 
 impl<'a> UserFiles<'a> {
-    pub(crate) fn new(
-        variable: &'a dyn Fn(&str) -> Option<String>,
-        untrusted: &'a UntrustedDirs,
-    ) -> Self {
+    pub(crate) fn new(variable: &'a dyn Fn(&str) -> Option<String>, untrusted: &'a UntrustedDirs) -> Self {
         Self { variable, untrusted }
     }
 

@@ -26,7 +26,9 @@ fn fits_one(part: &str, release: &[u64]) -> Option<bool> {
         "==" | "===" => Some(is_same),
         "!=" => Some(!is_same),
         _ if is_prefix => None,
-        "~=" => Some(version.len() > 1 && order.is_ge() && starts_with(release, &version[..version.len() - 1])),
+        "~=" => {
+            Some(version.len() > 1 && order.is_ge() && starts_with(release, &version[..version.len() - 1]))
+        }
         "<=" => Some(order.is_le()),
         ">=" => Some(order.is_ge()),
         "<" => Some(order.is_lt()),
@@ -45,7 +47,10 @@ fn numbers(version: &str) -> Option<Vec<u64>> {
 fn compare(a: &[u64], b: &[u64]) -> std::cmp::Ordering {
     let length = a.len().max(b.len());
     let at = |numbers: &[u64], index: usize| numbers.get(index).copied().unwrap_or(0);
-    (0..length).map(|index| at(a, index).cmp(&at(b, index))).find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+    (0..length)
+        .map(|index| at(a, index).cmp(&at(b, index)))
+        .find(|order| order.is_ne())
+        .unwrap_or(std::cmp::Ordering::Equal)
 }
 
 fn starts_with(release: &[u64], prefix: &[u64]) -> bool {

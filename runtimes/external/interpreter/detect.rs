@@ -265,7 +265,11 @@ pub(crate) fn check_interpreter(path: &str, source: &[u8], overrides: &Interpret
 }
 
 /// The name of the program that runs a script best, without its folder; `None` if nothing tells.
-pub(crate) fn interpreter_name(path: &str, source: &[u8], overrides: &InterpreterOverrides) -> Option<String> {
+pub(crate) fn interpreter_name(
+    path: &str,
+    source: &[u8],
+    overrides: &InterpreterOverrides,
+) -> Option<String> {
     let interpreter = Interpreter::detect_with(path, source, overrides).ok()?;
     Some(interpreter.best_program_name().to_owned())
 }
