@@ -195,6 +195,8 @@ impl<'a> PackageInstaller<'a> {
             "--no-fund",
             "--no-update-notifier",
             "--loglevel=error",
+            "--fetch-retries=1",
+            "--fetch-retry-mintimeout=1000",
             "--userconfig=npmrc",
             "--globalconfig=no-npmrc",
             "--cache=npm-cache",
@@ -319,15 +321,16 @@ impl<'a> PackageInstaller<'a> {
             return error
                 .unwrap_or_else(|| SkillError::new(ErrorKind::Unavailable, format!("{name} was stopped")));
         };
-        let mut said =
-            last_lines(if process.stderr.trim().is_empty() { &process.stdout } else { &process.stderr });
+        let is_silent = process.stderr.trim().is_empty();
+        let mut said = if is_silent { process.stdout } else { process.stderr };
         for password in passwords.iter().filter(|password| !password.is_empty()) {
             said = said.replace(password.as_str(), "****");
         }
         let sentence = format!(
-            "the packages of {} were not prepared: {name} ended with {}: {said}",
+            "the packages of {} were not prepared: {name} ended with {}: {}",
             self.request.skill,
-            process.exit_code.unwrap_or_default()
+            process.exit_code.unwrap_or_default(),
+            first_lines(&said)
         );
         let failed = SkillError::new(ErrorKind::Unavailable, sentence);
         let refused = process.network.iter().flat_map(|network| &network.refused);
@@ -378,11 +381,12 @@ fn help_for(said: &str) -> Option<&'static str> {
     HELP.iter().find(|(words, _)| words.iter().any(|word| said.contains(word))).map(|(_, help)| *help)
 }
 
-fn last_lines(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let lines = &lines[lines.len().saturating_sub(MAX_SAID_LINES)..];
-    let text: String = lines.join("; ").chars().filter(|c| !c.is_control()).take(MAX_SAID_CHARS).collect();
-    text
+/// What a package manager said first, which is the reason; on one line.
+fn first_lines(said: &str) -> String {
+    let lines = said.lines().map(|line| line.trim().trim_start_matches("npm error").trim());
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("A complete log"));
+    let lines: Vec<&str> = lines.take(MAX_SAID_LINES).collect();
+    lines.join("; ").chars().filter(|c| !c.is_control()).take(MAX_SAID_CHARS).collect()
 }
 
 /// The packages in the lock of npm that are installed.

@@ -55,7 +55,7 @@ fn a_script_with_a_block_finds_its_packages_without_a_network() {
     assert_prints(&project, "1 1");
     for sandbox in ["--sandbox=off", "--sandbox=required"] {
         let answer = metier(&project, None, &["run", "x", "--json", sandbox]);
-        assert_eq!(answer.json()["value"], "1 1", "{answer:?}");
+        assert_eq!(answer.json()["value"], "1 1\n", "{answer:?}");
     }
     assert_eq!(registry.asked().len(), asked, "a run asks no registry");
     assert_tidy(&project);
@@ -114,14 +114,14 @@ fn prepare_y(project: &Project, registry: &RunningRegistry) {
 
 #[test]
 fn a_package_that_nobody_declared_is_named_with_the_line_to_add() {
-    let skill = project("main.py", "import yaml\n", &[]);
+    let skill = project("main.py", "import fitz\n", &[]);
     let answer = metier(&skill, None, &["run", "x"]);
-    let help = "needs the Python package PyYAML (module yaml); if it should have it, add the line PyYAML to requirements.txt in the \
+    let help = "needs the Python package PyMuPDF (module fitz); if it should have it, add the line PyMuPDF to requirements.txt in the \
                 folder of the skill, and prepare its packages (`metier prepare x`)";
     assert!(answer.stderr.contains(help), "{answer:?}");
-    let skill = project("main.py", "import yaml\n", &[("requirements.txt", "six\n")]);
+    let skill = project("main.py", "import fitz\n", &[("requirements.txt", "six\n")]);
     let answer = metier(&skill, None, &["run", "x"]);
-    assert!(answer.stderr.contains("add the line PyYAML to requirements.txt, and prepare"), "{answer:?}");
+    assert!(answer.stderr.contains("add the line PyMuPDF to requirements.txt, and prepare"), "{answer:?}");
 }
 
 #[test]

@@ -75,11 +75,19 @@ fn a_run_can_read_its_packages_and_change_none() {
     if !has_manager("uv", "a store that is only read") {
         return;
     }
-    let script = "import alpha, os\nprint(alpha.VALUE)\nfolder = os.path.dirname(alpha.__file__)\nfor path in [alpha.__file__, folder + '/new.py', folder + '/../about.json']:\n    try:\n        open(path, 'a').write('x')\n        print('wrote', path)\n    except OSError:\n        pass\ntry:\n    print(os.listdir(folder + '/../../../requests'))\nexcept OSError:\n    pass\n";
+    let script = "import alpha, os\nprint(alpha.VALUE)\nfolder = os.path.dirname(alpha.__file__)\nfor path in [alpha.__file__, folder + '/new.py', folder + '/../about.json']:\n    try:\n        open(path, 'a').write('x')\n    except OSError:\n        pass\ntry:\n    print(os.listdir(folder + '/../../../requests'))\nexcept OSError:\n    pass\n";
     let (skill, _registry) = prepared(script);
-    let answer = metier(&skill, None, &["run", "x", "--allow", "write"]);
-    assert_eq!(answer.stdout.trim(), "1", "{answer:?}");
-    assert_eq!(metier(&skill, None, &["run", "x"]).stdout.trim(), "1");
+    let content = || {
+        let all = walkdir::WalkDir::new(store(&skill).join("entries")).sort_by_file_name().into_iter();
+        let read = all.map(|entry| entry.unwrap().into_path()).map(|path| (std::fs::read(&path).ok(), path));
+        read.collect::<Vec<_>>()
+    };
+    let before = content();
+    for allow in ["write", "read"] {
+        let answer = metier(&skill, None, &["run", "x", "--allow", allow]);
+        assert_eq!(answer.stdout.trim(), "1", "{answer:?}");
+    }
+    assert_eq!(content(), before);
 }
 
 #[test]
