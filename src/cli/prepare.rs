@@ -15,6 +15,7 @@ use super::terminal::{escape_line, shorten_line};
 
 /// The options of `metier prepare`.
 #[derive(clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct Args {
     /// The skill, by its name or its qualified name
     #[arg(required_unless_present_any = ["list", "prune"])]

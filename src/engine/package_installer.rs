@@ -94,7 +94,7 @@ impl<'a> PackageInstaller<'a> {
         requirements.check_python(interpreter.version.rsplit(' ').next().unwrap_or_default())?;
         let reach = Reach {
             hosts: index.hosts(),
-            paths: [self.real_path(&uv)].into_iter().chain(index.folders()).collect(),
+            paths: [real_path(&uv)].into_iter().chain(index.folders()).collect(),
             secrets: Vec::new(),
             passwords: index.passwords(),
         };
@@ -175,8 +175,8 @@ impl<'a> PackageInstaller<'a> {
         let engine = self.engine_in(&project)?;
         let interpreter = self.ask(&engine, program, &["-p", NODE_QUESTION])?;
         let (configuration, secrets) = registry.configuration();
-        let npm_files = self.real_path(&npm).parent().and_then(Path::parent).map(Path::to_owned);
-        let certificates = registry.certificates().map(|file| self.real_path(file));
+        let npm_files = real_path(&npm).parent().and_then(Path::parent).map(Path::to_owned);
+        let certificates = registry.certificates().map(|file| real_path(file));
         let reach = Reach {
             hosts: registry.hosts(),
             paths: npm_files.into_iter().chain(certificates).collect(),
@@ -204,16 +204,12 @@ impl<'a> PackageInstaller<'a> {
             TARGET,
         ];
         let npm = path_text(&npm)?;
-        match &manifest.lock {
-            Some(text) => write(&project, &lock, text)?,
-            None => {
-                self.call(
-                    &engine,
-                    &[&[npm, "install", "--package-lock-only"][..], &common].concat(),
-                    &reach,
-                )?;
-                check_new_lock(&read(&project, &lock)?)?;
-            }
+        if let Some(text) = &manifest.lock {
+            write(&project, &lock, text)?;
+        } else {
+            let make = [&[npm, "install", "--package-lock-only"][..], &common].concat();
+            self.call(&engine, &make, &reach)?;
+            check_new_lock(&read(&project, &lock)?)?;
         }
         let install = [&[npm, "ci", "--no-bin-links", "--omit=dev"][..], &common].concat();
         self.call(&engine, &install, &reach)?;
@@ -232,10 +228,6 @@ impl<'a> PackageInstaller<'a> {
             )
             .with_help(format!("install {name} ({source}), outside of the project"))
         })
-    }
-
-    fn real_path(&self, path: &Path) -> PathBuf {
-        std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
     }
 
     /// An engine without skills, whose project is this folder.
@@ -295,7 +287,7 @@ impl<'a> PackageInstaller<'a> {
             if self.untrusted.may_control(Path::new(&value)) {
                 continue;
             }
-            paths.push(self.real_path(Path::new(&value)));
+            paths.push(real_path(Path::new(&value)));
             invocation = invocation.env(name, value).grant(Permission::env(name)?);
         }
         for (name, value) in &reach.secrets {
@@ -400,6 +392,10 @@ fn locked_names(lock: &str) -> Vec<String> {
         Some(format!("{name}@{}", package.get("version")?.as_str()?))
     });
     named.collect()
+}
+
+fn real_path(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn path_text(path: &Path) -> Result<&str> {

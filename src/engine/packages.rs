@@ -129,17 +129,14 @@ impl Engine {
                 // What somebody changed is made again.
                 _ => None,
             };
-            prepared.push(match known {
-                Some(packages) => {
-                    PreparedPackages { source, scripts, was_prepared: true, registries: Vec::new(), packages }
-                }
-                None => {
-                    let untrusted = self.0.package_untrusted_dirs(&skill);
-                    let installer = PackageInstaller::new(&self.0, request, &untrusted);
-                    let (registries, packages) = installer.install(&packages, &program)?;
-                    PreparedPackages { source, scripts, was_prepared: false, registries, packages }
-                }
-            });
+            let was_prepared = known.is_some();
+            let (registries, packages) = if let Some(known) = known {
+                (Vec::new(), known)
+            } else {
+                let untrusted = self.0.package_untrusted_dirs(&skill);
+                PackageInstaller::new(&self.0, request, &untrusted).install(&packages, &program)?
+            };
+            prepared.push(PreparedPackages { source, scripts, was_prepared, registries, packages });
         }
         Ok(prepared)
     }

@@ -163,8 +163,10 @@ pub(crate) fn check_lock(text: &str) -> Result<(), LineError> {
         let resolved = package.get("resolved").and_then(Value::as_str).unwrap_or_default();
         let is_web =
             resolved.is_empty() || resolved.starts_with("https://") || resolved.starts_with("http://");
-        let is_archive =
-            resolved.split(['?', '#']).next().is_some_and(|path| path.is_empty() || path.ends_with(".tgz"));
+        let is_archive = resolved
+            .split(['?', '#'])
+            .next()
+            .is_some_and(|path| path.is_empty() || path.strip_suffix(".tgz").is_some());
         if !is_web || !is_archive || resolved.contains("git+") {
             return Err(error(
                 path,

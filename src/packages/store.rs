@@ -251,10 +251,9 @@ impl PackageStore {
         match self.folder.symlink_metadata() {
             Ok(found) if !found.is_dir() => return refused("it is not a folder but a link or a file"),
             Ok(found) if found.uid() != geteuid().as_raw() => return refused("it belongs to somebody else"),
-            Ok(_) => {}
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             Err(_) if !creates => return Ok(None),
-            Err(_) => {}
+            Ok(_) | Err(_) => {}
         }
         for folder in [path.clone(), path.join(ENTRIES), path.join(REQUESTS)] {
             match folder.symlink_metadata() {

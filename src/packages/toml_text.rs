@@ -58,8 +58,8 @@ pub(super) fn read_uv_settings(text: &str) -> Result<UvSettings, LineError> {
     with_document(text, |top| {
         let pip = top.get("pip").and_then(Item::as_table_like);
         let string = |key: &str| {
-            let tables = [Some(top), pip].into_iter().flatten();
-            tables.filter_map(|table| table.get(key)?.as_str()).next().map(str::to_owned)
+            let mut tables = [Some(top), pip].into_iter().flatten();
+            tables.find_map(|table| table.get(key)?.as_str()).map(str::to_owned)
         };
         let list = |key: &str| {
             let tables = [Some(top), pip].into_iter().flatten();
@@ -135,7 +135,7 @@ fn error_at(text: &str, item: &Item, reason: &str) -> LineError {
 
 fn line_at(text: &str, span: Option<std::ops::Range<usize>>) -> usize {
     let at = span.map_or(0, |span| span.start).min(text.len());
-    text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
+    text.get(..at).map_or(0, |before| before.matches('\n').count()) + 1
 }
 
 #[cfg(test)]

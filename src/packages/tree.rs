@@ -32,25 +32,25 @@ impl Tree {
             return Err(io::Error::other("it is not a folder"));
         }
         let mut tree = Self { folder: folder.to_owned(), nodes: Vec::new(), bytes: 0, files: 0 };
-        tree.add(folder, Vec::new(), 0)?;
+        tree.add(folder, &[], 0)?;
         tree.nodes.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         Ok(tree)
     }
 
-    fn add(&mut self, folder: &Path, above: Vec<u8>, depth: usize) -> io::Result<()> {
+    fn add(&mut self, folder: &Path, above: &[u8], depth: usize) -> io::Result<()> {
         if depth > MAX_DEPTH {
             return Err(io::Error::other(format!("it has more than {MAX_DEPTH} folders inside one another")));
         }
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
             let about = entry.path().symlink_metadata()?;
-            let mut path = above.clone();
+            let mut path = above.to_vec();
             path.extend(entry.file_name().as_bytes());
             let shown = || String::from_utf8_lossy(&path).escape_debug().to_string();
             if about.is_dir() {
                 let mut inner = path.clone();
                 inner.push(b'/');
-                self.add(&entry.path(), inner, depth + 1)?;
+                self.add(&entry.path(), &inner, depth + 1)?;
             } else if about.is_file() {
                 self.files += 1;
                 self.bytes += about.len();
@@ -75,8 +75,12 @@ impl Tree {
             digest.update(path);
             let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
             let numbers = [about.dev(), about.ino(), u64::from(about.mode()), about.size()];
-            times.into_iter().for_each(|number| digest.update(number.to_le_bytes()));
-            numbers.into_iter().for_each(|number| digest.update(number.to_le_bytes()));
+            for time in times {
+                digest.update(time.to_le_bytes());
+            }
+            for number in numbers {
+                digest.update(number.to_le_bytes());
+            }
         }
         hex(&digest.finalize())
     }
