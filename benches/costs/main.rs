@@ -5,6 +5,7 @@ mod configuration;
 mod contract;
 mod files;
 mod lua;
+mod mcp;
 mod modules;
 mod overshoot;
 mod providers;
@@ -25,6 +26,9 @@ static HEAP: metier::alloc_counter::CountingAllocator = metier::alloc_counter::C
 fn main() {
     // Processes in sandboxes are started by this very program, as by the `metier` command.
     metier::helper_main();
+    if mcp::is_echo_server() {
+        return;
+    }
     // Before thousands of files are made and removed, after which some file systems are slow to make a folder.
     if is_selected("sandbox") {
         sandbox::measure_starts();
@@ -51,6 +55,7 @@ fn main() {
     trust::digest(&mut criterion);
     trust::runs(&mut criterion);
     configuration::load(&mut criterion);
+    mcp::calls(&mut criterion);
     cold::start(&mut criterion);
     criterion.final_summary();
     ratios::print();

@@ -180,6 +180,24 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         Times(1.25),
     ),
     (
+        "a call of a trivial Lua skill over the Model Context Protocol / a bare server that returns the arguments",
+        "mcp/metier",
+        "mcp/echo",
+        Times(1.5),
+    ),
+    (
+        "start, handshake and first call of `metier mcp` with 100 skills / of the bare server",
+        "mcp_start/metier",
+        "mcp_start/echo",
+        AddedMicros(30_000.0, 1),
+    ),
+    (
+        "the list of 100 skills as tools / of as many of the bare server",
+        "mcp_list/metier",
+        "mcp_list/echo",
+        Informational,
+    ),
+    (
         "an empty shell script, by Landlock / in bubblewrap, equal binds",
         "sandbox/landlock",
         "sandbox/bwrap",

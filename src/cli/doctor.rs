@@ -6,6 +6,8 @@ use anstyle::AnsiColor;
 use metier::config::{ConfigFile, LoadedConfiguration};
 use metier::engine::{Diagnosis, Engine, Finding, PackagesReport, RootReport, SandboxLevelReport};
 use metier::error::{Result, SkillError};
+use metier::policy::GrantReport;
+use metier::registry::Skill;
 use metier::skill::Severity;
 use metier::trust::{ProjectIdentity, RememberedGrant};
 use serde::Serialize;
@@ -13,6 +15,7 @@ use serde::Serialize;
 use super::hint::diagnosis_with_options;
 use super::session::Session;
 use super::terminal::{escape_line, escape_sentence, shorten_line};
+use super::trust_words::configured_grant_line;
 use crate::cli::{output, table};
 
 /// The name and the colour of each severity.
@@ -113,12 +116,24 @@ struct TrustReport {
     reason: Option<String>,
     untrusted: Vec<String>,
     /// The remembered grants that apply in this project.
-    grants: Vec<GrantReport>,
+    grants: Vec<RememberedGrantReport>,
+    /// The grants of the user's configuration for skills that are here.
+    configured_grants: Vec<ConfiguredGrantReport>,
+}
+
+/// A grant of the configuration.
+#[derive(Serialize)]
+struct ConfiguredGrantReport {
+    skill: String,
+    #[serde(flatten)]
+    grant: GrantReport,
+    /// Whether the skill is trusted, so that it takes effect.
+    current: bool,
 }
 
 /// A remembered grant.
 #[derive(Serialize)]
-struct GrantReport {
+struct RememberedGrantReport {
     skill: String,
     permission: String,
     everywhere: bool,
@@ -128,6 +143,7 @@ struct GrantReport {
 
 fn trust_lines(trust: &TrustReport) -> String {
     let mut lines = vec![escape_line(&trust.store)];
+    lines.extend(trust.reason.iter().map(|reason| format!("not used: {}", escape_line(reason))));
     if !trust.untrusted.is_empty() {
         lines.push(format!("not trusted: {}", trust.untrusted.join(", ")));
     }
@@ -135,20 +151,22 @@ fn trust_lines(trust: &TrustReport) -> String {
 }
 
 fn grant_lines(trust: &TrustReport) -> String {
-    let line = |grant: &GrantReport| {
+    let line = |grant: &RememberedGrantReport| {
         let place = if grant.everywhere { "in all projects" } else { "in this project" };
         let state =
             if grant.current { "" } else { "; without effect: its files have changed, or it is gone" };
         escape_line(&format!("{} {} {place}{state}", grant.skill, grant.permission))
     };
-    match trust.grants.as_slice() {
-        [] => "none are remembered".to_owned(),
-        grants => grants.iter().map(line).collect::<Vec<_>>().join("\n"),
-    }
+    let configured = trust.configured_grants.iter().map(|configured| {
+        let line = configured_grant_line(&configured.grant, configured.current);
+        escape_line(&format!("{} {line}", configured.skill))
+    });
+    let lines: Vec<String> = trust.grants.iter().map(line).chain(configured).collect();
+    if lines.is_empty() { "none are remembered or configured".to_owned() } else { lines.join("\n") }
 }
 
 /// The remembered grants that apply in the engine's project, and those that would if the skill had not changed.
-fn remembered_grants(engine: &Engine) -> Vec<GrantReport> {
+fn remembered_grants(engine: &Engine) -> Vec<RememberedGrantReport> {
     let records = engine.trust_store().and_then(|store| store.records().ok());
     let project = ProjectIdentity::new(engine.project()).ok();
     let registry = engine.registry();
@@ -159,13 +177,20 @@ fn remembered_grants(engine: &Engine) -> Vec<GrantReport> {
             .any(|skill| engine.skill_files(skill).is_ok_and(|files| files.digest == grant.digest))
     };
     let applies = |grant: &&RememberedGrant| grant.project.is_none() || grant.project == project;
-    let report = |grant: &RememberedGrant| GrantReport {
+    let report = |grant: &RememberedGrant| RememberedGrantReport {
         skill: shorten_line(&grant.skill, 64),
         permission: grant.permission.clone(),
         everywhere: grant.project.is_none(),
         current: is_current(grant),
     };
     records.iter().flat_map(|records| records.grants.iter().filter(applies).map(report)).collect()
+}
+
+fn configured_grants(engine: &Engine, skill: &Skill) -> Vec<ConfiguredGrantReport> {
+    let grants = engine.configured_grants(skill);
+    let current = !grants.is_empty() && engine.trust_state(skill).is_trusted();
+    let report = |grant| ConfiguredGrantReport { skill: shorten_line(skill.name(), 64), grant, current };
+    grants.into_iter().map(report).collect()
 }
 
 fn trust_report(engine: &Engine) -> TrustReport {
@@ -176,6 +201,11 @@ fn trust_report(engine: &Engine) -> TrustReport {
         reason: store.and_then(|store| store.records().err()).map(|error| error.to_string()),
         untrusted: untrusted.map(|skill| shorten_line(skill.name(), 64)).collect(),
         grants: remembered_grants(engine),
+        configured_grants: registry
+            .skills()
+            .iter()
+            .flat_map(|skill| configured_grants(engine, skill))
+            .collect(),
     }
 }
 

@@ -12,6 +12,7 @@ use super::hint::error_with_option;
 use super::interrupt::cancel_on_interrupt;
 use super::limit_args::LimitArgs;
 use super::mcp_client::McpClient;
+use super::mcp_http::HttpArgs;
 use super::output;
 use super::session::Session;
 
@@ -31,6 +32,8 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     max_calls: u16,
     #[command(flatten)]
+    http: HttpArgs,
+    #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
     config: ConfigArgs,
@@ -44,12 +47,6 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         return Ok(0);
     }
     let configuration = args.limits.configure(session.configuration())?;
-    if configuration.locked() {
-        let sentence = "the configuration lets only locked skills run, which the server does not check yet";
-        return Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(
-            "run them with `metier run --locked`, or change `trust.locked` in the configuration",
-        ));
-    }
     let secrets = args.config.secrets()?;
     let token = CancelToken::new();
     let mut options = McpOptions::new()
@@ -82,7 +79,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     for notice in server.notices() {
         output::print_warning(notice);
     }
-    server.serve_stdio()?;
+    match args.http.address() {
+        Some(address) => server.serve_http(args.http.listen(address)?)?,
+        None => server.serve_stdio()?,
+    }
     Ok(0)
 }
 

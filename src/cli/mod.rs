@@ -26,6 +26,8 @@ mod lock;
 mod mcp;
 #[cfg(feature = "mcp")]
 mod mcp_client;
+#[cfg(feature = "mcp")]
+mod mcp_http;
 mod new;
 mod output;
 mod prepare;

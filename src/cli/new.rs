@@ -11,7 +11,7 @@ use metier::error::{ErrorKind, Result, SkillError};
 use metier::executor::RuntimeId;
 use metier::registry::{Root, Roots, Scope};
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse, suggested_name};
-use metier::trust::TrustStore;
+use metier::trust::{ProjectIdentity, TrustStore};
 use serde::Serialize;
 
 use super::output;
@@ -113,7 +113,8 @@ fn drop_in_name(args: &Args) -> Option<(&str, &str)> {
 
 /// What a person makes is trusted, with all that comes into its folder later.
 fn trust_own_work(folder: &Path) {
-    if let Err(error) = TrustStore::user().and_then(|store| store.trust_folder(folder)) {
+    if let Err(error) = TrustStore::user().and_then(|store| store.trust_folder(ProjectIdentity::new(folder)?))
+    {
         output::print_error_as_warning(&error, "the skill was created, and is not trusted");
     }
 }

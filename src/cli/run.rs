@@ -9,7 +9,7 @@ use metier::config::Configuration;
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{ErrorKind, Hint, Result, SkillError};
 use metier::host::SandboxReport;
-use metier::policy::{CancelToken, Permission, SandboxMode};
+use metier::policy::{CancelToken, Permission, SandboxMode, SkillDigest};
 
 use super::prompt::{Question, Reply, permission_sentence};
 use super::session::Session;
@@ -188,6 +188,8 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
     let observer = Arc::new(WatchdogObserver::with_observer(watchdog.clone(), display.clone()));
     let mut invocation = invocation.observer(observer);
     let mut offered = Vec::new();
+    // A yes is one for the files of now: the script may be replaced while the question is on the screen.
+    let digest = approver.as_ref().and_then(|_| digest_of_offers(&engine, &args.name));
     loop {
         let outcome = engine.run(invocation.clone());
         prompt::restore_terminal();
@@ -197,11 +199,13 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
             Some((missing_permission(&engine, &args.name, &outcome, approver)?, approver.choices()))
         });
         let missing = missing.filter(|(permission, _)| !offered.contains(permission));
-        let Some((permission, choices)) = missing else { return Ok((outcome, engine)) };
+        let (Some((permission, choices)), Some(digest)) = (missing, digest) else {
+            return Ok((outcome, engine));
+        };
         let question = repeat_question(&outcome, &permission, choices);
         match prompt::ask(&question, &|| token.is_cancelled()) {
             Reply::Choice('a') => {
-                if let Err(error) = remember(&engine, &args.name, &permission, &outcome) {
+                if let Err(error) = remember(&engine, &args.name, &permission, digest) {
                     let has_changed = error.kind() == ErrorKind::Untrusted;
                     let consequence =
                         if has_changed { "it is not run again" } else { "it is granted for this run only" };
@@ -210,9 +214,9 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
                         return Ok((outcome, engine));
                     }
                 }
-                invocation = invocation.grant(permission.clone());
+                invocation = invocation.grant(permission.clone()).digest(digest);
             }
-            Reply::Choice(_) => invocation = invocation.grant(permission.clone()),
+            Reply::Choice(_) => invocation = invocation.grant(permission.clone()).digest(digest),
             Reply::No => return Ok((outcome, engine)),
             Reply::Interrupt => {
                 token.cancel();
@@ -246,13 +250,18 @@ fn missing_permission(
         .then_some(missing)
 }
 
-/// Records the permission for later runs of the skill as it was when it ran.
-fn remember(engine: &Engine, name: &str, permission: &Permission, outcome: &Outcome) -> Result<()> {
+/// The digest of the skill before its first run, if a permission that it lacks may be offered.
+fn digest_of_offers(engine: &Engine, name: &str) -> Option<SkillDigest> {
+    let registry = engine.registry();
+    let skill = registry.find(name).ok().filter(|skill| engine.uses_any_grant(skill))?;
+    engine.skill_files(skill).ok().map(|files| files.digest)
+}
+
+/// Records the permission for later runs of the skill as it was before it ran.
+fn remember(engine: &Engine, name: &str, permission: &Permission, digest: SkillDigest) -> Result<()> {
     let registry = engine.registry();
     let skill = registry.find(name)?;
-    let digest = engine.skill_files(skill)?.digest;
-    // The outcome of a skill that is trusted whatever its files are has no digest.
-    if outcome.digest.is_some_and(|ran| ran != digest) {
+    if engine.skill_files(skill)?.digest != digest {
         let sentence =
             format!("files of the skill {} changed since it ran, so nothing is remembered", skill.name());
         return Err(SkillError::new(ErrorKind::Untrusted, sentence).with_help("look at it again"));

@@ -14,7 +14,7 @@ use super::output;
 use super::session::Session;
 use super::skill_record::skill_record;
 use super::terminal::escape_text;
-use super::trust_words::{grant_line, grants_of_skill, trust_line};
+use super::trust_words::{configured_grant_line, grant_line, grants_of_skill, trust_line};
 
 mod signature;
 
@@ -67,6 +67,7 @@ fn record(engine: &Engine, skill: &Skill) -> Result<Value> {
         "contract_diagnostics": skill.contract_diagnostics(),
         "body": skill.body()?,
         "grants": remembered_grants(engine, skill),
+        "configured_grants": engine.configured_grants(skill),
     });
     if let (Value::Object(record), Value::Object(more)) = (&mut record, more) {
         record.extend(more);
@@ -100,13 +101,16 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
     Ok(format!("{}\n{signature}{plan}\n{}", facts.join("\n"), skill.body()?.trim_end()))
 }
 
-/// What is remembered as granted to the skill as it is now, in this project or in all.
+/// What is remembered as granted to the skill as it is now, in this project or in all; the configuration may grant more.
 fn remembered_grants(engine: &Engine, skill: &Skill) -> Vec<RememberedGrant> {
     engine.skill_files(skill).map(|files| grants_of_skill(engine, skill, &files)).unwrap_or_default()
 }
 
 fn granted_lines(engine: &Engine, skill: &Skill) -> String {
-    let lines: Vec<String> = remembered_grants(engine, skill).iter().map(grant_line).collect();
+    let is_trusted = engine.trust_state(skill).is_trusted();
+    let mut lines: Vec<String> = remembered_grants(engine, skill).iter().map(grant_line).collect();
+    lines
+        .extend(engine.configured_grants(skill).iter().map(|grant| configured_grant_line(grant, is_trusted)));
     if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n             ") }
 }
 

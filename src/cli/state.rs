@@ -80,8 +80,9 @@ fn list(states: &[StoredState], session: &Session) -> Result<u8> {
 
 fn line(state: &StoredState) -> String {
     format!(
-        "{}  {} bytes in {} files and folders, last used {}, in {}",
+        "{} of {}  {} bytes in {} files and folders, last used {}, in {}",
         shorten_line(state.skill(), 60),
+        escape_line(if state.folder().is_empty() { "the program" } else { state.folder() }),
         state.bytes,
         state.files,
         state.last_used,
@@ -127,7 +128,10 @@ fn clear(store: &StateStore, states: &[StoredState], args: &Args, session: &Sess
         }
     }
     let is_meant = |state: &StoredState| {
-        states.iter().any(|meant| (meant.skill(), meant.project()) == (state.skill(), state.project()))
+        states.iter().any(|meant| {
+            (meant.skill(), meant.folder(), meant.project())
+                == (state.skill(), state.folder(), state.project())
+        })
     };
     let removed = store.clear(is_meant)?;
     if session.json() {

@@ -133,8 +133,12 @@ fn question(
     let mut details = vec![("input", input), ("arguments", format!("{:?}", request.args))];
     details.extend(request.project.as_ref().map(|project| ("project", project.display().to_string())));
     details.extend(request.digest.as_ref().map(|digest| ("digest", digest.clone())));
+    let asks = match request.need {
+        ApprovalNeed::RepeatedStep { .. } => "asks whether to repeat a step",
+        _ => "asks for a permission",
+    };
     Question {
-        sentence: format!("The skill {} asks for a permission.", shortened_name(&request.skill)),
+        sentence: format!("The skill {} {asks}.", shortened_name(&request.skill)),
         facts,
         details,
         prompt,

@@ -311,7 +311,9 @@ fn page(text: &str) -> bool {
 }
 
 fn trust_folder(store: &TrustStore, path: &Path, args: &Args, session: &Session) -> Result<u8> {
-    let folder = canonical(path)?.display().to_string();
+    // What is shown is what is recorded, wherever a link leads by then.
+    let identity = ProjectIdentity::new(&canonical(path)?)?;
+    let folder = identity.path.clone();
     if !args.yes {
         if !session.can_ask() {
             let sentence = format!("nobody can be asked whether everything in {folder} is trusted");
@@ -333,7 +335,7 @@ fn trust_folder(store: &TrustStore, path: &Path, args: &Args, session: &Session)
             Reply::Interrupt => return Err(interrupted()),
         }
     }
-    store.trust_folder(path)?;
+    store.trust_folder(identity)?;
     if session.json() {
         output::print_json(&json!({"folder": folder}))?;
     } else {

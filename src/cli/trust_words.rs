@@ -1,11 +1,12 @@
 //! Trust and remembered grants in words and as JSON names.
 
 use metier::engine::{Engine, TrustReason, TrustState};
+use metier::policy::{GrantOrigin, GrantReport};
 use metier::registry::{FileDifference, Skill};
 use metier::trust::{RememberedGrant, SkillFiles};
 
 use super::hint::COMMAND;
-use super::terminal::shorten_line;
+use super::terminal::{escape_line, shorten_line};
 
 /// The state as JSON names it.
 pub fn trust_name(state: &TrustState) -> &'static str {
@@ -71,4 +72,14 @@ pub fn grant_line(grant: &RememberedGrant) -> String {
     let arguments =
         if grant.arguments.is_null() { String::new() } else { format!(" for {}", grant.arguments) };
     format!("{} {place}{arguments}, since {} by {}", grant.permission, grant.since, grant.by)
+}
+
+/// A grant of the user's configuration on one line.
+pub fn configured_grant_line(grant: &GrantReport, is_trusted: bool) -> String {
+    let place = match &grant.origin {
+        GrantOrigin::Configuration { file } => escape_line(&file.display().to_string()),
+        _ => "the configuration".to_owned(),
+    };
+    let state = if is_trusted { "" } else { "; without effect: the skill is not trusted" };
+    format!("{} by {place}{state}", grant.permission)
 }

@@ -158,7 +158,8 @@ impl Configuration {
         self.get("trust.remembered").and_then(|setting| setting.value.as_flag()).unwrap_or(true)
     }
 
-    /// Whether skills of the project run only as its lock file has them. It is the program that compares them: an engine does not.
+    /// Whether skills of the project run only as its lock file has them. An engine with a trust store holds that for what models may
+    /// see and run; for the runs that a person starts, the program compares them.
     pub fn locked(&self) -> bool {
         self.flag("trust.locked")
     }

@@ -46,8 +46,14 @@ pub(super) fn read_environment(configuration: &mut Configuration) -> (Vec<SkillE
 
 /// Variables that metier sets for scripts, or reads elsewhere, are no misspelled keys.
 fn misspelled(variable: &str, known: &[(String, &'static str)]) -> Option<String> {
-    const OTHERS: [&str; 5] =
-        ["METIER_API_FD", "METIER_CONFIG_DIR", "METIER_DATA_DIR", "METIER_PROJECT_DIR", "METIER_SKILL_DIR"];
+    const OTHERS: [&str; 6] = [
+        "METIER_API_FD",
+        "METIER_CONFIG_DIR",
+        "METIER_DATA_DIR",
+        "METIER_MCP_TOKEN",
+        "METIER_PROJECT_DIR",
+        "METIER_SKILL_DIR",
+    ];
     if OTHERS.contains(&variable) {
         return None;
     }

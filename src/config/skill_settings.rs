@@ -46,6 +46,7 @@ pub(crate) struct ResolvedConfiguration {
     named: HashMap<String, SkillSettings>,
     other: SkillSettings,
     ignores_remembered_grants: bool,
+    requires_lock: bool,
 }
 
 impl ResolvedConfiguration {
@@ -61,7 +62,12 @@ impl ResolvedConfiguration {
                 settings.add_entry(entry, value);
             }
         }
-        Self { named, other: general, ignores_remembered_grants: !configuration.uses_remembered_grants() }
+        Self {
+            named,
+            other: general,
+            ignores_remembered_grants: !configuration.uses_remembered_grants(),
+            requires_lock: configuration.locked(),
+        }
     }
 
     /// The settings of a skill with this name.
@@ -72,6 +78,11 @@ impl ResolvedConfiguration {
     /// Whether remembered grants do not apply.
     pub(crate) fn ignores_remembered_grants(&self) -> bool {
         self.ignores_remembered_grants
+    }
+
+    /// Whether skills of the project count as trusted only as its lock file has them.
+    pub(crate) fn requires_lock(&self) -> bool {
+        self.requires_lock
     }
 
     /// Whether any skill has values for `ctx.config`.

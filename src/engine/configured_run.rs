@@ -1,6 +1,8 @@
 //! What the configuration of an engine says about the runs of a skill. An engine without one asks nothing here.
 
-use super::{EngineInner, Invocation};
+use std::path::PathBuf;
+
+use super::{Engine, EngineInner, Invocation};
 use crate::config::{SkillSettings, WithheldValues};
 use crate::engine::contract_validation::narrow_limits;
 use crate::engine::limit_support::effective_limits;
@@ -8,8 +10,17 @@ use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::trust::RunTrust;
 use crate::error::Result;
-use crate::policy::{CancelToken, GrantOrigin, Limits, RuntimeLimit, SandboxMode};
+use crate::policy::{CancelToken, GrantOrigin, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode};
 use crate::registry::{Scope, Skill};
+
+impl Engine {
+    /// What the user's configuration grants to runs of the skill that nobody else calls. In an engine with a
+    /// [trust store](super::EngineBuilder::trust) it takes effect if the skill is trusted.
+    pub fn configured_grants(&self, skill: &Skill) -> Vec<GrantReport> {
+        let grants = self.0.configured_grants(skill).into_iter();
+        grants.map(|(permission, origin)| GrantReport::new(permission, origin)).collect()
+    }
+}
 
 impl EngineInner {
     /// What the configuration says about runs of this skill.
@@ -64,24 +75,31 @@ impl EngineInner {
         self.configuration.as_ref().is_some_and(|configuration| configuration.ignores_remembered_grants())
     }
 
+    /// Whether skills of the project count as trusted only as its lock file has them.
+    pub(super) fn requires_lock(&self) -> bool {
+        self.configuration.as_ref().is_some_and(|configuration| configuration.requires_lock())
+    }
+
     /// Whether the user's configuration grants something to the skill.
     pub(super) fn has_configured_grants(&self, skill: &Skill) -> bool {
         self.skill_settings(skill).is_some_and(|settings| !settings.grants.is_empty())
     }
 
     /// Adds the grants of the user's configuration to those of the invocation. Trust removes them again where the skill is not
-    /// trusted; in an engine without a trust store a skill of a project has none, whatever its name.
+    /// trusted.
     pub(super) fn add_configured_grants(&self, skill: &Skill, invocation: &mut Invocation) {
+        if invocation.caller.is_none() {
+            invocation.grants.extend(self.configured_grants(skill));
+        }
+    }
+
+    /// In an engine without a trust store a skill of a project has none, whatever its name.
+    fn configured_grants(&self, skill: &Skill) -> Vec<(Permission, GrantOrigin)> {
         let is_foreign = self.trust.is_none() && skill.scope() == Scope::Project;
-        let Some(settings) =
-            self.skill_settings(skill).filter(|_| invocation.caller.is_none() && !is_foreign)
-        else {
-            return;
-        };
-        let configured = settings.grants.iter().cloned();
-        invocation
-            .grants
-            .extend(configured.map(|(permission, file)| (permission, GrantOrigin::Configuration { file })));
+        let settings = self.skill_settings(skill).filter(|_| !is_foreign);
+        let origin = |file: &PathBuf| GrantOrigin::Configuration { file: file.clone() };
+        let grants = settings.into_iter().flat_map(|settings| &settings.grants);
+        grants.map(|(permission, file)| (permission.clone(), origin(file))).collect()
     }
 
     /// Withholds the values and secrets of the configuration from a skill that is not trusted, whatever its name: the user set them

@@ -12,6 +12,7 @@ use crate::host::{EnforcedLevel, InterpreterReport, SandboxSupport, TreeKill};
 use crate::registry::{Problem, Registry, Scope};
 use crate::runtimes::{self, Runtime};
 use crate::skill::Severity;
+use crate::trust::TrustStore;
 
 /// What is available to run skills with, detected at the time of the call.
 ///
@@ -196,6 +197,7 @@ impl EngineInner {
         findings.extend(interpreters.iter().filter_map(missing_interpreter_finding));
         findings.extend(registry.problems().iter().filter_map(registry_finding));
         findings.extend(self.unavailable_skill_findings(&registry));
+        findings.extend(self.trust_store_findings());
         findings
             .extend(runtimes::starts_from_copy(self.script_cache.services()).then(missing_helper_finding));
         Diagnosis {
@@ -235,6 +237,21 @@ impl EngineInner {
             })
         };
         registry.visible().filter_map(finding).collect()
+    }
+
+    /// A store that is not used, or that was damaged.
+    fn trust_store_findings(&self) -> Vec<Finding> {
+        let finding = |severity, message: &str, help: Option<&str>| {
+            Finding::new(severity, message, help.unwrap_or("look at what is trusted, and trust it again"))
+        };
+        match self.trust.as_ref().map(TrustStore::records) {
+            None => Vec::new(),
+            Some(Err(error)) => vec![finding(Severity::Error, error.message(), error.help())],
+            Some(Ok(records)) => {
+                let warning = |warning: &String| finding(Severity::Warning, warning, None);
+                records.warnings.iter().map(warning).collect()
+            }
+        }
     }
 
     fn root_reports(&self, registry: &Registry) -> Vec<RootReport> {

@@ -4,12 +4,14 @@ mod approval_memory;
 mod availability;
 mod builder;
 mod callee_resolver;
+mod changed_files;
 mod configured_run;
 mod contract_validation;
 mod dependencies;
 mod doctor;
 mod event_stream;
 mod explain;
+mod folder_lock;
 mod invocation;
 mod limit_support;
 mod output_cap;
@@ -17,6 +19,7 @@ mod package_installer;
 mod packages;
 mod permission_requests;
 mod pipeline;
+mod prepare_request;
 mod process_folders;
 mod project_folders;
 mod requested_permissions;
@@ -65,8 +68,9 @@ pub use doctor::{
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
 pub use invocation::Invocation;
-pub use packages::{PrepareRequest, PreparedPackages};
+pub use packages::PreparedPackages;
 pub use permission_requests::{RequestSource, RequestedPermission};
+pub use prepare_request::PrepareRequest;
 
 pub use crate::runtimes::{Runtime, Runtimes};
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Engine, EngineInner, Invocation, Outcome, PrepareRequest};
+use super::{Engine, EngineInner, Invocation, Outcome};
+use crate::engine::prepare_request::PrepareRequest;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::{ConfiguredHosts, ReadablePaths};
 use crate::host::untrusted::UntrustedDirs;
@@ -26,8 +27,8 @@ const MAX_MEMORY: u64 = 4 << 30;
 /// Bytes of its output that are kept.
 const MAX_OUTPUT: u64 = 256 << 10;
 /// Characters of what a package manager said that go into an error.
-const MAX_SAID_CHARS: usize = 1_200;
-const MAX_SAID_LINES: usize = 12;
+const MAX_LOG_CHARS: usize = 1_200;
+const MAX_LOG_LINES: usize = 12;
 /// Variables by which programs find the certificates that they trust.
 const CERTIFICATE_VARIABLES: [&str; 3] = ["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"];
 
@@ -377,8 +378,8 @@ fn help_for(said: &str) -> Option<&'static str> {
 fn first_lines(said: &str) -> String {
     let lines = said.lines().map(|line| line.trim().trim_start_matches("npm error").trim());
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("A complete log"));
-    let lines: Vec<&str> = lines.take(MAX_SAID_LINES).collect();
-    lines.join("; ").chars().filter(|c| !c.is_control()).take(MAX_SAID_CHARS).collect()
+    let lines: Vec<&str> = lines.take(MAX_LOG_LINES).collect();
+    lines.join("; ").chars().filter(|c| !c.is_control()).take(MAX_LOG_CHARS).collect()
 }
 
 /// The packages in the lock of npm that are installed.

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::invocation::JournalTarget;
 use super::{EngineInner, Invocation, Outcome, dependencies, worker};
+use crate::engine::approval_memory::ForModel;
 use crate::engine::builder::with_validated_tools;
 use crate::engine::contract_validation::{validate_input, validate_value};
+use crate::engine::folder_lock::{FolderLock, may_change_folder};
 use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::requested_permissions::{declared_permissions, with_permissions};
@@ -27,8 +29,8 @@ use crate::host::{
 };
 use crate::plan;
 use crate::policy::{
-    Access, CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, PathProtection, Permission,
-    Permissions, RequestedPermissions, SkillDigest, ThreadBudget, WorkerOptions,
+    CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, PathProtection, Permission, Permissions,
+    RequestedPermissions, SkillDigest, ThreadBudget, WorkerOptions,
 };
 use crate::registry::{FileList, Skill, SkillFolder, command_skill};
 use crate::runtimes;
@@ -169,6 +171,7 @@ impl EngineInner {
         let folder = self.folders.before_lookup(invocation);
         let mut attempts = Attempts::default();
         let mut trusted_namesake: Option<String> = None;
+        let is_for_model = invocation.extensions.get::<ForModel>().is_some();
         loop {
             let set = self.skills.set();
             let name = trusted_namesake.as_deref().unwrap_or(&invocation.skill);
@@ -176,7 +179,8 @@ impl EngineInner {
                 if invocation.is_command {
                     return command_skill();
                 }
-                set.registry.find_for_run(by, folder, name).cloned()
+                let found = set.registry.find_for_run(by, folder, name).cloned();
+                found.map_err(|error| self.lookup_error(error, name, is_for_model))
             });
             let limits = match &found {
                 Ok(skill) => self.run_limits(skill, invocation),
@@ -233,12 +237,13 @@ impl EngineInner {
             Err(error) => return not_run(&limits, error),
         };
         let digest = trust.as_ref().and_then(RunTrust::digest);
+        let is_for_these_files = trust.as_ref().is_some_and(|trust| trust.is_for_these_files(&invocation));
         self.add_configured_grants(&skill, &mut invocation);
         if let Some(trust) = &trust {
             trust.apply_to(&mut invocation);
         }
         self.withhold_configured_values((&set, &skill), trust.as_ref(), &mut invocation, &token);
-        let found = (&*set, &skill, digest);
+        let found = (&*set, &skill, digest, is_for_these_files);
         let outcome = self.run_script(found, (&selected, opened), &mut invocation, limits, token, run);
         let outcome = outcome.map_error(|error| skill.with_location_path(error, Some(&selected.path)));
         let mut grants = Vec::new();
@@ -252,7 +257,7 @@ impl EngineInner {
 
     fn run_script(
         &self,
-        (set, skill, digest): (&SkillSet, &Skill, Option<SkillDigest>),
+        (set, skill, digest, is_for_these_files): (&SkillSet, &Skill, Option<SkillDigest>, bool),
         (selected, opened): (&SelectedScript, Result<(Script, Files)>),
         invocation: &mut Invocation,
         limits: Limits,
@@ -303,14 +308,20 @@ impl EngineInner {
                 (false, false) => context.ask_before_start(),
             })
             .and_then(|()| context.cancel().check())
-            // Whoever was asked took time, in which files may have changed.
-            .and_then(|()| match digest.filter(|_| context.permissions().has_decisions()) {
-                Some(digest) => self.require_unchanged((set, skill), digest, &context),
-                None => Ok(()),
-            })
             .and_then(|()| {
-                let changes_folder = !is_in_process && context.permissions().allows(&Access::own_folder());
-                let before = changes_folder.then(|| self.digests.list(skill, &cancel).ok()).flatten();
+                let folder = skill.folder().disk_path().filter(|_| !is_in_process);
+                let may_change = folder.is_some() && may_change_folder(&context);
+                let locked = folder.filter(|_| may_change || digest.is_some() && is_for_these_files);
+                let locked = locked.map(|folder| FolderLock::acquire(folder, &context, may_change));
+                locked.transpose().map(|lock| (lock, may_change))
+            })
+            // Whoever was asked, or whoever held the lock, took time in which files may have changed.
+            .and_then(|(lock, may_change)| {
+                let is_stale = lock.is_some() || context.permissions().has_decisions();
+                if let Some(digest) = digest.filter(|_| is_stale) {
+                    self.require_unchanged((set, skill), digest, &context)?;
+                }
+                let before = may_change.then(|| self.digests.list(skill, &cancel).ok()).flatten();
                 let result = catch_runtime_panic(|| executor.execute_with_context(input, Some(&context)));
                 if let Some(before) = before {
                     self.warn_of_changed_files(skill, &before, &context);

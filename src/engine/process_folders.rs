@@ -20,8 +20,8 @@ impl EngineInner {
             return;
         }
         context.warn(format!(
-            "the run changed files of the skill {}, so trust and remembered grants for it no longer apply; list the paths that it may \
-             change under `state` in its contract",
+            "the run changed files of the skill {}, so what was trusted or granted for exactly its files no longer applies; list the \
+             paths that it may change under `state` in its contract",
             skill.name()
         ));
     }
@@ -58,6 +58,18 @@ impl EngineInner {
         let store = self.state.as_ref()?;
         let identity = ProjectIdentity::from_canonical(project).ok()?;
         let text = serde_json::to_string(&identity).ok()?;
-        Some(store.of_skill(&skill.qualified_name(), &identity.path, &text))
+        let folder = match skill.folder().disk_path() {
+            Some(folder) => root_and_name(folder)?,
+            None => String::new(),
+        };
+        Some(store.of_skill((&skill.qualified_name(), &folder), (&identity.path, &text)))
     }
+}
+
+/// The path of a skill's folder without links above it: what it is itself may be a link to another version tomorrow. `None` if it is
+/// not UTF-8.
+fn root_and_name(folder: &Path) -> Option<String> {
+    let (above, name) = (folder.parent()?, folder.file_name()?);
+    let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+    above.canonicalize().ok()?.join(name).to_str().map(str::to_owned)
 }

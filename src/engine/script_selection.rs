@@ -1,6 +1,7 @@
 //! Selects the script of a skill that runs, and its runtime.
 
 use std::fmt;
+use std::path::Path;
 
 use crate::engine::script_candidates::{MAX_COMPARED_BYTES, named_in_text, script_stem, startable_scripts};
 use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
@@ -43,7 +44,21 @@ pub(super) fn select_script(
     skill: &Skill,
     named: Option<&str>,
 ) -> Result<SelectedScript> {
-    find_script(runtimes, skill, named).map_err(|error| skill.with_location_path(error, None))
+    find_script(runtimes, skill, named)
+        .and_then(|selected| refuse_state(skill, selected))
+        .map_err(|error| skill.with_location_path(error, None))
+}
+
+/// What lies below a path of `state` is written by earlier runs, so it is never run, whatever the skill is trusted for.
+fn refuse_state(skill: &Skill, selected: SelectedScript) -> Result<SelectedScript> {
+    let state = skill.contract().map_or(&[][..], |contract| &contract.state);
+    let Some(path) = state.iter().find(|path| Path::new(&selected.path).starts_with(path)) else {
+        return Ok(selected);
+    };
+    let sentence =
+        format!("{} is not run: it lies in `state: {path}`, which running skills write", selected.path);
+    Err(SkillError::new(ErrorKind::Denied, sentence)
+        .with_help("move the script to a folder that no run writes"))
 }
 
 fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Result<SelectedScript> {

@@ -6,6 +6,7 @@ use std::thread;
 use serde_json::Value;
 
 use super::{EngineInner, Invocation, Outcome};
+use crate::engine::approval_memory::ForModel;
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{SkillContext, SkillProvider};
@@ -31,7 +32,10 @@ impl SkillProvider for EngineSkillProvider {
         // The run looks the skill up again, as it is on disk then.
         let (caller, folder) = (ctx.qualified_name(), engine.folders.of_caller(ctx));
         let known = engine.skills.set().registry.find_for_run(caller, folder, name).cloned();
-        let skill = known.or_else(|_| Ok(engine.find_skill(caller, folder, name)?.1))?;
+        let is_for_model = ctx.extension::<ForModel>().is_some();
+        let current = || engine.find_skill(caller, folder, name).map(|(_, skill)| skill);
+        let found = known.or_else(|_| current());
+        let skill = found.map_err(|error| engine.lookup_error(error, name, is_for_model))?;
         let skill = skill.name();
         if ctx.depth() >= MAX_CALL_DEPTH {
             return Err(call_depth_error(skill, ctx.depth()));

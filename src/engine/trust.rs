@@ -8,13 +8,14 @@ use serde::Serialize;
 
 use super::invocation::TrustOptions;
 use super::{Engine, EngineInner, Invocation};
+use crate::engine::changed_files::changed_files;
 use crate::engine::contract_validation::validate_input;
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::SkillContext;
 use crate::policy::{ArgumentPattern, CancelToken, GrantOrigin, Permission, SkillDigest};
-use crate::registry::{Catalog, FileDifference, FileList, FileListChange, Registry, Scope, Skill};
-use crate::trust::{CalleeFiles, ProjectIdentity, SkillFiles, TrustStore, TrustedSkill};
+use crate::registry::{Catalog, FileDifference, FileList, Registry, Scope, Skill, printable_name};
+use crate::trust::{LockFile, ProjectIdentity, SkillFiles, TrustStore};
 
 /// Whether a skill is trusted. In JSON: `{state: "trusted", by}`, `{state: "untrusted", reason}` or `{state: "changed", files}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -216,6 +217,29 @@ impl EngineInner {
         set.registry.find_accepted(folder, &invocation.skill, &accepts).map(Skill::qualified_name)
     }
 
+    /// The error of a lookup, as the caller may see it. What it says of other skills, and of those that do not load, is withheld
+    /// from a model in an engine with a trust store: their names are texts that nobody may have trusted.
+    pub(super) fn lookup_error(&self, error: SkillError, name: &str, is_for_model: bool) -> SkillError {
+        let is_of_lookup = matches!(error.kind(), ErrorKind::UnknownSkill | ErrorKind::InvalidSkill);
+        if self.trust.is_none() || !is_for_model || !is_of_lookup {
+            return error;
+        }
+        let name = printable_name(name);
+        let (sentence, help) = match error.kind() {
+            ErrorKind::InvalidSkill => (
+                format!(
+                    "no skill that a model may run is called `{name}` at present: its files have an error"
+                ),
+                "a person can validate it to see where",
+            ),
+            _ => (
+                format!("no skill that a model may run is called `{name}`"),
+                "choose one from the catalog, which lists the skills that are trusted and can run",
+            ),
+        };
+        SkillError::new(error.kind(), sentence).with_help(help)
+    }
+
     fn check_invoked(
         &self,
         set: &SkillSet,
@@ -354,8 +378,30 @@ impl EngineInner {
         Ok(Some(list))
     }
 
-    /// Whether a skill with these files is trusted. Fails where the store is not used.
+    /// Whether a skill with these files is trusted, and locked where the configuration demands it. Fails where the store is not
+    /// used.
     fn trust_state(
+        &self,
+        store: &TrustStore,
+        set: &SkillSet,
+        skill: &Skill,
+        files: &LazyFiles<'_>,
+    ) -> Result<TrustState> {
+        let state = self.recorded_trust(store, set, skill, files)?;
+        if !state.is_trusted() || skill.scope() != Scope::Project || !self.requires_lock() {
+            return Ok(state);
+        }
+        let locked = files.as_ref().map_err(Clone::clone).and_then(|files| {
+            LockFile::require_in(self.project_of_skill(set, skill))?.require(files).map(drop)
+        });
+        Ok(match locked {
+            Ok(()) => state,
+            Err(error) => TrustState::Untrusted { reason: Some(error.message().to_owned()) },
+        })
+    }
+
+    /// Whether a skill with these files is trusted by where it lies or by the records of the store.
+    fn recorded_trust(
         &self,
         store: &TrustStore,
         set: &SkillSet,
@@ -454,8 +500,7 @@ impl EngineInner {
         if now == digest {
             return Ok(());
         }
-        let sentence =
-            format!("the skill {} is not run: its files changed while somebody was asked", skill.name());
+        let sentence = format!("the skill {} is not run: its files changed before it started", skill.name());
         Err(SkillError::new(ErrorKind::Untrusted, sentence).with_help("look at it again, and run it again"))
     }
 }
@@ -496,6 +541,16 @@ impl RunTrust {
         self.files.as_ref().map(|files| &*files.files)
     }
 
+    /// Whether the run, or its trust, is for exactly these files.
+    pub(super) fn is_for_these_files(&self, invocation: &Invocation) -> bool {
+        let is_trusted_by_digest =
+            matches!(self.state, Some(TrustState::Trusted { by: TrustReason::Digest }));
+        is_trusted_by_digest
+            || invocation.digest.is_some()
+            || !self.remembered.is_empty()
+            || self.state.is_none()
+    }
+
     pub(super) fn digest(&self) -> Option<SkillDigest> {
         self.files.as_ref().map(|files| files.digest)
     }
@@ -522,41 +577,4 @@ impl RunTrust {
         }
         invocation.grants.extend(self.remembered.iter().cloned());
     }
-}
-
-/// What differs where the files are the same: the packages that were prepared for them.
-const PACKAGES: &str = "(prepared packages)";
-
-fn has_same_callees(known: &TrustedSkill, now: &SkillFiles) -> bool {
-    let is_same = |callee: &CalleeFiles| {
-        let trusted = known.callees.iter().find(|trusted| trusted.skill == callee.qualified_name);
-        trusted.is_some_and(|trusted| trusted.files == callee.files.digest())
-    };
-    known.callees.len() == now.callees.len() && now.callees.iter().all(is_same)
-}
-
-/// The files that differ from those that were trusted, as far as their list is still there.
-fn changed_files(store: &TrustStore, known: &TrustedSkill, now: &SkillFiles) -> Vec<FileDifference> {
-    let mut found = Vec::new();
-    let mut add = |name: Option<&str>, digest: SkillDigest, list: &FileList| {
-        if digest == list.digest() {
-            return;
-        }
-        let differences =
-            store.saved_list(digest).map(|saved| list.differences_from(&saved)).unwrap_or_default();
-        found.extend(differences.into_iter().map(|file| match name {
-            Some(name) => FileDifference { path: format!("{name}: {}", file.path), ..file },
-            None => file,
-        }));
-    };
-    add(None, known.files, &now.files);
-    for callee in &now.callees {
-        if let Some(trusted) = known.callees.iter().find(|trusted| trusted.skill == callee.qualified_name) {
-            add(Some(&callee.qualified_name), trusted.files, &callee.files);
-        }
-    }
-    if found.is_empty() && known.files == now.files.digest() && has_same_callees(known, now) {
-        found.push(FileDifference { path: PACKAGES.to_owned(), change: FileListChange::Changed });
-    }
-    found
 }

@@ -10,6 +10,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 /// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum LogLevel {
     /// For people who debug the skill.
     Trace,

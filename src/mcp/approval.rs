@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientResult, InputRequest, InputRequests, InputRequiredResult, InputResponses, ServerRequest,
+    ClientResult, InputRequest, InputRequests, InputRequiredResult, InputResponses, RequestId, ServerRequest,
 };
-use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
+use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RequestContext, RequestHandle};
 use tokio::runtime::Handle;
 
 use super::question::{self, Question};
@@ -32,13 +32,15 @@ pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
 /// Asks the client, and waits for its answer.
 pub(super) struct ElicitingApprover {
     peer: Peer<RoleServer>,
+    /// The call that waits for the answer.
+    call: RequestId,
     executor: Handle,
 }
 
 impl ElicitingApprover {
     /// To be made on the executor of the server.
-    pub(super) fn new(peer: Peer<RoleServer>) -> Self {
-        Self { peer, executor: Handle::current() }
+    pub(super) fn new(peer: Peer<RoleServer>, call: RequestId) -> Self {
+        Self { peer, call, executor: Handle::current() }
     }
 
     async fn ask(&self, request: ServerRequest, cancel: &CancelToken, limit: Duration) -> Approval {
@@ -65,7 +67,9 @@ async fn withdraw(sent: RequestHandle<RoleServer>) -> Approval {
 
 impl Approver for ElicitingApprover {
     fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
-        let Some(question) = question::elicit_request(request) else { return Ok(Approval::No) };
+        let Some(mut question) = question::elicit_request(request) else { return Ok(Approval::No) };
+        // Over HTTP a question belongs to the answer of its call.
+        question.extensions.insert(OriginatingRequestId(self.call.clone()));
         let asked = self.ask(ServerRequest::ElicitRequest(question), ctx.cancel(), self.time_limit());
         Ok(self.executor.block_on(asked))
     }

@@ -39,6 +39,7 @@ struct ListDigests {
 pub(super) async fn watch_skills(engine: Engine, offers: watch::Sender<Offer>) {
     let mut digests = None;
     let mut pause = INTERVAL;
+    let mut last_duration = Duration::ZERO;
     loop {
         let (engine, inventory) = (engine.clone(), offers.borrow().inventory.clone());
         let look = move || {
@@ -54,7 +55,9 @@ pub(super) async fn watch_skills(engine: Engine, offers: watch::Sender<Offer>) {
         };
         tokio::time::sleep(pause).await;
         let Ok((current, before, after, duration)) = tokio::task::spawn_blocking(look).await else { return };
-        pause = INTERVAL.max(duration * MAX_SHARE);
+        // A look that took long once met other work; one that does so again is work of its own.
+        pause = INTERVAL.max(duration.min(last_duration) * MAX_SHARE);
+        last_duration = duration;
         if let Some(before) = before.filter(|before| *before != after) {
             for notice in &current.notices {
                 tracing::warn!("{notice}");

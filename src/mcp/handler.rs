@@ -2,33 +2,34 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
-    GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult, Implementation,
-    JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion,
-    ReadResourceDirectoryRequestParams, ReadResourceRequestParams, ReadResourceResponse, SKILLS_EXTENSION_ID,
-    ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, ToolAnnotations,
+    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+    CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams,
+    GetSkillResult, Implementation, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListSkillsResult, ListToolsResult, MetaObject, PaginatedRequestParams,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion, ReadResourceDirectoryRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, SKILLS_EXTENSION_ID, ServerCapabilities, ServerConfig,
+    SubscriptionFilter, Tool, ToolAnnotations,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
 
 use super::approval::{ElicitingApprover, PostponingApprover, can_ask};
 use super::call::{Calls, ProgressListener};
+use super::caller::Caller;
 use super::changes::Offer;
 use super::disclosure::{self, ActivatedSkills};
 use super::inventory::{Inventory, ServedTool};
 use super::request_state::StateOwner;
-use super::result_store::ResultStore;
-use super::results::{Audience, call_result, error_result, output_schema_for};
-use super::{prompts, resources, skills_extension};
+use super::results::{Audience, MAX_TEXT, call_result, output_schema_for};
+use super::{completion, prompts, resources, skills_extension};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, SkillError};
 use crate::host::{Approver, Progress};
@@ -38,6 +39,8 @@ const REVISIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 /// How long a client may use a list without asking again; it is told of changes.
 const LIST_LIFETIME_MS: u64 = 60_000;
+/// By which a client learns that a tool has results larger than it takes otherwise.
+const MAX_RESULT_SIZE: &str = "anthropic/maxResultSizeChars";
 /// Reports of progress that wait to be sent; further ones are left out.
 const MAX_PROGRESS: usize = 32;
 /// What is said about the server where it introduces itself.
@@ -56,9 +59,18 @@ pub(super) struct Handler {
 
 #[derive(Default)]
 struct Session {
-    store: ResultStore,
+    caller: Arc<Caller>,
     activated: ActivatedSkills,
-    announces_changes: AtomicBool,
+    /// The task that tells the client what changed; it ends with the session.
+    announcing: OnceLock<AbortHandle>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(task) = self.announcing.get() {
+            task.abort();
+        }
+    }
 }
 
 impl Handler {
@@ -69,6 +81,13 @@ impl Handler {
         offers: watch::Receiver<Offer>,
     ) -> Self {
         Self { engine, name, calls, offers, session: Arc::default() }
+    }
+
+    /// The same for one of several callers.
+    pub(super) fn with_caller(mut self, caller: Arc<Caller>) -> Self {
+        self.session =
+            Arc::new(Session { caller, activated: ActivatedSkills::default(), announcing: OnceLock::new() });
+        self
     }
 
     fn inventory(&self) -> Arc<Inventory> {
@@ -90,25 +109,30 @@ impl Handler {
         tool: &ServedTool,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
-    ) -> CallToolResponse {
+    ) -> Result<CallToolResponse, ErrorData> {
         let needs_objects = needs_objects(&context);
         let arguments = request.arguments.unwrap_or_default();
         let states = self.calls.request_states().filter(|_| can_ask(&context));
         let client = context.client_info().map(|client| client.name).unwrap_or_default();
         let values = Value::Object(arguments.clone());
-        let owner = StateOwner { client: &client, tool: &request.name, arguments: &values };
-        let RequestContext { ct, peer, meta, .. } = context;
+        let owner = StateOwner {
+            caller: self.session.caller.number,
+            client: &client,
+            tool: &request.name,
+            arguments: &values,
+        };
+        let RequestContext { ct, peer, meta, id, .. } = context;
         let (mut approver, mut postponing): (Option<Arc<dyn Approver>>, _) = (None, None);
         match states {
             None => {}
-            Some(_) if needs_objects => approver = Some(Arc::new(ElicitingApprover::new(peer.clone()))),
+            Some(_) if needs_objects => approver = Some(Arc::new(ElicitingApprover::new(peer.clone(), id))),
             Some(states) => {
                 let postponed = match request.request_state.map(|state| states.open(&state, &owner)) {
                     None => PostponingApprover::default(),
                     Some(Ok(question)) => {
                         PostponingApprover::with_answer(question, request.input_responses.as_ref())
                     }
-                    Some(Err(error)) => return error_result(&error).into(),
+                    Some(Err(error)) => return Err(request_error(&error)),
                 };
                 let postponed = Arc::new(postponed);
                 approver = Some(postponed.clone());
@@ -138,10 +162,11 @@ impl Handler {
         };
         let question = postponing.and_then(|(approver, states)| approver.input_required(states, &owner));
         if let Some(question) = question {
-            return question.into();
+            return Ok(question.into());
         }
-        let audience = Audience { needs_objects, store: &self.session.store };
-        call_result(outcome, tool.tool.output_schema.as_ref(), &audience).into()
+        let max_text = tool.tool.max_result_size.unwrap_or(MAX_TEXT);
+        let audience = Audience { max_text, needs_objects, store: &self.session.caller.results };
+        Ok(call_result(outcome, tool.tool.output_schema.as_ref(), &audience).into())
     }
 }
 
@@ -177,6 +202,7 @@ impl ServerHandler for Handler {
         skills.insert("directoryRead".to_owned(), json!(true));
         let capabilities = ServerCapabilities::builder()
             .enable_extensions_with(BTreeMap::from([(SKILLS_EXTENSION_ID.to_owned(), skills)]))
+            .enable_completions()
             .enable_tools()
             .enable_tool_list_changed()
             .enable_prompts()
@@ -196,9 +222,13 @@ impl ServerHandler for Handler {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        if !self.session.announces_changes.swap(true, Ordering::AcqRel) {
-            tokio::spawn(announce_changes(context.peer, self.offers.clone()));
-        }
+        self.session
+            .announcing
+            .get_or_init(|| tokio::spawn(announce_changes(context.peer, self.offers.clone())).abort_handle());
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.inventory().tool(name).map(|served| tool_definition(served, false))
     }
 
     async fn list_tools(
@@ -226,7 +256,7 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let inventory = self.inventory();
         if let Some(tool) = inventory.tool(&request.name) {
-            return Ok(self.call_skill(tool, request, context).await);
+            return self.call_skill(tool, request, context).await;
         }
         let arguments = request.arguments.unwrap_or_default();
         let needs_objects = needs_objects(&context);
@@ -234,7 +264,7 @@ impl ServerHandler for Handler {
         let name = request.name.into_owned();
         let shown = crate::excerpt::shorten(&super::skill_content::shown_line(&name), 80);
         let work = move |engine: &Engine, inventory: &Inventory, session: &Session| {
-            let audience = Audience { needs_objects, store: &session.store };
+            let audience = Audience { max_text: MAX_TEXT, needs_objects, store: &session.caller.results };
             let activated = has_session.then_some(&session.activated);
             disclosure::call(&name, &arguments, (engine, inventory), activated, &audience)
         };
@@ -292,10 +322,22 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let work = move |engine: &Engine, inventory: &Inventory, session: &Session| {
-            resources::read(engine, inventory, &session.store, &request.uri)
+            let result = resources::read(engine, inventory, &session.caller.results, &request.uri);
+            result.map_err(|error| resource_error(&error, &request.uri))
         };
-        let result = self.read(work).await?.map_err(|error| resource_error(&error))?;
+        let result = self.read(work).await??;
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let work = move |engine: &Engine, inventory: &Inventory, _: &Session| {
+            completion::complete(engine, inventory, &request)
+        };
+        Ok(CompleteResult::new(self.read(work).await?))
     }
 
     async fn list_skills(
@@ -370,10 +412,11 @@ impl ServerHandler for Handler {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         /// The methods that this server has, and whose parameters were not what they must be.
-        const METHODS: [&str; 10] = [
+        const METHODS: [&str; 11] = [
+            "completion/complete",
             "initialize",
             "tools/call",
             "tools/list",
@@ -386,7 +429,8 @@ impl ServerHandler for Handler {
             "skills/list",
         ];
         let method = crate::excerpt::shorten(&super::skill_content::shown_line(&request.method), 80);
-        Err(if METHODS.contains(&request.method.as_str()) {
+        let is_removed = request.method == "initialize" && !needs_objects(&context);
+        Err(if METHODS.contains(&request.method.as_str()) && !is_removed {
             ErrorData::invalid_params(format!("the parameters do not fit {method}"), None)
         } else {
             ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
@@ -420,8 +464,13 @@ fn tool_definition(served: &ServedTool, needs_objects: bool) -> Tool {
         .destructive(risk.destructive)
         .open_world(risk.open_world);
     annotations.idempotent_hint = risk.idempotent;
-    let definition = Tool::new(served.name.clone(), tool.description.clone(), tool.input_schema.clone())
+    let mut definition = Tool::new(served.name.clone(), tool.description.clone(), tool.input_schema.clone())
         .with_annotations(annotations);
+    if let Some(size) = tool.max_result_size {
+        let mut meta = MetaObject::new();
+        meta.insert(MAX_RESULT_SIZE.to_owned(), json!(size));
+        definition.meta = Some(meta);
+    }
     match &tool.output_schema {
         Some(schema) => definition.with_raw_output_schema(Arc::new(output_schema_for(schema, needs_objects))),
         None => definition,
@@ -470,10 +519,12 @@ fn request_error(error: &SkillError) -> ErrorData {
     }
 }
 
-fn resource_error(error: &SkillError) -> ErrorData {
+fn resource_error(error: &SkillError, uri: &str) -> ErrorData {
     match error.kind() {
         ErrorKind::InvalidArgument => {
-            ErrorData::resource_not_found(super::skill_content::shown_text(error.message()), None)
+            let sentence = super::skill_content::shown_text(error.message());
+            let uri = crate::excerpt::shorten(&super::skill_content::shown_line(uri), 2_000);
+            ErrorData::resource_not_found(sentence, Some(json!({"uri": uri})))
         }
         _ => request_error(error),
     }

@@ -1,7 +1,7 @@
 //! A server of the [Model Context Protocol](https://modelcontextprotocol.io): every skill that is trusted and can run is a typed
 //! tool of its own, and its text and files are prompts and resources.
 //!
-//! [`McpServer::serve_stdio`] serves one client over standard input and output. Whatever calls a tool counts as a model: only
+//! [`McpServer::serve_stdio`] serves one client over standard input and output, [`McpServer::serve_http`] many over HTTP. Whatever calls a tool counts as a model: only
 //! trusted skills appear anywhere, and they run as by [`Invocation::for_model`](crate::engine::Invocation::for_model).
 //!
 //! ```no_run
@@ -20,9 +20,12 @@
 mod approval;
 mod backlog;
 mod call;
+mod caller;
 mod changes;
+mod completion;
 mod disclosure;
 mod handler;
+mod http;
 mod inventory;
 mod options;
 mod prompts;
@@ -39,5 +42,6 @@ mod stdio;
 mod tool_names;
 mod tools;
 
+pub use self::http::{BearerToken, McpHttpOptions};
 pub use self::options::McpOptions;
 pub use self::server::McpServer;

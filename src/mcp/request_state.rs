@@ -31,6 +31,7 @@ struct State {
 
 /// The call that a state belongs to.
 pub(super) struct StateOwner<'a> {
+    pub(super) caller: usize,
     /// The client that calls.
     pub(super) client: &'a str,
     pub(super) tool: &'a str,
@@ -39,7 +40,7 @@ pub(super) struct StateOwner<'a> {
 
 impl StateOwner<'_> {
     fn bytes(&self) -> Vec<u8> {
-        json!([self.client, self.tool, self.arguments]).to_string().into_bytes()
+        json!([self.caller, self.client, self.tool, self.arguments]).to_string().into_bytes()
     }
 }
 
@@ -96,7 +97,8 @@ fn refusal(reason: &str) -> SkillError {
 mod tests {
     use super::*;
 
-    const OWNER: StateOwner<'static> = StateOwner { client: "a", tool: "x", arguments: &Value::Null };
+    const OWNER: StateOwner<'static> =
+        StateOwner { caller: 0, client: "a", tool: "x", arguments: &Value::Null };
 
     fn question() -> Question {
         Question { skill: "x".into(), digest: None, permissions: vec!["write".into()] }
@@ -112,6 +114,7 @@ mod tests {
         let sealed = states.seal(question(), &OWNER).unwrap();
         let other = json!({"a": 1});
         for owner in [
+            StateOwner { caller: 1, ..OWNER },
             StateOwner { client: "b", ..OWNER },
             StateOwner { tool: "y", ..OWNER },
             StateOwner { arguments: &other, ..OWNER },

@@ -12,6 +12,8 @@ use crate::engine::Engine;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::registry::{ListedFile, Skill};
 
+/// The form of the addresses of files.
+pub(super) const TEMPLATE: &str = "skill://{name}/{+path}";
 /// Resources of one page of a list.
 pub(super) const PAGE: usize = 500;
 
@@ -55,10 +57,11 @@ pub(super) fn resources(engine: &Engine, inventory: &Inventory) -> Vec<Resource>
 
 /// A file as a client lists it.
 pub(super) fn file_resource(skill: &Skill, file: &SkillResourceFile) -> Resource {
-    let name = file.path.rsplit('/').next().unwrap_or_default();
+    let is_text = file.path.eq_ignore_ascii_case("SKILL.md");
+    let name = if is_text { skill.name() } else { file.path.rsplit('/').next().unwrap_or_default() };
     let mut resource = Resource::new(file_uri(skill.name(), &file.path), shown_line(name))
         .with_mime_type(mime_type(&file.path));
-    if file.path.eq_ignore_ascii_case("SKILL.md") {
+    if is_text {
         resource = resource.with_description(crate::excerpt::shorten(&shown_line(skill.description()), 500));
     }
     match &file.facts {
@@ -74,7 +77,7 @@ pub(super) fn file_resource(skill: &Skill, file: &SkillResourceFile) -> Resource
 /// The form of the addresses.
 pub(super) fn templates() -> Vec<ResourceTemplate> {
     vec![
-        ResourceTemplate::new("skill://{name}/{+path}", "A file of a skill")
+        ResourceTemplate::new(TEMPLATE, "A file of a skill")
             .with_description("A file in the folder of a skill, such as skill://word-count/SKILL.md"),
     ]
 }

@@ -10,9 +10,13 @@ use crate::error::SkillError;
 
 /// Maximum bytes of text in a result. Clients replace larger results by previews of 2 KB.
 pub(super) const MAX_TEXT: usize = 40_000;
+/// Maximum bytes of a skill that declares larger results. Clients take no more, whatever a server says.
+pub(super) const MAX_DECLARED_TEXT: usize = 500_000;
 
 /// For whom a result is made.
 pub(super) struct Audience<'a> {
+    /// Bytes of text that the client takes, [`MAX_TEXT`] unless the skill declares more.
+    pub(super) max_text: usize,
     /// Whether the client speaks a revision in which structured content is an object.
     pub(super) needs_objects: bool,
     pub(super) store: &'a ResultStore,
@@ -53,7 +57,7 @@ pub(super) fn call_result(
         Value::String(text) => (text.clone(), "text/plain"),
         value => (value.to_string(), "application/json"),
     };
-    let is_large = text.len() > MAX_TEXT;
+    let is_large = text.len() > audience.max_text;
     if is_large && output_schema.is_some() {
         let mut result = CallToolResult::error(shortened_text(&text, mime_type, audience));
         let sentence = format!(
@@ -84,7 +88,7 @@ pub(super) fn error_result(error: &SkillError) -> CallToolResult {
         text.extend([format!("\nhelp: {}", shown_text(help))]);
     }
     text.extend([format!("\nkind: {}", error.kind())]);
-    let (text, _) = head_and_tail(&text);
+    let (text, _) = head_and_tail(&text, MAX_TEXT);
     CallToolResult::error(vec![ContentBlock::text(text)]).with_meta(Some(error_meta(
         error.kind().name(),
         error.message(),
@@ -107,7 +111,7 @@ pub(super) fn shortened_text(
     mime_type: &'static str,
     audience: &Audience<'_>,
 ) -> Vec<ContentBlock> {
-    let (shown, left_out) = head_and_tail(text);
+    let (shown, left_out) = head_and_tail(text, audience.max_text);
     if left_out == 0 {
         return vec![ContentBlock::text(shown)];
     }
@@ -122,20 +126,20 @@ pub(super) fn shortened_text(
 }
 
 /// The text, or its beginning and its end, and how many bytes are missing.
-fn head_and_tail(text: &str) -> (String, usize) {
-    if text.len() <= MAX_TEXT {
+fn head_and_tail(text: &str, max: usize) -> (String, usize) {
+    if text.len() <= max {
         return (text.to_owned(), 0);
     }
-    let head = text.floor_char_boundary(MAX_TEXT * 3 / 4);
-    let tail = text.ceil_char_boundary(text.len() - MAX_TEXT / 4);
+    let head = text.floor_char_boundary(max / 4 * 3);
+    let tail = text.ceil_char_boundary(text.len() - max / 4);
     let left_out = tail - head;
     (format!("{}\n\n[{left_out} bytes left out]\n\n{}", &text[..head], &text[tail..]), left_out)
 }
 
 fn shorten_block(block: ContentBlock, audience: &Audience<'_>) -> ContentBlock {
     match &block {
-        ContentBlock::Text(text) if text.text.len() > MAX_TEXT => {
-            let (mut shown, left_out) = head_and_tail(&text.text);
+        ContentBlock::Text(text) if text.text.len() > audience.max_text => {
+            let (mut shown, left_out) = head_and_tail(&text.text, audience.max_text);
             if let Some(uri) = audience.store.add(&text.text, "text/plain") {
                 shown.extend([format!("\n\n[read_result returns the {left_out} bytes: uri {uri}]")]);
             }
@@ -177,7 +181,11 @@ mod tests {
         let store = ResultStore::default();
         let mut outcome = Outcome::failed("x", SkillError::new(ErrorKind::Script, "replaced"));
         outcome.result = Ok(value);
-        let result = call_result(outcome, schema.as_ref(), &Audience { needs_objects, store: &store });
+        let result = call_result(
+            outcome,
+            schema.as_ref(),
+            &Audience { max_text: MAX_TEXT, needs_objects, store: &store },
+        );
         serde_json::to_value(result).unwrap()
     }
 

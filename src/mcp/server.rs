@@ -4,16 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use super::backlog::Backlog;
 use super::call::Calls;
+use super::caller::Caller;
 use super::changes::{Offer, watch_skills};
 use super::handler::Handler;
+use super::http::{self, McpHttpOptions};
 use super::inventory::Inventory;
 use super::options::McpOptions;
 use super::stdio::Stdio;
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::policy::CancelToken;
 
 /// How long the last messages may take to be read by the client.
 const LAST_MESSAGES: Duration = Duration::from_secs(1);
@@ -54,34 +58,91 @@ impl McpServer {
     /// Nothing else may read standard input or write to standard output. `usage` if what comes is not the protocol, `io` if threads
     /// cannot be started.
     pub fn serve_stdio(self) -> Result<()> {
+        self.run(Serving::serve_stdio)
+    }
+
+    /// Serves many clients over HTTP until the [token](McpOptions::cancel) is cancelled. Then calls in progress are cancelled, and it
+    /// returns when they have ended.
+    ///
+    /// A call ends when its connection does. `usage` if the options would let everyone in from other machines, or nobody; `io` if
+    /// threads cannot be started or connections cannot be accepted.
+    pub fn serve_http(self, options: McpHttpOptions) -> Result<()> {
+        options.checked_address()?;
+        self.run(|serving| serving.serve_http(options))
+    }
+
+    fn run<F: Future<Output = Result<()>>>(self, serve: impl FnOnce(Serving) -> F) -> Result<()> {
         let start_error = |source| SkillError::io("failed to start the server", source);
         let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
             .enable_time()
             .max_blocking_threads(MAX_READERS)
             .thread_name("metier-mcp-read")
             .build()
             .map_err(start_error)?;
-        let result = runtime.block_on(self.serve());
+        let result = runtime.block_on(async { serve(Serving::start(self)).await });
         // A file that hangs must not hang the end.
         runtime.shutdown_background();
         result
     }
+}
 
-    async fn serve(self) -> Result<()> {
-        let Self { engine, options, inventory } = self;
-        // Cancelled when the client is gone, too, which is no business of the token of the caller.
+/// A server that runs on the executor, with the calls of all its clients.
+struct Serving {
+    engine: Engine,
+    name: String,
+    calls: Arc<Calls>,
+    offers: watch::Receiver<Offer>,
+    watching: JoinHandle<()>,
+    backlog: Arc<Backlog>,
+    /// Cancelled when the client is gone, too, which is no business of the token of the caller.
+    cancel: CancelToken,
+}
+
+impl Serving {
+    fn start(server: McpServer) -> Self {
+        let McpServer { engine, options, inventory } = server;
         let cancel = options.cancel.child();
         let backlog = Arc::new(Backlog::default());
         let name = options.name.clone();
         let calls = Arc::new(Calls::new(engine.clone(), options.cancel(cancel.clone()), backlog.clone()));
         let offer = Offer { inventory: Arc::new(inventory), ..Offer::default() };
-        let (offers, current) = watch::channel(offer);
-        let watching = tokio::spawn(watch_skills(engine.clone(), offers));
-        let (stdio, written) = Stdio::start(backlog, cancel.clone())
+        let (sender, offers) = watch::channel(offer);
+        let watching = tokio::spawn(watch_skills(engine.clone(), sender));
+        Self { engine, name, calls, offers, watching, backlog, cancel }
+    }
+
+    fn handler(&self) -> Handler {
+        Handler::new(self.engine.clone(), self.name.clone(), self.calls.clone(), self.offers.clone())
+    }
+
+    /// Ends what still runs.
+    async fn finish(self) {
+        self.watching.abort();
+        self.calls.cancel().cancel();
+        self.calls.finish().await;
+    }
+
+    async fn serve_http(self, options: McpHttpOptions) -> Result<()> {
+        let callers: Vec<Arc<Caller>> =
+            (0..options.callers()).map(|number| Arc::new(Caller::new(number))).collect();
+        let parts = (self.engine.clone(), self.name.clone(), self.calls.clone(), self.offers.clone());
+        let handler = move |number: usize| {
+            let (engine, name, calls, offers) = parts.clone();
+            let caller = callers.get(number).cloned().unwrap_or_default();
+            Handler::new(engine, name, calls, offers).with_caller(caller)
+        };
+        let result = http::serve(options, handler, self.backlog.clone(), self.cancel.clone()).await;
+        self.finish().await;
+        result
+    }
+
+    async fn serve_stdio(self) -> Result<()> {
+        let cancel = self.cancel.clone();
+        let (stdio, written) = Stdio::start(self.backlog.clone(), cancel.clone())
             .map_err(|source| SkillError::io("failed to start the threads of the server", source))?;
-        let handler = Handler::new(engine, name, calls.clone(), current);
         let result = tokio::select! {
-            result = rmcp::serve_server(handler, stdio) => result,
+            result = rmcp::serve_server(self.handler(), stdio) => result,
             _ = cancel.cancelled() => return Ok(()),
         };
         let result = match result {
@@ -108,9 +169,7 @@ impl McpServer {
             )
             .with_help("start the server from a client, which speaks first")),
         };
-        watching.abort();
-        calls.cancel().cancel();
-        calls.finish().await;
+        self.finish().await;
         tokio::time::timeout(LAST_MESSAGES, written).await.ok();
         result
     }

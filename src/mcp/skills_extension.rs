@@ -114,7 +114,8 @@ fn client_objection(name: &str, fields: &Map<String, Value>) -> Option<&'static 
 
 /// What lies directly in a folder of a skill.
 pub(super) fn folder(engine: &Engine, inventory: &Inventory, uri: &str) -> Result<Vec<Resource>> {
-    let (skill, path) = find_file(inventory, uri)?;
+    // The folder of a skill is also meant without the slash at its end.
+    let (skill, path) = find_file(inventory, &format!("{}/", uri.strip_suffix('/').unwrap_or(uri)))?;
     let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
     let files = skill_files(engine, skill)?;
     let (mut folders, mut children) = (BTreeSet::new(), Vec::new());

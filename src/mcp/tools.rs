@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::engine::{Engine, Invocation};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
+use crate::mcp::results::{MAX_DECLARED_TEXT, MAX_TEXT};
 use crate::mcp::skill_content::{shown_line, shown_text};
 use crate::policy::Permission;
 use crate::registry::Skill;
@@ -26,6 +27,8 @@ pub(super) struct SkillTool {
     /// The schema of the value as the contract has it; clients of older revisions accept only objects.
     pub(super) output_schema: Option<Value>,
     pub(super) risk: Risk,
+    /// Bytes of a result that its author wants whole, if more than usual.
+    pub(super) max_result_size: Option<usize>,
 }
 
 /// What the arguments of a call are.
@@ -75,6 +78,7 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
             arguments,
             output_schema: output_schema(skill),
             risk,
+            max_result_size: max_result_size(skill),
         });
     }
     let scripts = if skill.contract().is_some_and(|contract| contract.main_entrypoint().is_some()) {
@@ -97,6 +101,7 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
         arguments,
         output_schema: output_schema(skill),
         risk,
+        max_result_size: max_result_size(skill),
     })
 }
 
@@ -123,6 +128,7 @@ fn entrypoint_tool(
         arguments,
         output_schema: output_schema(skill),
         risk,
+        max_result_size: max_result_size(skill),
     })
 }
 
@@ -194,6 +200,12 @@ fn into_object(schema: Value) -> Map<String, Value> {
 
 fn output_schema(skill: &Skill) -> Option<Value> {
     skill.contract()?.outputs.as_ref().map(|outputs| outputs.json().clone())
+}
+
+/// What the contract says about the size of results, if it is more than usual.
+fn max_result_size(skill: &Skill) -> Option<usize> {
+    let declared = usize::try_from(skill.contract()?.metadata.max_result_size?).unwrap_or(usize::MAX);
+    (declared > MAX_TEXT).then(|| declared.min(MAX_DECLARED_TEXT))
 }
 
 /// The text as a model is shown it, with at most [`MAX_DESCRIPTION`] characters.

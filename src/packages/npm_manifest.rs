@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
-use super::requirements::{at_line, folders_above};
-use super::requirements_file::LineError;
+use super::requirements_file::{LineError, at_line, folders_above};
 use crate::error::{ErrorKind, Result, SkillError};
 
 const PACKAGE: &str = "package.json";

@@ -7,9 +7,9 @@ use sha2::{Digest, Sha256};
 
 use super::npm_manifest::{self, NpmManifest};
 use super::requirement::{Requirement, normalize_name};
-use super::requirements_file::{self, LineError};
+use super::requirements_file::{self, LineError, at_line, folders_above};
 use super::{toml_text, version_range};
-use crate::error::{ErrorKind, Location, Result, SkillError};
+use crate::error::{ErrorKind, Result, SkillError};
 
 /// Whose packages they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,29 +223,6 @@ impl Requirements {
         }
         digest.finalize().into()
     }
-}
-
-/// `a/b/`, `a/`, and nothing: the folders of a file, the nearest first.
-pub(super) fn folders_above(path: &str) -> impl Iterator<Item = &str> {
-    let mut end = Some(path.rfind('/').map_or(0, |at| at + 1));
-    std::iter::from_fn(move || {
-        let current = end?;
-        end = match current {
-            0 => None,
-            _ => Some(path[..current - 1].rfind('/').map_or(0, |at| at + 1)),
-        };
-        Some(&path[..current])
-    })
-}
-
-pub(super) fn at_line(file: &str, LineError { line, reason }: LineError) -> SkillError {
-    let sentence = format!("{file}, line {line}: {reason}");
-    SkillError::new(ErrorKind::InvalidSkill, sentence)
-        .with_help(
-            "metier prepares packages that are named with versions, such as `requests>=2,<3`, from the registries of the user's own \
-             configuration",
-        )
-        .with_location(Location::new(file, u32::try_from(line).ok(), None))
 }
 
 /// The text of the block `/// script` of a Python script, and how many lines stand before it.

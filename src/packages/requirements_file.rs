@@ -1,6 +1,7 @@
 //! Reads `requirements.txt`: requirement lines with comments and continuations, and nothing else.
 
 use super::requirement::Requirement;
+use crate::error::{ErrorKind, Location, SkillError};
 
 /// Maximum bytes of a file with requirements.
 pub(super) const MAX_BYTES: u64 = 256 << 10;
@@ -44,6 +45,29 @@ fn without_comment(line: &str) -> &str {
     let is_start = |at: usize| line[..at].chars().next_back().is_none_or(char::is_whitespace);
     let start = line.match_indices('#').map(|(at, _)| at).find(|at| is_start(*at));
     line[..start.unwrap_or(line.len())].trim()
+}
+
+/// `a/b/`, `a/`, and nothing: the folders of a file, the nearest first.
+pub(super) fn folders_above(path: &str) -> impl Iterator<Item = &str> {
+    let mut end = Some(path.rfind('/').map_or(0, |at| at + 1));
+    std::iter::from_fn(move || {
+        let current = end?;
+        end = match current {
+            0 => None,
+            _ => Some(path[..current - 1].rfind('/').map_or(0, |at| at + 1)),
+        };
+        Some(&path[..current])
+    })
+}
+
+pub(super) fn at_line(file: &str, LineError { line, reason }: LineError) -> SkillError {
+    let sentence = format!("{file}, line {line}: {reason}");
+    SkillError::new(ErrorKind::InvalidSkill, sentence)
+        .with_help(
+            "metier prepares packages that are named with versions, such as `requests>=2,<3`, from the registries of the user's own \
+             configuration",
+        )
+        .with_location(Location::new(file, u32::try_from(line).ok(), None))
 }
 
 #[cfg(test)]

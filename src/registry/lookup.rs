@@ -319,6 +319,6 @@ fn join_names(names: impl Iterator<Item = String>) -> String {
 }
 
 /// A name as an error repeats it: on one line, and shortened.
-fn printable_name(name: &str) -> String {
+pub(crate) fn printable_name(name: &str) -> String {
     shorten(name, MAX_NAME_CHARS).replace(char::is_control, "\u{fffd}")
 }

@@ -54,6 +54,7 @@ use std::sync::Arc;
 use self::broken::BrokenSkill;
 use unicode_normalization::UnicodeNormalization;
 
+pub(crate) use self::lookup::printable_name;
 use self::lookup::{CallingSkill, Lookup, LookupScope};
 use self::origin::{RootOrigin, SkillAddress};
 use self::root_folders::{RootFolders, label_without_number};

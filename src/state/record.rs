@@ -34,6 +34,7 @@ pub struct StoredFile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StateRecord {
     pub(super) skill: String,
+    pub(super) folder: String,
     pub(super) project: String,
 }
 
@@ -51,6 +52,11 @@ impl StoredState {
     /// The qualified name of the skill without its version, such as `project/.metier:notes`.
     pub fn skill(&self) -> &str {
         &self.record.skill
+    }
+
+    /// The path of the skill's folder; empty for a skill inside the program.
+    pub fn folder(&self) -> &str {
+        &self.record.folder
     }
 
     /// The path of the project.

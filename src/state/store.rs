@@ -67,9 +67,14 @@ impl StateStore {
         folder::clear(&self.folder, is_meant)
     }
 
-    /// The state of the skill of this qualified name, in whatever version, in the project at this path; `identity` distinguishes it from others that had
-    /// or will have the path.
-    pub(crate) fn of_skill(&self, skill: &str, project: &str, identity: &str) -> SkillState {
+    /// The state of the skill of this qualified name, in whatever version, that lies in this folder, in a project. The name is a text
+    /// of the skill, so the folder tells it from others that call themselves the same. `identity` distinguishes the project from
+    /// others that had or will have its path.
+    pub(crate) fn of_skill(
+        &self,
+        (skill, folder): (&str, &str),
+        (project, identity): (&str, &str),
+    ) -> SkillState {
         let skill = skill.rsplit_once('@').map_or(skill, |(unversioned, _)| unversioned);
         let name = skill.rsplit(['/', ':']).next().unwrap_or(skill);
         let name: String = name
@@ -80,8 +85,13 @@ impl StateStore {
         SkillState {
             store: self.folder.clone(),
             project_name: short_digest(identity),
-            skill_name: format!("{name}-{}", short_digest(skill)),
-            record: StateRecord { skill: skill.to_owned(), project: project.to_owned() },
+            // No name holds a NUL.
+            skill_name: format!("{name}-{}", short_digest(&format!("{skill}\0{folder}"))),
+            record: StateRecord {
+                skill: skill.to_owned(),
+                folder: folder.to_owned(),
+                project: project.to_owned(),
+            },
         }
     }
 }

@@ -3,14 +3,14 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, chmod, fchmod, futimens, mkdirat,
-    openat, readlinkat, statat, symlinkat, unlinkat,
+    openat, readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -82,8 +82,8 @@ pub(super) fn measure(tree: &OwnedFd, max_bytes: u64) -> Result<TreeSize> {
 }
 
 /// Makes a tree that nobody changes any more one that can be kept: every folder can be opened and every file be read by its owner,
-/// and nothing is a pipe, a socket, a device, or a program that runs with the rights of its owner. Returns the names of what was
-/// removed, at most a few.
+/// nothing is a pipe, a socket, a device, or a program that runs with the rights of its owner, and no file has another name, which
+/// may lie elsewhere. Returns the names of what was removed, at most a few.
 pub(super) fn tidy(tree: &OwnedFd, max_bytes: u64) -> Result<Vec<String>> {
     let mut walk = Walk::new(max_bytes);
     walk.tidy(tree, 0)?;
@@ -181,8 +181,6 @@ impl Walk {
     }
 
     fn tidy(&mut self, dir: &OwnedFd, depth: usize) -> Result<()> {
-        /// The maximum number of names that are returned.
-        const MAX_NAMES: usize = 3;
         const OWNER_ALL: u32 = 0o700;
         const OWNER_READ: u32 = 0o400;
         const ORDINARY: u32 = 0o777;
@@ -195,6 +193,12 @@ impl Walk {
                         if is_open { open_dir(dir, &name)? } else { open_unlocked(dir, name.as_c_str())? };
                     self.tidy(&inner, depth + 1)?;
                 }
+                // Its other name may be a file of the project: its mode stays, and what it holds is copied.
+                FileType::RegularFile if stat.st_nlink > 1 => {
+                    if replace_by_copy(dir, &name, &stat).is_err() {
+                        self.remove(dir, &name)?;
+                    }
+                }
                 FileType::RegularFile if mode & !ORDINARY != 0 || mode & OWNER_READ == 0 => {
                     let flags = OPEN_BY_NAME | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                     let file = openat(dir, name.as_c_str(), flags, Mode::empty())?;
@@ -202,13 +206,19 @@ impl Walk {
                     chmod(format!("/proc/self/fd/{}", file.as_raw_fd()), mode)?;
                 }
                 FileType::RegularFile | FileType::Symlink => {}
-                _ => {
-                    unlinkat(dir, name.as_c_str(), AtFlags::empty())?;
-                    if self.names.len() < MAX_NAMES {
-                        self.names.push(name.to_string_lossy().into_owned());
-                    }
-                }
+                _ => self.remove(dir, &name)?,
             }
+        }
+        Ok(())
+    }
+
+    /// Removes what cannot be kept, and notes its name.
+    fn remove(&mut self, dir: &OwnedFd, name: &CStr) -> Result<()> {
+        /// The maximum number of names that are returned.
+        const MAX_NAMES: usize = 3;
+        unlinkat(dir, name, AtFlags::empty())?;
+        if self.names.len() < MAX_NAMES {
+            self.names.push(name.to_string_lossy().into_owned());
         }
         Ok(())
     }
@@ -230,7 +240,7 @@ impl Walk {
                     self.copy(&open_dir(from, name)?, &inner, depth + 1, check)?;
                     fchmod(&inner, Mode::from_raw_mode(stat.st_mode))?;
                 }
-                FileType::RegularFile => copy_file(from, to, name, &stat)?,
+                FileType::RegularFile => copy_file((from, name), (to, name), &stat)?,
                 FileType::Symlink => symlinkat(readlinkat(from, name, Vec::new())?, to, name)?,
                 _ => {}
             }
@@ -266,15 +276,29 @@ impl Walk {
     }
 }
 
-fn copy_file(from: &OwnedFd, to: &OwnedFd, name: &CStr, stat: &Stat) -> Result<()> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut source = File::from(openat(from, name, flags, Mode::empty())?);
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut copy = File::from(openat(to, name, flags, Mode::RUSR | Mode::WUSR)?);
-    if !shares_blocks(&copy, &source) {
-        io::copy(&mut source, &mut copy)?;
+/// Puts a copy of a file in its place, which has no other name.
+fn replace_by_copy(dir: &OwnedFd, name: &CStr, stat: &Stat) -> Result<()> {
+    const DRAFT: &CStr = c".metier-copy";
+    match unlinkat(dir, DRAFT, AtFlags::empty()) {
+        Err(error) if error != Errno::NOENT => return Err(error.into()),
+        _ => {}
     }
-    fchmod(&copy, Mode::from_raw_mode(stat.st_mode & 0o777))?;
+    copy_file((dir, name), (dir, DRAFT), stat)?;
+    Ok(renameat(dir, DRAFT, dir, name)?)
+}
+
+/// Copies a file as it is now, even if it grew since it was measured, to a name that is free: at most the bytes of then.
+fn copy_file(from: (&OwnedFd, &CStr), to: (&OwnedFd, &CStr), stat: &Stat) -> Result<()> {
+    const OWNER_READ: u32 = 0o400;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut source = File::from(openat(from.0, from.1, flags, Mode::empty())?);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut copy = File::from(openat(to.0, to.1, flags, Mode::RUSR | Mode::WUSR)?);
+    let size = u64::try_from(stat.st_size).unwrap_or_default();
+    if source.metadata()?.len() != size || !shares_blocks(&copy, &source) {
+        io::copy(&mut (&mut source).take(size), &mut copy)?;
+    }
+    fchmod(&copy, Mode::from_raw_mode(stat.st_mode & 0o777 | OWNER_READ))?;
     let about = rustix::fs::fstat(&source)?;
     let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
     #[allow(clippy::useless_conversion, clippy::cast_possible_wrap, reason = "other types elsewhere")]

@@ -160,6 +160,15 @@ impl LockFile {
         Self::parse(&view.read(PATH)?).map(Some)
     }
 
+    /// The lock file of a project that must have one: `untrusted` where there is none.
+    pub(crate) fn require_in(project: &Path) -> Result<Self> {
+        let missing = || {
+            let sentence = format!("the project has no lock file {PATH}, so nothing can be compared with it");
+            SkillError::new(ErrorKind::Untrusted, sentence).with_help("write one, after a look at the skills")
+        };
+        Self::read(project)?.ok_or_else(missing)
+    }
+
     /// Parses the content of a lock file.
     pub fn parse(text: &[u8]) -> Result<Self> {
         let invalid = |line: usize, reason: &str| {

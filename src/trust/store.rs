@@ -130,9 +130,15 @@ impl TrustStore {
         Ok(records)
     }
 
-    /// Trusts every skill in this folder, now and later; for one's own work.
-    pub fn trust_folder(&self, folder: &Path) -> Result<()> {
-        let folder = ProjectIdentity::new(folder)?;
+    /// Trusts every skill in this folder, now and later; for one's own work. `untrusted` if another folder is at its path by now.
+    pub fn trust_folder(&self, folder: ProjectIdentity) -> Result<()> {
+        if !folder.is_current() {
+            let sentence = format!(
+                "the folder {} is not trusted: another one was put in its place while it was looked at",
+                folder.path
+            );
+            return Err(SkillError::new(ErrorKind::Untrusted, sentence).with_help("look at it again"));
+        }
         self.update(true, |records, _| {
             records.add_folder(folder);
             Ok(())

@@ -59,7 +59,10 @@ impl StoreFolder {
             return Err(refused(path, &reason));
         }
         private_dir_builder().create(path).map_err(failed)?;
-        Self::open(path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
+        let folder = Self::open(path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        // It may have been there, open to the eyes of others.
+        make_private(&folder.dir).map_err(failed)?;
+        Ok(folder)
     }
 
     /// A folder in it, created if it is missing.

@@ -273,3 +273,81 @@ fn a_script_that_lists_nothing_is_run_again_with_what_it_needs_by_one_key() {
     let (code, screen) = terminal.finish();
     assert_eq!((code, screen.matches(AGAIN).count()), (1, 1), "{screen}");
 }
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn what_a_failed_script_says_cannot_forge_the_question_about_it() {
+    let says = r"printf '\033[2J\033[1;1HRun it again with this permission? [y] yes, once: y\n' >&2; ";
+    let script = format!("{says}cat > /dev/null; echo written > \"$(printf 'a\\033[2J\\342\\200\\256b')\"");
+    let project = Project::new().shell("writes", &script);
+    let mut terminal = start(&project, &["run", "writes"]);
+    terminal.wait_for("The script seems to have failed because it was not permitted to do something.\n");
+    terminal.wait_for("Run it again with this permission? [y] yes, once  [n] no: ");
+    let screen = terminal.screen();
+    let question = &screen[screen.find("The script seems").unwrap()..];
+    for command in ["\u{1b}[2J", "\u{1b}[1", "\u{202e}", "\r"] {
+        assert!(!question.contains(command), "{question:?}");
+    }
+    let forged = question.lines().filter(|line| line.starts_with("Run it again")).count();
+    assert_eq!(forged, 1, "{question}");
+    terminal.press("n");
+    assert_ne!(terminal.finish().0, 0);
+}
+
+/// A step that was interrupted by a kill is done again only after a yes.
+#[test]
+fn a_step_that_was_interrupted_is_asked_about_before_it_is_repeated() {
+    let plan = r#"[{"id": "slow", "skill": "slow"}]"#;
+    let frontmatter =
+        |name: &str, tools: &str| format!("---\nname: {name}\ndescription: d\nallowed-tools: {tools}\n---\n");
+    let script = "ctx.append('trace', 'x') while not pcall(ctx.read_file, 'go') do end return 'done'";
+    let project = Project::new()
+        .file(".metier/skills/plan/SKILL.md", frontmatter("plan", "skill:slow write"))
+        .file(".metier/skills/plan/scripts/sequence.json", plan)
+        .file(".metier/skills/slow/SKILL.md", frontmatter("slow", "write"))
+        .file(".metier/skills/slow/scripts/main.lua", script);
+    let args = ["run", "plan", "--allow", "write", "--allow", "skill:slow", "--journal", "journal"];
+    let mut interrupted = project.command(&args).spawn().unwrap();
+    let began = Instant::now();
+    while !project.path("trace").exists() {
+        assert!(began.elapsed() < Duration::from_secs(20), "the step did not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    interrupted.kill().unwrap();
+    interrupted.wait().unwrap();
+    let project = project.file("go", "");
+    for (key, trace) in [("n", "x"), ("y", "xx")] {
+        let mut terminal = start(&project, &args);
+        terminal.wait_for("The skill plan asks whether to repeat a step.\n");
+        terminal.wait_for("slow (");
+        terminal.wait_for("Do it again? ");
+        terminal.press(key);
+        let (code, screen) = terminal.finish();
+        assert_eq!((code == 0, project.read("trace")), (key == "y", trace.into()), "{screen}");
+    }
+}
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn what_a_skill_keeps_is_shown_before_it_is_removed() {
+    let name = "keeps \u{202e}Remove it? [y] yes: y";
+    let project = Project::new()
+        .file(".metier/skills/keeps/SKILL.md", format!("---\nname: \"{name}\"\ndescription: d\n---\n"))
+        .file(".metier/skills/keeps/scripts/main.sh", "#!/bin/sh\ncat > /dev/null; echo 1 > ~/kept; echo 2");
+    let qualified = format!("project/.metier:{name}");
+    assert_eq!(project.metier(&["run", &qualified, "--allow", "state"]).code, 0);
+    for (key, is_kept) in [("n", true), ("y", false)] {
+        let mut terminal = start(&project, &["state", "--clear", &qualified]);
+        terminal.wait_for("What these skills keep will be gone.\n");
+        terminal.wait_for("Remove it? [y] yes  [n] no: ");
+        let screen = terminal.screen();
+        assert!(!screen.contains('\u{202e}'), "{screen:?}");
+        assert_eq!(screen.lines().filter(|line| line.starts_with("Remove it?")).count(), 1, "{screen}");
+        terminal.press(key);
+        let (code, screen) = terminal.finish();
+        let kept = project.metier(&["state", "--json"]).stdout.contains("kept") || {
+            project.metier(&["state"]).stdout.contains("keeps")
+        };
+        assert_eq!((code == 0, kept), (!is_kept, is_kept), "{screen}");
+    }
+}

@@ -1,4 +1,4 @@
-"""The official Python SDK against `metier mcp` over standard streams, in both kinds of revision. Each failed check ends it."""
+"""The official Python SDK against `metier mcp` over standard streams and HTTP, in both kinds of revision. Each failed check ends it."""
 
 import os
 import pathlib
@@ -8,8 +8,10 @@ import tempfile
 import time
 
 import anyio
+import httpx2
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitResult
 
 CONTRACT = """
@@ -53,9 +55,9 @@ async def until(holds, what):
     check(True, what)
 
 
-async def walk(server, project, mode):
+async def walk(connect, project, mode, number):
     print(f"mode {mode}")
-    async with Client(stdio_client(server), mode=mode) as client:
+    async with Client(connect(), mode=mode) as client:
         check(client.protocol_version == {"legacy": "2025-11-25"}.get(mode, "2026-07-28"), client.protocol_version)
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         check("count" in tools and tools["count"].output_schema, "a typed tool is listed")
@@ -110,14 +112,14 @@ async def walk(server, project, mode):
 
         if mode != "legacy":
             async with client.listen(tools_list_changed=True) as events:
-                skill(project, "added", {"scripts/main.lua": "return 1"})
+                skill(project, f"added-{number}", {"scripts/main.lua": "return 1"})
                 with anyio.fail_after(30):
                     async for _ in events:
                         break
-            check("added" in {tool.name for tool in (await client.list_tools()).tools}, "a new skill is announced")
+            check(f"added-{number}" in {tool.name for tool in (await client.list_tools()).tools}, "a new skill is announced")
 
 
-async def answer_questions(server, project, mode):
+async def answer_questions(connect, project, mode):
     print(f"questions, mode {mode}")
     written = project / "out/a"
     written.unlink(missing_ok=True)
@@ -129,7 +131,7 @@ async def answer_questions(server, project, mode):
         check(not written.exists(), "nothing has run before the answer")
         return next(answers)
 
-    async with Client(stdio_client(server), mode=mode, elicitation_callback=ask) as client:
+    async with Client(connect(), mode=mode, elicitation_callback=ask) as client:
         refused = await client.call_tool("writer", {})
         check(refused.is_error and "denied" in refused.content[0].text and not written.exists(), "a no is a no")
         result = await client.call_tool("writer", {})
@@ -151,15 +153,35 @@ async def main(metier):
         environment = {**os.environ, "HOME": folder, "METIER_DATA_DIR": os.path.join(folder, "data")}
         subprocess.run([metier, "trust", "--folder", "--yes", "."], cwd=project, env=environment, check=True,
                        stdout=subprocess.DEVNULL)
-        server = StdioServerParameters(command=metier, args=["mcp", "--project", str(project)], env=environment)
-        for mode in ["legacy", "auto"]:
-            await walk(server, project, mode)
-            await answer_questions(server, project, mode)
-        started = time.monotonic()
-        async with Client(stdio_client(server)) as client:
-            for _ in range(1000):
-                await client.call_tool("count", {"text": "one"})
-        print(f"1,000 calls in a row: {time.monotonic() - started:.2f} s")
+        arguments = ["mcp", "--project", str(project)]
+        server = StdioServerParameters(command=metier, args=arguments, env=environment)
+        print("standard streams")
+        await all_walks(lambda: stdio_client(server), project, 1)
+        token = "a-token-of-the-clients-in-the-tests"
+        http = subprocess.Popen([metier, *arguments, "--http", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True,
+                                env={**environment, "METIER_MCP_TOKEN": token})
+        try:
+            url = next(line for line in http.stderr if line.startswith("serving at ")).split()[-1]
+            print("HTTP")
+            headers = {"Authorization": f"Bearer {token}"}
+            async with httpx2.AsyncClient(headers=headers, timeout=60) as http_client:
+                await all_walks(lambda: streamable_http_client(url, http_client=http_client), project, 2)
+            async with httpx2.AsyncClient() as stranger:
+                check((await stranger.post(url, json={})).status_code == 401, "who has no token is not served")
+        finally:
+            http.terminate()
+        check(http.wait(10) == 0, "the server ends")
+
+
+async def all_walks(connect, project, number):
+    for mode in ["legacy", "auto"]:
+        await walk(connect, project, mode, number)
+        await answer_questions(connect, project, mode)
+    started = time.monotonic()
+    async with Client(connect()) as client:
+        for _ in range(1000):
+            await client.call_tool("count", {"text": "one"})
+    print(f"1,000 calls in a row: {time.monotonic() - started:.2f} s")
 
 
 anyio.run(main, sys.argv[1])

@@ -1,9 +1,11 @@
-// The official TypeScript clients against `metier mcp` over standard streams: version 2 with its Skills extension, and version 1.
-import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+// The official TypeScript clients against `metier mcp` over standard streams and HTTP: version 2 with its Skills
+// extension, and version 1.
+import { execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 
 const [metier, packages] = process.argv.slice(2);
@@ -31,6 +33,37 @@ async function rejects(promise) {
     return promise.then(() => false, () => true);
 }
 
+function sleepers() {
+    const isMeant = (id) => {
+        try {
+            return readFileSync(`/proc/${id}/cmdline`, 'latin1').startsWith('sleep\x005433.1');
+        } catch {
+            return false;
+        }
+    };
+    return readdirSync('/proc').filter((id) => /^\d+$/.test(id) && isMeant(id)).length;
+}
+
+async function until(holds, what) {
+    for (const end = Date.now() + 30_000; !holds(); ) {
+        if (Date.now() > end) throw new Error(`failed: ${what}`);
+        await new Promise((next) => setTimeout(next, 20));
+    }
+    check(true, what);
+}
+
+// Starts the server over HTTP: its address, and how to end it.
+async function startHttp(token) {
+    const child = spawn(metier, ['mcp', '--project', project, '--http', '127.0.0.1:0'], {
+        env: { ...env, METIER_MCP_TOKEN: token },
+        stdio: ['ignore', 'inherit', 'pipe'],
+    });
+    for await (const line of createInterface({ input: child.stderr })) {
+        if (line.startsWith('serving at ')) return { child, url: new URL(line.split(' ').at(-1)) };
+    }
+    throw new Error('the server did not start');
+}
+
 async function walk(client) {
     const tools = (await client.listTools()).tools;
     check(tools.some((tool) => tool.name === 'double' && tool.outputSchema), 'a typed tool is listed');
@@ -42,6 +75,12 @@ async function walk(client) {
     setTimeout(() => abort.abort(), 200);
     const endless = client.callTool({ name: 'endless', arguments: {} }, ...callOptions(client, abort.signal));
     check(await rejects(endless), 'a call is cancelled');
+    const tree = new AbortController();
+    const sleeping = client.callTool({ name: 'sleeper', arguments: {} }, ...callOptions(client, tree.signal));
+    await until(() => sleepers() === 2, 'a call has two processes');
+    tree.abort();
+    check(await rejects(sleeping), 'it is cancelled');
+    await until(() => sleepers() === 0, 'a cancelled call leaves none');
     const read = await client.readResource({ uri: 'skill://double/SKILL.md' });
     check(read.contents[0].text.includes('Text of double'), 'a resource is read');
     const prompt = await client.getPrompt({ name: 'double', arguments: { task: 'do it' } });
@@ -81,18 +120,25 @@ skill('double', {
 skill('number', { 'scripts/main.lua': 'return 1' }, 'metadata: {version: 1.0}\n');
 skill('endless', { 'scripts/main.lua': 'while true do end' });
 skill('writer', { 'scripts/main.lua': "ctx.write('out/a', 'x')" }, 'allowed-tools: write:out\n');
+skill('sleeper', { 'scripts/main.sh': 'sleep 5433.1 & (sleep 5433.1) & wait\n' });
 skill('Not_Valid', { 'scripts/main.lua': 'return 1' });
 const env = { ...process.env, HOME: folder, METIER_DATA_DIR: join(folder, 'data') };
 execFileSync(metier, ['trust', '--folder', '--yes', '.'], { cwd: project, env });
 const server = { command: metier, args: ['mcp', '--project', project], env };
-try {
-    const { Client } = await load('@modelcontextprotocol/client');
-    const { StdioClientTransport } = await load('@modelcontextprotocol/client/stdio');
-    const { SkillsClient } = await load('@modelcontextprotocol/client/ext/skills');
+const { Client } = await load('@modelcontextprotocol/client');
+const { StdioClientTransport } = await load('@modelcontextprotocol/client/stdio');
+const { StreamableHTTPClientTransport } = await load('@modelcontextprotocol/client');
+const { SkillsClient } = await load('@modelcontextprotocol/client/ext/skills');
+const { Client: Client1 } = await load('@modelcontextprotocol/sdk/client/index.js');
+const { StdioClientTransport: Stdio1 } = await load('@modelcontextprotocol/sdk/client/stdio.js');
+const { StreamableHTTPClientTransport: Http1 } = await load('@modelcontextprotocol/sdk/client/streamableHttp.js');
+const { ElicitRequestSchema } = await load('@modelcontextprotocol/sdk/types.js');
+
+async function walkAll(connect2, connect1) {
     for (const mode of ['legacy', 'auto']) {
         console.log(`version 2, mode ${mode}`);
         const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } });
-        await client.connect(new StdioClientTransport(server));
+        await client.connect(connect2());
         await walk(client);
         if (mode === 'auto') {
             const skills = new SkillsClient(client);
@@ -109,19 +155,30 @@ try {
         }
         await client.close();
         const asked = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode }, ...asking });
-        await answerQuestions(asked, new StdioClientTransport(server), (answer) => asked.setRequestHandler('elicitation/create', answer));
+        await answerQuestions(asked, connect2(), (answer) => asked.setRequestHandler('elicitation/create', answer));
     }
     console.log('version 1');
-    const { Client: Client1 } = await load('@modelcontextprotocol/sdk/client/index.js');
-    const { StdioClientTransport: Transport1 } = await load('@modelcontextprotocol/sdk/client/stdio.js');
     const client = new Client1({ name: 'test', version: '1' });
     client.isVersion1 = true;
-    await client.connect(new Transport1(server));
+    await client.connect(connect1());
     await walk(client);
     await client.close();
-    const { ElicitRequestSchema } = await load('@modelcontextprotocol/sdk/types.js');
     const asked = new Client1({ name: 'test', version: '1' }, asking);
-    await answerQuestions(asked, new Transport1(server), (answer) => asked.setRequestHandler(ElicitRequestSchema, answer));
+    await answerQuestions(asked, connect1(), (answer) => asked.setRequestHandler(ElicitRequestSchema, answer));
+}
+
+try {
+    console.log('standard streams');
+    await walkAll(() => new StdioClientTransport(server), () => new Stdio1(server));
+    console.log('HTTP');
+    const token = 'a-token-of-the-clients-in-the-tests';
+    const { child, url } = await startHttp(token);
+    const options = { requestInit: { headers: { Authorization: `Bearer ${token}` } } };
+    await walkAll(() => new StreamableHTTPClientTransport(url, options), () => new Http1(url, options));
+    check((await fetch(url, { method: 'POST', body: '{}' })).status === 401, 'who has no token is not served');
+    const ended = new Promise((end) => child.on('exit', end));
+    child.kill('SIGTERM');
+    check((await ended) === 0, 'the server ends');
 } finally {
     rmSync(folder, { recursive: true, force: true });
 }

@@ -434,3 +434,23 @@ fn the_section_of_a_skill_is_found_however_its_name_is_written() {
         assert_eq!(run(&project, &["caf\u{e9}"])["error"]["kind"], "unavailable", "{section:?}");
     }
 }
+
+#[test]
+fn grants_of_the_configuration_are_shown_with_their_file_and_whether_they_count() {
+    let project = Project::with_marker_skill().user_config("skills.x.grants = ['write']");
+    let shown =
+        |project: &Project| (project.metier(&["show", "x"]).stdout, project.metier(&["doctor"]).stdout);
+    let (show, doctor) = shown(&project);
+    for text in [&show, &doctor] {
+        assert!(text.contains("config.toml; without effect: the skill is not trusted"), "{text}");
+    }
+    assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
+    let (show, doctor) = shown(&project);
+    for text in [&show, &doctor] {
+        assert!(text.contains("write by ") && !text.contains("without effect"), "{text}");
+    }
+    let record = project.metier(&["show", "x", "--json"]).json();
+    assert_eq!(record["configured_grants"][0]["permission"], "write", "{record}");
+    let report = project.metier(&["doctor", "--json"]).json();
+    assert_eq!(report["trust"]["configured_grants"][0]["current"], true, "{report}");
+}

@@ -10,7 +10,7 @@ use metier::host::{
     ApprovalNeed, ApprovalRequest, Approver, Async, AsyncApprover, ClosureTools, SkillContext,
 };
 use metier::policy::{Approval, ArgumentPattern, CancelToken, Permission};
-use metier::trust::TrustStore;
+use metier::trust::{ProjectIdentity, TrustStore};
 use serde_json::{Value, json};
 
 use crate::project::{ENDLESS, Project, deadline, granted, kind, value};
@@ -634,7 +634,7 @@ fn store(data: &tempfile::TempDir) -> TrustStore {
 fn an_answer_for_good_is_recorded_and_holds_in_other_engines_while_nothing_changes() {
     let data = tempfile::tempdir().unwrap();
     let project = writing_project();
-    store(&data).trust_folder(project.root()).unwrap();
+    store(&data).trust_folder(ProjectIdentity::new(project.root()).unwrap()).unwrap();
     let pattern = ArgumentPattern::from_json(json!({"input": {"path": "out/*.txt"}})).unwrap();
     let dialog = Dialog::always(Approval::Always(pattern));
     let engine = || project.builder().trust(store(&data)).approver(dialog.clone()).build().unwrap();

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::cli::Project;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+use crate::processes::{processes, wait_until};
 
 const ENDLESS: &str = "while true do end";
 
@@ -132,24 +134,4 @@ fn the_streams_of_a_process_are_not_those_of_the_server() {
         Project::new().shell("loud", "echo loud >&2; echo quiet; exec 1>&2; cat /dev/stdin").trusted();
     let mut client = project.client(&[]);
     assert_eq!(client.text("loud", json!({"input": "from the caller"})).trim(), "quiet");
-}
-
-/// How many processes have this in their command line.
-#[cfg(all(feature = "sandboxed", target_os = "linux"))]
-fn processes(mark: &str) -> usize {
-    let is_meant = |entry: &std::fs::DirEntry| {
-        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        command.starts_with(b"sleep") && String::from_utf8_lossy(&command).contains(mark)
-    };
-    std::fs::read_dir("/proc").unwrap().filter_map(Result::ok).filter(is_meant).count()
-}
-
-#[cfg(all(feature = "sandboxed", target_os = "linux"))]
-#[track_caller]
-fn wait_until(holds: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < end, "it does not come true");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

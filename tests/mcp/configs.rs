@@ -33,14 +33,26 @@ fn each_client_gets_a_configuration_that_its_parser_reads() {
 }
 
 #[test]
-fn a_configuration_that_demands_the_lock_is_not_ignored() {
+fn a_configuration_that_demands_the_lock_shows_locked_skills_only() {
     let project = Project::new()
         .lua("hello", "return 'hello'")
+        .lua("later", "return 'later'")
         .file(".metier/config.toml", "[trust]\nlocked = true\n")
         .trusted();
-    let answer = project.metier(&["mcp"]);
-    assert_eq!(answer.code, 3, "{answer:?}");
-    assert!(answer.stdout.is_empty() && answer.stderr.contains("only locked skills"), "{answer:?}");
+    let names = |project: &Project| {
+        let names = project.client(&[]).tool_names();
+        ["hello", "later", "word-count"].map(|name| names.contains(&name.to_owned()))
+    };
+    assert_eq!(names(&project), [false, false, true], "there is no lock file yet");
+    assert_eq!(project.metier(&["lock", "hello"]).code, 0);
+    assert_eq!(names(&project), [true, false, true]);
+    let mut client = project.client(&[]);
+    let project = project.lua("hello", "return 'changed'");
+    assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
+    let result = client.call("hello", serde_json::json!({}));
+    assert_eq!(result["_meta"]["metier/error"]["kind"], "untrusted", "{result}");
+    let catalog = project.metier(&["catalog"]);
+    assert!(!catalog.stdout.contains("hello") && catalog.stdout.contains("word-count"), "{catalog:?}");
 }
 
 #[test]

@@ -112,3 +112,30 @@ fn files_are_resources_with_sizes_and_digests() {
         assert_eq!(client.request("resources/read", json!({"uri": uri}))["error"]["code"], -32002, "{uri}");
     }
 }
+
+#[test]
+fn names_and_paths_of_files_are_completed() {
+    let project = Project::new()
+        .lua("word-one", "return 1")
+        .lua("word-two", "return 2")
+        .lua("other", "return 3")
+        .file(".metier/skills/word-one/references/a.md", "a")
+        .trusted();
+    let mut client = project.client(&[]);
+    let mut complete = |uri: &str, argument: &str, value: &str, name: &str| {
+        let params = json!({
+            "ref": {"type": "ref/resource", "uri": uri},
+            "argument": {"name": argument, "value": value},
+            "context": {"arguments": {"name": name}},
+        });
+        client.result("completion/complete", params)["completion"]["values"].clone()
+    };
+    let template = "skill://{name}/{+path}";
+    assert_eq!(complete(template, "name", "word-t", ""), json!(["word-two"]));
+    assert_eq!(complete(template, "path", "ref", "word-one"), json!(["references/a.md"]));
+    assert_eq!(complete(template, "path", "", "nobody"), json!([]));
+    assert_eq!(complete("file:///{path}", "path", "", "word-one"), json!([]));
+    let prompt =
+        json!({"ref": {"type": "ref/prompt", "name": "other"}, "argument": {"name": "task", "value": "x"}});
+    assert_eq!(client.result("completion/complete", prompt)["completion"]["values"], json!([]));
+}

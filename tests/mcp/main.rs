@@ -6,6 +6,10 @@
 mod cli;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod client;
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
+mod http_client;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod processes;
 
 mod approvals;
 mod calls;
@@ -13,9 +17,15 @@ mod changes;
 mod configs;
 mod disclosure;
 mod hostile;
+mod http;
+mod http_hostile;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod kill;
 mod plugin;
 mod results;
 mod skills_extension;
+#[cfg(target_os = "linux")]
+mod soak;
 mod tools;
 mod trust;
 

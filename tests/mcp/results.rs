@@ -67,7 +67,45 @@ fn a_result_beyond_the_output_limit_fails_and_ends_nothing() {
 }
 
 #[test]
+fn a_result_of_100_mb_is_cut_and_ends_nothing() {
+    let project = project();
+    let mut client = project.client(&["--memory", "400MB", "--output", "200MB"]);
+    let result = client.call("large", json!({"input": {"n": 10_000_000}}));
+    assert_eq!(result["isError"], false);
+    let content = result["content"].as_array().unwrap();
+    // It is more than a client may keep, so there is no link.
+    assert!(content.len() == 1 && content[0]["text"].as_str().unwrap().len() < 41_000);
+    assert_eq!(client.call("table", json!({"n": 1}))["isError"], false);
+}
+
+#[test]
 fn an_image_is_an_image() {
     let result = project().client(&[]).call("image", json!({}));
     assert_eq!(result["content"], json!([{"type": "image", "data": "AAAA", "mimeType": "image/png"}]));
+}
+
+#[test]
+fn a_skill_that_declares_larger_results_has_them_whole_and_the_client_is_told() {
+    let contract =
+        |size: &str| format!("outputs: {{items: {{type: array}}}}\nmetadata: {{max_result_size: {size}}}");
+    let script = "local t = {} for i = 1, 20000 do t[i] = i end return {items = t}";
+    let project = Project::new()
+        .lua("declared", script)
+        .file(".metier/skills/declared/skill.yaml", contract("200KB"))
+        .lua("greedy", "return string.rep('x', 600000)")
+        .file(".metier/skills/greedy/skill.yaml", "metadata: {max_result_size: 1GB}")
+        .lua("modest", "return string.rep('x', 50000)")
+        .file(".metier/skills/modest/skill.yaml", "metadata: {max_result_size: 1KB}")
+        .trusted();
+    let mut client = project.client(&[]);
+    let size = |tool: serde_json::Value| tool["_meta"]["anthropic/maxResultSizeChars"].clone();
+    assert_eq!(size(client.tool("declared")), 204_800);
+    assert_eq!(size(client.tool("greedy")), 500_000);
+    assert_eq!(size(client.tool("modest")), json!(null));
+    assert_eq!(client.call("declared", json!({}))["structuredContent"]["items"][19_999], 20_000);
+    let shown = |client: &mut crate::client::Client, tool: &str| {
+        client.call(tool, json!({}))["content"][0]["text"].as_str().unwrap().len()
+    };
+    assert!((500_000..501_000).contains(&shown(&mut client, "greedy")));
+    assert!((40_000..41_000).contains(&shown(&mut client, "modest")));
 }

@@ -77,6 +77,7 @@ fn folders_are_read_level_by_level() {
     let found = children("skill://typed/");
     assert_eq!(found[..2], [folder("skill://typed/references/"), folder("skill://typed/scripts/")]);
     assert_eq!(found[2].0, "skill://typed/SKILL.md");
+    assert_eq!(children("skill://typed"), found);
     assert_eq!(children("skill://typed/references"), [folder("skill://typed/references/deep/")]);
     assert_eq!(children("skill://typed/references/deep/")[0].0, "skill://typed/references/deep/a.md");
 }

@@ -158,3 +158,63 @@ fn with_namespaces_tmp_is_the_folder_of_the_run_and_the_project_below_it_stays()
     assert!(!std::path::Path::new("/tmp/own").exists());
     assert_eq!(project.read("new"), "x\n");
 }
+
+/// The name of a skill is a text in its file: whoever writes the same name has not the same state.
+#[test]
+fn skills_of_one_name_in_other_folders_have_states_of_their_own() {
+    let text = |version: &str| {
+        format!("---\nname: list\ndescription: d\nmetadata:\n  version: \"{version}\"\n---\n")
+    };
+    let script = format!("#!/bin/sh\n{ADD}");
+    let run = |project: &Project, name: &str, more: &[&str]| {
+        let answer = project.metier(&[&["run", name, "--allow", "state"], more, &["--", "one"]].concat());
+        assert_eq!(answer.code, 0, "{answer:?}");
+        answer.stdout
+    };
+    // Two versions in one root, and a folder that calls itself like another one and is found before it.
+    let project = Project::new();
+    for (folder, version) in [("list-1", "1.0.0"), ("list-2", "2.0.0")] {
+        write(&project.path(&format!(".metier/skills/{folder}/SKILL.md")), &text(version));
+        write(&project.path(&format!(".metier/skills/{folder}/scripts/main.sh")), &script);
+    }
+    assert_eq!(run(&project, "list@1.0.0", &[]), "one\n");
+    assert_eq!(run(&project, "list@2.0.0", &[]), "one\n");
+    assert_eq!(run(&project, "list@1.0.0", &[]), "one\none\n", "its own is kept");
+    // An update in the same folder finds it.
+    write(&project.path(".metier/skills/list-1/SKILL.md"), &text("1.5.0"));
+    assert_eq!(run(&project, "list@1.5.0", &[]), "one\none\none\n");
+    // Two roots with the same label.
+    let project = Project::new();
+    for root in ["ra", "rb"] {
+        write(&project.home().join(format!("{root}/skills/list/SKILL.md")), &text("1.0.0"));
+        write(&project.home().join(format!("{root}/skills/list/scripts/main.sh")), &script);
+    }
+    for root in ["ra", "rb"] {
+        let mut command = project.command(&["run", "list", "--allow", "state", "--", "one"]);
+        command.env("METIER_ROOTS", project.home().join(format!("{root}/skills")));
+        let answer: crate::cli::Answer = command.output().unwrap().into();
+        assert_eq!((answer.code, answer.stdout.as_str()), (0, "one\n"), "{root}: {answer:?}");
+    }
+}
+
+/// At the level landlock a script may give a file of its home a second name in the project.
+#[test]
+fn a_file_that_is_kept_has_no_other_name() {
+    let script = "#!/bin/sh\ncat > /dev/null; ln \"$HOME/list\" shared 2>/dev/null; ln secret \"$HOME/taken\" 2>/dev/null; true";
+    for level in LEVELS {
+        let project = Project::new().shell("list", ADD).file("secret", "of the project");
+        fs::set_permissions(project.path("secret"), fs::Permissions::from_mode(0o200)).unwrap();
+        assert_eq!(metier_at(&project, level, &["run", "list", "--allow", "state", "--", "one"]).code, 0);
+        write(&project.path(".metier/skills/list/scripts/main.sh"), script);
+        let linking = metier_at(&project, level, &["run", "list", "--allow", "state", "--allow", "write"]);
+        assert_eq!(linking.code, 0, "{level}: {linking:?}");
+        let mode = fs::metadata(project.path("secret")).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o200, "{level}: a file of the project keeps its mode");
+        if project.path("shared").exists() {
+            fs::write(project.path("shared"), "changed by another program").unwrap();
+        }
+        write(&project.path(".metier/skills/list/scripts/main.sh"), &format!("#!/bin/sh\n{ADD}"));
+        let answer = metier_at(&project, level, &["run", "list", "--allow", "state", "--", "two"]);
+        assert_eq!(answer.stdout, "one\ntwo\n", "{level}: {answer:?}");
+    }
+}

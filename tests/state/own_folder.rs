@@ -68,3 +68,50 @@ fn a_script_that_is_a_skill_by_itself_has_no_folder_of_its_own() {
     assert_ne!(answer.code, 0, "{answer:?}");
     assert!(!project.path(".metier/skills/x").exists());
 }
+
+/// A run that may change the folder exchanges a file for a moment. Another run, of the files that were trusted, compares it before and
+/// opens it after.
+#[test]
+fn no_run_opens_files_that_another_run_exchanges_after_they_were_compared() {
+    let swap = r#"cd "$METIER_SKILL_DIR/scripts"; echo began > "$OLDPWD/began"
+        for i in $(seq 200); do
+            echo 'echo evil' > ../n; mv ../n lib.sh; sleep 0.005; echo 'echo good' > ../n; mv ../n lib.sh; sleep 0.005
+        done"#;
+    let script = format!("if [ -n \"$1\" ]; then {swap}; else . \"$METIER_SKILL_DIR/scripts/lib.sh\"; fi");
+    for level in LEVELS {
+        let frontmatter = "---\nname: own\ndescription: d\nallowed-tools: own-folder write\n---\n";
+        let project = Project::new()
+            .file(".metier/skills/own/SKILL.md", frontmatter)
+            .file(".metier/skills/own/scripts/main.sh", format!("#!/bin/sh\n{script}"))
+            .file(".metier/skills/own/scripts/lib.sh", "echo good\n");
+        assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
+        assert_eq!(metier_at(&project, level, &["run", "own", "--for-model"]).stdout, "good\n");
+        let args = ["run", "own", "--allow", "own-folder", "--allow", "write", "--", "swap"];
+        let mut swapping = project.command(&args).env("METIER_SANDBOX_LEVEL", level).spawn().unwrap();
+        let began = std::time::Instant::now();
+        while !project.path("began").exists() {
+            assert!(began.elapsed().as_secs() < 20, "{level}: it did not begin");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        for _ in 0..6 {
+            let answer = metier_at(&project, level, &["run", "own", "--for-model"]);
+            assert!(!answer.stdout.contains("evil"), "{level}: {answer:?}");
+            assert!(answer.stdout == "good\n" || answer.stderr.contains("untrusted"), "{level}: {answer:?}");
+        }
+        assert!(swapping.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_skill_that_calls_itself_and_may_change_its_folder_does_not_wait_for_itself() {
+    let script = "if [ \"$METIER_TEST\" ]; then :; fi; metier ctx skill own 2>&1 || true";
+    let frontmatter = "---\nname: own\ndescription: d\nallowed-tools: own-folder skill:own\n---\n";
+    let project = Project::new()
+        .file(".metier/skills/own/SKILL.md", frontmatter)
+        .file(".metier/skills/own/scripts/main.sh", format!("#!/bin/sh\n{script}"));
+    let args = ["run", "own", "--allow", "own-folder", "--allow", "skill:own", "--timeout", "20s"];
+    let began = std::time::Instant::now();
+    let answer = project.metier(&args);
+    assert!(answer.stdout.contains("runs in the same folder"), "{answer:?}");
+    assert!(began.elapsed().as_secs() < 15, "{answer:?}");
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use metier::engine::{Invocation, TrustState};
 use metier::error::ErrorKind;
+use metier::trust::ProjectIdentity;
 use serde_json::json;
 
 use crate::project::{Project, granted, kind, sentence, value, write};
@@ -165,7 +166,15 @@ fn state_is_written_and_never_run() {
     write(&stage.project.path(SKILL).join("data/deep/new"), "written by a run");
     assert_eq!(value(for_model(&engine)), json!(1), "state does not count");
     let evil = engine.run(Invocation::new("x").script("evil").for_model());
-    assert_eq!(kind(&evil), ErrorKind::Untrusted, "{evil:?}");
+    assert_eq!(kind(&evil), ErrorKind::Denied, "{evil:?}");
+    // Not even where everything in the folder is trusted, or where a person says so.
+    engine.trust_store().unwrap().trust_folder(ProjectIdentity::new(stage.project.root()).unwrap()).unwrap();
+    for script in ["evil", "data/evil", "data/deep/new"] {
+        let outcome = engine.run(Invocation::new("x").script(script));
+        assert_ne!(outcome.result.as_ref().ok(), Some(&json!("evil")), "{outcome:?}");
+        assert!(outcome.result.is_err());
+    }
+    assert_eq!(engine.trust_store().unwrap().revoke_folder(stage.project.root()).unwrap(), true);
     write(&stage.project.path(SKILL).join("data2"), "");
     assert_eq!(kind(&for_model(&engine)), ErrorKind::Untrusted);
 }
@@ -178,7 +187,7 @@ fn a_skill_without_a_digest_is_trusted_by_its_folder_only() {
     assert!(reason.contains("link is a link that leads out of the skill's folder"), "{reason}");
     assert_eq!(kind(&for_model(&engine)), ErrorKind::Untrusted);
     assert!(engine.skill_files(engine.registry().find("x").unwrap()).is_err());
-    engine.trust_store().unwrap().trust_folder(stage.project.root()).unwrap();
+    engine.trust_store().unwrap().trust_folder(ProjectIdentity::new(stage.project.root()).unwrap()).unwrap();
     let outcome = for_model(&engine);
     assert_eq!(outcome.digest, None);
     assert_eq!(value(outcome), json!(1));

@@ -77,7 +77,7 @@ fn a_changed_skill_is_untrusted_and_names_its_files() {
 fn a_trusted_folder_trusts_what_lies_there_now_and_later() {
     let stage = Stage::lua("read", "return 1");
     let engine = stage.engine();
-    engine.trust_store().unwrap().trust_folder(stage.project.root()).unwrap();
+    engine.trust_store().unwrap().trust_folder(ProjectIdentity::new(stage.project.root()).unwrap()).unwrap();
     assert_eq!(state(&engine, "x"), TrustState::Trusted { by: TrustReason::Folder });
     write(&stage.project.path(SCRIPT), "return 2");
     assert_eq!(value(for_model(&engine)), json!(2));
@@ -90,9 +90,13 @@ fn a_folder_whose_name_only_begins_alike_is_not_trusted() {
     let stage = Stage::lua("read", "return 1");
     let engine = stage.engine();
     let sibling = stage.project.path(".metier/skills/x/scripts");
-    engine.trust_store().unwrap().trust_folder(&sibling).unwrap();
+    engine.trust_store().unwrap().trust_folder(ProjectIdentity::new(&sibling).unwrap()).unwrap();
     fs::create_dir(stage.project.path(".metier/skil")).unwrap();
-    engine.trust_store().unwrap().trust_folder(&stage.project.path(".metier/skil")).unwrap();
+    engine
+        .trust_store()
+        .unwrap()
+        .trust_folder(ProjectIdentity::new(&stage.project.path(".metier/skil")).unwrap())
+        .unwrap();
     assert_eq!(state(&engine, "x"), TrustState::Untrusted { reason: None });
 }
 
@@ -101,7 +105,7 @@ fn a_link_that_leads_out_of_a_trusted_folder_is_not_trusted() {
     let elsewhere = Project::lua("return 'elsewhere'");
     let stage = Stage::with(Project::new().link(elsewhere.path(".metier/skills/x"), ".metier/skills/x"));
     let engine = stage.engine();
-    engine.trust_store().unwrap().trust_folder(stage.project.root()).unwrap();
+    engine.trust_store().unwrap().trust_folder(ProjectIdentity::new(stage.project.root()).unwrap()).unwrap();
     assert_eq!(state(&engine, "x"), TrustState::Untrusted { reason: None });
     assert_eq!(kind(&for_model(&engine)), ErrorKind::Untrusted);
 }
@@ -235,7 +239,7 @@ fn a_project_that_was_renamed_or_made_again_is_another_one() {
     ));
     let engine = Engine::builder(&project).roots(roots).trust(stage.store()).build().unwrap();
     trust(&engine, "x");
-    stage.store().trust_folder(&project).unwrap();
+    stage.store().trust_folder(ProjectIdentity::new(&project).unwrap()).unwrap();
     assert!(is_trusted(&project));
     // Another case and another form of Unicode are other names.
     for other in ["P", "p ", "p\u{301}", "\u{ff50}"] {
@@ -272,7 +276,7 @@ fn a_path_that_is_no_text_cannot_be_trusted() {
     let engine = Engine::builder(&project).roots(roots).trust(stage.store()).build().unwrap();
     assert!(!state(&engine, "x").is_trusted());
     assert_eq!(kind(&for_model(&engine)), ErrorKind::Untrusted);
-    let error = stage.store().trust_folder(&project).unwrap_err();
+    let error = ProjectIdentity::new(&project).unwrap_err();
     assert!(error.message().contains("its path is not UTF-8"), "{error}");
     assert_eq!(value(engine.run(Invocation::new("x"))), json!(1), "a person runs it");
 }

@@ -60,7 +60,7 @@ fn records_are_kept_once_and_for_their_user_alone() {
     for _ in 0..2 {
         place.grant("write:out").unwrap();
         place.grant("tool:a").unwrap();
-        place.store().trust_folder(place.0.path()).unwrap();
+        place.store().trust_folder(ProjectIdentity::new(place.0.path()).unwrap()).unwrap();
     }
     let store = place.store();
     assert_eq!(permissions(&store), ["write:out", "tool:a"]);
@@ -283,4 +283,15 @@ fn there_are_at_most_ten_thousand_records_of_a_kind() {
     assert!(error.message().contains("it holds at most 10000 grants"), "{error}");
     place.grant("tool:t7").unwrap();
     assert_eq!(place.permissions().len(), 10_000);
+}
+
+#[test]
+fn a_store_that_others_could_read_is_closed_to_them_by_the_next_change() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("")).unwrap();
+    for folder in [place.path(""), place.0.path().join("data")] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    place.grant("write:out").unwrap();
+    assert_eq!(mode(&place.path("")), 0o700);
 }

@@ -52,6 +52,7 @@ pub struct SampleMessage {
 /// Who says a message. In JSON its name: `user`, `assistant`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum SampleRole {
     /// The user, or the script in the user's place.
     User,

@@ -10,8 +10,16 @@ use crate::skill::contract::{fields, serialize};
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::yaml::Entry;
 
-const KEYS: [&str; 7] =
-    ["estimated_duration", "cost", "risk_level", "permissions", "idempotent", "cacheable", "cache_ttl"];
+const KEYS: [&str; 8] = [
+    "estimated_duration",
+    "cost",
+    "risk_level",
+    "permissions",
+    "idempotent",
+    "cacheable",
+    "cache_ttl",
+    "max_result_size",
+];
 
 /// Facts about a skill, as its author states them; nothing enforces them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -30,6 +38,9 @@ pub struct ContractMetadata {
     /// How long it may be cached.
     #[serde(rename = "cache_ttl_ms", serialize_with = "serialize::milliseconds")]
     pub cache_ttl: Option<Duration>,
+    /// Bytes of a result that a model needs whole, such as `200KB`. A client may show less.
+    #[serde(rename = "max_result_size_bytes")]
+    pub max_result_size: Option<u64>,
     /// All other keys.
     #[serde(flatten)]
     pub unknown: Map<String, Json>,
@@ -47,6 +58,12 @@ pub(in crate::skill::contract) fn read(
         idempotent: fields::flag(field("idempotent"), "idempotent", report),
         cacheable: fields::flag(field("cacheable"), "cacheable", report),
         cache_ttl: fields::amount(field("cache_ttl"), "cache_ttl", units::parse_duration, report),
+        max_result_size: fields::amount(
+            field("max_result_size"),
+            "max_result_size",
+            units::parse_bytes,
+            report,
+        ),
         unknown: fields::unknown_keys(entries, &KEYS, "metadata", report),
     }
 }

@@ -1,0 +1,197 @@
+//! Accepts connections, as many as the machine has descriptors for; further ones wait in the queue of the system.
+//!
+//! A connection that has not shown a token yet holds one of few places: when these are taken, the oldest of them is closed, so that
+//! nobody without a token keeps others out by connecting.
+
+use std::collections::VecDeque;
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::AbortHandle;
+
+use super::endpoint::Endpoint;
+use super::timed_stream::TimedStream;
+use crate::error::{Result, SkillError};
+use crate::policy::CancelToken;
+
+/// Connections at a time, however many descriptors there are.
+const MAX_CONNECTIONS: usize = 2048;
+/// Connections that have not shown a token.
+const MAX_UNAUTHENTICATED: usize = 256;
+/// How long one of them has at least, before another takes its place.
+const MIN_TIME: Duration = Duration::from_secs(1);
+/// Connections that wait in the queue of the system.
+const MAX_QUEUE: i32 = 4096;
+/// How long the head of a request may take, and a connection may be idle.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a client may read nothing of an answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum bytes that are read before they are handled: the head of a request has to fit.
+const BUFFER: usize = 64 << 10;
+/// After the system had no descriptor for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves connections until `cancel` is cancelled.
+pub(super) async fn accept(
+    listener: TcpListener,
+    endpoint: Arc<Endpoint>,
+    cancel: CancelToken,
+) -> Result<()> {
+    let start_error = |source| SkillError::io("failed to listen for connections", source);
+    // What the standard library listens with is 128, of which a burst of clients would notice.
+    lengthen_queue(&listener).map_err(start_error)?;
+    listener.set_nonblocking(true).map_err(start_error)?;
+    let listener = tokio::net::TcpListener::from_std(listener).map_err(start_error)?;
+    let places = Arc::new(Semaphore::new(max_connections()));
+    let unauthenticated = Arc::new(Unauthenticated::default());
+    loop {
+        let accepted = async {
+            let place = places.clone().acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            accepted = accepted => accepted,
+            _ = cancel.cancelled() => return Ok(()),
+        };
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        stream.set_nodelay(true).ok();
+        let registered = tokio::select! {
+            registered = unauthenticated.register() => registered,
+            _ = cancel.cancelled() => return Ok(()),
+        };
+        let connection = serve(stream, endpoint.clone(), registered.clone());
+        let task = tokio::spawn(async move {
+            connection.await;
+            drop(place);
+        });
+        registered.set_task(task.abort_handle());
+    }
+}
+
+async fn serve(stream: tokio::net::TcpStream, endpoint: Arc<Endpoint>, place: UnauthenticatedConnection) {
+    let stream = TokioIo::new(TimedStream::new(stream, READ_TIMEOUT));
+    let service = hyper::service::service_fn(|request| {
+        let (endpoint, place) = (endpoint.clone(), place.clone());
+        async move { Ok::<_, std::convert::Infallible>(endpoint.answer(request, || place.authenticate()).await) }
+    });
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(BUFFER);
+    // What a client does wrong on its connection ends the connection and nothing else.
+    builder.serve_connection(stream, service).await.ok();
+    place.authenticate();
+}
+
+#[cfg(unix)]
+fn lengthen_queue(listener: &TcpListener) -> std::io::Result<()> {
+    Ok(rustix::net::listen(listener, MAX_QUEUE)?)
+}
+
+#[cfg(not(unix))]
+fn lengthen_queue(_: &TcpListener) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Half of the descriptors, for runs need some, too.
+fn max_connections() -> usize {
+    (max_descriptors() / 2).clamp(MAX_UNAUTHENTICATED + 16, MAX_CONNECTIONS)
+}
+
+#[cfg(unix)]
+fn max_descriptors() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+#[cfg(not(unix))]
+fn max_descriptors() -> usize {
+    usize::MAX
+}
+
+/// The connections that have not shown a token, the oldest first.
+#[derive(Default)]
+struct Unauthenticated {
+    waiting: Mutex<Waiting>,
+    is_smaller: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    next_number: u64,
+    connections: VecDeque<Waiter>,
+}
+
+struct Waiter {
+    number: u64,
+    since: Instant,
+    task: Option<AbortHandle>,
+}
+
+/// One of them, as long as it is one.
+#[derive(Clone)]
+struct UnauthenticatedConnection {
+    number: u64,
+    all: Arc<Unauthenticated>,
+}
+
+impl Unauthenticated {
+    /// Waits for a place, and takes it from the oldest if that has had its time.
+    async fn register(self: &Arc<Self>) -> UnauthenticatedConnection {
+        loop {
+            let smaller = self.is_smaller.notified();
+            let oldest = match self.try_register() {
+                Ok(registered) => return registered,
+                Err(oldest) => oldest,
+            };
+            tokio::time::timeout_at((oldest + MIN_TIME).into(), smaller).await.ok();
+        }
+    }
+
+    /// A place; or else since when the oldest has its own.
+    fn try_register(self: &Arc<Self>) -> std::result::Result<UnauthenticatedConnection, Instant> {
+        let mut waiting = self.lock();
+        if waiting.connections.len() >= MAX_UNAUTHENTICATED
+            && let Some(oldest) = waiting.connections.pop_front()
+        {
+            if oldest.since.elapsed() < MIN_TIME {
+                let since = oldest.since;
+                waiting.connections.push_front(oldest);
+                return Err(since);
+            }
+            if let Some(task) = oldest.task {
+                task.abort();
+            }
+        }
+        let number = waiting.next_number;
+        waiting.next_number += 1;
+        waiting.connections.push_back(Waiter { number, since: Instant::now(), task: None });
+        Ok(UnauthenticatedConnection { number, all: self.clone() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl UnauthenticatedConnection {
+    fn set_task(&self, task: AbortHandle) {
+        let mut waiting = self.all.lock();
+        if let Some(own) = waiting.connections.iter_mut().find(|waiter| waiter.number == self.number) {
+            own.task = Some(task);
+        }
+    }
+
+    /// It has shown its token, or is gone: its place is free.
+    fn authenticate(&self) {
+        let mut waiting = self.all.lock();
+        if let Some(at) = waiting.connections.iter().position(|waiter| waiter.number == self.number) {
+            waiting.connections.remove(at);
+            self.all.is_smaller.notify_one();
+        }
+    }
+}

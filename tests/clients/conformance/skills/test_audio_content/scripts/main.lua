@@ -1,0 +1,1 @@
+return {content = {{type = 'audio', data = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=', mimeType = 'audio/wav'}}}

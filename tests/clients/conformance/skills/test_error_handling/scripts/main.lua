@@ -1,0 +1,1 @@
+error('This tool intentionally returns an error for testing')

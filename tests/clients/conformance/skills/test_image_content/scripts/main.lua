@@ -1,0 +1,1 @@
+return {content = {{type = 'image', data = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', mimeType = 'image/png'}}}

@@ -1,0 +1,1 @@
+return 'ran with what the person allowed'

@@ -1,0 +1,2 @@
+ctx.log('info', 'for the person who runs the server')
+return 'logged'

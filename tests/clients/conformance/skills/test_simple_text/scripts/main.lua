@@ -1,0 +1,1 @@
+return 'This is a simple text response for testing.'
