@@ -38,6 +38,7 @@ mod wasm;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
+use crate::host::untrusted::UntrustedDirs;
 use crate::host::{InterpreterReport, LaunchPreview, SandboxSupport, SkillContext};
 use crate::policy::{CancelToken, ExecutionMode, RuntimeLimit};
 
@@ -313,6 +314,20 @@ pub(crate) fn program_version(
         let _ = (shared, project, arguments);
         if has_program(name) { ProgramVersion::Unreadable } else { ProgramVersion::Absent }
     }
+}
+
+/// The program on `PATH` that runs a script, which untrusted folders do not control.
+pub(crate) fn interpreter_program(
+    shared: &RuntimeServices,
+    script: &Script,
+    untrusted: &UntrustedDirs,
+) -> Result<std::path::PathBuf> {
+    external::interpreter_program(script, shared.external().interpreters(), untrusted)
+}
+
+/// The first program of that name on `PATH` that untrusted folders do not control.
+pub(crate) fn find_program(name: &str, untrusted: &UntrustedDirs) -> Option<std::path::PathBuf> {
+    external::find_trusted(name, untrusted)
 }
 
 /// Whether a program of that name is on `PATH`. It is not started.

@@ -109,6 +109,16 @@ impl Serialize for RuntimeId {
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub(crate) struct DefiningFiles(pub(crate) Vec<PathBuf>);
 
+/// Files and folders besides its own that a process may read: what a package manager needs. They are real paths.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+pub(crate) struct ReadablePaths(pub(crate) Vec<PathBuf>);
+
+/// Hosts that the user has configured: a process that may connect to them may do so wherever they are.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+pub(crate) struct ConfiguredHosts(pub(crate) Vec<String>);
+
 /// A script in the form that its runtime loads.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

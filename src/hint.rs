@@ -21,6 +21,8 @@ pub enum Hint {
     Secret(String),
     /// Setting the value of this name that the skill reads.
     Setting(String),
+    /// Preparing the packages of the skill of this name.
+    Prepare(String),
     /// Naming one of the skill's scripts.
     Script,
     /// Another folder for the journal.
@@ -51,6 +53,7 @@ impl Hint {
             Self::Trust(name) => Self::Trust(change(name)),
             Self::Secret(name) => Self::Secret(change(name)),
             Self::Setting(name) => Self::Setting(change(name)),
+            Self::Prepare(name) => Self::Prepare(change(name)),
             Self::ShowSkill(name) => Self::ShowSkill(change(name)),
             other => other.clone(),
         }

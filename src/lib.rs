@@ -61,6 +61,7 @@ mod hint;
 pub mod host;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+pub mod packages;
 pub mod plan;
 pub mod policy;
 pub mod registry;

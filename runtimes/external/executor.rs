@@ -10,9 +10,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{HandlerCall, Script, SkillExecutor, SkillInput, SkillOutput};
+use crate::executor::{ConfiguredHosts, HandlerCall, Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{FileId, Files, ProcessOutput, SandboxReport, SkillContext, temp_dirs};
+use crate::packages::PreparedFiles;
 use crate::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
 use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::host_api::{RequestHandler, imports_client};
@@ -34,7 +35,7 @@ use crate::runtimes::external::services::ExternalServices;
 use crate::runtimes::external::worker::pool::{WorkerKey, WorkerPool};
 use crate::runtimes::external::worker::process::{WorkerCleanup, WorkerProcess};
 use crate::runtimes::external::worker::session::WorkerSession;
-use crate::runtimes::external::{command, home};
+use crate::runtimes::external::{command, home, packages};
 use crate::runtimes::sandbox::{LaunchRequest, Launcher, ProtectedPaths, RunTempDir};
 use crate::state::StateLease;
 
@@ -64,6 +65,8 @@ pub(super) struct PreparedLaunch<'a> {
     /// Removed with everything in it when this is dropped.
     temp_dir: RunTempDir,
     home: PathBuf,
+    /// The packages that were prepared for the script.
+    packages: Option<PreparedFiles>,
     installation: Arc<Installation>,
     pub(super) project: &'a Path,
     skill: &'a Path,
@@ -158,9 +161,12 @@ impl ExternalExecutor {
     fn with_script_arguments(
         &self,
         mut interpreter: InterpreterCommand,
+        prepared: Option<&PreparedFiles>,
         avoided: &[&Path],
     ) -> Result<InterpreterCommand> {
-        if imports_client(&interpreter.program, self.file.source()) {
+        // ES modules find neither the client nor packages by NODE_PATH.
+        let has_packages = prepared.is_some() && packages::is_node(&interpreter.program);
+        if has_packages || imports_client(&interpreter.program, self.file.source()) {
             let import = self.services.api_clients.node_import_arg(|| self.server_program(), avoided);
             let import = import.map_err(client_write_error)?;
             interpreter.args.insert(0, import.to_string_lossy().into_owned());
@@ -211,10 +217,15 @@ impl ExternalExecutor {
             (self.file.name(), "comes from the project or the skill and runs in a sandbox only");
         let interpreter = self.interpreter.locate_allowed(name, &search_path(), is_refused, reason)?;
         self.check_language(&interpreter.program, ctx)?;
-        let interpreter = self.with_script_arguments(interpreter, &[])?;
+        let prepared = packages::prepared_packages(ctx, &interpreter.program)?;
+        let interpreter = packages::with_prepared_interpreter(interpreter, prepared.as_ref());
+        let interpreter = self.with_script_arguments(interpreter, prepared.as_ref(), &[])?;
         let mut command =
             command::build_command(&interpreter, &script, args, self.file.folder(), project, variables);
         self.services.api_clients.add_modules_to(&mut command, || self.server_program());
+        if let Some(prepared) = &prepared {
+            packages::add_to_command(&mut command, prepared);
+        }
         Ok(command)
     }
 
@@ -228,13 +239,30 @@ impl ExternalExecutor {
     ) -> Result<PreparedLaunch<'a>> {
         let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
         let script = self.verified_script_path(ctx)?;
-        let query = InterpreterQuery::new(&self.interpreter, self.untrusted_dirs(ctx));
+        let untrusted = self.untrusted_dirs(ctx);
+        let is_refused = |program: &Path| untrusted.may_control(program);
+        let prepared = match self.interpreter.locate_allowed(name, &search_path(), is_refused, "") {
+            Ok(found) => packages::prepared_packages(ctx, &found.program)?,
+            // The script may come with an interpreter of its own.
+            Err(_) => None,
+        };
+        let interpreter = match &prepared {
+            Some(prepared) => self.interpreter.with_program(&prepared.executable),
+            None => self.interpreter.clone(),
+        };
+        let environments = match &prepared {
+            Some(_) => Vec::new(),
+            None => packages::virtual_environments(&interpreter, skill, project),
+        };
+        let query = InterpreterQuery::new(&interpreter, untrusted).with_dirs_before_path(environments);
         let installation = self.services.interpreter_cache.installation(query, name)?;
         self.check_language(&installation.command.program, ctx)?;
         // No other run may see what is created for one run.
         let mut avoided = vec![project, skill];
         avoided.extend(installation.prefix_paths.iter().map(AsRef::<Path>::as_ref));
-        let interpreter = self.with_script_arguments(installation.command.clone(), &avoided)?;
+        avoided.extend(prepared.as_ref().map(|prepared| prepared.folder.as_path()));
+        let interpreter =
+            self.with_script_arguments(installation.command.clone(), prepared.as_ref(), &avoided)?;
         let temp_dir = RunTempDir::new(&self.services.cleanup, &avoided)
             .map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
         let home = match state {
@@ -244,9 +272,25 @@ impl ExternalExecutor {
             }
             None => temp_dir.home(),
         };
-        let paths =
-            RunPaths { project, skill, temp_dir: &temp_dir, home: &home, installation: &installation };
-        let egress = EgressRules::new(ctx.permissions(), self.services.host_lookup())?.map(Box::new);
+        let packages = prepared.as_ref().map(|prepared| prepared.folder.as_path());
+        if let Some(folder) = packages {
+            packages::require_outside(folder, &[project, skill])?;
+        }
+        let paths = RunPaths {
+            project,
+            skill,
+            temp_dir: &temp_dir,
+            home: &home,
+            packages,
+            installation: &installation,
+        };
+        let egress = EgressRules::new(ctx.permissions(), self.services.host_lookup())?;
+        let configured = ctx.extensions().get::<ConfiguredHosts>();
+        let egress = egress.map(|rules| match configured {
+            Some(ConfiguredHosts(hosts)) => rules.with_configured_hosts(hosts.clone()),
+            None => rules,
+        });
+        let egress = egress.map(Box::new);
         let sandbox = policy::sandbox_policy(ctx, &paths, egress.as_deref());
         let script_read_count = sandbox.files.read.len();
         let bounds = (ctx.limits(), ctx.redaction());
@@ -267,6 +311,9 @@ impl ExternalExecutor {
         clients
             .add_to_request(&mut request, || self.server_program(), &avoided)
             .map_err(client_write_error)?;
+        if let Some(prepared) = &prepared {
+            packages::add_to_request(&mut request, prepared);
+        }
         request.cleanup_dirs.extend(temp_dirs::process_dirs().into_iter().map(Into::into));
         drop(avoided);
         Ok(PreparedLaunch {
@@ -274,6 +321,7 @@ impl ExternalExecutor {
             egress,
             temp_dir,
             home,
+            packages: prepared,
             installation,
             project,
             skill,
@@ -431,6 +479,7 @@ impl PreparedLaunch<'_> {
             skill: self.skill,
             temp_dir: &self.temp_dir,
             home: &self.home,
+            packages: self.packages.as_ref().map(|prepared| prepared.folder.as_path()),
             installation: &self.installation,
         }
     }

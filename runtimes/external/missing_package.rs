@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use crate::packages::{Ecosystem, SkillPackages};
+use crate::runtimes::external::denial_hints::Help;
+
 /// Modules of Python whose package has another name.
 const PYTHON_PACKAGES: [(&str, &str); 18] = [
     ("Crypto", "pycryptodome"),
@@ -25,15 +28,19 @@ const PYTHON_PACKAGES: [(&str, &str); 18] = [
 ];
 
 /// The help for a script that failed with this line; `None` if it misses no package. `folders` are those in which the script may
-/// have modules of its own.
-pub(super) fn missing_package_help(error_line: &str, folders: &[&Path]) -> Option<String> {
-    python_package(error_line, folders)
-        .or_else(|| node_package(error_line))
-        .or_else(|| perl_module(error_line))
-        .or_else(|| ruby_library(error_line))
+/// have modules of its own; `packages` what its skill says about packages, where they can be prepared.
+pub(super) fn missing_package_help(
+    error_line: &str,
+    folders: &[&Path],
+    packages: Option<&SkillPackages>,
+) -> Option<Help> {
+    python_package(error_line, folders, packages)
+        .or_else(|| node_package(error_line, packages))
+        .or_else(|| perl_module(error_line).map(|help| (help, None)))
+        .or_else(|| ruby_library(error_line).map(|help| (help, None)))
 }
 
-fn python_package(line: &str, folders: &[&Path]) -> Option<String> {
+fn python_package(line: &str, folders: &[&Path], packages: Option<&SkillPackages>) -> Option<Help> {
     let module = quoted_after(line, "ModuleNotFoundError: No module named ")?;
     let module = module.split('.').next().filter(|name| is_package_name(name))?;
     let is_own = |folder: &&Path| {
@@ -45,15 +52,20 @@ fn python_package(line: &str, folders: &[&Path]) -> Option<String> {
         return None;
     }
     let other = PYTHON_PACKAGES.iter().find(|(known, _)| *known == module).map(|(_, package)| *package);
-    let package = other.map_or_else(|| module.to_owned(), |package| format!("{package} (module {module})"));
-    Some(format!(
-        "the script says that it needs the Python package {package}; if it should have it, install it where the python3 \
-         that is first on PATH finds it, such as in a virtual environment: scripts do not see what `pip install --user` \
-         installed"
-    ))
+    let shown = other.map_or_else(|| module.to_owned(), |package| format!("{package} (module {module})"));
+    let needs = format!("the script says that it needs the Python package {shown}");
+    if let Some(packages) = packages {
+        let (help, hint) = packages.missing_help(Ecosystem::Python, other.unwrap_or(module));
+        return Some((format!("{needs}; {help}"), hint));
+    }
+    let help = format!(
+        "{needs}; if it should have it, install it where the python3 that is first on PATH finds it, such as in a virtual \
+         environment: scripts do not see what `pip install --user` installed"
+    );
+    Some((help, None))
 }
 
-fn node_package(line: &str) -> Option<String> {
+fn node_package(line: &str, packages: Option<&SkillPackages>) -> Option<Help> {
     let name =
         quoted_after(line, "Cannot find module ").or_else(|| quoted_after(line, "Cannot find package "))?;
     let parts = if name.starts_with('@') { 2 } else { 1 };
@@ -63,10 +75,13 @@ fn node_package(line: &str) -> Option<String> {
         && package.iter().all(|part| is_package_name(part.trim_start_matches('@')));
     is_package.then(|| {
         let package = package.join("/");
-        format!(
-            "the script says that it needs the npm package {package}; if it should have it, install it in a node_modules \
-             folder of the skill or of the project"
-        )
+        let needs = format!("the script says that it needs the npm package {package}");
+        if let Some(packages) = packages {
+            let (help, hint) = packages.missing_help(Ecosystem::Npm, &package);
+            return (format!("{needs}; {help}"), hint);
+        }
+        let help = "if it should have it, install it in a node_modules folder of the skill or of the project";
+        (format!("{needs}; {help}"), None)
     })
 }
 
@@ -106,7 +121,7 @@ mod tests {
     use super::*;
 
     fn help(line: &str) -> Option<String> {
-        missing_package_help(line, &[])
+        missing_package_help(line, &[], None).map(|(help, _)| help)
     }
 
     #[test]
@@ -154,7 +169,11 @@ mod tests {
         std::fs::write(skill.path().join("shared.py"), "").unwrap();
         for own in ["helpers", "shared", "scripts"] {
             let line = format!("ModuleNotFoundError: No module named '{own}.x'");
-            assert_eq!(missing_package_help(&line, &[skill.path()]), None, "{own} is the skill's own");
+            assert_eq!(
+                missing_package_help(&line, &[skill.path()], None).map(|(help, _)| help),
+                None,
+                "{own} is the skill's own"
+            );
         }
     }
 }

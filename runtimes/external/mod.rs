@@ -36,6 +36,8 @@ mod missing_variable;
 #[cfg(unix)]
 mod outcome;
 #[cfg(unix)]
+mod packages;
+#[cfg(unix)]
 mod policy;
 #[cfg(unix)]
 mod process;
@@ -68,9 +70,10 @@ pub(super) use self::explain::{interpreters, machine, process_plan};
 #[cfg(unix)]
 pub(super) use self::host_api::client_main;
 pub(super) use self::interpreter::detect::{
-    check_handler_interpreter, check_interpreter, check_override, interpreter_name, looks_like_script,
+    check_handler_interpreter, check_interpreter, check_override, interpreter_name, interpreter_program,
+    looks_like_script,
 };
-pub(super) use self::interpreter::path::is_on_path;
+pub(super) use self::interpreter::path::{find_trusted, is_on_path};
 #[cfg(unix)]
 pub(super) use self::program_version::program_version;
 pub(super) use self::services::ExternalServices;

@@ -19,7 +19,7 @@ use crate::runtimes::external::missing_variable::missing_variable;
 use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
 use crate::runtimes::external::process::setup_error::SandboxSetupError;
-use crate::runtimes::external::{denial_hints, limit_errors, stdout};
+use crate::runtimes::external::{denial_hints, limit_errors, packages, stdout};
 use crate::runtimes::sandbox::{
     Enforcement, LaunchRequest, NetworkAccess, Restrictions, SandboxPolicy, SupervisorReport,
 };
@@ -199,7 +199,7 @@ fn package_hint(ctx: &SkillContext, said: &Redacted<String>) -> Option<Help> {
     let project = ctx.project().ok().map(Files::root);
     let skill = ctx.skill_files().ok().map(Files::root);
     let folders: Vec<&Path> = project.into_iter().chain(skill).collect();
-    Some((missing_package_help(error_line(said.as_inner())?, &folders)?, None))
+    missing_package_help(error_line(said.as_inner())?, &folders, packages::skill_packages(ctx))
 }
 
 /// The hint of the sandbox about this failure, if there was one.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::error::Result;
-use crate::executor::DefiningFiles;
+use crate::executor::{DefiningFiles, ReadablePaths};
 use crate::host::temp_dirs::existing_metier_dirs_in;
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{AccessReason, FileId, Files, SkillContext};
@@ -35,6 +35,8 @@ pub(super) struct RunPaths<'a> {
     pub(super) temp_dir: &'a RunTempDir,
     /// That of the skill, or one in the temp dir.
     pub(super) home: &'a Path,
+    /// The packages that were prepared for the script.
+    pub(super) packages: Option<&'a Path>,
     pub(super) installation: &'a Installation,
 }
 
@@ -117,6 +119,7 @@ pub(super) fn access_reason(path: &Path, paths: &RunPaths<'_>) -> AccessReason {
     match path {
         _ if is_same(&paths.temp_dir.home()) || is_same(&paths.temporary_files()) => AccessReason::TempDir,
         _ if is_same(paths.home) => AccessReason::State,
+        _ if paths.packages.is_some_and(is_same) => AccessReason::Packages,
         _ if is_same(paths.project) => AccessReason::Project,
         _ if is_same(paths.skill) => AccessReason::Skill,
         _ if is_one_of(&NETWORK_CONFIG_FILES) => AccessReason::Network,
@@ -148,6 +151,10 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
         installation.system_paths.iter().chain(&installation.prefix_paths).map(Into::into).collect();
     if network {
         read.extend(NETWORK_CONFIG_FILES.iter().map(Into::into));
+    }
+    read.extend(paths.packages.map(Into::into));
+    if let Some(ReadablePaths(others)) = ctx.extensions().get::<ReadablePaths>() {
+        read.extend(others.iter().map(Into::into));
     }
     // The run holds these folders open, if the script comes from the skill that it runs for.
     let pin_open = |files: Result<&Files>, folder| match files {

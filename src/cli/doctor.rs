@@ -1,10 +1,12 @@
 //! `metier doctor`: what this machine, this build and these skills support, and what is wrong.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
 use metier::config::{ConfigFile, LoadedConfiguration};
-use metier::engine::{Diagnosis, Engine, Finding, RootReport, SandboxLevelReport, SettingsReport};
+use metier::engine::{
+    Diagnosis, Engine, Finding, PackagesReport, RootReport, SandboxLevelReport, SettingsReport,
+};
 use metier::error::{Result, SkillError};
 use metier::policy::GrantReport;
 use metier::registry::Skill;
@@ -242,6 +244,9 @@ fn page(diagnosis: &Diagnosis, [trust, grants, configuration]: [String; 3]) -> S
             format!("{}: {} files, {} bytes", cache.path.display(), cache.files, cache.bytes),
         ));
     }
+    if let Some(packages) = &diagnosis.packages {
+        rows.push(("packages", package_lines(packages)));
+    }
     table::two_columns(&rows)
 }
 
@@ -259,6 +264,19 @@ fn settings_lines(settings: &SettingsReport) -> String {
     });
     let problems = settings.problems.iter().map(|problem| escape_line(&problem.message));
     configured.chain(missing).chain(problems).collect::<Vec<_>>().join("\n")
+}
+
+fn package_lines(packages: &PackagesReport) -> String {
+    let shown = |path: &Path| escape_line(&path.display().to_string());
+    let manager = |name: &str, path: &Option<PathBuf>| match path {
+        Some(path) => shown(path),
+        None => format!("no {name} on PATH, so its packages cannot be prepared"),
+    };
+    let store = match &packages.reason {
+        Some(reason) => escape_line(reason),
+        None => format!("{}: {} sets, {} bytes", shown(&packages.path), packages.sets, packages.bytes),
+    };
+    [store, manager("uv", &packages.uv), manager("npm", &packages.npm)].join("\n")
 }
 
 fn feature_list(diagnosis: &Diagnosis) -> String {

@@ -19,6 +19,7 @@ fn option(hint: &Hint) -> Option<String> {
         Hint::Trust(_) => format!("`{COMMAND} trust`"),
         Hint::Secret(name) => format!("--secret {name}"),
         Hint::Setting(name) => format!("--config {name}=VALUE"),
+        Hint::Prepare(name) => format!("`{COMMAND} prepare {name}`"),
         Hint::Script => "--script".into(),
         Hint::Journal => "--journal".into(),
         Hint::NoJournal => "without --journal".into(),

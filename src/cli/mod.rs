@@ -32,6 +32,7 @@ mod mcp_client;
 mod mcp_http;
 mod new;
 mod output;
+mod prepare;
 mod progress;
 mod prompt;
 mod raw;
@@ -115,6 +116,8 @@ enum Command {
     Trust(trust::Args),
     /// Grant a skill permissions for later runs
     Allow(allow::Args),
+    /// Prepare the packages that a skill's scripts need, from your registries
+    Prepare(prepare::Args),
     /// List, show and remove what skills keep
     State(state::Args),
     /// Write the digests of the project's skills to .metier/skills.lock
@@ -211,6 +214,7 @@ impl Command {
             Self::New(args) => Some(args.name()),
             Self::Allow(args) => Some(args.name()),
             Self::State(args) => Some(args.name()),
+            Self::Prepare(args) => Some(args.name()),
             Self::Exec(_) => Some("exec"),
             Self::List
             | Self::Trust(_)
@@ -247,6 +251,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
             | Command::New(_)
             | Command::Trust(_)
             | Command::State(_)
+            | Command::Prepare(_)
     ) {
         session.exit_watchdog().start_loading_timeout();
     }
@@ -263,6 +268,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Trust(args) => trust::run(&args, session),
         Command::Allow(args) => allow::run(&args, session),
         Command::State(args) => state::run(&args, session),
+        Command::Prepare(args) => prepare::run(&args, session),
         Command::Catalog(args) => catalog::run(&args, session),
         Command::Mcp(args) => mcp::run(&args, session),
         Command::Config(args) => config::run(&args, session),

@@ -10,6 +10,7 @@ use super::{output, prompt};
 use metier::config::{self, Configuration, LoadedConfiguration};
 use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
+use metier::packages::PackageStore;
 use metier::registry::{Roots, contains_home_dir, project_root};
 use metier::state::StateStore;
 use metier::trust::TrustStore;
@@ -128,13 +129,15 @@ impl Session {
             .configuration(self.configuration().clone())
             .trust(trust_store())
             .state(state_store())
+            .packages(package_store())
             .build()
     }
 
     /// A builder of an engine for the project with this configuration, without what it provides to skills.
     pub fn builder(&self, configuration: Configuration) -> Result<EngineBuilder> {
         let builder = Engine::builder(self.project_for_scripts()?);
-        Ok(builder.configuration(configuration).trust(trust_store()).state(state_store()))
+        let builder = builder.configuration(configuration).trust(trust_store()).state(state_store());
+        Ok(builder.packages(package_store()))
     }
 
     /// Where skills are looked for.
@@ -175,6 +178,12 @@ fn trust_store() -> TrustStore {
 fn state_store() -> StateStore {
     // No folder can be there, so nothing is kept in this one: a run that may keep something fails, and says why.
     StateStore::user().unwrap_or_else(|_| StateStore::new("/dev/null/state"))
+}
+
+/// The user's store of prepared packages.
+pub(super) fn package_store() -> PackageStore {
+    // No folder can be there, so nothing is found in this one, and preparing says why.
+    PackageStore::user().unwrap_or_else(|_| PackageStore::new("/dev/null/packages"))
 }
 
 fn check_folder(folder: &Path) -> Result<()> {

@@ -209,6 +209,7 @@ fn question(engine: &Engine, skill: &Skill, state: &TrustState, files: &SkillFil
         _ => format!("The skill {} is not trusted yet.", shorten_line(skill.name(), 64)),
     };
     let mut details = vec![("digest", files.digest.to_string())];
+    details.extend(files.packages.iter().map(|digest| ("packages", digest.clone())));
     if let TrustState::Changed { files } = state {
         let changed = files.iter().map(|file| ("changed", format!("{} {}", file.path, file.change)));
         details.extend(changed.take(MAX_LISTED));

@@ -18,7 +18,7 @@ mod limit_caps;
 mod load;
 #[cfg(feature = "config")]
 mod narrowing;
-#[cfg(feature = "config")]
+#[cfg_attr(not(feature = "config"), allow(dead_code))]
 mod nesting;
 mod open;
 mod origin;
@@ -42,6 +42,8 @@ pub use self::keys::{KEYS, Key, ProjectRule};
 pub(crate) use self::limit_caps::LimitCaps;
 #[cfg(feature = "config")]
 pub use self::load::{ConfigFile, LoadedConfiguration, load, load_with_user_file, project_file, user_file};
+#[cfg_attr(not(feature = "config"), allow(unused_imports))]
+pub(crate) use self::nesting::check_nesting;
 pub use self::origin::ValueOrigin;
 pub(crate) use self::providers::{WithheldValues, with_configuration};
 pub use self::secret_source::SecretSource;

@@ -5,7 +5,7 @@
 pub(super) const MAX_DEPTH: usize = 32;
 
 /// The byte where a text nests too deep or closes what it has not opened, and the reason.
-pub(super) fn check_nesting(text: &str) -> Result<(), (usize, &'static str)> {
+pub(crate) fn check_nesting(text: &str) -> Result<(), (usize, &'static str)> {
     let mut open: Vec<(u8, usize)> = Vec::new();
     // Levels of what is open, and of the key in progress.
     let (mut outer, mut dots) = (0, 0);

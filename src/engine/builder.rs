@@ -25,6 +25,7 @@ use crate::host::{
     Approver, ConfigProvider, DEFAULT_HTTP_CLIENT, FileProvider, HttpClient, Providers, SamplingProvider,
     SecretProvider, SkillProvider, ToolProvider, check_memory_reserve,
 };
+use crate::packages::PackageStore;
 use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog};
 use crate::registry::Roots;
 use crate::runtimes::{self, Runtime, RuntimeServices, Runtimes};
@@ -68,6 +69,8 @@ pub struct EngineBuilder {
     providers: Providers,
     trust: Option<TrustStore>,
     state: Option<StateStore>,
+    packages: Option<PackageStore>,
+    services: Option<RuntimeServices>,
     configuration: Option<Configuration>,
 }
 
@@ -91,6 +94,8 @@ impl EngineBuilder {
             providers: Providers { http: DEFAULT_HTTP_CLIENT.map(|client| client()), ..Providers::default() },
             trust: None,
             state: None,
+            packages: None,
+            services: None,
             configuration: None,
         }
     }
@@ -292,6 +297,19 @@ impl EngineBuilder {
         self
     }
 
+    /// Where packages of scripts are [prepared](super::Engine::prepare), and found by later runs. Without a store, scripts find only
+    /// the packages of their interpreter.
+    pub fn packages(mut self, store: PackageStore) -> Self {
+        self.packages = Some(store);
+        self
+    }
+
+    /// Starts processes as another engine does.
+    pub(super) fn services(mut self, services: RuntimeServices) -> Self {
+        self.services = Some(services);
+        self
+    }
+
     /// The user's trust store: from then on runs [for a model](super::Invocation::for_model) and the
     /// [catalog](super::Engine::catalog) are without the skills of the project that the user does not trust, and grants of earlier
     /// runs apply. Without a store the engine trusts every skill, remembers nothing and computes no digests.
@@ -358,10 +376,13 @@ impl EngineBuilder {
                 execution_mode: self.execution_mode,
                 configuration: resolved,
                 script_cache: ScriptCache::new(
-                    RuntimeServices::new(self.helper, self.sandbox_level)
-                        .with_compile_in_process(self.compile_in_process)
-                        .with_interpreters(self.interpreters)
-                        .with_host_lookup(self.host_lookup)
+                    self.services
+                        .unwrap_or_else(|| {
+                            RuntimeServices::new(self.helper, self.sandbox_level)
+                                .with_compile_in_process(self.compile_in_process)
+                                .with_interpreters(self.interpreters)
+                                .with_host_lookup(self.host_lookup)
+                        })
                         .with_folders(paths)
                         .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &providers))),
                 ),
@@ -373,6 +394,7 @@ impl EngineBuilder {
                 _temp_dir_lease: temp_places,
                 trust: self.trust,
                 state: self.state,
+                packages: self.packages,
                 digests: SkillDigests::default(),
                 folders,
                 providers: with_validated_tools(with_skill_provider(providers, || {

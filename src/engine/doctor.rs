@@ -17,7 +17,7 @@ use crate::trust::TrustStore;
 /// What is available to run skills with, detected at the time of the call.
 ///
 /// In JSON every key is always present: `{ok, version, system, features, runtimes, sandbox, sandbox_levels, interpreters, project,
-/// roots, shadowed, problems, cache, settings, findings}`.
+/// roots, shadowed, problems, cache, packages, settings, findings}`.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Diagnosis {
@@ -49,6 +49,8 @@ pub struct Diagnosis {
     pub cache: Option<CacheReport>,
     /// Which skills that declare settings have them.
     pub settings: SettingsReport,
+    /// Packages that were prepared for scripts; `null` in an engine without a store of them.
+    pub packages: Option<PackagesReport>,
     /// What is wrong, and how to fix it.
     pub findings: Vec<Finding>,
 }
@@ -139,6 +141,24 @@ pub struct CacheReport {
     pub bytes: u64,
 }
 
+/// Packages that were prepared for scripts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct PackagesReport {
+    /// The folder of the store.
+    pub path: PathBuf,
+    /// How many sets of packages are in it.
+    pub sets: usize,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// The package manager of Python that would be used; `null` if none is on `PATH` outside of the project.
+    pub uv: Option<PathBuf>,
+    /// The package manager of Node that would be used.
+    pub npm: Option<PathBuf>,
+    /// Why the store is not used; `null` if it is.
+    pub reason: Option<String>,
+}
+
 /// Something wrong on this machine, in this build or in a skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -202,6 +222,7 @@ impl EngineInner {
             problems: registry.problems().to_vec(),
             cache: runtimes::cache_folder().map(cache_report),
             settings: self.settings_report(&set),
+            packages: self.packages_report(),
             findings,
         }
     }

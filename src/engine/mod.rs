@@ -4,6 +4,7 @@ mod approval_memory;
 mod availability;
 mod builder;
 mod callee_resolver;
+mod changed_files;
 mod configured_run;
 mod contract_validation;
 mod doctor;
@@ -14,8 +15,11 @@ mod host_capabilities;
 mod invocation;
 mod limit_support;
 mod output_cap;
+mod package_installer;
+mod packages;
 mod permission_requests;
 mod pipeline;
+mod prepare_request;
 mod process_folders;
 mod project_folders;
 mod requested_permissions;
@@ -43,6 +47,7 @@ use crate::config::ResolvedConfiguration;
 use crate::error::{Result, SkillError};
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{Providers, SandboxSupport, works_for_run};
+use crate::packages::PackageStore;
 use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxMode, Watchdog};
 use crate::registry::{Registry, Skill};
 use crate::runtimes;
@@ -62,12 +67,14 @@ pub use availability::{
 };
 pub use builder::EngineBuilder;
 pub use doctor::{
-    CacheReport, Diagnosis, Feature, Finding, RootReport, RuntimeReport, SandboxLevelReport, ShadowedSkill,
-    System,
+    CacheReport, Diagnosis, Feature, Finding, PackagesReport, RootReport, RuntimeReport, SandboxLevelReport,
+    ShadowedSkill, System,
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
 pub use invocation::Invocation;
+pub use packages::PreparedPackages;
 pub use permission_requests::{RequestSource, RequestedPermission};
+pub use prepare_request::PrepareRequest;
 
 pub use crate::runtimes::{Runtime, Runtimes};
 
@@ -99,6 +106,7 @@ struct EngineInner {
     approval_memory: Arc<self::approval_memory::ApprovalMemory>,
     trust: Option<TrustStore>,
     state: Option<StateStore>,
+    packages: Option<PackageStore>,
     digests: self::skill_digests::SkillDigests,
     /// The last field, so that it is dropped after the fields above have removed their temporary folders.
     _temp_dir_lease: TempDirLease,

@@ -455,7 +455,7 @@ impl EngineInner {
             .sandbox_mode(self.run_sandbox_mode(skill, invocation))
             .execution_mode(mode)
             .providers(self.run_providers(invocation))
-            .extensions(self.run_extensions(skill, selected, invocation, &folder.path))
+            .extensions(self.run_extensions(skill, (selected, &script.source), invocation, &folder.path))
             .thread_budget(ThreadBudget::new(self.max_threads))
             .cancel(token);
         let context = match selected.runtime {

@@ -6,6 +6,7 @@ use super::{EngineInner, Invocation};
 use crate::engine::script_selection::SelectedScript;
 use crate::executor::{DefiningFiles, RuntimeId};
 use crate::host::{Extensions, SkillContext};
+use crate::packages::SkillPackages;
 use crate::policy::CancelToken;
 use crate::registry::{FileList, Skill, SkillFolder};
 use crate::state::SkillState;
@@ -29,7 +30,7 @@ impl EngineInner {
     pub(super) fn run_extensions(
         &self,
         skill: &Skill,
-        selected: &SelectedScript,
+        (selected, source): (&SelectedScript, &[u8]),
         invocation: &Invocation,
         project: &Path,
     ) -> Extensions {
@@ -39,6 +40,11 @@ impl EngineInner {
         }
         // In the place of what the caller of the skill has.
         extensions.insert::<Option<SkillState>>(self.skill_state(skill, project));
+        extensions.insert::<Option<SkillPackages>>(if invocation.is_command {
+            None
+        } else {
+            self.script_packages(skill, &selected.path, source)
+        });
         let defining = skill.folder().disk_path().filter(|_| matches!(skill.folder(), SkillFolder::Disk(_)));
         extensions.insert::<Option<DefiningFiles>>(defining.map(|folder| {
             let names = ["SKILL.md", selected.path.as_str()].into_iter().chain(skill.contract_file());

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Result;
 use crate::host::Files;
+use crate::packages::PackageRequest;
 use crate::policy::{CancelToken, SkillDigest};
 use crate::registry::drop_in::virtual_files;
 use crate::registry::{FileList, FileListSnapshot, Skill, SkillFolder};
@@ -19,6 +20,7 @@ pub(super) struct SkillDigests {
     lists: Mutex<HashMap<PathBuf, Arc<ReadFolder>>>,
     embedded: Mutex<HashMap<usize, Arc<FileList>>>,
     callees: Mutex<HashMap<PathBuf, Arc<NamedCallees>>>,
+    packages: Mutex<HashMap<PathBuf, Arc<NamedPackages>>>,
 }
 
 struct ReadFolder {
@@ -33,7 +35,31 @@ struct NamedCallees {
     names: Arc<[String]>,
 }
 
+/// The packages that the scripts of a skill need, as long as its files have this digest.
+struct NamedPackages {
+    files: SkillDigest,
+    requests: Arc<[PackageRequest]>,
+}
+
 impl SkillDigests {
+    /// The packages that the scripts of a skill with these files need; `find` reads them.
+    pub(super) fn package_requests(
+        &self,
+        skill: &Skill,
+        files: SkillDigest,
+        find: impl FnOnce() -> Vec<PackageRequest>,
+    ) -> Arc<[PackageRequest]> {
+        let Some(path) = skill.folder().disk_path() else { return find().into() };
+        let packages = || self.packages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(named) = packages().get(path).filter(|named| named.files == files) {
+            return named.requests.clone();
+        }
+        let requests: Arc<[PackageRequest]> = find().into();
+        let named = NamedPackages { files, requests: requests.clone() };
+        insert(&mut packages(), path.to_owned(), Arc::new(named));
+        requests
+    }
+
     /// The list of a skill's own files, as they are now.
     pub(super) fn list(&self, skill: &Skill, cancel: &CancelToken) -> Result<Arc<FileList>> {
         let path = match skill.folder() {

@@ -29,12 +29,19 @@ impl EngineInner {
         let mut callees = Vec::new();
         self.add_callees(set, skill, &files, cancel, &mut HashSet::new(), &mut callees)?;
         let qualified_name = set.registry.unversioned_name(skill);
+        let mut packages = self.package_digests(skill, &files);
+        packages
+            .extend(callees.iter().flat_map(|(callee, files)| self.package_digests(callee, &files.files)));
+        packages.sort_unstable();
+        packages.dedup();
+        let callees: Vec<CalleeFiles> = callees.into_iter().map(|(_, files)| files).collect();
         Ok(SkillFiles {
             name: skill.name().to_owned(),
             version: skill.version().to_string(),
             folder: self.folder_in_project(set, skill),
             state: skill.contract().map(|contract| contract.state.clone()).unwrap_or_default(),
-            digest: SkillFiles::combined_digest(&qualified_name, &files, &callees),
+            digest: SkillFiles::combined_digest(&qualified_name, &files, &callees, &packages),
+            packages,
             qualified_name,
             files,
             callees,
@@ -48,7 +55,7 @@ impl EngineInner {
         files: &FileList,
         cancel: &CancelToken,
         seen: &mut HashSet<String>,
-        callees: &mut Vec<CalleeFiles>,
+        callees: &mut Vec<(Skill, CalleeFiles)>,
     ) -> Result<()> {
         let find = || self.read_callee_names(skill, files);
         let names = self.digests.callee_names(skill, files.digest(), set.generation, find);
@@ -69,7 +76,8 @@ impl EngineInner {
             // It may have been edited since it was read, and then calls others.
             let (set, callee) = self.skills.current_version(callee)?;
             let list = self.digests.list(&callee, cancel)?;
-            callees.push(CalleeFiles::new(set.registry.unversioned_name(&callee), list.clone()));
+            let files = CalleeFiles::new(set.registry.unversioned_name(&callee), list.clone());
+            callees.push((callee.clone(), files));
             self.add_callees(&set, &callee, &list, cancel, seen, callees)?;
         }
         Ok(())

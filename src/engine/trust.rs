@@ -8,13 +8,14 @@ use serde::Serialize;
 
 use super::invocation::TrustOptions;
 use super::{Engine, EngineInner, Invocation};
+use crate::engine::changed_files::changed_files;
 use crate::engine::contract_validation::validate_input;
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::SkillContext;
 use crate::policy::{ArgumentPattern, CancelToken, GrantOrigin, Permission, SkillDigest};
 use crate::registry::{Catalog, FileDifference, FileList, Registry, Scope, Skill, printable_name};
-use crate::trust::{LockFile, ProjectIdentity, SkillFiles, TrustStore, TrustedSkill};
+use crate::trust::{LockFile, ProjectIdentity, SkillFiles, TrustStore};
 
 /// Whether a skill is trusted. In JSON: `{state: "trusted", by}`, `{state: "untrusted", reason}` or `{state: "changed", files}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -518,6 +519,7 @@ impl RunTrust {
             version: String::new(),
             folder: None,
             state: Vec::new(),
+            packages: Vec::new(),
             digest: files.digest(),
             files,
             callees: Vec::new(),
@@ -566,27 +568,4 @@ impl RunTrust {
         }
         invocation.grants.extend(self.remembered.iter().cloned());
     }
-}
-
-/// The files that differ from those that were trusted, as far as their list is still there.
-fn changed_files(store: &TrustStore, known: &TrustedSkill, now: &SkillFiles) -> Vec<FileDifference> {
-    let mut found = Vec::new();
-    let mut add = |name: Option<&str>, digest: SkillDigest, list: &FileList| {
-        if digest == list.digest() {
-            return;
-        }
-        let differences =
-            store.saved_list(digest).map(|saved| list.differences_from(&saved)).unwrap_or_default();
-        found.extend(differences.into_iter().map(|file| match name {
-            Some(name) => FileDifference { path: format!("{name}: {}", file.path), ..file },
-            None => file,
-        }));
-    };
-    add(None, known.files, &now.files);
-    for callee in &now.callees {
-        if let Some(trusted) = known.callees.iter().find(|trusted| trusted.skill == callee.qualified_name) {
-            add(Some(&callee.qualified_name), trusted.files, &callee.files);
-        }
-    }
-    found
 }

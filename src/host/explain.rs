@@ -69,6 +69,8 @@ pub enum AccessReason {
     TempDir,
     /// The home that the skill keeps.
     State,
+    /// The packages that were prepared for the script.
+    Packages,
     /// A path in the project that a grant names.
     Granted,
     /// A program or library of the system.
@@ -93,6 +95,7 @@ impl AccessReason {
             Self::Skill => "skill",
             Self::TempDir => "temp-dir",
             Self::State => "state",
+            Self::Packages => "packages",
             Self::Granted => "granted",
             Self::System => "system",
             Self::Network => "network",

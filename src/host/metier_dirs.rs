@@ -20,6 +20,7 @@ pub(crate) fn metier_dirs() -> Vec<PathBuf> {
         trust_dir(),
         skill_state_dir(),
         plan_journal_dir(),
+        package_store_dir(),
     ];
     // A link in the directory leads anywhere, also into a project; what is there decides as much.
     let files = [config_dir(), platform_config_dir()].into_iter().flatten().map(|dir| dir.join(CONFIG_FILE));
@@ -74,6 +75,11 @@ pub(crate) fn plan_journal_dir() -> Option<PathBuf> {
     Some(data_dir()?.join(PLAN_JOURNAL_DIR))
 }
 
+/// The directory of prepared packages.
+pub(crate) fn package_store_dir() -> Option<PathBuf> {
+    Some(data_dir()?.join(PACKAGES_DIR))
+}
+
 /// The data directory: the folder that `METIER_DATA_DIR` names, or `metier` in that of the user.
 fn data_dir() -> Option<PathBuf> {
     match std::env::var_os("METIER_DATA_DIR").filter(|folder| !folder.is_empty()) {
@@ -88,12 +94,13 @@ pub(crate) const CONFIG_FILE: &str = "config.toml";
 /// The name of the user's directories.
 const DIR_NAME: &str = "metier";
 
-/// Their content: compiled modules and the key, the trust store, what skills keep, and the journals of plans.
+/// Their content: compiled modules and the key, the trust store, what skills keep, the journals of plans, and prepared packages.
 pub(crate) const WASM_CACHE_DIR: &str = "wasm";
 pub(crate) const WASM_CACHE_KEY_FILE: &str = "wasm-cache.key";
 const TRUST_DIR: &str = "trust";
 const SKILL_STATE_DIR: &str = "skill-state";
 const PLAN_JOURNAL_DIR: &str = "plan-journals";
+const PACKAGES_DIR: &str = "packages";
 
 /// The names of directories for temporary files, before the number of a user, and of the directories in them, one for each
 /// process.
@@ -108,7 +115,7 @@ pub(crate) const PACKAGE_DIRS: [&str; 5] = ["node_modules", "site-packages", ".v
 fn is_metier_entry(folder: &str, name: &str) -> bool {
     let is = |own: &str| name.eq_ignore_ascii_case(own);
     if folder.eq_ignore_ascii_case(DIR_NAME) {
-        [WASM_CACHE_DIR, WASM_CACHE_KEY_FILE, TRUST_DIR, SKILL_STATE_DIR, PLAN_JOURNAL_DIR]
+        [WASM_CACHE_DIR, WASM_CACHE_KEY_FILE, TRUST_DIR, SKILL_STATE_DIR, PLAN_JOURNAL_DIR, PACKAGES_DIR]
             .into_iter()
             .any(is)
     } else {
@@ -233,6 +240,7 @@ mod tests {
             ".local/share/metier/trust/trust.json",
             "x/METIER/Trust",
             ".local/share/metier/skill-state/0/x/current/a",
+            ".local/share/metier/packages/entries/0/about.json",
         ] {
             assert!(leads_into_metier_dir(path, never), "{path}");
         }

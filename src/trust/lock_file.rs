@@ -110,7 +110,8 @@ impl LockedSkill {
             folder: skill.folder.clone().unwrap_or_default(),
             source,
             state: skill.state.clone(),
-            digest: skill.digest,
+            // Which packages are prepared differs between machines.
+            digest: skill.files_digest(),
             files: skill.files.files().iter().map(|file| (file.path.clone(), mark(file))).collect(),
             callees: skill.callees.iter().map(callee).collect(),
         }

@@ -21,7 +21,10 @@ pub struct SkillFiles {
     pub folder: Option<String>,
     /// The paths below its folder that its contract names as `state`: no part of its files.
     pub state: Vec<String>,
-    /// The digest of all these files.
+    /// The digests of the packages that were prepared for its scripts and for those of the skills that it calls, in hexadecimal
+    /// digits, sorted.
+    pub packages: Vec<String>,
+    /// The digest of all these files, and of the packages.
     pub digest: SkillDigest,
     /// Its own files.
     pub files: Arc<FileList>,
@@ -46,8 +49,14 @@ impl CalleeFiles {
 }
 
 impl SkillFiles {
-    /// The digest of a skill with those of its callees: of each the name and the digest of its own files, its own first.
-    pub(crate) fn combined_digest(name: &str, files: &FileList, callees: &[CalleeFiles]) -> SkillDigest {
+    /// The digest of a skill with those of its callees: of each the name and the digest of its own files, its own first; and of
+    /// prepared packages.
+    pub(crate) fn combined_digest(
+        name: &str,
+        files: &FileList,
+        callees: &[CalleeFiles],
+        packages: &[String],
+    ) -> SkillDigest {
         let mut sorted: Vec<(&str, SkillDigest)> =
             callees.iter().map(|callee| (callee.qualified_name.as_str(), callee.files.digest())).collect();
         sorted.sort_unstable();
@@ -58,7 +67,20 @@ impl SkillFiles {
             digest.update(name);
             digest.update(own.as_bytes());
         }
+        // A skill without packages has the digest that it always had.
+        if !packages.is_empty() {
+            digest.update(b"packages\n");
+            for package in packages {
+                digest.update((package.len() as u64).to_le_bytes());
+                digest.update(package);
+            }
+        }
         SkillDigest::new(digest.finalize().into())
+    }
+
+    /// The digest of all these files without the packages: the same on every machine.
+    pub(crate) fn files_digest(&self) -> SkillDigest {
+        Self::combined_digest(&self.qualified_name, &self.files, &self.callees, &[])
     }
 
     /// The digests of the own files of its callees, by their qualified names without the version.

@@ -14,6 +14,8 @@ pub(crate) struct EgressRules {
     /// The grants that name hosts.
     granted: Vec<Permission>,
     pub(super) lookup: HostLookup,
+    /// Hosts of the user's own configuration, whose addresses are not judged.
+    configured: Vec<String>,
 }
 
 impl EgressRules {
@@ -23,7 +25,12 @@ impl EgressRules {
         if granted.is_empty() {
             return Ok(None);
         }
-        let rules = Self { permissions: permissions.frozen(), granted, lookup: lookup.clone() };
+        let rules = Self {
+            permissions: permissions.frozen(),
+            granted,
+            lookup: lookup.clone(),
+            configured: Vec::new(),
+        };
         let count = rules.ports().len();
         if count > MAX_EGRESS_PORTS {
             let sentence = format!(
@@ -38,6 +45,11 @@ impl EgressRules {
     /// Whether these permissions name hosts and do not open the whole network.
     pub(crate) fn are_needed(permissions: &Permissions) -> bool {
         !granted_hosts(permissions).is_empty()
+    }
+
+    /// The same where these hosts may be at any address, also on this machine or in its network.
+    pub(crate) fn with_configured_hosts(self, hosts: Vec<String>) -> Self {
+        Self { configured: hosts, ..self }
     }
 
     /// The hosts as they were granted, with their ports where they have any.
@@ -81,6 +93,9 @@ impl EgressRules {
     /// What lies at an address of this host, in words, if it is not the public internet and no grant names it: `localhost` also
     /// opens to its own name.
     pub(super) fn refused_kind(&self, host: &str, address: IpAddr, port: u16) -> Option<&'static str> {
+        if self.configured.iter().any(|known| host.eq_ignore_ascii_case(known)) {
+            return None;
+        }
         let kind = non_public_kind(address)?;
         let by_name = self.permissions.scoped_only();
         let is_own_name = host.eq_ignore_ascii_case("localhost") && address.to_canonical().is_loopback();

@@ -62,6 +62,12 @@ impl InterpreterQuery {
         let home_dir = std::env::var_os("HOME");
         Self { interpreter: interpreter.clone(), path_dirs: search_path(), home_dir, untrusted_dirs }
     }
+
+    /// The same with folders that are searched before those of `PATH`.
+    pub(crate) fn with_dirs_before_path(mut self, folders: Vec<PathBuf>) -> Self {
+        self.path_dirs.splice(0..0, folders);
+        self
+    }
 }
 
 impl InterpreterCache {

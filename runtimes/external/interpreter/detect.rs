@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::Script;
+use crate::host::untrusted::UntrustedDirs;
 use crate::runtimes::external::interpreter::path::{find_all_on_path, search_path};
 use crate::runtimes::external::interpreter::shebang;
 
@@ -183,6 +185,19 @@ impl Interpreter {
         Some(Self { candidates: language.commands.iter().map(|command| split_words(command)).collect() })
     }
 
+    /// The same with this program in place of every candidate, and the arguments of the best one.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "no interpreter is started there"))]
+    pub(crate) fn with_program(&self, program: &Path) -> Self {
+        let args = self.candidates.first().into_iter().flatten().skip(1).cloned();
+        let command = std::iter::once(program.to_string_lossy().into_owned()).chain(args).collect();
+        Self { candidates: vec![command] }
+    }
+
+    /// The name of the program that runs it best, without its folder.
+    pub(crate) fn best_program_name(&self) -> &str {
+        self.program_names().next().and_then(|name| name.rsplit('/').next()).unwrap_or_default()
+    }
+
     /// The first candidate that is in one of `folders`; `unavailable` if none is.
     pub(crate) fn locate(&self, script: &str, folders: &[PathBuf]) -> Result<InterpreterCommand> {
         self.first_on_path(folders, |_| true).ok_or_else(|| self.not_installed_error(script))
@@ -273,19 +288,31 @@ pub(crate) fn check_interpreter(path: &str, source: &[u8], overrides: &Interpret
     Interpreter::detect_with(path, source, overrides)?.locate(path, &search_path()).map(drop)
 }
 
-/// The command that runs a script.
+/// The name of the program that runs a script best, without its folder; `None` if nothing tells.
 pub(crate) fn interpreter_name(
     path: &str,
     source: &[u8],
     overrides: &InterpreterOverrides,
 ) -> Option<String> {
     let interpreter = Interpreter::detect_with(path, source, overrides).ok()?;
-    interpreter.program_names().next().map(str::to_owned)
+    Some(interpreter.best_program_name().to_owned())
 }
 
 /// Fails as the run of a module that exports a handler would if Node is not installed.
 pub(crate) fn check_handler_interpreter(path: &str, overrides: &InterpreterOverrides) -> Result<()> {
     Interpreter::of_handlers(overrides)?.locate(path, &search_path()).map(drop)
+}
+
+/// The program on `PATH` that runs a script, which untrusted folders do not control; `unavailable` if there is none.
+pub(crate) fn interpreter_program(
+    script: &Script,
+    overrides: &InterpreterOverrides,
+    untrusted: &UntrustedDirs,
+) -> Result<PathBuf> {
+    let interpreter = Interpreter::detect_with(&script.path, &script.source, overrides)?;
+    let is_refused = |program: &Path| untrusted.may_control(program);
+    let reason = "comes from the project or the skill";
+    Ok(interpreter.locate_allowed(&script.path, &search_path(), is_refused, reason)?.program)
 }
 
 /// The program that was set for a command, alone or for all scripts of the language that it runs first.

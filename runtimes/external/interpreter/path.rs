@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::host::untrusted::UntrustedDirs;
+
 /// The folders that are searched if the host has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -20,6 +22,11 @@ pub(crate) fn is_on_path(name: &str) -> bool {
 /// The first program of that name.
 pub(crate) fn find_on_path(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     find_all_on_path(name, folders).next()
+}
+
+/// The first program of that name on `PATH` that untrusted folders do not control.
+pub(crate) fn find_trusted(name: &str, untrusted: &UntrustedDirs) -> Option<PathBuf> {
+    find_all_on_path(name, &search_path()).find(|program| !untrusted.may_control(program))
 }
 
 /// All programs of that name, in the order of the folders.

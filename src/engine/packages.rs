@@ -1,0 +1,227 @@
+//! The packages that the scripts of a skill need: found for a run and for its digest, and prepared when a person asks for it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::{Engine, EngineInner, PackagesReport};
+use crate::engine::package_installer::PackageInstaller;
+use crate::engine::prepare_request::PrepareRequest;
+use crate::engine::script_selection::scripts;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::{RuntimeId, Script};
+use crate::host::untrusted::UntrustedDirs;
+use crate::packages::{PackageRequest, PackageStore, Requirements, SkillPackages, StoredPackages};
+use crate::policy::Limits;
+use crate::registry::{FileList, Skill, SkillFolder};
+use crate::runtimes;
+
+/// Packages that are prepared for scripts of a skill.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct PreparedPackages {
+    /// The file of the skill that names them.
+    pub source: String,
+    /// The scripts that find them.
+    pub scripts: Vec<String>,
+    /// Whether nothing had to be done.
+    pub was_prepared: bool,
+    /// The registries of the user, without passwords; empty if nothing had to be done.
+    pub registries: Vec<String>,
+    /// What is in the store.
+    #[serde(flatten)]
+    pub packages: StoredPackages,
+}
+
+/// Scripts that need the same packages and run with the same interpreter.
+struct PackageGroup {
+    request: PackageRequest,
+    program: PathBuf,
+    scripts: Vec<String>,
+}
+
+impl Engine {
+    /// The engine's store of packages, if it has one.
+    pub fn package_store(&self) -> Option<&PackageStore> {
+        self.0.packages.as_ref()
+    }
+
+    /// Prepares the packages that the scripts of a skill need, for the interpreters that run them. Later runs find them, and have no
+    /// network for it.
+    ///
+    /// What a script needs is read from its block `/// script`, or else from the nearest `requirements.txt`, `pyproject.toml` or
+    /// `package.json` in its folder or above; a line that names anything but a package with versions is `invalid-skill`. The package
+    /// managers `uv` and `npm` resolve and unpack in the sandbox of a script, in an empty folder, with the registries of the user's own
+    /// configuration as their only network; no code of a package runs. `unavailable` if a package manager is missing or fails, if a
+    /// package has no wheel, or if the engine has no [store](super::EngineBuilder::packages).
+    ///
+    /// Blocks until it is done. Returns nothing for a skill that needs no packages.
+    pub fn prepare(&self, request: &PrepareRequest) -> Result<Vec<PreparedPackages>> {
+        let store = self.0.packages.as_ref().ok_or_else(|| {
+            SkillError::new(ErrorKind::Unavailable, "this engine has no store of packages")
+                .with_help("set `EngineBuilder::packages`")
+        })?;
+        runtimes::check_sandbox_built_in()?;
+        let registry = self.registry();
+        let (_, skill) = self.0.skills.current_version(registry.find(&request.skill)?)?;
+        let mut prepared = Vec::new();
+        for group in self.0.package_groups(store, &skill, request.script.as_deref())? {
+            request.cancel.check()?;
+            let PackageGroup { request: packages, program, scripts } = group;
+            let source = packages.requirements.source.clone();
+            let known = match packages.prepared_for(&program) {
+                Ok(Some(_)) if !request.is_upgrade => packages.stored_for(&program),
+                // What somebody changed is made again.
+                _ => None,
+            };
+            let was_prepared = known.is_some();
+            let (registries, packages) = if let Some(known) = known {
+                (Vec::new(), known)
+            } else {
+                let untrusted = self.0.package_untrusted_dirs(&skill);
+                PackageInstaller::new(&self.0, request, &untrusted).install(&packages, &program)?
+            };
+            prepared.push(PreparedPackages { source, scripts, was_prepared, registries, packages });
+        }
+        Ok(prepared)
+    }
+}
+
+impl EngineInner {
+    /// What the skill says about the packages of this script; `None` where none are prepared: in engines without a store, and for
+    /// languages without package managers.
+    pub(super) fn script_packages(&self, skill: &Skill, path: &str, source: &[u8]) -> Option<SkillPackages> {
+        let store = self.packages.as_ref()?;
+        let services = self.script_cache.services();
+        let name = runtimes::interpreter_name(services, path, source)?;
+        let ecosystem = Requirements::ecosystem_of_program(&name)?;
+        let found = Requirements::of_script(ecosystem, path, source, |name, cap| read_file(skill, name, cap));
+        let found = found.map(|found| {
+            found.map(|found| PackageRequest { store: store.clone(), requirements: Arc::new(found) })
+        });
+        Some(SkillPackages::new(skill.name().to_owned(), path.to_owned(), found))
+    }
+
+    /// What is prepared for the scripts of a skill with these files: of each set of packages its digests. It is part of what is trusted.
+    pub(super) fn package_digests(&self, skill: &Skill, files: &FileList) -> Vec<String> {
+        if self.packages.is_none() {
+            return Vec::new();
+        }
+        let requests = self.digests.package_requests(skill, files.digest(), || {
+            let scripts = files.files().iter().map(|file| file.path.as_str());
+            let scripts = scripts.filter(|path| self.runtimes.for_path(path) == RuntimeId::EXTERNAL);
+            let mut requests: Vec<PackageRequest> = Vec::new();
+            for path in scripts.filter(|path| is_script_name(path)) {
+                let Ok(source) = skill.folder().read(path, Limits::MAX_READ_SIZE) else { continue };
+                let Some(packages) = self.script_packages(skill, path, &source) else { continue };
+                let Some(request) = packages.request() else { continue };
+                let is_known = |known: &PackageRequest| known.requirements == request.requirements;
+                if !requests.iter().any(is_known) {
+                    requests.push(request.clone());
+                }
+            }
+            requests
+        });
+        let mut digests: Vec<String> = requests.iter().flat_map(PackageRequest::content_digests).collect();
+        digests.sort_unstable();
+        digests.dedup();
+        digests
+    }
+
+    /// What of packages is there.
+    pub(super) fn packages_report(&self) -> Option<PackagesReport> {
+        let store = self.packages.as_ref()?;
+        let untrusted = UntrustedDirs::new(self.folders.iter().map(|folder| folder.path.as_path()));
+        let listed = store.list();
+        let reason = listed.as_ref().err().map(ToString::to_string);
+        let sets = listed.unwrap_or_default();
+        Some(PackagesReport {
+            path: store.folder().to_owned(),
+            sets: sets.len(),
+            bytes: sets.iter().map(|packages| packages.bytes).sum(),
+            uv: runtimes::find_program("uv", &untrusted),
+            npm: runtimes::find_program("npm", &untrusted),
+            reason,
+        })
+    }
+
+    /// The sets of packages that scripts need, each with the interpreter that runs them; all scripts of the skill if none is named.
+    fn package_groups(
+        &self,
+        store: &PackageStore,
+        skill: &Skill,
+        named: Option<&str>,
+    ) -> Result<Vec<PackageGroup>> {
+        let mut paths = match named {
+            Some(_) => Vec::new(),
+            None => scripts(&self.runtimes, skill)?,
+        };
+        match self.selected_script(skill, named) {
+            Ok(selected) if selected.runtime == RuntimeId::EXTERNAL => paths.insert(0, selected.path),
+            Ok(_) => {}
+            // A skill of several scripts has none that runs by itself.
+            Err(_) if named.is_none() => {}
+            Err(error) => return Err(error),
+        }
+        let mut groups: Vec<PackageGroup> = Vec::new();
+        let mut seen = Vec::new();
+        for path in paths {
+            if seen.contains(&path) || self.runtimes.for_path(&path) != RuntimeId::EXTERNAL {
+                continue;
+            }
+            seen.push(path.clone());
+            let source = skill.folder().read(&path, Limits::MAX_READ_SIZE)?;
+            let services = self.script_cache.services();
+            let Some(name) = runtimes::interpreter_name(services, &path, &source) else { continue };
+            let Some(ecosystem) = Requirements::ecosystem_of_program(&name) else { continue };
+            let read = |name: &str, cap| read_file(skill, name, cap);
+            let found = Requirements::of_script(ecosystem, &path, &source, read)
+                .map_err(|error| skill.with_location_path(error, None))?;
+            let Some(requirements) = found.filter(|found| !found.is_empty()) else { continue };
+            let script = Script::new(skill.name(), path.as_str(), source);
+            let untrusted = self.package_untrusted_dirs(skill);
+            let program = runtimes::interpreter_program(services, &script, &untrusted)?;
+            let is_same = |group: &&mut PackageGroup| {
+                *group.request.requirements == requirements && group.program == program
+            };
+            match groups.iter_mut().find(is_same) {
+                Some(group) => group.scripts.push(path),
+                None => groups.push(PackageGroup {
+                    request: PackageRequest { store: store.clone(), requirements: Arc::new(requirements) },
+                    program,
+                    scripts: vec![path],
+                }),
+            }
+        }
+        Ok(groups)
+    }
+
+    /// The folders that do not choose programs and registries: the projects, and the skill.
+    fn package_untrusted_dirs(&self, skill: &Skill) -> UntrustedDirs {
+        let projects = self.folders.iter().map(|folder| folder.path.as_path());
+        let skill = skill.folder().disk_path().and_then(|path| match skill.folder() {
+            SkillFolder::Script(_) => path.parent(),
+            _ => Some(path),
+        });
+        UntrustedDirs::new(projects.chain(skill))
+    }
+}
+
+/// The content of a file of the skill; `None` if it has none of this name.
+fn read_file(skill: &Skill, name: &str, cap: u64) -> Result<Option<Vec<u8>>> {
+    let is_there = match skill.folder() {
+        SkillFolder::Disk(folder) => folder.join(name).symlink_metadata().is_ok(),
+        SkillFolder::Script(_) => false,
+        SkillFolder::Embedded(embedded) => embedded.file(name).is_some(),
+    };
+    if is_there { skill.folder().read(name, cap).map(Some) } else { Ok(None) }
+}
+
+/// Whether a file has the name of a script whose language has packages. What runs without such a name shows it in its first line.
+fn is_script_name(path: &str) -> bool {
+    let name = Path::new(path);
+    name.extension()
+        .and_then(|extension| extension.to_str())
+        .is_none_or(|extension| ["py", "js", "mjs", "cjs", "ts", "mts", "cts"].contains(&extension))
+}

@@ -1,0 +1,36 @@
+//! The packages that scripts need: what a skill requires, the registries of the user, and the store of what was prepared.
+//!
+//! ```text
+//! packages/requests/0123….json      one set of requirements: which entry serves it, for each interpreter
+//!          entries/0123…/about.json the lock, the interpreter, and the digest of all files
+//!                        files/     what Python or Node loads: files and folders, no links
+//!          work-Ab12Cd/             a preparation in progress; a killed one is removed by the next
+//! ```
+//!
+//! Nothing here starts a program: the engine runs the package managers, in the sandbox.
+
+mod npm_manifest;
+mod npm_registry;
+mod python_index;
+mod requirement;
+mod requirements;
+mod requirements_file;
+mod skill_packages;
+#[cfg_attr(not(unix), path = "store_unsupported.rs")]
+mod store;
+#[cfg_attr(not(feature = "config"), path = "toml_unavailable.rs")]
+mod toml_text;
+#[cfg(unix)]
+mod tree;
+mod user_files;
+mod version_range;
+
+pub(crate) use self::npm_manifest::check_new_lock;
+pub(crate) use self::npm_registry::NpmRegistry;
+pub(crate) use self::python_index::PythonIndex;
+pub(crate) use self::requirements::{Ecosystem, Requirements};
+pub(crate) use self::skill_packages::SkillPackages;
+pub use self::store::PackageStore;
+pub use self::store::StoredPackages;
+pub(crate) use self::store::{InstalledInterpreter, PackageRequest, Preparation, PreparedFiles};
+pub(crate) use self::user_files::UserFiles;

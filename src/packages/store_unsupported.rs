@@ -1,0 +1,136 @@
+//! The store of prepared packages on systems without one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::requirements::{Ecosystem, Requirements};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::policy::Timestamp;
+
+/// The folder with the packages that were prepared for scripts; none on this system.
+#[derive(Clone, Debug)]
+pub struct PackageStore {
+    folder: PathBuf,
+}
+
+/// Packages in the store that were prepared together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct StoredPackages {
+    /// `python` or `npm`.
+    pub ecosystem: String,
+    /// The packages with their versions, as they are locked.
+    pub packages: Vec<String>,
+    /// The program that they were prepared for, and its version.
+    pub interpreter: String,
+    /// The platform.
+    pub platform: String,
+    /// The SHA-256 of all their files, in hexadecimal digits.
+    pub digest: String,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// Files.
+    pub files: u64,
+    /// When they were prepared.
+    pub prepared: Timestamp,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct InstalledInterpreter {
+    pub(crate) program: PathBuf,
+    pub(crate) executable: PathBuf,
+    pub(crate) version: String,
+    pub(crate) platform: String,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PackageRequest {
+    pub(crate) store: PackageStore,
+    pub(crate) requirements: Arc<Requirements>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PreparedFiles;
+
+pub(crate) struct Preparation;
+
+impl PackageStore {
+    /// The store of this user; `unavailable` on this system.
+    pub fn user() -> Result<Self> {
+        Err(unavailable())
+    }
+
+    /// The store in this folder.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What is in it: nothing.
+    pub fn list(&self) -> Result<Vec<StoredPackages>> {
+        Ok(Vec::new())
+    }
+
+    /// Removes nothing.
+    pub fn prune(&self) -> Result<Vec<StoredPackages>> {
+        Ok(Vec::new())
+    }
+
+    /// Removes nothing.
+    pub fn clear(&self) -> Result<Vec<StoredPackages>> {
+        Ok(Vec::new())
+    }
+
+    pub(crate) fn begin(&self) -> Result<Preparation> {
+        Err(unavailable())
+    }
+}
+
+impl PackageRequest {
+    pub(crate) fn prepared_for(&self, _program: &Path) -> Result<Option<PreparedFiles>> {
+        Ok(None)
+    }
+
+    pub(crate) fn stored_for(&self, _program: &Path) -> Option<StoredPackages> {
+        None
+    }
+
+    pub(crate) fn content_digests(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Preparation {
+    pub(crate) fn project(&self) -> PathBuf {
+        PathBuf::new()
+    }
+
+    pub(crate) fn destination(
+        &self,
+        _ecosystem: Ecosystem,
+        _lock: &str,
+        _interpreter: &InstalledInterpreter,
+    ) -> PathBuf {
+        PathBuf::new()
+    }
+
+    pub(crate) fn publish(
+        self,
+        _request: &PackageRequest,
+        _interpreter: &InstalledInterpreter,
+        _lock: (String, Vec<String>),
+        _folder: &str,
+    ) -> Result<StoredPackages> {
+        Err(unavailable())
+    }
+}
+
+fn unavailable() -> SkillError {
+    SkillError::new(ErrorKind::Unavailable, "packages are not prepared on this system")
+}

@@ -1,0 +1,35 @@
+//! What TOML says about packages, in builds that read no TOML.
+
+#![allow(dead_code, reason = "without TOML nothing is read")]
+
+use super::requirements_file::LineError;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct DeclaredRequirements {
+    pub(super) dependencies: Vec<(usize, String)>,
+    pub(super) requires_python: Option<String>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct UvSettings {
+    pub(super) index: Option<String>,
+    pub(super) extra_indexes: Vec<String>,
+    pub(super) find_links: Vec<String>,
+}
+
+pub(super) fn read_script_block(_text: &str) -> Result<DeclaredRequirements, LineError> {
+    unavailable()
+}
+
+pub(super) fn read_pyproject(_text: &str) -> Result<Option<DeclaredRequirements>, LineError> {
+    unavailable()
+}
+
+pub(super) fn read_uv_settings(_text: &str) -> Result<UvSettings, LineError> {
+    unavailable()
+}
+
+fn unavailable<T>() -> Result<T, LineError> {
+    let reason = "this build reads no TOML; build metier with the Cargo feature `config`".to_owned();
+    Err(LineError { line: 1, reason })
+}
