@@ -54,7 +54,7 @@ async function until(holds, what) {
 
 // Starts the server over HTTP: its address, and how to end it.
 async function startHttp(token) {
-    const child = spawn(metier, ['mcp', '--project', project, '--http', '127.0.0.1:0'], {
+    const child = spawn(metier, [...server.args, '--http', '127.0.0.1:0'], {
         env: { ...env, METIER_MCP_TOKEN: token },
         stdio: ['ignore', 'inherit', 'pipe'],
     });
