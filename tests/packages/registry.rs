@@ -55,10 +55,10 @@ impl Registry {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         for (project, files) in &self.projects {
-            let links: String = files
-                .iter()
-                .map(|(file, digest)| format!("<a href=\"/files/{file}#sha256={digest}\">{file}</a>\n"))
-                .collect();
+            let link = |(file, digest): (&String, &String)| {
+                format!("<a href=\"/files/{file}#sha256={digest}\">{file}</a>\n")
+            };
+            let links = files.iter().map(link).collect::<Vec<_>>().concat();
             let page = format!("<!DOCTYPE html><html><body>\n{links}</body></html>");
             self.pages.insert(format!("/simple/{project}/"), ("text/html", page.into_bytes()));
         }
