@@ -55,7 +55,7 @@ impl Registry {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         for (project, files) in &self.projects {
-            let link = |(file, digest): (&String, &String)| {
+            let link = |(file, digest): &(String, String)| {
                 format!("<a href=\"/files/{file}#sha256={digest}\">{file}</a>\n")
             };
             let links = files.iter().map(link).collect::<Vec<_>>().concat();
