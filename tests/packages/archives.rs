@@ -6,16 +6,17 @@ use sha2::{Digest, Sha256, Sha512};
 /// A wheel with these files and what a wheel must have.
 pub fn wheel(name: &str, version: &str, requires: &[&str], files: &[(&str, &str)]) -> Vec<u8> {
     let info = format!("{name}-{version}.dist-info");
-    let requires: String =
+    let requires: Vec<String> =
         requires.iter().map(|requirement| format!("Requires-Dist: {requirement}\n")).collect();
+    let requires = requires.concat();
     let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}");
     let about = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n";
     let mut all: Vec<(String, String)> =
         files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
     all.push((format!("{info}/METADATA"), metadata));
     all.push((format!("{info}/WHEEL"), about.to_owned()));
-    let mut record: String = all.iter().map(|(path, _)| format!("{path},,\n")).collect();
-    record.push_str(&format!("{info}/RECORD,,\n"));
+    let paths: Vec<&str> = all.iter().map(|(path, _)| path.as_str()).collect();
+    let record = format!("{},,\n{info}/RECORD,,\n", paths.join(",,\n"));
     all.push((format!("{info}/RECORD"), record));
     zip(&all)
 }
@@ -41,7 +42,8 @@ pub fn npm_archive(files: &[(&str, &str)]) -> Vec<u8> {
 }
 
 pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits: Vec<String> = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.concat()
 }
 
 /// As npm writes it.
