@@ -15,9 +15,9 @@ pub fn wheel(name: &str, version: &str, requires: &[&str], files: &[(&str, &str)
         files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
     all.push((format!("{info}/METADATA"), metadata));
     all.push((format!("{info}/WHEEL"), about.to_owned()));
-    let paths: Vec<&str> = all.iter().map(|(path, _)| path.as_str()).collect();
-    let record = format!("{},,\n{info}/RECORD,,\n", paths.join(",,\n"));
-    all.push((format!("{info}/RECORD"), record));
+    let mut record: Vec<String> = all.iter().map(|(path, _)| format!("{path},,\n")).collect();
+    record.push(format!("{info}/RECORD,,\n"));
+    all.push((format!("{info}/RECORD"), record.concat()));
     zip(&all)
 }
 

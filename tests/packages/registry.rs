@@ -55,11 +55,11 @@ impl Registry {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         for (project, files) in &self.projects {
-            let links: Vec<String> = files
-                .iter()
-                .map(|(file, digest)| format!("<a href=\"/files/{file}#sha256={digest}\">{file}</a>\n"))
-                .collect();
-            let page = format!("<!DOCTYPE html><html><body>\n{}</body></html>", links.concat());
+            let link = |(file, digest): (&String, &String)| {
+                format!("<a href=\"/files/{file}#sha256={digest}\">{file}</a>\n")
+            };
+            let links = files.iter().map(link).collect::<Vec<_>>().concat();
+            let page = format!("<!DOCTYPE html><html><body>\n{links}</body></html>");
             self.pages.insert(format!("/simple/{project}/"), ("text/html", page.into_bytes()));
         }
         for (name, version, archive) in self.npm {
