@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_journal_is_kept_where_scripts_work() {
+    fn no_journal_is_written_where_scripts_work() {
         let folder = tempfile::tempdir().unwrap();
         let journals = folder.path().join("data/plan-journals");
         assert_eq!(unsafe_reason(&journals), None);

@@ -45,7 +45,7 @@ enum TaskKind {
 }
 
 struct TaskState {
-    stage: Stage,
+    phase: Phase,
     message: Option<String>,
     updated_at: Timestamp,
     /// From the beginning to the moment at which the task is forgotten, whatever it does then.
@@ -61,7 +61,7 @@ struct TaskState {
 
 /// What a client knows of a task.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum Phase {
     /// Nothing: the call waits for its result.
     Call,
     /// Nothing, and it never will: the call is answered by the run, or with a question that comes before it.
@@ -96,7 +96,7 @@ impl Task {
         getrandom::fill(&mut random).ok()?;
         let now = Timestamp::now();
         let state = TaskState {
-            stage: Stage::Call,
+            phase: Phase::Call,
             message: None,
             updated_at: now,
             lifetime,
@@ -141,26 +141,26 @@ impl Task {
 
     /// Whether the client knows its id.
     pub(super) fn is_returned(&self) -> bool {
-        self.lock().stage == Stage::Task
+        self.lock().phase == Phase::Task
     }
 
     /// Makes it a task; false if the call is answered in another way.
     pub(super) fn begin(&self) -> bool {
         let mut state = self.lock();
-        if state.stage == Stage::Call && !state.is_cancelled {
-            state.stage = Stage::Task;
+        if state.phase == Phase::Call && !state.is_cancelled {
+            state.phase = Phase::Task;
         }
-        state.stage == Stage::Task
+        state.phase == Phase::Task
     }
 
     /// Lets it never become a task, so that what it asks from now on is not answered; false if it is one.
     pub(super) fn stay_call(&self) -> bool {
         let mut state = self.lock();
-        if state.stage == Stage::Call {
-            state.stage = Stage::CallOnly;
+        if state.phase == Phase::Call {
+            state.phase = Phase::CallOnly;
             state.questions.clear();
         }
-        state.stage == Stage::CallOnly
+        state.phase == Phase::CallOnly
     }
 
     /// Waits until the run asks something that only a task can ask.
@@ -178,19 +178,19 @@ impl Task {
         let (answer, answered) = oneshot::channel();
         let key = {
             let mut state = self.lock();
-            if state.stage == Stage::CallOnly || state.is_cancelled || state.end.is_some() {
+            if state.phase == Phase::CallOnly || state.is_cancelled || state.end.is_some() {
                 return None;
             }
             state.question_count += 1;
             let key = format!("{kind}-{}", state.question_count);
             state.questions.insert(key.clone(), OpenQuestion { request, answer });
             state.updated_at = Timestamp::now();
-            if state.stage == Stage::Call {
+            if state.phase == Phase::Call {
                 self.needs_client.notify_one();
             }
             key
         };
-        let _question = AskedQuestion { task: self, key };
+        let _question = QuestionGuard { task: self, key };
         tokio::select! {
             answer = answered => answer.ok(),
             _ = self.cancel.cancelled() => None,
@@ -363,12 +363,12 @@ impl Task {
 }
 
 /// A question that stands as long as somebody waits for its answer.
-struct AskedQuestion<'a> {
+struct QuestionGuard<'a> {
     task: &'a Task,
     key: String,
 }
 
-impl Drop for AskedQuestion<'_> {
+impl Drop for QuestionGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.task.lock();
         if state.questions.remove(&self.key).is_some() {
