@@ -28,6 +28,7 @@ fn every_key_is_always_present() {
             "findings",
             "interpreters",
             "ok",
+            "packages",
             "problems",
             "project",
             "roots",
