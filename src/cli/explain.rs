@@ -11,6 +11,7 @@ use super::hint::explanation_with_options;
 use super::requirement::requirement_row;
 use super::session::Session;
 use super::terminal::escape_line;
+use super::trust_words::trust_line;
 use crate::cli::{output, table};
 
 /// Prints the explanation; the exit code is 0, or that of the reason why the run would not start.
@@ -34,6 +35,13 @@ fn page(explanation: &Explanation) -> String {
         ("project", explanation.project.display().to_string()),
         ("permissions", permission_list(&explanation.permissions)),
         ("grants", grant_lines(&explanation.grants)),
+        (
+            "trusted",
+            explanation
+                .trust
+                .as_ref()
+                .map_or("not asked for".to_owned(), |state| escape_line(&trust_line(state))),
+        ),
         ("limits", limits_line(&explanation.limits)),
         ("sandbox", sandbox_line(explanation)),
     ];

@@ -223,8 +223,11 @@ impl Calls {
 
     /// The outcome with an error that a model may read, and that says how a person can allow what was missing.
     fn with_help(&self, tool: &ServedTool, mut outcome: Outcome) -> Outcome {
+        // With a version, the skill was found, and the error is of one that it calls.
+        let is_found = outcome.version.is_some();
         outcome.result = outcome.result.map_err(|error| {
             let error = match error.kind() {
+                ErrorKind::UnknownSkill if is_found => error,
                 // What a broken or untrusted file says is no text for a model.
                 ErrorKind::InvalidSkill | ErrorKind::UnknownSkill | ErrorKind::Untrusted => {
                     changed_error(tool, &error)

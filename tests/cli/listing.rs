@@ -207,10 +207,10 @@ fn an_unknown_worker_protocol_is_reported_before_a_run() {
 #[test]
 fn a_folder_without_a_skill_md_is_named_with_what_it_lacks() {
     let project =
-        Project::new().lua("x", "return 1").file(".metier/skills/half/skill.yaml", "description: d\n");
+        Project::new().lua("x", "return 1").file(".metier/skills/half/scripts/main.lua", "return 1");
     for args in [&["list"][..], &["list", "--json"], &["doctor"]] {
         let answer = project.metier(args);
-        assert!(answer.stderr.contains("half: it has skill.yaml, but no SKILL.md"), "{args:?}: {answer:?}");
+        assert!(answer.stderr.contains("half: it has scripts, but no SKILL.md"), "{args:?}: {answer:?}");
         assert!(
             answer.stderr.contains("help: add ") && answer.stderr.contains("half/SKILL.md"),
             "{answer:?}"
@@ -220,7 +220,7 @@ fn a_folder_without_a_skill_md_is_named_with_what_it_lacks() {
     let problem = &diagnosis["problems"][0];
     assert_eq!(
         problem["message"],
-        "it has skill.yaml, but no SKILL.md, so it is no skill and no model sees it"
+        "it has scripts, but no SKILL.md, so it is no skill and no model sees it"
     );
     assert_eq!((&problem["severity"], &problem["skipped"]), (&json!("warning"), &json!(true)));
     let answer = project.metier(&["run", "half"]);

@@ -619,3 +619,19 @@ fn no_error_tells_a_model_the_names_of_untrusted_skills() {
     // A person is still helped.
     assert!(project.metier(&["run", "read"]).stderr.contains("did you mean `reads`"));
 }
+
+#[test]
+fn an_explanation_says_whether_the_skill_is_trusted_and_who_granted_what() {
+    let project = checkout();
+    let page =
+        |project: &Project| project.metier(&["run", "writes", "--explain", "--allow", "write:out/b"]).stdout;
+    assert!(page(&project).contains("no; `metier trust` shows and trusts it"), "{}", page(&project));
+    project.metier(&["trust", "--yes"]);
+    project.metier(&["allow", "writes", "write:out"]);
+    let text = page(&project);
+    for part in
+        ["yes, with exactly these files", "write:out/b (for this run)", "write:out (remembered since "]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
