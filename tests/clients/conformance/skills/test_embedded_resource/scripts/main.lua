@@ -1,1 +1,1 @@
-return {content = {{type = 'resource', resource = {uri = 'test://embedded-resource', mimeType = 'text/plain', text = 'This is an embedded resource content.'}}}}
+return {content = {{type = 'resource', resource = {uri = 'https://example.com/embedded-resource', mimeType = 'text/plain', text = 'This is an embedded resource content.'}}}}
