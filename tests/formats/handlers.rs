@@ -284,7 +284,7 @@ fn typescript_that_node_cannot_run_says_what_is_missing() {
     let outcome = run(&project, json!({}));
     match &outcome.result {
         Ok(answer) => assert_eq!(answer, "ts"),
-        Err(error) => assert!(error.message().contains("install Node 22.18 or later"), "{error}"),
+        Err(error) => assert!(error.message().contains("which Node runs from version 22.18 on"), "{error}"),
     }
 }
 

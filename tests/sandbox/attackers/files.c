@@ -83,7 +83,7 @@ static int devices(void) {
         TRY(*path, open(*path, O_RDWR | O_CREAT, 0600));
     }
     for (const char **path = (const char *[]){"/proc/1/environ", "/proc/self/mem", "/proc/self/environ",
-             "/proc/self/maps", "/proc/self/status", "/proc/version", "/proc/kallsyms", "/proc", "/sys", "/tmp", "/", "/dev",
+             "/proc/1/maps", "/proc/self/smaps", "/proc/self/status", "/proc/version", "/proc/kallsyms", "/proc", "/sys", "/tmp", "/", "/dev",
              "/dev/shm", "/run", "/var", "/etc", "/home", "/root", NULL};
          *path; path++) {
         TRY(*path, open(*path, O_RDONLY));
