@@ -4,7 +4,6 @@ use super::diagnostic::Severity::{self, Error, Info, Warning};
 
 /// What a diagnostic with this code means, and what follows from it.
 #[derive(Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Rule {
     /// The stable name, such as `name-too-long`.
     pub code: &'static str,
