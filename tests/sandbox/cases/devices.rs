@@ -15,7 +15,7 @@ fn devices() -> CaseResult {
     let own = ["/tmp/metier-x: done", "/tmp: done"];
     let own = if has_private_tmp("/tmp/x") { &own[..] } else { &[] };
     let ran = Fixture::attacker("files", &["devices"])?.grant("write").run();
-    ran.assert_refused_but(32, &["EPERM", "EACCES", "ENOENT", "ENXIO", "EROFS"], own);
+    ran.assert_refused_but(33, &["EPERM", "EACCES", "ENOENT", "ENXIO", "EROFS"], own);
     assert!(!std::path::Path::new("/tmp/metier-x").exists());
     Ok(())
 }
