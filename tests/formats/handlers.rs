@@ -1,6 +1,6 @@
 //! Handlers of Curia, called in the sandbox: what they are given, what they answer, and what stops them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,16 +44,16 @@ fn builder(project: &Project) -> EngineBuilder {
     project.builder().sandbox_mode(SandboxMode::Required)
 }
 
-/// A Node that strips the types of TypeScript: of the variable, or on `PATH`.
+/// A Node that strips the types of TypeScript: that of tests/typescript, where it is installed, or the one on `PATH`.
 fn typescript_node() -> Option<PathBuf> {
-    let named = std::env::var_os("METIER_TEST_NODE").map(PathBuf::from);
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/typescript/node_modules/.bin/node");
     let strips = |node: &PathBuf| {
         let script = "process.exit(require('module').stripTypeScriptTypes ? 0 : 1)";
         Command::new(node).args(["-e", script]).status().is_ok_and(|status| status.success())
     };
-    let found = named.or_else(|| find_program("node")).filter(strips);
+    let found = std::fs::canonicalize(installed).ok().or_else(|| find_program("node")).filter(strips);
     if found.is_none() {
-        not_run("handlers in TypeScript", "no Node here strips types; METIER_TEST_NODE names another one");
+        not_run("handlers in TypeScript", "no Node here strips types; tests/typescript has one to install");
     }
     found
 }
