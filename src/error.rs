@@ -126,6 +126,7 @@ impl Serialize for ErrorKind {
 
 /// A position in a file of a skill. Lines and columns count from 1; the column is absent if a language reports none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Location {
     /// The file, relative to the skill's folder if it is inside.
     pub file: String,
