@@ -27,7 +27,6 @@ memory = \"32MB\"
 [runtimes]
 disabled = [\"external\"]
 [skills.deploy]
-config.stage = \"test\"
 deny = [\"net\"]
 ";
 
