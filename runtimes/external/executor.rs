@@ -32,6 +32,7 @@ use crate::runtimes::external::protected::scan::Fingerprint;
 use crate::runtimes::external::python_package::module_arguments;
 use crate::runtimes::external::script_file::ScriptFile;
 use crate::runtimes::external::services::ExternalServices;
+use crate::runtimes::external::user_packages::UserPackages;
 use crate::runtimes::external::worker::pool::{WorkerKey, WorkerPool};
 use crate::runtimes::external::worker::process::{WorkerCleanup, WorkerProcess};
 use crate::runtimes::external::worker::session::WorkerSession;
@@ -67,6 +68,8 @@ pub(super) struct PreparedLaunch<'a> {
     home: PathBuf,
     /// The packages that were prepared for the script.
     packages: Option<PreparedFiles>,
+    /// Those of the user that it may import.
+    user_packages: Option<UserPackages>,
     installation: Arc<Installation>,
     pub(super) project: &'a Path,
     skill: &'a Path,
@@ -257,6 +260,11 @@ impl ExternalExecutor {
         let query = InterpreterQuery::new(&interpreter, untrusted).with_dirs_before_path(environments);
         let installation = self.services.interpreter_cache.installation(query, name)?;
         self.check_language(&installation.command.program, ctx)?;
+        let user_packages = match &prepared {
+            // They are complete.
+            Some(_) => None,
+            None => UserPackages::granted(ctx, &installation.command.program, || self.untrusted_dirs(ctx)),
+        };
         // No other run may see what is created for one run.
         let mut avoided = vec![project, skill];
         avoided.extend(installation.prefix_paths.iter().map(AsRef::<Path>::as_ref));
@@ -282,6 +290,7 @@ impl ExternalExecutor {
             temp_dir: &temp_dir,
             home: &home,
             packages,
+            user_packages: user_packages.as_ref(),
             installation: &installation,
         };
         let egress = EgressRules::new(ctx.permissions(), self.services.host_lookup())?;
@@ -314,6 +323,9 @@ impl ExternalExecutor {
         if let Some(prepared) = &prepared {
             packages::add_to_request(&mut request, prepared);
         }
+        if let Some(user_packages) = &user_packages {
+            user_packages.add_to_request(&mut request);
+        }
         request.cleanup_dirs.extend(temp_dirs::process_dirs().into_iter().map(Into::into));
         drop(avoided);
         Ok(PreparedLaunch {
@@ -322,6 +334,7 @@ impl ExternalExecutor {
             temp_dir,
             home,
             packages: prepared,
+            user_packages,
             installation,
             project,
             skill,
@@ -480,6 +493,7 @@ impl PreparedLaunch<'_> {
             temp_dir: &self.temp_dir,
             home: &self.home,
             packages: self.packages.as_ref().map(|prepared| prepared.folder.as_path()),
+            user_packages: self.user_packages.as_ref(),
             installation: &self.installation,
         }
     }

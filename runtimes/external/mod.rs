@@ -56,6 +56,8 @@ mod system_config;
 #[cfg(unix)]
 mod system_paths;
 #[cfg(unix)]
+mod user_packages;
+#[cfg(unix)]
 mod version_cache;
 #[cfg(unix)]
 mod worker;

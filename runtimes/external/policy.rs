@@ -17,6 +17,7 @@ use crate::runtimes::external::interpreter::path_dir::PathDir;
 use crate::runtimes::external::interpreter::prefix::readable_paths;
 use crate::runtimes::external::protected::scan::scan_protected;
 use crate::runtimes::external::system_paths::{SYSTEM_PATHS, is_outside_system, real_path};
+use crate::runtimes::external::user_packages::UserPackages;
 use crate::runtimes::sandbox::{
     FileRules, NetworkAccess, PRIVATE_TMP, PinnedPath, ProtectedPaths, ResourceLimits, RunTempDir,
     SandboxPolicy,
@@ -37,6 +38,7 @@ pub(super) struct RunPaths<'a> {
     pub(super) home: &'a Path,
     /// The packages that were prepared for the script.
     pub(super) packages: Option<&'a Path>,
+    pub(super) user_packages: Option<&'a UserPackages>,
     pub(super) installation: &'a Installation,
 }
 
@@ -120,6 +122,9 @@ pub(super) fn access_reason(path: &Path, paths: &RunPaths<'_>) -> AccessReason {
         _ if is_same(&paths.temp_dir.home()) || is_same(&paths.temporary_files()) => AccessReason::TempDir,
         _ if is_same(paths.home) => AccessReason::State,
         _ if paths.packages.is_some_and(is_same) => AccessReason::Packages,
+        _ if paths.user_packages.is_some_and(|user| user.folders().iter().any(|known| is_same(known))) => {
+            AccessReason::Packages
+        }
         _ if is_same(paths.project) => AccessReason::Project,
         _ if is_same(paths.skill) => AccessReason::Skill,
         _ if is_one_of(&NETWORK_CONFIG_FILES) => AccessReason::Network,
@@ -153,6 +158,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
         read.extend(NETWORK_CONFIG_FILES.iter().map(Into::into));
     }
     read.extend(paths.packages.map(Into::into));
+    read.extend(paths.user_packages.into_iter().flat_map(UserPackages::folders).map(Into::into));
     if let Some(ReadablePaths(others)) = ctx.extensions().get::<ReadablePaths>() {
         read.extend(others.iter().map(Into::into));
     }
