@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{ConfiguredHosts, HandlerCall, Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{FileId, Files, ProcessOutput, SandboxReport, SkillContext, temp_dirs};
-use crate::packages::PreparedFiles;
+use crate::packages::{PreparedFiles, SkillPackages};
 use crate::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
 use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::host_api::{RequestHandler, imports_client};
@@ -244,10 +244,13 @@ impl ExternalExecutor {
         let script = self.verified_script_path(ctx)?;
         let untrusted = self.untrusted_dirs(ctx);
         let is_refused = |program: &Path| untrusted.may_control(program);
-        let prepared = match self.interpreter.locate_allowed(name, &search_path(), is_refused, "") {
-            Ok(found) => packages::prepared_packages(ctx, &found.program)?,
-            // The script may come with an interpreter of its own.
-            Err(_) => None,
+        let declares_packages = packages::skill_packages(ctx).and_then(SkillPackages::request).is_some();
+        let found = declares_packages
+            .then(|| self.interpreter.locate_allowed(name, &search_path(), is_refused, "").ok());
+        let prepared = match found.flatten() {
+            Some(found) => packages::prepared_packages(ctx, &found.program)?,
+            // It has none, or comes with an interpreter of its own.
+            None => None,
         };
         let interpreter = match &prepared {
             Some(prepared) => self.interpreter.with_program(&prepared.executable),

@@ -169,7 +169,10 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
     };
     let own = [pin_open(ctx.project(), paths.project), pin_open(ctx.skill_files(), paths.skill)];
     let mut write = vec![PinnedPath::from(DEV_NULL)];
-    write.extend([paths.home, &paths.temporary_files()].into_iter().filter_map(pin));
+    // Their paths are canonical: metier made them.
+    let (temporary_files, home) = (paths.temporary_files(), paths.temp_dir.home());
+    write.extend(pin_canonical(&temporary_files));
+    write.extend(if paths.home == home { pin_canonical(&home) } else { pin(paths.home) });
     write.extend(writable_paths(ctx));
     if defining_files(ctx).is_some() {
         write.extend(pin_open(ctx.skill_files(), paths.skill));
@@ -205,7 +208,7 @@ fn private_tmp(rules: &FileRules, paths: &RunPaths<'_>) -> Option<PinnedPath> {
         && real_path(tmp).is_some_and(|real| real == tmp)
         && !pinned().any(|path| tmp.starts_with(path))
         && rules.read.iter().all(|path| is_real(Path::new(path)));
-    is_possible.then(|| pin(&paths.temporary_files())).flatten()
+    is_possible.then(|| pin_canonical(&paths.temporary_files())).flatten()
 }
 
 /// What a run that may change its skill's own folder must not change in it; `None` if it may not change the folder.
@@ -254,7 +257,11 @@ fn pin_below(files: &Files, path: &Path) -> Option<PinnedPath> {
 
 /// Pins what is at a path now.
 fn pin(path: &Path) -> Option<PinnedPath> {
-    let path = real_path(path)?;
+    pin_canonical(&real_path(path)?)
+}
+
+/// The same for a path without symlinks.
+fn pin_canonical(path: &Path) -> Option<PinnedPath> {
     let about = path.symlink_metadata().ok()?;
     Some(PinnedPath { path: path.into(), file_id: Some(FileId::from_metadata(&about)) })
 }
