@@ -20,6 +20,7 @@ mod late_stop_tests;
 #[cfg(feature = "lua-runtime")]
 #[cfg_attr(panic = "abort", allow(dead_code, unused_imports))]
 mod lua;
+mod own_context;
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
 mod pool;
 mod program_version;
