@@ -229,7 +229,7 @@ pub(crate) fn plan(
 
 /// The sandbox support of this machine for external scripts.
 pub(crate) fn sandbox_support(shared: &RuntimeServices) -> SandboxSupport {
-    external::machine(shared.external())
+    external::sandbox_support(shared.external())
 }
 
 /// The commands that run external scripts, installed or not. Programs of the project are untrusted and are not started.
