@@ -20,6 +20,7 @@ mod late_stop_tests;
 #[cfg(feature = "lua-runtime")]
 #[cfg_attr(panic = "abort", allow(dead_code, unused_imports))]
 mod lua;
+mod own_context;
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
 mod pool;
 mod program_version;
@@ -228,7 +229,7 @@ pub(crate) fn plan(
 
 /// The sandbox support of this machine for external scripts.
 pub(crate) fn sandbox_support(shared: &RuntimeServices) -> SandboxSupport {
-    external::machine(shared.external())
+    external::sandbox_support(shared.external())
 }
 
 /// The commands that run external scripts, installed or not. Programs of the project are untrusted and are not started.

@@ -47,10 +47,10 @@ impl TerminalApprover {
 
     /// Whether the person said no to it.
     pub fn was_refused(&self, permission: &Permission) -> bool {
-        self.refused().contains(permission)
+        self.lock_refused().contains(permission)
     }
 
-    fn refused(&self) -> std::sync::MutexGuard<'_, BTreeSet<Permission>> {
+    fn lock_refused(&self) -> std::sync::MutexGuard<'_, BTreeSet<Permission>> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -58,7 +58,7 @@ impl TerminalApprover {
 impl Approver for TerminalApprover {
     fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
         // What is asked for a skill that another one calls is not remembered, and a step is done again only once.
-        let is_remembered = request.callers.is_empty() && !wanted(&request.need).is_empty();
+        let is_remembered = request.callers.is_empty() && !requested_permissions(&request.need).is_empty();
         let choices = if is_remembered { self.choices() } else { ONCE };
         let question = question(ctx, request, choices);
         let started = Instant::now();
@@ -74,7 +74,7 @@ impl Approver for TerminalApprover {
             }
         };
         if approval == Approval::No {
-            self.refused().extend(wanted(&request.need).iter().cloned());
+            self.lock_refused().extend(requested_permissions(&request.need).iter().cloned());
         }
         Ok(approval)
     }
@@ -86,7 +86,7 @@ impl Approver for TerminalApprover {
     }
 }
 
-fn wanted(need: &ApprovalNeed) -> &[Permission] {
+fn requested_permissions(need: &ApprovalNeed) -> &[Permission] {
     match need {
         ApprovalNeed::Start { permissions } => permissions,
         ApprovalNeed::Permission { permission, .. } => std::slice::from_ref(permission),
@@ -103,7 +103,11 @@ fn question(
     let mut facts =
         vec![("skill", with_lookalikes(request.qualified_name.as_deref().unwrap_or(&request.skill)))];
     facts.extend(folder.map(|folder| ("from", folder)));
-    facts.extend(wanted(&request.need).iter().map(|permission| ("wants", permission_sentence(permission))));
+    facts.extend(
+        requested_permissions(&request.need)
+            .iter()
+            .map(|permission| ("wants", permission_sentence(permission))),
+    );
     let prompt = match &request.need {
         ApprovalNeed::Permission { target, .. } => {
             facts.extend(target.as_ref().map(|target| ("for", with_lookalikes(target))));

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::{EngineInner, Invocation, LimitsReport, Requirement, worker};
 use crate::engine::callee_resolver::load_plan;
-use crate::engine::pipeline::run_deadline;
 use crate::engine::requested_permissions::callable_skill_names;
+use crate::engine::run_start::run_deadline;
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::SkillSet;
 use crate::engine::trust::{RunTrust, TrustState};
@@ -247,7 +247,7 @@ impl EngineInner {
         let opened = self.open_script(skill, &selected, token).map_err(locate)?;
         let script = opened.0.clone();
         let (_, context) = self
-            .prepare((set, skill), &selected, opened, invocation, &limits, token.clone())
+            .prepare_run((set, skill), &selected, opened, invocation, &limits, token.clone())
             .map_err(locate)?;
         let worker = worker::requested_worker(skill.manifest(), selected.runtime, &named).map_err(locate)?;
         let ctx = context.worker(worker).callee_limits(named).build();

@@ -15,6 +15,7 @@ mod path_protection;
 mod permission;
 mod permission_words;
 mod permissions;
+mod requester;
 mod runtime_limit;
 mod sandbox_mode;
 mod skill_digest;
@@ -56,6 +57,7 @@ pub use permission::Access;
 pub use permission::Permission;
 #[cfg_attr(not(unix), allow(unused_imports))]
 pub(crate) use permission::{DEFAULT_PORTS, HostScope, is_host_name};
-pub use permissions::{Permissions, RequestedPermissions};
+pub use permissions::Permissions;
+pub use requester::RequestedPermissions;
 pub use runtime_limit::RuntimeLimit;
 pub use watchdog::{DeadlineGuard, Watchdog};

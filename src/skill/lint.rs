@@ -32,7 +32,7 @@ macro_rules! rules {
 rules! {
     FILE_NAME = "file-name", Error, LOADS, "The file is called something other than SKILL.md.";
     FILE_NAME_LOWERCASE = "file-name-lowercase", Warning, LOADS, "The file is called skill.md.";
-    SCRIPT_UNDESCRIBED = "script-undescribed", Warning, LOADS, "A script that is a skill by itself says nothing about itself.";
+    SCRIPT_UNDESCRIBED = "script-undescribed", Warning, LOADS, "A script that is a skill by itself has no description.";
     NOT_UTF8 = "not-utf8", Error, BLOCKS, "The file is not UTF-8 text.";
     BYTE_ORDER_MARK = "byte-order-mark", Warning, LOADS, "The file starts with a byte order mark.";
     LEADING_BLANK_LINES = "leading-blank-lines", Warning, LOADS, "Blank lines stand before the frontmatter.";
@@ -115,7 +115,7 @@ rules! {
     EXAMPLE_INVALID = "example-invalid", Error, LOADS, "An example breaks the contract it belongs to.";
     ENTRYPOINT_OUTSIDE = "entrypoint-outside", Error, BLOCKS, "An entrypoint is no path in the skill's folder.";
     PERMISSION_UNKNOWN = "permission-unknown", Warning, LOADS, "A permission is not one of metier's, and grants nothing.";
-    FINDINGS_LEFT_OUT = "findings-left-out", Info, LOADS, "There are more findings than are told.";
+    FINDINGS_LEFT_OUT = "findings-left-out", Info, LOADS, "There are more findings than are listed.";
     DEPENDENCY_INVALID = "dependency-invalid", Error, BLOCKS, "A dependency cannot be looked up as it is written.";
     CONFIG_INVALID = "config-invalid", Error, BLOCKS, "A setting cannot be given to a skill as it is declared.";
 }

@@ -11,7 +11,7 @@ use super::requirements::{
     could_be_refused, infrastructure_and_config, of_dependency, program, requirement_error,
     requires_anything, warnings,
 };
-use crate::engine::pipeline::run_deadline;
+use crate::engine::run_start::run_deadline;
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::SkillSet;
 use crate::engine::{EngineInner, Invocation, worker};
