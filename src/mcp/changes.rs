@@ -38,14 +38,18 @@ struct ListDigests {
 
 /// Looks at the skills again and again, and announces what changed.
 pub(super) async fn watch_skills(engine: Engine, offers: watch::Sender<Offer>) {
-    let mut digests = None;
     let mut pause = INTERVAL;
     let mut last_duration = Duration::ZERO;
+    let first = {
+        let (engine, inventory) = (engine.clone(), offers.borrow().inventory.clone());
+        move || ListDigests::new(&engine, &inventory)
+    };
+    // At once, so that no change after the start of the server is missed.
+    let Ok(mut digests) = tokio::task::spawn_blocking(first).await else { return };
     loop {
         let (engine, inventory) = (engine.clone(), offers.borrow().inventory.clone());
         let look = move || {
-            let started = Instant::now();
-            let before = digests.unwrap_or_else(|| ListDigests::new(&engine, &inventory));
+            let (started, before) = (Instant::now(), digests);
             // A folder that is not there at the moment changes nothing.
             if engine.reload().is_err() {
                 return (inventory, None, before, started.elapsed());
@@ -70,7 +74,7 @@ pub(super) async fn watch_skills(engine: Engine, offers: watch::Sender<Offer>) {
                 offer.resources += u64::from(before.resources != after.resources);
             });
         }
-        digests = Some(after);
+        digests = after;
     }
 }
 

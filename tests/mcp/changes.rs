@@ -66,3 +66,16 @@ fn a_subscription_is_acknowledged_and_told_of_what_it_asked_for() {
     assert!(client.tool_names().contains(&"second".to_owned()));
     assert!(client.messages.iter().all(|message| message["method"] != "notifications/prompts/list_changed"));
 }
+
+#[test]
+fn a_file_that_changes_as_soon_as_the_server_runs_is_announced() {
+    let project = project().file(".metier/skills/first/references/a.md", "before");
+    let mut client = project.client(&[]);
+    client.tool_names();
+    // The server reads its files once when it starts; this is before it looks at them again.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    crate::write(&project, ".metier/skills/first/references/a.md", "after");
+    client.notification("notifications/resources/list_changed");
+    let read = client.result("resources/read", json!({"uri": "skill://first/references/a.md"}));
+    assert_eq!(read["contents"][0]["text"], "after");
+}
