@@ -97,7 +97,7 @@ mod tests {
     }
 
     /// Whether the library passes the request on as it is, with its metadata.
-    fn is_passed_on(messages: &SessionMessages, method: &str, params: Value) -> bool {
+    fn is_passed_on(messages: &SessionMessages, method: &str, params: &Value) -> bool {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let message = messages.incoming(serde_json::from_value(message).unwrap());
         let JsonRpcMessage::Request(request) = message else { panic!("a request") };
@@ -113,20 +113,20 @@ mod tests {
         let (messages, capabilities) = begin(ProtocolVersion::V_2025_11_25, true);
         let expected = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
         assert_eq!(capabilities["tasks"], expected);
-        assert!(is_passed_on(&messages, "tasks/get", json!({"taskId": "x", "_meta": {"a": 1}})));
-        assert!(is_passed_on(&messages, "tools/list", json!({})));
-        assert!(!is_passed_on(&messages, "tools/call", json!({"name": "x"})));
+        assert!(is_passed_on(&messages, "tasks/get", &json!({"taskId": "x", "_meta": {"a": 1}})));
+        assert!(is_passed_on(&messages, "tools/list", &json!({})));
+        assert!(!is_passed_on(&messages, "tools/call", &json!({"name": "x"})));
         let asking = json!({"name": "x", "_meta": {"a": 1, "metier/task-request": {}}});
-        assert!(is_passed_on(&messages, "tools/call", asking.clone()));
+        assert!(is_passed_on(&messages, "tools/call", &asking));
         let newer =
             json!({"taskId": "x", "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}});
-        assert!(!is_passed_on(&messages, "tasks/get", newer));
+        assert!(!is_passed_on(&messages, "tasks/get", &newer));
 
         let (_, capabilities) = begin(ProtocolVersion::V_2025_11_25, false);
         assert_eq!(capabilities["tasks"], json!({"cancel": {}, "requests": {"tools": {"call": {}}}}));
         let (older, capabilities) = begin(ProtocolVersion::V_2025_06_18, true);
         assert_eq!(capabilities.get("tasks"), None);
-        assert!(!is_passed_on(&older, "tools/call", asking));
-        assert!(!is_passed_on(&SessionMessages::new(true), "tasks/get", json!({"taskId": "x"})));
+        assert!(!is_passed_on(&older, "tools/call", &asking));
+        assert!(!is_passed_on(&SessionMessages::new(true), "tasks/get", &json!({"taskId": "x"})));
     }
 }
