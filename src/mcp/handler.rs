@@ -14,7 +14,8 @@ use rmcp::model::{
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult,
     MetaObject, PaginatedRequestParams, ProtocolVersion, ReadResourceDirectoryRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, SKILLS_EXTENSION_ID, ServerCapabilities, ServerConfig,
-    SubscriptionFilter, TASKS_EXTENSION_ID, Tool, ToolAnnotations, UpdateTaskParams,
+    SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, Tool, ToolAnnotations,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use serde_json::json;
@@ -26,7 +27,7 @@ use super::caller::Caller;
 use super::changes::Offer;
 use super::disclosure::{self, ActivatedSkills};
 use super::inventory::{Inventory, ServedTool};
-use super::list_changes::{ListChanges, accepted_lists, announce_changes, is_accepted};
+use super::list_changes::{ListChanges, WatchedFiles, accepted_filter, announce_changes};
 use super::results::{Audience, MAX_TEXT, output_schema_for};
 use super::task_messages::task_filter;
 use super::{completion, prompts, resources, skills_extension};
@@ -57,6 +58,7 @@ pub(super) struct Handler {
 struct Session {
     caller: Arc<Caller>,
     activated: ActivatedSkills,
+    watched: Arc<WatchedFiles>,
     /// The task that tells the client what changed; it ends with the session.
     announcing: OnceLock<AbortHandle>,
 }
@@ -77,7 +79,8 @@ impl Handler {
         offers: watch::Receiver<Offer>,
         caller: Arc<Caller>,
     ) -> Self {
-        let session = Session { caller, activated: ActivatedSkills::default(), announcing: OnceLock::new() };
+        let (activated, watched, announcing) = Default::default();
+        let session = Session { caller, activated, watched, announcing };
         Self { engine, name, calls, offers, session: Arc::new(session) }
     }
 
@@ -129,6 +132,7 @@ impl ServerHandler for Handler {
             .enable_prompts_list_changed()
             .enable_resources()
             .enable_resources_list_changed()
+            .enable_resources_subscribe()
             .build();
         let mut config = ServerConfig::new(capabilities);
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
@@ -142,9 +146,8 @@ impl ServerHandler for Handler {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.session
-            .announcing
-            .get_or_init(|| tokio::spawn(announce_changes(context.peer, self.offers())).abort_handle());
+        let changes = || announce_changes(context.peer, self.offers(), self.session.watched.clone());
+        self.session.announcing.get_or_init(|| tokio::spawn(changes()).abort_handle());
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -275,6 +278,27 @@ impl ServerHandler for Handler {
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
     }
 
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if self.session.watched.add(request.uri) {
+            return Ok(());
+        }
+        let sentence = "a session is told of at most 1,000 resources, with addresses of at most 4,096 bytes";
+        Err(ErrorData::invalid_params(sentence, None))
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.session.watched.remove(&request.uri);
+        Ok(())
+    }
+
     async fn complete(
         &self,
         request: CompleteRequestParams,
@@ -326,18 +350,18 @@ impl ServerHandler for Handler {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(accepted_lists(requested))
+        Some(accepted_filter(requested))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut changes = ListChanges::new(self.offers());
         loop {
-            let notices = tokio::select! {
+            let change = tokio::select! {
                 () = context.cancelled() => return Ok(()),
-                notices = changes.next() => notices,
+                change = changes.next() => change,
             };
-            let Some(notices) = notices else { return Ok(()) };
-            for notice in notices.into_iter().filter(|notice| is_accepted(context.accepted(), notice)) {
+            let Some(change) = change else { return Ok(()) };
+            for notice in change.notices(context.accepted()) {
                 // A subscription that cannot be served any more has ended, and `cancelled` says so.
                 context.sink().send(notice).await.ok();
             }

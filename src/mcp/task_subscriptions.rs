@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::call::Calls;
 use super::handler::{Handler, needs_objects};
-use super::list_changes::{ListChanges, accepted_lists, is_accepted};
+use super::list_changes::{ListChanges, accepted_filter};
 use super::task_changes::follow;
 
 /// Tasks of one subscription.
@@ -76,7 +76,7 @@ impl Handler {
         let mut changes = ListChanges::new(self.offers());
         // What is not the client's is left out, as if it were not there.
         let tasks: Vec<_> = filter.task_ids.iter().filter_map(|id| self.task(id, context).ok()).collect();
-        let lists = accepted_lists(&filter.lists);
+        let lists = accepted_filter(&filter.lists);
         let mut accepted = json!(lists);
         accepted["taskIds"] = tasks.iter().map(|task| task.id()).collect();
         let acknowledgment = CustomNotification::new(
@@ -95,12 +95,12 @@ impl Handler {
             }));
         }
         loop {
-            let notices = tokio::select! {
+            let change = tokio::select! {
                 () = context.ct.cancelled() => break,
-                notices = changes.next() => notices,
+                change = changes.next() => change,
             };
-            let Some(notices) = notices else { break };
-            for notice in notices.into_iter().filter(|notice| is_accepted(&lists, notice)) {
+            let Some(change) = change else { break };
+            for notice in change.notices(&lists) {
                 subscription.send(notice).await;
             }
         }
