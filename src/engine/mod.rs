@@ -53,7 +53,7 @@ use crate::host::temp_dirs::TempDirLease;
 use crate::host::{Providers, SandboxSupport, works_for_run};
 use crate::packages::PackageStore;
 use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxMode, Watchdog};
-use crate::registry::{Registry, Skill};
+use crate::registry::{Registry, Roots, Skill};
 use crate::runtimes;
 use crate::state::StateStore;
 use crate::trust::TrustStore;
@@ -255,6 +255,12 @@ impl Engine {
     /// The skills this engine knows now: as they were discovered, and as they were read again since.
     pub fn registry(&self) -> Arc<Registry> {
         self.0.skills.set().registry.clone()
+    }
+
+    /// Where skills are discovered.
+    #[allow(dead_code, reason = "asked for by the server, which not every build has")]
+    pub(crate) fn skill_roots(&self) -> &Roots {
+        self.0.skills.roots()
     }
 
     /// Discovers the skills again, for this engine and its clones: skills that were added, renamed or moved since. Runs in
