@@ -194,6 +194,7 @@ fn read_skill_file(
         });
         contract_file::parse_contract(name, source, contracts, manifest)
     });
+    let contract_file = contract_file.or_else(|| contract_file::frontmatter_contract(file, &head, manifest?));
     let fingerprint = Some(Fingerprint::new(began, stats, contract_name, &[&head, &contract]));
     SkillFile { file_name: file, parsed, contract_file, fingerprint }
 }

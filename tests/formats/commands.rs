@@ -166,3 +166,24 @@ fn sw_08_the_schema_of_the_format_is_printed() {
     assert_eq!(schema["$id"], "https://spec.sweny.ai/schemas/skill.json");
     assert_eq!(schema["additionalProperties"], false);
 }
+
+#[cfg(feature = "sandboxed")]
+#[test]
+fn cu_10_a_secret_comes_from_the_variable_of_its_name_in_capitals() {
+    let manifest = json!({
+        "name": "ask", "description": "d", "version": "1.0.0", "action_risk": "none", "secrets": ["brave_api_key"],
+    });
+    let project = Project::new().file(".metier/skills/ask/skill.json", manifest.to_string()).file(
+        ".metier/skills/ask/handler.js",
+        "export default {execute: (ctx) => ({success: true, data: ctx.secret('brave_api_key').length})}",
+    );
+    let run = |grants: &[&str]| {
+        let args = [&["run", "ask", "--json"], grants].concat();
+        let answer: Answer =
+            project.command(&args).env("BRAVE_API_KEY", "k3y-of-nobody").output().unwrap().into();
+        answer.json()
+    };
+    assert_eq!(run(&["--allow", "secret:brave_api_key"])["value"], json!(13));
+    let refused = run(&[]);
+    assert_eq!(refused["ok"], json!(false), "{refused}");
+}

@@ -18,7 +18,9 @@ mod not_run;
 #[allow(dead_code, reason = "what the engine's tests need besides")]
 mod project;
 mod sweny;
+mod sweny_frontmatter;
 mod synwire;
+mod verdicts;
 
 use metier::formats::parse;
 use metier::skill::Contract;

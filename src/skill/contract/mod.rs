@@ -48,6 +48,7 @@ pub use self::provided_tool::ProvidedTool;
 pub use self::publication::Publication;
 pub use self::risk::Sensitivity;
 pub(crate) use self::risk::{risk_level, risk_score};
+pub(crate) use self::sections::config::{MAX_FIELDS as MAX_SETTINGS, named_setting, variable};
 pub(crate) use self::sections::dependencies::host_and_port;
 pub use self::sections::dependencies::{Dependencies, Dependency, Infrastructure, InfrastructureKind};
 pub use self::sections::entrypoints::Entrypoint;
