@@ -12,12 +12,14 @@ mod fields;
 mod import;
 mod json_text;
 mod manifest;
+mod package_registry;
 mod shorthand;
 mod sweny;
 mod sweny_frontmatter;
 
 pub use self::export::{ExportFormat, Exported, SkillSource, export};
 pub use self::import::{ImportedSkill, import};
+pub use self::package_registry::{PackageFilter, PackageRegistry, PublishedPackage};
 pub use self::sweny_frontmatter::frontmatter_contract;
 
 use self::detect::{Syntax, detect_format};

@@ -2,6 +2,7 @@
 #![cfg(all(unix, feature = "json-schema", feature = "lua-runtime"))]
 #![allow(missing_docs)]
 
+mod activation;
 mod agentskit;
 #[cfg(feature = "cli")]
 mod commands;

@@ -9,6 +9,7 @@
 //! the skill is still listed, but does not run, because its input could not be validated. If both files name the same thing, they
 //! must agree, except for descriptions.
 
+mod composition;
 mod consistency;
 mod definition_format;
 pub(crate) mod fields;
@@ -36,6 +37,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::policy::{ConfigField, Permission};
 
+pub use self::composition::{NamedPersona, compose};
 pub use self::definition_format::DefinitionFormat;
 pub use self::host_needs::{Enrichment, HostNeeds};
 pub use self::mcp_server::McpServer;
