@@ -29,6 +29,7 @@ mod rhai;
 mod runtime;
 mod sequence;
 mod services;
+mod synwire;
 // Without a sandbox implementation, parts of its interface are unused.
 #[cfg(unix)]
 #[cfg_attr(not(all(feature = "sandboxed", target_os = "linux")), allow(dead_code, unused_imports))]
@@ -124,6 +125,7 @@ pub(crate) fn load(
         return load(script);
     }
     let load = runtime.built_in_loader()?;
+    let script = &*synwire::with_aliases(runtime.id(), script);
     if mode == ExecutionMode::Worker && RuntimeId::WITH_WORKERS.contains(&runtime.id()) {
         return load_embedded_worker(runtime.id(), script, shared);
     }

@@ -135,6 +135,28 @@ pub struct Script {
     pub function: Option<String>,
     /// How its handler is called, if it is a module that exports one.
     pub(crate) handler: Option<HandlerCall>,
+    /// The system for which it was written.
+    pub(crate) dialect: ScriptDialect,
+}
+
+/// The system for which a script was written, as the name of its runtime says: what it finds besides `ctx`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ScriptDialect {
+    /// metier.
+    #[default]
+    Metier,
+    /// Synwire: `args` and functions without `ctx` in Lua and Rhai, and text instead of JSON between a plug-in and the host.
+    Synwire,
+}
+
+impl ScriptDialect {
+    /// What stands before the names of runtimes of Synwire.
+    pub(crate) const SYNWIRE_PREFIX: &str = "synwire-";
+
+    /// That of scripts in the runtime of this name.
+    pub(crate) fn from_runtime_name(name: &str) -> Self {
+        if name.starts_with(Self::SYNWIRE_PREFIX) { Self::Synwire } else { Self::Metier }
+    }
 }
 
 /// A script that is no program but a module with a handler: what the program that calls the handler is told of the skill, as JSON.
@@ -154,6 +176,7 @@ impl Script {
             source: source.into(),
             function: None,
             handler: None,
+            dialect: ScriptDialect::default(),
         }
     }
 }

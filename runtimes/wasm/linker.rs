@@ -119,7 +119,7 @@ fn call_host_function(
     let answer = arguments.and_then(|arguments| function.call(&context, arguments));
     run.refund(cost);
     context.cancel().check()?;
-    run.store_answer(answer)
+    if run.passes_text() { run.store_text(function, answer) } else { run.store_answer(answer) }
 }
 
 /// All parameters and results here are integers.

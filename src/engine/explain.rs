@@ -277,6 +277,10 @@ impl EngineInner {
             of.sandbox = Some(SandboxReport::IN_PROCESS);
             return Ok(of);
         }
+        if !invocation.is_command {
+            let packages = self.package_requirement(skill, &selected.path, &script.source);
+            of.requirements.splice(0..0, packages);
+        }
         let input = SkillInput { value: invocation.input.clone(), args: invocation.args.clone() };
         match runtimes::plan(&script, self.script_cache.services(), &input, &of.ctx) {
             Ok(process) => {

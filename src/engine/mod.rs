@@ -1,5 +1,6 @@
 //! The engine: runs an [`Invocation`] and returns an [`Outcome`]. The command line and every embedder use it.
 
+mod activation;
 mod approval_memory;
 mod availability;
 mod builder;
@@ -65,6 +66,7 @@ pub use self::script_selection::main_script_runtime;
 pub use self::thread_future::EngineFuture;
 pub use self::trust::{TrustReason, TrustState};
 pub use crate::host::outcome::{LimitsReport, Outcome, RunWarning};
+pub use activation::{Activation, Delegate};
 pub use availability::{
     Availability, CategoryProblem, Requirement, RequirementKind, RequirementState, SettingsReport,
     UnconfiguredSkill,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use sha2::{Digest, Sha256};
 
 use crate::error::Result;
-use crate::executor::{HandlerCall, RuntimeId, Script, SkillExecutor};
+use crate::executor::{HandlerCall, RuntimeId, Script, ScriptDialect, SkillExecutor};
 use crate::policy::{CancelToken, ExecutionMode};
 use crate::runtimes::{self, RuntimeServices, Runtimes};
 
@@ -99,6 +99,7 @@ struct ScriptKey {
     folder: Option<std::path::PathBuf>,
     function: Option<String>,
     handler: Option<HandlerCall>,
+    dialect: ScriptDialect,
     digest: [u8; 32],
 }
 
@@ -125,6 +126,7 @@ impl ScriptCache {
             folder: script.folder.clone(),
             function: script.function.clone(),
             handler: script.handler.clone(),
+            dialect: script.dialect,
             digest: source_digest(&script.source, cancel)?,
         };
         let slot = self.slot(key);

@@ -57,6 +57,7 @@ impl EngineInner {
             folder: Some(folder),
             function: selected.function.clone(),
             handler: selected.handler.clone(),
+            dialect: selected.dialect,
         };
         Ok((script, files))
     }

@@ -99,12 +99,7 @@ impl EngineInner {
                 || skill.contract_file() == Some(*path)
         };
         let paths = files.files().iter().map(|file| file.path.as_str()).filter(is_plan);
-        let by_path = paths.map(|path| SelectedScript {
-            path: path.to_owned(),
-            runtime: RuntimeId::TOOL_SEQUENCE,
-            function: None,
-            handler: None,
-        });
+        let by_path = paths.map(|path| SelectedScript::new(path.to_owned(), RuntimeId::TOOL_SEQUENCE));
         let scripts = selected.into_iter().chain(entrypoints).chain(by_path);
         let plans: Vec<Plan> =
             scripts.filter_map(|script| load_plan(skill, &script).ok().flatten()).collect();

@@ -137,6 +137,16 @@ impl Requirements {
         }
     }
 
+    /// The packages as they are required, such as `requests>=2`.
+    pub(crate) fn names(&self) -> Vec<String> {
+        match &self.content {
+            Content::Python { requirements, .. } => {
+                requirements.iter().map(|requirement| requirement.text.clone()).collect()
+            }
+            Content::Npm(manifest) => manifest.names(),
+        }
+    }
+
     /// The requirements as the only lines of a file, without hashes.
     pub(crate) fn python_lines(&self) -> String {
         let Content::Python { requirements, .. } = &self.content else { return String::new() };

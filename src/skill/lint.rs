@@ -61,6 +61,7 @@ rules! {
     NAME_NOT_NORMALISED = "name-not-normalised", Warning, LOADS, "The name changes under Unicode NFKC.";
     NAME_NOT_ASCII = "name-not-ascii", Warning, LOADS, "The name holds letters some clients refuse.";
     DESCRIPTION_MISSING = "description-missing", Error, BLOCKS, "There is no description.";
+    DESCRIPTION_ASSUMED = "description-assumed", Error, LOADS, "A skill with keys of SWEny has no description.";
     DESCRIPTION_NOT_TEXT = "description-not-text", Error, BLOCKS, "The description is a list or a map.";
     DESCRIPTION_EMPTY = "description-empty", Error, BLOCKS, "The description is empty.";
     DESCRIPTION_TOO_LONG = "description-too-long", Error, LOADS, "The description has over 1024 characters.";
@@ -84,6 +85,8 @@ rules! {
     KEY_BELONGS_IN_METADATA = "key-belongs-in-metadata", Warning, LOADS, "A key belongs under metadata.";
     KEY_TYPO = "key-typo", Warning, LOADS, "A key looks like a misspelt one.";
     KEY_UNKNOWN = "key-unknown", Warning, LOADS, "A key is nobody's.";
+    SWENY_KEY_IGNORED = "sweny-key-ignored", Warning, LOADS, "A key of SWEny, or a part of it, is left out.";
+    STDIO_COMMAND_DECLARED = "stdio-command-declared", Warning, LOADS, "A SKILL.md names a program that would be a server.";
     KEY_UNEXPECTED = "key-unexpected", Error, LOADS, "skills-ref: a key is outside the specification.";
     YAML_NOT_STRICT = "yaml-not-strict", Error, LOADS, "skills-ref: the YAML is outside the strict subset.";
     CONTRACT_UNREADABLE = "contract-unreadable", Error, BLOCKS, "The skill.yaml cannot be read.";
