@@ -70,7 +70,7 @@ fn plan() -> Project {
         .trusted()
 }
 
-fn ask(server: &HttpServer, method: &str, params: Value) -> Value {
+fn ask(server: &HttpServer, method: &str, params: &Value) -> Value {
     let name =
         params.get("taskId").or_else(|| params.get("name")).and_then(Value::as_str).unwrap_or_default();
     let headers = [("mcp-name", name)];
@@ -80,7 +80,7 @@ fn ask(server: &HttpServer, method: &str, params: Value) -> Value {
 
 /// Calls the plan, which is answered with a task.
 fn call(server: &HttpServer) -> String {
-    let created = ask(server, "tools/call", json!({"name": "both", "arguments": {}}));
+    let created = ask(server, "tools/call", &json!({"name": "both", "arguments": {}}));
     assert_eq!(created["resultType"], "task", "{created}");
     created["taskId"].as_str().unwrap().to_owned()
 }
@@ -119,7 +119,7 @@ fn a_plan_that_is_a_task_keeps_its_journal_over_kills_and_does_no_step_twice() {
     crate::write(&project, "out/go", "");
     let end = Instant::now() + Duration::from_secs(20);
     let task = loop {
-        let task = ask(&server, "tasks/get", json!({"taskId": id}));
+        let task = ask(&server, "tasks/get", &json!({"taskId": id}));
         if task["status"] == "completed" {
             break task;
         }
