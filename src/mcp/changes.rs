@@ -127,7 +127,8 @@ fn root_times(engine: &Engine) -> RootTimes {
 
 /// Whether a skill came or went, or was edited: its folder, its `SKILL.md` or its contract.
 fn is_changed(engine: &Engine, roots: &[Option<SystemTime>]) -> bool {
-    root_times(engine).as_slice() != roots || !engine.registry().skills().iter().all(|skill| skill.is_current(None))
+    root_times(engine).as_slice() != roots
+        || !engine.registry().skills().iter().all(|skill| skill.is_current(None))
 }
 
 impl ListVersions {
@@ -170,7 +171,7 @@ mod tests {
         let engine = Engine::builder(folder.path()).build().unwrap();
         let changes: [&dyn Fn(); 3] =
             [&|| write("second", "d"), &|| write("first", "edited, and longer"), &|| {
-                std::fs::remove_dir_all(root.join("second")).unwrap()
+                std::fs::remove_dir_all(root.join("second")).unwrap();
             }];
         for change in changes {
             let seen = root_times(&engine);
