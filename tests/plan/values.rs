@@ -162,7 +162,7 @@ fn a_loop_runs_its_step_for_each_item_up_to_its_bound() {
     assert_eq!(answer(&steps(2), input.clone()), json!([{"f": "a", "t": "<a>"}, {"f": "b", "t": "<b>"}]));
     assert_eq!(answer(&steps(2), json!({"files": []})), json!([]));
     for (input, words) in
-        [(input, "the loop is for 2 items, more than its 1"), (json!({"files": {}}), "is no list")]
+        [(input, "the loop is for 2 items, more than its 1"), (json!({"files": {}}), "is not a list")]
     {
         let (_, sentence) =
             failure(&Project::new().sequence("x", "", &steps(1)).run_with(&["tool:echo"], input));
