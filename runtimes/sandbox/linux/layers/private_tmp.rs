@@ -41,13 +41,12 @@ impl<'a> PrivateTmp<'a> {
             }
             let Ok(found) = open_no_symlinks(path.as_os_str()) else { continue };
             let is_folder = FileType::from_raw_mode(fstat(&found)?.st_mode).is_dir();
-            let copy = match is_writable(path) {
-                true => None,
-                false => {
-                    let copy = clone_mount(&found)?;
-                    mount_setattr(&copy, c"", MountChange::ReadOnly)?;
-                    Some(copy)
-                }
+            let copy = if is_writable(path) {
+                None
+            } else {
+                let copy = clone_mount(&found)?;
+                mount_setattr(&copy, c"", MountChange::ReadOnly)?;
+                Some(copy)
             };
             create_mount_point(&folder, path, is_folder)?;
             shown.push((path, copy));
