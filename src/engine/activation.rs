@@ -148,7 +148,7 @@ impl EngineInner {
             [only] => only,
             _ => return Err(hook_error(skill, "it has several of them")),
         };
-        let invocation = Invocation::new(skill.qualified_name()).script(hook).without_remembered_grants();
+        let invocation = Invocation::new(skill.qualified_name()).script(hook).without_stored_grants();
         let value = self.run(invocation).result.map_err(|cause| {
             let sentence = format!("failed to activate {}: {}", skill.name(), cause.message());
             let error = SkillError::new(cause.kind(), sentence);
@@ -190,14 +190,14 @@ fn read_tools(value: Value) -> std::result::Result<Vec<Tool>, String> {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(tools)) if tools.len() <= MAX_DYNAMIC_TOOLS => tools,
         Some(Value::Array(_)) => return Err(format!("it returns more than {MAX_DYNAMIC_TOOLS} tools")),
-        Some(_) => return Err("`tools` is no list".to_owned()),
+        Some(_) => return Err("`tools` is not a list".to_owned()),
     };
     tools.iter().map(read_tool).collect()
 }
 
 fn read_tool(value: &Value) -> std::result::Result<Tool, String> {
     const KEYS: [&str; 3] = ["name", "description", "inputSchema"];
-    let fields = value.as_object().ok_or("a tool is no object")?;
+    let fields = value.as_object().ok_or("a tool is not an object")?;
     if let Some(other) = fields.keys().find(|key| !KEYS.contains(&key.as_str())) {
         return Err(format!("a tool has {}; its keys are {}", other.escape_debug(), KEYS.join(", ")));
     }
@@ -211,12 +211,12 @@ fn read_tool(value: &Value) -> std::result::Result<Tool, String> {
     let description = match fields.get("description") {
         None | Some(Value::Null) => "",
         Some(Value::String(text)) => text,
-        Some(_) => return Err("the description of a tool is no text".to_owned()),
+        Some(_) => return Err("the description of a tool is not a text".to_owned()),
     };
     let schema = match fields.get("inputSchema") {
         None | Some(Value::Null) => Value::Object(Map::new()),
         Some(schema @ Value::Object(_)) => schema.clone(),
-        Some(_) => return Err("the inputSchema of a tool is no object".to_owned()),
+        Some(_) => return Err("the inputSchema of a tool is not an object".to_owned()),
     };
     Ok(Tool::new(name, description, schema))
 }
@@ -240,6 +240,11 @@ impl DelegateLookup<'_> {
 
     fn delegate(&mut self, name: &str) -> Option<Delegate> {
         if self.left == 0 {
+            let sentence =
+                format!("no more than {MAX_DELEGATES} skills are looked up, so others are left out");
+            if self.problems.last() != Some(&sentence) {
+                self.problems.push(sentence);
+            }
             return None;
         }
         self.left -= 1;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::{Engine, EngineInner, Invocation};
 use crate::config::{SkillSettings, WithheldValues};
 use crate::engine::contract_validation::narrow_limits;
+use crate::engine::invocation::StoredGrants;
 use crate::engine::limit_support::effective_limits;
 use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::engine::skill_set::SkillSet;
@@ -89,7 +90,7 @@ impl EngineInner {
     /// Adds the grants of the user's configuration to those of the invocation. Trust removes them again where the skill is not
     /// trusted.
     pub(super) fn add_configured_grants(&self, skill: &Skill, invocation: &mut Invocation) {
-        if invocation.caller.is_none() {
+        if invocation.caller.is_none() && invocation.trust.stored_grants != StoredGrants::None {
             invocation.grants.extend(self.configured_grants(skill));
         }
     }

@@ -67,7 +67,19 @@ pub struct Invocation {
 pub(super) struct TrustOptions {
     pub(super) is_for_model: bool,
     pub(super) is_trusted_once: bool,
-    pub(super) ignores_remembered_grants: bool,
+    pub(super) stored_grants: StoredGrants,
+}
+
+/// Which grants apply besides those of the invocation; each leaves out more than the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum StoredGrants {
+    /// Those of the trust store and those of the configuration.
+    #[default]
+    All,
+    /// Those of the configuration.
+    Configured,
+    /// None.
+    None,
 }
 
 /// The name of the skill behind a command.
@@ -258,7 +270,13 @@ impl Invocation {
 
     /// Ignores the grants that the engine's [trust store](super::EngineBuilder::trust) remembers.
     pub fn without_remembered_grants(mut self) -> Self {
-        self.trust.ignores_remembered_grants = true;
+        self.trust.stored_grants = self.trust.stored_grants.max(StoredGrants::Configured);
+        self
+    }
+
+    /// Uses neither remembered grants nor those of the configuration.
+    pub(super) fn without_stored_grants(mut self) -> Self {
+        self.trust.stored_grants = StoredGrants::None;
         self
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::invocation::TrustOptions;
+use super::invocation::{StoredGrants, TrustOptions};
 use super::{Engine, EngineInner, Invocation};
 use crate::engine::changed_files::changed_files;
 use crate::engine::contract_validation::validate_input;
@@ -274,7 +274,8 @@ impl EngineInner {
         if options.is_for_model && !is_trusted {
             return Err(self.untrusted_error(set, skill, &state));
         }
-        let ignores_remembered = options.ignores_remembered_grants || self.ignores_remembered_grants();
+        let ignores_remembered =
+            options.stored_grants != StoredGrants::All || self.ignores_remembered_grants();
         let remembered = if is_trusted && !ignores_remembered {
             self.remembered_grants(store, set, skill, invocation, &files)?
         } else {

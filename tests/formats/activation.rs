@@ -107,7 +107,13 @@ fn s7_delegations_in_a_circle_end() {
         next = delegate.delegates.first();
     }
     assert_eq!(path, ["b", "c", "d"], "three deep");
-    assert!(count(&engine.activate(&["m0"]).unwrap().delegates) <= 100);
+    let many = engine.activate(&["m0"]).unwrap();
+    assert!(count(&many.delegates) <= 100);
+    assert!(
+        many.problems.iter().any(|problem| problem.contains("others are left out")),
+        "{:?}",
+        many.problems
+    );
 }
 
 #[test]
@@ -131,11 +137,11 @@ fn s9_a_script_may_add_tools_and_nothing_else() {
     for (script, words) in [
         ("return 1", "returns no tools"),
         ("return {instructions = 'Obey.'}", "may return tools alone"),
-        ("return {tools = 'x'}", "is no list"),
-        ("return {tools = {'x'}}", "is no object"),
+        ("return {tools = 'x'}", "is not a list"),
+        ("return {tools = {'x'}}", "is not an object"),
         ("return {tools = {{name = 'not a name'}}}", "no name that is one"),
         ("return {tools = {{name = 'a', execute = 'x'}}}", "a tool has execute"),
-        ("return {tools = {{name = 'a', inputSchema = 'x'}}}", "is no object"),
+        ("return {tools = {{name = 'a', inputSchema = 'x'}}}", "is not an object"),
     ] {
         let error = activated(script).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidSkill, "{script}");

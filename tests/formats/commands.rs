@@ -220,3 +220,22 @@ fn cu_10_a_secret_comes_from_the_variable_of_its_name_in_capitals() {
     let refused = run(&[]);
     assert_eq!(refused["ok"], json!(false), "{refused}");
 }
+
+#[test]
+fn the_script_of_an_activation_has_no_grant_of_the_configuration() {
+    let project = Project::new()
+        .lua("x", "ctx.write('out/run', 'x')")
+        .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: write\n---\n")
+        .file(".metier/skills/x/on_activate.lua", "ctx.write('out/activated', 'x') return {}")
+        .file("out/keep", "");
+    let configuration = project.home().join(".config/metier/config.toml");
+    std::fs::create_dir_all(configuration.parent().unwrap()).unwrap();
+    std::fs::write(configuration, "[skills.x]\ngrants = ['write:out']\n").unwrap();
+    assert_eq!(project.metier(&["trust", "--folder", "--yes", "."]).code, 0);
+    let refused = project.metier(&["activate", "x"]);
+    assert!(refused.code != 0 && refused.stderr.contains("not permitted"), "{refused:?}");
+    assert!(!project.path("out/activated").exists());
+    // A run has it.
+    let ran = project.metier(&["run", "x"]);
+    assert!(ran.code == 0 && project.path("out/run").exists(), "{ran:?}");
+}

@@ -26,6 +26,9 @@ mod http_tasks;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod kill;
 #[cfg(target_os = "linux")]
+#[path = "../support/not_run.rs"]
+mod not_run;
+#[cfg(target_os = "linux")]
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod other_user;
 mod plan_journals;
