@@ -17,6 +17,7 @@ mod permission_words;
 mod permissions;
 mod runtime_limit;
 mod sandbox_mode;
+mod script_header;
 mod skill_digest;
 mod thread_budget;
 mod timestamp;
@@ -42,6 +43,7 @@ pub(crate) use self::path_protection::is_within;
 #[cfg_attr(not(unix), allow(unused_imports))]
 pub(crate) use self::path_protection::{QUARANTINE_SUFFIX, is_quarantined_name, secret_paths_in_folders};
 pub use self::sandbox_mode::{SandboxLevel, SandboxMode};
+pub(crate) use self::script_header::is_script_header;
 pub use self::skill_digest::SkillDigest;
 pub(crate) use self::thread_budget::ProviderPermit;
 #[doc(hidden)]

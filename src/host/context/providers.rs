@@ -300,6 +300,9 @@ pub struct HttpRequest {
     pub timeout: Option<Duration>,
     /// Maximum bytes of the response body.
     pub max_bytes: u64,
+    /// The URL below which the request and every redirect must stay, if there is one. The URL of the request was checked already; a client
+    /// that follows a redirect refuses one that leads elsewhere, and what it returns from elsewhere is dropped.
+    pub base_url: Option<String>,
 }
 
 /// An HTTP response.
@@ -327,6 +330,7 @@ impl HttpRequest {
             body: None,
             timeout: None,
             max_bytes,
+            base_url: None,
         }
     }
 }
