@@ -75,6 +75,12 @@ impl RuntimeId {
     /// The runtimes whose scripts can run in worker processes.
     pub(crate) const WITH_WORKERS: [Self; 2] = [Self::LUA, Self::RHAI];
 
+    /// Whether its scripts can be entered at a function: those of others run from their first line.
+    #[doc(hidden)]
+    pub fn enters_functions(self) -> bool {
+        [Self::LUA, Self::RHAI, Self::WASM].contains(&self)
+    }
+
     /// The runtime of this name.
     pub const fn new(name: &'static str) -> Self {
         Self(name)
@@ -131,7 +137,7 @@ pub struct Script {
     pub folder: Option<PathBuf>,
     /// The content to run.
     pub source: Arc<[u8]>,
-    /// The function to call, if the contract names one.
+    /// The function to call, if the contract names one; in Lua and Rhai after the script has run once.
     pub function: Option<String>,
     /// How its handler is called, if it is a module that exports one.
     pub(crate) handler: Option<HandlerCall>,

@@ -224,14 +224,14 @@ fn select_entrypoint(
         Some(name) => runtimes.find(&name).map_err(|error| error.with_location(place.clone()))?,
         None => runtimes.for_script(&path, declared.map(|declared| declared.runtime), is_main),
     };
-    if let Some(function) = function.as_ref().filter(|_| runtime != RuntimeId::WASM) {
+    if let Some(function) = function.as_ref().filter(|_| !runtime.enters_functions()) {
         let sentence = format!(
             "skill {} enters {path} at the function {function}, and {runtime} scripts run from their first line",
             skill.name()
         );
         return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
             .with_location(place)
-            .with_help("take `function` out of the contract; only WebAssembly plug-ins are entered by one"));
+            .with_help("take `function` out of the contract; scripts in lua and rhai and WebAssembly plug-ins are entered by one"));
     }
     Ok(SelectedScript { path, runtime, function, handler: None })
 }

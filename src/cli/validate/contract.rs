@@ -4,7 +4,6 @@ use std::path::Path;
 
 use cap_std::fs::Dir;
 use metier::engine::Runtimes;
-use metier::executor::RuntimeId;
 use metier::formats;
 use metier::plan;
 use metier::skill::contract::{CONTRACT_FILES, ParsedContract};
@@ -128,7 +127,7 @@ fn entrypoint_diagnostics(
             None => Some(built_in.for_script(&entrypoint.path, declared, is_main)),
         };
         if let (Some(function), Some(runtime)) = (&entrypoint.function, runtime)
-            && runtime != RuntimeId::WASM
+            && !runtime.enters_functions()
         {
             let message = format!(
                 "the function `{function}` cannot be called: scripts in {runtime} run from the first line"
