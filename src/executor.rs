@@ -141,6 +141,15 @@ pub struct Script {
     pub function: Option<String>,
     /// How its handler is called, if it is a module that exports one.
     pub(crate) handler: Option<HandlerCall>,
+    /// The tool of the skill that is called, if one is.
+    pub(crate) tool: Option<ScriptTool>,
+}
+
+/// The tool for which a script is loaded: a plan is checked against its input, and not against that of the skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScriptTool {
+    pub(crate) name: String,
+    pub(crate) input_schema: Option<Value>,
 }
 
 /// A script that is no program but a module with a handler: what the program that calls the handler is told of the skill, as JSON.
@@ -160,6 +169,7 @@ impl Script {
             source: source.into(),
             function: None,
             handler: None,
+            tool: None,
         }
     }
 }

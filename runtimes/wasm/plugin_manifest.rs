@@ -371,6 +371,7 @@ mod tests {
             source: source.into(),
             function: None,
             handler: None,
+            tool: None,
         })
     }
 
@@ -429,6 +430,7 @@ mod tests {
             source: source.into(),
             function: None,
             handler: None,
+            tool: None,
         };
         let too_large = "modules of more than 16777216 bytes together";
         assert_eq!(resolve(&script(inlined(HALF).unwrap())).unwrap().0.len(), 2);

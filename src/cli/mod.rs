@@ -50,6 +50,7 @@ mod terminal;
 mod terminal_approver;
 mod terminal_filter;
 mod test;
+mod tool_filter_args;
 mod trust;
 mod trust_words;
 mod usage_error;

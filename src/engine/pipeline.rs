@@ -11,18 +11,20 @@ use super::invocation::JournalTarget;
 use super::{EngineInner, Invocation, Outcome, worker};
 use crate::engine::approval_memory::ForModel;
 use crate::engine::builder::with_validated_tools;
+use crate::engine::confirmation::{ask_before_run, called_tool};
 use crate::engine::contract_validation::{validate_input, validate_value};
 use crate::engine::folder_lock::{FolderLock, may_change_folder};
 use crate::engine::host_capabilities::require_capabilities;
 use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::requested_permissions::{declared_permissions, with_permissions};
+use crate::engine::run_target::RunTarget;
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::sensitivity::require_person;
 use crate::engine::skill_set::{Attempts, SkillSet};
 use crate::engine::trust::RunTrust;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
+use crate::executor::{RuntimeId, Script, ScriptTool, SkillExecutor, SkillInput};
 use crate::host::outcome::{RedactedOutcome, RunWarning};
 use crate::host::{
     AddressSpaceReservation, ContextBuilder, Environment, EventKind, Files, LogLevel, OutputSinks, Providers,
@@ -31,7 +33,7 @@ use crate::host::{
 };
 use crate::plan;
 use crate::policy::{
-    CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, PathProtection, Permission, Permissions,
+    CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, Permission, Permissions,
     RequestedPermissions, SkillDigest, ThreadBudget, WorkerOptions,
 };
 use crate::registry::{FileList, Skill, SkillFolder, command_skill};
@@ -195,7 +197,7 @@ impl EngineInner {
                 let listed = trust.as_ref().and_then(|trust| trust.as_ref().ok()?.list());
                 let selected = self
                     .check_enabled(&skill)
-                    .and_then(|()| self.selected_script(&skill, invocation.script.as_deref()));
+                    .and_then(|()| self.selected_script(&skill, invocation.script_choice()?));
                 let script = selected.map(|selected| {
                     let opened = self.open_listed_script(&skill, &selected, listed, token);
                     (selected, opened)
@@ -273,10 +275,11 @@ impl EngineInner {
             Err(error) => return Outcome::not_run(name, version, &given, error),
         };
         let not_run = |error| Outcome::not_run(name.clone(), version.clone(), &limits, error);
+        let target = RunTarget { skill, tool: selected.tool.as_deref() };
         let input = self
             .require_available(set, skill, invocation, &token)
             .and_then(|()| require_capabilities(skill, &self.run_providers(invocation)))
-            .and_then(|()| catch_contract_panic(|| validate_input(skill, invocation.input.take())));
+            .and_then(|()| catch_contract_panic(|| validate_input(target, invocation.input.take())));
         let input = match input {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
             Err(error) => return not_run(error).with_unsupported_limits(not_applied),
@@ -286,7 +289,8 @@ impl EngineInner {
             .and_then(|opened| self.prepare((set, skill), selected, opened, invocation, &limits, token));
         let prepared = prepared.and_then(|(executor, context)| {
             let worker = worker::requested_worker(skill.manifest(), selected.runtime, &given)?;
-            let context = context.arguments(input.value.as_ref(), &input.args);
+            let tool = || target.tool.map(|tool| called_tool(skill, tool));
+            let context = context.arguments(input.value.as_ref(), &input.args, tool);
             // What a process has loaded is not run for other files.
             let files = worker.filter(|worker| !worker.is_single_run());
             let files = files.and_then(|_| Some(self.digests.list(skill, &cancel).ok()?.digest()));
@@ -306,12 +310,8 @@ impl EngineInner {
         let warned = limit_support::unsupported_warning(selected.runtime, &not_applied);
         let warned = warned.map_or(Ok(()), |warning| context.log_once(LogLevel::Warn, warning));
         let result = warned
-            .and_then(|()| match (invocation.ask_first && context.caller().is_none(), is_in_process) {
-                (true, _) => context.ask_to_start(),
-                (false, true) => Ok(()),
-                (false, false) => context.ask_before_start(),
-            })
-            .and_then(|()| require_person(skill, &context))
+            .and_then(|()| ask_before_run(invocation, target.tool, &context, is_in_process))
+            .and_then(|has_agreed| if has_agreed { Ok(()) } else { require_person(skill, &context) })
             .and_then(|()| context.cancel().check())
             .and_then(|()| {
                 let folder = skill.folder().disk_path().filter(|_| !is_in_process);
@@ -341,7 +341,7 @@ impl EngineInner {
         let result = result
             .and_then(|output| match context.output_sinks() {
                 Some(_) => Ok(output.value),
-                None => catch_contract_panic(|| validate_value(skill, output.value)),
+                None => catch_contract_panic(|| validate_value(target, output.value)),
             })
             .map(|value| bound.redact(context.value_redaction(), value))
             .and_then(|value| bound.enforce(value))
@@ -413,6 +413,10 @@ impl EngineInner {
             folder: Some(folder),
             function: selected.function.clone(),
             handler: selected.handler.clone(),
+            tool: selected.tool.as_deref().map(|tool| ScriptTool {
+                name: tool.name.clone(),
+                input_schema: tool.input_schema.as_ref().map(|schema| schema.json().clone()),
+            }),
         };
         Ok((script, files))
     }
@@ -442,15 +446,13 @@ impl EngineInner {
         let unprotected =
             || SkillError::new(ErrorKind::Unavailable, "the folder of the run is not protected");
         let protected = set.protected_folders.get(folder_index).ok_or_else(unprotected)?;
+        let permissions = self.run_permissions(skill, (selected, listed), asked, invocation, protected)?;
         let context = SkillContext::builder(skill.name())
             .qualified_name(skill.qualified_name())
             .project(Files::open_nofollow(&folder.path)?.with_secret_links(&folder.secret_links))
             .skill_files(files)
             .config_fields(skill.contract().map(|contract| contract.config.clone()).unwrap_or_default())
-            .permissions(
-                self.effective_permissions(skill, asked, invocation, protected)
-                    .with_requests_of_script(&selected.path, listed),
-            )
+            .permissions(permissions)
             .limits(limits.clone())
             .sandbox_mode(self.run_sandbox_mode(skill, invocation))
             .execution_mode(mode)
@@ -482,40 +484,6 @@ impl EngineInner {
                 inherited.overridden_by(&with_validated_tools(own))
             }
             None => inherited.clone(),
-        }
-    }
-
-    fn effective_permissions(
-        &self,
-        skill: &Skill,
-        asked: RequestedPermissions,
-        invocation: &Invocation,
-        protected_folders: &[String],
-    ) -> Permissions {
-        let permissions = if let Some(caller) = &invocation.caller {
-            let permissions = caller.permissions().for_callee(caller.skill(), skill.name(), asked);
-            permissions.with_callee_approvals(&skill.qualified_name(), invocation.digest)
-        } else {
-            let protection = PathProtection::new(protected_folders.iter().cloned());
-            let permissions = Permissions::new(
-                asked,
-                invocation.grants.iter().map(|(permission, _)| permission.clone()),
-                protection,
-            );
-            let own = invocation.providers.as_deref().and_then(|own| own.approver.as_ref());
-            match own.or(self.providers.approver.as_ref()) {
-                Some(_) => permissions.with_approvals(&skill.qualified_name()),
-                None => permissions,
-            }
-        };
-        let permissions = match self.skill_settings(skill) {
-            Some(settings) => permissions.without(&settings.denied),
-            None => permissions,
-        };
-        let names_some = skill.contract().is_some_and(|contract| contract.permissions.is_some());
-        match skill.contract_file().filter(|_| names_some) {
-            Some(contract) => permissions.declared_in(contract),
-            None => permissions,
         }
     }
 }
@@ -573,7 +541,10 @@ fn journal_file(
     let is_plan = selected.runtime == RuntimeId::TOOL_SEQUENCE;
     match &invocation.journal {
         Some(JournalTarget::File(file)) if is_plan => Ok(Some(file.clone())),
-        Some(JournalTarget::Folder(folder)) if is_plan => Ok(Some(plan::journal_path(folder, skill.name()))),
+        Some(JournalTarget::Folder(folder)) if is_plan => {
+            let of_tool = selected.tool.as_ref().map(|tool| format!("{}.{}", skill.name(), tool.name));
+            Ok(Some(plan::journal_path(folder, of_tool.as_deref().unwrap_or(skill.name()))))
+        }
         Some(JournalTarget::File(_)) if invocation.caller.is_some() => Ok(None),
         None => Ok(None),
         Some(_) => {

@@ -1,9 +1,9 @@
 //! The permissions that a skill requests: those of its contract, or else its `allowed-tools` parsed as permissions.
 
 use crate::executor::RuntimeId;
-use crate::policy::{ConfigField, Permission, RequestedPermissions};
+use crate::policy::{ConfigField, Permission, RequestedPermissions, split_tool_name};
 use crate::registry::Skill;
-use crate::skill::contract::PermissionRequest;
+use crate::skill::contract::{PermissionRequest, ProvidedTool};
 
 /// The permissions that a script of this runtime requests in that skill.
 pub(super) fn declared_permissions(skill: &Skill, runtime: RuntimeId) -> RequestedPermissions {
@@ -76,10 +76,29 @@ pub(super) fn permissions_from_allowed_tools(
     RequestedPermissions::Listed(own.into_iter().chain(foreign).collect())
 }
 
-/// The names of the skills that these permissions allow to call.
+/// The permissions to which a tool narrows those of its skill; `None` if it has all of them.
+pub(super) fn tool_permissions(tool: &ProvidedTool) -> Option<Vec<Permission>> {
+    let listed = tool.permissions.as_deref()?;
+    Some(listed.iter().filter_map(|ask| ask.permission.clone()).collect())
+}
+
+/// The names of the skills that these permissions allow to call, themselves or one of their tools.
 pub(super) fn callable_skill_names(permissions: &[Permission]) -> Vec<String> {
-    let named = permissions.iter().filter(|permission| permission.has_name("skill"));
-    named.filter_map(|permission| Some(permission.to_string().strip_prefix("skill:")?.to_owned())).collect()
+    let mut names: Vec<String> = Vec::new();
+    for permission in permissions {
+        let name = match (permission.name(), permission.scope()) {
+            ("skill", Some(name)) => name,
+            ("tool", Some(name)) => match split_tool_name(name) {
+                Some((skill, _)) => skill,
+                None => continue,
+            },
+            _ => continue,
+        };
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
 }
 
 #[cfg(test)]

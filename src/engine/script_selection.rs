@@ -10,12 +10,27 @@ use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
 use crate::executor::{HandlerCall, RuntimeId};
 use crate::host::catch_panic;
 use crate::policy::Limits;
-use crate::registry::Skill;
+use crate::registry::{Skill, printable_name};
 use crate::runtimes::{self, Runtimes, is_plugin_manifest};
-use crate::skill::contract::{Contract, Entrypoint};
+use crate::skill::contract::{Contract, Entrypoint, ProvidedTool, ToolHandler};
+use crate::suggestion::{closest, did_you_mean};
+
+/// The most tools that an error names.
+const MAX_SHOWN_TOOLS: usize = 8;
+
+/// Which script of a skill is meant.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ScriptChoice<'a> {
+    /// The one that runs when nobody names one.
+    Main,
+    /// The script of this path or name.
+    Named(&'a str),
+    /// What runs when this tool of the skill is called.
+    Tool(&'a str),
+}
 
 /// The script to run.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) struct SelectedScript {
     pub(super) path: String,
     pub(super) runtime: RuntimeId,
@@ -23,9 +38,16 @@ pub(super) struct SelectedScript {
     pub(super) function: Option<String>,
     /// How its handler is called, if it is a module that exports one.
     pub(super) handler: Option<HandlerCall>,
+    /// The tool of the skill that is called.
+    pub(super) tool: Option<Box<ProvidedTool>>,
 }
 
 impl SelectedScript {
+    /// A script that runs from its first line.
+    pub(super) fn new(path: String, runtime: RuntimeId) -> Self {
+        Self { path, runtime, function: None, handler: None, tool: None }
+    }
+
     /// The limits with the runtime's defaults where the caller set none. [`limit_support`](crate::engine::limit_support)
     /// decides which of them the runtime supports.
     pub(super) fn with_runtime_defaults(&self, limits: Limits) -> Limits {
@@ -49,8 +71,99 @@ pub(super) fn select_script(
     named: Option<&str>,
 ) -> Result<SelectedScript> {
     find_script(runtimes, skill, named)
+        .and_then(|selected| refuse_tool_script(skill, selected))
         .and_then(|selected| refuse_state(skill, selected))
         .map_err(|error| skill.with_location_path(error, None))
+}
+
+/// What runs when a tool of the skill is called; `unknown-skill` if the skill does not offer it, `unavailable` for one that is only
+/// declared.
+pub(super) fn select_tool(runtimes: &Runtimes, skill: &Skill, name: &str) -> Result<SelectedScript> {
+    find_tool_script(runtimes, skill, name)
+        .and_then(|selected| refuse_state(skill, selected))
+        .map_err(|error| skill.with_location_path(error, None))
+}
+
+/// The plans that run when a tool of the skill is called.
+pub(super) fn tool_plans(runtimes: &Runtimes, skill: &Skill) -> Vec<SelectedScript> {
+    let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
+    let may_be_plan = |script: &Entrypoint| {
+        script.runtime.as_deref().map_or_else(
+            || runtimes.for_script(&script.path, None, false) == RuntimeId::TOOL_SEQUENCE,
+            |name| name == RuntimeId::TOOL_SEQUENCE.name(),
+        )
+    };
+    // A file with another extension is a plan where the skill declares that runtime.
+    let is_declared = declared_runtime(runtimes, skill)
+        .is_ok_and(|declared| declared.is_some_and(|it| it.runtime == RuntimeId::TOOL_SEQUENCE));
+    let planned = tools.iter().filter(|tool| is_declared || tool.script().is_some_and(may_be_plan));
+    let selected = planned.filter_map(|tool| select_tool(runtimes, skill, &tool.name).ok());
+    selected.filter(|selected| selected.runtime == RuntimeId::TOOL_SEQUENCE).collect()
+}
+
+fn find_tool_script(runtimes: &Runtimes, skill: &Skill, name: &str) -> Result<SelectedScript> {
+    require_contract(skill)?;
+    let tool = skill.contract().and_then(|contract| contract.tool(name));
+    let tool = tool.ok_or_else(|| unknown_tool_error(skill, name))?;
+    catch_panic("the contract", ErrorKind::InvalidSkill, || {
+        skill.tool_schema_error(tool).map_or(Ok(()), Err)
+    })?;
+    let declared = declared_runtime(runtimes, skill)?;
+    let selected = match &tool.handler {
+        Some(ToolHandler::Script(script)) => {
+            let entered = LocatedEntrypoint::from_contract(skill, script);
+            select_entrypoint(runtimes, skill, entered, declared.as_ref(), false)?
+        }
+        None => {
+            let sentence = format!(
+                "the tool {} of skill {} is only declared: its definition says nothing about what runs",
+                printable_name(name),
+                skill.name()
+            );
+            return Err(SkillError::new(ErrorKind::Unavailable, sentence)
+                .with_help("declare it under `tools` in skill.yaml, with an `entrypoint`"));
+        }
+    };
+    Ok(SelectedScript { tool: Some(Box::new(tool.clone())), ..selected })
+}
+
+fn unknown_tool_error(skill: &Skill, name: &str) -> SkillError {
+    let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let sentence = format!("skill {} offers no tool called `{}`", skill.name(), printable_name(name));
+    let error = SkillError::new(ErrorKind::UnknownSkill, sentence);
+    match closest(name, names.iter().copied()) {
+        Some(near) => error.with_help(did_you_mean(near)),
+        None if names.is_empty() => error.with_help("it offers no tools"),
+        None => {
+            let shown: Vec<String> =
+                names.iter().take(MAX_SHOWN_TOOLS).map(|name| printable_name(name)).collect();
+            error.with_help(format!("it offers {}", shown.join(", ")))
+        }
+    }
+}
+
+/// A script that runs when a tool is called runs in no other way: nobody would be asked first, and its input would be validated
+/// against nothing.
+fn refuse_tool_script(skill: &Skill, selected: SelectedScript) -> Result<SelectedScript> {
+    let contract = skill.contract().filter(|contract| contract.is_tool_script(&selected.path));
+    let Some(contract) = contract else { return Ok(selected) };
+    let is_handler = |tool: &&ProvidedTool| tool.script().is_some_and(|script| script.path == selected.path);
+    let names: Vec<&str> = contract
+        .tools
+        .iter()
+        .filter(is_handler)
+        .map(|tool| tool.name.as_str())
+        .take(MAX_SHOWN_TOOLS)
+        .collect();
+    let sentence = format!(
+        "{} of skill {} runs only when its tool is called: {}",
+        selected.path,
+        skill.name(),
+        names.join(", ")
+    );
+    Err(SkillError::new(ErrorKind::Usage, sentence)
+        .with_help("call the tool, or name the script under `entrypoints` too"))
 }
 
 /// What lies below a path of `state` is written by earlier runs, so it is never run, whatever the skill is trusted for.
@@ -65,8 +178,12 @@ fn refuse_state(skill: &Skill, selected: SelectedScript) -> Result<SelectedScrip
         .with_help("move the script to a folder that no run writes"))
 }
 
+fn require_contract(skill: &Skill) -> Result<()> {
+    catch_panic("the contract", ErrorKind::InvalidSkill, || skill.contract_error().map_or(Ok(()), Err))
+}
+
 fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Result<SelectedScript> {
-    catch_panic("the contract", ErrorKind::InvalidSkill, || skill.contract_error().map_or(Ok(()), Err))?;
+    require_contract(skill)?;
     if let Some(selected) = handler_script(skill, named)? {
         return Ok(selected);
     }
@@ -82,7 +199,7 @@ fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Resul
         return select_entrypoint(runtimes, skill, entered, declared.as_ref(), named.is_none());
     }
     if let Some(path) = plan_file(skill, named, declared.as_ref())? {
-        return Ok(SelectedScript { path, runtime: RuntimeId::TOOL_SEQUENCE, function: None, handler: None });
+        return Ok(SelectedScript::new(path, RuntimeId::TOOL_SEQUENCE));
     }
     let declared = declared.map(|declared| declared.runtime);
     let path = match named {
@@ -90,7 +207,7 @@ fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Resul
         None => inferred_script_path(runtimes, skill, declared)?,
     };
     let runtime = runtimes.for_script(&path, declared, named.is_none());
-    Ok(SelectedScript { path, runtime, function: None, handler: None })
+    Ok(SelectedScript::new(path, runtime))
 }
 
 /// The handler of a skill whose format says that one runs, unless another script is named.
@@ -127,12 +244,7 @@ fn handler_script(skill: &Skill, named: Option<&str>) -> Result<Option<SelectedS
         "timestamps": needs.timestamps,
     });
     let handler = Some(HandlerCall { description: description.to_string() });
-    Ok(Some(SelectedScript {
-        path: (*path).to_owned(),
-        runtime: RuntimeId::EXTERNAL,
-        function: None,
-        handler,
-    }))
+    Ok(Some(SelectedScript { handler, ..SelectedScript::new((*path).to_owned(), RuntimeId::EXTERNAL) }))
 }
 
 /// The runtime in which a skill runs when nobody names a script, or why it does not run: `invalid-skill` with the location of
@@ -233,7 +345,7 @@ fn select_entrypoint(
             .with_location(place)
             .with_help("take `function` out of the contract; scripts in lua and rhai and WebAssembly plug-ins are entered by one"));
     }
-    Ok(SelectedScript { path, runtime, function, handler: None })
+    Ok(SelectedScript { function, ..SelectedScript::new(path, runtime) })
 }
 
 /// The contract's file, if its steps are what runs because no entrypoint is named. Another runtime declared beside steps is an
@@ -279,7 +391,7 @@ fn entrypoint_path(skill: &Skill, path: &str) -> Result<String> {
 fn inferred_script_path(runtimes: &Runtimes, skill: &Skill, declared: Option<RuntimeId>) -> Result<String> {
     let source = |path: &str, cap| skill.folder().read(path, cap).ok();
     let infer = |scripts: &[String]| infer_script(runtimes, skill.name(), scripts, declared, source);
-    let inferred = infer(&skill.scripts()?);
+    let inferred = infer(&plain_scripts(skill)?).map_err(|error| offer_tools(skill, error));
     if !inferred.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
         return inferred;
     }
@@ -287,9 +399,34 @@ fn inferred_script_path(runtimes: &Runtimes, skill: &Skill, declared: Option<Run
     if named.is_empty() { inferred } else { infer(&named) }
 }
 
-/// The scripts in `scripts/`, those elsewhere that the text of the skill names, and its handler.
+/// The error of a skill without a script, which names the tools that it offers.
+fn offer_tools(skill: &Skill, error: SkillError) -> SkillError {
+    let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
+    let callable: Vec<&str> = tools
+        .iter()
+        .filter(|tool| tool.handler.is_some())
+        .map(|tool| tool.name.as_str())
+        .take(MAX_SHOWN_TOOLS)
+        .collect();
+    if callable.is_empty() || error.kind() != ErrorKind::Unavailable {
+        return error;
+    }
+    error.with_help(format!("call one of its tools: {}", callable.join(", "))).with_hint(Hint::Tool)
+}
+
+/// The scripts in `scripts/`, without those that run when a tool is called.
+fn plain_scripts(skill: &Skill) -> Result<Vec<String>> {
+    let mut scripts = skill.scripts()?;
+    if let Some(contract) = skill.contract().filter(|contract| !contract.tools.is_empty()) {
+        scripts.retain(|path| !contract.is_tool_script(path));
+    }
+    Ok(scripts)
+}
+
+/// The scripts in `scripts/`, those elsewhere that the text of the skill names, and its handler; without those that run when a tool
+/// is called.
 pub(super) fn scripts(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>> {
-    let mut found = skill.scripts()?;
+    let mut found = plain_scripts(skill)?;
     found.extend(scripts_named_in_text(runtimes, skill)?);
     if let Ok(Some(SelectedScript { path, .. })) = handler_script(skill, None)
         && !found.contains(&path)
@@ -303,6 +440,7 @@ pub(super) fn scripts(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>>
 fn scripts_named_in_text(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>> {
     let is_script = |path: &String| {
         !path.starts_with("scripts/")
+            && !skill.contract().is_some_and(|contract| contract.is_tool_script(path))
             && runtimes::looks_like_script(runtimes, path, || {
                 skill.folder().read(path, Limits::MAX_READ_SIZE).ok()
             })
@@ -451,8 +589,7 @@ mod tests {
 
     #[test]
     fn a_runtime_brings_its_own_memory_limit_where_none_was_named() {
-        let selected =
-            |runtime| SelectedScript { path: "scripts/main".into(), runtime, function: None, handler: None };
+        let selected = |runtime| SelectedScript::new("scripts/main".into(), runtime);
         let settled = |runtime, limits| selected(runtime).with_runtime_defaults(limits).memory;
         assert_eq!(settled(RuntimeId::LUA, Limits::default()), Some(64 << 20));
         assert_eq!(settled(RuntimeId::EXTERNAL, Limits::default()), Some(2 << 30));

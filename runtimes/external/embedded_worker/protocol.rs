@@ -67,7 +67,15 @@ pub(super) fn decode_request(line: &[u8]) -> Option<RunRequest> {
             let (skill, path) = (text(&script, "skill")?, text(&script, "path")?);
             Some((
                 runtime,
-                Script { skill, path, folder: None, source: source.into(), function, handler: None },
+                Script {
+                    skill,
+                    path,
+                    folder: None,
+                    source: source.into(),
+                    function,
+                    handler: None,
+                    tool: None,
+                },
             ))
         }
         _ => None,
@@ -184,6 +192,7 @@ mod tests {
             source: (*b"\x00\n\xff\x1e").into(),
             function: Some("f".into()),
             handler: None,
+            tool: None,
         };
         let (limits, input) =
             (Limits::default().memory(7).operations(9), json!({"a": "\u{1e}\n", "b": [null]}));

@@ -63,6 +63,7 @@ impl Fixture {
             source: source.as_ref().into(),
             function: None,
  handler: None,
+ tool: None,
 };
         let input = SkillInput::default();
         let limits = Limits::default().timeout(Duration::from_secs(20));

@@ -81,6 +81,7 @@ fn source(source: impl AsRef<[u8]>) -> Script {
         source: source.as_ref().into(),
         function: None,
         handler: None,
+        tool: None,
     }
 }
 

@@ -6,7 +6,7 @@ use cap_std::fs::Dir;
 use metier::engine::Runtimes;
 use metier::formats;
 use metier::plan;
-use metier::skill::contract::{CONTRACT_FILES, ParsedContract};
+use metier::skill::contract::{CONTRACT_FILES, ParsedContract, ProvidedTool};
 use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
 
@@ -105,6 +105,7 @@ fn entrypoint_diagnostics(
     let built_in = Runtimes::built_in();
     let declared = name.and_then(|name| built_in.find(name).ok());
     let entrypoints = contract.entrypoint.iter().chain(contract.entrypoints.iter().map(|(_, named)| named));
+    let entrypoints = entrypoints.chain(contract.tools.iter().filter_map(ProvidedTool::script));
     let mut found = Vec::new();
     let mut runtimes: Vec<&str> = contract.runtime.as_deref().into_iter().collect();
     for entrypoint in entrypoints {

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use super::SkillContext;
 use super::approver::Approver;
 use super::sampling::{SampleRequest, SampleResponse};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::{ChangeDecision, FileChange};
 
 /// The services that the host of a run offers besides files. Absent ones are `unavailable` to scripts.
@@ -165,6 +165,20 @@ pub trait SkillProvider: Send + Sync {
     /// Runs the skill of that name to its end and returns its value. Its permissions are limited to those of the caller. The
     /// input `null` means no input.
     fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value>;
+
+    /// Whether a skill that the running one may see offers a tool of that name, `SKILL.TOOL`. Asked where the tools of the host have
+    /// none of that name.
+    fn has_tool(&self, ctx: &SkillContext, name: &str) -> bool {
+        let _ = (ctx, name);
+        false
+    }
+
+    /// Calls the tool of a skill, by `SKILL.TOOL`, to its end and returns its value. Its permissions are limited to those of the caller.
+    /// The input `null` means no input.
+    fn call_tool(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value> {
+        let _ = (ctx, input);
+        Err(SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`")))
+    }
 
     /// The digest of the files of the skill that runs, as text, for an approver; `None` if they are unknown or cannot be read: then
     /// the engine computes it, and where it cannot, the answer is no.

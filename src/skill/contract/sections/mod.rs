@@ -8,4 +8,6 @@ pub(super) mod examples;
 pub(super) mod limits;
 pub(super) mod metadata;
 pub(super) mod permissions;
+pub(super) mod provided_tool;
 pub(super) mod state;
+pub(super) mod tools;
