@@ -69,6 +69,8 @@ impl RuntimeId {
     pub const WASM: Self = Self("wasm");
     /// A declared sequence of calls.
     pub const TOOL_SEQUENCE: Self = Self("tool-sequence");
+    /// A declared HTTP call of a tool.
+    pub const HTTP_CALL: Self = Self("http-call");
     /// A script run by its interpreter, as a process.
     pub const EXTERNAL: Self = Self("external");
 

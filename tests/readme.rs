@@ -62,7 +62,7 @@ fn the_terminal_answers_as_shown() {
 fn the_contracts_of_the_page_about_tools_are_valid() {
     let pages = snippets(TOOLS);
     let contracts: Vec<_> = pages.iter().filter(|snippet| snippet.language == "yaml").collect();
-    assert_eq!(contracts.len(), 1);
+    assert_eq!(contracts.len(), 2);
     for contract in contracts {
         let parsed = metier::skill::contract::parse(contract.text.as_bytes());
         assert!(parsed.diagnostics.is_empty() && parsed.contract.is_some(), "{:?}", parsed.diagnostics);

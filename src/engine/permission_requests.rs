@@ -63,7 +63,7 @@ impl Engine {
     /// The permissions that a call of a tool of the skill can have, if they are granted: those to which the tool narrows its skill's, or
     /// all of its skill's. `None` where every grant applies to it. Every run may read the project besides.
     pub fn tool_permissions(&self, skill: &Skill, tool: &ProvidedTool) -> Option<Vec<Permission>> {
-        if let Some(narrowed) = tool_permissions(tool) {
+        if let Some(narrowed) = tool_permissions(skill, tool) {
             return Some(narrowed);
         }
         let selected = self.0.selected_script(skill, ScriptChoice::Tool(&tool.name));

@@ -74,5 +74,5 @@ fn narrowed_by_tool<'s>(
     selected: &'s SelectedScript,
 ) -> Option<(&'s str, &'static str, Vec<Permission>)> {
     let tool = selected.tool.as_deref()?;
-    Some((&tool.name, skill.contract_file()?, tool_permissions(tool)?))
+    Some((&tool.name, skill.contract_file()?, tool_permissions(skill, tool)?))
 }

@@ -114,14 +114,20 @@ fn find_tool_script(runtimes: &Runtimes, skill: &Skill, name: &str) -> Result<Se
             let entered = LocatedEntrypoint::from_contract(skill, script);
             select_entrypoint(runtimes, skill, entered, declared.as_ref(), false)?
         }
+        // The contract is what is read and counted as the file that runs.
+        Some(ToolHandler::Http(_)) => SelectedScript {
+            function: Some(tool.name.clone()),
+            ..SelectedScript::new(skill.contract_file().unwrap_or_default().to_owned(), RuntimeId::HTTP_CALL)
+        },
         None => {
             let sentence = format!(
                 "the tool {} of skill {} is only declared: its definition says nothing about what runs",
                 printable_name(name),
                 skill.name()
             );
-            return Err(SkillError::new(ErrorKind::Unavailable, sentence)
-                .with_help("declare it under `tools` in skill.yaml, with an `entrypoint`"));
+            return Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(
+                "declare it under `tools` in skill.yaml, with an `entrypoint` or an `http` call",
+            ));
         }
     };
     Ok(SelectedScript { tool: Some(Box::new(tool.clone())), ..selected })

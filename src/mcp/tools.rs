@@ -9,7 +9,7 @@ use crate::mcp::results::{MAX_DECLARED_TEXT, MAX_TEXT};
 use crate::mcp::skill_content::{shown_line, shown_text};
 use crate::policy::Permission;
 use crate::registry::Skill;
-use crate::skill::contract::{Contract, Entrypoint, ProvidedTool};
+use crate::skill::contract::{Contract, Entrypoint, HttpCall, ProvidedTool};
 
 /// Maximum characters of a description.
 const MAX_DESCRIPTION: usize = 500;
@@ -193,7 +193,8 @@ fn tool_risk(engine: &Engine, skill: &Skill, tool: &ProvidedTool) -> Risk {
         requested.as_ref().is_none_or(|requested| requested.iter().any(|known| names.contains(&known.name())))
     };
     let is_read = |permission: &Permission| permission.name() == Permission::READ.name();
-    let only_reads = requested.as_ref().is_some_and(|requested| requested.iter().all(is_read));
+    let only_reads = requested.as_ref().is_some_and(|requested| requested.iter().all(is_read))
+        || tool.http().is_some_and(HttpCall::is_safe);
     Risk {
         read_only: only_reads,
         destructive: !only_reads && !is_harmless(level),

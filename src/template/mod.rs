@@ -4,6 +4,7 @@
 mod reference;
 #[cfg(test)]
 pub(crate) mod testing;
+mod value;
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,6 +14,8 @@ pub(crate) use self::reference::{
     RESERVED_NAMES, ReferenceBody, fault, is_name, is_name_char, json_string_len, name_at,
     parse_reference_body,
 };
+pub use self::value::ValueTemplate;
+pub(crate) use self::value::{ResolveError, Resolver};
 
 /// A text with references: in a plan, or in a declared HTTP call.
 #[derive(Clone, Debug, PartialEq, Eq)]

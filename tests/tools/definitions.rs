@@ -54,6 +54,7 @@ fn what_cannot_be_called_is_refused_at_its_line() {
         ),
         ("{name: a, entrypoint: a.lua, timeout: soon}", 2, "timeout"),
         ("{name: a, entrypoint: a.lua, inputs: {b: {type: strin}}}", 2, ""),
+        ("{name: a, entrypoint: a.lua, http: {path: /x}}", 2, "has an `entrypoint` and an `http` call"),
         ("{name: a, entrypoint: a.lua}\n  - {name: a, entrypoint: b.lua}", 3, "two tools are called `a`"),
         (
             "{name: main2, entrypoint: a.lua}\nentrypoints: {main2: b.lua}",

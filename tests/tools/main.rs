@@ -8,6 +8,8 @@ mod definitions;
 mod filters;
 mod handlers;
 mod hostile;
+mod http;
+mod http_attacks;
 mod plans;
 #[path = "../engine/project.rs"]
 #[allow(dead_code, reason = "what the engine's tests need besides")]

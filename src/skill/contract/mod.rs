@@ -51,6 +51,8 @@ pub use self::sections::dependencies::{Dependencies, Dependency, Infrastructure,
 pub use self::sections::entrypoints::Entrypoint;
 pub(crate) use self::sections::entrypoints::SourceLocation;
 pub use self::sections::examples::Example;
+pub use self::sections::http_call::HttpCall;
+pub(crate) use self::sections::http_call::{CONFIG, RESPONSE, SECRETS, named_value};
 pub use self::sections::limits::ContractLimits;
 pub use self::sections::metadata::ContractMetadata;
 pub use self::sections::permissions::PermissionRequest;
@@ -118,6 +120,8 @@ pub struct Contract {
     pub host_needs: HostNeeds,
     /// What a model becomes while the skill is active.
     pub persona: Option<Persona>,
+    /// The URL below which its declared HTTP calls stay.
+    pub base_url: Option<String>,
     /// The tools that it offers.
     pub tools: Vec<ProvidedTool>,
     /// The server that it brings.

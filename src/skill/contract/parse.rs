@@ -9,8 +9,10 @@ use super::super::version;
 use super::super::yaml::{self, Entry, Tree, Value, YamlError};
 use super::schema::{self, SchemaRole};
 use crate::error::SkillError;
+use crate::skill::contract::sections::tools::ToolScope;
 use crate::skill::contract::sections::{
-    config, dependencies, entrypoints, env, examples, limits, metadata, permissions, state, tools,
+    config, dependencies, entrypoints, env, examples, http_reader, limits, metadata, permissions, state,
+    tools,
 };
 use crate::skill::contract::{
     Contract, DefinitionFormat, SourceLocation, StepsForm, consistency, fields, self_check,
@@ -27,7 +29,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The key below which all others may stand.
 const ROOT_KEY: &str = "skill";
 /// All keys of a contract. Those of plans are read by `plan::parse`.
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 24] = [
     "name",
     "version",
     "description",
@@ -50,6 +52,7 @@ const KEYS: [&str; 23] = [
     "state",
     "env",
     "config",
+    "base_url",
     "tools",
 ];
 
@@ -240,7 +243,10 @@ fn read_contract(
     let inputs = schema::read(field("inputs"), SchemaRole::Inputs, report);
     let outputs = schema::read(field("outputs"), SchemaRole::Outputs, report);
     let entrypoints = entrypoints::read_named(field("entrypoints"), report);
-    let tools = tools::read(field("tools"), &entrypoints, report);
+    let (base_url, config) =
+        (http_reader::read_base_url(field("base_url"), report), config::read(field("config"), report));
+    let scope = ToolScope { entrypoints: &entrypoints, base_url: base_url.as_deref(), config: &config };
+    let tools = tools::read(field("tools"), &scope, report);
     let contract = Contract {
         format: DefinitionFormat::Contract,
         name: text("name", report).map(|name| normalise(&name)),
@@ -257,7 +263,8 @@ fn read_contract(
         limits: limits::read(entries, report),
         permissions: permissions::read(entries, metadata, report),
         env: env::read(field("env"), report),
-        config: config::read(field("config"), report),
+        config,
+        base_url,
         dependencies: dependencies::read(field("dependencies"), report),
         metadata: metadata::read(metadata, report),
         examples: examples::read(field("examples"), report),

@@ -5,6 +5,8 @@ pub(super) mod dependencies;
 pub(super) mod entrypoints;
 pub(super) mod env;
 pub(super) mod examples;
+pub(super) mod http_call;
+pub(super) mod http_reader;
 pub(super) mod limits;
 pub(super) mod metadata;
 pub(super) mod permissions;

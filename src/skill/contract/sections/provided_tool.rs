@@ -1,10 +1,12 @@
 //! A tool that a skill offers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::entrypoints::{Entrypoint, SourceLocation};
+use super::http_call::HttpCall;
 use super::permissions::PermissionRequest;
 use crate::skill::contract::schema::Schema;
 use crate::skill::contract::serialize;
@@ -50,6 +52,8 @@ pub struct ProvidedTool {
 pub enum ToolHandler {
     /// A script of the skill, or a function in it.
     Script(Entrypoint),
+    /// A declared HTTP call.
+    Http(Arc<HttpCall>),
 }
 
 impl ProvidedTool {
@@ -57,7 +61,15 @@ impl ProvidedTool {
     pub fn script(&self) -> Option<&Entrypoint> {
         match &self.handler {
             Some(ToolHandler::Script(script)) => Some(script),
-            None => None,
+            _ => None,
+        }
+    }
+
+    /// The declared HTTP call that is sent when it is called, if one is.
+    pub fn http(&self) -> Option<&HttpCall> {
+        match &self.handler {
+            Some(ToolHandler::Http(call)) => Some(call),
+            _ => None,
         }
     }
 }

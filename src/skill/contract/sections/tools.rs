@@ -1,23 +1,27 @@
-//! `tools`: what a skill offers to be called by name, each with its schemas and a script that runs.
+//! `tools`: what a skill offers to be called by name, each with its schemas and a script or a declared HTTP call.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::entrypoints::{self, Entrypoint, SourceLocation};
+use super::http_reader::{self, CallScope};
 use super::provided_tool::{ProvidedTool, ToolHandler};
 use super::{limits, metadata, permissions};
 use crate::excerpt::shorten;
+use crate::policy::ConfigField;
 use crate::skill::contract::fields;
 use crate::skill::contract::schema::{self, LocatedSchema, SchemaRole};
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
 use crate::skill::yaml::{Entry, Node};
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "name",
     "description",
     "inputs",
     "outputs",
     "entrypoint",
+    "http",
     "risk_level",
     "requires_confirmation",
     "timeout",
@@ -39,10 +43,17 @@ pub(in crate::skill::contract) struct LocatedTool<'a> {
     pub(in crate::skill::contract) outputs: Option<LocatedSchema<'a>>,
 }
 
+/// What of the rest of the contract its tools use.
+pub(in crate::skill::contract) struct ToolScope<'a> {
+    pub(in crate::skill::contract) entrypoints: &'a [(String, Entrypoint)],
+    pub(in crate::skill::contract) base_url: Option<&'a str>,
+    pub(in crate::skill::contract) config: &'a [ConfigField],
+}
+
 /// The tools under `tools`, in written order.
 pub(in crate::skill::contract) fn read<'a>(
     node: Option<&'a Node>,
-    entrypoints: &[(String, Entrypoint)],
+    scope: &ToolScope<'_>,
     report: &mut DiagnosticSink<'_>,
 ) -> Vec<LocatedTool<'a>> {
     let items = node.and_then(|node| fields::items(node, "tools", report)).unwrap_or_default();
@@ -54,14 +65,14 @@ pub(in crate::skill::contract) fn read<'a>(
     let mut names = HashSet::new();
     let mut tools = Vec::new();
     for item in items {
-        let Some(found) = read_tool(item, report) else { continue };
+        let Some(found) = read_tool(item, scope, report) else { continue };
         let name = &found.tool.name;
         let span = &found.tool.location.span;
         if !names.insert(name.clone()) {
             let message = format!("two tools are called `{name}`");
             report.add(&lint::TOOL_INVALID, span, message).help("give each a name of its own");
         }
-        if entrypoints.iter().any(|(entrypoint, _)| entrypoint == name) {
+        if scope.entrypoints.iter().any(|(entrypoint, _)| entrypoint == name) {
             let message = format!("`{name}` is the name of a tool and of an entrypoint");
             report.add(&lint::TOOL_INVALID, span, message).help("rename one of them");
         }
@@ -70,7 +81,11 @@ pub(in crate::skill::contract) fn read<'a>(
     tools
 }
 
-fn read_tool<'a>(node: &'a Node, report: &mut DiagnosticSink<'_>) -> Option<LocatedTool<'a>> {
+fn read_tool<'a>(
+    node: &'a Node,
+    scope: &ToolScope<'_>,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<LocatedTool<'a>> {
     let entries = fields::entries(node, "a tool", report)?;
     let (name, location) = read_name(node, entries, report)?;
     let place = format!("the tool `{name}`");
@@ -78,7 +93,7 @@ fn read_tool<'a>(node: &'a Node, report: &mut DiagnosticSink<'_>) -> Option<Loca
     fields::unknown_keys(entries, &KEYS, &place, report);
     let inputs = schema::read(field("inputs"), SchemaRole::Inputs, report);
     let outputs = schema::read(field("outputs"), SchemaRole::Outputs, report);
-    let handler = read_handler(entries, (&place, &location), report);
+    let handler = read_handler(entries, (&place, &location), inputs.as_ref(), scope, report);
     let risk_level = fields::text(field("risk_level"), "risk_level", report);
     let risk_score = fields::amount(field("risk_level"), "risk_level", metadata::parse_risk, report);
     Some(LocatedTool {
@@ -102,21 +117,42 @@ fn read_tool<'a>(node: &'a Node, report: &mut DiagnosticSink<'_>) -> Option<Loca
     })
 }
 
-/// The script that runs when it is called.
+/// What runs when it is called: a script or a declared call, one of them.
 fn read_handler(
     entries: &[Entry],
     (place, location): (&str, &SourceLocation),
+    inputs: Option<&LocatedSchema<'_>>,
+    scope: &ToolScope<'_>,
     report: &mut DiagnosticSink<'_>,
 ) -> Option<ToolHandler> {
-    if let Some(script) = fields::find(entries, "entrypoint").filter(|node| !node.is_null()) {
-        let script = entrypoints::read(Some(script), &format!("the entrypoint of {place}"), report);
-        return script.map(ToolHandler::Script);
+    let field = |key: &str| fields::find(entries, key).filter(|node| !node.is_null());
+    match (field("entrypoint"), field("http")) {
+        (Some(script), None) => {
+            let script = entrypoints::read(Some(script), &format!("the entrypoint of {place}"), report);
+            script.map(ToolHandler::Script)
+        }
+        (None, Some(call)) => {
+            if let Some(node) = field("permissions") {
+                let message = format!("{place} requests what its call needs, and nothing more");
+                report.add(&lint::TOOL_INVALID, &node.span, message).help("remove `permissions`");
+            }
+            let inputs = inputs.map(|located| &located.schema);
+            let scope = CallScope { base_url: scope.base_url, config: scope.config, inputs };
+            http_reader::read(call, place, &scope, report).map(|call| ToolHandler::Http(Arc::new(call)))
+        }
+        (Some(_), Some(call)) => {
+            let message = format!("{place} has an `entrypoint` and an `http` call");
+            report.add(&lint::TOOL_INVALID, &call.span, message).help("keep one of them");
+            None
+        }
+        (None, None) => {
+            let message = format!("nothing runs when {place} is called");
+            report
+                .add(&lint::TOOL_INVALID, &location.span, message)
+                .help("name a script of the skill under `entrypoint`, or declare a call under `http`");
+            None
+        }
     }
-    let message = format!("nothing runs when {place} is called");
-    report
-        .add(&lint::TOOL_INVALID, &location.span, message)
-        .help("name a script of the skill under `entrypoint`");
-    None
 }
 
 /// A name that every protocol accepts: a letter or `_`, then letters, digits, `_` and `-`.
