@@ -21,6 +21,7 @@ mod late_stop_tests;
 #[cfg(feature = "lua-runtime")]
 #[cfg_attr(panic = "abort", allow(dead_code, unused_imports))]
 mod lua;
+mod own_context;
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
 mod pool;
 mod program_version;
@@ -29,6 +30,7 @@ mod rhai;
 mod runtime;
 mod sequence;
 mod services;
+mod synwire;
 // Without a sandbox implementation, parts of its interface are unused.
 #[cfg(unix)]
 #[cfg_attr(not(all(feature = "sandboxed", target_os = "linux")), allow(dead_code, unused_imports))]
@@ -125,6 +127,7 @@ pub(crate) fn load(
         return load(script);
     }
     let load = runtime.built_in_loader()?;
+    let script = &*synwire::with_aliases(runtime.id(), script);
     if mode == ExecutionMode::Worker && RuntimeId::WITH_WORKERS.contains(&runtime.id()) {
         return load_embedded_worker(runtime.id(), script, shared);
     }
@@ -230,7 +233,7 @@ pub(crate) fn plan(
 
 /// The sandbox support of this machine for external scripts.
 pub(crate) fn sandbox_support(shared: &RuntimeServices) -> SandboxSupport {
-    external::machine(shared.external())
+    external::sandbox_support(shared.external())
 }
 
 /// The commands that run external scripts, installed or not. Programs of the project are untrusted and are not started.

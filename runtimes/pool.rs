@@ -3,11 +3,11 @@
 
 use std::sync::LazyLock;
 use std::thread::available_parallelism;
-use std::time::Instant;
 
 use serde_json::Value;
 
 use super::idle_pool::IdlePool;
+use super::own_context::run_with;
 use crate::error::Result;
 use crate::executor::{SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{SandboxReport, SkillContext};
@@ -80,12 +80,7 @@ impl<P: Program> PooledExecutor<P> {
 
 impl<P: Program> SkillExecutor for PooledExecutor<P> {
     fn execute_with_context(&self, input: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput> {
-        if let Some(context) = context {
-            return self.run(input, context);
-        }
-        let context = SkillContext::builder(&self.skill).build();
-        let _armed = self.watchdog.arm(Instant::now() + context.limits().timeout, context.cancel());
-        self.run(input, &context)
+        run_with(context, &self.skill, &self.watchdog, |context| self.run(input, context))
     }
 
     fn requested_permissions(&self) -> Vec<Permission> {

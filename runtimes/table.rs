@@ -3,11 +3,14 @@
 use super::runtime::Runtime;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::excerpt::shorten;
-use crate::executor::RuntimeId;
+use crate::executor::{RuntimeId, ScriptDialect};
 use crate::suggestion::{closest, did_you_mean};
 
 /// The file name of an Extism manifest.
 pub(super) const PLUGIN_MANIFEST: &str = "plugin.json";
+
+/// The runtimes that scripts of Synwire have.
+const SYNWIRE_RUNTIMES: [RuntimeId; 3] = [RuntimeId::LUA, RuntimeId::RHAI, RuntimeId::WASM];
 
 /// Characters of a name that an error repeats.
 const MAX_NAME_CHARS: usize = 100;
@@ -52,10 +55,14 @@ impl Runtimes {
         Ok(())
     }
 
-    /// The runtime of this name; `invalid-skill`, with the nearest name or all of them, if there is none.
+    /// The runtime of this name; `invalid-skill`, with the nearest name or all of them, if there is none. `synwire-lua`,
+    /// `synwire-rhai` and `synwire-wasm` are the runtimes of these languages, for scripts that were written for Synwire.
     pub fn find(&self, name: &str) -> Result<RuntimeId> {
         let ids = || self.iter().map(Runtime::id);
-        ids().find(|id| id.name() == name).ok_or_else(|| {
+        let of_synwire = name.strip_prefix(ScriptDialect::SYNWIRE_PREFIX);
+        let of_synwire =
+            of_synwire.and_then(|base| SYNWIRE_RUNTIMES.into_iter().find(|id| id.name() == base));
+        ids().find(|id| id.name() == name).or(of_synwire).ok_or_else(|| {
             // A skill names its runtime, so the name may hold anything.
             let shown = shorten(name, MAX_NAME_CHARS);
             let help = closest(name, ids().map(RuntimeId::name)).map_or_else(

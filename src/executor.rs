@@ -145,6 +145,8 @@ pub struct Script {
     pub(crate) handler: Option<HandlerCall>,
     /// The tool of the skill that is called, if one is.
     pub(crate) tool: Option<ScriptTool>,
+    /// The system for which it was written.
+    pub(crate) dialect: ScriptDialect,
 }
 
 /// The tool for which a script is loaded: a plan is checked against its input, and not against that of the skill.
@@ -152,6 +154,26 @@ pub struct Script {
 pub(crate) struct ScriptTool {
     pub(crate) name: String,
     pub(crate) input_schema: Option<Value>,
+}
+
+/// The system for which a script was written, as the name of its runtime says: what it finds besides `ctx`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ScriptDialect {
+    /// metier.
+    #[default]
+    Metier,
+    /// Synwire: `args` and functions without `ctx` in Lua and Rhai, and text instead of JSON between a plug-in and the host.
+    Synwire,
+}
+
+impl ScriptDialect {
+    /// What stands before the names of runtimes of Synwire.
+    pub(crate) const SYNWIRE_PREFIX: &str = "synwire-";
+
+    /// That of scripts in the runtime of this name.
+    pub(crate) fn from_runtime_name(name: &str) -> Self {
+        if name.starts_with(Self::SYNWIRE_PREFIX) { Self::Synwire } else { Self::Metier }
+    }
 }
 
 /// A script that is no program but a module with a handler: what the program that calls the handler is told of the skill, as JSON.
@@ -172,6 +194,7 @@ impl Script {
             function: None,
             handler: None,
             tool: None,
+            dialect: ScriptDialect::default(),
         }
     }
 }

@@ -17,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! The doors for an editor or an agent:
+//! For an editor or an agent there are:
 //!
 //! - [`Engine::run_async`](engine::Engine::run_async) and [`Engine::run_streamed`](engine::Engine::run_streamed): a future, and a
 //!   stream of [`host::Event`], on every async runtime; dropped, they cancel the run.
@@ -34,9 +34,12 @@
 //! - [`alloc_counter`]: a counting allocator, which a program installs to enforce Rhai's memory limit exactly.
 //! - [`host`]: the host API that a script calls on `ctx`: one table of functions and one scoped directory handle.
 //! - [`skill`]: parses `SKILL.md` text to a manifest, diagnostics and two verdicts, without accessing the disk.
+//! - [`formats`]: reads the definitions of other systems, and writes them.
+//! - [`plan`]: parses and checks plans, and lists and reads their journals.
 //! - [`executor`]: the trait a language implements; [`ScriptLoader`] compiles a script without an engine around it.
 //! - [`registry`]: finds skills, resolves which skill a name means, and lists the catalog.
 //! - [`trust`]: what the user trusts and has granted: the trust store, and the lock file of a project.
+//! - [`state`] and [`packages`]: what skills keep in a project, and the packages that were prepared for scripts.
 //! - [`config`]: values for limits, permissions and skills, with their origins, from a program or from files.
 //! - [`engine`]: the pipeline that combines them, with a blocking and an async API.
 //! - [`cases`]: runs the test cases of skills and judges the results.

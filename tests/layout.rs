@@ -49,6 +49,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         "engine",
         &[
             "error",
+            "excerpt",
             "suggestion",
             "policy",
             "host",

@@ -20,7 +20,10 @@ const NOT_OF_THE_COMMAND: &[(&str, &str)] = &[
 ];
 
 /// Words that say nothing as a whole name, though they are fine in one.
-const NOT_ALONE: &[&str] = &["done", "found", "given", "kept", "known", "made", "of", "seen", "taken", "the"];
+const NOT_ALONE: &[&str] = &[
+    "answered", "asked", "done", "found", "given", "held", "kept", "known", "made", "named", "of", "refused",
+    "reported", "seen", "shown", "taken", "the", "wanted",
+];
 
 #[test]
 fn names_hold_no_replaced_word() {

@@ -14,6 +14,7 @@ use snippets::{Snippet, snippets};
 
 const README: &str = include_str!("../README.md");
 const TOOLS: &str = include_str!("../docs/tools.md");
+const COMMANDS: &str = include_str!("../docs/cli.md");
 const PERMISSIONS: &str = include_str!("../docs/permissions.md");
 const EXAMPLE: &str = include_str!("../examples/embed.rs");
 const MANIFEST: &str = include_str!("../Cargo.toml");
@@ -108,23 +109,29 @@ fn the_dependency_shown_is_this_version_and_its_features_exist() {
 }
 
 #[test]
-fn the_commands_in_its_table_are_all_there_are() {
-    let Some(shell) = Shell::in_this_package("the README's table of commands") else { return };
-    let shown: Vec<&str> =
-        first_cells(README).filter_map(|cell| cell.strip_prefix("metier ")?.split(' ').next()).collect();
+fn the_commands_in_the_tables_are_all_there_are() {
+    let Some(shell) = Shell::in_this_package("the tables of commands") else { return };
     let help = shell.run("metier --help");
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
     let listed = help.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
     let commands = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names: Vec<&str> =
         commands.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect();
-    assert_eq!(shown, names);
+    let described: Vec<&str> = first_cells(section(COMMANDS, "Commands"))
+        .filter_map(|cell| cell.strip_prefix("metier ")?.split(' ').next())
+        .collect();
+    assert_eq!(described, names, "docs/cli.md");
+    let rows = section(README, "Commands").lines().filter(|line| line.starts_with("| "));
+    let mut grouped: Vec<&str> = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).collect();
+    grouped.sort_unstable();
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    assert_eq!(grouped, sorted, "README.md");
 }
 
 #[test]
 fn the_permissions_in_the_tables_are_permissions() {
-    let section = README.split_once("\n## Permissions\n").unwrap().1.split_once("\n## ").unwrap().0;
-    for (table, least) in [(section, 5), (PERMISSIONS, 13)] {
+    for (table, least) in [(section(README, "Permissions"), 5), (PERMISSIONS, 13)] {
         let shown: Vec<&str> = first_cells(table).collect();
         assert!(shown.len() >= least, "{shown:?}");
         for permission in shown {
@@ -181,6 +188,12 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
             title.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
         kept.collect::<String>().to_lowercase().replace(' ', "-")
     })
+}
+
+/// What stands under a heading, up to the next one of its level.
+fn section<'a>(page: &'a str, title: &str) -> &'a str {
+    let rest = page.split_once(&format!("\n## {title}\n")).unwrap().1;
+    rest.split_once("\n## ").map_or(rest, |(section, _)| section)
 }
 
 /// What stands in backticks in the first cell of the tables' rows.

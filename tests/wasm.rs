@@ -38,10 +38,10 @@ fn unique(module: &str) -> String {
     format!("{module}\n;; {now} {}", std::process::id())
 }
 
-fn engine(project: &Path, tier: SandboxLevel) -> Engine {
+fn engine(project: &Path, level: SandboxLevel) -> Engine {
     Engine::builder(project)
         .helper(HELPER)
-        .sandbox_level(tier)
+        .sandbox_level(level)
         .limits(Limits::default().timeout(DEADLINE))
         .build()
         .unwrap()
@@ -63,8 +63,8 @@ const SMALL: &str = r#"(module
 fn whatever_a_module_is_its_run_ends_with_its_deadline() {
     for (number, (what, module)) in hostile().into_iter().enumerate() {
         let project = project(&module);
-        let tier = if number % 2 == 0 { SandboxLevel::Namespaces } else { SandboxLevel::Landlock };
-        let engine = engine(project.path(), tier);
+        let level = if number % 2 == 0 { SandboxLevel::Namespaces } else { SandboxLevel::Landlock };
+        let engine = engine(project.path(), level);
         for explains in [false, true] {
             let began = Instant::now();
             let invocation = Invocation::new("hostile");
@@ -91,10 +91,10 @@ fn whatever_a_module_is_its_run_ends_with_its_deadline() {
 
 #[test]
 fn a_small_module_is_compiled_by_the_helper_and_runs() {
-    for tier in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
+    for level in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
         let project = project(SMALL);
-        let engine = Engine::builder(project.path()).helper(HELPER).sandbox_level(tier).build().unwrap();
-        assert_eq!(engine.run(Invocation::new("hostile")).result.unwrap(), 7, "{tier:?}");
+        let engine = Engine::builder(project.path()).helper(HELPER).sandbox_level(level).build().unwrap();
+        assert_eq!(engine.run(Invocation::new("hostile")).result.unwrap(), 7, "{level:?}");
     }
 }
 

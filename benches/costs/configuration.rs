@@ -1,6 +1,7 @@
 //! What reading the configuration adds to a command: both files and the environment, against reading the bytes of both.
 
 use std::hint::black_box;
+use std::path::{Path, PathBuf};
 
 use criterion::Criterion;
 use metier::config::{Configuration, load_with_user_file};
@@ -26,20 +27,25 @@ memory = \"32MB\"
 [runtimes]
 disabled = [\"external\"]
 [skills.deploy]
-config.stage = \"test\"
 deny = [\"net\"]
 ";
 
-pub fn load(criterion: &mut Criterion) {
-    let folder = TempDir::new().expect("a folder");
-    let (user, project) = (folder.path().join("user/config.toml"), folder.path().join("project"));
-    let project_file = project.join(".metier/config.toml");
-    for (file, text) in [(&user, USER), (&project_file, PROJECT)] {
+/// Writes both files, and returns where they lie: the user's, and that of the project.
+pub fn write_files(user: &Path, project: &Path) -> [PathBuf; 2] {
+    let files = [user.join("config.toml"), project.join(".metier/config.toml")];
+    for (file, text) in files.iter().zip([USER, PROJECT]) {
         std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
         std::fs::write(file, text).expect("a file");
     }
-    let read = || (std::fs::read(&user).expect("a file"), std::fs::read(&project_file).expect("a file"));
-    let load = || load_with_user_file(Some(&user), Configuration::new(), |_| Some(project.clone()));
+    files
+}
+
+pub fn load(criterion: &mut Criterion) {
+    let folder = TempDir::new().expect("a folder");
+    let project = folder.path().join("project");
+    let files = write_files(&folder.path().join("user"), &project);
+    let read = || files.each_ref().map(|file| std::fs::read(file).expect("a file"));
+    let load = || load_with_user_file(Some(&files[0]), Configuration::new(), |_| Some(project.clone()));
     load().check().expect("a configuration");
     let mut group = criterion.benchmark_group("configuration");
     group.bench_function("read", |b| b.iter(|| black_box(read())));

@@ -146,6 +146,12 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         "trust_run/fresh_without",
         AddedMicros(200.0, 1),
     ),
+    (
+        "configuration, engine and run of that skill, with trust and a grant / engine and run without them",
+        "trust_run/command_with",
+        "trust_run/command_without",
+        AddedMicros(200.0, 1),
+    ),
     ("cold `metier run` of a Lua skill / `true`", "cold/metier", "cold/true", Informational),
     (
         "three lines of Python, whole `metier run` / the interpreter alone",

@@ -29,12 +29,12 @@ const SIDES: [(&str, Side); 7] = [
 
 #[derive(Clone, Copy)]
 enum Side {
-    /// `/bin/true`, alone and in the strictest sandbox of this tier.
+    /// `/bin/true`, alone and in the strictest sandbox of this level.
     PlainTrue,
     SandboxedTrue(SandboxLevel, &'static str),
     /// An empty script of the shell, alone and run by an engine.
     PlainScript,
-    /// In this tier, which reports itself by this name.
+    /// In this level, which reports itself by this name.
     SandboxedScript(SandboxLevel, &'static str),
     Bubblewrap,
 }
@@ -84,14 +84,14 @@ impl Side {
         let script = project.join(".metier/skills/nothing/scripts/main.sh");
         match self {
             Self::PlainTrue => Box::new(|| succeeds(&mut Command::new("/bin/true"))),
-            Self::SandboxedTrue(tier, name) => {
-                let engine = Engine::builder(project).sandbox_level(tier).build().expect("an engine");
+            Self::SandboxedTrue(level, name) => {
+                let engine = Engine::builder(project).sandbox_level(level).build().expect("an engine");
                 Box::new(move || engine.sandbox_support().strongest.level.name() == name)
             }
             // The floor: the standard library spawns without copying the process.
             Self::PlainScript => Box::new(move || succeeds(Command::new("/bin/sh").arg(&script))),
-            Self::SandboxedScript(tier, name) => {
-                let engine = Engine::builder(project).sandbox_level(tier).build().expect("an engine");
+            Self::SandboxedScript(level, name) => {
+                let engine = Engine::builder(project).sandbox_level(level).build().expect("an engine");
                 Box::new(move || {
                     let outcome = engine.run(Invocation::new("nothing"));
                     outcome.result.is_ok() && outcome.sandbox.is_some_and(|held| held.level.name() == name)

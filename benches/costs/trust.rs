@@ -1,14 +1,18 @@
-//! What trust costs: the digest of a skill against reading its files, and a run with the trust store against one without.
+//! What trust costs: the digest of a skill against reading its files, and a run with the trust store, with and without the files of
+//! the configuration, against one without.
 
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion};
-use metier::engine::{Engine, Invocation};
+use metier::config::{Configuration, load_with_user_file};
+use metier::engine::{Engine, EngineBuilder, Invocation};
 use metier::registry::{Root, Roots, Scope};
 use metier::trust::TrustStore;
 use tempfile::TempDir;
+
+use super::configuration;
 
 /// A project with the skill `x` of so many files, of 2 KB each.
 fn project(files: usize) -> TempDir {
@@ -28,10 +32,14 @@ fn project(files: usize) -> TempDir {
     project
 }
 
-fn engine(project: &Path, store: Option<TrustStore>) -> Engine {
+fn builder(project: &Path, store: Option<TrustStore>) -> EngineBuilder {
     let root = Root::new(Scope::Project, ".metier", project.join(".metier/skills"));
     let builder = Engine::builder(project).roots(Roots::empty().with(root));
-    store.into_iter().fold(builder, metier::engine::EngineBuilder::trust).build().expect("an engine")
+    store.into_iter().fold(builder, EngineBuilder::trust)
+}
+
+fn engine(project: &Path, store: Option<TrustStore>) -> Engine {
+    builder(project, store).build().expect("an engine")
 }
 
 fn read_all(folder: &Path) -> usize {
@@ -88,6 +96,20 @@ pub fn runs(criterion: &mut Criterion) {
     group.bench_function("fresh_with", |b| {
         let engine = || engine(project.path(), Some(TrustStore::new(store.folder())));
         b.iter_batched(engine, |engine| run(&engine, 1), BatchSize::PerIteration);
+    });
+    // What a command does: it reads the configuration, makes an engine, and runs the skill.
+    let files = configuration::write_files(data.path(), project.path());
+    let load =
+        || load_with_user_file(Some(&files[0]), Configuration::new(), |_| Some(project.path().to_owned()));
+    group.bench_function("command_without", |b| b.iter(|| run(&engine(project.path(), None), 0)));
+    group.bench_function("command_with", |b| {
+        b.iter(|| {
+            let loaded = load();
+            loaded.check().expect("a configuration");
+            let builder = builder(project.path(), Some(TrustStore::new(store.folder())));
+            let builder = builder.configuration(loaded.configuration);
+            run(&builder.build().expect("an engine"), 1);
+        });
     });
     group.finish();
 }

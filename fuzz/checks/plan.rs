@@ -1,7 +1,8 @@
 //! References, conditions and plans: what is read prints as what reads back the same, and runs to an end.
 
 use metier::plan::{
-    Condition, NoCallees, Plan, PlanForm, Template, check, diagnostics, from_contract, from_sequence,
+    Condition, NoCallees, Plan, PlanForm, Template, check, diagnostics, from_contract, from_markdown,
+    from_sequence,
 };
 use serde_json::json;
 
@@ -61,13 +62,18 @@ pub fn reference(source: &[u8]) {
 
 /// Any bytes as a sequence: a plan that can be shown and run, or reasons why there is none.
 pub fn sequence(source: &[u8]) {
-    for read in [from_sequence(source, FILE).map(Some), from_contract(source, "skill.yaml")] {
+    let read = [
+        from_sequence(source, FILE).map(Some),
+        from_contract(source, "skill.yaml"),
+        from_markdown(source, "SKILL.md").map(Some),
+    ];
+    for read in read {
         match read {
             Ok(plan) => plan.iter().for_each(reads_back),
             Err(found) => is_told(source, &found),
         }
     }
-    for file in [FILE, "skill.yaml"] {
+    for file in [FILE, "skill.yaml", "SKILL.md"] {
         lie_within(source, &diagnostics(source, file, None));
         lie_within(
             source,

@@ -25,6 +25,12 @@ pub fn frontmatter(source: &[u8]) {
         assert!(manifest.body_offset <= source.len());
         assert!(!manifest.description.is_empty());
         assert!(manifest.entrypoint().is_none_or(|path| !path.is_empty()));
+        if let Some(read) = metier::formats::frontmatter_contract(source, manifest) {
+            lie_within(source, &read.diagnostics);
+            let contract = read.contract.expect("nothing in a frontmatter of SWEny blocks");
+            assert!(contract.mcp.is_none_or(|server| server.command.is_none()));
+            assert!(serde_json::to_value(contract.config.iter().collect::<Vec<_>>()).is_ok());
+        }
     }
     if let FrontmatterLen::Complete(length) = frontmatter_len(source) {
         assert!(length <= MAX_FRONTMATTER);

@@ -11,14 +11,13 @@ use crate::host::{
     TreeKill,
 };
 use crate::runtimes::external::egress::EgressRules;
-use crate::runtimes::external::executor::{
-    ExternalExecutor, PreparedLaunch, ProcessVariables, query_version,
-};
+use crate::runtimes::external::executor::ExternalExecutor;
 use crate::runtimes::external::interpreter::detect;
 use crate::runtimes::external::interpreter::path::{find_on_path, is_executable_file, search_path};
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::policy;
 use crate::runtimes::external::process::setup_error::probe;
+use crate::runtimes::external::script_command::{PreparedLaunch, ProcessVariables, query_version};
 use crate::runtimes::external::services::ExternalServices;
 use crate::runtimes::sandbox::{NetworkAccess, PinnedPath, Restrictions, SupervisorReport};
 
@@ -37,15 +36,17 @@ impl ExternalExecutor {
         if Self::is_unsandboxed(ctx) {
             return self.unsandboxed_plan(input, ctx);
         }
-        let sandboxed = self.prepare_launch(Self::arguments(input, ctx), &named_variables(ctx), None, ctx)?;
-        match probe(&self.services.launcher, sandboxed.request.sandbox.clone()) {
+        let script = &self.script;
+        let arguments = Self::arguments(input, ctx);
+        let sandboxed = script.prepare_launch(arguments, &named_variables(ctx), None, ctx)?;
+        match probe(&script.services.launcher, sandboxed.request.sandbox.clone()) {
             Ok(report) => {
                 let version = self.interpreter_version(Path::new(&sandboxed.request.program), ctx);
                 Ok(sandboxed_plan(&sandboxed, version, outcome::sandbox_report(&report), ctx))
             }
             Err(error) => {
                 let gaps = ProtectionGaps::in_request(&sandboxed.request, sandboxed.project);
-                let error = outcome::start_error(self.file.name(), sandboxed.project, &gaps, error);
+                let error = outcome::start_error(script.file.name(), sandboxed.project, &gaps, error);
                 if Self::may_fall_back_to_unsandboxed(ctx, &error) {
                     self.unsandboxed_plan(input, ctx)
                 } else {
@@ -56,11 +57,12 @@ impl ExternalExecutor {
     }
 
     fn interpreter_version(&self, program: &Path, ctx: &SkillContext) -> Option<String> {
-        query_version(program, &self.untrusted_dirs(ctx), &self.services.launcher)
+        query_version(program, &self.script.untrusted_dirs(ctx), &self.script.services.launcher)
     }
 
     fn unsandboxed_plan(&self, input: &SkillInput, ctx: &SkillContext) -> Result<LaunchPreview> {
-        let command = self.unsandboxed_command(Self::arguments(input, ctx), &named_variables(ctx), ctx)?;
+        let arguments = Self::arguments(input, ctx);
+        let command = self.script.unsandboxed_command(arguments, &named_variables(ctx), ctx)?;
         let names = command.get_envs().filter(|(_, value)| value.is_some()).map(|(name, _)| name);
         let everything = || vec![SandboxPath { path: "/".into(), why: AccessReason::User }];
         Ok(LaunchPreview {
@@ -151,7 +153,7 @@ fn sorted_names<'a>(names: impl Iterator<Item = &'a OsStr>) -> Vec<String> {
 }
 
 /// What this machine supports, detected by setting up a sandbox around a program that does nothing.
-pub(crate) fn machine(services: &ExternalServices) -> SandboxSupport {
+pub(crate) fn sandbox_support(services: &ExternalServices) -> SandboxSupport {
     let helper = services.launcher.server_program();
     match probe(&services.launcher, policy::strictest_policy()) {
         Ok(report) => machine_report(&report, helper),

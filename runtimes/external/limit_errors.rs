@@ -63,7 +63,7 @@ fn memory_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Optio
     let most = limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_TREE);
     if report.usage.peak_tree_memory <= most {
         let sentence = format!(
-            "{name} or what it started is a program that may be run and not read, so that its memory cannot be counted"
+            "{name} or what it started is a program that can be executed but not read, so its memory cannot be counted"
         );
         let help = "let the user who runs it read the program";
         return Some(SkillError::new(ErrorKind::Memory, sentence).with_help(help));

@@ -28,19 +28,26 @@ const PYTHON_PACKAGES: [(&str, &str); 18] = [
 ];
 
 /// The help for a script that failed with this line; `None` if it misses no package. `folders` are those in which the script may
-/// have modules of its own; `packages` what its skill says about packages, where they can be prepared.
+/// have modules of its own; `packages` what its skill says about packages, where they can be prepared; `user_help` the help for a
+/// module of Python that the user has installed for all programs.
 pub(super) fn missing_package_help(
     error_line: &str,
     folders: &[&Path],
     packages: Option<&SkillPackages>,
+    user_help: impl Fn(&str) -> Option<Help>,
 ) -> Option<Help> {
-    python_package(error_line, folders, packages)
+    python_package(error_line, folders, packages, user_help)
         .or_else(|| node_package(error_line, packages))
         .or_else(|| perl_module(error_line).map(|help| (help, None)))
         .or_else(|| ruby_library(error_line).map(|help| (help, None)))
 }
 
-fn python_package(line: &str, folders: &[&Path], packages: Option<&SkillPackages>) -> Option<Help> {
+fn python_package(
+    line: &str,
+    folders: &[&Path],
+    packages: Option<&SkillPackages>,
+    user_help: impl Fn(&str) -> Option<Help>,
+) -> Option<Help> {
     let module = quoted_after(line, "ModuleNotFoundError: No module named ")?;
     let module = module.split('.').next().filter(|name| is_package_name(name))?;
     let is_own = |folder: &&Path| {
@@ -54,13 +61,16 @@ fn python_package(line: &str, folders: &[&Path], packages: Option<&SkillPackages
     let other = PYTHON_PACKAGES.iter().find(|(known, _)| *known == module).map(|(_, package)| *package);
     let shown = other.map_or_else(|| module.to_owned(), |package| format!("{package} (module {module})"));
     let needs = format!("the script says that it needs the Python package {shown}");
+    if let Some((help, hint)) = user_help(module) {
+        return Some((format!("{needs}, which is among your own; if it should have it, {help}"), hint));
+    }
     if let Some(packages) = packages {
         let (help, hint) = packages.missing_help(Ecosystem::Python, other.unwrap_or(module));
         return Some((format!("{needs}; {help}"), hint));
     }
     let help = format!(
         "{needs}; if it should have it, install it where the python3 that is first on PATH finds it, such as in a virtual \
-         environment: scripts do not see what `pip install --user` installed"
+         environment; a script sees what `pip install --user` installed with the permission user-packages only"
     );
     Some((help, None))
 }
@@ -121,7 +131,7 @@ mod tests {
     use super::*;
 
     fn help(line: &str) -> Option<String> {
-        missing_package_help(line, &[], None).map(|(help, _)| help)
+        missing_package_help(line, &[], None, |_| None).map(|(help, _)| help)
     }
 
     #[test]
@@ -170,7 +180,7 @@ mod tests {
         for own in ["helpers", "shared", "scripts"] {
             let line = format!("ModuleNotFoundError: No module named '{own}.x'");
             assert_eq!(
-                missing_package_help(&line, &[skill.path()], None).map(|(help, _)| help),
+                missing_package_help(&line, &[skill.path()], None, |_| None).map(|(help, _)| help),
                 None,
                 "{own} is the skill's own"
             );

@@ -47,6 +47,8 @@ mod program_version;
 mod protected;
 #[cfg(unix)]
 mod python_package;
+#[cfg(unix)]
+mod script_command;
 mod script_file;
 mod services;
 #[cfg(unix)]
@@ -56,6 +58,8 @@ mod system_config;
 #[cfg(unix)]
 mod system_paths;
 #[cfg(unix)]
+mod user_packages;
+#[cfg(unix)]
 mod version_cache;
 #[cfg(unix)]
 mod worker;
@@ -64,9 +68,9 @@ mod worker;
 pub(super) use self::embedded_worker::{EmbeddedWorkerPool, load as load_embedded_worker, worker_main};
 pub(super) use self::executor::load;
 #[cfg(not(unix))]
-pub(super) use self::executor::{interpreters, machine, process_plan};
+pub(super) use self::executor::{interpreters, process_plan, sandbox_support};
 #[cfg(unix)]
-pub(super) use self::explain::{interpreters, machine, process_plan};
+pub(super) use self::explain::{interpreters, process_plan, sandbox_support};
 #[cfg(unix)]
 pub(super) use self::host_api::client_main;
 pub(super) use self::interpreter::detect::{

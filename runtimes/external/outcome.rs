@@ -11,7 +11,7 @@ use crate::host::{
     EnforcedLevel, Files, NetworkReport, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext,
     variable_access,
 };
-use crate::policy::StopCause;
+use crate::policy::{Access, StopCause};
 use crate::runtimes::external::denial_hints::Help;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::missing_package::missing_package_help;
@@ -19,7 +19,7 @@ use crate::runtimes::external::missing_variable::missing_variable;
 use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
 use crate::runtimes::external::process::setup_error::SandboxSetupError;
-use crate::runtimes::external::{denial_hints, limit_errors, packages, stdout};
+use crate::runtimes::external::{denial_hints, limit_errors, packages, stdout, user_packages};
 use crate::runtimes::sandbox::{
     Enforcement, LaunchRequest, NetworkAccess, Restrictions, SandboxPolicy, SupervisorReport,
 };
@@ -199,7 +199,12 @@ fn package_hint(ctx: &SkillContext, said: &Redacted<String>) -> Option<Help> {
     let project = ctx.project().ok().map(Files::root);
     let skill = ctx.skill_files().ok().map(Files::root);
     let folders: Vec<&Path> = project.into_iter().chain(skill).collect();
-    missing_package_help(error_line(said.as_inner())?, &folders, packages::skill_packages(ctx))
+    // The permission is missing where they are there and not granted.
+    let user_help = |module: &str| {
+        let help = denial_hints::permission_hint(ctx, &Access::user_packages());
+        help.filter(|_| user_packages::has_module(module))
+    };
+    missing_package_help(error_line(said.as_inner())?, &folders, packages::skill_packages(ctx), user_help)
 }
 
 /// The hint of the sandbox about this failure, if there was one.

@@ -17,6 +17,7 @@ use crate::runtimes::external::interpreter::path_dir::PathDir;
 use crate::runtimes::external::interpreter::prefix::readable_paths;
 use crate::runtimes::external::protected::scan::scan_protected;
 use crate::runtimes::external::system_paths::{SYSTEM_PATHS, is_outside_system, real_path};
+use crate::runtimes::external::user_packages::UserPackages;
 use crate::runtimes::sandbox::{
     FileRules, NetworkAccess, PRIVATE_TMP, PinnedPath, ProtectedPaths, ResourceLimits, RunTempDir,
     SandboxPolicy,
@@ -37,6 +38,7 @@ pub(super) struct RunPaths<'a> {
     pub(super) home: &'a Path,
     /// The packages that were prepared for the script.
     pub(super) packages: Option<&'a Path>,
+    pub(super) user_packages: Option<&'a UserPackages>,
     pub(super) installation: &'a Installation,
 }
 
@@ -120,6 +122,9 @@ pub(super) fn access_reason(path: &Path, paths: &RunPaths<'_>) -> AccessReason {
         _ if is_same(&paths.temp_dir.home()) || is_same(&paths.temporary_files()) => AccessReason::TempDir,
         _ if is_same(paths.home) => AccessReason::State,
         _ if paths.packages.is_some_and(is_same) => AccessReason::Packages,
+        _ if paths.user_packages.is_some_and(|user| user.folders().iter().any(|known| is_same(known))) => {
+            AccessReason::Packages
+        }
         _ if is_same(paths.project) => AccessReason::Project,
         _ if is_same(paths.skill) => AccessReason::Skill,
         _ if is_one_of(&NETWORK_CONFIG_FILES) => AccessReason::Network,
@@ -153,6 +158,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
         read.extend(NETWORK_CONFIG_FILES.iter().map(Into::into));
     }
     read.extend(paths.packages.map(Into::into));
+    read.extend(paths.user_packages.into_iter().flat_map(UserPackages::folders).map(Into::into));
     if let Some(ReadablePaths(others)) = ctx.extensions().get::<ReadablePaths>() {
         read.extend(others.iter().map(Into::into));
     }
@@ -163,7 +169,10 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
     };
     let own = [pin_open(ctx.project(), paths.project), pin_open(ctx.skill_files(), paths.skill)];
     let mut write = vec![PinnedPath::from(DEV_NULL)];
-    write.extend([paths.home, &paths.temporary_files()].into_iter().filter_map(pin));
+    // Their paths are canonical: metier made them.
+    let (temporary_files, home) = (paths.temporary_files(), paths.temp_dir.home());
+    write.extend(pin_canonical(&temporary_files));
+    write.extend(if paths.home == home { pin_canonical(&home) } else { pin(paths.home) });
     write.extend(writable_paths(ctx));
     if defining_files(ctx).is_some() {
         write.extend(pin_open(ctx.skill_files(), paths.skill));
@@ -199,7 +208,7 @@ fn private_tmp(rules: &FileRules, paths: &RunPaths<'_>) -> Option<PinnedPath> {
         && real_path(tmp).is_some_and(|real| real == tmp)
         && !pinned().any(|path| tmp.starts_with(path))
         && rules.read.iter().all(|path| is_real(Path::new(path)));
-    is_possible.then(|| pin(&paths.temporary_files())).flatten()
+    is_possible.then(|| pin_canonical(&paths.temporary_files())).flatten()
 }
 
 /// What a run that may change its skill's own folder must not change in it; `None` if it may not change the folder.
@@ -248,7 +257,11 @@ fn pin_below(files: &Files, path: &Path) -> Option<PinnedPath> {
 
 /// Pins what is at a path now.
 fn pin(path: &Path) -> Option<PinnedPath> {
-    let path = real_path(path)?;
+    pin_canonical(&real_path(path)?)
+}
+
+/// The same for a path without symlinks.
+fn pin_canonical(path: &Path) -> Option<PinnedPath> {
     let about = path.symlink_metadata().ok()?;
     Some(PinnedPath { path: path.into(), file_id: Some(FileId::from_metadata(&about)) })
 }

@@ -50,7 +50,7 @@ pub(crate) fn process_plan(
 }
 
 /// Nothing is supported.
-pub(crate) fn machine(_: &ExternalServices) -> SandboxSupport {
+pub(crate) fn sandbox_support(_: &ExternalServices) -> SandboxSupport {
     SandboxSupport {
         landlock_abi: None,
         strongest: SandboxReport::NONE,

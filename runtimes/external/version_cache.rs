@@ -19,10 +19,10 @@ const MAX_LOST_TIME: Duration = Duration::from_secs(12);
 
 /// The versions that programs reported to one engine.
 #[derive(Default)]
-pub(crate) struct VersionCache(Mutex<Reported>);
+pub(crate) struct VersionCache(Mutex<CachedVersions>);
 
 #[derive(Default)]
-struct Reported {
+struct CachedVersions {
     versions: HashMap<Query, Option<Version>>,
     lost_time: Duration,
 }
@@ -59,26 +59,26 @@ impl VersionCache {
         query: Query,
         ask: impl FnOnce(&Query) -> Option<Version>,
     ) -> ProgramVersion {
-        let reported = self.reported();
-        let version = match reported.versions.get(&query) {
+        let cached = self.lock();
+        let version = match cached.versions.get(&query) {
             Some(version) => version.clone(),
-            None if reported.versions.len() >= MAX_PROGRAMS || reported.lost_time >= MAX_LOST_TIME => None,
+            None if cached.versions.len() >= MAX_PROGRAMS || cached.lost_time >= MAX_LOST_TIME => None,
             None => {
-                drop(reported);
+                drop(cached);
                 let started = Instant::now();
                 let version = ask(&query);
-                let mut reported = self.reported();
+                let mut cached = self.lock();
                 if version.is_none() {
-                    reported.lost_time += started.elapsed();
+                    cached.lost_time += started.elapsed();
                 }
-                reported.versions.insert(query, version.clone());
+                cached.versions.insert(query, version.clone());
                 version
             }
         };
         version.map_or(ProgramVersion::Unreadable, ProgramVersion::Is)
     }
 
-    fn reported(&self) -> MutexGuard<'_, Reported> {
+    fn lock(&self) -> MutexGuard<'_, CachedVersions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,7 +109,7 @@ mod tests {
         );
         assert_eq!(cache.version(query("b"), |_| None), ProgramVersion::Unreadable);
         assert_eq!(cache.version(query("b"), never), ProgramVersion::Unreadable);
-        cache.reported().lost_time = MAX_LOST_TIME;
+        cache.lock().lost_time = MAX_LOST_TIME;
         assert_eq!(cache.version(query("c"), never), ProgramVersion::Unreadable);
         assert_eq!(cache.version(query("b"), never), ProgramVersion::Unreadable);
     }

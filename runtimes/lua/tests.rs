@@ -27,6 +27,7 @@ fn loaded(source: &str) -> Result<Box<dyn SkillExecutor>> {
         function: None,
         handler: None,
         tool: None,
+        dialect: crate::executor::ScriptDialect::default(),
     })
 }
 

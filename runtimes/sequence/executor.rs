@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde_json::Value;
 
@@ -14,6 +13,7 @@ use crate::plan::{
 };
 use crate::policy::{CancelToken, Permission, Watchdog};
 use crate::runtimes::RuntimeServices;
+use crate::runtimes::own_context::run_with;
 use crate::runtimes::sequence::backend::LocalBackend;
 
 /// A checked plan.
@@ -101,12 +101,7 @@ impl SequenceExecutor {
 
 impl SkillExecutor for SequenceExecutor {
     fn execute_with_context(&self, input: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput> {
-        if let Some(context) = context {
-            return self.run(input, context);
-        }
-        let context = SkillContext::builder(&self.skill).build();
-        let _armed = self.watchdog.arm(Instant::now() + context.limits().timeout, context.cancel());
-        self.run(input, &context)
+        run_with(context, &self.skill, &self.watchdog, |context| self.run(input, context))
     }
 
     /// The tools that its steps name: a reader of the plan can see them.

@@ -10,7 +10,7 @@ use super::linked_plugin::{LinkedPlugin, operation_limit};
 use super::plugin_manifest::resolve;
 use super::plugin_settings::PluginSettings;
 use crate::error::Result;
-use crate::executor::{Script, SkillExecutor};
+use crate::executor::{Script, ScriptDialect, SkillExecutor};
 use crate::host::SkillContext;
 use crate::policy::{CancelToken, Limits, Permission};
 use crate::runtimes::RuntimeServices;
@@ -39,6 +39,8 @@ struct PluginLoader {
 impl PluginLoader {
     fn new(script: &Script, shared: &RuntimeServices, cancel: &CancelToken) -> Result<Self> {
         let (file, (modules, settings)) = (script.path.clone(), resolve(script)?);
+        let passes_text = script.dialect == ScriptDialect::Synwire;
+        let settings = PluginSettings { passes_text, ..settings };
         let first = load_plugin(&file, &modules, false, shared, cancel)?;
         let first = Mutex::new(Some(first));
         Ok(Self { file, modules, settings: settings.into(), services: shared.clone(), first })

@@ -15,10 +15,18 @@ const TRAPS: &[(Trap, ErrorKind, &str)] = &[
     (Trap::MemoryOutOfBounds, ErrorKind::Script, "the plug-in reached outside of its memory"),
     (Trap::TableOutOfBounds, ErrorKind::Script, "the plug-in reached outside of a table"),
     (Trap::IndirectCallToNull, ErrorKind::Script, "the plug-in called a function that is not there"),
-    (Trap::BadSignature, ErrorKind::Script, "the plug-in called a function as what it is not"),
+    (
+        Trap::BadSignature,
+        ErrorKind::Script,
+        "the plug-in called a function with a type that it does not have",
+    ),
     (Trap::IntegerDivisionByZero, ErrorKind::Script, "the plug-in divided by zero"),
     (Trap::IntegerOverflow, ErrorKind::Script, "an integer of the plug-in became too large"),
-    (Trap::BadConversionToInteger, ErrorKind::Script, "the plug-in made an integer of a number that is none"),
+    (
+        Trap::BadConversionToInteger,
+        ErrorKind::Script,
+        "the plug-in converted a number to an integer that is not one",
+    ),
     (Trap::OutOfFuel, ErrorKind::Operations, "the plug-in executed more operations than it may"),
 ];
 

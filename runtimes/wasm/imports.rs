@@ -63,7 +63,9 @@ impl ResolvedImport {
         let offer = Import::find(import.module, import.name)?;
         let offered = offer.signature();
         let signature = type_of(ty);
-        match offer.with_params(signature.params().len()).filter(|import| import.has_type(signature)) {
+        let offer = offer.with_params(signature.params().len());
+        let offer = offer.map(|import| import.with_results(signature.results().len()));
+        match offer.filter(|import| import.has_type(signature)) {
             Some(import) => Ok(Self::Host(import)),
             None => Err(invalid(&format!("has another type than what is offered: {offered}"))),
         }
@@ -79,6 +81,8 @@ pub(super) struct Import {
     /// The number of optional parameters that the import omits: a function may have more of them than when the plug-in was
     /// compiled.
     omitted_params: usize,
+    /// Whether the import has no result, as the functions of Synwire's host that answer nothing.
+    pub(super) omits_result: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -115,14 +119,21 @@ impl Import {
         })
     }
 
-    /// Restores an import that was resolved before, from its names and its number of parameters.
-    pub(super) fn restore(namespace: &str, name: &str, params: usize) -> Option<Self> {
-        Self::find(namespace, name).ok()?.with_params(params)
+    /// Restores an import that was resolved before, from its names and its numbers of parameters and results.
+    pub(super) fn restore(namespace: &str, name: &str, (params, results): (usize, usize)) -> Option<Self> {
+        let import = Self::find(namespace, name).ok()?.with_params(params)?.with_results(results);
+        (import.results().len() == results).then_some(import)
     }
 
     /// A function of Extism, under a namespace of its own.
     pub(super) fn kernel_imports(namespace: &'static str, function: &'static KernelFunction) -> Self {
-        Self { namespace, name: function.name, target: ImportTarget::Kernel(function), omitted_params: 0 }
+        Self {
+            namespace,
+            name: function.name,
+            target: ImportTarget::Kernel(function),
+            omitted_params: 0,
+            omits_result: false,
+        }
     }
 
     /// The import with this number of parameters, if the omitted ones are optional.
@@ -137,6 +148,12 @@ impl Import {
         (required..=all).contains(&count).then(|| Self { omitted_params: all - count, ..self })
     }
 
+    /// The import with this number of results; a function of the host may have none.
+    fn with_results(self, count: usize) -> Self {
+        let omits_result = count == 0 && matches!(self.target, ImportTarget::Host(_));
+        Self { omits_result, ..self }
+    }
+
     pub(super) fn params(&self) -> Vec<ValType> {
         match self.target {
             ImportTarget::Kernel(function) => function.params.to_vec(),
@@ -147,6 +164,7 @@ impl Import {
     pub(super) fn results(&self) -> Vec<ValType> {
         match self.target {
             ImportTarget::Kernel(function) => function.result.into_iter().collect(),
+            ImportTarget::Host(_) if self.omits_result => Vec::new(),
             ImportTarget::Host(_) => vec![ValType::I64],
         }
     }
@@ -170,6 +188,7 @@ fn host_imports(function: &'static HostFunction) -> impl Iterator<Item = Import>
         name,
         target: ImportTarget::Host(function),
         omitted_params: 0,
+        omits_result: false,
     })
 }
 

@@ -10,6 +10,7 @@ use super::failure;
 use super::json_cost::json_cost;
 use super::linked_module::LinkedModule;
 use super::plugin_settings::PluginSettings;
+use super::text_abi;
 use super::wasi::I32Exit;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
@@ -72,7 +73,12 @@ impl LinkedPlugin {
             let attempt = format_args!("failed to start {} with WASI", self.file);
             context.permissions().require(&Access::wasi(), attempt)?;
         }
-        let result = self.run_instance(input.to_string(), context, settings);
+        let input = if settings.passes_text {
+            text_abi::input(input, context).to_string()
+        } else {
+            input.to_string()
+        };
+        let result = self.run_instance(input, context, settings);
         context.cancel().check()?;
         result
     }

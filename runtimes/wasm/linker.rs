@@ -43,37 +43,41 @@ pub(super) fn build_linker(engine: &Engine, imports: &[ResolvedImport]) -> Resul
 /// by their signature.
 fn link_import(linker: &mut Linker<StoreData>, import: &Import) -> Result<()> {
     use wasmparser::ValType::{I32, I64};
-    type At<'a> = Caller<'a, StoreData>;
+    type PluginCaller<'a> = Caller<'a, StoreData>;
     let (space, name, body) = (import.namespace, import.name, import.target);
     match (&*import.params(), &*import.results()) {
-        ([], []) => {
-            linker.func_wrap(space, name, move |mut at: At<'_>| call_import(&mut at, body, &[]).map(drop))?
+        ([], []) => linker.func_wrap(space, name, move |mut caller: PluginCaller<'_>| {
+            call_import(&mut caller, body, &[]).map(drop)
+        })?,
+        ([], [I64]) => linker.func_wrap(space, name, move |mut caller: PluginCaller<'_>| {
+            to_i64(call_import(&mut caller, body, &[]))
+        })?,
+        ([I64], [I64]) => linker.func_wrap(space, name, move |mut caller: PluginCaller<'_>, a: i64| {
+            to_i64(call_import(&mut caller, body, &[to_bits(a)]))
+        })?,
+        ([I64], [I32]) => linker.func_wrap(space, name, move |mut caller: PluginCaller<'_>, a: i64| {
+            to_i32(call_import(&mut caller, body, &[to_bits(a)]))
+        })?,
+        ([I64, I64], []) => {
+            linker.func_wrap(space, name, move |mut caller: PluginCaller<'_>, a: i64, b: i64| {
+                call_import(&mut caller, body, &[to_bits(a), to_bits(b)]).map(drop)
+            })?
         }
-        ([], [I64]) => {
-            linker.func_wrap(space, name, move |mut at: At<'_>| to_i64(call_import(&mut at, body, &[])))?
+        ([I64, I32], []) => {
+            linker.func_wrap(space, name, move |mut caller: PluginCaller<'_>, a: i64, b: i32| {
+                call_import(&mut caller, body, &[to_bits(a), u64::from(b.cast_unsigned())]).map(drop)
+            })?
         }
-        ([I64], [I64]) => linker.func_wrap(space, name, move |mut at: At<'_>, a: i64| {
-            to_i64(call_import(&mut at, body, &[to_bits(a)]))
-        })?,
-        ([I64], [I32]) => linker.func_wrap(space, name, move |mut at: At<'_>, a: i64| {
-            to_i32(call_import(&mut at, body, &[to_bits(a)]))
-        })?,
-        ([I64, I64], []) => linker.func_wrap(space, name, move |mut at: At<'_>, a: i64, b: i64| {
-            call_import(&mut at, body, &[to_bits(a), to_bits(b)]).map(drop)
-        })?,
-        ([I64, I32], []) => linker.func_wrap(space, name, move |mut at: At<'_>, a: i64, b: i32| {
-            call_import(&mut at, body, &[to_bits(a), u64::from(b.cast_unsigned())]).map(drop)
-        })?,
         (params, results) => {
             let ty =
                 FuncType::new(linker.engine(), params.iter().map(value_type), results.iter().map(value_type));
             let is_narrow = results == [I32];
-            linker.func_new(space, name, ty, move |mut at, given, answer| {
+            linker.func_new(space, name, ty, move |mut caller, given, answer| {
                 let mut args = [0; MAX_PARAMS];
                 for (arg, value) in args.iter_mut().zip(given) {
                     *arg = value_bits(value);
                 }
-                let value = call_import(&mut at, body, &args[..given.len().min(MAX_PARAMS)]);
+                let value = call_import(&mut caller, body, &args[..given.len().min(MAX_PARAMS)]);
                 match answer.first_mut() {
                     Some(answer) if is_narrow => *answer = Val::I32(to_i32(value)?),
                     Some(answer) => *answer = Val::I64(to_i64(value)?),
@@ -115,7 +119,7 @@ fn call_host_function(
     let answer = arguments.and_then(|arguments| function.call(&context, arguments));
     run.refund(cost);
     context.cancel().check()?;
-    run.store_answer(answer)
+    if run.passes_text() { run.store_text(function, answer) } else { run.store_answer(answer) }
 }
 
 /// All parameters and results here are integers.

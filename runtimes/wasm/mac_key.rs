@@ -24,7 +24,7 @@ const KEY_BYTES: usize = 32;
 #[cfg(target_os = "linux")]
 const MARKER_XATTR: &std::ffi::CStr = c"user.metier.key";
 
-const VISIBLE_TO_SCRIPT: &str = "it lies in what a script sees that is running";
+const VISIBLE_TO_SCRIPT: &str = "it is in a folder that a running script can see";
 
 /// The number of keys that this process created, so that each temporary name is unique.
 static TEMP_COUNTER: AtomicU64 = AtomicU64::new(0);

@@ -39,8 +39,8 @@ struct StoredMetadata {
 #[serde(rename_all = "snake_case")]
 enum StoredImport {
     Wasi,
-    /// Namespace, name, and the number of parameters.
-    Host(String, String, usize),
+    /// Namespace, name, and the numbers of parameters and results.
+    Host(String, String, usize, usize),
     Library(String),
 }
 
@@ -49,7 +49,8 @@ impl StoredImport {
         match import {
             ResolvedImport::Wasi => Self::Wasi,
             ResolvedImport::Host(import) => {
-                Self::Host(import.namespace.to_owned(), import.name.to_owned(), import.params().len())
+                let (params, results) = (import.params().len(), import.results().len());
+                Self::Host(import.namespace.to_owned(), import.name.to_owned(), params, results)
             }
             ResolvedImport::Library(name) => Self::Library(name.clone()),
         }
@@ -59,8 +60,8 @@ impl StoredImport {
     fn restore(self, libraries: &[String]) -> Option<ResolvedImport> {
         match self {
             Self::Wasi => Some(ResolvedImport::Wasi),
-            Self::Host(namespace, name, params) => {
-                Import::restore(&namespace, &name, params).map(ResolvedImport::Host)
+            Self::Host(namespace, name, params, results) => {
+                Import::restore(&namespace, &name, (params, results)).map(ResolvedImport::Host)
             }
             Self::Library(name) => libraries.contains(&name).then_some(ResolvedImport::Library(name)),
         }

@@ -6,7 +6,7 @@
 //! parameter, which is the offset of the argument as JSON text in Extism memory, or 0 if it is omitted. An import may lack
 //! optional parameters at the end, so that more of them can be added to a function. The result is the offset of
 //! `{"ok": value}` or `{"error": {"kind", "message", "help"}}`. Plug-ins built for Synwire import the same names but pass raw
-//! text; they must be rebuilt.
+//! text; the runtime `synwire-wasm` runs them.
 //!
 //! The plug-ins are those of Extism, built with its kits, and `tests/oracle` compares what they do here and there. The host is
 //! not Extism's, for three reasons:
@@ -81,6 +81,7 @@ mod module_source;
 mod plugin_manifest;
 mod plugin_settings;
 mod run_state;
+mod text_abi;
 mod wasi;
 mod wat;
 

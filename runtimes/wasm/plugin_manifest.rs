@@ -187,6 +187,7 @@ pub(super) fn resolve(script: &Script) -> Result<(Vec<ModuleSource>, PluginSetti
         max_variable_bytes: manifest.memory.max_var_bytes,
         max_response_bytes: manifest.memory.max_http_response_bytes,
         timeout: manifest.timeout_ms.map(Duration::from_millis),
+        ..PluginSettings::default()
     };
     Ok((modules, settings))
 }
@@ -372,6 +373,7 @@ mod tests {
             function: None,
             handler: None,
             tool: None,
+            dialect: crate::executor::ScriptDialect::default(),
         })
     }
 
@@ -431,6 +433,7 @@ mod tests {
             function: None,
             handler: None,
             tool: None,
+            dialect: crate::executor::ScriptDialect::default(),
         };
         let too_large = "modules of more than 16777216 bytes together";
         assert_eq!(resolve(&script(inlined(HALF).unwrap())).unwrap().0.len(), 2);

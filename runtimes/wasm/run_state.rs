@@ -10,6 +10,7 @@ use super::budget::{BYTES_PER_CHECK, PluginBudget};
 use super::extism_response::LatestResponse;
 use super::json_cost::json_cost;
 use super::plugin_settings::PluginSettings;
+use super::text_abi;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, LogLevel, SkillContext, function};
 use crate::runtimes::wasm::extism_memory::ExtismMemory;
@@ -285,7 +286,12 @@ impl RunState {
     ) -> Result<Vec<Value>> {
         let read = |(param, offset): (usize, &u64)| {
             *cost += self.charge_argument(*offset)?;
-            self.parse_argument(*offset).map_err(|reason| {
+            let value_type = function.params.get(param).map(|param| param.value_type);
+            let parsed = match value_type.filter(|_| self.settings.passes_text) {
+                Some(value_type) => text_abi::argument(value_type, self.memory.block(*offset), *offset),
+                None => self.parse_argument(*offset),
+            };
+            parsed.map_err(|reason| {
                 let name = function.params.get(param).map_or("an argument", |param| param.name);
                 let sentence = format!("{}: {name} {reason}", function.signature());
                 SkillError::new(ErrorKind::InvalidArgument, sentence)
@@ -326,6 +332,18 @@ impl RunState {
         let block = self.memory.block(offset).ok_or("is not the offset of a block")?;
         let text = std::str::from_utf8(block).map_err(|_| "is not UTF-8")?;
         strict_json::parse(text).map_err(|reason| format!("is not JSON: {reason}"))
+    }
+
+    /// Whether the plug-in passes text and not JSON.
+    pub(super) fn passes_text(&self) -> bool {
+        self.settings.passes_text
+    }
+
+    /// Stores the result as the text that a plug-in of Synwire expects and returns its offset. An error that has no such text ends
+    /// the run.
+    pub(super) fn store_text(&mut self, function: &HostFunction, answer: Result<Value>) -> Result<u64> {
+        let text = text_abi::answer(function, answer)?;
+        self.memory.store(text.as_bytes(), &mut self.budget)
     }
 
     /// Stores the text of a result and returns its offset.

@@ -52,7 +52,7 @@ fn page(explanation: &Explanation) -> String {
     if !explanation.callees.is_empty() {
         rows.push(("calls", explanation.callees.iter().map(callee_line).collect::<Vec<_>>().join("\n")));
     }
-    rows.extend(explanation.requirements.iter().map(requirement_row));
+    rows.extend(explanation.requirements.iter().map(|found| requirement_row(&explanation.skill, found)));
     if explanation.process.as_ref().is_none_or(|process| process.has_api) {
         rows.extend(function_rows(&explanation.functions));
     } else {

@@ -19,7 +19,7 @@ pub(super) fn forms() -> impl Iterator<Item = &'static str> {
 
 /// Writes the definitions to a folder for each skill below `out`; without it, one definition to standard output.
 pub(super) fn run(names: &[String], form: &str, out: Option<&Path>, session: &Session) -> Result<u8> {
-    let unknown = || SkillError::new(ErrorKind::Usage, format!("{} is no form", escape_line(form)));
+    let unknown = || SkillError::new(ErrorKind::Usage, format!("{} is not a form", escape_line(form)));
     let found = ExportFormat::ALL.into_iter().find(|(word, _)| *word == form);
     let (_, format) = found.ok_or_else(unknown)?;
     let engine = session.engine()?;

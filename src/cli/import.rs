@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::formats::{ImportedSkill, import};
+use metier::formats::{ImportedSkill, PackageRegistry, import};
 use metier::skill::contract::CONTRACT_FILES;
 use serde_json::json;
 
@@ -25,6 +25,9 @@ pub struct Args {
     /// Definitions: a SKILL.md, a skill.json or skill.yaml of any format, or a folder with one of them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
+    /// A folder of AgentsKit packages; each PATH is then a package, as NAME or NAME@RANGE
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
     /// The folder in which the skills are made
     #[arg(long, value_name = "DIR", default_value = ".metier/skills")]
     out: PathBuf,
@@ -32,8 +35,12 @@ pub struct Args {
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let mut imported = Vec::new();
-    for path in &args.paths {
-        imported.extend(if path.is_dir() { vec![read_folder(path)?] } else { read_definitions(path)? });
+    if let Some(folder) = &args.from {
+        imported = import_packages(folder, &args.paths)?;
+    } else {
+        for path in &args.paths {
+            imported.extend(if path.is_dir() { vec![read_folder(path)?] } else { read_definitions(path)? });
+        }
     }
     for ImportedSkill { name, .. } in &imported {
         if args.out.join(name).symlink_metadata().is_ok()
@@ -64,6 +71,43 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         }
     }
     Ok(0)
+}
+
+/// The newest package of each name, in its range if it has one.
+fn import_packages(folder: &Path, names: &[PathBuf]) -> Result<Vec<ImportedSkill>> {
+    let registry = read_registry(folder)?;
+    let mut imported = Vec::new();
+    for name in names {
+        let package = registry.find_named(&name.display().to_string())?;
+        imported.extend(import("skill.json", &package.source)?);
+    }
+    Ok(imported)
+}
+
+/// The packages in the JSON files of a folder. A file that is no package is an error, with its name.
+fn read_registry(folder: &Path) -> Result<PackageRegistry> {
+    let mut registry = PackageRegistry::default();
+    let mut left = MAX_FILE_BYTES;
+    for entry in walkdir::WalkDir::new(folder).min_depth(1).max_depth(MAX_DEPTH).sort_by_file_name() {
+        let entry = entry.map_err(|error| SkillError::io("failed to read a folder", error.into()))?;
+        let path = entry.path();
+        if !entry.file_type().is_file() || path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let source = read(path)?;
+        left = left.checked_sub(source.len() as u64).ok_or_else(|| {
+            let sentence = format!(
+                "failed to read {}: its packages take more than {MAX_FILE_BYTES} bytes",
+                folder.display()
+            );
+            SkillError::new(ErrorKind::Usage, sentence)
+        })?;
+        registry.publish(&source).map_err(|error| {
+            let sentence = format!("{}: {}", path.display(), error.message());
+            SkillError::new(error.kind(), sentence)
+        })?;
+    }
+    Ok(registry)
 }
 
 fn read_definitions(path: &Path) -> Result<Vec<ImportedSkill>> {

@@ -9,7 +9,7 @@ use metier::policy::{CancelToken, Permission, SandboxMode};
 use metier::registry::{Root, Roots, Scope};
 
 use super::config_args::ConfigArgs;
-use super::hint::error_with_option;
+use super::hint::{COMMAND, error_with_option};
 use super::interrupt::cancel_on_interrupt;
 use super::limit_args::LimitArgs;
 use super::mcp_client::McpClient;
@@ -21,7 +21,7 @@ use super::tool_filter_args::ToolFilterArgs;
 /// The options of `metier mcp`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Print the configuration of a client that starts this server, and serve nothing
+    /// Print the configuration of a client that starts this server, or with --http of one that reaches it, and serve nothing
     #[arg(long, value_name = "CLIENT", value_parser = McpClient::parser())]
     print_config: Option<McpClient>,
     /// Serve the skills in this folder alone: not those of the project, of the user and of metier
@@ -49,8 +49,7 @@ pub struct Args {
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     if let Some(client) = args.print_config {
         session.exit_watchdog().finish();
-        output::print(&client.config(&server_arguments(session)?))?;
-        output::eprint(&format!("for {}", client.place()));
+        print_config(client, args, session)?;
         return Ok(0);
     }
     let configuration = args.limits.configure(session.configuration())?;
@@ -94,6 +93,24 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         None => server.serve_stdio()?,
     }
     Ok(0)
+}
+
+/// Prints what belongs into the file of a client, and on standard error what a person does with it.
+fn print_config(client: McpClient, args: &Args, session: &Session) -> Result<()> {
+    let Some(address) = args.http.address() else {
+        output::print(&client.config(&server_arguments(session)?))?;
+        output::eprint(&format!("for {}", client.place()));
+        return Ok(());
+    };
+    output::print(&client.http_config(&args.http.client_url(address)?, args.http.needs_token()))?;
+    output::eprint(&format!("for {}", client.place()));
+    output::eprint(&format!(
+        "the client starts no server: run `{COMMAND} mcp --http {address}` in the project"
+    ));
+    if args.http.needs_token() {
+        output::eprint(&format!("{}; make one: openssl rand -hex 32", client.token_help()));
+    }
+    Ok(())
 }
 
 /// The skills of one folder that the caller named.

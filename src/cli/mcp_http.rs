@@ -1,6 +1,6 @@
 //! The options of `metier mcp` for HTTP: where it listens, and the tokens of its callers.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use metier::error::{ErrorKind, Result, SkillError};
@@ -9,7 +9,7 @@ use metier::mcp::{BearerToken, McpHttpOptions};
 use super::output;
 
 /// The environment variable with the token of the server.
-const TOKEN_VARIABLE: &str = "METIER_MCP_TOKEN";
+pub const TOKEN_VARIABLE: &str = "METIER_MCP_TOKEN";
 /// A file of tokens is not larger.
 const MAX_TOKEN_FILE: u64 = 64 << 10;
 
@@ -34,6 +34,30 @@ impl HttpArgs {
     /// The address, if the server is to be reached over HTTP.
     pub fn address(&self) -> Option<SocketAddr> {
         self.http
+    }
+
+    /// Whether callers need a token.
+    pub fn needs_token(&self) -> bool {
+        !self.no_token
+    }
+
+    /// Where clients reach a server at this address: at the name of the proxy before it, if there is one.
+    pub fn client_url(&self, address: SocketAddr) -> Result<String> {
+        if let Some(name) = self.allow_host.first() {
+            return Ok(format!("https://{name}/mcp"));
+        }
+        if address.port() == 0 {
+            let sentence =
+                "the configuration of a client needs the port of the server, and port 0 is any free one";
+            return Err(SkillError::new(ErrorKind::Usage, sentence)
+                .with_help("name a port, such as --http 127.0.0.1:8000"));
+        }
+        let reached: IpAddr = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        Ok(format!("http://{}/mcp", SocketAddr::new(reached, address.port())))
     }
 
     /// Listens, and says where and with which token the server is reached.

@@ -1,5 +1,6 @@
 //! The command line: one file for each command. Data goes to standard output, messages to standard error.
 
+mod activate;
 mod allow;
 mod api;
 mod catalog;
@@ -107,6 +108,8 @@ enum Command {
     Export(export::Args),
     /// Make skills of definitions in the formats of other systems
     Import(import::Args),
+    /// Print what a model becomes with a skill, or with several as one
+    Activate(activate::Args),
     /// Print the JSON Schema of a format
     Schema(schema::Args),
     /// Print the configuration, or change it
@@ -225,6 +228,7 @@ impl Command {
             | Self::Config(_)
             | Self::Doctor
             | Self::Export(_)
+            | Self::Activate(_)
             | Self::Import(_)
             | Self::Lock(_)
             | Self::Verify => Some(""),
@@ -275,6 +279,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Config(args) => config::run(&args, session),
         Command::Doctor => doctor::run(session),
         Command::Export(args) => export::run(&args, session),
+        Command::Activate(args) => activate::run(&args, session),
         Command::Import(args) => import::run(&args, session),
         Command::Schema(args) => schema::run(&args),
         Command::Lock(args) => lock::run(&args, session),

@@ -100,7 +100,7 @@ fn page(engine: &Engine, skill: &Skill, availability: Availability) -> Result<St
         ("trusted", trust_line(&engine.trust_state(skill))),
         ("shadowed by", skill.shadowed_by().unwrap_or("nothing").to_owned()),
     ];
-    rows.extend(availability.requirements.iter().map(requirement_row));
+    rows.extend(availability.requirements.iter().map(|found| requirement_row(skill.name(), found)));
     rows.extend(availability.warnings.into_iter().map(|warning| ("missing", warning)));
     rows.extend(skill.contract().into_iter().flat_map(contract_rows));
     let facts: Vec<String> = rows.iter().map(|(name, fact)| format!("{name:12} {fact}")).collect();

@@ -47,10 +47,10 @@ impl TerminalApprover {
 
     /// Whether the person said no to it.
     pub fn was_refused(&self, permission: &Permission) -> bool {
-        self.refused().contains(permission)
+        self.lock_refused().contains(permission)
     }
 
-    fn refused(&self) -> std::sync::MutexGuard<'_, BTreeSet<Permission>> {
+    fn lock_refused(&self) -> std::sync::MutexGuard<'_, BTreeSet<Permission>> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -60,7 +60,8 @@ impl Approver for TerminalApprover {
         // What is asked for a skill that another one calls is not remembered, a step is done again only once, and each call of a
         // tool is a question of its own.
         let is_call = matches!(request.need, ApprovalNeed::Call { .. });
-        let is_remembered = request.callers.is_empty() && !is_call && !wanted(&request.need).is_empty();
+        let is_remembered =
+            request.callers.is_empty() && !is_call && !requested_permissions(&request.need).is_empty();
         let choices = if is_remembered { self.choices() } else { ONCE };
         let question = question(ctx, request, choices);
         let started = Instant::now();
@@ -76,7 +77,7 @@ impl Approver for TerminalApprover {
             }
         };
         if approval == Approval::No {
-            self.refused().extend(wanted(&request.need).iter().cloned());
+            self.lock_refused().extend(requested_permissions(&request.need).iter().cloned());
         }
         Ok(approval)
     }
@@ -88,7 +89,7 @@ impl Approver for TerminalApprover {
     }
 }
 
-fn wanted(need: &ApprovalNeed) -> &[Permission] {
+fn requested_permissions(need: &ApprovalNeed) -> &[Permission] {
     match need {
         ApprovalNeed::Start { permissions } | ApprovalNeed::Call { permissions } => permissions,
         ApprovalNeed::Permission { permission, .. } => std::slice::from_ref(permission),
@@ -109,7 +110,11 @@ fn question(
         let risk = tool.risk_level.as_deref().unwrap_or("not stated");
         facts.push(("tool", format!("{}, risk {}", with_lookalikes(&tool.name), with_lookalikes(risk))));
     }
-    facts.extend(wanted(&request.need).iter().map(|permission| ("wants", permission_sentence(permission))));
+    facts.extend(
+        requested_permissions(&request.need)
+            .iter()
+            .map(|permission| ("wants", permission_sentence(permission))),
+    );
     let prompt = match &request.need {
         ApprovalNeed::Permission { target, .. } => {
             facts.extend(target.as_ref().map(|target| ("for", with_lookalikes(target))));

@@ -36,7 +36,7 @@ pub struct Args {
 
 /// The number of cases for each result.
 #[derive(Default)]
-struct Tally {
+struct CaseCounts {
     passed: usize,
     failed: usize,
     not_run: usize,
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     let suite = Arc::new(suite);
     clean_up_on_exit(&suite, args, session);
-    let mut tally = Tally::default();
+    let mut counts = CaseCounts::default();
     let mut results = Vec::new();
     for SkillCases { skill, discovery } in select_cases(args, &registry)? {
         let not_run = discovery.not_run.into_iter();
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
             watchdog.disarm();
             // The result of a case that was stopped says nothing about the skill.
             token.check()?;
-            tally.count(&result.status);
+            counts.count(&result.status);
             if session.json() {
                 results.push(result);
             } else {
@@ -88,11 +88,11 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     watchdog.finish();
     if session.json() {
-        output::print_json(&tally.to_json(&results))?;
+        output::print_json(&counts.to_json(&results))?;
     } else {
-        output::print(&tally.summary())?;
+        output::print(&counts.summary())?;
     }
-    Ok(u8::from(!tally.is_ok()))
+    Ok(u8::from(!counts.is_ok()))
 }
 
 /// Removes the project of a case that does not end, before the command ends.
@@ -111,7 +111,7 @@ fn clean_up_on_exit(suite: &Arc<Suite>, args: &Args, session: &Session) {
     });
 }
 
-impl Tally {
+impl CaseCounts {
     fn count(&mut self, status: &CaseStatus) {
         *match status {
             CaseStatus::Passed => &mut self.passed,

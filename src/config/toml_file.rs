@@ -79,7 +79,9 @@ impl<'t> TomlFile<'t> {
                 PathMatch::Key(key) => self.read_value(key, item, at, into),
                 PathMatch::Section => match item.as_table_like() {
                     Some(table) => self.read_table(table, path, into),
-                    None => self.fail(at, &format!("`{}` is a section, and so a table", shown(path)), None),
+                    None => {
+                        self.fail(at, &format!("`{}` is a section, and so a table", key_text(path)), None);
+                    }
                 },
                 PathMatch::Unknown { at: wrong, known } => self.report_unknown(path, (wrong, &known), at),
             }
@@ -163,7 +165,7 @@ impl<'t> TomlFile<'t> {
         let is_forbidden = self.owner == Owner::Project
             && FORBIDDEN_IN_PROJECT.iter().any(|word| path[0].eq_ignore_ascii_case(word));
         if is_forbidden {
-            let sentence = format!("`{}` is refused: the file of a project cannot set it", shown(path));
+            let sentence = format!("`{}` is refused: the file of a project cannot set it", key_text(path));
             return self.fail(
                 at,
                 &sentence,
@@ -173,7 +175,7 @@ impl<'t> TomlFile<'t> {
         if self.warnings.len() < MAX_REPORTS {
             let help = unknown_key::suggestion(path, wrong, known);
             let help = help.unwrap_or_else(|| "remove it; docs/configuration.md lists the keys".into());
-            let error = self.error(at, &format!("unknown key `{}`", shown(path)));
+            let error = self.error(at, &format!("unknown key `{}`", key_text(path)));
             self.warnings.push(error.with_help(help));
         }
     }
@@ -202,6 +204,6 @@ impl<'t> TomlFile<'t> {
     }
 }
 
-fn shown(path: &[String]) -> String {
+fn key_text(path: &[String]) -> String {
     path.iter().map(|word| super::key_path::toml_word(word)).collect::<Vec<_>>().join(".")
 }

@@ -95,12 +95,12 @@ fn validation_error(kind: ErrorKind, what: &str, whose: &str, unfit: ValidationF
             }
         }
         ValidationFailure::TooLarge => {
-            let sentence = format!("the {what} of {whose} is too large to be held against its contract");
-            SkillError::new(kind, sentence).with_help("hand over less, or files by their paths")
+            let sentence = format!("the {what} of {whose} is too large to be validated against its contract");
+            SkillError::new(kind, sentence).with_help("pass less, or pass files by their paths")
         }
         // A skill with invalid schemas was not selected.
         ValidationFailure::InvalidSchema(why) => {
-            SkillError::new(ErrorKind::InvalidSkill, format!("the contract of {whose} does not stand: {why}"))
+            SkillError::new(ErrorKind::InvalidSkill, format!("the contract of {whose} is not valid: {why}"))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Availability, EngineInner, SettingsReport};
+use super::{Availability, EngineInner, Requirement, RequirementKind, RequirementState, SettingsReport};
 use crate::engine::script_selection::ScriptChoice;
 use crate::error::Hint;
 use crate::executor::RuntimeId;
@@ -245,7 +245,28 @@ impl EngineInner {
             })
         };
         let availabilities = self.availabilities(&skills);
-        skills.into_iter().zip(availabilities).filter_map(finding).collect()
+        let of_packages = Self::package_findings(&skills, &availabilities);
+        skills.into_iter().zip(availabilities).filter_map(finding).chain(of_packages).collect()
+    }
+
+    /// The skills whose packages are not prepared, or cannot be. They may find them elsewhere, so nothing is wrong yet.
+    fn package_findings(skills: &[&crate::registry::Skill], answers: &[Availability]) -> Vec<Finding> {
+        let is_worth_knowing = |found: &&Requirement| {
+            found.kind == RequirementKind::Packages
+                && matches!(found.state, RequirementState::Preparable | RequirementState::Missing)
+        };
+        let findings = |(skill, answer): (&&crate::registry::Skill, &Availability)| {
+            let name = skill.qualified_name();
+            let finding = |found: &Requirement| {
+                let message = format!("{name}: {}", found.reason.as_deref().unwrap_or_default());
+                let help = found.help.clone().unwrap_or_default();
+                let is_preparable = found.state == RequirementState::Preparable;
+                Finding::new(Severity::Info, message, help)
+                    .with_hint(is_preparable.then(|| Hint::Prepare(name.clone())))
+            };
+            answer.requirements.iter().filter(is_worth_knowing).map(finding).collect::<Vec<_>>()
+        };
+        skills.iter().zip(answers).flat_map(findings).collect()
     }
 
     /// The tools that cannot be called though their skills could run, with the reason. One that is only declared has none to be mended.

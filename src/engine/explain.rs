@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{EngineInner, Invocation, LimitsReport, Requirement, worker};
 use crate::engine::callee_resolver::load_plan;
-use crate::engine::pipeline::run_deadline;
+use crate::engine::run_start::run_deadline;
 use crate::engine::script_selection::{ScriptChoice, SelectedScript};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::trust::{RunTrust, TrustState};
@@ -257,7 +257,7 @@ impl EngineInner {
         let opened = self.open_script(skill, &selected, token).map_err(locate)?;
         let script = opened.0.clone();
         let (_, context) = self
-            .prepare((set, skill), &selected, opened, invocation, &limits, token.clone())
+            .prepare_run((set, skill), &selected, opened, invocation, &limits, token.clone())
             .map_err(locate)?;
         let worker = worker::requested_worker(skill.manifest(), selected.runtime, &named).map_err(locate)?;
         let ctx = context.worker(worker).callee_limits(named).build();
@@ -287,6 +287,10 @@ impl EngineInner {
         if selected.runtime != RuntimeId::EXTERNAL {
             of.sandbox = Some(SandboxReport::IN_PROCESS);
             return Ok(of);
+        }
+        if !invocation.is_command {
+            let packages = self.package_requirement(skill, &selected.path, &script.source);
+            of.requirements.splice(0..0, packages);
         }
         let input = SkillInput { value: invocation.input.clone(), args: invocation.args.clone() };
         match runtimes::plan(&script, self.script_cache.services(), &input, &of.ctx) {

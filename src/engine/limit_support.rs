@@ -49,11 +49,11 @@ pub(super) fn unsupported_warning(runtime: RuntimeId, not_applied: &[RuntimeLimi
     };
     let names = not_applied.iter().map(|limit| limit.name()).collect::<Vec<_>>().join(", ");
     let rest = if runtime == RuntimeId::TOOL_SEQUENCE {
-        "; the skills that it calls are held to it where their runtimes hold it"
+        "; it applies to the skills that it calls where their runtimes enforce it"
     } else {
         ""
     };
-    Some(format!("the {noun} {names} {verb} not applied: the runtime {runtime} does not hold it{rest}"))
+    Some(format!("the {noun} {names} {verb} not applied: the runtime {runtime} does not enforce it{rest}"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The engine: runs an [`Invocation`] and returns an [`Outcome`]. The command line and every embedder use it.
 
+mod activation;
 mod approval_memory;
 mod availability;
 mod builder;
@@ -24,12 +25,16 @@ mod prepare_request;
 mod process_folders;
 mod project_folders;
 mod requested_permissions;
+mod run_context;
 mod run_future;
 mod run_permissions;
 mod run_queue;
+mod run_start;
 mod run_target;
 mod script_cache;
 mod script_candidates;
+mod script_reader;
+mod script_run;
 mod script_selection;
 mod sensitivity;
 mod skill_digests;
@@ -52,7 +57,7 @@ use crate::host::temp_dirs::TempDirLease;
 use crate::host::{Providers, SandboxSupport, works_for_run};
 use crate::packages::PackageStore;
 use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxMode, Watchdog};
-use crate::registry::{Registry, Skill};
+use crate::registry::{Registry, Roots, Skill};
 use crate::runtimes;
 use crate::state::StateStore;
 use crate::trust::TrustStore;
@@ -66,6 +71,7 @@ pub use self::script_selection::main_script_runtime;
 pub use self::thread_future::EngineFuture;
 pub use self::trust::{TrustReason, TrustState};
 pub use crate::host::outcome::{LimitsReport, Outcome, RunWarning};
+pub use activation::{Activation, Delegate};
 pub use availability::{
     Availability, CategoryProblem, Requirement, RequirementKind, RequirementState, SettingsReport,
     UnconfiguredSkill,
@@ -261,6 +267,12 @@ impl Engine {
     /// The skills this engine knows now: as they were discovered, and as they were read again since.
     pub fn registry(&self) -> Arc<Registry> {
         self.0.skills.set().registry.clone()
+    }
+
+    /// Where skills are discovered.
+    #[allow(dead_code, reason = "asked for by the server, which not every build has")]
+    pub(crate) fn skill_roots(&self) -> &Roots {
+        self.0.skills.roots()
     }
 
     /// Discovers the skills again, for this engine and its clones: skills that were added, renamed or moved since. Runs in

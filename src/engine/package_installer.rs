@@ -48,7 +48,7 @@ pub(super) struct PackageInstaller<'a> {
 
 /// What a call of a package manager may reach.
 #[derive(Clone, Default)]
-struct Reach {
+struct ManagerAccess {
     hosts: Vec<(String, u16)>,
     paths: Vec<PathBuf>,
     /// Variables with secrets.
@@ -93,7 +93,7 @@ impl<'a> PackageInstaller<'a> {
         let interpreter = self.ask(&engine, program, &["-I", "-c", PYTHON_QUESTION])?;
         let requirements = &packages.requirements;
         requirements.check_python(interpreter.version.rsplit(' ').next().unwrap_or_default())?;
-        let reach = Reach {
+        let access = ManagerAccess {
             hosts: index.hosts(),
             paths: [real_path(&uv)].into_iter().chain(index.folders()).collect(),
             secrets: Vec::new(),
@@ -119,7 +119,7 @@ impl<'a> PackageInstaller<'a> {
             &common,
         ]
         .concat();
-        self.call(&engine, &compile, &reach)?;
+        self.call(&engine, &compile, &access)?;
         let lock = requirements.restrict_lock(&read(&project, "lock.txt")?)?;
         write(&project, "requirements.txt", &format!("{}{lock}", index.lines()))?;
         let install = [
@@ -128,11 +128,11 @@ impl<'a> PackageInstaller<'a> {
             &common,
         ]
         .concat();
-        self.call(&engine, &install, &reach)?;
+        self.call(&engine, &install, &access)?;
         self.compile_modules(&engine, &work, &lock, &interpreter);
         let names = lock.lines().map(|line| line.split(" --hash=").next().unwrap_or(line).trim().to_owned());
         let stored = work.publish(packages, &interpreter, (lock.clone(), names.collect()), TARGET)?;
-        Ok((index.shown(), stored))
+        Ok((index.addresses(), stored))
     }
 
     /// Compiles modules to bytecode, which Python could not write later; what does not compile stays as it is. The compiler runs
@@ -156,7 +156,7 @@ impl<'a> PackageInstaller<'a> {
             &["-s", from, "-p", to, TARGET],
         ]
         .concat();
-        if let Err(error) = self.call(engine, &compile, &Reach::default()) {
+        if let Err(error) = self.call(engine, &compile, &ManagerAccess::default()) {
             tracing::debug!("not all modules were compiled: {error}");
         }
     }
@@ -178,7 +178,7 @@ impl<'a> PackageInstaller<'a> {
         let (configuration, secrets) = registry.configuration();
         let npm_files = real_path(&npm).parent().and_then(Path::parent).map(Path::to_owned);
         let certificates = registry.certificates().map(|file| real_path(file));
-        let reach = Reach {
+        let access = ManagerAccess {
             hosts: registry.hosts(),
             paths: npm_files.into_iter().chain(certificates).collect(),
             passwords: secrets.iter().map(|(_, value)| value.clone()).collect(),
@@ -209,15 +209,15 @@ impl<'a> PackageInstaller<'a> {
             write(&project, &lock, text)?;
         } else {
             let make = [&[npm, "install", "--package-lock-only"][..], &common].concat();
-            self.call(&engine, &make, &reach)?;
+            self.call(&engine, &make, &access)?;
             check_new_lock(&read(&project, &lock)?)?;
         }
         let install = [&[npm, "ci", "--no-bin-links", "--omit=dev"][..], &common].concat();
-        self.call(&engine, &install, &reach)?;
+        self.call(&engine, &install, &access)?;
         let text = read(&project, &lock)?;
         let names = locked_names(&text);
         let stored = work.publish(packages, &interpreter, (text, names), TARGET)?;
-        Ok((registry.shown(), stored))
+        Ok((registry.addresses(), stored))
     }
 
     /// The package manager on `PATH`, which comes neither from the project nor from the skill.
@@ -250,7 +250,7 @@ impl<'a> PackageInstaller<'a> {
     /// What an interpreter says about itself, in a sandbox.
     fn ask(&self, engine: &Engine, program: &Path, arguments: &[&str]) -> Result<InstalledInterpreter> {
         let shown = path_text(program)?;
-        let said = self.call(engine, &[&[shown][..], arguments].concat(), &Reach::default())?;
+        let said = self.call(engine, &[&[shown][..], arguments].concat(), &ManagerAccess::default())?;
         let answer: Option<[String; 3]> =
             said.lines().rev().find_map(|line| serde_json::from_str(line.trim()).ok());
         let unknown = || {
@@ -266,13 +266,13 @@ impl<'a> PackageInstaller<'a> {
     }
 
     /// Runs a command in the sandbox, in the folder of the preparation. Returns what it wrote to standard output.
-    fn call(&self, engine: &Engine, command: &[&str], reach: &Reach) -> Result<String> {
+    fn call(&self, engine: &Engine, command: &[&str], access: &ManagerAccess) -> Result<String> {
         let (program, arguments) = command.split_first().unwrap_or((&"", &[]));
         let mut invocation = Invocation::command(*program, arguments.iter().copied())
             .cancel(self.request.cancel.clone())
             .grant(Permission::write(".")?);
-        if !reach.hosts.is_empty() {
-            for (host, port) in &reach.hosts {
+        if !access.hosts.is_empty() {
+            for (host, port) in &access.hosts {
                 let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
                 invocation = invocation.grant(Permission::net(&format!("{host}:{port}"))?);
             }
@@ -280,7 +280,7 @@ impl<'a> PackageInstaller<'a> {
                 invocation = invocation.grant(permission.clone());
             }
         }
-        let mut paths = reach.paths.clone();
+        let mut paths = access.paths.clone();
         for name in CERTIFICATE_VARIABLES {
             let Some(value) = std::env::var(name).ok().filter(|value| Path::new(value).is_absolute()) else {
                 continue;
@@ -291,17 +291,17 @@ impl<'a> PackageInstaller<'a> {
             paths.push(real_path(Path::new(&value)));
             invocation = invocation.env(name, value).grant(Permission::env(name)?);
         }
-        for (name, value) in &reach.secrets {
+        for (name, value) in &access.secrets {
             invocation = invocation.secret_env(name, value).grant(Permission::env(name)?);
         }
-        let hosts = reach.hosts.iter().map(|(host, _)| host.clone()).collect();
+        let hosts = access.hosts.iter().map(|(host, _)| host.clone()).collect();
         let invocation = invocation.extension(ReadablePaths(paths)).extension(ConfiguredHosts(hosts));
         let outcome = engine.run(invocation);
         self.request.cancel.check()?;
         let succeeded = outcome.process.as_ref().is_some_and(|process| process.exit_code == Some(0));
         match outcome.process {
             Some(process) if succeeded => Ok(process.stdout),
-            _ => Err(self.failure(command, outcome, &reach.passwords)),
+            _ => Err(self.failure(command, outcome, &access.passwords)),
         }
     }
 
@@ -332,7 +332,7 @@ impl<'a> PackageInstaller<'a> {
         if let Some((refused, permission)) = wanted.into_iter().next() {
             return failed
                 .with_help(format!(
-                    "it tried {refused}, which is none of your registries; if one of them keeps its files there, grant {permission}"
+                    "it tried {refused}, which is not one of your registries; if one of them keeps its files there, grant {permission}"
                 ))
                 .with_hint(Hint::Grant(permission.clone()));
         }

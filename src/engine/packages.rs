@@ -201,7 +201,7 @@ impl EngineInner {
     }
 
     /// The folders that do not choose programs and registries: the projects, and the skill.
-    fn package_untrusted_dirs(&self, skill: &Skill) -> UntrustedDirs {
+    pub(super) fn package_untrusted_dirs(&self, skill: &Skill) -> UntrustedDirs {
         let projects = self.folders.iter().map(|folder| folder.path.as_path());
         let skill = skill.folder().disk_path().and_then(|path| match skill.folder() {
             SkillFolder::Script(_) => path.parent(),

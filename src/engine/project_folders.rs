@@ -60,17 +60,17 @@ impl ProjectFolders {
             return Ok(first);
         }
         if let Some(root) = invocation.caller.as_ref().and_then(SkillContext::project_root) {
-            return self.at(root).ok_or_else(|| self.foreign_folder_error(root));
+            return self.find(root).ok_or_else(|| self.foreign_folder_error(root));
         }
         let Some(named) = &invocation.folder else {
-            if let Some(of_journal) = invocation.journal_project.as_ref().and_then(|path| self.at(path)) {
+            if let Some(of_journal) = invocation.journal_project.as_ref().and_then(|path| self.find(path)) {
                 return Ok(of_journal);
             }
             let own =
                 set.registry.folder_of_skill(skill).and_then(|index| self.iter().enumerate().nth(index));
             return Ok(own.unwrap_or(first));
         };
-        self.named(named).ok_or_else(|| self.foreign_folder_error(named))
+        self.find_canonical(named).ok_or_else(|| self.foreign_folder_error(named))
     }
 
     /// The index of the folder on which the run works, as far as it is known before its skill: that of the run that called it,
@@ -82,23 +82,23 @@ impl ProjectFolders {
         if let Some(caller) = &invocation.caller {
             return self.of_caller(caller);
         }
-        let named = invocation.folder.as_ref().map(|folder| self.named(folder));
-        let of_journal = || self.at(invocation.journal_project.as_ref()?);
+        let named = invocation.folder.as_ref().map(|folder| self.find_canonical(folder));
+        let of_journal = || self.find(invocation.journal_project.as_ref()?);
         named.unwrap_or_else(of_journal).map(|(index, _)| index)
     }
 
     /// The same for what a running skill calls.
     pub(super) fn of_caller(&self, caller: &SkillContext) -> Option<usize> {
         let root = caller.project_root().filter(|_| !self.others.is_empty())?;
-        self.at(root).map(|(index, _)| index)
+        self.find(root).map(|(index, _)| index)
     }
 
-    fn at(&self, path: &Path) -> Option<(usize, &ProjectFolder)> {
+    fn find(&self, path: &Path) -> Option<(usize, &ProjectFolder)> {
         self.iter().enumerate().find(|(_, folder)| folder.path == path)
     }
 
-    fn named(&self, path: &Path) -> Option<(usize, &ProjectFolder)> {
-        std::fs::canonicalize(path).ok().and_then(|path| self.at(&path))
+    fn find_canonical(&self, path: &Path) -> Option<(usize, &ProjectFolder)> {
+        std::fs::canonicalize(path).ok().and_then(|path| self.find(&path))
     }
 
     fn foreign_folder_error(&self, path: &Path) -> SkillError {

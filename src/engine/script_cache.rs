@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use sha2::{Digest, Sha256};
 
 use crate::error::Result;
-use crate::executor::{HandlerCall, RuntimeId, Script, ScriptTool, SkillExecutor};
+use crate::executor::{HandlerCall, RuntimeId, Script, ScriptDialect, ScriptTool, SkillExecutor};
 use crate::policy::{CancelToken, ExecutionMode};
 use crate::runtimes::{self, RuntimeServices, Runtimes};
 
@@ -100,6 +100,7 @@ struct ScriptKey {
     function: Option<String>,
     handler: Option<HandlerCall>,
     tool: Option<ScriptTool>,
+    dialect: ScriptDialect,
     digest: [u8; 32],
 }
 
@@ -128,6 +129,7 @@ impl ScriptCache {
             handler: script.handler.clone(),
             // Only a plan depends on the tool for which it runs.
             tool: script.tool.clone().filter(|_| runtime == RuntimeId::TOOL_SEQUENCE),
+            dialect: script.dialect,
             digest: source_digest(&script.source, cancel)?,
         };
         let slot = self.slot(key);

@@ -7,10 +7,10 @@ use serde_json::json;
 
 use crate::engine::script_candidates::{MAX_COMPARED_BYTES, named_in_text, script_stem, startable_scripts};
 use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
-use crate::executor::{HandlerCall, RuntimeId};
+use crate::executor::{HandlerCall, RuntimeId, ScriptDialect};
 use crate::host::catch_panic;
 use crate::policy::Limits;
-use crate::registry::{Skill, printable_name};
+use crate::registry::{Skill, SkillFolder, printable_name};
 use crate::runtimes::{self, Runtimes, is_plugin_manifest};
 use crate::skill::contract::{Contract, Entrypoint, ProvidedTool, ToolHandler};
 use crate::suggestion::{closest, did_you_mean};
@@ -40,12 +40,14 @@ pub(super) struct SelectedScript {
     pub(super) handler: Option<HandlerCall>,
     /// The tool of the skill that is called.
     pub(super) tool: Option<Box<ProvidedTool>>,
+    /// The system for which it was written.
+    pub(super) dialect: ScriptDialect,
 }
 
 impl SelectedScript {
-    /// A script that runs from its first line.
+    /// The script at this path in the skill's folder, which runs from its first line.
     pub(super) fn new(path: String, runtime: RuntimeId) -> Self {
-        Self { path, runtime, function: None, handler: None, tool: None }
+        Self { path, runtime, function: None, handler: None, tool: None, dialect: ScriptDialect::default() }
     }
 
     /// The limits with the runtime's defaults where the caller set none. [`limit_support`](crate::engine::limit_support)
@@ -210,10 +212,11 @@ fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Resul
     let declared = declared.map(|declared| declared.runtime);
     let path = match named {
         Some(path) => named_script_path(runtimes, skill, path)?,
-        None => inferred_script_path(runtimes, skill, declared)?,
+        None => inferred_script_path(runtimes, skill, declared)
+            .or_else(|error| plan_in_text(skill, declared)?.ok_or(error))?,
     };
     let runtime = runtimes.for_script(&path, declared, named.is_none());
-    Ok(SelectedScript::new(path, runtime))
+    Ok(SelectedScript { dialect: declared_dialect(skill), ..SelectedScript::new(path, runtime) })
 }
 
 /// The handler of a skill whose format says that one runs, unless another script is named.
@@ -290,6 +293,13 @@ fn declared_runtime(runtimes: &Runtimes, skill: &Skill) -> Result<Option<Declare
     }
 }
 
+/// The system for which the scripts of the skill were written, as the runtime says that it declares.
+fn declared_dialect(skill: &Skill) -> ScriptDialect {
+    let of_contract = skill.contract().and_then(|contract| contract.runtime.as_deref());
+    let name = of_contract.or(skill.manifest().runtime.as_deref());
+    name.map(ScriptDialect::from_runtime_name).unwrap_or_default()
+}
+
 /// An entrypoint, and the location that declares it.
 struct LocatedEntrypoint {
     entrypoint: Entrypoint,
@@ -338,6 +348,10 @@ fn select_entrypoint(
             .with_location(place)
             .with_help("make them agree, or take out the runtime"));
     }
+    let dialect = match &runtime {
+        Some(name) => ScriptDialect::from_runtime_name(name),
+        None => declared_dialect(skill),
+    };
     let runtime = match runtime {
         Some(name) => runtimes.find(&name).map_err(|error| error.with_location(place.clone()))?,
         None => runtimes.for_script(&path, declared.map(|declared| declared.runtime), is_main),
@@ -351,7 +365,7 @@ fn select_entrypoint(
             .with_location(place)
             .with_help("take `function` out of the contract; scripts in lua and rhai and WebAssembly plug-ins are entered by one"));
     }
-    Ok(SelectedScript { function, ..SelectedScript::new(path, runtime) })
+    Ok(SelectedScript { function, dialect, ..SelectedScript::new(path, runtime) })
 }
 
 /// The contract's file, if its steps are what runs because no entrypoint is named. Another runtime declared beside steps is an
@@ -377,6 +391,20 @@ fn plan_file(
                 .with_help("take out the steps, or the runtime"))
         }
     }
+}
+
+/// The `SKILL.md` of a skill that is a plan and has it as a numbered list of its text.
+fn plan_in_text(skill: &Skill, declared: Option<RuntimeId>) -> Result<Option<String>> {
+    if declared != Some(RuntimeId::TOOL_SEQUENCE) || matches!(skill.folder(), SkillFolder::Script(_)) {
+        return Ok(None);
+    }
+    let is_item = |line: &str| {
+        line.split_once(['.', ')']).is_some_and(|(number, rest)| {
+            !number.is_empty() && number.bytes().all(|c| c.is_ascii_digit()) && rest.starts_with(' ')
+        })
+    };
+    let has_list = skill.body()?.lines().any(is_item);
+    Ok(has_list.then(|| skill.file_name().to_owned()))
 }
 
 /// The path of an entrypoint, which is relative to the skill's folder.
@@ -544,7 +572,9 @@ fn no_script_error(skill: &str, declared: Option<RuntimeId>, scripts: &[String])
         Some(RuntimeId::TOOL_SEQUENCE) => {
             let sentence = format!("skill {skill} says runtime: tool-sequence, but has no steps");
             SkillError::new(ErrorKind::InvalidSkill, sentence)
-                .with_help("write them under `steps` in skill.yaml, or in scripts/sequence.json")
+                .with_help(
+                    "write them under `steps` in skill.yaml, in scripts/sequence.json, or as a numbered list in SKILL.md",
+                )
         }
         Some(runtime) if !scripts.is_empty() => {
             let sentence =
@@ -595,7 +625,7 @@ mod tests {
 
     #[test]
     fn a_runtime_brings_its_own_memory_limit_where_none_was_named() {
-        let selected = |runtime| SelectedScript::new("scripts/main".into(), runtime);
+        let selected = |runtime| SelectedScript::new("scripts/main".to_owned(), runtime);
         let settled = |runtime, limits| selected(runtime).with_runtime_defaults(limits).memory;
         assert_eq!(settled(RuntimeId::LUA, Limits::default()), Some(64 << 20));
         assert_eq!(settled(RuntimeId::EXTERNAL, Limits::default()), Some(2 << 30));

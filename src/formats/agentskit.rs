@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use serde_json::Value as Json;
 
-use crate::formats::fields::{is_text, missing, required_text, text, texts};
+use crate::formats::fields::{is_text, list_items, map_entries, missing, required_text, text, texts};
 use crate::skill::contract::fields::{self, find};
 use crate::skill::contract::{
     Contract, ContractMetadata, PermissionRequest, Persona, ProvidedTool, Publication, SchemaRole, Turn,
@@ -71,7 +71,7 @@ pub(super) fn read_skill(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> 
 }
 
 pub(super) fn read_package(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Contract {
-    let skill = find(entries, "skill").and_then(|node| fields::entries(node, "skill", report));
+    let skill = find(entries, "skill").and_then(|node| map_entries(node, "skill", report));
     let contract = read_skill(skill.unwrap_or_default(), report);
     let mut unknown = contract.unknown;
     unknown.extend(fields::unknown_keys(entries, &PACKAGE_KEYS, PACKAGE, report));
@@ -93,14 +93,14 @@ pub(super) fn read_manifest(entries: &[Entry], report: &mut DiagnosticSink<'_>) 
     {
         fields::report_invalid(node, &format!("`manifestVersion` must be \"{MANIFEST_VERSION}\""), report);
     }
-    let skills = find(entries, "skills").and_then(|node| fields::items(node, "skills", report));
+    let skills = find(entries, "skills").and_then(|node| list_items(node, "skills", report));
     let own = match skills.unwrap_or_default() {
         [] => Contract {
             name: read_name(entries, "S1", MANIFEST, report),
             description: text(entries, "description", report),
             ..Contract::default()
         },
-        [only] => read_skill(fields::entries(only, "a skill", report).unwrap_or_default(), report),
+        [only] => read_skill(map_entries(only, "a skill", report).unwrap_or_default(), report),
         [_, second, ..] => {
             let message = "the manifest has several skills, and a folder holds one";
             report.add(&lint::CONTRACT_VALUE, &second.span, message).help("make a folder of each");
@@ -263,7 +263,7 @@ fn read_version(entries: &[Entry], place: &str, report: &mut DiagnosticSink<'_>)
 }
 
 fn read_tools(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<ProvidedTool> {
-    let items = node.and_then(|node| fields::items(node, "tools", report)).unwrap_or_default();
+    let items = node.and_then(|node| list_items(node, "tools", report)).unwrap_or_default();
     let mut tools: Vec<ProvidedTool> = Vec::new();
     for item in items {
         let Some(tool) = read_tool(item, report) else { continue };
@@ -277,7 +277,7 @@ fn read_tools(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<Provi
 
 fn read_tool(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<ProvidedTool> {
     let place = "a tool";
-    let entries = fields::entries(node, place, report)?;
+    let entries = map_entries(node, place, report)?;
     fields::unknown_keys(entries, &TOOL_KEYS, place, report);
     let schema = read_schema(find(entries, "inputSchema"), SchemaRole::Outputs, report);
     let confirmation = fields::flag(find(entries, "requiresConfirmation"), "requiresConfirmation", report);

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 
-use crate::formats::fields::{is_text, missing, require_known, required_text, text, texts};
+use crate::formats::fields::{is_text, map_entries, missing, require_known, required_text, text, texts};
 use crate::formats::shorthand::InputType;
+use crate::policy::{ConfigField, ConfigRequirement, Permission};
 use crate::skill::contract::fields::{self, find};
 use crate::skill::contract::{
     Contract, ContractLimits, ContractMetadata, Enrichment, HostNeeds, PermissionRequest, Schema,
@@ -83,6 +84,7 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Contra
         permissions: Some(read_permissions(entries, (&secrets, &capabilities), report)),
         metadata: read_risk(find(entries, "action_risk"), report),
         sensitivity: read_sensitivity(find(entries, "sensitivity"), report),
+        config: secret_fields(&secrets).into(),
         host_needs: HostNeeds {
             capabilities,
             secrets,
@@ -92,6 +94,26 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Contra
         },
         ..Contract::default()
     }
+}
+
+/// The secrets, each with its name in capitals as its variable. Without one the handler fails where it reads it.
+fn secret_fields(names: &[String]) -> Vec<ConfigField> {
+    let mut fields: Vec<ConfigField> = Vec::new();
+    for name in names {
+        if fields.iter().all(|known| known.key != *name) {
+            let mut field = ConfigField::new(name);
+            field.secret = true;
+            field.requirement = ConfigRequirement::OnUse;
+            field.env = secret_variable(name);
+            fields.push(field);
+        }
+    }
+    fields
+}
+
+/// The variable of a secret: its name in capitals, where that may be one.
+pub(super) fn secret_variable(name: &str) -> Option<String> {
+    Some(name.to_uppercase()).filter(|variable| Permission::env(variable).is_ok())
 }
 
 fn read_name(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Option<String> {
@@ -158,7 +180,7 @@ fn read_capabilities(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Vec<
 
 /// The schema of the inputs, and the names of those that are points in time.
 fn read_inputs(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> (Option<Schema>, Vec<String>) {
-    let Some(entries) = node.and_then(|node| fields::entries(node, "inputs", report)) else {
+    let Some(entries) = node.and_then(|node| map_entries(node, "inputs", report)) else {
         return (None, Vec::new());
     };
     let (mut properties, mut names) = (Map::new(), Vec::new());
@@ -205,7 +227,7 @@ fn read_inputs(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> (Option<
 
 /// They are for readers, so nothing about them is wrong.
 fn read_outputs(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<(String, String)> {
-    let entries = node.and_then(|node| fields::entries(node, "outputs", report)).unwrap_or_default();
+    let entries = node.and_then(|node| map_entries(node, "outputs", report)).unwrap_or_default();
     let described = |Entry { key, node, .. }: &Entry| {
         let text = node.text().map(str::to_owned);
         let text = text.or_else(|| node.to_json().ok().map(|value| value.to_string()));
@@ -267,7 +289,7 @@ fn read_timeout(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Option<Du
 
 fn read_enrichment(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<Enrichment> {
     let place = "`entity_enrichment`";
-    let entries = fields::entries(node, place, report)?;
+    let entries = map_entries(node, place, report)?;
     require_known(entries, &["param", "default"], place, report);
     let param = required_text(entries, "param", place, report)?;
     let default = text(entries, "default", report).unwrap_or_else(|| "caller".to_owned());

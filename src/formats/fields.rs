@@ -19,7 +19,7 @@ pub(super) fn required_text(
         return None;
     };
     match node.text().map(str::trim) {
-        Some(text) if !text.is_empty() && !node.is_null() => Some(text.to_owned()),
+        Some(text) if !text.is_empty() && is_text(node) => Some(text.to_owned()),
         _ => {
             fields::report_invalid(node, &format!("`{key}` must be a text that is not empty"), report);
             None
@@ -32,15 +32,48 @@ pub(super) fn missing(key: &str, place: &str, report: &mut DiagnosticSink<'_>) {
     report.add(&lint::FIELD_MISSING, &(0..0), format!("{place} needs `{key}`")).help(format!("add `{key}`"));
 }
 
-/// A text that may be absent.
+/// A text that may be absent, and is not empty.
 pub(super) fn text(entries: &[Entry], key: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
-    fields::text(find(entries, key), key, report)
+    let node = find(entries, key)?;
+    match node.text().map(str::trim) {
+        Some(text) if !text.is_empty() && is_text(node) => Some(text.to_owned()),
+        _ => {
+            fields::report_invalid(node, &format!("`{key}` must be a text that is not empty"), report);
+            None
+        }
+    }
+}
+
+/// The entries of a map, which null is not.
+pub(super) fn map_entries<'a>(
+    node: &'a Node,
+    what: &str,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<&'a [Entry]> {
+    if node.is_null() {
+        fields::report_invalid(node, &format!("{what} must be a map"), report);
+        return None;
+    }
+    fields::entries(node, what, report)
+}
+
+/// The items of a list, which null is not.
+pub(super) fn list_items<'a>(
+    node: &'a Node,
+    what: &str,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<&'a [Node]> {
+    if node.is_null() {
+        fields::report_invalid(node, &format!("{what} must be a list"), report);
+        return None;
+    }
+    fields::items(node, what, report)
 }
 
 /// A list of texts that are not empty, each as written in quotes or as a plain word.
 pub(super) fn texts(entries: &[Entry], key: &str, report: &mut DiagnosticSink<'_>) -> Vec<String> {
     let Some(node) = find(entries, key) else { return Vec::new() };
-    let items = fields::items(node, key, report).unwrap_or_default();
+    let items = list_items(node, key, report).unwrap_or_default();
     let text = |item: &Node, report: &mut DiagnosticSink<'_>| match item.text().map(str::trim) {
         Some(text) if !text.is_empty() && is_text(item) => Some(text.to_owned()),
         _ => {
@@ -62,11 +95,11 @@ pub(super) fn text_pairs(
     key: &str,
     report: &mut DiagnosticSink<'_>,
 ) -> Vec<(String, String)> {
-    let Some(pairs) = find(entries, key).and_then(|node| fields::entries(node, key, report)) else {
+    let Some(pairs) = find(entries, key).and_then(|node| map_entries(node, key, report)) else {
         return Vec::new();
     };
     let pair = |entry: &Entry, report: &mut DiagnosticSink<'_>| match &entry.node.value {
-        Value::Scalar(text) if !entry.node.is_null() => Some((entry.key.clone(), text.clone())),
+        Value::Scalar(text) if is_text(&entry.node) => Some((entry.key.clone(), text.clone())),
         _ => {
             fields::report_invalid(
                 &entry.node,

@@ -9,6 +9,8 @@ use crate::skill::name::is_allowed_name;
 use crate::skill::yaml::{self, Entry, Node, Value};
 use crate::skill::{Diagnostic, SkillLocation};
 
+/// The keys of a skill in a workflow.
+const INLINE_KEYS: [&str; 4] = ["name", "description", "instruction", "mcp"];
 /// The most skills of one file.
 const MAX_SKILLS: usize = 100;
 
@@ -32,7 +34,7 @@ pub fn import(file_name: &str, source: &[u8]) -> Result<Vec<ImportedSkill>> {
     if file_name.to_ascii_lowercase().ends_with(".md") {
         return import_skill_file(source).map(|skill| vec![skill]);
     }
-    match parts(file_name, source) {
+    match parts(file_name, source)? {
         Some(parts) => {
             parts.iter().map(|part| import_definition("skill.json", part.to_string().as_bytes())).collect()
         }
@@ -70,30 +72,47 @@ fn import_definition(file_name: &str, source: &[u8]) -> Result<ImportedSkill> {
 }
 
 /// The definitions in a file with several: each in the format of one skill.
-fn parts(file_name: &str, source: &[u8]) -> Option<Vec<Json>> {
-    let text = std::str::from_utf8(source).ok()?;
+fn parts(file_name: &str, source: &[u8]) -> Result<Option<Vec<Json>>> {
+    let Ok(text) = std::str::from_utf8(source) else { return Ok(None) };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let tree = if file_name.to_ascii_lowercase().ends_with(".json") {
         super::json_text::parse_within(text, &(0..text.len()))
     } else {
         yaml::parse(text)
     };
-    let Some(Node { value: Value::Map(entries), .. }) = tree.ok()?.root else { return None };
-    let skills = find(&entries, "skills")?;
-    match &skills.value {
+    let Ok(Some(Node { value: Value::Map(entries), .. })) = tree.map(|tree| tree.root) else {
+        return Ok(None);
+    };
+    let Some(skills) = find(&entries, "skills") else { return Ok(None) };
+    let parts = match &skills.value {
         Value::List(items) if find(&entries, "manifestVersion").is_some() && items.len() > 1 => {
-            items.iter().take(MAX_SKILLS).map(|item| item.to_json().ok()).collect()
+            items.iter().map(|item| item.to_json().map_err(|error| error.message)).collect::<Vec<_>>()
         }
-        Value::Map(inline) if find(&entries, "nodes").is_some() => {
-            inline.iter().take(MAX_SKILLS).map(inline_skill).collect()
-        }
-        _ => None,
+        Value::Map(inline) if find(&entries, "nodes").is_some() => inline.iter().map(inline_skill).collect(),
+        _ => return Ok(None),
+    };
+    let refused = |reason: String| {
+        let sentence = format!("failed to import {file_name}: {reason}");
+        SkillError::new(ErrorKind::InvalidSkill, sentence)
+    };
+    if parts.len() > MAX_SKILLS {
+        return Err(refused(format!("it has more than {MAX_SKILLS} skills"))
+            .with_help("import them from several files"));
     }
+    parts.into_iter().collect::<std::result::Result<_, _>>().map(Some).map_err(refused)
 }
 
-/// A skill of a workflow as a skill object: its key is the id.
-fn inline_skill(Entry { key, node, .. }: &Entry) -> Option<Json> {
-    let Json::Object(fields) = node.to_json().ok()? else { return None };
+/// A skill of a workflow as a skill object: its key is the id. It has a text or a server, and nothing else but a name.
+fn inline_skill(Entry { key, node, .. }: &Entry) -> std::result::Result<Json, String> {
+    let shown = crate::excerpt::shorten(key, 60);
+    let Ok(Json::Object(fields)) = node.to_json() else {
+        return Err(format!("the skill `{shown}` is not a map"));
+    };
+    if let Some(unknown) = fields.keys().find(|key| !INLINE_KEYS.contains(&key.as_str())) {
+        let unknown = crate::excerpt::shorten(unknown, 60);
+        let known = INLINE_KEYS.join(", ");
+        return Err(format!("`{unknown}` is not a key of the skill `{shown}`, whose keys are {known}"));
+    }
     let mut object = Map::new();
     object.insert("id".to_owned(), key.as_str().into());
     object.insert("name".to_owned(), key.as_str().into());
@@ -101,7 +120,7 @@ fn inline_skill(Entry { key, node, .. }: &Entry) -> Option<Json> {
     object.insert("category".to_owned(), "general".into());
     object.insert("config".to_owned(), Json::Object(Map::new()));
     object.extend(fields);
-    Some(Json::Object(object))
+    Ok(Json::Object(object))
 }
 
 /// A name that is one folder.

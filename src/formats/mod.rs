@@ -12,11 +12,15 @@ mod fields;
 mod import;
 mod json_text;
 mod manifest;
+mod package_registry;
 mod shorthand;
 mod sweny;
+mod sweny_frontmatter;
 
 pub use self::export::{ExportFormat, Exported, SkillSource, export};
 pub use self::import::{ImportedSkill, import};
+pub use self::package_registry::{PackageFilter, PackageRegistry, PublishedPackage};
+pub use self::sweny_frontmatter::frontmatter_contract;
 
 use self::detect::{Syntax, detect_format};
 use crate::skill::contract::{
@@ -82,7 +86,8 @@ fn read_format(
     let contract = match format {
         DefinitionFormat::Contract => return read_definition(entries, manifest, depth, report),
         DefinitionFormat::Curia => curia::read(entries, report),
-        DefinitionFormat::Sweny => sweny::read(entries, report),
+        // What stands in a frontmatter is no file of its own.
+        DefinitionFormat::Sweny | DefinitionFormat::SwenyFrontmatter => sweny::read(entries, report),
         DefinitionFormat::AgentsKit => agentskit::read_skill(entries, report),
         DefinitionFormat::AgentsKitPackage => agentskit::read_package(entries, report),
         DefinitionFormat::AgentsKitManifest => agentskit::read_manifest(entries, report),

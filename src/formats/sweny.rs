@@ -2,10 +2,14 @@
 //!
 //! `id` is the identity there and `name` a label. The format allows no other keys at any level.
 
-use crate::formats::fields::{missing, require_known, required_text, text, text_pairs, texts};
+use crate::formats::fields::{
+    list_items, map_entries, missing, require_known, required_text, text, text_pairs, texts,
+};
+use crate::policy::{ConfigField, ConfigRequirement};
 use crate::skill::contract::fields::{self, find};
 use crate::skill::contract::{
-    Contract, McpServer, Persona, ProvidedTool, Publication, SchemaRole, read_schema,
+    Contract, MAX_SETTINGS, McpServer, Persona, ProvidedTool, Publication, SchemaRole, named_setting,
+    read_schema, variable,
 };
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
@@ -46,8 +50,6 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Contra
             .add(&lint::CONTRACT_VALUE, &span, message)
             .help(format!("the categories are {}", CATEGORIES.join(", ")));
     }
-    check_config(find(entries, "config"), report);
-    let config = find(entries, "config").and_then(|node| fields::json(node, report));
     Contract {
         name: read_id(entries, report),
         description: required_text(entries, "description", PLACE, report),
@@ -61,7 +63,7 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Contra
         tools: read_tools(find(entries, "tools"), entries, report),
         mcp: find(entries, "mcp").and_then(|node| read_server(node, report)),
         tool_aliases: read_aliases(find(entries, "mcpAliases"), report),
-        unknown: config.map(|config| ("config".to_owned(), config)).into_iter().collect(),
+        config: read_config(find(entries, "config"), report).into(),
         ..Contract::default()
     }
 }
@@ -87,21 +89,34 @@ pub(super) fn is_id(id: &str) -> bool {
 }
 
 /// Settings have a description, and may be required and have a variable.
-fn check_config(node: Option<&Node>, report: &mut DiagnosticSink<'_>) {
-    let Some(node) = node else { return missing("config", PLACE, report) };
-    for Entry { key, node, .. } in fields::entries(node, "config", report).unwrap_or_default() {
-        let place = format!("the setting `{}`", crate::excerpt::shorten(key, 60));
-        let Some(field) = fields::entries(node, &place, report) else { continue };
-        require_known(field, &FIELD_KEYS, &place, report);
-        required_text(field, "description", &place, report);
-        fields::flag(find(field, "required"), "required", report);
-        text(field, "env", report);
+fn read_config(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<ConfigField> {
+    let Some(node) = node else {
+        missing("config", PLACE, report);
+        return Vec::new();
+    };
+    let entries = map_entries(node, "config", report).unwrap_or_default();
+    if entries.len() > MAX_SETTINGS {
+        fields::report_invalid(node, &format!("`config` has more than {MAX_SETTINGS} settings"), report);
     }
+    entries.iter().take(MAX_SETTINGS).filter_map(|entry| read_setting(entry, report)).collect()
+}
+
+fn read_setting(entry: &Entry, report: &mut DiagnosticSink<'_>) -> Option<ConfigField> {
+    let mut field = named_setting(entry, report)?;
+    let place = format!("the setting `{}`", crate::excerpt::shorten(&entry.key, 60));
+    let entries = map_entries(&entry.node, &place, report)?;
+    require_known(entries, &FIELD_KEYS, &place, report);
+    field.description = required_text(entries, "description", &place, report);
+    if fields::flag(find(entries, "required"), "required", report) == Some(true) {
+        field.requirement = ConfigRequirement::Required;
+    }
+    field.env = find(entries, "env").and_then(|node| variable(node, report));
+    Some(field)
 }
 
 fn read_tools(node: Option<&Node>, entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Vec<ProvidedTool> {
     let Some(node) = node else { return Vec::new() };
-    let items = fields::items(node, "tools", report).unwrap_or_default();
+    let items = list_items(node, "tools", report).unwrap_or_default();
     let is_only = find(entries, "instruction").is_none() && find(entries, "mcp").is_none();
     if items.is_empty() && is_only {
         fields::report_invalid(node, "`tools` is empty, and the skill offers nothing else", report);
@@ -120,7 +135,7 @@ fn read_tools(node: Option<&Node>, entries: &[Entry], report: &mut DiagnosticSin
 
 fn read_tool(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<ProvidedTool> {
     let place = "a tool";
-    let entries = fields::entries(node, place, report)?;
+    let entries = map_entries(node, place, report)?;
     require_known(entries, &TOOL_KEYS, place, report);
     let schema = find(entries, "input_schema");
     if schema.is_none() {
@@ -139,7 +154,7 @@ fn read_tool(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<ProvidedToo
 /// A server needs a program or an address.
 pub(super) fn read_server(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<McpServer> {
     let place = "`mcp`";
-    let entries = fields::entries(node, place, report)?;
+    let entries = map_entries(node, place, report)?;
     require_known(entries, &SERVER_KEYS, place, report);
     let server = McpServer {
         command: text(entries, "command", report),
@@ -176,8 +191,12 @@ pub(super) fn read_server(node: &Node, report: &mut DiagnosticSink<'_>) -> Optio
     Some(server)
 }
 
-fn read_aliases(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<(String, Vec<String>)> {
-    let Some(entries) = node.and_then(|node| fields::entries(node, "mcpAliases", report)) else {
+/// Names of tools, each with at least one other name.
+pub(super) fn read_aliases(
+    node: Option<&Node>,
+    report: &mut DiagnosticSink<'_>,
+) -> Vec<(String, Vec<String>)> {
+    let Some(entries) = node.and_then(|node| map_entries(node, "mcpAliases", report)) else {
         return Vec::new();
     };
     let mut aliases = Vec::new();

@@ -7,27 +7,24 @@
 mod finder;
 mod forms;
 mod quoting;
+mod redacted;
+mod search;
 #[cfg(unix)]
 mod stream;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use self::finder::{SecretFinder, SecretMatch, WhitespaceMode, push_merged, significant_chars};
-use self::forms::{MIN_SECRET_LINE_CHARS, encoded_forms};
+pub(crate) use self::redacted::Redacted;
+use self::search::SecretSearch;
 #[cfg(unix)]
 pub(crate) use self::stream::RedactedStream;
 use super::report::{NetworkReport, ProcessReport};
 use super::steps::StepReport;
 use crate::error::{SkillError, Violation};
-
-/// A value without secrets, which may be shown, logged and reported.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Redacted<T>(T);
 
 /// The secrets of one run, including those of the skills it called. If there are none, nothing is searched or copied.
 #[derive(Default)]
@@ -48,14 +45,6 @@ struct KnownSecrets {
 struct Secret {
     value: String,
     placeholder: String,
-}
-
-/// The search for all secrets.
-struct SecretSearch {
-    /// Secrets so short that they are searched for exactly.
-    short: Option<SecretFinder>,
-    long: Option<SecretFinder>,
-    placeholders: Vec<String>,
 }
 
 impl Redaction {
@@ -262,172 +251,10 @@ impl Redaction {
     }
 }
 
-impl<T> Redacted<T> {
-    /// The redacted value.
-    pub(crate) fn as_inner(&self) -> &T {
-        &self.0
-    }
-
-    /// The redacted value, unwrapped.
-    pub(crate) fn into_inner(self) -> T {
-        self.0
-    }
-
-    /// Applies a function that adds only fixed text of our own.
-    pub(crate) fn map<U>(self, step: impl FnOnce(T) -> U) -> Redacted<U> {
-        Redacted(step(self.0))
-    }
-}
-
-impl Redacted<String> {
-    /// Truncates the text to this many characters, with `…` if there were more.
-    pub(crate) fn truncate(self, most: usize) -> Self {
-        match self.0.char_indices().nth(most) {
-            Some((end, _)) => Self(format!("{}…", &self.0[..end])),
-            None => self,
-        }
-    }
-
-    /// The part of the text that is selected, without control characters.
-    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes say something"))]
-    pub(crate) fn part(&self, select: impl FnOnce(&str) -> Option<&str>) -> Option<Self> {
-        Some(Self(select(&self.0)?.chars().filter(|c| !c.is_control()).collect()))
-    }
-}
-
-impl fmt::Display for Redacted<String> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 impl fmt::Debug for Redaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Redaction")
     }
-}
-
-impl SecretSearch {
-    fn new(secrets: &[Secret]) -> Self {
-        let forms = secrets.iter().map(|secret| encoded_forms(&secret.value));
-        let forms: Vec<(String, usize)> =
-            forms.enumerate().flat_map(|(at, forms)| forms.into_iter().map(move |form| (form, at))).collect();
-        let (long, short): (Vec<_>, Vec<_>) =
-            forms.into_iter().partition(|(form, _)| significant_chars(form) >= MIN_SECRET_LINE_CHARS);
-        let finder = |forms: &[(String, usize)], whitespace| {
-            SecretFinder::new(forms.iter().map(|(form, secret)| (form.as_str(), *secret)), whitespace)
-        };
-        Self {
-            short: finder(&short, WhitespaceMode::Significant),
-            long: finder(&long, WhitespaceMode::Ignored),
-            placeholders: secrets.iter().map(|secret| secret.placeholder.clone()).collect(),
-        }
-    }
-
-    fn find_matches(&self, text: &str, is_cut: bool) -> Vec<SecretMatch> {
-        let matches = |finder: &Option<SecretFinder>| {
-            finder.as_ref().map_or_else(Vec::new, |finder| finder.find_matches(text, is_cut))
-        };
-        let (short, long) = (matches(&self.short), matches(&self.long));
-        let mut matches = match (short.is_empty(), long.is_empty()) {
-            (true, _) => long,
-            (_, true) => short,
-            _ => merge_matches(short, long),
-        };
-        if !matches.is_empty() {
-            let placeholders = self.placeholders_in(text);
-            // Otherwise a secret that is part of a name would grow each time the same text is redacted.
-            let is_placeholder = |found: &SecretMatch| {
-                placeholders.iter().any(|(start, end)| *start <= found.start && found.end <= *end)
-            };
-            matches.retain(|found| !is_placeholder(found));
-        }
-        matches
-    }
-
-    /// The ranges that placeholders already occupy.
-    fn placeholders_in(&self, text: &str) -> Vec<(usize, usize)> {
-        let is_one = |rest: &str| {
-            self.placeholders.iter().find(|text| rest.starts_with(text.as_str())).map(String::len)
-        };
-        let starts = text.match_indices("[secret:");
-        starts.filter_map(|(at, _)| Some((at, at + is_one(&text[at..])?))).collect()
-    }
-
-    fn placeholder(&self, found: &SecretMatch) -> &str {
-        found.secret.map_or("", |secret| &self.placeholders[secret])
-    }
-
-    fn redact_text(&self, text: String, is_cut: bool) -> String {
-        let matches = self.find_matches(&text, is_cut);
-        self.replace_matches(text, matches)
-    }
-
-    fn replace_matches(&self, text: String, matches: Vec<SecretMatch>) -> String {
-        if matches.is_empty() {
-            return text;
-        }
-        let (mut clean, mut done) = (String::with_capacity(text.len()), 0);
-        for found in matches {
-            clean.push_str(&text[done..found.start]);
-            clean.push_str(self.placeholder(&found));
-            done = found.end;
-        }
-        clean.push_str(&text[done..]);
-        clean
-    }
-
-    fn redact_value(&self, value: Value) -> Value {
-        match value {
-            Value::String(text) => Value::String(self.redact_text(text, false)),
-            Value::Array(items) => items.into_iter().map(|item| self.redact_value(item)).collect(),
-            Value::Object(entries) => Value::Object(self.redact_entries(entries)),
-            Value::Number(number) => match self.placeholder_for(&number.to_string()) {
-                Some(placeholder) => Value::String(placeholder),
-                None => Value::Number(number),
-            },
-            other => other,
-        }
-    }
-
-    /// Keys that become equal get different names, so that no entry is lost.
-    fn redact_entries(&self, entries: Map<String, Value>) -> Map<String, Value> {
-        let mut clean = Map::new();
-        let mut alike: BTreeMap<String, usize> = BTreeMap::new();
-        for (key, value) in entries {
-            let key = self.redact_text(key, false);
-            let mut own = key.clone();
-            let count = alike.entry(key).or_default();
-            own.extend(std::iter::repeat_n('\'', *count));
-            while clean.contains_key(&own) {
-                own.push('\'');
-                *count += 1;
-            }
-            *count += 1;
-            clean.insert(own, self.redact_value(value));
-        }
-        clean
-    }
-
-    fn placeholder_for(&self, text: &str) -> Option<String> {
-        match self.find_matches(text, false)[..] {
-            [ref found] if (found.start, found.end) == (0, text.len()) => {
-                Some(self.placeholder(found).to_owned())
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Both lists, in the order of the text; overlapping matches become one.
-fn merge_matches(some: Vec<SecretMatch>, others: Vec<SecretMatch>) -> Vec<SecretMatch> {
-    let mut all = [some, others].concat();
-    all.sort_by_key(|found| (found.end, found.start));
-    let mut matches = Vec::with_capacity(all.len());
-    for found in all {
-        push_merged(&mut matches, found);
-    }
-    matches
 }
 
 #[cfg(test)]

@@ -171,22 +171,11 @@ impl SandboxReport {
     pub const NONE: Self = Self::all(EnforcedLevel::None, false);
 
     const fn all(level: EnforcedLevel, holds: bool) -> Self {
-        Self {
-            level,
-            files: holds,
-            network: holds,
-            unix_sockets: holds,
-            signals: holds,
-            tree_kill: holds,
-            protected_paths: holds,
-            metadata_outside: holds,
-            process_count: holds,
-        }
+        Self::from_restrictions(level, [holds; 8])
     }
 
-    /// The restrictions that both reports have.
-    pub(crate) fn weaker(self, other: Self) -> Self {
-        let strength = |report: &Self| report.restrictions().iter().filter(|holds| **holds).count();
+    /// In the order of the fields.
+    const fn from_restrictions(level: EnforcedLevel, restrictions: [bool; 8]) -> Self {
         let [
             files,
             network,
@@ -196,10 +185,7 @@ impl SandboxReport {
             protected_paths,
             metadata_outside,
             process_count,
-        ] = std::array::from_fn(|at| self.restrictions()[at] && other.restrictions()[at]);
-        // If an embedded language and a sandboxed process are combined, the process is reported.
-        let is_other = self == Self::IN_PROCESS || strength(&other) < strength(&self);
-        let level = if is_other { other.level } else { self.level };
+        ] = restrictions;
         Self {
             level,
             files,
@@ -211,6 +197,16 @@ impl SandboxReport {
             metadata_outside,
             process_count,
         }
+    }
+
+    /// The restrictions that both reports have.
+    pub(crate) fn weaker(self, other: Self) -> Self {
+        let strength = |report: &Self| report.restrictions().iter().filter(|holds| **holds).count();
+        // If an embedded language and a sandboxed process are combined, the process is reported.
+        let is_other = self == Self::IN_PROCESS || strength(&other) < strength(&self);
+        let level = if is_other { other.level } else { self.level };
+        let both = std::array::from_fn(|at| self.restrictions()[at] && other.restrictions()[at]);
+        Self::from_restrictions(level, both)
     }
 
     fn restrictions(&self) -> [bool; 8] {

@@ -54,13 +54,13 @@ pub(crate) struct RunEvents {
     caller: Option<RunId>,
     skill: Arc<str>,
     extensions: Extensions,
-    gate: Mutex<Gate>,
+    deliveries: Mutex<Deliveries>,
     /// Notified when the observer has returned.
     returned: Condvar,
 }
 
 #[derive(Default)]
-struct Gate {
+struct Deliveries {
     /// Calls of the observer that have not returned.
     calls: usize,
     is_finished: bool,
@@ -89,29 +89,30 @@ impl RunEvents {
         skill: &str,
         extensions: Extensions,
     ) -> Arc<Self> {
-        let (gate, returned) = (Mutex::default(), Condvar::new());
-        Arc::new(Self { observer, run, caller, skill: skill.into(), extensions, gate, returned })
+        let (deliveries, returned) = (Mutex::default(), Condvar::new());
+        Arc::new(Self { observer, run, caller, skill: skill.into(), extensions, deliveries, returned })
     }
 
     /// Notifies the observer, without secrets. After the end of the run it does nothing.
     pub(crate) fn notify(&self, redaction: &Redaction, kind: EventKind) {
         {
-            let mut gate = self.lock_gate();
-            if gate.is_finished {
+            let mut deliveries = self.lock_deliveries();
+            if deliveries.is_finished {
                 return;
             }
-            gate.calls += 1;
+            deliveries.calls += 1;
         }
         self.send(redaction, kind);
-        self.lock_gate().calls -= 1;
+        self.lock_deliveries().calls -= 1;
         self.returned.notify_all();
     }
 
     /// Notifies the observer that the run has ended. No event comes later, also not from another thread.
     pub(crate) fn finish(&self, redaction: &Redaction, outcome: Outcome) -> Outcome {
-        let mut gate = self.lock_gate();
-        gate.is_finished = true;
-        let waited = self.returned.wait_timeout_while(gate, MAX_WAIT, |gate| gate.calls > 0);
+        let mut deliveries = self.lock_deliveries();
+        deliveries.is_finished = true;
+        let waited =
+            self.returned.wait_timeout_while(deliveries, MAX_WAIT, |deliveries| deliveries.calls > 0);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
         let outcome = Arc::new(outcome);
         self.send(redaction, EventKind::Finished { outcome: outcome.clone() });
@@ -129,8 +130,8 @@ impl RunEvents {
         });
     }
 
-    fn lock_gate(&self) -> MutexGuard<'_, Gate> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_deliveries(&self) -> MutexGuard<'_, Deliveries> {
+        self.deliveries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -74,7 +74,7 @@ impl Approver for ElicitingApprover {
         let Some(mut question) = question::elicit_request(request) else { return Ok(Approval::No) };
         let _waiting = self.task.as_ref().map(|task| {
             if let ElicitRequestParams::FormElicitationParams { meta, .. } = &mut question.params {
-                *meta = Some(related(&task.summary().task_id).into());
+                *meta = Some(related(task.id()).into());
             }
             task.wait_for_client()
         });

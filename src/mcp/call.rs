@@ -80,6 +80,11 @@ impl Calls {
         &self.tasks
     }
 
+    /// Waits until what was written before is read, as far as that is bounded.
+    pub(super) async fn writable(&self) {
+        self.backlog.writable().await;
+    }
+
     /// How long a call waits for its result before it becomes a task.
     pub(super) fn task_after(&self) -> Duration {
         self.options.task_after

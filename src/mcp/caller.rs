@@ -7,11 +7,13 @@ use super::result_store::ResultStore;
 pub(super) struct Caller {
     /// Differs for each caller of a server.
     pub(super) number: usize,
+    /// Whether nobody else may be taken for it.
+    pub(super) is_identified: bool,
     pub(super) results: ResultStore,
 }
 
 impl Caller {
-    pub(super) fn new(number: usize) -> Self {
-        Self { number, results: ResultStore::default() }
+    pub(super) fn new(number: usize, is_identified: bool) -> Self {
+        Self { number, is_identified, results: ResultStore::default() }
     }
 }

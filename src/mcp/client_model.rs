@@ -115,7 +115,7 @@ impl ClientModel {
             }
             ModelRoute::Session(peer, call, task) => {
                 let _waiting = task.as_ref().map(|task| {
-                    request["params"]["_meta"] = related(&task.summary().task_id).into();
+                    request["params"]["_meta"] = related(task.id()).into();
                     task.wait_for_client()
                 });
                 let Ok(mut request) = serde_json::from_value::<ServerRequest>(request) else {

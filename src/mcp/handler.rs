@@ -14,9 +14,10 @@ use rmcp::model::{
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult,
     MetaObject, PaginatedRequestParams, ProtocolVersion, ReadResourceDirectoryRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, SKILLS_EXTENSION_ID, ServerCapabilities, ServerConfig,
-    SubscriptionFilter, TASKS_EXTENSION_ID, Tool, ToolAnnotations, UpdateTaskParams,
+    SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, Tool, ToolAnnotations,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
-use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -26,7 +27,9 @@ use super::caller::Caller;
 use super::changes::Offer;
 use super::disclosure::{self, ActivatedSkills};
 use super::inventory::{Inventory, ServedTool};
+use super::list_changes::{ListChanges, WatchedFiles, accepted_filter, announce_changes};
 use super::results::{Audience, MAX_TEXT, output_schema_for};
+use super::task_messages::task_filter;
 use super::{completion, prompts, resources, skills_extension};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, SkillError};
@@ -52,10 +55,10 @@ pub(super) struct Handler {
     session: Arc<Session>,
 }
 
-#[derive(Default)]
 struct Session {
     caller: Arc<Caller>,
     activated: ActivatedSkills,
+    watched: Arc<WatchedFiles>,
     /// The task that tells the client what changed; it ends with the session.
     announcing: OnceLock<AbortHandle>,
 }
@@ -74,15 +77,15 @@ impl Handler {
         name: String,
         calls: Arc<Calls>,
         offers: watch::Receiver<Offer>,
+        caller: Arc<Caller>,
     ) -> Self {
-        Self { engine, name, calls, offers, session: Arc::default() }
+        let (activated, watched, announcing) = Default::default();
+        let session = Session { caller, activated, watched, announcing };
+        Self { engine, name, calls, offers, session: Arc::new(session) }
     }
 
-    /// The same for one of several callers.
-    pub(super) fn with_caller(mut self, caller: Arc<Caller>) -> Self {
-        self.session =
-            Arc::new(Session { caller, activated: ActivatedSkills::default(), announcing: OnceLock::new() });
-        self
+    pub(super) fn offers(&self) -> watch::Receiver<Offer> {
+        self.offers.clone()
     }
 
     pub(super) fn inventory(&self) -> Arc<Inventory> {
@@ -129,6 +132,7 @@ impl ServerHandler for Handler {
             .enable_prompts_list_changed()
             .enable_resources()
             .enable_resources_list_changed()
+            .enable_resources_subscribe()
             .build();
         let mut config = ServerConfig::new(capabilities);
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
@@ -142,9 +146,8 @@ impl ServerHandler for Handler {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.session
-            .announcing
-            .get_or_init(|| tokio::spawn(announce_changes(context.peer, self.offers.clone())).abort_handle());
+        let changes = || announce_changes(context.peer, self.offers(), self.session.watched.clone());
+        self.session.announcing.get_or_init(|| tokio::spawn(changes()).abort_handle());
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -275,6 +278,27 @@ impl ServerHandler for Handler {
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
     }
 
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if self.session.watched.add(request.uri) {
+            return Ok(());
+        }
+        let sentence = "a session is told of at most 1,000 resources, with addresses of at most 4,096 bytes";
+        Err(ErrorData::invalid_params(sentence, None))
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.session.watched.remove(&request.uri);
+        Ok(())
+    }
+
     async fn complete(
         &self,
         request: CompleteRequestParams,
@@ -326,32 +350,21 @@ impl ServerHandler for Handler {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        let mut accepted = requested.clone();
-        accepted.resource_subscriptions = None;
-        Some(accepted)
+        Some(accepted_filter(requested))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut offers = self.offers.clone();
-        let mut before = offers.borrow_and_update().clone();
+        let mut changes = ListChanges::new(self.offers());
         loop {
-            tokio::select! {
+            let change = tokio::select! {
                 () = context.cancelled() => return Ok(()),
-                changed = offers.changed() => if changed.is_err() { return Ok(()) },
+                change = changes.next() => change,
+            };
+            let Some(change) = change else { return Ok(()) };
+            for notice in change.notices(context.accepted()) {
+                // A subscription that cannot be served any more has ended, and `cancelled` says so.
+                context.sink().send(notice).await.ok();
             }
-            let now = offers.borrow_and_update().clone();
-            let (sink, accepted) = (context.sink(), context.accepted());
-            // A subscription that cannot be served any more has ended, and `cancelled` says so.
-            if before.tools != now.tools && accepted.tools_list_changed == Some(true) {
-                sink.notify_tool_list_changed().await.ok();
-            }
-            if before.prompts != now.prompts && accepted.prompts_list_changed == Some(true) {
-                sink.notify_prompt_list_changed().await.ok();
-            }
-            if before.resources != now.resources && accepted.resources_list_changed == Some(true) {
-                sink.notify_resource_list_changed().await.ok();
-            }
-            before = now;
         }
     }
 
@@ -361,7 +374,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         /// The methods that this server has, and whose parameters were not what they must be.
-        const METHODS: [&str; 14] = [
+        const METHODS: [&str; 15] = [
             "completion/complete",
             "initialize",
             "tools/call",
@@ -373,35 +386,29 @@ impl ServerHandler for Handler {
             "resources/directory/read",
             "skills/get",
             "skills/list",
+            "subscriptions/listen",
             "tasks/cancel",
             "tasks/get",
             "tasks/update",
         ];
+        if let Some(answer) = self.session_request(&request, &context).await {
+            return answer.map(CustomResult::new);
+        }
+        if let Some(filter) = task_filter(&request) {
+            return self.listen_to_tasks(filter, &context).await.map(CustomResult::new);
+        }
         let method = crate::excerpt::shorten(&super::skill_content::shown_line(&request.method), 80);
-        let is_removed = request.method == "initialize" && !needs_objects(&context);
+        let has_session = needs_objects(&context);
+        let is_removed = match request.method.as_str() {
+            "initialize" => !has_session,
+            "subscriptions/listen" | "tasks/update" => has_session,
+            _ => false,
+        };
         Err(if METHODS.contains(&request.method.as_str()) && !is_removed {
             ErrorData::invalid_params(format!("the parameters do not fit {method}"), None)
         } else {
             ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
         })
-    }
-}
-
-/// Tells a client of a revision with sessions what changed, as long as it is there.
-async fn announce_changes(peer: Peer<RoleServer>, mut offers: watch::Receiver<Offer>) {
-    let mut before = offers.borrow_and_update().clone();
-    while offers.changed().await.is_ok() && !peer.is_transport_closed() {
-        let now = offers.borrow_and_update().clone();
-        if before.tools != now.tools {
-            peer.notify_tool_list_changed().await.ok();
-        }
-        if before.prompts != now.prompts {
-            peer.notify_prompt_list_changed().await.ok();
-        }
-        if before.resources != now.resources {
-            peer.notify_resource_list_changed().await.ok();
-        }
-        before = now;
     }
 }
 

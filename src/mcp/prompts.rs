@@ -1,4 +1,4 @@
-//! Prompts: the skills that people may choose, each with what they want done.
+//! Prompts: the skills that people may choose, each with what they want done and the inputs that its contract names.
 
 use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Map, Value};
@@ -7,9 +7,14 @@ use super::inventory::{Inventory, ServedSkill};
 use super::skill_content::{activation, shown_line};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::registry::Skill;
 
 /// What a person adds to the text of the skill.
 const ARGUMENT: &str = "task";
+/// Inputs that a prompt asks for; further ones are left to the model.
+const MAX_INPUTS: usize = 32;
+/// The most characters of the name of an input; one with a longer name is left to the model.
+const MAX_NAME: usize = 64;
 
 /// The prompts as a client lists them.
 pub(super) fn prompts(inventory: &Inventory) -> Vec<Prompt> {
@@ -20,7 +25,9 @@ pub(super) fn prompts(inventory: &Inventory) -> Vec<Prompt> {
     };
     let prompt = |served: &ServedSkill| {
         let description = crate::excerpt::shorten(&shown_line(served.skill.description()), 500);
-        Prompt::new(served.skill.name(), Some(description), Some(vec![argument()]))
+        let arguments = std::iter::once(argument())
+            .chain(inputs(&served.skill).into_iter().map(|(argument, _)| argument));
+        Prompt::new(served.skill.name(), Some(description), Some(arguments.collect()))
     };
     inventory.skills.iter().filter(|served| served.is_for_people).map(prompt).collect()
 }
@@ -38,6 +45,12 @@ pub(super) fn prompt(
         SkillError::new(ErrorKind::UnknownSkill, format!("there is no prompt {shown}"))
     })?;
     let mut text = activation(engine, &served.skill)?;
+    for (_, name) in inputs(&served.skill) {
+        let value = arguments.and_then(|arguments| arguments.get(name)).and_then(Value::as_str);
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            text.extend([format!("\n\n{name}: {value}")]);
+        }
+    }
     let task = arguments.and_then(|arguments| arguments.get(ARGUMENT)).and_then(Value::as_str).map(str::trim);
     if let Some(task) = task.filter(|task| !task.is_empty()) {
         text.push_str("\n\n");
@@ -45,4 +58,32 @@ pub(super) fn prompt(
     }
     let description = crate::excerpt::shorten(&shown_line(served.skill.description()), 500);
     Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]).with_description(description))
+}
+
+/// The inputs of a skill that a person can name, each with its name in the contract. None is required: the model asks for the rest.
+fn inputs(skill: &Skill) -> Vec<(PromptArgument, &str)> {
+    let Some(schema) = skill.contract().and_then(|contract| contract.inputs.as_ref()) else {
+        return Vec::new();
+    };
+    // A name that looks like another one, or takes the place of what a person adds, is none that a person can use.
+    let is_usable = |name: &&String| {
+        let length = name.chars().count();
+        (1..=MAX_NAME).contains(&length) && shown_line(name) == **name && *name != ARGUMENT
+    };
+    let argument = |name: &String| {
+        let property = schema.json().get("properties").and_then(|properties| properties.get(name));
+        let description = property.and_then(|property| property.get("description")?.as_str());
+        let argument = PromptArgument::new(name).with_required(false);
+        match description {
+            Some(text) => argument.with_description(crate::excerpt::shorten(&shown_line(text), 500)),
+            None => argument,
+        }
+    };
+    schema
+        .names()
+        .iter()
+        .filter(is_usable)
+        .take(MAX_INPUTS)
+        .map(|name| (argument(name), name.as_str()))
+        .collect()
 }

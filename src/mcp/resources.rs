@@ -14,6 +14,8 @@ use crate::registry::{ListedFile, Skill};
 
 /// The form of the addresses of files.
 pub(super) const TEMPLATE: &str = "skill://{name}/{+path}";
+/// The digest of a file among the metadata of its resource: the Skills extension wants its own prefix for what is about skills.
+const DIGEST: &str = "io.modelcontextprotocol.skills/digest";
 /// Resources of one page of a list.
 pub(super) const PAGE: usize = 500;
 
@@ -67,7 +69,7 @@ pub(super) fn file_resource(skill: &Skill, file: &SkillResourceFile) -> Resource
     match &file.facts {
         Some((size, digest)) => {
             let mut meta = MetaObject::new();
-            meta.insert("metier/digest".to_owned(), json!(digest));
+            meta.insert(DIGEST.to_owned(), json!(digest));
             resource.with_size(*size).with_meta(meta)
         }
         None => resource,

@@ -176,13 +176,17 @@ fn content_blocks(value: &Value) -> Option<Vec<ContentBlock>> {
     blocks.iter().map(block).collect()
 }
 
+/// Whether a key among metadata is metier's own, or one of the protocol and its extensions: facts about an error, a file or a task.
+fn is_reserved(key: &str) -> bool {
+    let Some((prefix, _)) = key.split_once('/') else { return false };
+    let owner = prefix.split('.').nth(1).unwrap_or(prefix).to_ascii_lowercase();
+    ["metier", "mcp", "modelcontextprotocol"].contains(&owner.as_str())
+}
+
 /// Whether a client can do nothing with a field of a block but show it, at any depth.
 fn is_safe_field(name: &str, value: &Value) -> bool {
     match value {
-        // metier's own facts about an error or a file.
-        Value::Object(fields) if name == "_meta" && fields.keys().any(|key| key.starts_with("metier/")) => {
-            false
-        }
+        Value::Object(fields) if name == "_meta" && fields.keys().any(|key| is_reserved(key)) => false,
         Value::Object(fields) => fields.iter().all(|(name, value)| is_safe_field(name, value)),
         Value::Array(items) => items.iter().all(|item| is_safe_field(name, item)),
         // What is shown as the content itself.
@@ -305,13 +309,18 @@ mod tests {
             with(web(), "title", json!("a\nb")),
             with(web(), "description", json!("a\rb")),
             with(web(), "mimeType", json!("a\u{7f}")),
-            with(web(), "_meta", json!({"metier/digest": "x"})),
+            with(web(), "_meta", json!({"io.modelcontextprotocol.skills/digest": "x"})),
+            with(web(), "_meta", json!({"metier/other": "x"})),
+            with(web(), "_meta", json!({"io.modelcontextprotocol/related-task": {"taskId": "x"}})),
+            with(web(), "_meta", json!({"dev.mcp/x": 1})),
             with(web(), "_meta", json!({"x": {"uri": file}})),
             resource(json!({"uri": file, "text": "fake"})),
             resource(json!({"uri": file, "blob": "AAAA", "mimeType": "text/html"})),
             resource(json!({"uri": "https://e.com\r\nX: y", "text": "a"})),
             resource(json!({"uri": "https://e.com", "blob": "no base64!"})),
-            resource(json!({"uri": "https://e.com", "text": "a", "_meta": {"metier/digest": "x"}})),
+            resource(
+                json!({"uri": "https://e.com", "text": "a", "_meta": {"io.modelcontextprotocol.skills/digest": "x"}}),
+            ),
             json!({"content": [{"type": "image", "data": "AAAA", "mimeType": "text/html"}]}),
             json!({"content": [{"type": "image", "data": "not base64!!", "mimeType": "image/png"}]}),
             json!({"content": [{"type": "audio", "data": "AAAAA", "mimeType": "audio/wav"}]}),

@@ -14,7 +14,6 @@ use super::handler::Handler;
 use super::http::{self, McpHttpOptions};
 use super::inventory::Inventory;
 use super::options::McpOptions;
-use super::session_tasks::SessionTasks;
 use super::stdio::Stdio;
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -113,8 +112,10 @@ impl Serving {
         Self { engine, name, calls, offers, watching, backlog, cancel }
     }
 
+    /// What handles the requests of the one client over standard input and output.
     fn handler(&self) -> Handler {
-        Handler::new(self.engine.clone(), self.name.clone(), self.calls.clone(), self.offers.clone())
+        let (engine, name, calls) = (self.engine.clone(), self.name.clone(), self.calls.clone());
+        Handler::new(engine, name, calls, self.offers.clone(), Arc::new(Caller::new(0, true)))
     }
 
     /// Ends what still runs.
@@ -125,13 +126,14 @@ impl Serving {
     }
 
     async fn serve_http(self, options: McpHttpOptions) -> Result<()> {
+        let are_identified = options.identifies_callers();
         let callers: Vec<Arc<Caller>> =
-            (0..options.callers()).map(|number| Arc::new(Caller::new(number))).collect();
+            (0..options.callers()).map(|number| Arc::new(Caller::new(number, are_identified))).collect();
         let parts = (self.engine.clone(), self.name.clone(), self.calls.clone(), self.offers.clone());
         let handler = move |number: usize| {
             let (engine, name, calls, offers) = parts.clone();
             let caller = callers.get(number).cloned().unwrap_or_default();
-            Handler::new(engine, name, calls, offers).with_caller(caller)
+            Handler::new(engine, name, calls, offers, caller)
         };
         let result = http::serve(options, handler, self.backlog.clone(), self.cancel.clone()).await;
         self.finish().await;
@@ -143,7 +145,7 @@ impl Serving {
         let (stdio, written) = Stdio::start(self.backlog.clone(), cancel.clone())
             .map_err(|source| SkillError::io("failed to start the threads of the server", source))?;
         let result = tokio::select! {
-            result = rmcp::serve_server(SessionTasks::new(self.handler()), stdio) => result,
+            result = rmcp::serve_server(self.handler(), stdio) => result,
             _ = cancel.cancelled() => return Ok(()),
         };
         let result = match result {

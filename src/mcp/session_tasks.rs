@@ -1,62 +1,91 @@
-//! Serves a client of the revision 2025-11-25, in which tasks are part of the protocol and the client asks for them. Everything
-//! else is served as it is.
+//! Answers what a client of the revision 2025-11-25 asks about tasks, which it starts itself there: as requests that the library of
+//! the protocol passes on as they are.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::{
-    CallToolRequestParams, ClientNotification, ClientRequest, CustomResult, ErrorCode, ProtocolVersion,
-    ServerConfig, ServerResult, TaskPayload,
+    CallToolRequestParams, CustomNotification, CustomRequest, PaginatedRequestParams, ProtocolVersion,
+    ServerNotification, TaskPayload,
 };
-use rmcp::service::{NotificationContext, RequestContext};
-use rmcp::{ErrorData, RoleServer, Service};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::handler::{Handler, page};
 use super::task::Task;
-use super::task_messages::{self, related, state};
+use super::task_changes::follow;
+use super::task_messages::{related, requested_lifetime, state};
 
-/// A client of a session, whose tasks nobody else finds.
-pub(super) struct SessionTasks {
-    handler: Handler,
-    /// Differs for every session.
-    owner: String,
-}
-
-impl SessionTasks {
-    /// Without random numbers there are no tasks either.
-    pub(super) fn new(handler: Handler) -> Self {
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).ok();
-        Self { handler, owner: format!("session {:032x}", u128::from_be_bytes(random)) }
+impl Handler {
+    /// The answer, if the revision has this request and the library does not know it.
+    pub(super) async fn session_request(
+        &self,
+        request: &CustomRequest,
+        context: &RequestContext<RoleServer>,
+    ) -> Option<Result<Value, ErrorData>> {
+        let has_tasks =
+            context.protocol_version().is_some_and(|version| version == ProtocolVersion::V_2025_11_25);
+        if !has_tasks {
+            return None;
+        }
+        let owner = self.session_owner(context);
+        Some(match request.method.as_str() {
+            "tools/list" => self.list_session_tools(request, context).await,
+            "tools/call" => {
+                self.start_session_task(request, context, owner, requested_lifetime(&context.meta)?)
+            }
+            "tasks/get" => self.session_task(request, &owner).map(|task| state(&task.details())),
+            "tasks/cancel" => self.cancel_session_task(request, &owner),
+            "tasks/result" => tokio::select! {
+                result = self.session_task_result(request, &owner) => result,
+                () = context.ct.cancelled() => Err(ErrorData::internal_error("the request was cancelled", None)),
+            },
+            // Where callers cannot be told apart, a list would show the tasks of others.
+            "tasks/list" if self.caller().is_identified => self.list_session_tasks(request, &owner),
+            _ => return None,
+        })
     }
 
-    fn start(
+    fn start_session_task(
         &self,
-        request: CallToolRequestParams,
+        request: &CustomRequest,
         context: &RequestContext<RoleServer>,
+        owner: String,
+        lifetime: Result<std::time::Duration, ErrorData>,
     ) -> Result<Value, ErrorData> {
-        let lifetime = task_messages::requested_lifetime(&context.meta);
-        let lifetime =
-            lifetime.unwrap_or_else(|| Err(ErrorData::invalid_params("no task was asked for", None)))?;
-        let token = self.handler.calls().cancel().child();
-        let Some(task) = Task::for_session(self.owner.clone(), token, lifetime) else {
+        let call: CallToolRequestParams = params(request)?;
+        let token = self.calls().cancel().child();
+        let Some(task) = Task::for_session(owner, token, lifetime?) else {
             return Err(ErrorData::internal_error("the system has no random numbers", None));
         };
-        self.handler.start_task(&task, request, context)?;
-        Ok(json!({"task": state(&task.details())}))
+        self.start_task(&task, call, context)?;
+        let started = task.details();
+        let answer = json!({"task": state(&started)});
+        let (calls, peer) = (self.calls().clone(), context.peer.clone());
+        // Where the session has ended, nobody is told. The task goes on.
+        tokio::spawn(follow(task, Some(started), move |details| {
+            let notice = CustomNotification::new("notifications/tasks/status", Some(state(&details)));
+            let (calls, peer) = (calls.clone(), peer.clone());
+            async move {
+                calls.writable().await;
+                peer.send_notification(ServerNotification::CustomNotification(notice)).await.is_ok()
+            }
+        }));
+        Ok(answer)
     }
 
-    fn find(&self, id: &str) -> Result<Arc<Task>, ErrorData> {
-        let task = self.handler.calls().tasks().find(&self.owner, id);
-        task.ok_or_else(|| {
+    fn session_task(&self, request: &CustomRequest, owner: &str) -> Result<Arc<Task>, ErrorData> {
+        let id = request.params.as_ref().and_then(|params| params.get("taskId")?.as_str());
+        let id = id.ok_or_else(|| ErrorData::invalid_params("the parameter taskId is a text", None))?;
+        self.calls().tasks().find(owner, id).ok_or_else(|| {
             let sentence = "there is no task with this id, or it has expired; call the tool again";
             ErrorData::invalid_params(sentence, None)
         })
     }
 
-    fn cancel(&self, id: &str) -> Result<Value, ErrorData> {
-        let task = self.find(id)?;
+    fn cancel_session_task(&self, request: &CustomRequest, owner: &str) -> Result<Value, ErrorData> {
+        let task = self.session_task(request, owner)?;
         if !task.cancel() {
             return Err(ErrorData::invalid_params("the task has ended, so it cannot be cancelled", None));
         }
@@ -64,24 +93,20 @@ impl SessionTasks {
     }
 
     /// The result of a call, once its task has ended.
-    async fn result(&self, params: Option<Value>) -> Result<Value, ErrorData> {
-        let id = params.as_ref().and_then(|params| params["taskId"].as_str());
-        let id = id.ok_or_else(|| ErrorData::invalid_params("the parameter taskId is a text", None))?;
-        let task = self.find(id)?;
+    async fn session_task_result(&self, request: &CustomRequest, owner: &str) -> Result<Value, ErrorData> {
+        let task = self.session_task(request, owner)?;
         task.ended().await;
         let TaskPayload::Completed { mut result } = task.details().payload else {
             return Err(ErrorData::internal_error("the task was cancelled, so it has no result", None));
         };
         if let Value::Object(meta) = result.entry("_meta").or_insert_with(|| json!({})) {
-            meta.extend(related(id));
+            meta.extend(related(task.id()));
         }
         Ok(Value::Object(result))
     }
 
-    fn list(&self, params: Option<Value>) -> Result<Value, ErrorData> {
-        let request = params.map(serde_json::from_value).transpose();
-        let request = request.map_err(|_| ErrorData::invalid_params("the cursor is a text", None))?;
-        let (tasks, next) = page(self.handler.calls().tasks().all(&self.owner), request)?;
+    fn list_session_tasks(&self, request: &CustomRequest, owner: &str) -> Result<Value, ErrorData> {
+        let (tasks, next) = page(self.calls().tasks().all(owner), page_params(request)?)?;
         let states: Vec<Value> = tasks.iter().map(|task| state(&task.details())).collect();
         Ok(match next {
             Some(next) => json!({"tasks": states, "nextCursor": next}),
@@ -90,71 +115,39 @@ impl SessionTasks {
     }
 
     /// A list of tools which says that those of skills can be tasks.
-    fn with_task_support(&self, tools: &ServerResult) -> Result<Value, ErrorData> {
+    async fn list_session_tools(
+        &self,
+        request: &CustomRequest,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Value, ErrorData> {
+        let tools = self.list_tools(page_params(request)?, context.clone()).await?;
         let mut tools = serde_json::to_value(tools)
             .map_err(|_| ErrorData::internal_error("the tools cannot be listed", None))?;
+        if let Value::Object(result) = &mut tools {
+            // Only later revisions have it.
+            result.remove("resultType");
+        }
         for tool in tools["tools"].as_array_mut().into_iter().flatten() {
-            if tool["name"].as_str().is_some_and(|name| self.handler.is_skill_tool(name)) {
+            if tool["name"].as_str().is_some_and(|name| self.is_skill_tool(name)) {
                 tool["execution"] = json!({"taskSupport": "optional"});
             }
         }
         Ok(tools)
     }
+
+    /// Whose the tasks are that clients start: the caller's, from the client of this name, in all of its sessions.
+    fn session_owner(&self, context: &RequestContext<RoleServer>) -> String {
+        format!("session {}", self.task_owner(context))
+    }
 }
 
-impl Service<RoleServer> for SessionTasks {
-    async fn handle_request(
-        &self,
-        request: ClientRequest,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ServerResult, ErrorData> {
-        let is_of_revision =
-            context.protocol_version().is_some_and(|version| version == ProtocolVersion::V_2025_11_25);
-        if !is_of_revision {
-            return self.handler.handle_request(request, context).await;
-        }
-        let value = match request {
-            ClientRequest::CallToolRequest(request)
-                if task_messages::requested_lifetime(&context.meta).is_some() =>
-            {
-                self.start(request.params, &context)
-            }
-            ClientRequest::GetTaskRequest(request) => {
-                self.find(&request.params.task_id).map(|task| state(&task.details()))
-            }
-            ClientRequest::CancelTaskRequest(request) => self.cancel(&request.params.task_id),
-            ClientRequest::UpdateTaskRequest(_) => {
-                Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there is no method tasks/update", None))
-            }
-            ClientRequest::CustomRequest(request) if request.method == "tasks/list" => {
-                self.list(request.params)
-            }
-            ClientRequest::CustomRequest(request) if request.method == "tasks/result" => tokio::select! {
-                result = self.result(request.params) => result,
-                () = context.ct.cancelled() => Err(ErrorData::internal_error("the request was cancelled", None)),
-            },
-            request @ ClientRequest::ListToolsRequest(_) => {
-                let tools = self.handler.handle_request(request, context).await?;
-                self.with_task_support(&tools)
-            }
-            request => return self.handler.handle_request(request, context).await,
-        };
-        value.map(|value| ServerResult::CustomResult(CustomResult::new(value)))
-    }
+fn params<T: DeserializeOwned>(request: &CustomRequest) -> Result<T, ErrorData> {
+    let params = request.params_as().ok().flatten();
+    params.ok_or_else(|| {
+        ErrorData::invalid_params(format!("the parameters do not fit {}", request.method), None)
+    })
+}
 
-    async fn handle_notification(
-        &self,
-        notification: ClientNotification,
-        context: NotificationContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        self.handler.handle_notification(notification, context).await
-    }
-
-    fn get_info(&self) -> ServerConfig {
-        Service::get_info(&self.handler)
-    }
-
-    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Service::supported_protocol_versions(&self.handler)
-    }
+fn page_params(request: &CustomRequest) -> Result<Option<PaginatedRequestParams>, ErrorData> {
+    request.params_as().map_err(|_| ErrorData::invalid_params("the cursor is a text", None))
 }

@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rmcp::RoleServer;
-use rmcp::model::{ClientNotification, ErrorData, JsonRpcMessage, RequestId, ServerResult};
+use rmcp::model::{ClientNotification, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::backlog::Backlog;
-use super::task_messages::{declare_tasks, keep_task_request};
+use super::session_messages::SessionMessages;
+use super::task_messages::keep_task_parts;
 use crate::policy::CancelToken;
 use crate::strict_json;
 
@@ -39,6 +40,7 @@ pub(super) struct Stdio {
     lines: mpsc::Receiver<Line>,
     output: Output,
     requests: Arc<Mutex<HashSet<RequestId>>>,
+    session: SessionMessages,
     cancel: CancelToken,
 }
 
@@ -65,7 +67,8 @@ impl Stdio {
             write_messages(&mut std::io::stdout().lock(), message_receiver, &written_bytes, &broken);
             written_sender.send(()).ok();
         })?;
-        Ok((Self { lines, output: Output { messages, backlog }, requests: Arc::default(), cancel }, written))
+        let (output, session) = (Output { messages, backlog }, SessionMessages::new(true));
+        Ok((Self { lines, output, requests: Arc::default(), session, cancel }, written))
     }
 
     /// The message of a line; or `None`, after an error was sent if there is something to answer.
@@ -94,7 +97,7 @@ impl Stdio {
                 return refuse(ErrorData::parse_error(format!("not a message: {reason}"), None), None);
             }
         };
-        keep_task_request(&mut value);
+        keep_task_parts(&mut value);
         let id = request_id(&value);
         let Ok(message) = serde_json::from_value(value) else {
             return refuse(ErrorData::invalid_request("this is no message of JSON-RPC 2.0", None), id);
@@ -142,7 +145,7 @@ impl Transport<RoleServer> for Stdio {
         if let Some(id) = answered {
             lock(&self.requests).remove(id);
         }
-        let is_open = self.output.send(&item);
+        let is_open = self.output.send(&self.session.outgoing(item));
         std::future::ready(if is_open { Ok(()) } else { Err(std::io::ErrorKind::BrokenPipe.into()) })
     }
 
@@ -162,7 +165,7 @@ impl Transport<RoleServer> for Stdio {
                 return None;
             };
             if let Some(message) = self.decode(line) {
-                return Some(message);
+                return Some(self.session.incoming(message));
             }
         }
     }
@@ -175,18 +178,7 @@ impl Transport<RoleServer> for Stdio {
 impl Output {
     /// Whether the message will be written.
     fn send(&self, message: &TxJsonRpcMessage<RoleServer>) -> bool {
-        let line = match message {
-            JsonRpcMessage::Response(response)
-                if matches!(response.result, ServerResult::InitializeResult(_)) =>
-            {
-                serde_json::to_value(message).map(|mut message| {
-                    declare_tasks(&mut message);
-                    message.to_string().into_bytes()
-                })
-            }
-            _ => serde_json::to_vec(message),
-        };
-        let Ok(mut line) = line else { return false };
+        let Ok(mut line) = serde_json::to_vec(message) else { return false };
         line.push(b'\n');
         self.backlog.add(line.len());
         let size = line.len();
@@ -284,7 +276,8 @@ mod tests {
             let (messages, mut sent) = mpsc::unbounded_channel();
             let (_, lines) = mpsc::channel(1);
             let output = Output { messages, backlog: Arc::default() };
-            let stdio = Stdio { lines, output, requests: Arc::default(), cancel: CancelToken::default() };
+            let (session, cancel) = (SessionMessages::new(true), CancelToken::default());
+            let stdio = Stdio { lines, output, requests: Arc::default(), session, cancel };
             assert!(stdio.decode(Line::Message(bytes.to_vec())).is_none());
             let answer = String::from_utf8(sent.try_recv().unwrap()).unwrap();
             assert!(answer.contains("-32700") && answer.contains("not UTF-8"), "{answer}");

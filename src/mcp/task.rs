@@ -8,7 +8,7 @@ use rmcp::model::{
     CallToolResult, DetailedTask, InputRequest, InputResponses, JsonObject, TaskPayload, TaskStatus,
 };
 use serde_json::{Value, json};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::excerpt::shorten;
 use crate::policy::{CancelToken, Timestamp};
@@ -32,6 +32,8 @@ pub(super) struct Task {
     /// Told when the run asks something while the call still waits for its result.
     needs_client: Notify,
     has_end: Notify,
+    /// Told of each change of what a client sees.
+    changes: watch::Sender<()>,
     kind: TaskKind,
 }
 
@@ -115,8 +117,18 @@ impl Task {
             state: Mutex::new(state),
             needs_client: Notify::new(),
             has_end: Notify::new(),
+            changes: watch::Sender::new(()),
             kind,
         }))
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Learns of each change of what a client sees.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
     }
 
     /// Whether it is the one that this caller means.
@@ -184,7 +196,7 @@ impl Task {
             state.question_count += 1;
             let key = format!("{kind}-{}", state.question_count);
             state.questions.insert(key.clone(), OpenQuestion { request, answer });
-            state.updated_at = Timestamp::now();
+            self.mark_changed(&mut state);
             if state.phase == Phase::Call {
                 self.needs_client.notify_one();
             }
@@ -202,7 +214,7 @@ impl Task {
         let mut state = self.lock();
         for (key, answer) in answers {
             if let Some(question) = state.questions.remove(&key) {
-                state.updated_at = Timestamp::now();
+                self.mark_changed(&mut state);
                 question.answer.send(answer).ok();
             }
         }
@@ -213,13 +225,13 @@ impl Task {
         let mut state = self.lock();
         if state.end.is_none() {
             state.message = Some(shorten(message, MAX_MESSAGE));
-            state.updated_at = Timestamp::now();
+            self.mark_changed(&mut state);
         }
     }
 
     /// Lets its state say that the client has something to answer, until what is returned is dropped.
     pub(super) fn wait_for_client(self: &Arc<Self>) -> ClientWait {
-        self.lock().request_count += 1;
+        self.change_request_count(|count| count + 1);
         ClientWait(self.clone())
     }
 
@@ -253,11 +265,14 @@ impl Task {
                 return;
             }
             state.is_cancelled = true;
-            state.updated_at = Timestamp::now();
+            self.mark_changed(&mut state);
         }
         // Before those who wait for an answer learn that none comes, so that the run ends as one that was stopped.
         self.cancel.cancel();
-        self.lock().questions.clear();
+        let mut state = self.lock();
+        if !std::mem::take(&mut state.questions).is_empty() {
+            self.mark_changed(&mut state);
+        }
     }
 
     /// Ends it, after its run has ended. The result can be read for an hour. A run that failed after it was told to stop was
@@ -285,11 +300,11 @@ impl Task {
         state.message = is_cancelled.then(|| "the task was cancelled".to_owned());
         state.end = Some(end);
         state.questions.clear();
-        state.updated_at = Timestamp::now();
         let elapsed = self.started.elapsed();
         if self.kind == TaskKind::Extension && elapsed < state.lifetime {
             state.lifetime = elapsed + RESULT_LIFETIME;
         }
+        self.mark_changed(state);
         self.has_end.notify_waiters();
     }
 
@@ -357,6 +372,20 @@ impl Task {
         task
     }
 
+    fn mark_changed(&self, state: &mut TaskState) {
+        state.updated_at = Timestamp::now();
+        self.changes.send_replace(());
+    }
+
+    fn change_request_count(&self, change: impl FnOnce(usize) -> usize) {
+        let mut state = self.lock();
+        let was_waiting = state.request_count > 0;
+        state.request_count = change(state.request_count);
+        if state.end.is_none() && was_waiting != (state.request_count > 0) {
+            self.mark_changed(&mut state);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, TaskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -372,7 +401,7 @@ impl Drop for QuestionGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.task.lock();
         if state.questions.remove(&self.key).is_some() {
-            state.updated_at = Timestamp::now();
+            self.task.mark_changed(&mut state);
         }
     }
 }
@@ -382,7 +411,7 @@ pub(super) struct ClientWait(Arc<Task>);
 
 impl Drop for ClientWait {
     fn drop(&mut self) {
-        self.0.lock().request_count -= 1;
+        self.0.change_request_count(|count| count - 1);
     }
 }
 

@@ -1,49 +1,67 @@
-//! Tasks as the revision 2025-11-25 writes them: there the client asks for a task, and a task has other keys. The library of the
-//! protocol knows the later form only, so here they are JSON.
+//! Tasks as messages have them where the library of the protocol does not know them: it has no tasks of the revision 2025-11-25,
+//! where the client asks for them and they have other keys, and no subscriptions to tasks. There they are JSON.
 
 use std::time::Duration;
 
-use rmcp::ErrorData;
-use rmcp::model::{DetailedTask, RequestMetaObject, TaskPayload};
+use rmcp::model::{
+    CustomRequest, DetailedTask, GetMeta, JsonRpcMessage, NotificationMetaObject, RequestMetaObject,
+    TaskPayload,
+};
+use rmcp::service::TxJsonRpcMessage;
+use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value, json};
 
-/// The revision.
-pub(super) const REVISION: &str = "2025-11-25";
 /// Where a call keeps what it says about its task, since the library drops it.
 const REQUEST_KEY: &str = "metier/task-request";
+/// Where a subscription to tasks keeps what it is to. Without its own key, the library passes it on as a request that it does not
+/// know.
+const FILTER_KEY: &str = "metier/notifications";
 /// What a message that belongs to a task has among its metadata.
 const RELATED_KEY: &str = "io.modelcontextprotocol/related-task";
 /// The bounds of a time to live. A client may ask for any number.
 const MIN_LIFETIME: Duration = Duration::from_secs(1);
 const MAX_LIFETIME: Duration = Duration::from_hours(24);
 
-/// Moves what a call says about its task to where the library leaves it.
-pub(super) fn keep_task_request(message: &mut Value) {
-    if message.get("method").is_none_or(|method| method != "tools/call") {
-        return;
-    }
-    let Some(params) = message.get_mut("params").and_then(Value::as_object_mut) else { return };
-    let request = params.remove("task");
-    let meta = match params.get_mut("_meta") {
-        None if request.is_some() => params.entry("_meta").or_insert_with(|| json!({})),
-        Some(meta) => meta,
-        None => return,
+/// Moves what a message of a client says about tasks to where the library leaves it. Whether the message has changed.
+pub(super) fn keep_task_parts(message: &mut Value) -> bool {
+    let method = message.get("method").and_then(Value::as_str);
+    let keep = match method {
+        Some("tools/call") => keep_task_request,
+        Some("subscriptions/listen") => keep_task_filter,
+        _ => return false,
     };
-    let Value::Object(meta) = meta else { return };
-    meta.remove(REQUEST_KEY);
-    meta.extend(request.map(|request| (REQUEST_KEY.to_owned(), request)));
+    message.get_mut("params").and_then(Value::as_object_mut).is_some_and(keep)
 }
 
-/// Adds to an answer to `initialize` that calls of tools can be tasks.
-pub(super) fn declare_tasks(message: &mut Value) {
-    let Some(result) = message.get_mut("result").filter(|result| result["protocolVersion"] == REVISION)
-    else {
-        return;
+fn keep_task_request(params: &mut Map<String, Value>) -> bool {
+    let request = params.remove("task");
+    let is_task = request.is_some();
+    let meta = match params.get_mut("_meta") {
+        None if is_task => params.entry("_meta").or_insert_with(|| json!({})),
+        Some(meta) => meta,
+        None => return false,
     };
-    if let Some(Value::Object(capabilities)) = result.get_mut("capabilities") {
-        let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
-        capabilities.insert("tasks".to_owned(), tasks);
+    let Value::Object(meta) = meta else { return is_task };
+    // Only the parameter of the call asks for a task.
+    let is_forged = meta.remove(REQUEST_KEY).is_some();
+    meta.extend(request.map(|request| (REQUEST_KEY.to_owned(), request)));
+    is_task || is_forged
+}
+
+fn keep_task_filter(params: &mut Map<String, Value>) -> bool {
+    let is_forged = params.remove(FILTER_KEY).is_some();
+    let ids = params.get("notifications").and_then(|filter| filter.get("taskIds"));
+    if ids.is_none_or(Value::is_null) {
+        return is_forged;
     }
+    let filter = params.remove("notifications");
+    params.extend(filter.map(|filter| (FILTER_KEY.to_owned(), filter)));
+    true
+}
+
+/// What a subscription to tasks is to; `None` for every other request.
+pub(super) fn task_filter(request: &CustomRequest) -> Option<&Value> {
+    request.params.as_ref()?.get(FILTER_KEY).filter(|_| request.method == "subscriptions/listen")
 }
 
 /// The time to live that a call asks for; `None` if it asks for no task.
@@ -66,6 +84,31 @@ pub(super) fn requested_lifetime(meta: &RequestMetaObject) -> Option<Result<Dura
 /// The metadata of a message that belongs to this task.
 pub(super) fn related(id: &str) -> Map<String, Value> {
     Map::from_iter([(RELATED_KEY.to_owned(), json!({"taskId": id}))])
+}
+
+/// The same for a notification.
+pub(super) fn related_notification(id: &str) -> NotificationMetaObject {
+    let mut meta = NotificationMetaObject::new();
+    for (key, value) in related(id) {
+        meta.insert(key, value);
+    }
+    meta
+}
+
+/// The task that a request or a notification of the server belongs to.
+pub(super) fn related_task(message: &TxJsonRpcMessage<RoleServer>) -> Option<String> {
+    let related = match message {
+        JsonRpcMessage::Request(request) => {
+            // Some requests have their metadata among the parameters, and some beside them; they are written in one way.
+            let request = serde_json::to_value(&request.request).ok()?;
+            request.get("params")?.get("_meta")?.get(RELATED_KEY)?.clone()
+        }
+        JsonRpcMessage::Notification(notification) => {
+            notification.notification.get_meta().get(RELATED_KEY)?.clone()
+        }
+        _ => return None,
+    };
+    related.get("taskId")?.as_str().map(str::to_owned)
 }
 
 /// The state of a task. A tool that failed is a failed task here.
@@ -92,7 +135,7 @@ mod tests {
 
     /// In milliseconds, or why there is none.
     fn lifetime(message: &mut Value) -> Result<u128, &'static str> {
-        keep_task_request(message);
+        keep_task_parts(message);
         let meta = message["params"]["_meta"].as_object().cloned().unwrap_or_default();
         let requested = requested_lifetime(&meta.into()).ok_or("no task")?;
         requested.map(|lifetime| lifetime.as_millis()).map_err(|_| "no number")
@@ -130,6 +173,25 @@ mod tests {
             json!("x"),
         ] {
             assert_eq!(lifetime(&mut message), Err("no task"), "{message}");
+        }
+    }
+
+    #[test]
+    fn only_a_subscription_to_tasks_is_kept_from_the_library() {
+        let listen = |params: Value| json!({"method": "subscriptions/listen", "params": params});
+        let filter = json!({"taskIds": ["x"], "toolsListChanged": true});
+        for (mut message, expected, is_changed) in [
+            (listen(json!({"notifications": filter})), Some(filter.clone()), true),
+            (listen(json!({"notifications": {"toolsListChanged": true}})), None, false),
+            (listen(json!({"notifications": {"taskIds": null}})), None, false),
+            (listen(json!({FILTER_KEY: filter, "notifications": {}})), None, true),
+            (listen(json!({FILTER_KEY: filter})), None, true),
+            (json!({"method": "tasks/get", "params": {"notifications": filter}}), None, false),
+        ] {
+            assert_eq!(keep_task_parts(&mut message), is_changed, "{message}");
+            let method = message["method"].as_str().unwrap().to_owned();
+            let request = CustomRequest::new(method, message.get("params").cloned());
+            assert_eq!(task_filter(&request), expected.as_ref(), "{message}");
         }
     }
 }

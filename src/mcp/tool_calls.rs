@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CreateTaskResult, ErrorCode, JsonObject,
-    ProgressNotificationParam,
+    CallToolRequestParams, CallToolResponse, CreateTaskResult, ErrorCode, GetMeta, JsonObject,
+    ProgressNotification, ProgressNotificationParam, ServerNotification,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -22,6 +22,7 @@ use super::results::{Audience, MAX_TEXT, call_result};
 use super::task::Task;
 use super::task_approver::TaskApprover;
 use super::task_call::{self, ResultMaker, TaskAnswer};
+use super::task_messages::related_notification;
 use crate::engine::Outcome;
 use crate::host::Approver;
 
@@ -147,10 +148,13 @@ impl Handler {
             None => (None, None),
         };
         if let Some(mut reports) = reports {
-            let peer = context.peer.clone();
+            let (peer, related) = (context.peer.clone(), related_notification(task.id()));
             tokio::spawn(async move {
                 while let Some(report) = reports.recv().await {
-                    peer.notify_progress(report).await.ok();
+                    let mut notice =
+                        ServerNotification::ProgressNotification(ProgressNotification::new(report));
+                    *notice.get_meta_mut() = related.clone();
+                    peer.send_notification(notice).await.ok();
                 }
             });
         }
@@ -182,7 +186,7 @@ impl Handler {
     }
 
     /// Whose the tasks of a request are, where there are no sessions: the caller's, from the client of this name.
-    fn task_owner(&self, context: &RequestContext<RoleServer>) -> String {
+    pub(super) fn task_owner(&self, context: &RequestContext<RoleServer>) -> String {
         let client = context.client_info().map(|client| client.name).unwrap_or_default();
         format!("{} {client}", self.caller().number)
     }

@@ -9,6 +9,8 @@
 //!
 //! Nothing here starts a program: the engine runs the package managers, in the sandbox.
 
+#[cfg_attr(not(feature = "config"), allow(dead_code, reason = "without TOML nothing is read"))]
+mod declarations;
 mod npm_manifest;
 mod npm_registry;
 mod python_index;
@@ -18,6 +20,7 @@ mod requirements_file;
 mod skill_packages;
 #[cfg_attr(not(unix), path = "store_unsupported.rs")]
 mod store;
+mod stored;
 #[cfg_attr(not(feature = "config"), path = "toml_unavailable.rs")]
 mod toml_text;
 #[cfg(unix)]
@@ -31,6 +34,7 @@ pub(crate) use self::python_index::PythonIndex;
 pub(crate) use self::requirements::{Ecosystem, Requirements};
 pub(crate) use self::skill_packages::SkillPackages;
 pub use self::store::PackageStore;
-pub use self::store::StoredPackages;
-pub(crate) use self::store::{InstalledInterpreter, PackageRequest, Preparation, PreparedFiles};
+pub(crate) use self::store::{PackageRequest, Preparation, PreparedFiles};
+pub(crate) use self::stored::InstalledInterpreter;
+pub use self::stored::StoredPackages;
 pub(crate) use self::user_files::UserFiles;

@@ -71,14 +71,13 @@ impl NpmRegistry {
         let wrong =
             self.registries.iter().find(|(key, url)| is_odd(key) || is_odd(url) || host_of(url).is_none());
         let Some((key, _)) = wrong else { return Ok(()) };
-        let sentence =
-            format!("{} in your configuration of npm is no address on the web", key.escape_debug());
+        let sentence = format!("{} in your configuration of npm is not a web address", key.escape_debug());
         Err(SkillError::new(ErrorKind::Usage, sentence)
             .with_help("give an address that begins with https:// or http://"))
     }
 
     /// The addresses.
-    pub(crate) fn shown(&self) -> Vec<String> {
+    pub(crate) fn addresses(&self) -> Vec<String> {
         self.registries.values().cloned().collect()
     }
 
@@ -169,7 +168,7 @@ mod tests {
     #[test]
     fn without_a_configuration_the_public_registry_is_used_and_nonsense_is_refused() {
         let home = tempfile::tempdir().unwrap();
-        assert_eq!(registry(home.path(), &[]).unwrap().shown(), [DEFAULT_REGISTRY]);
+        assert_eq!(registry(home.path(), &[]).unwrap().addresses(), [DEFAULT_REGISTRY]);
         assert!(registry(home.path(), &[("npm_config_registry", "file:///x")]).is_err());
         let project = home.path().join("project/.npmrc");
         std::fs::create_dir_all(project.parent().unwrap()).unwrap();

@@ -109,7 +109,7 @@ impl PythonIndex {
         let shown = without_password(wrong);
         Err(SkillError::new(
             ErrorKind::Usage,
-            format!("the index {} in your configuration is no address on the web", shown.escape_debug()),
+            format!("the index {} in your configuration is not a web address", shown.escape_debug()),
         )
         .with_help("give an address that begins with https:// or http://"))
     }
@@ -119,7 +119,7 @@ impl PythonIndex {
     }
 
     /// The addresses, without passwords.
-    pub(crate) fn shown(&self) -> Vec<String> {
+    pub(crate) fn addresses(&self) -> Vec<String> {
         self.indexes().chain(self.find_links.iter().map(String::as_str)).map(without_password).collect()
     }
 
@@ -256,15 +256,18 @@ mod tests {
             "[global]\nindex-url = https://pip.example/simple\nextra-index-url =\n    https://one.example\n    https://two.example\n",
         );
         let pip = index(folder.path(), &[]).unwrap();
-        assert_eq!(pip.shown(), ["https://pip.example/simple", "https://one.example", "https://two.example"]);
+        assert_eq!(
+            pip.addresses(),
+            ["https://pip.example/simple", "https://one.example", "https://two.example"]
+        );
         let variables = [("PIP_INDEX_URL", "https://me:s3cret@env.example:8443/simple")];
         let env = index(folder.path(), &variables).unwrap();
-        assert!(env.shown()[0].contains("****") && !env.shown()[0].contains("s3cret"));
+        assert!(env.addresses()[0].contains("****") && !env.addresses()[0].contains("s3cret"));
         assert_eq!(env.passwords(), ["s3cret"]);
         assert!(env.hosts().contains(&("env.example".to_owned(), 8443)));
         write(&at("home/.config/uv/uv.toml"), "index-url = \"https://uv.example\"");
         let uv = index(folder.path(), &variables).unwrap();
-        assert_eq!(uv.shown(), ["https://uv.example"]);
+        assert_eq!(uv.addresses(), ["https://uv.example"]);
         let both = index(folder.path(), &[("UV_DEFAULT_INDEX", "mine=https://x.example/simple")]).unwrap();
         assert_eq!(both.lines(), "--index-url https://x.example/simple\n");
     }
@@ -273,7 +276,7 @@ mod tests {
     fn without_a_configuration_the_public_registry_is_used() {
         let folder = tempfile::tempdir().unwrap();
         let found = index(folder.path(), &[]).unwrap();
-        if found.shown() == [DEFAULT_INDEX] {
+        if found.addresses() == [DEFAULT_INDEX] {
             let hosts = [("files.pythonhosted.org".to_owned(), 443), ("pypi.org".to_owned(), 443)];
             assert_eq!(found.hosts(), hosts);
         }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
+use super::declarations::DeclaredRequirements;
 use super::npm_manifest::{self, NpmManifest};
 use super::requirement::{Requirement, normalize_name};
 use super::requirements_file::{self, LineError, at_line, folders_above};
@@ -87,7 +88,7 @@ impl Requirements {
         Ok(None)
     }
 
-    fn python(source: &str, declared: toml_text::DeclaredRequirements) -> Result<Self, LineError> {
+    fn python(source: &str, declared: DeclaredRequirements) -> Result<Self, LineError> {
         if declared.dependencies.len() > requirements_file::MAX_REQUIREMENTS {
             return Err(LineError { line: 1, reason: "there are too many dependencies".into() });
         }
@@ -133,6 +134,16 @@ impl Requirements {
                 .names()
                 .iter()
                 .any(|name| name.rsplit_once('@').is_some_and(|(name, _)| name == package)),
+        }
+    }
+
+    /// The packages as they are required, such as `requests>=2`.
+    pub(crate) fn names(&self) -> Vec<String> {
+        match &self.content {
+            Content::Python { requirements, .. } => {
+                requirements.iter().map(|requirement| requirement.text.clone()).collect()
+            }
+            Content::Npm(manifest) => manifest.names(),
         }
     }
 

@@ -26,6 +26,11 @@ impl SkillPackages {
         self.found.as_ref().ok()?.as_ref().filter(|request| !request.requirements.is_empty())
     }
 
+    /// Why they cannot be prepared.
+    pub(crate) fn error(&self) -> Option<&SkillError> {
+        self.found.as_ref().err()
+    }
+
     /// What helps a script that does not find this package: the line to add, or that it is to be prepared.
     pub(crate) fn missing_help(&self, ecosystem: Ecosystem, package: &str) -> (String, Option<Hint>) {
         let hint = Some(Hint::Prepare(self.skill.clone()));

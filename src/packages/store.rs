@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::requirements::{Ecosystem, Requirements};
+use super::stored::{InstalledInterpreter, StoredPackages};
 use super::tree::{Tree, hex};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::DirCleaner;
@@ -50,31 +51,6 @@ pub struct PackageStore {
     folder: PathBuf,
 }
 
-/// Packages in the store that were prepared together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct StoredPackages {
-    /// `python` or `npm`.
-    pub ecosystem: String,
-    /// The packages with their versions, as they are locked.
-    pub packages: Vec<String>,
-    /// The program that they were prepared for, and its version.
-    pub interpreter: String,
-    /// The platform.
-    pub platform: String,
-    /// The SHA-256 of all their files, in hexadecimal digits.
-    pub digest: String,
-    /// Bytes of their files.
-    pub bytes: u64,
-    /// Files.
-    pub files: u64,
-    /// When they were prepared.
-    pub prepared: Timestamp,
-    /// Their folder in the store.
-    #[serde(skip)]
-    key: String,
-}
-
 /// What is known of an entry, in its `about.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct EntryRecord {
@@ -87,19 +63,6 @@ struct EntryRecord {
     bytes: u64,
     files: u64,
     prepared: u64,
-}
-
-/// An interpreter for which packages are prepared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct InstalledInterpreter {
-    /// The program as it is found on `PATH`.
-    pub(crate) program: PathBuf,
-    /// The program that it leads to, which knows its own path.
-    pub(crate) executable: PathBuf,
-    /// Its name and version, such as `cpython 3.11.7`.
-    pub(crate) version: String,
-    /// The platform, such as `linux-x86_64`.
-    pub(crate) platform: String,
 }
 
 /// One set of requirements: which entries serve it.
@@ -270,30 +233,33 @@ impl PackageRequest {
     /// What was prepared for the interpreter at this path; `None` if nothing was, or if it is another interpreter by now. `untrusted`
     /// if somebody has changed the files since.
     pub(crate) fn prepared_for(&self, program: &Path) -> Result<Option<PreparedFiles>> {
-        let Some(root) = self.store.open(false)? else { return Ok(None) };
-        let path = root.join(REQUESTS).join(self.file_name());
-        let Some(record) = read_json::<RequestRecord>(&path) else { return Ok(None) };
-        let is_meant = |served: &&ServedRequest| {
-            let interpreter = &served.interpreter;
-            (interpreter.program == program || interpreter.executable == program)
-                && stamp(&interpreter.executable).is_some_and(|now| now == served.stamp)
-        };
-        let Some(served) = record.served.iter().find(is_meant) else { return Ok(None) };
-        let folder = verify(&root, served).map_err(|reason| {
+        let Some((root, served)) = self.served(program)? else { return Ok(None) };
+        let folder = verify(&root, &served).map_err(|reason| {
             let sentence =
                 format!("the packages that {} names are not used: {reason}", self.requirements.source);
             SkillError::new(ErrorKind::Untrusted, sentence)
                 .with_help("prepare them again, and find out who writes to the folder of packages")
         })?;
-        note_use(&path);
-        Ok(Some(PreparedFiles { folder, executable: served.interpreter.executable.clone() }))
+        note_use(&root.join(REQUESTS).join(self.file_name()));
+        Ok(Some(PreparedFiles { folder, executable: served.interpreter.executable }))
     }
 
-    /// The entry that serves this program, for people.
+    /// The canonical path of the store, and what serves the interpreter at this path, if it is the same one still.
+    fn served(&self, program: &Path) -> Result<Option<(PathBuf, ServedRequest)>> {
+        let Some(root) = self.store.open(false)? else { return Ok(None) };
+        let record: Option<RequestRecord> = read_json(&root.join(REQUESTS).join(self.file_name()));
+        let is_meant = |served: &ServedRequest| {
+            let interpreter = &served.interpreter;
+            (interpreter.program == program || interpreter.executable == program)
+                && stamp(&interpreter.executable).is_some_and(|now| now == served.stamp)
+        };
+        let served = record.into_iter().flat_map(|record| record.served).find(is_meant);
+        Ok(served.map(|served| (root, served)))
+    }
+
+    /// The entry that serves this program, for people. Its files are not compared.
     pub(crate) fn stored_for(&self, program: &Path) -> Option<StoredPackages> {
-        let root = self.store.open(false).ok()??;
-        let record: RequestRecord = read_json(&root.join(REQUESTS).join(self.file_name()))?;
-        let served = record.served.into_iter().find(|served| served.interpreter.program == program)?;
+        let (root, served) = self.served(program).ok()??;
         let record = read_json(&root.join(ENTRIES).join(&served.entry).join(RECORD))?;
         Some(stored(&record, served.entry))
     }

@@ -3,46 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use super::requirements::{Ecosystem, Requirements};
+use super::stored::{InstalledInterpreter, StoredPackages};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::Timestamp;
 
 /// The folder with the packages that were prepared for scripts; none on this system.
 #[derive(Clone, Debug)]
 pub struct PackageStore {
     folder: PathBuf,
-}
-
-/// Packages in the store that were prepared together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct StoredPackages {
-    /// `python` or `npm`.
-    pub ecosystem: String,
-    /// The packages with their versions, as they are locked.
-    pub packages: Vec<String>,
-    /// The program that they were prepared for, and its version.
-    pub interpreter: String,
-    /// The platform.
-    pub platform: String,
-    /// The SHA-256 of all their files, in hexadecimal digits.
-    pub digest: String,
-    /// Bytes of their files.
-    pub bytes: u64,
-    /// Files.
-    pub files: u64,
-    /// When they were prepared.
-    pub prepared: Timestamp,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct InstalledInterpreter {
-    pub(crate) program: PathBuf,
-    pub(crate) executable: PathBuf,
-    pub(crate) version: String,
-    pub(crate) platform: String,
 }
 
 #[derive(Clone, Debug)]

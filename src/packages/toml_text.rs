@@ -3,23 +3,9 @@
 
 use toml_edit::{Document, Item, TableLike};
 
+use super::declarations::{DeclaredRequirements, UvSettings};
 use super::requirements_file::LineError;
 use crate::config::check_nesting;
-
-/// The requirements in a text: each with the line in which it stands, and the versions of Python.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct DeclaredRequirements {
-    pub(super) dependencies: Vec<(usize, String)>,
-    pub(super) requires_python: Option<String>,
-}
-
-/// What a configuration of uv says about registries.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct UvSettings {
-    pub(super) index: Option<String>,
-    pub(super) extra_indexes: Vec<String>,
-    pub(super) find_links: Vec<String>,
-}
 
 /// The requirements of the block of a script, without its comment signs.
 pub(super) fn read_script_block(text: &str) -> Result<DeclaredRequirements, LineError> {

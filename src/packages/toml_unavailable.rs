@@ -2,20 +2,8 @@
 
 #![allow(dead_code, reason = "without TOML nothing is read")]
 
+use super::declarations::{DeclaredRequirements, UvSettings};
 use super::requirements_file::LineError;
-
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct DeclaredRequirements {
-    pub(super) dependencies: Vec<(usize, String)>,
-    pub(super) requires_python: Option<String>,
-}
-
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct UvSettings {
-    pub(super) index: Option<String>,
-    pub(super) extra_indexes: Vec<String>,
-    pub(super) find_links: Vec<String>,
-}
 
 pub(super) fn read_script_block(_text: &str) -> Result<DeclaredRequirements, LineError> {
     unavailable()

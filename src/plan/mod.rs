@@ -1,6 +1,6 @@
 //! Plans: the declarative steps of a skill, parsed and checked before the first step runs.
 //!
-//! A plan comes from `scripts/sequence.json`, or from `steps` or `composed_of` in `skill.yaml`. [`from_sequence`] and
+//! A plan comes from `scripts/sequence.json`, from `steps` or `composed_of` in `skill.yaml`, or from a numbered list in `SKILL.md`. [`from_sequence`] and
 //! [`from_contract`] parse it, `check` validates it against the skills and tools that its steps call, [`Schedule`] decides
 //! which steps may run next, and [`PlanRunner`] runs the plan to its end. A [`StepBackend`] runs each step, and a [`Journal`]
 //! records the results so that a run can be resumed.
@@ -33,7 +33,7 @@ pub use self::model::condition::{Condition, Operand};
 #[doc(hidden)]
 pub use self::model::step::{CallTarget, ForEach, OnFailure, Step, StepSpans};
 #[doc(hidden)]
-pub use self::parse::plan::{from_contract, from_sequence};
+pub use self::parse::plan::{from_contract, from_markdown, from_sequence};
 #[doc(hidden)]
 pub use self::run::backend::StepBackend;
 #[doc(hidden)]
@@ -180,11 +180,7 @@ impl Plan {
 /// `skill.yaml`. Fails with `invalid-skill` and the location of the first error if there is no valid plan.
 #[doc(hidden)]
 pub fn from_file(source: &[u8], file: &str) -> Result<Plan> {
-    let read = if is_contract_file(file) {
-        from_contract(source, file)
-    } else {
-        from_sequence(source, file).map(Some)
-    };
+    let read = from_named_file(source, file);
     read.and_then(|plan| plan.ok_or_else(Vec::new)).map_err(|found| load_error(file, &found))
 }
 
@@ -204,14 +200,20 @@ pub fn diagnostics_with_callees(
     own: &str,
     callees: &dyn Callees,
 ) -> Vec<Diagnostic> {
-    let read = if is_contract_file(file) {
-        from_contract(source, file)
-    } else {
-        from_sequence(source, file).map(Some)
-    };
-    match read {
+    match from_named_file(source, file) {
         Ok(plan) => plan.map_or_else(Vec::new, |plan| check(&plan, own, inputs, callees)),
         Err(found) => found,
+    }
+}
+
+/// The plan in a file, by its name; `None` for a contract without one.
+fn from_named_file(source: &[u8], file: &str) -> Result<Option<Plan>, Vec<Diagnostic>> {
+    if is_contract_file(file) {
+        from_contract(source, file)
+    } else if file.to_ascii_lowercase().ends_with(".md") {
+        from_markdown(source, file).map(Some)
+    } else {
+        from_sequence(source, file).map(Some)
     }
 }
 

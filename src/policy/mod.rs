@@ -16,6 +16,7 @@ mod path_protection;
 mod permission;
 mod permission_words;
 mod permissions;
+mod requester;
 mod runtime_limit;
 mod sandbox_mode;
 mod script_header;
@@ -64,7 +65,8 @@ pub use permission::Access;
 pub use permission::Permission;
 #[cfg_attr(not(unix), allow(unused_imports))]
 pub(crate) use permission::{DEFAULT_PORTS, HostScope, is_host_name};
+pub use permissions::Permissions;
 pub(crate) use permissions::filtered_tool_error;
-pub use permissions::{Permissions, RequestedPermissions};
+pub use requester::RequestedPermissions;
 pub use runtime_limit::RuntimeLimit;
 pub use watchdog::{DeadlineGuard, Watchdog};

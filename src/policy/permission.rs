@@ -56,6 +56,7 @@ enum PermissionKind {
     Wasi,
     State,
     OwnFolder,
+    UserPackages,
 }
 
 /// The scope that may follow the colon.
@@ -70,7 +71,7 @@ enum ScopeRule {
 }
 
 /// Kind, name, rule for the scope; in the order of the enum.
-const KINDS: [(PermissionKind, &str, ScopeRule); 13] = [
+const KINDS: [(PermissionKind, &str, ScopeRule); 14] = [
     (PermissionKind::Read, "read", ScopeRule::OptionalPath),
     (PermissionKind::Write, "write", ScopeRule::OptionalPath),
     (PermissionKind::Exec, "exec", ScopeRule::OptionalUnsandboxed),
@@ -84,6 +85,7 @@ const KINDS: [(PermissionKind, &str, ScopeRule); 13] = [
     (PermissionKind::Wasi, "wasi", ScopeRule::NoScope),
     (PermissionKind::State, "state", ScopeRule::NoScope),
     (PermissionKind::OwnFolder, "own-folder", ScopeRule::NoScope),
+    (PermissionKind::UserPackages, "user-packages", ScopeRule::NoScope),
 ];
 
 /// Tool names of other clients in `allowed-tools` that clearly mean one of our permissions.
@@ -117,6 +119,8 @@ impl Permission {
     pub const STATE: Self = Self { kind: PermissionKind::State, scope: None };
     /// Changes the skill's own folder, for external scripts.
     pub const OWN_FOLDER: Self = Self { kind: PermissionKind::OwnFolder, scope: None };
+    /// Imports the Python packages that the user installed for all programs (`pip install --user`), in external scripts.
+    pub const USER_PACKAGES: Self = Self { kind: PermissionKind::UserPackages, scope: None };
 
     /// Reading this path, relative to the project, and everything below it, also where it is protected; `usage` for a path that
     /// leads out of the project.
@@ -162,7 +166,7 @@ impl Permission {
     }
 
     /// The word before the colon: `read`, `write`, `exec`, `net`, `tool`, `skill`, `secret`, `env`, `sample`, `shm`, `wasi`,
-    /// `state` or `own-folder`.
+    /// `state`, `own-folder` or `user-packages`.
     pub fn name(&self) -> &'static str {
         self.kind.name()
     }
@@ -199,8 +203,8 @@ impl Permission {
 
     /// Whether the sandbox of a process enforces it from the start, so that nobody can be asked about it later. Leaving the sandbox is nothing that an approver could permit.
     pub(super) fn is_enforced_on_processes(&self) -> bool {
-        use PermissionKind::{Env, Net, OwnFolder, Read, Shm, State, Write};
-        matches!(self.kind, Read | Write | Shm | Env | Net | State | OwnFolder)
+        use PermissionKind::{Env, Net, OwnFolder, Read, Shm, State, UserPackages, Write};
+        matches!(self.kind, Read | Write | Shm | Env | Net | State | OwnFolder | UserPackages)
     }
 
     /// Whether both have the same kind.
@@ -353,6 +357,11 @@ impl Access {
     /// Changing the skill's own folder.
     pub fn own_folder() -> Self {
         Self::new(PermissionKind::OwnFolder, "")
+    }
+
+    /// Importing the Python packages of the user.
+    pub fn user_packages() -> Self {
+        Self::new(PermissionKind::UserPackages, "")
     }
 
     /// Connecting to any host.

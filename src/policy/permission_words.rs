@@ -30,6 +30,7 @@ fn meaning(permission: &Permission) -> String {
         ("shm", _) => "share memory with other programs by name".into(),
         ("state", _) => "keep its home folder for later runs in this project".into(),
         ("own-folder", _) => "change the files of its own folder, its scripts too".into(),
+        ("user-packages", _) => "import the Python packages that you installed for all programs".into(),
         ("wasi", _) => "use the clock and random numbers".into(),
         ("exec", None) => "start processes in a sandbox".into(),
         ("exec", Some(_)) => "start processes without a sandbox, with all your rights".into(),
@@ -61,6 +62,7 @@ mod tests {
             "wasi",
             "state",
             "own-folder",
+            "user-packages",
             "exec",
             "exec:unsandboxed",
         ] {

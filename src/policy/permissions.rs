@@ -4,18 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::permission::{Access, Permission};
+use super::requester::{RequestedPermissions, Requester, declarations_text};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::policy::path_protection::{PathProtection, is_within};
 use crate::policy::{Answer, Approvals, CancelToken, RunArguments, SkillDigest, ToolFilter};
-
-/// The permissions that a skill requests. Reading the project is always requested.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RequestedPermissions {
-    /// An external script in a skill that lists none of our permissions: only the caller's grants decide.
-    All,
-    /// These permissions, and reading the project.
-    Listed(Vec<Permission>),
-}
 
 /// The permissions of one run: an access is allowed if the skill requested it *and* the caller granted it. If skills called one
 /// another to get here, each of them must have requested it.
@@ -33,19 +25,6 @@ pub struct Permissions {
     tool_filter: Option<Arc<ToolFilter>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Requester {
-    skill: String,
-    requested: RequestedPermissions,
-    /// The file in which it lists its requested permissions, and the key.
-    declaration: (&'static str, &'static str),
-    /// The script that requests those after the first so many, such as a plan; known in runs that have an approver.
-    script: Option<(String, usize)>,
-}
-
-/// Where skills list their requested permissions, unless a contract does.
-const ALLOWED_TOOLS: (&str, &str) = ("SKILL.md", "allowed-tools");
-
 impl Permissions {
     /// Combines requested permissions and grants; reading the project is in both.
     pub fn new(
@@ -53,9 +32,15 @@ impl Permissions {
         grants: impl IntoIterator<Item = Permission>,
         protection: PathProtection,
     ) -> Self {
-        let only = Requester { skill: String::new(), requested, declaration: ALLOWED_TOOLS, script: None };
         let grants = grants.into_iter().collect();
-        Self { requesters: vec![only], grants, protection, approvals: None, denied: None, tool_filter: None }
+        Self {
+            requesters: vec![Requester::new("", requested)],
+            grants,
+            protection,
+            approvals: None,
+            denied: None,
+            tool_filter: None,
+        }
     }
 
     /// The same without these permissions, whoever grants or approves them: neither the run nor its callees have them. A path is
@@ -101,12 +86,7 @@ impl Permissions {
         if let Some(last) = narrowed.requesters.last_mut() {
             caller.clone_into(&mut last.skill);
         }
-        narrowed.requesters.push(Requester {
-            skill: to.to_owned(),
-            requested,
-            declaration: ALLOWED_TOOLS,
-            script: None,
-        });
+        narrowed.requesters.push(Requester::new(to, requested));
         narrowed
     }
 
@@ -230,37 +210,36 @@ impl Permissions {
     /// The permission that would give this access: what the skill lists for it, where a person would grant no less.
     fn permission_for(&self, need: &Access) -> Permission {
         let narrowest = need.narrowest_permission(&self.protection);
-        let listed = self.requesters.last().and_then(|asker| match &asker.requested {
-            RequestedPermissions::All => None,
-            RequestedPermissions::Listed(listed) => listed
-                .iter()
-                .filter(|permission| permission.is_scoped() && permission.covers(need, &self.protection))
-                .max_by_key(|permission| permission.scope().map(str::len)),
-        });
+        let covering = self
+            .last_listed()
+            .iter()
+            .filter(|permission| permission.is_scoped() && permission.covers(need, &self.protection));
+        let listed = covering.max_by_key(|permission| permission.scope().map(str::len));
         // A permission without a scope is wider than any that the skill lists with one.
         listed.filter(|_| !narrowest.is_scoped()).cloned().unwrap_or(narrowest)
+    }
+
+    /// What the running skill lists.
+    fn last_listed(&self) -> &[Permission] {
+        self.requesters.last().map_or(&[], |requester| requester.requested.listed())
     }
 
     /// Permissions that the skill lists and nobody granted, about which an approver could decide before a process starts: what the
     /// process would reach by itself.
     pub(crate) fn approvable_before_start(&self) -> Vec<Permission> {
-        let listed = self.requesters.last().map(|requester| &requester.requested);
-        let Some(RequestedPermissions::Listed(listed)) = listed else { return Vec::new() };
         let is_open = |permission: &&Permission| {
             permission.is_enforced_on_processes() && self.approvable(&permission.as_access()).is_some()
         };
-        listed.iter().filter(is_open).cloned().collect()
+        self.last_listed().iter().filter(is_open).cloned().collect()
     }
 
     /// Permissions that the skill lists and nobody granted, about which an approver could decide before anything runs. Running in a
     /// sandbox needs none, and nobody is asked to leave it.
     pub(crate) fn approvable_at_start(&self) -> Vec<Permission> {
-        let listed = self.requesters.last().map(|requester| &requester.requested);
-        let Some(RequestedPermissions::Listed(listed)) = listed else { return Vec::new() };
         let is_open = |permission: &&Permission| {
             !permission.has_name("exec") && self.approvable(&permission.as_access()).is_some()
         };
-        let mut open: Vec<Permission> = listed.iter().filter(is_open).cloned().collect();
+        let mut open: Vec<Permission> = self.last_listed().iter().filter(is_open).cloned().collect();
         open.sort_unstable();
         open.dedup();
         open
@@ -340,7 +319,7 @@ impl Permissions {
     fn hint(&self, need: &Access, permission: &str) -> String {
         let without_request =
             self.requesters.iter().filter(|requester| !self.request_covers(requester, need));
-        let lists = self.declarations_text(without_request);
+        let lists = declarations_text(without_request, self.requesters.len() == 1);
         let list = format!("list {permission} {lists}");
         let grant = format!("grant {permission}");
         match (lists.is_empty(), self.grants_cover(need)) {
@@ -348,21 +327,6 @@ impl Permissions {
             (false, true) => list,
             (false, false) => format!("{list} and {grant}"),
         }
-    }
-
-    /// `under allowed-tools in the SKILL.md of x and the SKILL.md of y`
-    fn declarations_text<'a>(&self, requesters: impl Iterator<Item = &'a Requester>) -> String {
-        let mut last = None;
-        let place = |requester: &Requester| {
-            let (file, key) = requester.declaration;
-            let under =
-                if last.replace(key) == Some(key) { String::new() } else { format!("under {key} in ") };
-            match self.requesters.len() {
-                1 => format!("{under}{file}"),
-                _ => format!("{under}the {file} of {}", requester.skill),
-            }
-        };
-        requesters.map(place).collect::<Vec<_>>().join(" and ")
     }
 
     /// Whether the caller granted this, whether the skill requests it or not.
@@ -375,21 +339,12 @@ impl Permissions {
     #[doc(hidden)]
     pub fn only_reads(&self) -> bool {
         let may_be_requested = |granted: &Permission| {
-            self.requesters.iter().all(|requester| match &requester.requested {
-                RequestedPermissions::All => true,
-                RequestedPermissions::Listed(requested) => {
-                    requested.iter().any(|permission| permission.is_same_kind(granted))
-                }
-            })
+            let is_same_kind = |permission: &Permission| permission.is_same_kind(granted);
+            self.requesters.iter().all(|requester| requester.requested.any(is_same_kind))
         };
         // An approver could permit anything that is requested.
         let may_be_approved = || {
-            self.requesters.iter().all(|requester| match &requester.requested {
-                RequestedPermissions::All => true,
-                RequestedPermissions::Listed(requested) => {
-                    requested.iter().any(Permission::does_more_than_read)
-                }
-            })
+            self.requesters.iter().all(|requester| requester.requested.any(Permission::does_more_than_read))
         };
         let is_granted = self.grants.iter().any(|permission| {
             permission.applies_without_request()
@@ -401,10 +356,7 @@ impl Permissions {
     /// The effective permissions, sorted: grants that every skill requested, or requests that the grants cover.
     #[doc(hidden)]
     pub fn effective(&self) -> Vec<Permission> {
-        let requested = self.requesters.iter().flat_map(|requester| match &requester.requested {
-            RequestedPermissions::All => &[],
-            RequestedPermissions::Listed(requested) => requested.as_slice(),
-        });
+        let requested = self.requesters.iter().flat_map(|requester| requester.requested.listed());
         let mut permissions: Vec<Permission> =
             [Permission::READ].iter().chain(&self.grants_and_approvals()).chain(requested).cloned().collect();
         permissions.retain(|permission| self.has_some_of(permission));
@@ -446,17 +398,15 @@ impl Permissions {
     }
 
     fn request_covers(&self, requester: &Requester, need: &Access) -> bool {
-        match &requester.requested {
-            RequestedPermissions::All => true,
-            RequestedPermissions::Listed(permissions) => self.any_covers(permissions, need),
-        }
+        self.is_plain_read(need)
+            || requester.requested.any(|permission| permission.covers(need, &self.protection))
     }
 
     fn grants_cover(&self, need: &Access) -> bool {
-        self.any_covers(&self.grants, need)
-            || self.approvals.as_ref().is_some_and(|approvals| {
-                approvals.any_approved(|permission| permission.covers(need, &self.protection))
-            })
+        let covers = |permission: &Permission| permission.covers(need, &self.protection);
+        self.is_plain_read(need)
+            || self.grants.iter().any(covers)
+            || self.approvals.as_ref().is_some_and(|approvals| approvals.any_approved(covers))
     }
 
     /// The grants of the caller, and what was approved since.
@@ -467,11 +417,6 @@ impl Permissions {
     /// Whether this is reading the project, which every skill requests and every caller grants.
     fn is_plain_read(&self, need: &Access) -> bool {
         Permission::READ.covers(need, &self.protection)
-    }
-
-    fn any_covers(&self, permissions: &[Permission], need: &Access) -> bool {
-        self.is_plain_read(need)
-            || permissions.iter().any(|permission| permission.covers(need, &self.protection))
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 
 use crate::formats;
 use crate::registry::embedded::EmbeddedSkill;
+use crate::registry::file_names::SKILL_FILE_NAMES;
 use crate::skill::contract::{CONTRACT_FILES, MAX_CONTRACT, ParsedContract};
 use crate::skill::{Contract, Diagnostic, LoadedSkill, Manifest};
 
@@ -51,6 +52,15 @@ pub(super) fn parse_definition(
     (loaded, ContractFile::new(file, parsed))
 }
 
+/// The contract in the frontmatter of a `SKILL.md` of that name without a definition beside it, if it has one.
+pub(super) fn frontmatter_contract(
+    file: &'static str,
+    source: &[u8],
+    manifest: &Manifest,
+) -> Option<ContractFile> {
+    Some(ContractFile::new(file, formats::frontmatter_contract(source, manifest)?))
+}
+
 /// The names of several contracts in one folder.
 fn duplicates(present: PresentContracts) -> Option<Vec<&'static str>> {
     let names =
@@ -66,7 +76,10 @@ pub(super) fn contract_name(present: PresentContracts) -> Option<&'static str> {
 /// The contract of a skill inside the program.
 pub(super) fn embedded_contract(skill: &EmbeddedSkill, manifest: &Manifest) -> Option<ContractFile> {
     let present = CONTRACT_FILES.map(|file| skill.file(file).is_some());
-    let file = contract_name(present)?;
+    let Some(file) = contract_name(present) else {
+        let [name, ..] = SKILL_FILE_NAMES;
+        return frontmatter_contract(name, skill.file(name)?, manifest);
+    };
     Some(parse_contract(file, Ok(skill.file(file)?), present, manifest))
 }
 

@@ -66,6 +66,14 @@ pub(super) struct SkillFile {
     pub(super) fingerprint: Option<Fingerprint>,
 }
 
+impl SkillFile {
+    /// Whether its frontmatter names a runtime: then the skill is a script.
+    fn declares_runtime(&self) -> bool {
+        let manifest = self.parsed.as_ref().ok().and_then(|loaded| loaded.manifest.as_ref());
+        manifest.is_some_and(|manifest| manifest.runtime.is_some())
+    }
+}
+
 impl FolderCandidate {
     /// A folder that was found before.
     pub(super) fn new(path: &Path) -> Self {
@@ -144,9 +152,13 @@ impl Inspection {
             (None, Some(name)) => Some(read_definition(&folder, candidate, name, contracts)),
             (None, None) => None,
         };
-        if self.skill_file.is_some() {
+        if let Some(found) = &self.skill_file {
             self.skill_sign = None;
             self.subfolders.iter_mut().for_each(|subfolder| subfolder.is_in_skill = true);
+            if found.declares_runtime() && !candidate.is_root {
+                // Its folders hold its scripts and what they read, and no other skills.
+                self.subfolders.clear();
+            }
         }
         Ok(())
     }
@@ -194,6 +206,7 @@ fn read_skill_file(
         });
         contract_file::parse_contract(name, source, contracts, manifest)
     });
+    let contract_file = contract_file.or_else(|| contract_file::frontmatter_contract(file, &head, manifest?));
     let fingerprint = Some(Fingerprint::new(began, stats, contract_name, &[&head, &contract]));
     SkillFile { file_name: file, parsed, contract_file, fingerprint }
 }

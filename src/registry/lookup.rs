@@ -168,7 +168,7 @@ impl<'a> Lookup<'a, '_> {
 
     /// The nearest skill of that name whose version is in the range.
     fn find_in_range(self, name: &VersionedName<'_>) -> Option<&'a Skill> {
-        self.named(name).find(|skill| name.accepts(skill.version()) && self.is_accepted(skill))
+        self.skills_with_name(name).find(|skill| name.accepts(skill.version()) && self.is_accepted(skill))
     }
 
     fn is_accepted(self, skill: &Skill) -> bool {
@@ -176,7 +176,7 @@ impl<'a> Lookup<'a, '_> {
     }
 
     /// The skills of that name in any version, nearest first.
-    fn named(self, name: &VersionedName<'_>) -> impl Iterator<Item = &'a Skill> {
+    fn skills_with_name(self, name: &VersionedName<'_>) -> impl Iterator<Item = &'a Skill> {
         self.skills.iter().filter(move |skill| self.matches(skill, name.unversioned)).filter(move |skill| {
             qualifier(name.unversioned, skill.name(), "").is_some_and(|at| self.is_at(skill.address(), at))
         })
@@ -216,7 +216,7 @@ impl<'a> Lookup<'a, '_> {
     }
 
     fn no_such_version_error(self, name: &VersionedName<'_>) -> Option<SkillError> {
-        let existing: Vec<String> = self.named(name).map(Skill::qualified_name).collect();
+        let existing: Vec<String> = self.skills_with_name(name).map(Skill::qualified_name).collect();
         (!existing.is_empty()).then(|| {
             let (skill, version) = (printable_name(name.unversioned), printable_name(name.version));
             let message = format!("no skill `{skill}` has a version that fits `{version}`");

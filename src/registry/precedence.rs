@@ -43,6 +43,6 @@ fn shadowed_problem(winner: &Skill, loser: &Skill) -> Problem {
     } else {
         (Severity::Info, "")
     };
-    let message = format!("{mine} is shadowed: `{name}` stands for {theirs}{why}");
+    let message = format!("{mine} is shadowed: `{name}` means {theirs}{why}");
     Problem::note(loser.file_path(), severity, message).with_help(format!("call it {mine}"))
 }

@@ -126,7 +126,7 @@ impl Skill {
             let schema = schema?;
             let (why, line) = (schema.fault()?, schema.line());
             let place = format!("{}:{line}", self.contract_path(contract_file).display());
-            let sentence = format!("{attempt}: {place}: the {section} do not stand: {why}");
+            let sentence = format!("{attempt}: {place}: the {section} are not valid: {why}");
             let location = self.contract_location(contract_file, line, None);
             let error = |kind| SkillError::new(kind, sentence).with_location(location);
             Some(match schema.missing_feature() {

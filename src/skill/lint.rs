@@ -32,7 +32,7 @@ macro_rules! rules {
 rules! {
     FILE_NAME = "file-name", Error, LOADS, "The file is called something other than SKILL.md.";
     FILE_NAME_LOWERCASE = "file-name-lowercase", Warning, LOADS, "The file is called skill.md.";
-    SCRIPT_UNDESCRIBED = "script-undescribed", Warning, LOADS, "A script that is a skill by itself says nothing about itself.";
+    SCRIPT_UNDESCRIBED = "script-undescribed", Warning, LOADS, "A script that is a skill by itself has no description.";
     NOT_UTF8 = "not-utf8", Error, BLOCKS, "The file is not UTF-8 text.";
     BYTE_ORDER_MARK = "byte-order-mark", Warning, LOADS, "The file starts with a byte order mark.";
     LEADING_BLANK_LINES = "leading-blank-lines", Warning, LOADS, "Blank lines stand before the frontmatter.";
@@ -61,6 +61,7 @@ rules! {
     NAME_NOT_NORMALISED = "name-not-normalised", Warning, LOADS, "The name changes under Unicode NFKC.";
     NAME_NOT_ASCII = "name-not-ascii", Warning, LOADS, "The name holds letters some clients refuse.";
     DESCRIPTION_MISSING = "description-missing", Error, BLOCKS, "There is no description.";
+    DESCRIPTION_ASSUMED = "description-assumed", Error, LOADS, "A skill with keys of SWEny has no description.";
     DESCRIPTION_NOT_TEXT = "description-not-text", Error, BLOCKS, "The description is a list or a map.";
     DESCRIPTION_EMPTY = "description-empty", Error, BLOCKS, "The description is empty.";
     DESCRIPTION_TOO_LONG = "description-too-long", Error, LOADS, "The description has over 1024 characters.";
@@ -84,6 +85,8 @@ rules! {
     KEY_BELONGS_IN_METADATA = "key-belongs-in-metadata", Warning, LOADS, "A key belongs under metadata.";
     KEY_TYPO = "key-typo", Warning, LOADS, "A key looks like a misspelt one.";
     KEY_UNKNOWN = "key-unknown", Warning, LOADS, "A key is nobody's.";
+    SWENY_KEY_IGNORED = "sweny-key-ignored", Warning, LOADS, "A key of SWEny, or a part of it, is left out.";
+    STDIO_COMMAND_DECLARED = "stdio-command-declared", Warning, LOADS, "A SKILL.md names a program that would be a server.";
     KEY_UNEXPECTED = "key-unexpected", Error, LOADS, "skills-ref: a key is outside the specification.";
     YAML_NOT_STRICT = "yaml-not-strict", Error, LOADS, "skills-ref: the YAML is outside the strict subset.";
     CONTRACT_UNREADABLE = "contract-unreadable", Error, BLOCKS, "The skill.yaml cannot be read.";
@@ -115,7 +118,7 @@ rules! {
     EXAMPLE_INVALID = "example-invalid", Error, LOADS, "An example breaks the contract it belongs to.";
     ENTRYPOINT_OUTSIDE = "entrypoint-outside", Error, BLOCKS, "An entrypoint is no path in the skill's folder.";
     PERMISSION_UNKNOWN = "permission-unknown", Warning, LOADS, "A permission is not one of metier's, and grants nothing.";
-    FINDINGS_LEFT_OUT = "findings-left-out", Info, LOADS, "There are more findings than are told.";
+    FINDINGS_LEFT_OUT = "findings-left-out", Info, LOADS, "There are more findings than are listed.";
     DEPENDENCY_INVALID = "dependency-invalid", Error, BLOCKS, "A dependency cannot be looked up as it is written.";
     TOOL_INVALID = "tool-invalid", Error, BLOCKS, "A tool cannot be called as it is declared.";
     CONFIG_INVALID = "config-invalid", Error, BLOCKS, "A setting cannot be given to a skill as it is declared.";

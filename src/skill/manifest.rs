@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::yaml::Entry;
+use super::yaml::{Entry, Value};
 use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::lint;
 use crate::skill::unknown_keys;
 use crate::skill::unknown_keys::UnknownKey;
 use crate::skill::{allowed_tools, metadata, name, runtime, text_fields, version};
@@ -99,7 +100,19 @@ pub(super) fn read(
 ) -> Option<Manifest> {
     let field = |key: &str| find(entries, key);
     let name = name::read(field("name"), directory, report);
-    let description = text_fields::description(field("description"), report);
+    let is_map = |entry: &Entry| matches!(entry.node.value, Value::Map(_));
+    let is_sweny = || unknown_keys::SWENY_KEYS.iter().any(|key| field(key).is_some_and(is_map));
+    let description = match field("description") {
+        None if is_sweny() => {
+            let assumed = format!("Custom skill: {name}");
+            let message = format!("there is no description, so it is `{assumed}`");
+            report
+                .add_missing(&lint::DESCRIPTION_ASSUMED, message)
+                .help("say in a sentence what the skill does and when to use it");
+            Some(assumed)
+        }
+        entry => text_fields::description(entry, report),
+    };
     let license = text_fields::license(field("license"), report);
     let compatibility = text_fields::compatibility(field("compatibility"), report);
     let nested = metadata::entries(field("metadata"), report);

@@ -31,6 +31,7 @@ mod tests;
 
 pub use self::lint::{RULES, Rule};
 pub use self::location::SkillLocation;
+pub(crate) use self::parse::frontmatter_entries;
 #[doc(hidden)]
 pub use self::parse::{LoadedSkill, load};
 pub use self::parse::{ParsedSkill, parse};

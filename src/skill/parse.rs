@@ -7,7 +7,7 @@ use super::frontmatter::{self, Frontmatter, FrontmatterMatch, MAX_FRONTMATTER};
 use super::location::SkillLocation;
 use super::manifest::{self, Manifest};
 use super::profile::Profile;
-use super::yaml::{self, Tree, Value, YamlError};
+use super::yaml::{self, Entry, Tree, Value, YamlError};
 use super::{repair, skills_ref};
 use crate::skill::diagnostic_sink::{DiagnosticSink, find_control_character};
 use crate::skill::lint;
@@ -84,6 +84,24 @@ pub fn load(source: &[u8], place: SkillLocation<'_>) -> LoadedSkill {
     let Examination { reading, diagnostics, .. } = examine(source, place);
     let manifest = if let ParseProgress::Yaml(yaml) = reading { yaml.manifest } else { None };
     LoadedSkill { manifest, diagnostics }
+}
+
+/// The keys of a frontmatter that [`load`] accepted, with their spans in the text, for what reads more of it.
+pub(crate) fn frontmatter_entries(source: &[u8]) -> Option<(&str, Vec<Entry>)> {
+    let cut = frontmatter::find_frontmatter(source);
+    let text = utf8_prefix(source, &cut);
+    let FrontmatterMatch::Found(found) = cut else { return None };
+    let yaml = text.get(found.yaml.clone())?;
+    let tree = yaml::parse_within(text, &found.yaml).ok().or_else(|| {
+        let repaired = repair::quote_values(yaml)?;
+        let mut tree = yaml::parse(&repaired.text).ok()?;
+        tree.relocate(&|offset| found.yaml.start + repaired.original_offset(offset));
+        Some(tree)
+    });
+    match tree?.root {
+        Some(yaml::Node { value: Value::Map(entries), .. }) => Some((text, entries)),
+        _ => None,
+    }
 }
 
 /// A `SKILL.md` checked under the profile `spec`.

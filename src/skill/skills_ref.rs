@@ -20,21 +20,21 @@ const FILES: [&str; 2] = ["SKILL.md", "skill.md"];
 const KEYS: [&str; 6] = ["allowed-tools", "compatibility", "description", "license", "metadata", "name"];
 
 /// YAML that is already parsed, and its span.
-type KnownYaml<'a> = (&'a Range<usize>, Result<&'a Tree, &'a YamlError>);
+type ParsedFrontmatter<'a> = (&'a Range<usize>, Result<&'a Tree, &'a YamlError>);
 
 /// The errors of the reference validator and, as warnings, what prevents the skill from loading here.
 ///
-/// `known` is used if the reference finds the frontmatter at the same place, as it usually does.
+/// `parsed` is used if the reference finds the frontmatter at the same place, as it usually does.
 pub(super) fn check(
     text: &str,
     place: SkillLocation<'_>,
-    known: Option<KnownYaml<'_>>,
+    parsed: Option<ParsedFrontmatter<'_>>,
     spec: &[Diagnostic],
 ) -> Vec<Diagnostic> {
     let mut report = DiagnosticSink::new(text);
     report.set_opening(0..text.len().min(3));
     if FILES.contains(&place.file_name) {
-        check_text(text, place, known, &mut report);
+        check_text(text, place, parsed, &mut report);
     } else {
         report.add(&lint::FILE_NAME, &(0..0), "Missing required file: SKILL.md");
     }
@@ -53,7 +53,7 @@ pub(super) fn check(
 fn check_text(
     text: &str,
     place: SkillLocation<'_>,
-    known: Option<KnownYaml<'_>>,
+    parsed: Option<ParsedFrontmatter<'_>>,
     report: &mut DiagnosticSink<'_>,
 ) {
     let Some(after) = text.strip_prefix("---") else {
@@ -67,7 +67,7 @@ fn check_text(
         return;
     };
     let yaml = 3..3 + length;
-    match known {
+    match parsed {
         Some((at, tree)) if at.end == yaml.end && text[yaml.start..at.start].trim().is_empty() => {
             check_yaml(text, &yaml, place, tree, report);
         }

@@ -13,6 +13,9 @@ use crate::suggestion::{closest, did_you_mean};
 pub(super) const KNOWN_KEYS: [&str; 7] =
     ["name", "description", "license", "compatibility", "metadata", "allowed-tools", "runtime"];
 
+/// The keys that no other client has with a meaning of its own: a frontmatter with one of them is one of SWEny.
+pub(super) const SWENY_KEYS: [&str; 3] = ["config", "mcp", "mcpAliases"];
+
 /// The number of unknown keys that get a diagnostic each.
 const MAX_REPORTED: usize = 32;
 
@@ -61,6 +64,7 @@ const EXTENSIONS: &[(&str, &str)] = &[
     ("hooks", "Claude Code"),
     ("install", "OpenClaw"),
     ("mcp", "SWEny"),
+    ("mcpAliases", "SWEny"),
     ("mode", "VT Code"),
     ("model", "Claude Code"),
     ("network", "VT Code"),

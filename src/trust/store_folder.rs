@@ -35,17 +35,17 @@ impl StoreFolder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
             Ok(found) if !found.is_dir() => {
-                return Err(refused(path, "it is not a folder but a link or a file"));
+                return Err(store_error(path, "it is not a folder but a link or a file"));
             }
             Ok(_) => {}
         }
         let real = std::fs::canonicalize(path).map_err(failed)?;
         if let Some(reason) = unsafe_reason(&real) {
-            return Err(refused(path, &reason));
+            return Err(store_error(path, &reason));
         }
         // No link in the last name, even one that was put there since.
         let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
-            return Err(refused(path, "it is the root of a file system"));
+            return Err(store_error(path, "it is the root of a file system"));
         };
         let parent = Dir::open_ambient_dir(parent, ambient_authority()).map_err(failed)?;
         let dir = parent.open_dir_nofollow(name).map_err(failed)?;
@@ -56,7 +56,7 @@ impl StoreFolder {
     pub(super) fn create(path: &Path) -> Result<Self> {
         let failed = |source| SkillError::io(format_args!("failed to create {}", path.display()), source);
         if let Some(reason) = unsafe_reason(&crate::host::metier_dirs::resolve_existing(path)) {
-            return Err(refused(path, &reason));
+            return Err(store_error(path, &reason));
         }
         private_dir_builder().create(path).map_err(failed)?;
         let folder = Self::open(path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
@@ -263,7 +263,7 @@ fn foreign_reason(_about: &std::fs::Metadata) -> Option<&'static str> {
     None
 }
 
-fn refused(path: &Path, reason: &str) -> SkillError {
+fn store_error(path: &Path, reason: &str) -> SkillError {
     let sentence = format!("the trust store {} is not used, so nothing is trusted: {reason}", path.display());
     SkillError::new(ErrorKind::Denied, sentence).with_help(
         "use a folder of your own that is outside of any project, and set METIER_DATA_DIR to its path",

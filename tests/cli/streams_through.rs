@@ -137,7 +137,7 @@ fn streams_are_for_external_scripts_only() {
     let project = Project::new().lua("y", "return 'ok'").shell("x", "true");
     for args in [&["run", "y", "--stdin"][..], &["run", "y", "--raw"]] {
         let answer = project.metier(args);
-        assert!(answer.code == 2 && answer.stderr.contains("external scripts only"), "{args:?}: {answer:?}");
+        assert!(answer.code == 2 && answer.stderr.contains("only external scripts"), "{args:?}: {answer:?}");
     }
     for args in [&["run", "x", "--raw", "--json"][..], &["run", "x", "--raw", "--journal", "j"]] {
         let answer = project.metier(args);

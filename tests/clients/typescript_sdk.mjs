@@ -119,6 +119,8 @@ async function answerSamples(client, transport, handle) {
 
 // The tasks of the revision 2025-11-25, which version 1 of the client has.
 async function useTasks(client, schema) {
+    const notices = [];
+    client.setNotificationHandler(TaskStatusNotificationSchema, (notice) => { notices.push(notice.params); });
     await client.listTools();
     const call = { name: 'slow', arguments: {} };
     const states = [];
@@ -134,6 +136,8 @@ async function useTasks(client, schema) {
     check(listed.some((task) => task.taskId === taskId && task.status === 'working'), 'tasks are listed');
     check((await client.experimental.tasks.cancelTask(taskId)).status === 'cancelled', 'a task is cancelled');
     check((await client.experimental.tasks.getTask(taskId)).status === 'cancelled', 'it stays cancelled');
+    await until(() => notices.some((task) => task.taskId === taskId && task.status === 'cancelled'), 'the client is told');
+    check(notices.some((task) => task.status === 'completed'), 'of each task');
 }
 
 const asking = { capabilities: { elicitation: {} } };
@@ -166,7 +170,9 @@ const { SkillsClient } = await load('@modelcontextprotocol/client/ext/skills');
 const { Client: Client1 } = await load('@modelcontextprotocol/sdk/client/index.js');
 const { StdioClientTransport: Stdio1 } = await load('@modelcontextprotocol/sdk/client/stdio.js');
 const { StreamableHTTPClientTransport: Http1 } = await load('@modelcontextprotocol/sdk/client/streamableHttp.js');
-const { CallToolResultSchema, CreateMessageRequestSchema, ElicitRequestSchema } = await load('@modelcontextprotocol/sdk/types.js');
+const { CallToolResultSchema, CreateMessageRequestSchema, ElicitRequestSchema, TaskStatusNotificationSchema } = await load(
+    '@modelcontextprotocol/sdk/types.js',
+);
 
 async function walkAll(connect2, connect1) {
     for (const mode of ['legacy', 'auto']) {
@@ -200,8 +206,7 @@ async function walkAll(connect2, connect1) {
     client.isVersion1 = true;
     await client.connect(connect1());
     await walk(client);
-    // Over HTTP the server has the tasks of the next revision only.
-    if (client.getServerCapabilities().tasks) await useTasks(client, CallToolResultSchema);
+    await useTasks(client, CallToolResultSchema);
     await client.close();
     const sampled = new Client1({ name: 'test', version: '1' }, sampling);
     await answerSamples(sampled, connect1(), (answer) => sampled.setRequestHandler(CreateMessageRequestSchema, answer));

@@ -11,12 +11,12 @@ fn a_skill_whose_schemas_do_not_stand_is_not_called_runnable() {
     for (contract, told) in [
         (
             "inputs: {a: {type: number, required: true, multiple_of: 0}}",
-            "skill.yaml:1: the inputs do not stand: ",
+            "skill.yaml:1: the inputs are not valid: ",
         ),
-        ("\noutputs: {a: {type: string, pattern: '(?=x)'}}", "skill.yaml:2: the outputs do not stand: "),
+        ("\noutputs: {a: {type: string, pattern: '(?=x)'}}", "skill.yaml:2: the outputs are not valid: "),
         (
             "inputs: {a: {type: string, default: 5}}",
-            "do not stand: a default does not fit: /a: expected a string",
+            "are not valid: a default does not fit: /a: expected a string",
         ),
     ] {
         let project = Project::with_contract(contract, "return 1");

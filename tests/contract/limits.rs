@@ -111,7 +111,7 @@ fn limits_that_are_not_applied_are_in_the_log_once() {
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(
         said[0].starts_with(
-            "y: the limit operations is not applied: the runtime tool-sequence does not hold it"
+            "y: the limit operations is not applied: the runtime tool-sequence does not enforce it"
         ),
         "{said:?}"
     );
@@ -127,7 +127,7 @@ fn a_process_counts_no_operations_and_says_so() {
         (None, vec![RuntimeLimit::Operations])
     );
     assert!(
-        outcome.log.iter().any(|line| line.message.contains("the runtime external does not hold it")),
+        outcome.log.iter().any(|line| line.message.contains("the runtime external does not enforce it")),
         "{:?}",
         outcome.log
     );

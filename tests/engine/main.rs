@@ -4,12 +4,12 @@
 
 mod approver;
 mod async_providers;
+mod async_runs;
 mod attacks;
 mod availability;
 mod bounded;
 mod configuration;
 mod contract;
-mod doors;
 mod edited;
 mod embedded_skills;
 mod events;

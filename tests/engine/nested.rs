@@ -304,7 +304,7 @@ fn vfs_is_an_object_in_lua_and_in_rhai() {
 }
 
 #[test]
-fn calls_nest_in_the_async_door_on_small_stacks() {
+fn calls_nest_in_async_runs_on_small_stacks() {
     let deep = "local function f(n) if n == 0 then return ctx.skill('x', {n = input.n - 1}) end
         local ok, v = pcall(f, n - 1) if not ok then error(v, 0) end return v end
         if input.n == 0 then return 'bottom' end return f(150)";

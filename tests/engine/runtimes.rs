@@ -347,7 +347,7 @@ fn limits_that_it_does_not_enforce_are_reported_as_not_applied() {
     let unsupported =
         [RuntimeLimit::Memory, RuntimeLimit::Operations, RuntimeLimit::Cpu, RuntimeLimit::OpenFiles];
     assert_eq!(outcome.limits.not_applied, unsupported);
-    assert!(outcome.log.iter().any(|line| line.message.contains("the runtime calc does not hold it")));
+    assert!(outcome.log.iter().any(|line| line.message.contains("the runtime calc does not enforce it")));
     assert_eq!(value(outcome), json!(0), "so its executor does not see one");
     assert_eq!(engine(&project).explain(&named()).unwrap().limits.not_applied.len(), 4);
     let enforces =

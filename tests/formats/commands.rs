@@ -166,3 +166,57 @@ fn sw_08_the_schema_of_the_format_is_printed() {
     assert_eq!(schema["$id"], "https://spec.sweny.ai/schemas/skill.json");
     assert_eq!(schema["additionalProperties"], false);
 }
+
+#[test]
+fn packages_of_a_folder_are_imported_by_name_and_range() {
+    let package = |version: &str| {
+        let skill =
+            json!({"name": "critic", "description": "Criticises.", "systemPrompt": "You find faults."});
+        json!({"version": version, "skill": skill}).to_string()
+    };
+    let project = Project::new()
+        .file("packages/a.json", package("1.0.0"))
+        .file("packages/b/b.json", package("1.2.0"))
+        .file("packages/c.json", package("2.0.0"))
+        .file("packages/README.md", "no package");
+    let made = project.metier(&["import", "critic@^1", "--from", "packages"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let shown = project.metier(&["show", "critic", "--json"]).json();
+    assert_eq!(shown["version"], "1.2.0");
+    let activated = project.metier(&["activate", "critic", "--json"]).json();
+    assert_eq!(activated["instructions"].as_str().map(str::trim), Some("You find faults."));
+    let page = project.metier(&["activate", "critic"]);
+    assert!(
+        page.stdout.contains("critic: Criticises.") && page.stdout.contains("You find faults."),
+        "{page:?}"
+    );
+    let missing = project.metier(&["import", "critic@^3", "--from", "packages"]);
+    assert!(missing.code != 0 && missing.stderr.contains("there is 2.0.0, 1.2.0, 1.0.0"), "{missing:?}");
+    let twice = Project::new().file("p/a.json", package("1.0.0")).file("p/b.json", package("1.0.0"));
+    let refused = twice.metier(&["import", "critic", "--from", "p"]);
+    assert!(
+        refused.stderr.contains("AK_SKILL_DUPLICATE") && refused.stderr.contains("b.json"),
+        "{refused:?}"
+    );
+}
+
+#[cfg(feature = "sandboxed")]
+#[test]
+fn cu_10_a_secret_comes_from_the_variable_of_its_name_in_capitals() {
+    let manifest = json!({
+        "name": "ask", "description": "d", "version": "1.0.0", "action_risk": "none", "secrets": ["brave_api_key"],
+    });
+    let project = Project::new().file(".metier/skills/ask/skill.json", manifest.to_string()).file(
+        ".metier/skills/ask/handler.js",
+        "export default {execute: (ctx) => ({success: true, data: ctx.secret('brave_api_key').length})}",
+    );
+    let run = |grants: &[&str]| {
+        let args = [&["run", "ask", "--json"], grants].concat();
+        let answer: Answer =
+            project.command(&args).env("BRAVE_API_KEY", "k3y-of-nobody").output().unwrap().into();
+        answer.json()
+    };
+    assert_eq!(run(&["--allow", "secret:brave_api_key"])["value"], json!(13));
+    let refused = run(&[]);
+    assert_eq!(refused["ok"], json!(false), "{refused}");
+}

@@ -2,6 +2,7 @@
 #![cfg(all(unix, feature = "json-schema", feature = "lua-runtime"))]
 #![allow(missing_docs)]
 
+mod activation;
 mod agentskit;
 #[cfg(feature = "cli")]
 mod commands;
@@ -18,7 +19,9 @@ mod not_run;
 #[allow(dead_code, reason = "what the engine's tests need besides")]
 mod project;
 mod sweny;
+mod sweny_frontmatter;
 mod synwire;
+mod verdicts;
 
 use metier::formats::parse;
 use metier::skill::Contract;

@@ -1,8 +1,10 @@
 //! Skill objects of SWEny, by the numbers of the acceptance cases.
 
+use metier::engine::Invocation;
 use metier::skill::contract::DefinitionFormat;
 use serde_json::{Value, json};
 
+use crate::project::{Project, granted, sentence, value};
 use crate::{contract, refused};
 
 const SAMPLE: &str = include_str!("samples/sweny-github.yaml");
@@ -21,6 +23,9 @@ fn the_sample_is_read_field_by_field() {
     assert_eq!(read.name.as_deref(), Some("github"));
     assert_eq!(read.publication.display_name.as_deref(), Some("GitHub"));
     assert_eq!(read.publication.category.as_deref(), Some("git"));
+    let setting = &read.config[0];
+    assert_eq!((setting.key.as_str(), setting.env.as_deref()), ("GITHUB_TOKEN", Some("GITHUB_TOKEN")));
+    assert_eq!(setting.requirement, metier::policy::ConfigRequirement::Required, "SW-T13");
     let names: Vec<&str> = read.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["search_code", "create_issue"]);
     let schema = read.tools[1].input_schema.as_ref().unwrap();
@@ -91,4 +96,50 @@ fn sw_t07_ids_that_are_no_identities_are_refused() {
     for id in ["../../etc/passwd", "MySkill", "bad--name", &"a".repeat(65)] {
         refused("skill.json", &object(&json!({"instruction": "x", "id": id})), "`id` must be");
     }
+}
+
+#[test]
+fn sw_10_to_sw_12_settings_of_a_definition_reach_the_script() {
+    let config =
+        json!({"X_PLACE_OF_TESTS": {"description": "A place", "required": true, "env": "X_PLACE_OF_TESTS"}});
+    let project = Project::new()
+        .file(
+            ".metier/skills/x/skill.json",
+            object(&json!({"instruction": "i", "category": "git", "config": config})),
+        )
+        .file(".metier/skills/x/scripts/main.lua", "return ctx.config('X_PLACE_OF_TESTS')")
+        .skill("y", "")
+        .file(".metier/skills/y/scripts/main.lua", "return 2");
+    let engine = project.engine();
+    let run = |variables: &[(&str, &str)]| {
+        let invocation = granted(Invocation::new("x"), &["env:X_PLACE_OF_TESTS"]);
+        engine.run(variables.iter().fold(invocation, |run, (name, value)| run.env(*name, *value)))
+    };
+    assert!(sentence(&run(&[])).contains("X_PLACE_OF_TESTS is not provided (A place)"), "SW-11");
+    assert!(sentence(&run(&[("X_PLACE_OF_TESTS", "")])).contains("is set to empty"), "SW-11");
+    assert_eq!(value(run(&[("X_PLACE_OF_TESTS", "abc")])), json!("abc"), "SW-10");
+    assert_eq!(value(engine.run(Invocation::new("y"))), json!(2), "SW-12");
+    let registry = engine.registry();
+    let availability = engine.availability(registry.find("x").unwrap());
+    assert!(availability.cannot_run().is_some(), "SW-12");
+    let report = engine.diagnosis().settings;
+    let [missing] = &report.missing[..] else { panic!("SW-26: {report:?}") };
+    assert_eq!(
+        (missing.category.as_str(), &missing.missing_env[..]),
+        ("git", &["X_PLACE_OF_TESTS".to_owned()][..])
+    );
+}
+
+#[test]
+fn names_and_variables_of_settings_are_checked() {
+    for (config, words) in [
+        (json!({"a b": {"description": "d"}}), "the name of a setting"),
+        (json!({"K": {"description": "d", "env": "LD_PRELOAD"}}), "LD_PRELOAD"),
+        (json!({"K": {"description": "d", "env": "not a name"}}), "not a name"),
+    ] {
+        refused("skill.json", &object(&json!({"instruction": "i", "config": config})), words);
+    }
+    let many: serde_json::Map<String, Value> =
+        (0..101).map(|number| (format!("K{number}"), json!({"description": "d"}))).collect();
+    refused("skill.json", &object(&json!({"instruction": "i", "config": many})), "more than 100 settings");
 }

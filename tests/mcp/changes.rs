@@ -66,3 +66,49 @@ fn a_subscription_is_acknowledged_and_told_of_what_it_asked_for() {
     assert!(client.tool_names().contains(&"second".to_owned()));
     assert!(client.messages.iter().all(|message| message["method"] != "notifications/prompts/list_changed"));
 }
+
+#[test]
+fn a_file_that_changes_as_soon_as_the_server_runs_is_announced() {
+    let project = project().file(".metier/skills/first/references/a.md", "before");
+    let mut client = project.client(&[]);
+    client.tool_names();
+    // The server reads its files once when it starts; this is before it looks at them again.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    crate::write(&project, ".metier/skills/first/references/a.md", "after");
+    client.notification("notifications/resources/list_changed");
+    let read = client.result("resources/read", json!({"uri": "skill://first/references/a.md"}));
+    assert_eq!(read["contents"][0]["text"], "after");
+}
+
+#[test]
+fn who_watches_a_file_is_told_when_it_changes_and_of_no_other() {
+    let path = |name: &str| format!(".metier/skills/first/references/{name}.md");
+    let uri = |name: &str| format!("skill://first/references/{name}.md");
+    let project = project().file(&path("a"), "a").file(&path("b"), "b");
+    let mut older = project.client(&[]);
+    for (method, name) in
+        [("resources/subscribe", "a"), ("resources/subscribe", "b"), ("resources/unsubscribe", "b")]
+    {
+        assert_eq!(older.result(method, json!({"uri": uri(name)})), json!({}));
+    }
+    let long = json!({"uri": uri(&"x".repeat(5_000))});
+    assert_eq!(older.request("resources/subscribe", long)["error"]["code"], -32602);
+    let mut newer = project.modern_client(&[]);
+    newer.tool_names();
+    let filter = json!({"resourceSubscriptions": [uri("a")]});
+    newer.start("subscriptions/listen", json!({"notifications": filter}));
+    let acknowledged = newer.notification("notifications/subscriptions/acknowledged");
+    assert_eq!(acknowledged["params"]["notifications"], filter);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    for round in 0..2 {
+        crate::write(&project, &path("a"), &format!("a {round}"));
+        crate::write(&project, &path("b"), &format!("b {round}"));
+        for client in [&mut older, &mut newer] {
+            let told = client.notification("notifications/resources/updated");
+            assert_eq!(told["params"]["uri"], uri("a"), "{told}");
+        }
+    }
+    for client in [&older, &newer] {
+        assert!(client.messages.iter().all(|message| message["method"] != "notifications/resources/updated"));
+    }
+}

@@ -121,7 +121,7 @@ fn files_are_resources_with_sizes_and_digests() {
     let reference =
         listed.iter().find(|resource| resource["uri"] == "skill://notes/references/a%20b.md").unwrap();
     assert_eq!((&reference["size"], &reference["mimeType"]), (&json!(9), &json!("text/markdown")));
-    let digest = reference["_meta"]["metier/digest"].as_str().unwrap();
+    let digest = reference["_meta"]["io.modelcontextprotocol.skills/digest"].as_str().unwrap();
     assert!(digest.starts_with("sha256:") && digest.len() == 71, "{digest}");
     let read = client.result("resources/read", json!({"uri": "skill://notes/references/a%20b.md"}));
     assert_eq!(read["contents"][0]["text"], "reference");
@@ -130,6 +130,27 @@ fn files_are_resources_with_sizes_and_digests() {
     for uri in ["skill://notes/.env", "skill://notes/link.md", "skill://notes/references"] {
         assert_eq!(client.request("resources/read", json!({"uri": uri}))["error"]["code"], -32002, "{uri}");
     }
+}
+
+#[test]
+fn a_prompt_takes_the_inputs_of_a_contract_and_what_is_to_be_done() {
+    let contract = "inputs: {second: {type: string, description: 'The last'}, first: {type: integer}, task: {type: string}}\n";
+    let project =
+        Project::new().lua("typed", "return 1").file(".metier/skills/typed/skill.yaml", contract).trusted();
+    let mut client = project.client(&[]);
+    let prompts = client.result("prompts/list", json!({}))["prompts"].as_array().unwrap().clone();
+    let prompt = prompts.iter().find(|prompt| prompt["name"] == "typed").unwrap();
+    let arguments: Vec<&str> =
+        prompt["arguments"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(arguments, ["task", "second", "first"], "{prompt}");
+    assert_eq!(
+        prompt["arguments"][1],
+        json!({"name": "second", "description": "The last", "required": false})
+    );
+    let given = json!({"task": "do it", "second": "two", "unknown": "left out"});
+    let result = client.result("prompts/get", json!({"name": "typed", "arguments": given}));
+    let text = result["messages"][0]["content"]["text"].as_str().unwrap();
+    assert!(text.ends_with("</skill_content>\n\nsecond: two\n\ndo it"), "{text}");
 }
 
 #[test]

@@ -20,9 +20,14 @@ mod hostile;
 mod http;
 mod http_hostile;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
+mod http_session_tasks;
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod http_tasks;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod kill;
+#[cfg(target_os = "linux")]
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
+mod other_user;
 mod plan_journals;
 mod plugin;
 mod results;
@@ -34,6 +39,7 @@ mod skill_tools;
 mod skills_extension;
 #[cfg(target_os = "linux")]
 mod soak;
+mod task_subscriptions;
 mod tasks;
 mod tools;
 mod trust;

@@ -9,7 +9,7 @@ use crate::cli::Project;
 use crate::client::Client;
 use crate::processes::wait_until;
 
-const ARGS: [&str; 8] =
+pub const ARGS: [&str; 8] =
     ["--task-after", "0", "--allow", "write:out", "--allow", "skill:mark", "--allow", "skill:hold"];
 
 /// A plan that writes a line, waits for the file `out/go`, and returns what both steps returned.
@@ -38,15 +38,15 @@ fn client(project: &Project) -> Client {
     project.modern_client(&ARGS).with_tasks(&json!({"elicitation": {"form": {}}}))
 }
 
-fn runs(project: &Project) -> usize {
+pub fn runs(project: &Project) -> usize {
     std::fs::read_to_string(project.path("out/log")).unwrap_or_default().lines().count()
 }
 
-fn journal_folder(project: &Project) -> PathBuf {
+pub fn journal_folder(project: &Project) -> PathBuf {
     project.home().join(".local/share/metier/plan-journals")
 }
 
-fn journals(project: &Project) -> Vec<JournalSummary> {
+pub fn journals(project: &Project) -> Vec<JournalSummary> {
     let folders = std::fs::read_dir(journal_folder(project)).into_iter().flatten().flatten();
     folders.flat_map(|folder| Journal::list(&folder.path()).unwrap()).collect()
 }

@@ -74,6 +74,8 @@ fn a_task_is_polled_listed_and_its_result_waited_for() {
     assert_eq!((&report["params"]["progressToken"], &report["params"]["progress"]), (&json!(7), &json!(1.0)));
     let polled = in_state(&mut client, id(&created), "working");
     assert_eq!(polled["statusMessage"], "1 of 2: waiting", "{polled}");
+    let told = client.notification("notifications/tasks/status");
+    assert_eq!(told["params"], polled, "{told}");
     let listed = client.result("tasks/list", json!({}));
     assert_eq!(listed["tasks"][0]["taskId"], created["taskId"], "{listed}");
     let waiting = client.start("tasks/result", json!({"taskId": id(&created)}));

@@ -1,10 +1,11 @@
-//! Virtual environments that are there: that of the skill, that of the project, and then the interpreter on `PATH`.
+//! Packages that are there already: of the virtual environment of the skill, of that of the project, of the user, and of the
+//! interpreter on `PATH`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::archives::wheel;
-use crate::fixture::{SKILL, has_manager, metier, prepare, project};
+use crate::fixture::{Answer, Project, SKILL, command, has_manager, metier, prepare, project, write};
 use crate::registry::Registry;
 
 /// Makes a virtual environment with a module that says whose it is; false where this machine cannot.
@@ -56,4 +57,58 @@ fn prepared_packages_come_before_every_environment() {
     prepare(&skill, &registry);
     let answer = metier(&skill, None, &["run", "x"]);
     assert_eq!(answer.stdout.trim(), "prepared", "{answer:?}");
+}
+
+/// The folder of the user for packages of the Python that is first on `PATH`.
+fn user_site(project: &Project) -> PathBuf {
+    let version = "import sys; print('python%d.%d' % sys.version_info[:2])";
+    let said = Command::new("python3").args(["-c", version]).output().expect("python3 is needed");
+    let release = String::from_utf8(said.stdout).unwrap();
+    project.home().join(".local/lib").join(release.trim()).join("site-packages")
+}
+
+#[test]
+fn packages_of_the_user_are_found_where_that_is_granted_and_nothing_else_of_the_home() {
+    let script = "import os, sys\nfrom whose import NAME\nprint(NAME)\nfor path in sys.argv[1:]:\n    try: open(path).read(); print('read', path)\n    except OSError: pass\n    try: open(path, 'a'); print('changed', path)\n    except OSError: pass\n";
+    let skill = project("main.py", script, &[]);
+    let site = user_site(&skill);
+    write(&site.join("whose.py"), "NAME = 'user'\n");
+    let refused = metier(&skill, None, &["run", "x"]);
+    assert!(refused.code != 0 && refused.stderr.contains("run with --allow user-packages"), "{refused:?}");
+    let secret = skill.home().join(".local/share/keyrings/key");
+    let beside = skill.home().join(".local/lib/other/site-packages/x");
+    for file in [&secret, &beside] {
+        write(file, "kept");
+    }
+    let module = site.join("whose.py");
+    let files = [&secret, &beside, &module].map(|file| file.to_str().unwrap().to_owned());
+    let grant = ["run", "x", "--allow", "user-packages", "--"];
+    let args: Vec<&str> = grant.into_iter().chain(files.iter().map(String::as_str)).collect();
+    let answer = metier(&skill, None, &args);
+    assert_eq!(answer.stdout.trim(), format!("user\nread {}", files[2]), "{answer:?}");
+}
+
+#[test]
+fn a_script_cannot_have_packages_of_the_project_taken_for_those_of_the_user() {
+    let skill = project("main.py", "import whose\n", &[]);
+    let base = skill.path("planted");
+    let release = user_site(&skill).parent().unwrap().file_name().unwrap().to_owned();
+    write(&base.join("lib").join(release).join("site-packages/whose.py"), "print('planted')\n");
+    std::fs::create_dir_all(skill.home()).unwrap();
+    std::os::unix::fs::symlink(&base, skill.home().join(".local")).unwrap();
+    let data = skill.home().join("data");
+    let mut run = command(&skill, None, &["run", "x", "--allow", "user-packages"]);
+    let answer: Answer = run.env("METIER_DATA_DIR", data).output().unwrap().into();
+    assert!(answer.code != 0 && !answer.stdout.contains("planted"), "{answer:?}");
+}
+
+#[test]
+fn a_skill_that_requests_packages_of_the_user_gets_them_only_when_asked() {
+    let skill = project("main.py", "from whose import NAME\nprint(NAME)\n", &[]);
+    write(&user_site(&skill).join("whose.py"), "NAME = 'user'\n");
+    let head = "---\nname: x\ndescription: Does it.\nallowed-tools: user-packages\n---\n";
+    write(&skill.path(&format!("{SKILL}/SKILL.md")), head);
+    assert!(metier(&skill, None, &["run", "x"]).code != 0);
+    let answer = metier(&skill, None, &["run", "x", "--allow", "user-packages"]);
+    assert_eq!(answer.stdout.trim(), "user", "{answer:?}");
 }

@@ -6,6 +6,7 @@
 
 mod archives;
 mod attacks;
+mod availability;
 mod environments;
 mod fixture;
 #[path = "../support/not_run.rs"]

@@ -27,7 +27,7 @@ fn the_project_beats_the_user_and_it_is_said() {
     assert_eq!((problem.severity, problem.skipped), (Severity::Info, false));
     assert_eq!(
         problem.message,
-        "user/.agents:plan@9.0.0 is shadowed: `plan` stands for project/.metier:plan@1.0.0"
+        "user/.agents:plan@9.0.0 is shadowed: `plan` means project/.metier:plan@1.0.0"
     );
 }
 

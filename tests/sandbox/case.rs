@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use metier::policy::SandboxLevel;
 
+use crate::fixture;
 use crate::not_run::{print_uncaptured, record};
-use crate::stage;
 
 /// One attack.
 pub struct Case {
@@ -47,32 +47,32 @@ const PARALLEL_CASES: usize = 4;
 /// Names one case, or several by what their numbers begin with.
 const CASE_VARIABLE: &str = "METIER_CASE";
 
-/// Names one tier.
+/// Names one level.
 pub const LEVEL_VARIABLE: &str = "METIER_SANDBOX_LEVEL";
 
-/// A tier and its name.
+/// A level and its name.
 pub const LEVELS: [(SandboxLevel, &str); 3] = [
     (SandboxLevel::Namespaces, "namespaces"),
     (SandboxLevel::Landlock, "landlock"),
     (SandboxLevel::LandlockUnscoped, "walk"),
 ];
 
-/// Runs every case in every tier it is about, says what could not be run, counts, and fails with all that did not hold.
+/// Runs every case in every level it is about, says what could not be run, counts, and fails with all that did not hold.
 pub fn run_all(cases: impl Fn(SandboxLevel) -> &'static [&'static [Case]]) {
     let chosen = std::env::var(LEVEL_VARIABLE).unwrap_or_default();
     let mut broken = Vec::new();
-    for (tier, name) in LEVELS.into_iter().filter(|(_, name)| name.starts_with(&chosen)) {
-        if let Err(reason) = stage::check_level(tier) {
-            record(&format!("the cases of the tier {name}: {reason}"));
+    for (level, name) in LEVELS.into_iter().filter(|(_, name)| name.starts_with(&chosen)) {
+        if let Err(reason) = fixture::check_level(level) {
+            record(&format!("the cases of the level {name}: {reason}"));
             continue;
         }
-        broken.extend(run_level(cases(tier), tier, name));
+        broken.extend(run_level(cases(level), level, name));
     }
     assert!(broken.is_empty(), "{} cases did not hold:\n{}", broken.len(), broken.join("\n"));
 }
 
 /// The cases that did not hold.
-fn run_level(groups: &[&[Case]], tier: SandboxLevel, name: &str) -> Vec<String> {
+fn run_level(groups: &[&[Case]], level: SandboxLevel, name: &str) -> Vec<String> {
     let chosen = std::env::var(CASE_VARIABLE).unwrap_or_default();
     let cases = groups.iter().copied().flatten().filter(|case| case.number.starts_with(&chosen));
     let waiting = Mutex::new(cases.collect::<VecDeque<_>>());
@@ -80,7 +80,7 @@ fn run_level(groups: &[&[Case]], tier: SandboxLevel, name: &str) -> Vec<String> 
     std::thread::scope(|scope| {
         for _ in 0..PARALLEL_CASES {
             scope.spawn(|| {
-                stage::set_level(tier);
+                fixture::set_level(level);
                 while let Some(case) = { waiting.lock().unwrap().pop_front() } {
                     match run_case(case) {
                         Ok(Ok(())) => *held.lock().unwrap() += 1,

@@ -16,8 +16,8 @@ use metier::policy::CancelToken;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::fixture::{self, Fixture};
 use crate::not_run::print_uncaptured;
-use crate::stage::{self, Fixture};
 use crate::survivors;
 
 const RUNS: usize = 1000;
@@ -117,14 +117,14 @@ fn a_host_that_is_killed_leaves_no_folders() {
 
 /// A host in the midst of a few long runs.
 fn sleeping_host() {
-    let (stage, engine) = host_fixture();
+    let (fixture, engine) = host_fixture();
     let long = RunKind { script: "mkdir \"$HOME/kept\"; sleep 1000", stop: Stop::Never, ends: None };
     std::thread::scope(|scope| {
         for _ in 0..CONCURRENT_RUNS {
-            scope.spawn(|| engine.run(run_of_kind(&stage, long).0));
+            scope.spawn(|| engine.run(run_of_kind(&fixture, long).0));
         }
         let kept = || {
-            survivors::with_mark(stage.mark()).len() >= 2 * CONCURRENT_RUNS
+            survivors::with_mark(fixture.mark()).len() >= 2 * CONCURRENT_RUNS
                 && count_temp_dirs(&std::env::temp_dir()) > CONCURRENT_RUNS
         };
         while !kept() {
@@ -150,26 +150,26 @@ fn count_temp_dirs(folder: &Path) -> usize {
 #[test]
 fn what_hosts_leave_that_are_killed_as_they_start_the_next_one_clears_away() {
     const KILLED: u32 = 60;
-    let Some(program) = stage::helper() else { return };
-    let stage = Fixture::bash("true");
-    stage.write("project/.metier/skills/s/SKILL.md", "---\nname: s\ndescription: runs\n---\n");
-    stage.write("project/.metier/skills/s/scripts/run.bash", "echo ran");
-    stage.write(
+    let Some(program) = fixture::helper() else { return };
+    let fixture = Fixture::bash("true");
+    fixture.write("project/.metier/skills/s/SKILL.md", "---\nname: s\ndescription: runs\n---\n");
+    fixture.write("project/.metier/skills/s/scripts/run.bash", "echo ran");
+    fixture.write(
         "project/.metier/skills/w/SKILL.md",
         "---\nname: w\ndescription: writes\nallowed-tools: write\n---\n",
     );
     let writes = "for n = 1, 10000 do ctx.write('f' .. n % 5, ('x'):rep(100000)) end";
-    stage.write("project/.metier/skills/w/scripts/main.lua", writes);
-    let temporary = stage.at("tmp");
+    fixture.write("project/.metier/skills/w/scripts/main.lua", writes);
+    let temporary = fixture.at("tmp");
     fs::create_dir(&temporary).unwrap();
     let metier = |skill: &str| {
         let mut command = Command::new(&program);
-        command.args(["run", skill, "--allow", "write", "--project"]).arg(stage.at("project"));
+        command.args(["run", skill, "--allow", "write", "--project"]).arg(fixture.at("project"));
         command.env("TMPDIR", &temporary).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     };
     let drafts = || {
-        let entries = fs::read_dir(stage.at("project")).unwrap().flatten();
+        let entries = fs::read_dir(fixture.at("project")).unwrap().flatten();
         entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(".draft")).count()
     };
     let (mut most, mut most_drafts) = (0, 0);
@@ -242,20 +242,20 @@ fn start_host(test: &str, what: &str) -> (Child, String, Vec<String>, TempDir) {
 
 /// The project of a host, with a skill whose script does as its argument says.
 fn host_fixture() -> (Arc<Fixture>, Arc<Engine>) {
-    let stage = Fixture::bash("eval \"$1\"").output(1 << 16);
-    let engine = stage.engine();
-    print_uncaptured(&format!("mark {}", stage.mark()));
-    (Arc::new(stage), Arc::new(engine))
+    let fixture = Fixture::bash("eval \"$1\"").output(1 << 16);
+    let engine = fixture.engine();
+    print_uncaptured(&format!("mark {}", fixture.mark()));
+    (Arc::new(fixture), Arc::new(engine))
 }
 
-fn run_of_kind(stage: &Fixture, kind: RunKind) -> (metier::engine::Invocation, CancelToken) {
+fn run_of_kind(fixture: &Fixture, kind: RunKind) -> (metier::engine::Invocation, CancelToken) {
     let token = CancelToken::new();
     let limits = metier::policy::Limits::default().output(1 << 16);
     let limits = match kind.stop {
         Stop::Deadline(milliseconds) => limits.timeout(Duration::from_millis(milliseconds)),
         _ => limits,
     };
-    (stage.invocation().args([kind.script]).limits(limits).cancel(token.clone()), token)
+    (fixture.invocation().args([kind.script]).limits(limits).cancel(token.clone()), token)
 }
 
 /// What a host has of the system's.
@@ -281,19 +281,19 @@ fn host_usage() -> HostUsage {
 }
 
 fn churning_host() {
-    let (stage, engine) = host_fixture();
+    let (fixture, engine) = host_fixture();
     let mut memory = vec![0_u8; RESIDENT];
     memory.iter_mut().step_by(4096).for_each(|page| *page = 1);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
-    run_many(&runtime, &stage, &engine, WARM_UP_RUNS);
+    run_many(&runtime, &fixture, &engine, WARM_UP_RUNS);
     let warm = host_usage();
     print_uncaptured(&format!("helper {}", warm.children[0]));
     print_uncaptured("warm");
     let began = Instant::now();
-    run_many(&runtime, &stage, &engine, RUNS);
+    run_many(&runtime, &fixture, &engine, RUNS);
     let took = began.elapsed();
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
     let end = host_usage();
     print_uncaptured(&format!("churn: {RUNS} runs in {took:?}; {warm:?} before, {end:?} after"));
     assert_eq!(survivors::zombies(), 0);
@@ -313,11 +313,11 @@ fn churning_host() {
 }
 
 /// So many runs of all kinds, some of them side by side.
-fn run_many(runtime: &tokio::runtime::Runtime, stage: &Arc<Fixture>, engine: &Arc<Engine>, runs: usize) {
+fn run_many(runtime: &tokio::runtime::Runtime, fixture: &Arc<Fixture>, engine: &Arc<Engine>, runs: usize) {
     let next = Arc::new(AtomicUsize::new(0));
     let lanes: Vec<_> = (0..AT_A_TIME)
         .map(|_| {
-            let (stage, engine, next) = (stage.clone(), engine.clone(), next.clone());
+            let (fixture, engine, next) = (fixture.clone(), engine.clone(), next.clone());
             runtime.spawn(async move {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
@@ -325,7 +325,7 @@ fn run_many(runtime: &tokio::runtime::Runtime, stage: &Arc<Fixture>, engine: &Ar
                         return;
                     }
                     let kind = KINDS[number % KINDS.len()];
-                    let (invocation, token) = run_of_kind(&stage, kind);
+                    let (invocation, token) = run_of_kind(&fixture, kind);
                     let run = engine.run_async(invocation);
                     if let Stop::Cancel(after) = kind.stop {
                         tokio::spawn(async move {
@@ -353,18 +353,18 @@ fn assert_end(kind: RunKind, outcome: &Outcome) {
 
 /// Kills the helper while runs are under way: those go on to their end, and the next have another.
 fn lose_helpers() {
-    let (stage, engine) = host_fixture();
+    let (fixture, engine) = host_fixture();
     print_uncaptured("warm");
     let short = RunKind { script: "sleep 1; echo hi", stop: Stop::Never, ends: None };
     for _ in 0..10 {
-        assert_end(KINDS[0], &engine.run(run_of_kind(&stage, KINDS[0]).0));
+        assert_end(KINDS[0], &engine.run(run_of_kind(&fixture, KINDS[0]).0));
         std::thread::scope(|scope| {
             let runs: Vec<_> =
-                (0..4).map(|_| scope.spawn(|| engine.run(run_of_kind(&stage, short).0))).collect();
+                (0..4).map(|_| scope.spawn(|| engine.run(run_of_kind(&fixture, short).0))).collect();
             std::thread::sleep(Duration::from_millis(400));
             let helper = survivors::children()[0];
             kill_process(Pid::from_raw(helper).unwrap(), Signal::KILL).unwrap();
-            assert_end(KINDS[2], &engine.run(run_of_kind(&stage, KINDS[2]).0));
+            assert_end(KINDS[2], &engine.run(run_of_kind(&fixture, KINDS[2]).0));
             assert!(!survivors::children().contains(&helper), "it was not waited for");
             for run in runs {
                 assert_end(short, &run.join().unwrap());
@@ -372,8 +372,8 @@ fn lose_helpers() {
         });
         assert_eq!(survivors::zombies(), 0);
     }
-    survivors::assert_none(stage.mark());
-    if stage::helper().is_none() {
+    survivors::assert_none(fixture.mark());
+    if fixture::helper().is_none() {
         print_uncaptured("the helper was a copy of the host");
     }
 }

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use metier::policy::SandboxLevel;
 
+use crate::fixture::{self, Fixture};
 use crate::not_run::{find_program, not_run};
-use crate::stage::{self, Fixture};
 
 /// Command it takes, the script, and what it is told.
 type DenialCase = (&'static str, Fixture, &'static str);
@@ -13,7 +13,7 @@ type DenialCase = (&'static str, Fixture, &'static str);
 fn network() -> Vec<DenialCase> {
     let net = "the sandbox allows no network; if the script needs it, grant net";
     // Without namespaces no single host can be opened.
-    let host = match stage::check_level(SandboxLevel::Namespaces) {
+    let host = match fixture::check_level(SandboxLevel::Namespaces) {
         Ok(()) => "the sandbox allows no network; if the script needs example.com, grant net:example.com",
         Err(_) => net,
     };
@@ -159,12 +159,12 @@ fn packages() -> Vec<DenialCase> {
 #[test]
 fn a_script_that_met_its_sandbox_is_told_which_grant_would_let_it_through() {
     let mut untold = Vec::new();
-    for (command, stage, told) in network().into_iter().chain(files()).chain(others()).chain(packages()) {
+    for (command, fixture, told) in network().into_iter().chain(files()).chain(others()).chain(packages()) {
         if find_program(command).is_none() {
             not_run("a denial in its words", &format!("{command} is not installed"));
             continue;
         }
-        let ran = stage.run();
+        let ran = fixture.run();
         let help = ran.error().help().unwrap_or_default();
         if !help.contains(told) {
             untold.push(format!("{told:?} is not in {help:?}, where it said {}", ran.process().stderr));
@@ -178,11 +178,11 @@ fn a_script_that_met_its_sandbox_is_told_which_grant_would_let_it_through() {
 fn a_script_that_misses_a_program_of_the_user_is_told_where_it_lies() {
     const FOLDER: &str = "METIER_SANDBOX_PROGRAMS";
     if std::env::var_os(FOLDER).is_some() {
-        for stage in [
+        for fixture in [
             Fixture::bash("own-tool --version"),
             Fixture::python("import subprocess; subprocess.run(['own-tool'])"),
         ] {
-            let ran = stage.run();
+            let ran = fixture.run();
             let help = ran.error().help().unwrap_or_default();
             assert!(help.contains("own-tool is outside of the system's folders"), "{help}");
             assert!(help.contains("grant exec:unsandboxed"), "{help}");
@@ -212,7 +212,7 @@ fn a_script_that_misses_a_program_of_the_user_is_told_where_it_lies() {
 
 #[test]
 fn a_script_that_looked_for_a_secret_is_told_that_it_is_protected() {
-    if let Err(reason) = stage::check_level(SandboxLevel::Namespaces) {
+    if let Err(reason) = fixture::check_level(SandboxLevel::Namespaces) {
         return not_run("a secret that is kept", &reason);
     }
     let ran = Fixture::bash("cat .env").file("project/.env", "secret").run();
@@ -223,7 +223,7 @@ fn a_script_that_looked_for_a_secret_is_told_that_it_is_protected() {
 /// A hint that is wrong is worse than none.
 #[test]
 fn a_script_that_failed_for_reasons_of_its_own_is_told_nothing_of_sandboxes() {
-    for stage in [
+    for fixture in [
         Fixture::bash("echo broken >&2; exit 3"),
         Fixture::bash("cat missing"),
         Fixture::bash("echo 'could not resolve host' >&2; exit 1").grant("net"),
@@ -238,7 +238,7 @@ fn a_script_that_failed_for_reasons_of_its_own_is_told_nothing_of_sandboxes() {
         Fixture::node("require('./missing')"),
         Fixture::node("throw new Error('DocumentENotFound')"),
     ] {
-        let ran = stage.run();
+        let ran = fixture.run();
         let help = ran.error().help().unwrap_or_default();
         assert_eq!(help, "", "{}", ran.process().stderr);
     }
@@ -249,9 +249,9 @@ fn a_script_that_failed_for_reasons_of_its_own_is_told_nothing_of_sandboxes() {
 
 #[test]
 fn a_skill_that_lists_its_permissions_is_told_to_list_the_missing_one() {
-    let stage = Fixture::bash("exec 3<>/dev/tcp/127.0.0.1/9");
-    stage.write("skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: write\n---\n");
-    let ran = stage.run();
+    let fixture = Fixture::bash("exec 3<>/dev/tcp/127.0.0.1/9");
+    fixture.write("skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: write\n---\n");
+    let ran = fixture.run();
     let help = ran.error().help().unwrap_or_default();
     assert!(help.contains("list net under allowed-tools in SKILL.md and grant net"), "{help}");
 }

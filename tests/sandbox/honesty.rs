@@ -10,21 +10,21 @@ use metier::host::LogLevel;
 use metier::policy::{SandboxLevel, SandboxMode};
 
 use crate::attackers;
+use crate::fixture::{self, Fixture};
 use crate::not_run::{find_program, not_run};
-use crate::stage::{self, Fixture};
 use crate::survivors;
 
 /// A helper program that is started by this line of shell, in which `"$@"` is the real one with its argument.
-fn helper(stage: &Fixture, line: &str) -> Option<PathBuf> {
-    let real = stage::helper()?;
-    let program = stage.at("helper");
+fn helper(fixture: &Fixture, line: &str) -> Option<PathBuf> {
+    let real = fixture::helper()?;
+    let program = fixture.at("helper");
     fs::write(&program, format!("#!/bin/sh\nset -- {} \"$@\"\n{line}\n", real.display())).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
     Some(program)
 }
 
-fn engine(stage: &Fixture, line: &str) -> Option<Engine> {
-    Some(stage.builder().helper(helper(stage, line)?).build().unwrap())
+fn engine(fixture: &Fixture, line: &str) -> Option<Engine> {
+    Some(fixture.builder().helper(helper(fixture, line)?).build().unwrap())
 }
 
 /// Where no namespace can be made, everything else is put up.
@@ -33,12 +33,12 @@ fn a_machine_without_namespaces_has_a_sandbox_all_the_same() {
     if find_program("unshare").is_none() {
         return not_run("a machine without namespaces", "unshare is not installed");
     }
-    let stage = Fixture::bash("echo ran; cat ../outside/secret 2>/dev/null || echo refused");
+    let fixture = Fixture::bash("echo ran; cat ../outside/secret 2>/dev/null || echo refused");
     // Who is nobody in its namespace may make no other.
-    let Some(engine) = engine(&stage, "exec unshare --user \"$@\"") else {
+    let Some(engine) = engine(&fixture, "exec unshare --user \"$@\"") else {
         return not_run("a machine without namespaces", "the command line is not built in");
     };
-    let outcome = engine.run(stage.invocation());
+    let outcome = engine.run(fixture.invocation());
     let (held, process) = (outcome.sandbox.unwrap(), outcome.process.unwrap());
     assert_eq!((held.level.name(), process.stdout.as_str()), ("landlock", "ran\nrefused\n"), "{process:?}");
     assert!(held.files && held.network && held.signals && held.tree_kill, "{held:?}");
@@ -48,15 +48,15 @@ fn a_machine_without_namespaces_has_a_sandbox_all_the_same() {
 /// A profiler sends its program signals all the time; no wait of the host's is over for that.
 #[test]
 fn a_host_that_is_sent_signals_all_the_time_runs_scripts_as_ever() {
-    let (Ok(library), Some(metier)) = (attackers::library("signals"), stage::helper()) else {
+    let (Ok(library), Some(metier)) = (attackers::library("signals"), fixture::helper()) else {
         return not_run("a host that is sent signals", "there is no C compiler, or no command line");
     };
-    let stage = Fixture::bash("")
+    let fixture = Fixture::bash("")
         .file("project/.metier/skills/y/SKILL.md", "---\nname: y\ndescription: runs\n---\n")
         .file("project/.metier/skills/y/scripts/main.sh", "echo ran");
     for round in 0..5 {
         let mut command = std::process::Command::new(&metier);
-        command.env("LD_PRELOAD", &library).current_dir(stage.at("project"));
+        command.env("LD_PRELOAD", &library).current_dir(fixture.at("project"));
         let ran = command.args(["run", "y"]).output().unwrap();
         let said =
             String::from_utf8_lossy(&ran.stdout).into_owned() + String::from_utf8_lossy(&ran.stderr).as_ref();
@@ -67,18 +67,18 @@ fn a_host_that_is_sent_signals_all_the_time_runs_scripts_as_ever() {
 /// A secret that is covered where the project lies can be read where it lies as well.
 #[test]
 fn a_script_does_not_run_in_a_project_that_is_mounted_twice() {
-    if let Err(reason) = stage::check_level(SandboxLevel::Namespaces) {
+    if let Err(reason) = fixture::check_level(SandboxLevel::Namespaces) {
         return not_run("a project that is mounted twice", &reason);
     }
-    let stage = Fixture::bash("cat .env 2>/dev/null; cat \"$1/.env\" 2>/dev/null; echo ran")
+    let fixture = Fixture::bash("cat .env 2>/dev/null; cat \"$1/.env\" 2>/dev/null; echo ran")
         .file("project/.env", "secret\n");
-    fs::create_dir(stage.at("again")).unwrap();
-    let (project, again) = (stage.name("project"), stage.name("again"));
-    let stage = stage.args(&[&again]);
+    fs::create_dir(fixture.at("again")).unwrap();
+    let (project, again) = (fixture.name("project"), fixture.name("again"));
+    let fixture = fixture.args(&[&again]);
     let line = |mount: &str| {
         format!("exec unshare --user --map-current-user --mount sh -c '{mount} exec \"$@\"' sh \"$@\"")
     };
-    let run = |mount: &str| Some(engine(&stage, &line(mount))?.run(stage.invocation()));
+    let run = |mount: &str| Some(engine(&fixture, &line(mount))?.run(fixture.invocation()));
     let Some(once) = run("") else {
         return not_run("a project that is mounted twice", "the command line is not built in");
     };
@@ -90,10 +90,10 @@ fn a_script_does_not_run_in_a_project_that_is_mounted_twice() {
     // Who takes what can be had is told that it is not guarded, and it is not.
     let line = line(&format!("mount --bind {project} {again} &&"));
     let builder =
-        stage.builder().helper(helper(&stage, &line).unwrap()).sandbox_mode(SandboxMode::BestEffort);
-    let best = builder.build().unwrap().run(stage.invocation());
+        fixture.builder().helper(helper(&fixture, &line).unwrap()).sandbox_mode(SandboxMode::BestEffort);
+    let best = builder.build().unwrap().run(fixture.invocation());
     // A private `/tmp` does not have the other place.
-    let expected = if stage::has_private_tmp(&again) { "ran\n" } else { "secret\nran\n" };
+    let expected = if fixture::has_private_tmp(&again) { "ran\n" } else { "secret\nran\n" };
     assert_eq!(best.process.unwrap().stdout, expected);
     assert!(!best.sandbox.unwrap().protected_paths);
     assert!(best.log.iter().any(|line| line.level == LogLevel::Warn), "{:?}", best.log);
@@ -106,31 +106,32 @@ fn a_tree_that_cannot_be_killed_is_not_said_to_be_gone() {
     if find_program("unshare").is_none() {
         return not_run("a tree that cannot be killed", "unshare is not installed");
     }
-    let stage = Fixture::bash("(setsid sleep 1000 >/dev/null 2>&1 </dev/null &); echo ran").deadline(20_000);
+    let fixture =
+        Fixture::bash("(setsid sleep 1000 >/dev/null 2>&1 </dev/null &); echo ran").deadline(20_000);
     let line = "exec unshare --user --map-current-user --mount sh -c 'mount -t tmpfs none /proc && exec \"$@\"' sh \"$@\"";
-    let Some(program) = helper(&stage, line) else {
+    let Some(program) = helper(&fixture, line) else {
         return not_run("a tree that cannot be killed", "the command line is not built in");
     };
     let engine = |isolation| {
-        let builder = stage
+        let builder = fixture
             .builder()
             .helper(&program)
             .sandbox_mode(isolation)
             .sandbox_level(SandboxLevel::LandlockUnscoped);
         builder.build().unwrap()
     };
-    let required = engine(SandboxMode::Required).run(stage.invocation());
+    let required = engine(SandboxMode::Required).run(fixture.invocation());
     let error = required.result.unwrap_err();
     assert_eq!((error.kind(), required.sandbox), (ErrorKind::SandboxUnavailable, None), "{error:?}");
-    survivors::assert_none(stage.mark());
-    let best = engine(SandboxMode::BestEffort).run(stage.invocation());
+    survivors::assert_none(fixture.mark());
+    let best = engine(SandboxMode::BestEffort).run(fixture.invocation());
     let held = best.sandbox.unwrap();
     assert!(held.files && !held.tree_kill, "{held:?} {:?}", best.process);
-    let left = survivors::with_mark(stage.mark());
+    let left = survivors::with_mark(fixture.mark());
     assert!(!left.is_empty(), "it was gone after all");
     for pid in left {
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
     }
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
 }

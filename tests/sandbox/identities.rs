@@ -8,9 +8,9 @@ use metier::policy::ExecutionMode;
 use serde_json::{Value, json};
 
 use crate::case::LEVELS;
+use crate::fixture::{self, Fixture};
 use crate::not_run::{find_program, not_run};
 use crate::ordinary;
-use crate::stage::{self, Fixture};
 
 /// A language, the command it takes, and a script that answers its input, a list of calls, with what became of each: `done`, or the
 /// kind of its error.
@@ -80,8 +80,8 @@ for name, *args in json.load(sys.stdin): print(name, json.dumps(args))')
 ];
 
 /// A project whose history a file names, with secrets under other names and a repository under a name of its own.
-fn git_file_project(stage: Fixture) -> Fixture {
-    let stage = stage
+fn git_file_project(fixture: Fixture) -> Fixture {
+    let fixture = fixture
         .file("project/.git", "gitdir: meta\n")
         .file("project/meta/hooks/own", "theirs\n")
         .file("project/meta/commondir", "../shared\n")
@@ -91,21 +91,21 @@ fn git_file_project(stage: Fixture) -> Fixture {
         .file("project/conf/live", "theirs\n")
         .file("project/plain", "plain\n");
     for file in ["HEAD", "refs/heads/main", "objects/x", "config", "hooks/own"] {
-        stage.write(&format!("project/bare/{file}"), "theirs\n");
+        fixture.write(&format!("project/bare/{file}"), "theirs\n");
     }
-    fs::hard_link(stage.at("project/.env"), stage.at("project/again")).unwrap();
-    stage.link("keys", "project/.ssh").link("conf/live", "project/.env.local")
+    fs::hard_link(fixture.at("project/.env"), fixture.at("project/again")).unwrap();
+    fixture.link("keys", "project/.ssh").link("conf/live", "project/.env.local")
 }
 
 /// One whose history is a link, and whose configuration names a folder of hooks.
-fn git_link_project(stage: Fixture) -> Fixture {
-    let stage = stage
+fn git_link_project(fixture: Fixture) -> Fixture {
+    let fixture = fixture
         .file("project/real/config", "[core]\n\thooksPath = .husky/_\n# theirs\n")
         .file("project/real/hooks/own", "theirs\n")
         .file("project/.husky/_/own", "theirs\n")
         .file("project/plain", "plain\n");
-    symlink("real", stage.at("project/.git")).unwrap();
-    stage
+    symlink("real", fixture.at("project/.git")).unwrap();
+    fixture
 }
 
 fn calls_on_a_file() -> Vec<Value> {
@@ -153,8 +153,8 @@ fn calls_on_a_link() -> Vec<Value> {
 }
 
 /// The text of every file in the project, by its path.
-fn texts(stage: &Fixture) -> Vec<(String, String)> {
-    let mut folders = vec![stage.at("project")];
+fn texts(fixture: &Fixture) -> Vec<(String, String)> {
+    let mut folders = vec![fixture.at("project")];
     let mut texts = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -184,10 +184,10 @@ fn assert_protected(
         json!(["mkdir", "new"]),
     ]);
     let head = "---\nname: x\ndescription: tries\nallowed-tools: read write\n---\n";
-    let stage = lay_out(Fixture::new(script, text).file("skills/x/SKILL.md", head)).grant("write");
-    let stage = stage.input(Value::from(calls.clone())).deadline(120_000);
-    let before = texts(&stage);
-    let outcome = stage.engine().run(stage.invocation().execution_mode(mode));
+    let fixture = lay_out(Fixture::new(script, text).file("skills/x/SKILL.md", head)).grant("write");
+    let fixture = fixture.input(Value::from(calls.clone())).deadline(120_000);
+    let before = texts(&fixture);
+    let outcome = fixture.engine().run(fixture.invocation().execution_mode(mode));
     let ends = outcome.result.as_ref().unwrap_or_else(|error| panic!("{script}: {error} {outcome:?}"));
     let ends = ends.as_array().unwrap_or_else(|| panic!("{script}: {ends}"));
     assert_eq!(ends.len(), calls.len(), "{script}: {ends:?}");
@@ -196,10 +196,10 @@ fn assert_protected(
             end,
             if at < refused { "denied" } else { "done" },
             "{script} in {:?}: {call}",
-            stage::level()
+            fixture::level()
         );
     }
-    let after: Vec<_> = texts(&stage)
+    let after: Vec<_> = texts(&fixture)
         .into_iter()
         .map(|(path, text)| (path, text.replace("plain\nmore\n", "plain\n")))
         .collect();
@@ -208,8 +208,8 @@ fn assert_protected(
 
 #[test]
 fn every_language_meets_the_same_protection() {
-    for (tier, name) in [LEVELS[0], LEVELS[1]] {
-        if let Err(reason) = stage::check_level(tier) {
+    for (level, name) in [LEVELS[0], LEVELS[1]] {
+        if let Err(reason) = fixture::check_level(level) {
             not_run(&format!("protection from every language in the level {name}"), &reason);
             continue;
         }
@@ -218,7 +218,7 @@ fn every_language_meets_the_same_protection() {
                 not_run("protection from every language", &format!("{command} is not installed"));
                 continue;
             }
-            if stage::helper().is_none() {
+            if fixture::helper().is_none() {
                 not_run("protection from every language", "the command line is not built in");
                 continue;
             }

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::case::LEVELS;
+use crate::fixture::{self, Fixture};
 use crate::not_run::{find_program, not_run};
 use crate::ordinary;
-use crate::stage::{self, Fixture};
 
 const PYTHON: &str = include_str!("honest/python.py");
 const NODE: &str = include_str!("honest/node.cjs");
@@ -18,14 +18,14 @@ const LOCKS: &str = include_str!("honest/locks.bash");
 
 #[test]
 fn scripts_find_what_they_need() {
-    for (tier, _) in [LEVELS[0], LEVELS[1]] {
-        stage::set_level(tier);
+    for (level, _) in [LEVELS[0], LEVELS[1]] {
+        fixture::set_level(level);
         find_what_they_need();
     }
 }
 
 fn find_what_they_need() {
-    for (command, stage, said) in [
+    for (command, fixture, said) in [
         ("python3", Fixture::python(PYTHON), "11 checks\n"),
         ("node", Fixture::node(NODE), "11 checks\n"),
         ("bash", Fixture::bash(SHELL), "34 checks\n"),
@@ -39,15 +39,15 @@ fn find_what_they_need() {
             not_run("scripts find what they need", &format!("{command} is not installed"));
             continue;
         }
-        stage.deadline(120_000).run().assert_stdout(said);
+        fixture.deadline(120_000).run().assert_stdout(said);
     }
 }
 
 /// Programs that skills call: what works without a grant, and what is installed of it here.
 #[test]
 fn programs_people_use_find_what_they_need() {
-    for (tier, _) in [LEVELS[0], LEVELS[1]] {
-        stage::set_level(tier);
+    for (level, _) in [LEVELS[0], LEVELS[1]] {
+        fixture::set_level(level);
         let ran = Fixture::bash(PROGRAMS).deadline(240_000).run();
         for missing in
             ran.assert_ok().process().stderr.lines().filter_map(|line| line.strip_prefix("missing "))
@@ -79,8 +79,8 @@ fn the_python_of_the_system_finds_what_it_needs() {
     if !Path::new("/usr/bin/python3").exists() {
         return not_run("the system's Python", "there is no /usr/bin/python3");
     }
-    let stage = Fixture::bash("exec /usr/bin/python3 checks.py").file("project/checks.py", PYTHON);
-    stage.deadline(120_000).run().assert_stdout("11 checks\n");
+    let fixture = Fixture::bash("exec /usr/bin/python3 checks.py").file("project/checks.py", PYTHON);
+    fixture.deadline(120_000).run().assert_stdout("11 checks\n");
 }
 
 /// An environment in the project leads to an interpreter outside of it.
@@ -89,20 +89,20 @@ fn an_environment_in_the_project_runs() {
     let Some(python) = find_program("python3") else {
         return not_run("an environment", "python3 is not installed");
     };
-    let stage = Fixture::bash(
+    let fixture = Fixture::bash(
         ".venv/bin/python -c 'import sys, json, sqlite3, ssl; print(sys.prefix != sys.base_prefix)'
         . .venv/bin/activate && python -c 'import sys; print(sys.prefix)'",
     );
     let made = Command::new(python)
         .args(["-m", "venv", "--without-pip"])
-        .arg(stage.at("project/.venv"))
-        .current_dir(stage.at("project"))
+        .arg(fixture.at("project/.venv"))
+        .current_dir(fixture.at("project"))
         .output()
         .unwrap();
     if !made.status.success() {
         return not_run("an environment", &String::from_utf8_lossy(&made.stderr));
     }
-    stage.run().assert_stdout(&format!("True\n{}\n", stage.name("project/.venv")));
+    fixture.run().assert_stdout(&format!("True\n{}\n", fixture.name("project/.venv")));
 }
 
 /// What lies beside an activated environment is not the environment's, and neither is what lies beside the interpreter that it
@@ -112,10 +112,10 @@ fn an_activated_environment_opens_no_more_than_its_own_parts() {
     const HOME: &str = "METIER_SANDBOX_ENVIRONMENT";
     if let Some(home) = std::env::var_os(HOME) {
         let at = |path: &str| Path::new(&home).join(path).to_str().unwrap().to_owned();
-        let stage = Fixture::bash(
+        let fixture = Fixture::bash(
             "python3 -c 'import own; print(own.word)'; for file; do cat \"$file\" 2> /dev/null || echo refused; done; echo $PATH",
         );
-        let ran = stage
+        let ran = fixture
             .args(&[&at("envs/one/notes"), &at("envs/notes"), &at("work/notes"), &at("work/lib/own")])
             .run();
         let path = std::env::var("PATH").unwrap();
@@ -197,9 +197,9 @@ fn a_link_to_an_interpreter_does_not_open_what_lies_around_it() {
     if let Some(home) = std::env::var_os(HOME) {
         let keys = Path::new(&home).join(".local/share/keyrings/login");
         let own = Path::new(&home).join("other/lib/own");
-        let stage = Fixture::bash("python3; for file; do cat \"$file\" 2>/dev/null || echo refused; done");
+        let fixture = Fixture::bash("python3; for file; do cat \"$file\" 2>/dev/null || echo refused; done");
         let (keys, own) = (keys.to_str().unwrap(), own.to_str().unwrap());
-        stage.args(&[keys, own]).run().assert_stdout("ran\nrefused\nown\n");
+        fixture.args(&[keys, own]).run().assert_stdout("ran\nrefused\nown\n");
         return;
     }
     let home = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! The sandbox under attack: programs that try everything to get out, to see more, to take too much, or to stay.
 //!
 //! The attackers lie in `attackers/`, the cases in `cases/`: each says what it tries and what must come of it. All of them run in
-//! every tier of the sandbox, as whoever runs the tests, and, where that is root, once more as an ordinary user.
+//! every sandbox level, as whoever runs the tests, and, where that is root, once more as an ordinary user.
 #![cfg(all(target_os = "linux", feature = "sandboxed"))]
 #![allow(missing_docs)]
 #![allow(clippy::unnecessary_wraps, reason = "every case may be one that a machine cannot run")]
@@ -11,13 +11,13 @@ mod case;
 mod cases;
 mod churn;
 mod denials;
+mod fixture;
 mod honesty;
 mod identities;
 mod interpreters;
 #[path = "../support/not_run.rs"]
 mod not_run;
 mod ordinary;
-mod stage;
 mod survivors;
 mod workers;
 

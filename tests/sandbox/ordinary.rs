@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::not_run::{not_run, print_uncaptured, record};
-use crate::{attackers, stage};
+use crate::{attackers, fixture};
 
 /// The user whom every system gives to what belongs to nobody.
 const NOBODY: u32 = 65_534;
@@ -43,7 +43,7 @@ pub fn copy_tests(home: &Path) {
         let source = source.unwrap();
         fs::copy(source.path(), here("attackers").join(source.file_name())).unwrap();
     }
-    if let Some(helper) = stage::helper() {
+    if let Some(helper) = fixture::helper() {
         fs::copy(helper, here("helper")).unwrap();
     }
     fs::create_dir(here("tmp")).unwrap();
@@ -52,8 +52,8 @@ pub fn copy_tests(home: &Path) {
 
 /// The arguments and the environment of the tests in such a folder.
 pub fn set_environment(command: &mut Command, home: &Path, test: &str) {
-    if stage::helper().is_some() {
-        command.env(stage::HELPER_VARIABLE, home.join("helper"));
+    if fixture::helper().is_some() {
+        command.env(fixture::HELPER_VARIABLE, home.join("helper"));
     }
     command
         .args(["--exact", test, "--nocapture"])

@@ -15,8 +15,8 @@ use metier::policy::ExecutionMode;
 use serde_json::json;
 
 use crate::case::LEVELS;
+use crate::fixture::{self, Fixture, RunResult};
 use crate::not_run::not_run;
-use crate::stage::{self, Fixture, RunResult};
 use crate::{attackers, ordinary, survivors};
 
 /// As long as a loaded machine may take to kill a process.
@@ -24,52 +24,52 @@ const MOMENT: Duration = Duration::from_secs(5);
 
 /// Runs a test in each level that this machine has.
 fn for_each_level(test: impl Fn()) {
-    for (tier, name) in [LEVELS[0], LEVELS[1]] {
-        if stage::helper().is_none() {
+    for (level, name) in [LEVELS[0], LEVELS[1]] {
+        if fixture::helper().is_none() {
             return not_run("worker processes", "the command line is not built in");
         }
-        match stage::check_level(tier) {
+        match fixture::check_level(level) {
             Ok(()) => test(),
             Err(reason) => not_run(&format!("worker processes in the level {name}"), &reason),
         }
     }
 }
 
-/// A stage whose worker processes carry its mark in their name.
+/// A fixture whose worker processes carry its mark in their name.
 fn marked_fixture(script: &str, text: &str) -> Fixture {
-    let stage = Fixture::new(script, text).file("project/.env", "SECRET=1");
-    copy_helper(&stage, "helper");
-    stage
+    let fixture = Fixture::new(script, text).file("project/.env", "SECRET=1");
+    copy_helper(&fixture, "helper");
+    fixture
 }
 
-/// The helper once more, in the stage.
-fn copy_helper(stage: &Fixture, name: &str) {
-    let helper = stage::helper().unwrap();
-    let own = stage.at(name);
+/// The helper once more, in the fixture.
+fn copy_helper(fixture: &Fixture, name: &str) {
+    let helper = fixture::helper().unwrap();
+    let own = fixture.at(name);
     if fs::hard_link(&helper, &own).is_err() {
         fs::copy(&helper, &own).unwrap();
     }
 }
 
-fn engine(stage: &Fixture) -> Engine {
-    stage.builder().helper(stage.at("helper")).build().unwrap()
+fn engine(fixture: &Fixture) -> Engine {
+    fixture.builder().helper(fixture.at("helper")).build().unwrap()
 }
 
-fn invocation(stage: &Fixture) -> Invocation {
-    stage.invocation().execution_mode(ExecutionMode::Worker)
+fn invocation(fixture: &Fixture) -> Invocation {
+    fixture.invocation().execution_mode(ExecutionMode::Worker)
 }
 
-fn run(stage: &Fixture) -> RunResult {
-    stage.result(engine(stage).run(invocation(stage)))
+fn run(fixture: &Fixture) -> RunResult {
+    fixture.result(engine(fixture).run(invocation(fixture)))
 }
 
-/// The worker processes of a stage.
-fn count_workers(stage: &Fixture) -> usize {
+/// The worker processes of a fixture.
+fn count_workers(fixture: &Fixture) -> usize {
     let is_worker = |pid: &i32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         words.split(|byte| *byte == 0).any(|word| word == b"__metier-worker")
     };
-    survivors::with_mark(stage.mark()).iter().filter(|pid| is_worker(pid)).count()
+    survivors::with_mark(fixture.mark()).iter().filter(|pid| is_worker(pid)).count()
 }
 
 #[track_caller]
@@ -102,16 +102,16 @@ fn scripts_run_in_workers_as_in_the_host() {
             ("error('mine')", ErrorKind::Script),
             ("local t = {} while true do t[#t + 1] = ('a'):rep(1e6) .. #t end", ErrorKind::Memory),
         ] {
-            let stage = marked_fixture("main.lua", script).deadline(60_000);
-            assert_eq!(run(&stage).error().kind(), kind, "{script}");
-            assert!(!stage.at("project/new").exists());
+            let fixture = marked_fixture("main.lua", script).deadline(60_000);
+            assert_eq!(run(&fixture).error().kind(), kind, "{script}");
+            assert!(!fixture.at("project/new").exists());
         }
         let asks = "---\nname: x\ndescription: writes\nallowed-tools: write\n---\n";
-        let stage = marked_fixture("main.lua", "ctx.write('new', 'x')")
+        let fixture = marked_fixture("main.lua", "ctx.write('new', 'x')")
             .grant("write")
             .file("skills/x/SKILL.md", asks);
-        assert!(run(&stage).0.result.is_ok());
-        assert_eq!(fs::read(stage.at("project/new")).unwrap(), b"x");
+        assert!(run(&fixture).0.result.is_ok());
+        assert_eq!(fs::read(fixture.at("project/new")).unwrap(), b"x");
     });
 }
 
@@ -119,7 +119,7 @@ fn scripts_run_in_workers_as_in_the_host() {
 fn what_a_script_in_a_worker_does_is_observed() {
     for_each_level(|| {
         let script = "print('hi') ctx.progress('half', 1, 2) return ctx.read_file('own')";
-        let stage = marked_fixture("main.lua", script);
+        let fixture = marked_fixture("main.lua", script);
         let lines = Arc::new(Mutex::new(Vec::new()));
         let sink = lines.clone();
         let observer = move |event: &Event| {
@@ -133,7 +133,7 @@ fn what_a_script_in_a_worker_does_is_observed() {
             };
             sink.lock().unwrap().push(line);
         };
-        let outcome = engine(&stage).run(invocation(&stage).observer(Arc::new(observer)));
+        let outcome = engine(&fixture).run(invocation(&fixture).observer(Arc::new(observer)));
         assert!(outcome.result.is_ok(), "{outcome:?}");
         let expected =
             ["started", "hi", "called log", "half", "called progress", "called read_file", "finished"];
@@ -149,12 +149,12 @@ fn a_worker_is_killed_at_the_deadline_whatever_it_does() {
             "local a = ('a'):rep(6e6) string.find(a, ('a'):rep(3e6) .. 'b', 1, true) while true do end",
             "while true do pcall(ctx.read_file, 'own') end",
         ] {
-            let stage = marked_fixture("main.lua", script).deadline(500);
-            let (engine, began) = (engine(&stage), Instant::now());
-            let ran = stage.result(engine.run(invocation(&stage)));
+            let fixture = marked_fixture("main.lua", script).deadline(500);
+            let (engine, began) = (engine(&fixture), Instant::now());
+            let ran = fixture.result(engine.run(invocation(&fixture)));
             assert_eq!(ran.error().kind(), ErrorKind::Timeout, "{script}: {:?}", ran.0);
             assert!(began.elapsed() < MOMENT * 2, "{script}: {:?}", began.elapsed());
-            assert_eq!(count_workers(&stage), 0, "{script}");
+            assert_eq!(count_workers(&fixture), 0, "{script}");
         }
     });
 }
@@ -163,22 +163,22 @@ fn a_worker_is_killed_at_the_deadline_whatever_it_does() {
 fn a_worker_is_killed_where_nobody_waits_for_its_answer() {
     for_each_level(|| {
         for script in ["while true do end", "while true do pcall(ctx.read_file, 'own') end"] {
-            let stage = marked_fixture("main.lua", script).deadline(600_000);
-            let engine = engine(&stage);
+            let fixture = marked_fixture("main.lua", script).deadline(600_000);
+            let engine = engine(&fixture);
             // It begins when it is asked for the first time.
-            let mut run = Box::pin(engine.run_async(invocation(&stage)));
+            let mut run = Box::pin(engine.run_async(invocation(&fixture)));
             assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-            wait_for("no worker began", || count_workers(&stage) > 0);
+            wait_for("no worker began", || count_workers(&fixture) > 0);
             drop(run);
-            wait_for("a worker is still alive", || count_workers(&stage) == 0);
+            wait_for("a worker is still alive", || count_workers(&fixture) == 0);
         }
         // Neither outlives its engine, one that waits for its next run included.
-        let stage = marked_fixture("main.lua", "return 1");
-        let engine = engine(&stage);
-        assert!(engine.run(invocation(&stage)).result.is_ok());
-        assert_eq!(count_workers(&stage), 1);
+        let fixture = marked_fixture("main.lua", "return 1");
+        let engine = engine(&fixture);
+        assert!(engine.run(invocation(&fixture)).result.is_ok());
+        assert_eq!(count_workers(&fixture), 1);
         drop(engine);
-        wait_for("a worker is still alive", || count_workers(&stage) == 0);
+        wait_for("a worker is still alive", || count_workers(&fixture) == 0);
     });
 }
 
@@ -216,15 +216,15 @@ fn a_worker_that_lies_is_not_believed() {
 fn assert_not_believed(liar: &Path, how: &str, expected: Result<(), ErrorKind>) {
     let name = format!("liar-{how}");
     let deadline = if how == "silent" { 700 } else { 60_000 };
-    let stage = Fixture::new("main.lua", "return 2").deadline(deadline).output(1 << 20);
-    fs::copy(liar, stage.at(&name)).unwrap();
-    copy_helper(&stage, &format!("{name}.real"));
-    let engine = stage.builder().helper(stage.at(&name)).build().unwrap();
+    let fixture = Fixture::new("main.lua", "return 2").deadline(deadline).output(1 << 20);
+    fs::copy(liar, fixture.at(&name)).unwrap();
+    copy_helper(&fixture, &format!("{name}.real"));
+    let engine = fixture.builder().helper(fixture.at(&name)).build().unwrap();
     // What is an answer in form is one, and its process waits for the next run. Else that is answered by a process that has said
     // nothing yet.
     let waits = ["kind", "stopped", "place"].contains(&how);
     for _ in 0..if waits { 1 } else { 2 } {
-        let outcome = engine.run(invocation(&stage));
+        let outcome = engine.run(invocation(&fixture));
         match (&outcome.result, expected) {
             // One that never stops may have said more before the second run asks it, which is the answer to no request.
             (Err(error), Ok(())) if how == "lines" => assert_eq!(error.kind(), ErrorKind::Script, "{error}"),
@@ -237,7 +237,7 @@ fn assert_not_believed(liar: &Path, how: &str, expected: Result<(), ErrorKind>) 
         }
         assert!(outcome.sandbox.is_some(), "{how}");
         // Of one that never stops the next line may come after the look.
-        assert!(how == "lines" || count_workers(&stage) == usize::from(waits), "{how}");
+        assert!(how == "lines" || count_workers(&fixture) == usize::from(waits), "{how}");
     }
 }
 

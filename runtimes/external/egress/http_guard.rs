@@ -36,7 +36,7 @@ enum State {
 }
 
 /// Bytes up to an end, and the bytes after it.
-type Taken<'a> = (Vec<u8>, &'a [u8]);
+type SplitBytes<'a> = (Vec<u8>, &'a [u8]);
 
 /// The longest body or chunk: servers keep lengths in signed numbers of 64 bits.
 const MAX_LENGTH: u64 = i64::MAX as u64;
@@ -165,7 +165,7 @@ impl HttpGuard {
         end: &[u8],
         bytes: &'a [u8],
         max: usize,
-    ) -> Result<Option<Taken<'a>>, Refusal> {
+    ) -> Result<Option<SplitBytes<'a>>, Refusal> {
         let before = self.held.len();
         let taken = &bytes[..bytes.len().min(max.saturating_sub(before))];
         self.held.extend(taken);

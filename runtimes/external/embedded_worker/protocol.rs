@@ -65,18 +65,7 @@ pub(super) fn decode_request(line: &[u8]) -> Option<RunRequest> {
             let source = unhex(&text(&script, "source")?)?;
             let function = text(&script, "function");
             let (skill, path) = (text(&script, "skill")?, text(&script, "path")?);
-            Some((
-                runtime,
-                Script {
-                    skill,
-                    path,
-                    folder: None,
-                    source: source.into(),
-                    function,
-                    handler: None,
-                    tool: None,
-                },
-            ))
+            Some((runtime, Script { function, ..Script::new(skill, path, source) }))
         }
         _ => None,
     };
@@ -193,6 +182,7 @@ mod tests {
             function: Some("f".into()),
             handler: None,
             tool: None,
+            dialect: crate::executor::ScriptDialect::default(),
         };
         let (limits, input) =
             (Limits::default().memory(7).operations(9), json!({"a": "\u{1e}\n", "b": [null]}));

@@ -77,17 +77,17 @@ impl<'a> RequestHandler<'a> {
 
     /// Whether an error of this kind was sent.
     pub(crate) fn has_answered_error(&self, kind: ErrorKind) -> bool {
-        self.answered().kinds.contains(&kind)
+        self.lock_answered().kinds.contains(&kind)
     }
 
     /// Whether an error with this hint was sent.
     pub(crate) fn has_answered_hint(&self, hint: &Hint) -> bool {
-        self.answered().hints.contains(hint)
+        self.lock_answered().hints.contains(hint)
     }
 
     /// Whether an error was sent that says that this permission is missing.
     pub(crate) fn has_answered_missing(&self, permission: &str) -> bool {
-        self.answered().missing.iter().any(|name| name == permission)
+        self.lock_answered().missing.iter().any(|name| name == permission)
     }
 
     /// Remembers what an error contains that is sent.
@@ -95,13 +95,13 @@ impl<'a> RequestHandler<'a> {
         fn add<T: PartialEq>(all: &mut Vec<T>, part: Option<T>) {
             all.extend(part.filter(|part| all.len() < MAX_ANSWERED_PARTS && !all.contains(part)));
         }
-        let mut answered = self.answered();
+        let mut answered = self.lock_answered();
         add(&mut answered.kinds, Some(error.kind()));
         add(&mut answered.hints, error.hint().cloned());
         add(&mut answered.missing, error.missing_permission().map(str::to_owned));
     }
 
-    fn answered(&self) -> MutexGuard<'_, AnsweredParts> {
+    fn lock_answered(&self) -> MutexGuard<'_, AnsweredParts> {
         self.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -13,20 +13,24 @@ const EXTENSIONS: [&str; 3] = ["ts", "mts", "cts"];
 const FIRST_VERSIONS: [(u32, u32); 2] = [(22, 18), (23, 6)];
 
 /// The version of a program, as of its last change: to ask a program takes as long as to start a script.
-type KnownVersion = (PathBuf, SystemTime, String);
+struct CachedVersion {
+    program: PathBuf,
+    changed: SystemTime,
+    version: String,
+}
 
-/// How many programs are remembered.
-const MAX_KNOWN: usize = 8;
+/// How many versions are cached.
+const MAX_CACHED: usize = 8;
 
-static KNOWN_VERSIONS: Mutex<Vec<KnownVersion>> = Mutex::new(Vec::new());
+static CACHED_VERSIONS: Mutex<Vec<CachedVersion>> = Mutex::new(Vec::new());
 
 /// Whether a script is TypeScript that Node is to run, which not every version of it does.
 pub(crate) fn depends_on_version(script: &str, program: &Path) -> bool {
     is_typescript(script) && program.file_name().is_some_and(|name| name == "node" || name == "nodejs")
 }
 
-/// `unavailable` if the Node does not run TypeScript, by the version that `query` finds out. It is remembered unless an untrusted
-/// party may change the program.
+/// `unavailable` if the Node does not run TypeScript, by the version that `query` finds out. It is cached unless an untrusted party
+/// may change the program.
 pub(crate) fn check_version(
     script: &str,
     program: &Path,
@@ -34,29 +38,29 @@ pub(crate) fn check_version(
     query: impl FnOnce() -> Option<String>,
 ) -> Result<()> {
     let changed = program.metadata().and_then(|about| about.modified()).ok().filter(|_| is_trusted);
-    let version = changed.and_then(|changed| known_version(program, changed)).or_else(|| {
+    let version = changed.and_then(|changed| cached_version(program, changed)).or_else(|| {
         let version = query()?;
         if let Some(changed) = changed {
-            remember(program, changed, version.clone());
+            cache_version(program, changed, version.clone());
         }
         Some(version)
     });
     require_new_enough(script, program, version.as_deref())
 }
 
-fn known_version(program: &Path, changed: SystemTime) -> Option<String> {
-    let known = KNOWN_VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_same = |(path, at, _): &&KnownVersion| path == program && *at == changed;
-    known.iter().find(is_same).map(|(_, _, version)| version.clone())
+fn cached_version(program: &Path, changed: SystemTime) -> Option<String> {
+    let cached = CACHED_VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = cached.iter().find(|cached| cached.program == program && cached.changed == changed);
+    found.map(|cached| cached.version.clone())
 }
 
-fn remember(program: &Path, changed: SystemTime, version: String) {
-    let mut known = KNOWN_VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    known.retain(|(path, ..)| path != program);
-    if known.len() >= MAX_KNOWN {
-        known.remove(0);
+fn cache_version(program: &Path, changed: SystemTime, version: String) {
+    let mut cached = CACHED_VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    cached.retain(|cached| cached.program != program);
+    if cached.len() >= MAX_CACHED {
+        cached.remove(0);
     }
-    known.push((program.to_owned(), changed, version));
+    cached.push(CachedVersion { program: program.to_owned(), changed, version });
 }
 
 /// A program that does not say its version may run it.

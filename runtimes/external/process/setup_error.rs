@@ -26,20 +26,20 @@ const HOSTS_STEP: &str = "hosts";
 const STEP_HINTS: [(&str, &str); 4] = [
     (
         NAMESPACES_STEP,
-        "raise what there was too little of, or grant fewer paths; a best-effort sandbox goes on without namespaces",
+        "raise the limit that was too low, or grant fewer paths; a best-effort sandbox continues without namespaces",
     ),
     (
         PROTECTED_PATHS_STEP,
-        "name a smaller project; a best-effort sandbox goes on with what could be protected",
+        "name a smaller project; a best-effort sandbox continues with what could be protected",
     ),
     (
         DENIED_PATHS_STEP,
-        "deny the whole permission, or do not grant what contains the paths; a best-effort sandbox goes on, and the script uses them",
+        "deny the whole permission, or do not grant what contains the paths; a best-effort sandbox continues, and the script can use them",
     ),
     (
         METIER_DIRS_STEP,
-        "have TMPDIR, HOME, XDG_CACHE_HOME and XDG_STATE_HOME name folders outside of the project, and remove those once no metier \
-         runs that uses them; a best-effort sandbox goes on, and the script sees them",
+        "set TMPDIR, HOME, XDG_CACHE_HOME and XDG_STATE_HOME to folders outside of the project, and remove the old folders when no \
+         metier uses them; a best-effort sandbox continues, and the script sees them",
     ),
 ];
 

@@ -395,29 +395,22 @@ impl ProtectedScan<'_> {
     /// The same for all files in a folder, except the data that git stores.
     fn note_hard_links_below(&mut self, place: &Path, kind: FileType) {
         const GIT_STORAGE_DIRS: [&str; 4] = ["objects", "refs", "logs", "lfs"];
-        let mut waiting = Vec::new();
-        match kind {
-            kind if kind.is_dir() => waiting.push(place.to_owned()),
-            kind if kind.is_file() => self.note_hard_links(place),
-            _ => {}
+        if kind.is_file() {
+            self.note_hard_links(place);
         }
-        while let Some(folder) = waiting.pop() {
-            for entry in self.entries(&folder) {
-                if let Err(why) = self.count_entry() {
-                    self.incomplete_reason = Some(format!("{} {why}", self.display_path(&folder)));
-                    return;
-                }
-                let Ok(kind) = entry.file_type() else { continue };
-                if self.cover_metier_dir(&entry.path(), kind) {
-                    continue;
-                }
-                if kind.is_dir() && !GIT_STORAGE_DIRS.iter().any(|stored| entry.file_name() == *stored) {
-                    waiting.push(entry.path());
-                } else if kind.is_file() {
-                    self.note_hard_links(&entry.path());
-                }
+        if !kind.is_dir() {
+            return;
+        }
+        self.walk(vec![place.to_owned()], |scan, entry| {
+            let Ok(kind) = entry.file_type() else { return false };
+            if scan.cover_metier_dir(&entry.path(), kind) {
+                return false;
             }
-        }
+            if kind.is_file() {
+                scan.note_hard_links(&entry.path());
+            }
+            kind.is_dir() && !GIT_STORAGE_DIRS.iter().any(|stored| entry.file_name() == *stored)
+        });
     }
 
     /// Protects the other hard links of protected files, wherever the script can read them.
@@ -429,49 +422,54 @@ impl ProtectedScan<'_> {
         let secret: HashSet<FileId> = self.hidden.iter().filter_map(|place| file_id(place)).collect();
         let in_hidden = self.inodes_in_hidden();
         let skill = self.ctx.skill_files().ok().map(|files| files.root().to_owned());
-        let mut waiting = vec![self.project.to_owned()];
-        waiting.extend(skill.filter(|skill| !skill.starts_with(self.project)));
-        while let Some(folder) = waiting.pop() {
-            for entry in self.entries(&folder) {
-                if let Err(why) = self.count_entry() {
-                    self.incomplete_reason = Some(format!("{} {why}", self.display_path(&folder)));
-                    return;
+        let mut folders = vec![self.project.to_owned()];
+        folders.extend(skill.filter(|skill| !skill.starts_with(self.project)));
+        self.walk(folders, |scan, entry| {
+            let Ok(kind) = entry.file_type() else { return false };
+            let place = entry.path();
+            if kind.is_file() && numbers.contains(&entry.ino()) {
+                let found = file_id(&place).filter(|found| scan.hard_linked_files.contains(found));
+                let is_secret = |found: FileId| secret.contains(&found) || in_hidden.contains(&found.ino);
+                match found.map(is_secret) {
+                    Some(true) => _ = scan.hidden.insert(place),
+                    Some(false) => _ = scan.read_only.insert(place),
+                    None => {}
                 }
-                let Ok(kind) = entry.file_type() else { continue };
-                let place = entry.path();
-                if kind.is_dir() && !self.hidden.contains(&place) && !self.covered_dirs.contains(&place) {
-                    waiting.push(place);
-                } else if kind.is_file() && numbers.contains(&entry.ino()) {
-                    let found = file_id(&place).filter(|found| self.hard_linked_files.contains(found));
-                    let Some(found) = found else { continue };
-                    if secret.contains(&found) || in_hidden.contains(&found.ino) {
-                        self.hidden.insert(place);
-                    } else {
-                        self.read_only.insert(place);
-                    }
-                }
+                return false;
             }
-        }
+            kind.is_dir() && !scan.hidden.contains(&place) && !scan.covered_dirs.contains(&place)
+        });
     }
 
     /// The inode numbers of the files in hidden folders.
     fn inodes_in_hidden(&mut self) -> HashSet<u64> {
         let is_folder = |place: &&PathBuf| place.symlink_metadata().is_ok_and(|about| about.is_dir());
-        let mut waiting: Vec<PathBuf> = self.hidden.iter().filter(is_folder).cloned().collect();
+        let folders = self.hidden.iter().filter(is_folder).cloned().collect();
         let mut numbers = HashSet::new();
-        while let Some(folder) = waiting.pop() {
+        self.walk(folders, |_, entry| {
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if !is_folder {
+                numbers.insert(entry.ino());
+            }
+            is_folder
+        });
+        numbers
+    }
+
+    /// Visits the entries of these folders and of the folders for which `visit` returns true. After too many entries, the scan is
+    /// incomplete.
+    fn walk(&mut self, mut pending: Vec<PathBuf>, mut visit: impl FnMut(&mut Self, &DirEntry) -> bool) {
+        while let Some(folder) = pending.pop() {
             for entry in self.entries(&folder) {
                 if let Err(why) = self.count_entry() {
                     self.incomplete_reason = Some(format!("{} {why}", self.display_path(&folder)));
-                    return numbers;
+                    return;
                 }
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => waiting.push(entry.path()),
-                    _ => _ = numbers.insert(entry.ino()),
+                if visit(self, &entry) {
+                    pending.push(entry.path());
                 }
             }
         }
-        numbers
     }
 
     /// The entries of a folder. If it cannot be read and the script may be able to, the result is incomplete.

@@ -64,6 +64,7 @@ impl Fixture {
             function: None,
  handler: None,
  tool: None,
+ dialect: crate::executor::ScriptDialect::default(),
 };
         let input = SkillInput::default();
         let limits = Limits::default().timeout(Duration::from_secs(20));

@@ -197,7 +197,7 @@ fn a_script_has_four_descriptors_and_none_of_those_the_host_left_inheritable() {
     assert_eq!(text, "0\n1\n2\n3\n");
 }
 
-/// Does something to the script's file; the other folder is a stranger's.
+/// Does something to the script's file; the other folder belongs to nobody trusted.
 type Change = fn(&Path, &Path);
 
 #[test]

@@ -23,8 +23,8 @@ pub(super) fn install(module: &mut Module) {
 
 /// Registers the four ways to name a part, for a function of that part.
 fn register_substrings(module: &mut Module) {
-    type Make = fn(&mut Text, &dyn Fn(&str) -> &str) -> Dynamic;
-    fn install(module: &mut Module, name: &str, make: Make) {
+    type MakeValue = fn(&mut Text, &dyn Fn(&str) -> &str) -> Dynamic;
+    fn install(module: &mut Module, name: &str, make: MakeValue) {
         module.set_native_fn(name, move |text: &mut Text, start: i64| {
             Ok(make(text, &|text| substring(text, start, i64::MAX)))
         });

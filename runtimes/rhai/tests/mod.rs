@@ -35,6 +35,7 @@ fn loaded_under(source: &str, cancel: &CancelToken) -> Result<Box<dyn SkillExecu
         function: None,
         handler: None,
         tool: None,
+        dialect: crate::executor::ScriptDialect::default(),
     };
     load(&script, cancel)
 }
@@ -172,6 +173,7 @@ fn a_script_that_does_not_parse_is_an_invalid_skill() {
         function: None,
         handler: None,
         tool: None,
+        dialect: crate::executor::ScriptDialect::default(),
     };
     let error = load(&script, &CancelToken::new());
     assert_eq!(error.err().unwrap().message(), "scripts/main.rhai is not UTF-8 at byte 2");

@@ -1,5 +1,7 @@
 //! What the sandbox promises, seen from the host.
 
+mod standby;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -270,155 +272,13 @@ fn supervisors_of(launcher: &Launcher) -> Vec<i32> {
     children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// Waits until the supervisors of earlier requests are gone, and a standby waits with its child.
-fn standby_of(launcher: &Launcher) -> i32 {
-    for _ in 0..1000 {
-        if let [standby] = supervisors_of(launcher)[..]
-            && child_of(standby).is_some()
-        {
-            return standby;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    panic!("{:?}", supervisors_of(launcher));
-}
-
 fn is_there(pid: i32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
-}
-
-#[test]
-fn a_second_request_leaves_a_standby_that_ends_with_its_fork_server() {
-    let project = tempfile::tempdir().unwrap();
-    for level in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
-        let launcher = Launcher::new(ForkServerSource::CurrentProgram, level);
-        let mut request = launch_request(project.path(), "echo hi");
-        let mut says_hi = |block_network| {
-            request.sandbox.network = network(block_network);
-            let ran = run(&launcher, &request);
-            assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("hi\n", ""), "{level:?}");
-            let enforcement = ran.report.unwrap().enforcement;
-            assert_eq!(
-                (
-                    enforcement.has(Restrictions::NETWORK),
-                    enforcement.has(Restrictions::SCOPED_KILL),
-                    enforcement.has(Restrictions::TREE_GONE)
-                ),
-                (block_network, true, true)
-            );
-        };
-        says_hi(true);
-        says_hi(true);
-        let first = standby_of(&launcher);
-        says_hi(true);
-        let second = standby_of(&launcher);
-        assert_ne!(first, second, "it had the last request");
-        // It is prepared for a blocked network only.
-        says_hi(false);
-        assert!(!is_there(second));
-        let third = standby_of(&launcher);
-        kill(third);
-        says_hi(false);
-        says_hi(true);
-        drop(launcher);
-        assert!(!is_there(third));
-    }
-}
-
-#[test]
-fn a_standby_ends_with_its_fork_server_however_that_ends() {
-    let project = tempfile::tempdir().unwrap();
-    let launcher = Launcher::default();
-    for _ in 0..2 {
-        run(&launcher, &launch_request(project.path(), "true"));
-    }
-    let standby = standby_of(&launcher);
-    launcher.signal_server(rustix::process::Signal::KILL);
-    for _ in 0..1000 {
-        if !is_there(standby) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    panic!("it waits for an request that cannot come");
 }
 
 fn kill(pid: i32) {
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-}
-
-#[test]
-fn a_standby_that_does_not_see_the_current_mounts_is_not_used() {
-    const NAME: &str =
-        "runtimes::sandbox::linux::tests::a_standby_that_does_not_see_the_current_mounts_is_not_used";
-    if !has_own_mounts(NAME) {
-        return;
-    }
-    let project = tempfile::tempdir().unwrap();
-    let launcher = Launcher::default();
-    let request = launch_request(project.path(), "cat file 2>/dev/null; echo there");
-    for _ in 0..2 {
-        let enforcement = run(&launcher, &request).report.unwrap().enforcement;
-        assert!(enforcement.has(Restrictions::NAMESPACES), "{enforcement:?}");
-    }
-    standby_of(&launcher);
-    let nothing = rustix::mount::MountFlags::empty();
-    rustix::mount::mount(c"none", project.path(), c"tmpfs", nothing, None).unwrap();
-    std::fs::write(project.path().join("file"), "new\n").unwrap();
-    assert_eq!(run(&launcher, &request).stdout, "new\nthere\n");
-    assert_eq!(run(&launcher, &request).stdout, "new\nthere\n");
-}
-
-/// Otherwise a disk unmounted while a standby waits would be in use for as long as the host lives.
-#[test]
-fn a_standby_keeps_nothing_mounted_that_is_not() {
-    const NAME: &str = "runtimes::sandbox::linux::tests::a_standby_keeps_nothing_mounted_that_is_not";
-    if !has_own_mounts(NAME) {
-        return;
-    }
-    let project = tempfile::tempdir().unwrap();
-    let disk = project.path().join("disk");
-    std::fs::create_dir(&disk).unwrap();
-    let nothing = rustix::mount::MountFlags::empty();
-    rustix::mount::mount(c"metier-disk", &disk, c"tmpfs", nothing, None).unwrap();
-    let launcher = Launcher::default();
-    for _ in 0..2 {
-        run(&launcher, &launch_request(project.path(), "true"));
-    }
-    let standby = standby_of(&launcher);
-    // It has a child once it has done what does not depend on the request.
-    let is_mounted = || {
-        let mounts = std::fs::read_to_string(format!("/proc/{standby}/mountinfo")).unwrap();
-        mounts.contains("metier-disk")
-    };
-    assert!(is_mounted());
-    rustix::mount::unmount(&disk, rustix::mount::UnmountFlags::empty()).unwrap();
-    assert!(!is_mounted());
-}
-
-/// Whether this is the test of that name in a mount namespace of its own, so that nobody else sees its mounts. If not, the test
-/// has passed there.
-fn has_own_mounts(name: &str) -> bool {
-    if std::env::var_os("METIER_OWN_MOUNTS").is_some() {
-        return true;
-    }
-    // Mount events propagate among them, as on any machine.
-    let again = std::process::Command::new("unshare")
-        .args(["--map-root-user", "--mount", "--propagation", "shared"])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture"])
-        .env("METIER_OWN_MOUNTS", "1")
-        .output()
-        .unwrap();
-    let output = String::from_utf8_lossy(&again.stdout);
-    assert!(again.status.success() && output.contains("1 passed"), "{output}");
-    false
-}
-
-fn child_of(standby: i32) -> Option<i32> {
-    let children = std::fs::read_to_string(format!("/proc/{standby}/task/{standby}/children"));
-    children.ok()?.trim().parse().ok()
 }
 
 #[test]
@@ -517,73 +377,6 @@ fn what_a_script_closes_is_closed_while_it_still_runs() {
         "it has ended"
     );
     drop(control);
-}
-
-#[test]
-fn a_standby_whose_child_is_gone_takes_no_request() {
-    let project = tempfile::tempdir().unwrap();
-    for (level, is_within) in [(SandboxLevel::Namespaces, true), (SandboxLevel::Landlock, false)] {
-        let launcher = Launcher::new(ForkServerSource::CurrentProgram, level);
-        for _ in 0..2 {
-            run(&launcher, &launch_request(project.path(), "true"));
-        }
-        let standby = standby_of(&launcher);
-        let child = child_of(standby).unwrap();
-        kill(child);
-        while std::fs::read_to_string(format!("/proc/{child}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
-        {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let ran = run(&launcher, &launch_request(project.path(), "echo hi"));
-        let report = ran.report.unwrap();
-        assert_eq!(
-            (ran.stdout.as_str(), report.enforcement.has(Restrictions::NAMESPACES)),
-            ("hi\n", is_within),
-            "{report:?}"
-        );
-    }
-}
-
-#[test]
-fn a_standby_opens_what_its_request_reads_now_and_nothing_of_the_one_before() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| std::fs::canonicalize(folder.path()).unwrap().join(name);
-    for folder in ["project", "tools"] {
-        std::fs::create_dir(at(folder)).unwrap();
-    }
-    for level in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
-        for (name, text) in [("tools/one", "one"), ("tools/two", "two"), ("tools/new", "new")] {
-            std::fs::write(at(name), format!("{text}\n")).unwrap();
-        }
-        std::fs::remove_file(at("tools/old")).ok();
-        let launcher = Launcher::new(ForkServerSource::CurrentProgram, level);
-        let output = |read: &[&str]| {
-            let script = "cd ../tools; for name in one two old; do cat $name 2>/dev/null; done; true";
-            let mut request = launch_request(&at("project"), script);
-            request.sandbox.files.read.extend(read.iter().map(|name| at(name).into()));
-            run(&launcher, &request).stdout
-        };
-        assert_eq!(output(&["tools/one"]), "one\n");
-        assert_eq!(output(&["tools/one"]), "one\n");
-        standby_of(&launcher);
-        assert_eq!(output(&["tools/two"]), "two\n", "another request");
-        standby_of(&launcher);
-        assert_eq!(output(&[]), "", "less than before");
-        standby_of(&launcher);
-        assert_eq!(output(&["tools/two", "tools/one"]), "one\ntwo\n", "more than before");
-        assert_eq!(output(&["tools/one"]), "one\n");
-        standby_of(&launcher);
-        // The folder there was moved, and another one put in its place.
-        std::fs::rename(at("tools/one"), at("tools/old")).unwrap();
-        std::fs::rename(at("tools/new"), at("tools/one")).unwrap();
-        assert_eq!(output(&["tools/one"]), "new\n");
-        standby_of(&launcher);
-        std::fs::remove_file(at("tools/one")).unwrap();
-        assert_eq!(output(&["tools/one"]), "", "it is gone");
-        standby_of(&launcher);
-        std::fs::write(at("tools/one"), "again\n").unwrap();
-        assert_eq!(output(&["tools/one"]), "again\n");
-    }
 }
 
 #[test]

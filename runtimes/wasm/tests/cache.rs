@@ -326,7 +326,7 @@ fn nothing_is_kept_in_a_project_or_a_skill_or_where_a_script_comes() {
     fs::create_dir_all(home.path().join("project")).unwrap();
     let project = fs::canonicalize(home.path().join("project")).unwrap();
     let in_sight = VisibilityLock::acquire(&[&project]);
-    assert!(at().err().unwrap().contains("that is running"));
+    assert!(at().err().unwrap().contains("running script"));
     assert!(!project.join("st/metier/wasm-cache.key").exists());
     drop(in_sight);
     assert!(at().is_ok());

@@ -74,15 +74,7 @@ fn running(body: &str) -> String {
 }
 
 fn source(source: impl AsRef<[u8]>) -> Script {
-    Script {
-        skill: "test".into(),
-        path: "scripts/main.wat".into(),
-        folder: None,
-        source: source.as_ref().into(),
-        function: None,
-        handler: None,
-        tool: None,
-    }
+    Script::new("test", "scripts/main.wat", source.as_ref())
 }
 
 /// The services of these tests: their program is no compiler helper, so that they compile in process.

@@ -31,7 +31,7 @@ const MAX_HELD: usize = 1_000;
 
 impl Lines {
     pub fn print(&self, line: String) {
-        match self.held().as_mut() {
+        match self.lock().as_mut() {
             Some(held) if held.len() < MAX_HELD => held.push(line),
             Some(_) => {}
             None => self.screen.suspend(|| output::eprint(&line)),
@@ -39,17 +39,17 @@ impl Lines {
     }
 
     pub fn hold(&self) {
-        self.held().get_or_insert_default();
+        self.lock().get_or_insert_default();
     }
 
     pub fn release(&self) {
-        let mut held = self.held();
+        let mut held = self.lock();
         for line in held.take().into_iter().flatten() {
             self.screen.suspend(|| output::eprint(&line));
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<Vec<String>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<String>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -135,7 +135,7 @@ impl FolderChecks<'_> {
         let modules: Vec<String> =
             names.iter().filter(is_module).filter(|name| !has_source(name)).cloned().collect();
         modules.into_iter().map(|module| {
-            let message = format!("the source of `{module}` is missing, so nobody can read what it does");
+            let message = format!("the source of `{module}` is missing, so nobody can review what it does");
             let help = format!("put the source beside it, such as {}.c, or into a folder src", stem(&module));
             self.diagnostic(&lints::SOURCE_MISSING, &(0..0), message).with_help(help)
         })

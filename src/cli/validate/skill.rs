@@ -146,6 +146,10 @@ impl SkillValidation {
         }
         let manifest = parsed.manifest.as_ref();
         let contract = ContractValidation::from_folder(path, dir, manifest, project);
+        let of_frontmatter = manifest.filter(|_| contract.is_none() && profile == Profile::Spec);
+        let of_frontmatter =
+            of_frontmatter.and_then(|manifest| formats::frontmatter_contract(&read.bytes, manifest));
+        diagnostics.extend(of_frontmatter.into_iter().flat_map(|parsed| parsed.diagnostics));
         let parsed_contract = contract.as_ref().and_then(|checked| checked.contract.as_ref());
         let sequences = sequences(path, dir, manifest, parsed_contract, project);
         let mut checked = Self {

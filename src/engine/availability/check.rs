@@ -11,7 +11,7 @@ use super::requirements::{
     could_be_refused, infrastructure_and_config, of_dependency, program, requirement_error,
     requires_anything, warnings,
 };
-use crate::engine::pipeline::run_deadline;
+use crate::engine::run_start::run_deadline;
 use crate::engine::script_selection::{ScriptChoice, SelectedScript};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::{EngineInner, Invocation, worker};
@@ -155,18 +155,19 @@ impl EngineInner {
         infrastructure_and_config(skill, &ctx, &self.folders.first().path, None)
     }
 
-    /// Fails as a run of the script would before it starts. Returns the command that runs it, if it has one.
+    /// Fails as a run of the script would before it starts. Returns what the script requires of the machine.
     fn check_script(
         &self,
         set: &SkillSet,
         selected: &SelectedScript,
         skill: &Skill,
-    ) -> Result<Option<String>> {
+        probe: Option<&Probe>,
+    ) -> Result<Vec<Requirement>> {
         let SelectedScript { runtime, path, .. } = selected;
         let runtime = *runtime;
         // What a loader of the embedder needs, only the embedder knows.
         if self.runtimes.get(runtime)?.custom_loader().is_some() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         if runtime == RuntimeId::TOOL_SEQUENCE {
             // Loading a plan checks it.
@@ -187,14 +188,22 @@ impl EngineInner {
             }
             let source = skill.folder().read(path, Limits::MAX_READ_SIZE)?;
             let services = self.script_cache.services();
-            if selected.handler.is_some() {
+            let interpreter = if selected.handler.is_some() {
                 runtimes::check_handler_interpreter(services, path)?;
-                return Ok(None);
+                None
+            } else {
+                runtimes::check_interpreter(services, path, &source)?;
+                runtimes::interpreter_name(services, path, &source)
+            };
+            let interpreter =
+                interpreter.map(|name| Requirement::available(RequirementKind::Interpreter, name));
+            if probe.is_some() {
+                self.verify_packages(skill, path, &source)?;
             }
-            runtimes::check_interpreter(services, path, &source)?;
-            return Ok(runtimes::interpreter_name(services, path, &source));
+            let packages = self.package_requirement(skill, path, &source);
+            return Ok(interpreter.into_iter().chain(packages).collect());
         }
-        Ok(None)
+        Ok(Vec::new())
     }
 }
 
@@ -232,15 +241,18 @@ impl<'e> AvailabilityCheck<'e> {
                 let is_built_in = runtime.and_then(Runtime::check_available);
                 let checked = engine.check_enabled(skill).and_then(|()| is_built_in.clone());
                 let checked = checked.and_then(|()| requirement_error.map_or(Ok(()), Err));
-                let checked = checked.and_then(|()| engine.check_script(&self.set, &selected, skill));
+                let checked = checked
+                    .and_then(|()| engine.check_script(&self.set, &selected, skill, self.probe.as_ref()));
                 availability.runtime = Some(selected.runtime);
-                availability.requirements.insert(0, runtime_requirement(selected.runtime, is_built_in));
-                if let Ok(Some(interpreter)) = &checked {
-                    let interpreter = Requirement::available(RequirementKind::Interpreter, interpreter);
-                    availability.requirements.insert(1, interpreter);
+                let mut of_script = vec![runtime_requirement(selected.runtime, is_built_in)];
+                match checked {
+                    Ok(checked) => of_script.extend(checked),
+                    Err(reason) => {
+                        availability.reason = Some(skill.with_location_path(reason, Some(&selected.path)));
+                    }
                 }
-                availability.reason =
-                    checked.err().map(|reason| skill.with_location_path(reason, Some(&selected.path)));
+                availability.warnings.splice(0..0, warnings(&of_script));
+                availability.requirements.splice(0..0, of_script);
             }
             Err(reason) => availability.reason = Some(requirement_error.unwrap_or(reason)),
         }

@@ -4,6 +4,7 @@
 
 mod check;
 mod infrastructure;
+mod packages;
 mod report;
 mod requirements;
 mod settings_report;

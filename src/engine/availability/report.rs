@@ -60,7 +60,7 @@ pub struct Requirement {
     pub reason: Option<String>,
     /// How to get it.
     #[serde(skip)]
-    pub(super) help: Option<String>,
+    pub(in crate::engine) help: Option<String>,
 }
 
 /// What a requirement is.
@@ -72,6 +72,8 @@ pub enum RequirementKind {
     Runtime,
     /// The program that runs an external script.
     Interpreter,
+    /// The packages that a file of the skill names for its script.
+    Packages,
     /// A program on `PATH`.
     Program,
     /// Another skill, which must be able to run as well.
@@ -93,6 +95,8 @@ pub enum RequirementState {
     Available,
     /// It is not there, or not in an accepted version.
     Missing,
+    /// It is not there, and preparing the skill would get it.
+    Preparable,
     /// Nothing was looked for: it is probed only on request, or only its use would tell.
     Unchecked,
 }
@@ -132,6 +136,11 @@ impl Requirement {
     /// The same, missing for this reason.
     pub(super) fn missing(self, reason: String, help: impl Into<String>) -> Self {
         Self { state: RequirementState::Missing, reason: Some(reason), help: Some(help.into()), ..self }
+    }
+
+    /// The same, to be prepared for this reason.
+    pub(super) fn preparable(self, reason: String, help: impl Into<String>) -> Self {
+        Self { state: RequirementState::Preparable, reason: Some(reason), help: Some(help.into()), ..self }
     }
 
     /// The same, unchecked for this reason.

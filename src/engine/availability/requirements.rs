@@ -142,12 +142,14 @@ fn setting_hint(skill: &Skill, missing: &[&Requirement]) -> Option<Hint> {
     skill.contract()?.config.iter().find(is_same).map(config_hint)
 }
 
-/// The optional requirements that are missing, one sentence each. A setting that nobody gave a value is nothing to warn of.
+/// The optional requirements that are missing and those to be prepared, one sentence each. A setting that nobody gave a value is nothing to warn of.
 pub(super) fn warnings(requirements: &[Requirement]) -> Vec<String> {
-    let is_worth_knowing = |found: &&Requirement| {
-        !found.required
-            && found.state == RequirementState::Missing
-            && !matches!(found.kind, RequirementKind::Setting | RequirementKind::Secret)
+    let is_worth_knowing = |found: &&Requirement| match found.state {
+        RequirementState::Preparable => true,
+        RequirementState::Missing => {
+            !found.required && !matches!(found.kind, RequirementKind::Setting | RequirementKind::Secret)
+        }
+        _ => false,
     };
     requirements.iter().filter(is_worth_knowing).filter_map(|found| found.reason.clone()).collect()
 }

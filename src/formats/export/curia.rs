@@ -2,12 +2,14 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::formats::curia::secret_variable;
 use crate::formats::export::loss::{SkillPart, Written};
 use crate::formats::export::source::{SkillSource, json_text};
 use crate::formats::shorthand::timestamp_description;
+use crate::policy::ConfigRequirement;
 use crate::skill::contract::{Contract, DefinitionFormat, Sensitivity, risk_level, risk_score};
 
-const HELD: [SkillPart; 11] = [
+const HELD: [SkillPart; 12] = [
     SkillPart::Version,
     SkillPart::Inputs,
     SkillPart::OutputDescriptions,
@@ -17,6 +19,7 @@ const HELD: [SkillPart; 11] = [
     SkillPart::Permissions,
     SkillPart::Capabilities,
     SkillPart::Secrets,
+    SkillPart::Settings,
     SkillPart::Timestamps,
     SkillPart::Enrichment,
 ];
@@ -48,7 +51,7 @@ pub(super) fn write(skill: SkillSource<'_>) -> Written {
         "inputs": inputs(&contract, &mut changes),
         "outputs": needs.output_descriptions.iter().map(|(key, text)| (key.clone(), json!(text))).collect::<Map<_, _>>(),
         "permissions": permissions(&contract),
-        "secrets": needs.secrets,
+        "secrets": secrets(&contract, &mut changes),
     });
     if let Some(deadline) = contract.limits.deadline {
         manifest["timeout"] = json!(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX));
@@ -63,6 +66,24 @@ pub(super) fn write(skill: SkillSource<'_>) -> Written {
         changes.push("its scripts: write a handler.ts or handler.js that calls them".to_owned());
     }
     (json_text(&manifest), &HELD, changes)
+}
+
+/// The secrets that it declares. Other settings have no place there, and neither has more about a secret than its name.
+fn secrets(contract: &Contract, changes: &mut Vec<String>) -> Vec<String> {
+    let mut names = contract.host_needs.secrets.clone();
+    for field in contract.config.iter() {
+        if !field.secret {
+            changes.push(format!("the setting {}", field.key));
+            continue;
+        }
+        if field.requirement != ConfigRequirement::OnUse || field.env != secret_variable(&field.key) {
+            changes.push(format!("whether the secret {} is required, and its variable", field.key));
+        }
+        if !names.contains(&field.key) {
+            names.push(field.key.clone());
+        }
+    }
+    names
 }
 
 /// The permissions as they are written there: not those that stand for secrets and capabilities, and not the network that a manifest

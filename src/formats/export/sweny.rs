@@ -5,26 +5,17 @@ use serde_json::{Map, Value as Json, json};
 use crate::formats::export::loss::{SkillPart, Written};
 use crate::formats::export::source::{SkillSource, json_text};
 use crate::formats::sweny::{CATEGORIES, is_id};
-use crate::skill::contract::{DefinitionFormat, McpServer, ProvidedTool};
+use crate::policy::ConfigRequirement;
+use crate::skill::contract::{Contract, McpServer, ProvidedTool};
 
-const HELD: [SkillPart; 6] = [
+const HELD: [SkillPart; 7] = [
     SkillPart::Text,
     SkillPart::ProvidedTools,
     SkillPart::Server,
     SkillPart::Aliases,
     SkillPart::Category,
     SkillPart::DisplayName,
-];
-
-/// Those of a skill that was one of SWEny: its settings are among its other keys.
-const HELD_OF_OWN: [SkillPart; 7] = [
-    SkillPart::Text,
-    SkillPart::ProvidedTools,
-    SkillPart::Server,
-    SkillPart::Aliases,
-    SkillPart::Category,
-    SkillPart::DisplayName,
-    SkillPart::UnknownKeys,
+    SkillPart::Settings,
 ];
 
 pub(super) fn write(skill: SkillSource<'_>) -> Written {
@@ -43,7 +34,7 @@ pub(super) fn write(skill: SkillSource<'_>) -> Written {
         "name": publication.display_name.as_deref().unwrap_or(name),
         "description": skill.manifest.description,
         "category": category.unwrap_or("general"),
-        "config": contract.unknown.get("config").cloned().unwrap_or_else(|| json!({})),
+        "config": config(&contract, &mut changes),
     });
     let offers_more = !contract.tools.is_empty() || contract.mcp.is_some();
     let has_own_text = skill.text.trim() != skill.manifest.description.trim();
@@ -67,9 +58,25 @@ pub(super) fn write(skill: SkillSource<'_>) -> Written {
         let aliases = contract.tool_aliases.iter().map(|(name, others)| (name.clone(), json!(others)));
         object["mcpAliases"] = Json::Object(aliases.collect());
     }
-    let is_own = contract.format == DefinitionFormat::Sweny;
-    let held: &'static [SkillPart] = if is_own { &HELD_OF_OWN } else { &HELD };
-    (json_text(&object), held, changes)
+    (json_text(&object), &HELD, changes)
+}
+
+fn config(contract: &Contract, changes: &mut Vec<String>) -> Json {
+    let mut written = Map::new();
+    for field in contract.config.iter() {
+        let mut setting = json!({
+            "description": field.description.as_deref().unwrap_or(&field.key),
+            "required": field.requirement == ConfigRequirement::Required,
+        });
+        if let Some(variable) = &field.env {
+            setting["env"] = json!(variable);
+        }
+        if field.secret || field.default.is_some() || field.requirement == ConfigRequirement::OnUse {
+            changes.push(format!("that {} is a secret, needed on use, or has a default", field.key));
+        }
+        written.insert(field.key.clone(), setting);
+    }
+    Json::Object(written)
 }
 
 fn tool(tool: &ProvidedTool) -> Json {

@@ -237,8 +237,7 @@ impl SkillContext {
             Answer::No | Answer::Missing => {}
         }
         let sentence = "an earlier run was interrupted in it, and it was not approved that it is done again";
-        Err(SkillError::new(ErrorKind::Denied, sentence)
-            .with_help("look what it did by then, and start over"))
+        Err(SkillError::new(ErrorKind::Denied, sentence).with_help("check what it has done, and start again"))
     }
 
     /// The approver's answer.

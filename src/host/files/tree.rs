@@ -47,8 +47,9 @@ impl Files {
         while let Some((folder, depth)) = pending.pop() {
             cancel.check()?;
             let place = name_encoding::decode(&folder);
-            let failed =
-                |source| SkillError::io(format_args!("failed to read {}", self.shown(&folder)), source);
+            let failed = |source| {
+                SkillError::io(format_args!("failed to read {}", self.display_path(&folder)), source)
+            };
             let mut count = |_| {
                 let too_many =
                     || io::Error::other(format!("there are more than {max_entries} files and folders"));
@@ -64,7 +65,7 @@ impl Files {
                     if depth + 1 >= MAX_DEPTH {
                         let sentence = format!(
                             "failed to read {}: folders are nested more than {MAX_DEPTH} deep",
-                            entry.shown()
+                            entry.display_path()
                         );
                         return Err(SkillError::new(ErrorKind::Io, sentence));
                     }
@@ -75,15 +76,15 @@ impl Files {
         Ok(())
     }
 
-    fn shown(&self, path: &str) -> String {
+    fn display_path(&self, path: &str) -> String {
         self.root.join(name_encoding::decode(path)).display().to_string()
     }
 }
 
 impl TreeEntry<'_> {
     /// Its whole path, to show.
-    pub(crate) fn shown(&self) -> String {
-        self.files.shown(&self.path)
+    pub(crate) fn display_path(&self) -> String {
+        self.files.display_path(&self.path)
     }
 
     /// Its stat; a link is not followed.

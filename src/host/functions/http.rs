@@ -251,12 +251,12 @@ mod tests {
     use crate::policy::{Limits, PathProtection, Permissions, RequestedPermissions};
 
     /// Answers every request with the same, and remembers the last.
-    struct Canned {
+    struct FixedResponse {
         asked: Mutex<Option<HttpRequest>>,
         body: &'static [u8],
     }
 
-    impl HttpClient for Canned {
+    impl HttpClient for FixedResponse {
         fn send(&self, _: &SkillContext, request: HttpRequest) -> Result<HttpResponse> {
             let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
             let url = request.url.clone();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     fn call(body: &'static [u8], arguments: Value) -> (Result<Value>, Option<HttpRequest>) {
-        let client = Arc::new(Canned { asked: Mutex::default(), body });
+        let client = Arc::new(FixedResponse { asked: Mutex::default(), body });
         let answer = HTTP.call(&run(Some(client.clone()), &["net:a.test"]), list(arguments));
         (answer, client.asked.lock().unwrap().take())
     }
@@ -333,7 +333,7 @@ mod tests {
         const LENGTH: usize = 1 << 20;
         for (key, copies) in [("body", 2), ("body_base64", 3), ("json", 8)] {
             let attempt = |bytes: usize| {
-                let client = Arc::new(Canned { asked: Mutex::default(), body: b"" });
+                let client = Arc::new(FixedResponse { asked: Mutex::default(), body: b"" });
                 let granted = ["net:a.test".parse().unwrap()];
                 let context = SkillContext::builder("web")
                     .permissions(Permissions::new(
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn nobody_is_reached_without_a_permission_and_a_client() {
-        let client: Arc<dyn HttpClient> = Arc::new(Canned { asked: Mutex::default(), body: b"" });
+        let client: Arc<dyn HttpClient> = Arc::new(FixedResponse { asked: Mutex::default(), body: b"" });
         for url in ["http://b.test/?hunter2", "http://a.test.b.test/", "http://b.a.test/", "http://aatest/"] {
             let error = HTTP.call(&run(Some(client.clone()), &["net:a.test"]), vec![url.into()]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Denied, "{url}");

@@ -17,24 +17,28 @@ pub(in crate::host) fn validate_headers(headers: &[(String, String)]) -> Result<
         let Ok(known) = name.parse::<HeaderName>() else {
             let shown: String = name.chars().take(40).collect();
             let rest = if shown.len() < name.len() { "…" } else { "" };
-            return refused(format!("\"{}{rest}\" is not the name of a header", shown.escape_debug()));
+            return header_error(format!("\"{}{rest}\" is not the name of a header", shown.escape_debug()));
         };
         let Ok(content) = HeaderValue::from_str(value) else {
-            return refused(format!("the header {known} must have a value of printable ASCII, in one line"));
+            return header_error(format!(
+                "the header {known} must have a value of printable ASCII, in one line"
+            ));
         };
         if !is_script_header(known.as_str()) {
-            return refused(format!("scripts may not set the header {known}"));
+            return header_error(format!("scripts may not set the header {known}"));
         }
         bytes += name.len() + value.len() + ": \r\n".len();
         if bytes > MAX_HEADER_BYTES {
-            return refused(format!("the headers have more than the {MAX_HEADER_BYTES} bytes that are sent"));
+            return header_error(format!(
+                "the headers have more than the {MAX_HEADER_BYTES} bytes that are sent"
+            ));
         }
         map.append(known, content);
     }
     Ok(map)
 }
 
-fn refused<T>(why: String) -> Result<T> {
+fn header_error<T>(why: String) -> Result<T> {
     Err(SkillError::new(ErrorKind::InvalidArgument, why))
 }
 

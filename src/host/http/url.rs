@@ -55,16 +55,16 @@ impl WebUrl {
     /// Parses a URL; `invalid-argument` if it is not valid. A URL may contain a secret, so no error repeats it.
     pub(super) fn parse(text: &str) -> Result<Self> {
         if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic() || *c == '\\') {
-            return refused(format!(
+            return url_error(format!(
                 "must be printable ASCII; write {odd:?} percent-encoded, a host as punycode"
             ));
         }
-        let Ok(uri) = text.parse::<Uri>() else { return refused("is not valid") };
+        let Ok(uri) = text.parse::<Uri>() else { return url_error("is not valid") };
         let (Some(scheme @ ("http" | "https")), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-            return refused("must begin with http:// or https:// and a host");
+            return url_error("must begin with http:// or https:// and a host");
         };
         if authority.as_str().contains('@') {
-            return refused("must not contain a user name or password; send them in a header");
+            return url_error("must not contain a user name or password; send them in a header");
         }
         let host = canonical_host(authority.host())?;
         let default = if scheme == "https" { 443 } else { 80 };
@@ -72,7 +72,7 @@ impl WebUrl {
             Some("") => default,
             _ => match authority.port_u16() {
                 Some(port) if port > 0 => port,
-                _ => return refused("must have a port between 1 and 65535, or none"),
+                _ => return url_error("must have a port between 1 and 65535, or none"),
             },
         };
         Ok(Self { uri, host, port })
@@ -145,7 +145,7 @@ impl WebUrl {
     }
 }
 
-fn refused<T>(why: impl std::fmt::Display) -> Result<T> {
+fn url_error<T>(why: impl std::fmt::Display) -> Result<T> {
     Err(SkillError::new(ErrorKind::InvalidArgument, format!("the URL {why}")))
 }
 
@@ -154,13 +154,13 @@ fn canonical_host(host: &str) -> Result<String> {
     if let Some(inner) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return match inner.parse::<Ipv6Addr>() {
             Ok(address) => Ok(address.to_string()),
-            Err(_) => refused("has no valid host: the text in brackets is not an IPv6 address"),
+            Err(_) => url_error("has no valid host: the text in brackets is not an IPv6 address"),
         };
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let is_label = |label: &str| !label.is_empty() && label.len() <= 63 && label.chars().all(is_plain);
     if host.len() > 253 || !host.split('.').all(is_label) {
-        return refused(
+        return url_error(
             "has no valid host: a host has letters, digits, `-` and `_`, in parts separated by single dots",
         );
     }

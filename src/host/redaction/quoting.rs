@@ -6,7 +6,7 @@ use crate::unicode::is_invisible;
 
 /// How a notation with backslashes writes a character that it does not write as it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Code {
+enum Escape {
     AsItIs,
     /// `\x1b`, for each byte beyond ASCII.
     HexBytes,
@@ -29,22 +29,22 @@ enum Code {
 }
 
 /// A notation with backslashes.
-struct Backslashes {
+struct BackslashNotation {
     /// The characters that get a backslash.
-    escaped: &'static str,
+    quoted_chars: &'static str,
     /// Control characters with a letter of their own.
-    letters: Letters,
-    controls: Code,
-    beyond_ascii: Code,
+    escapes: EscapeTable,
+    controls: Escape,
+    beyond_ascii: Escape,
 }
 
 /// Characters, and what is written for each: after a backslash, or in place of it.
-type Letters = &'static [(char, &'static str)];
+type EscapeTable = &'static [(char, &'static str)];
 
-const COMMON_LETTERS: Letters = &[('\n', "n"), ('\r', "r"), ('\t', "t")];
-const C_LETTERS: Letters =
+const COMMON_ESCAPES: EscapeTable = &[('\n', "n"), ('\r', "r"), ('\t', "t")];
+const C_ESCAPES: EscapeTable =
     &[('\n', "n"), ('\r', "r"), ('\t', "t"), ('\x07', "a"), ('\x08', "b"), ('\x0b', "v"), ('\x0c', "f")];
-const SHELL_LETTERS: Letters = &[
+const SHELL_ESCAPES: EscapeTable = &[
     ('\n', "n"),
     ('\r', "r"),
     ('\t', "t"),
@@ -54,9 +54,9 @@ const SHELL_LETTERS: Letters = &[
     ('\x0c', "f"),
     ('\x1b', "E"),
 ];
-const PERL_LETTERS: Letters =
+const PERL_ESCAPES: EscapeTable =
     &[('\n', "n"), ('\r', "r"), ('\t', "t"), ('\x07', "a"), ('\x08', "b"), ('\x0c', "f"), ('\x1b', "e")];
-const YAML_LETTERS: Letters = &[
+const YAML_ESCAPES: EscapeTable = &[
     ('\n', "n"),
     ('\r', "r"),
     ('\t', "t"),
@@ -67,112 +67,124 @@ const YAML_LETTERS: Letters = &[
     ('\x1b', "e"),
     ('\0', "0"),
 ];
-const JAVASCRIPT_LETTERS: Letters =
+const JAVASCRIPT_ESCAPES: EscapeTable =
     &[('\n', "n"), ('\r', "r"), ('\t', "t"), ('\x08', "b"), ('\x0b', "v"), ('\x0c', "f")];
 
-const fn row(escaped: &'static str, letters: Letters, controls: Code, beyond_ascii: Code) -> Backslashes {
-    Backslashes { escaped, letters, controls, beyond_ascii }
+const fn row(
+    quoted_chars: &'static str,
+    escapes: EscapeTable,
+    controls: Escape,
+    beyond_ascii: Escape,
+) -> BackslashNotation {
+    BackslashNotation { quoted_chars, escapes, controls, beyond_ascii }
 }
 
-const BACKSLASHES: [Backslashes; 31] = [
+const BACKSLASH_NOTATIONS: [BackslashNotation; 31] = [
     // Python's `repr`, where the quotes are others than those in the text, and where both are in it.
-    row("\\", COMMON_LETTERS, Code::HexBytes, Code::AsItIs),
-    row("\\'", COMMON_LETTERS, Code::HexBytes, Code::AsItIs),
+    row("\\", COMMON_ESCAPES, Escape::HexBytes, Escape::AsItIs),
+    row("\\'", COMMON_ESCAPES, Escape::HexBytes, Escape::AsItIs),
     // Its `ascii`, and its `repr` of bytes.
-    row("\\", COMMON_LETTERS, Code::HexBytes, Code::Shortest),
-    row("\\'", COMMON_LETTERS, Code::HexBytes, Code::Shortest),
-    row("\\", COMMON_LETTERS, Code::HexBytes, Code::HexBytes),
-    row("\\'", COMMON_LETTERS, Code::HexBytes, Code::HexBytes),
+    row("\\", COMMON_ESCAPES, Escape::HexBytes, Escape::Shortest),
+    row("\\'", COMMON_ESCAPES, Escape::HexBytes, Escape::Shortest),
+    row("\\", COMMON_ESCAPES, Escape::HexBytes, Escape::HexBytes),
+    row("\\'", COMMON_ESCAPES, Escape::HexBytes, Escape::HexBytes),
     // Its error handler `backslashreplace`.
-    row("", &[], Code::AsItIs, Code::Shortest),
+    row("", &[], Escape::AsItIs, Escape::Shortest),
     // What is between double quotes in shells, PHP and Perl.
-    row("\\\"$`", &[], Code::AsItIs, Code::AsItIs),
-    row("\\\"$`!", &[], Code::AsItIs, Code::AsItIs),
-    row("\\\"$", C_LETTERS, Code::OctalBytes, Code::AsItIs),
+    row("\\\"$`", &[], Escape::AsItIs, Escape::AsItIs),
+    row("\\\"$`!", &[], Escape::AsItIs, Escape::AsItIs),
+    row("\\\"$", C_ESCAPES, Escape::OctalBytes, Escape::AsItIs),
     // What is between single quotes in fish, PHP, SQL and Ruby.
-    row("\\'", &[], Code::AsItIs, Code::AsItIs),
-    row("\\'\"", &[], Code::AsItIs, Code::AsItIs),
+    row("\\'", &[], Escape::AsItIs, Escape::AsItIs),
+    row("\\'\"", &[], Escape::AsItIs, Escape::AsItIs),
     // `$'…'` in shells: in any language of the machine, and in C.
-    row("\\'", SHELL_LETTERS, Code::OctalBytes, Code::AsItIs),
-    row("\\'", SHELL_LETTERS, Code::OctalBytes, Code::OctalBytes),
-    row("\\'", C_LETTERS, Code::OctalBytes, Code::OctalBytes),
+    row("\\'", SHELL_ESCAPES, Escape::OctalBytes, Escape::AsItIs),
+    row("\\'", SHELL_ESCAPES, Escape::OctalBytes, Escape::OctalBytes),
+    row("\\'", C_ESCAPES, Escape::OctalBytes, Escape::OctalBytes),
     // C, git, and the tools that list files.
-    row("\\\"", C_LETTERS, Code::OctalBytes, Code::AsItIs),
-    row("\\\"", C_LETTERS, Code::OctalBytes, Code::OctalBytes),
-    row("\\\"", C_LETTERS, Code::HexBytes, Code::HexBytes),
-    row("\\\"", C_LETTERS, Code::CapitalHexBytes, Code::CapitalHexBytes),
-    row("\\", C_LETTERS, Code::OctalBytes, Code::OctalBytes),
+    row("\\\"", C_ESCAPES, Escape::OctalBytes, Escape::AsItIs),
+    row("\\\"", C_ESCAPES, Escape::OctalBytes, Escape::OctalBytes),
+    row("\\\"", C_ESCAPES, Escape::HexBytes, Escape::HexBytes),
+    row("\\\"", C_ESCAPES, Escape::CapitalHexBytes, Escape::CapitalHexBytes),
+    row("\\", C_ESCAPES, Escape::OctalBytes, Escape::OctalBytes),
     // Perl.
-    row("\\\"$@", PERL_LETTERS, Code::ShortOctalBytes, Code::AsItIs),
-    row("\\\"$@", PERL_LETTERS, Code::ShortOctalBytes, Code::OctalBytes),
-    row("\\\"$@", PERL_LETTERS, Code::ShortOctalBytes, Code::Braced),
+    row("\\\"$@", PERL_ESCAPES, Escape::ShortOctalBytes, Escape::AsItIs),
+    row("\\\"$@", PERL_ESCAPES, Escape::ShortOctalBytes, Escape::OctalBytes),
+    row("\\\"$@", PERL_ESCAPES, Escape::ShortOctalBytes, Escape::Braced),
     // JavaScript.
-    row("\\", JAVASCRIPT_LETTERS, Code::CapitalHexBytes, Code::AsItIs),
-    row("\\'", JAVASCRIPT_LETTERS, Code::CapitalHexBytes, Code::AsItIs),
+    row("\\", JAVASCRIPT_ESCAPES, Escape::CapitalHexBytes, Escape::AsItIs),
+    row("\\'", JAVASCRIPT_ESCAPES, Escape::CapitalHexBytes, Escape::AsItIs),
     // Ruby, Go, and YAML.
-    row("\\\"", YAML_LETTERS, Code::CapitalHexBytes, Code::AsItIs),
-    row("\\\"", C_LETTERS, Code::HexBytes, Code::AsItIs),
-    row("\\\"", C_LETTERS, Code::HexBytes, Code::Unicode),
-    row("\\\"", YAML_LETTERS, Code::CapitalHexBytes, Code::CapitalShortest),
+    row("\\\"", YAML_ESCAPES, Escape::CapitalHexBytes, Escape::AsItIs),
+    row("\\\"", C_ESCAPES, Escape::HexBytes, Escape::AsItIs),
+    row("\\\"", C_ESCAPES, Escape::HexBytes, Escape::Unicode),
+    row("\\\"", YAML_ESCAPES, Escape::CapitalHexBytes, Escape::CapitalShortest),
     // Lua's `%q`, where a line break has a backslash before it.
-    row("\\\"\n", &[('\r', "r"), ('\0', "000")], Code::AsItIs, Code::AsItIs),
-    row("\\\"\n", &[], Code::DecimalBytes, Code::AsItIs),
+    row("\\\"\n", &[('\r', "r"), ('\0', "000")], Escape::AsItIs, Escape::AsItIs),
+    row("\\\"\n", &[], Escape::DecimalBytes, Escape::AsItIs),
 ];
 
 /// The text as each notation with backslashes writes it, without the quotes around it.
 pub(super) fn backslashed(text: &str) -> impl Iterator<Item = String> {
-    BACKSLASHES.iter().map(|notation| notation.write(text))
+    BACKSLASH_NOTATIONS.iter().map(|notation| notation.write(text))
 }
 
-impl Backslashes {
+impl BackslashNotation {
     fn write(&self, text: &str) -> String {
         let mut written = String::with_capacity(text.len());
         let mut rest = text.chars().peekable();
         while let Some(c) = rest.next() {
-            let letter = self.letters.iter().find(|(control, _)| *control == c);
+            let letter = self.escapes.iter().find(|(control, _)| *control == c);
             if let Some((_, letter)) = letter {
                 written.push('\\');
                 written.push_str(letter);
-            } else if self.escaped.contains(c) {
+            } else if self.quoted_chars.contains(c) {
                 written.extend(['\\', c]);
             } else if c.is_ascii_control() {
                 let is_before_digit = rest.peek().is_some_and(char::is_ascii_digit);
-                write_code(&mut written, c, self.controls, is_before_digit);
+                write_escape(&mut written, c, self.controls, is_before_digit);
             } else if c.is_ascii() {
                 written.push(c);
-            } else if self.beyond_ascii == Code::AsItIs && (c.is_control() || is_invisible(c)) {
+            } else if self.beyond_ascii == Escape::AsItIs && (c.is_control() || is_invisible(c)) {
                 // Python shows it by its number, and not byte for byte.
-                let is_number = self.controls == Code::HexBytes;
-                write_code(&mut written, c, if is_number { Code::Shortest } else { Code::AsItIs }, false);
+                let is_number = self.controls == Escape::HexBytes;
+                write_escape(
+                    &mut written,
+                    c,
+                    if is_number { Escape::Shortest } else { Escape::AsItIs },
+                    false,
+                );
             } else {
-                write_code(&mut written, c, self.beyond_ascii, false);
+                write_escape(&mut written, c, self.beyond_ascii, false);
             }
         }
         written
     }
 }
 
-fn write_code(written: &mut String, c: char, code: Code, is_before_digit: bool) {
+fn write_escape(written: &mut String, c: char, escape: Escape, is_before_digit: bool) {
     let number = u32::from(c);
     let mut units = [0; 4];
     let mut bytes = c.encode_utf8(&mut units).bytes();
-    let result = match code {
-        Code::AsItIs => written.write_char(c),
-        Code::HexBytes => bytes.try_for_each(|byte| write!(written, "\\x{byte:02x}")),
-        Code::CapitalHexBytes => bytes.try_for_each(|byte| write!(written, "\\x{byte:02X}")),
-        Code::ShortOctalBytes if !is_before_digit => bytes.try_for_each(|byte| write!(written, "\\{byte:o}")),
-        Code::OctalBytes | Code::ShortOctalBytes => {
+    let result = match escape {
+        Escape::AsItIs => written.write_char(c),
+        Escape::HexBytes => bytes.try_for_each(|byte| write!(written, "\\x{byte:02x}")),
+        Escape::CapitalHexBytes => bytes.try_for_each(|byte| write!(written, "\\x{byte:02X}")),
+        Escape::ShortOctalBytes if !is_before_digit => {
+            bytes.try_for_each(|byte| write!(written, "\\{byte:o}"))
+        }
+        Escape::OctalBytes | Escape::ShortOctalBytes => {
             bytes.try_for_each(|byte| write!(written, "\\{byte:03o}"))
         }
-        Code::DecimalBytes if !is_before_digit => bytes.try_for_each(|byte| write!(written, "\\{byte}")),
-        Code::DecimalBytes => bytes.try_for_each(|byte| write!(written, "\\{byte:03}")),
-        Code::Shortest if number <= 0xff => write!(written, "\\x{number:02x}"),
-        Code::CapitalShortest if number <= 0xff => write!(written, "\\x{number:02X}"),
-        Code::Shortest | Code::Unicode if number <= 0xffff => write!(written, "\\u{number:04x}"),
-        Code::CapitalShortest if number <= 0xffff => write!(written, "\\u{number:04X}"),
-        Code::Shortest | Code::Unicode => write!(written, "\\U{number:08x}"),
-        Code::CapitalShortest => write!(written, "\\U{number:08X}"),
-        Code::Braced => write!(written, "\\x{{{number:x}}}"),
+        Escape::DecimalBytes if !is_before_digit => bytes.try_for_each(|byte| write!(written, "\\{byte}")),
+        Escape::DecimalBytes => bytes.try_for_each(|byte| write!(written, "\\{byte:03}")),
+        Escape::Shortest if number <= 0xff => write!(written, "\\x{number:02x}"),
+        Escape::CapitalShortest if number <= 0xff => write!(written, "\\x{number:02X}"),
+        Escape::Shortest | Escape::Unicode if number <= 0xffff => write!(written, "\\u{number:04x}"),
+        Escape::CapitalShortest if number <= 0xffff => write!(written, "\\u{number:04X}"),
+        Escape::Shortest | Escape::Unicode => write!(written, "\\U{number:08x}"),
+        Escape::CapitalShortest => write!(written, "\\U{number:08X}"),
+        Escape::Braced => write!(written, "\\x{{{number:x}}}"),
     };
     // Writing to a text does not fail.
     debug_assert!(result.is_ok());
@@ -200,7 +212,7 @@ pub(super) fn shell_words(text: &str) -> String {
 /// As GNU's `printf %q` and `ls` write it: in single quotes, with each sequence of unprintable bytes in `$'…'`.
 pub(super) fn gnu_shell(text: &str, is_ascii_only: bool) -> String {
     let is_unprintable = |c: char| c.is_control() || (is_ascii_only && !c.is_ascii());
-    let notation = row("\\'", C_LETTERS, Code::OctalBytes, Code::OctalBytes);
+    let notation = row("\\'", C_ESCAPES, Escape::OctalBytes, Escape::OctalBytes);
     let mut written = String::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -279,7 +291,7 @@ pub(super) fn javascript_escape(text: &str) -> String {
 }
 
 /// What stands for the characters that HTML escapes: the quote, the apostrophe, and others.
-const PAGES: [(&str, &str, Letters); 6] = [
+const HTML_ESCAPES: [(&str, &str, EscapeTable); 6] = [
     ("&quot;", "&#39;", &[]),
     ("&quot;", "&#x27;", &[]),
     ("&quot;", "&apos;", &[]),
@@ -292,7 +304,7 @@ const PAGES: [(&str, &str, Letters); 6] = [
 pub(super) fn html_escaped(text: &str) -> impl Iterator<Item = String> {
     let common = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let only_quotes = text.replace('&', "&amp;").replace('"', "&quot;");
-    let pages = PAGES.iter().map(move |(quote, apostrophe, others)| {
+    let pages = HTML_ESCAPES.iter().map(move |(quote, apostrophe, others)| {
         let written = common.replace('"', quote).replace('\'', apostrophe);
         let others = others.iter();
         others.fold(written, |written, (from, to)| written.replace(*from, to))

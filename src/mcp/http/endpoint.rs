@@ -21,6 +21,7 @@ use super::sessions::Sessions;
 use super::slow_answer;
 use crate::mcp::backlog::Backlog;
 use crate::mcp::handler::Handler;
+use crate::mcp::task_messages::keep_task_parts;
 use crate::strict_json;
 
 /// Maximum bytes of a message that a client sends.
@@ -51,8 +52,8 @@ pub(super) struct CallerService {
 
 impl CallerService {
     /// `handler` makes what handles the requests of a session, or one request where there are no sessions.
-    pub(super) fn new(handler: impl Fn() -> Handler + Send + Sync + 'static) -> Self {
-        let sessions = Arc::<Sessions>::default();
+    pub(super) fn new(handler: impl Fn() -> Handler + Send + Sync + 'static, is_identified: bool) -> Self {
+        let sessions = Arc::new(Sessions::new(is_identified));
         let config = StreamableHttpServerConfig::default()
             // The access rules cover both, and knows which names are meant.
             .disable_allowed_hosts()
@@ -124,7 +125,7 @@ impl Endpoint {
         let Ok(mut place) = self.bodies.acquire_many(kibibytes).await else {
             return sentence(StatusCode::SERVICE_UNAVAILABLE, "the server has ended");
         };
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let body = match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY).collect()).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => return too_large(),
@@ -134,8 +135,8 @@ impl Endpoint {
         // A body of unknown length is mostly a short one.
         let unused = size.saturating_sub(body.len()) >> 10;
         drop(place.split(unused));
-        let message = match parse(&body) {
-            Ok(message) => message,
+        let (message, is_changed) = match parse(&body) {
+            Ok(parsed) => parsed,
             Err(error) => return json_error(StatusCode::BAD_REQUEST, error),
         };
         if message.get("method").is_some_and(|method| method == "initialize") && caller.sessions.is_full() {
@@ -146,23 +147,27 @@ impl Endpoint {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
             return response;
         }
+        let body = if is_changed { Bytes::from(message.to_string()) } else { body };
+        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         drop(message);
         let (service, request) = (caller.service.clone(), Request::from_parts(parts, Full::new(body)));
         slow_answer::begin_within(FIRST_BYTES, async move { service.handle(request).await }).await
     }
 }
 
-/// The message of a body. Numbers that would be rounded and keys that stand twice are refused, as everywhere in metier.
-fn parse(body: &[u8]) -> Result<Value, ErrorData> {
+/// The message of a body, and whether it has changed on the way. Numbers that would be rounded and keys that stand twice are
+/// refused, as everywhere in metier.
+fn parse(body: &[u8]) -> Result<(Value, bool), ErrorData> {
     let text = std::str::from_utf8(body)
         .map_err(|_| ErrorData::parse_error("not a message: it is not UTF-8", None))?;
-    let value = strict_json::parse(text)
+    let mut value = strict_json::parse(text)
         .map_err(|reason| ErrorData::parse_error(format!("not a message: {reason}"), None))?;
     if !value.is_object() {
         return Err(ErrorData::invalid_request("a message is an object; there are no batches", None));
     }
+    let is_changed = keep_task_parts(&mut value);
     serde_json::from_value::<rmcp::model::ClientJsonRpcMessage>(value.clone())
-        .map(|_| value)
+        .map(|_| (value, is_changed))
         .map_err(|_| ErrorData::invalid_request("this is no message of JSON-RPC 2.0", None))
 }
 

@@ -34,10 +34,11 @@ pub(super) async fn serve(
     cancel: CancelToken,
 ) -> Result<()> {
     let access = AccessRules::new(options.checked_address()?, &options);
+    let are_identified = options.identifies_callers();
     let handler = Arc::new(handler);
     let callers = (0..options.callers()).map(|caller| {
         let handler = handler.clone();
-        CallerService::new(move || handler(caller))
+        CallerService::new(move || handler(caller), are_identified)
     });
     let endpoint = Arc::new(Endpoint::new(access, callers.collect(), backlog));
     let result = connections::accept(options.listener, endpoint.clone(), cancel).await;

@@ -53,6 +53,11 @@ impl McpHttpOptions {
         self.tokens.len().max(1)
     }
 
+    /// Whether a caller has a token that others do not have.
+    pub(in crate::mcp) fn identifies_callers(&self) -> bool {
+        !self.needs_no_token
+    }
+
     /// The address, if these options are safe there.
     pub(in crate::mcp) fn checked_address(&self) -> Result<SocketAddr> {
         let address = self

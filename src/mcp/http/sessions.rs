@@ -19,6 +19,7 @@ use rmcp::transport::streamable_http_server::session::{ServerSseMessage, Session
 use tokio::sync::mpsc;
 
 use super::streams::{MessageStream, SessionStreams, StreamRefusal};
+use crate::mcp::session_messages::SessionMessages;
 
 /// Sessions of a caller; of more, the one that was not used for the longest time ends, if it does nothing.
 const MAX_SESSIONS: usize = 64;
@@ -30,8 +31,11 @@ const MAX_MESSAGES: usize = 64;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The sessions of one caller. Another caller has others, so the id of a session is no use to it.
-#[derive(Default)]
-pub(super) struct Sessions(Mutex<HashMap<SessionId, Session>>);
+pub(super) struct Sessions {
+    open: Mutex<HashMap<SessionId, Session>>,
+    /// Whether nobody else may be taken for the caller.
+    is_identified: bool,
+}
 
 #[derive(Clone)]
 struct Session {
@@ -44,9 +48,14 @@ struct Session {
 pub(super) struct SessionTransport {
     messages: mpsc::Receiver<RxJsonRpcMessage<RoleServer>>,
     streams: Arc<SessionStreams>,
+    form: SessionMessages,
 }
 
 impl Sessions {
+    pub(super) fn new(is_identified: bool) -> Self {
+        Self { open: Mutex::default(), is_identified }
+    }
+
     /// Whether there is no place for another one.
     pub(super) fn is_full(&self) -> bool {
         let mut sessions = self.lock();
@@ -63,7 +72,7 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Session>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -133,7 +142,8 @@ impl SessionManager for Sessions {
             oldest.ok_or_else(|| Error::other(format!("{MAX_SESSIONS} sessions are in use")))?.end();
         }
         sessions.insert(id.clone(), session);
-        Ok((id, SessionTransport { messages, streams }))
+        let form = SessionMessages::new(self.is_identified);
+        Ok((id, SessionTransport { messages, streams, form }))
     }
 
     async fn initialize_session(
@@ -227,12 +237,12 @@ impl Transport<RoleServer> for SessionTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<()>> + Send + 'static {
-        let is_sent = self.streams.send(item);
+        let is_sent = self.streams.send(self.form.outgoing(item));
         std::future::ready(if is_sent { Ok(()) } else { Err(ErrorKind::BrokenPipe.into()) })
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
-        self.messages.recv().await
+        self.messages.recv().await.map(|message| self.form.incoming(message))
     }
 
     async fn close(&mut self) -> Result<()> {
@@ -253,7 +263,7 @@ mod tests {
 
     #[tokio::test]
     async fn sessions_of_a_caller_are_bounded_and_a_busy_one_stays() {
-        let sessions = Sessions::default();
+        let sessions = Sessions::new(true);
         let (busy, _transport) = sessions.create_session().await.unwrap();
         let _call = sessions.create_stream(&busy, call(1)).await.unwrap();
         let (first, _transport) = sessions.create_session().await.unwrap();
@@ -274,7 +284,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_dropped_answer_and_a_closed_session_cancel_their_requests() {
-        let sessions = Sessions::default();
+        let sessions = Sessions::new(true);
         let (id, mut transport) = sessions.create_session().await.unwrap();
         drop(sessions.create_stream(&id, call(1)).await.unwrap());
         let open = sessions.create_stream(&id, call(2)).await.unwrap();

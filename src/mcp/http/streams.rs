@@ -1,7 +1,8 @@
 //! The open answers of one session: which message of the server belongs to which of them.
 //!
 //! An answer takes a bounded number of messages: reports of progress that a client does not read are left out, and the place for the
-//! last message, the response, is kept from the beginning.
+//! last message, the response, is kept from the beginning. What belongs to a task, whose call was answered long ago, goes to who
+//! waits for the result of the task, and else to the stream for what is no answer.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -17,6 +18,8 @@ use rmcp::model::{
 use rmcp::service::{OriginatingRequestId, TxJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::ServerSseMessage;
 use tokio::sync::mpsc;
+
+use crate::mcp::task_messages::related_task;
 
 /// Messages of one answer that the client has not read.
 const MAX_UNREAD: usize = 256;
@@ -49,6 +52,8 @@ struct Answer {
     messages: mpsc::Sender<Message>,
     last: mpsc::OwnedPermit<Message>,
     progress_token: Option<ProgressToken>,
+    /// The task whose result it will have.
+    task: Option<String>,
 }
 
 /// Why a request gets no stream.
@@ -91,7 +96,14 @@ impl SessionStreams {
         if let Some(token) = &progress_token {
             open.progress.insert(token.clone(), request.id.clone());
         }
-        open.requests.insert(request.id.clone(), Answer { number, messages: sender, last, progress_token });
+        let task = awaited_task(&request.request);
+        if let Some(task) = &task {
+            for message in open.take_waiting(task) {
+                sender.try_send(message).ok();
+            }
+        }
+        let answer = Answer { number, messages: sender, last, progress_token, task };
+        open.requests.insert(request.id.clone(), answer);
         let (streams, id) = (Arc::downgrade(self), request.id.clone());
         let on_drop = move || {
             let Some(streams) = streams.upgrade() else { return };
@@ -133,6 +145,10 @@ impl SessionStreams {
             answer.last.send(message);
             return true;
         }
+        let task = related_task(&message);
+        if let Some(answer) = task.as_ref().and_then(|task| open.result_of(task)) {
+            return answer.messages.try_send(message).is_ok();
+        }
         let target = match &message {
             JsonRpcMessage::Request(request) => {
                 request.request.extensions().get::<OriginatingRequestId>().map(|origin| origin.0.clone())
@@ -140,10 +156,15 @@ impl SessionStreams {
             JsonRpcMessage::Notification(notification) => match &notification.notification {
                 ServerNotification::ProgressNotification(progress) => {
                     let target = open.progress.get(&progress.params.progress_token).cloned();
-                    // Nobody waits for the progress of what was answered.
-                    let Some(target) = target else { return false };
-                    Some(target)
+                    match target {
+                        Some(target) => Some(target),
+                        None if task.is_some() => return open.send_if_read(message),
+                        // Nobody waits for the progress of what was answered.
+                        None => return false,
+                    }
                 }
+                // The state of a task, which clients can ask for.
+                ServerNotification::CustomNotification(_) => return open.send_if_read(message),
                 // The withdrawal of a question; its call may have ended, so it goes wherever the client reads.
                 _ => None,
             },
@@ -197,6 +218,29 @@ impl Open {
         Some(answer)
     }
 
+    /// The answer that waits for the result of this task.
+    fn result_of(&self, task: &str) -> Option<&Answer> {
+        let waits = |answer: &&Answer| answer.task.as_deref() == Some(task);
+        self.requests.values().filter(waits).max_by_key(|answer| answer.number)
+    }
+
+    /// What belongs to this task, of the messages that wait.
+    fn take_waiting(&mut self, task: &str) -> VecDeque<Message> {
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (taken, left) = waiting.partition(|message| related_task(message).as_deref() == Some(task));
+        self.waiting = left;
+        taken
+    }
+
+    /// Sends what is worth nothing later: where nobody reads, it is gone.
+    fn send_if_read(&mut self, message: Message) -> bool {
+        self.standalone.retain(|stream| !stream.is_closed());
+        if let Some(newest) = self.standalone.last() {
+            newest.try_send(message).ok();
+        }
+        true
+    }
+
     fn send_standalone(&mut self, message: Message) -> bool {
         self.standalone.retain(|stream| !stream.is_closed());
         let Some(newest) = self.standalone.last() else {
@@ -208,6 +252,13 @@ impl Open {
         };
         newest.try_send(message).is_ok()
     }
+}
+
+/// The task whose result this request waits for.
+fn awaited_task(request: &ClientRequest) -> Option<String> {
+    let ClientRequest::CustomRequest(request) = request else { return None };
+    let params = request.params.as_ref().filter(|_| request.method == "tasks/result")?;
+    params.get("taskId")?.as_str().map(str::to_owned)
 }
 
 impl MessageStream {
@@ -243,7 +294,8 @@ impl Drop for MessageStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rmcp::model::{ErrorData, ProgressNotificationParam, ServerNotification};
+    use crate::mcp::task_messages::related;
+    use rmcp::model::{CustomNotification, ErrorData, ProgressNotificationParam, ServerNotification};
     use serde_json::json;
 
     fn request(id: i64) -> JsonRpcRequest<ClientRequest> {
@@ -265,6 +317,46 @@ mod tests {
     }
 
     fn ignore(_: RequestId) {}
+
+    fn question(task: &str) -> Message {
+        let params = json!({"messages": [], "maxTokens": 1, "_meta": related(task)});
+        let request =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": params});
+        serde_json::from_value(request).unwrap()
+    }
+
+    fn state() -> Message {
+        let notice = CustomNotification::new("notifications/tasks/status", None);
+        JsonRpcMessage::notification(ServerNotification::CustomNotification(notice))
+    }
+
+    #[test]
+    fn a_question_of_a_task_reaches_who_waits_for_its_result() {
+        let streams = Arc::new(SessionStreams::default());
+        assert!(streams.send(question("a")) && streams.send(question("b")));
+        let awaiting = |id: i64, task: &str| {
+            let params = json!({"taskId": task});
+            let message = json!({"jsonrpc": "2.0", "id": id, "method": "tasks/result", "params": params});
+            streams.open(&serde_json::from_value(message).unwrap(), ignore).unwrap()
+        };
+        let mut first = awaiting(1, "a");
+        assert!(first.messages.try_recv().is_ok() && first.messages.try_recv().is_err());
+        assert!(streams.send(question("a")) && streams.send(question("c")));
+        assert!(first.messages.try_recv().is_ok() && first.messages.try_recv().is_err());
+        let mut other = streams.open_standalone().unwrap();
+        assert!(other.messages.try_recv().is_ok() && other.messages.try_recv().is_ok());
+        assert!(other.messages.try_recv().is_err());
+    }
+
+    #[test]
+    fn the_state_of_a_task_does_not_wait_for_a_reader() {
+        let streams = Arc::new(SessionStreams::default());
+        assert!(streams.send(state()));
+        let mut stream = streams.open_standalone().unwrap();
+        assert!(stream.messages.try_recv().is_err());
+        assert!(streams.send(state()));
+        assert!(stream.messages.try_recv().is_ok());
+    }
 
     #[test]
     fn a_response_ends_its_stream_and_an_unread_one_keeps_its_place() {

@@ -4,7 +4,12 @@ use crate::skill::yaml::{Entry, Node, Style, Value};
 
 /// The tree of a text that is known to be valid JSON, nested no deeper than `serde_json` reads.
 pub(in crate::plan) fn parse_tree(text: &str) -> Node {
-    JsonTreeParser { text, at: 0 }.parse_value()
+    parse_tree_at(text, 0)
+}
+
+/// The tree of the valid JSON at this offset of a text.
+pub(in crate::plan) fn parse_tree_at(text: &str, at: usize) -> Node {
+    JsonTreeParser { text, at }.parse_value()
 }
 
 struct JsonTreeParser<'a> {

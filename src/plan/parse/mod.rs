@@ -4,5 +4,6 @@ pub(super) mod argument;
 pub(super) mod condition;
 pub(super) mod json_tree;
 pub(super) mod keys;
+pub(super) mod markdown;
 pub(super) mod plan;
 pub(super) mod step;

@@ -8,6 +8,7 @@ use crate::plan::model::argument::Argument;
 use crate::plan::parse::argument::parse_argument;
 use crate::plan::parse::json_tree;
 use crate::plan::parse::keys::{find_node, report_unknown_keys};
+use crate::plan::parse::markdown::numbered_steps;
 use crate::plan::parse::step::StepParser;
 use crate::plan::{Plan, PlanForm, lint};
 use crate::skill::Diagnostic;
@@ -43,6 +44,23 @@ pub fn from_sequence(source: &[u8], file: &str) -> Result<Plan, Vec<Diagnostic>>
         }
         _ => PlanNodes { steps: Some(&root), outputs: None, concurrency: None },
     };
+    build_plan(text, file, PlanForm::Sequence, &root, &parts, findings)
+}
+
+/// Parses the plan in a numbered list of a Markdown file; each item names a tool in code.
+pub fn from_markdown(source: &[u8], file: &str) -> Result<Plan, Vec<Diagnostic>> {
+    let text = decode_source(source)?;
+    let mut findings = PlanDiagnosticSink::for_text(text);
+    let Some(root) = numbered_steps(text, &mut findings) else {
+        findings.add(
+            &lint::SHAPE,
+            &(0..0),
+            "there is no numbered list of steps",
+            "write one, such as 1. `grep {\"pattern\": \"TODO\"}`, or scripts/sequence.json",
+        );
+        return Err(findings.into_sorted());
+    };
+    let parts = PlanNodes { steps: Some(&root), outputs: None, concurrency: None };
     build_plan(text, file, PlanForm::Sequence, &root, &parts, findings)
 }
 

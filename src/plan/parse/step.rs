@@ -216,7 +216,7 @@ fn parse_for_each(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> Option<
         },
     };
     let Some(items) = find_node(entries, "in") else {
-        return refuse(node, "a loop says what it is for", FOR_EACH_HELP);
+        return refuse(node, "a loop must name a list", FOR_EACH_HELP);
     };
     Some(ForEach { list: parse_loop_list(items, findings)?, variable: variable.to_owned(), max_items: max })
 }

@@ -6,7 +6,7 @@ use crate::plan::{ForEach, OnFailure, Plan, PlanForm, Step};
 
 impl Plan {
     /// How its steps run, in a few words.
-    fn manner(&self) -> String {
+    fn concurrency_text(&self) -> String {
         match self.form {
             PlanForm::Sequence => "one after another".into(),
             PlanForm::Steps | PlanForm::ComposedOf => format!("at most {} side by side", self.concurrency),
@@ -21,7 +21,7 @@ impl fmt::Display for Plan {
             1 => "1 step".into(),
             count => format!("{count} steps"),
         };
-        write!(f, "{} ({count}, {})", self.file, self.manner())?;
+        write!(f, "{} ({count}, {})", self.file, self.concurrency_text())?;
         let last = self.steps.len().saturating_sub(1);
         for (at, step) in self.steps.iter().enumerate() {
             let is_last = at == last && self.outputs.is_none();

@@ -76,7 +76,9 @@ impl StepRunner<'_> {
             return Err(failed);
         }
         let Value::Array(items) = scope.resolve_argument(&each.list)? else {
-            return Err(SkillError::new(ErrorKind::Script, "what the loop is for is no list").into());
+            return Err(
+                SkillError::new(ErrorKind::Script, "the value that the loop names is not a list").into()
+            );
         };
         if items.len() > each.max_items {
             let sentence = format!("the loop is for {} items, more than its {}", items.len(), each.max_items);
@@ -189,7 +191,7 @@ impl StepRunner<'_> {
         if journal.was_interrupted(part) {
             let item = part.1.map_or(String::new(), |item| format!(" (item {item})"));
             let warning = format!(
-                "step {}{item} was interrupted in an earlier run and is run again; what it did by then is done twice",
+                "step {}{item} was interrupted in an earlier run and is run again; what it did before is done twice",
                 self.step.id
             );
             self.run.ctx.ask_to_repeat(&self.step.id, part.1, self.step.call.to_string())?;

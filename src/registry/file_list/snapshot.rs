@@ -65,7 +65,8 @@ impl FileListSnapshot {
             if excluded.iter().any(is_below) {
                 return inspect_state(entry);
             }
-            let failed = |source| SkillError::io(format_args!("failed to read {}", entry.shown()), source);
+            let failed =
+                |source| SkillError::io(format_args!("failed to read {}", entry.display_path()), source);
             let listed = match entry.kind {
                 EntryKind::Dir => return Ok(true),
                 EntryKind::Symlink => link(entry)?,
@@ -133,7 +134,7 @@ fn read_file(
     max: u64,
     cancel: &CancelToken,
 ) -> Result<(ListedFile, FileStat)> {
-    let failed = |source| SkillError::io(format_args!("failed to read {}", entry.shown()), source);
+    let failed = |source| SkillError::io(format_args!("failed to read {}", entry.display_path()), source);
     let (mut file, TreeStat { stat, mode }) = entry.open().map_err(failed)?;
     let (mut digest, mut size) = (Sha256::new(), 0);
     loop {
@@ -162,7 +163,7 @@ fn read_file(
 }
 
 fn link(entry: &TreeEntry<'_>) -> Result<(ListedFile, FileStat)> {
-    let failed = |source| SkillError::io(format_args!("failed to read {}", entry.shown()), source);
+    let failed = |source| SkillError::io(format_args!("failed to read {}", entry.display_path()), source);
     let stat = entry.stat().map_err(failed)?.stat;
     let target = entry.link_target().map_err(failed)?;
     if !stays_inside(&entry.path, &target) {
@@ -200,7 +201,7 @@ fn stays_inside(path: &str, target: &Path) -> bool {
 }
 
 fn undigestible(entry: &TreeEntry<'_>, reason: &str) -> SkillError {
-    no_digest(&format!("{} {reason}", entry.shown()))
+    no_digest(&format!("{} {reason}", entry.display_path()))
 }
 
 fn too_large(files: &Files) -> SkillError {

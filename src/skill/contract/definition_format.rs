@@ -14,6 +14,9 @@ pub enum DefinitionFormat {
     Curia,
     /// A skill object of SWEny.
     Sweny,
+    /// The keys that SWEny adds to the frontmatter of a `SKILL.md`.
+    #[serde(rename = "sweny-skill-md")]
+    SwenyFrontmatter,
     /// A skill of AgentsKit: what a model becomes.
     #[serde(rename = "agentskit")]
     AgentsKit,
@@ -32,6 +35,7 @@ impl DefinitionFormat {
             Self::Contract => "a contract",
             Self::Curia => "a Curia manifest",
             Self::Sweny => "a SWEny skill",
+            Self::SwenyFrontmatter => "a SKILL.md of SWEny",
             Self::AgentsKit => "an AgentsKit skill",
             Self::AgentsKitPackage => "an AgentsKit package",
             Self::AgentsKitManifest => "an AgentsKit manifest",

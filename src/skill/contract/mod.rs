@@ -9,6 +9,7 @@
 //! the skill is still listed, but does not run, because its input could not be validated. If both files name the same thing, they
 //! must agree, except for descriptions.
 
+mod composition;
 mod consistency;
 mod definition_format;
 pub(crate) mod fields;
@@ -35,6 +36,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::policy::{ConfigField, Permission};
 
+pub use self::composition::{NamedPersona, compose};
 pub use self::definition_format::DefinitionFormat;
 pub use self::host_needs::{Enrichment, HostNeeds};
 pub use self::mcp_server::McpServer;
@@ -46,6 +48,7 @@ pub use self::persona::{Persona, Turn};
 pub use self::publication::Publication;
 pub use self::risk::Sensitivity;
 pub(crate) use self::risk::{risk_level, risk_score};
+pub(crate) use self::sections::config::{MAX_FIELDS as MAX_SETTINGS, named_setting, variable};
 pub(crate) use self::sections::dependencies::host_and_port;
 pub use self::sections::dependencies::{Dependencies, Dependency, Infrastructure, InfrastructureKind};
 pub use self::sections::entrypoints::Entrypoint;

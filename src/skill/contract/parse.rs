@@ -289,6 +289,10 @@ fn read_contract(
 
 fn read_version(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Option<semver::Version> {
     let entry = entries.iter().find(|entry| entry.key == "version" && !entry.node.is_null())?;
+    if entry.node.text().is_none() {
+        fields::report_invalid(&entry.node, "`version` must be a text", report);
+        return None;
+    }
     Some(version::read(Some(entry), report))
 }
 

@@ -2,7 +2,7 @@
 
 use super::case;
 use crate::case::{Case, CaseResult};
-use crate::stage::{Fixture, has_private_tmp};
+use crate::fixture::{Fixture, has_private_tmp};
 
 pub const CASES: &[Case] = &[
     case("E26", "devices, /dev/shm, /tmp, /proc, /sys, folders of the system", devices),
@@ -21,7 +21,7 @@ fn devices() -> CaseResult {
 }
 
 fn made_device() -> CaseResult {
-    let stage = Fixture::bash(
+    let fixture = Fixture::bash(
         "exec 2>/dev/null
         mknod null c 1 3 && echo 'null: done' || echo 'null: refused'
         mknod disk b 8 0 && echo 'disk: done' || echo 'disk: refused'
@@ -29,16 +29,16 @@ fn made_device() -> CaseResult {
         chmod u+s own && echo set",
     )
     .grant("write");
-    let ran = stage.run();
+    let ran = fixture.run();
     ran.assert_refused(3, &["refused"]);
     assert!(ran.stdout().ends_with("set\n"), "programs need chmod: {}", ran.stdout());
     Ok(())
 }
 
 fn existing_device() -> CaseResult {
-    let stage =
+    let fixture =
         Fixture::bash("mkfifo pipe; (echo through > pipe &) ; cat pipe; cat /dev/zero | head -c 3 | wc -c")
             .grant("write");
-    stage.run().assert_stdout("through\n3\n");
+    fixture.run().assert_stdout("through\n3\n");
     Ok(())
 }

@@ -7,7 +7,7 @@ use metier::policy::CancelToken;
 
 use super::case;
 use crate::case::{Case, CaseResult};
-use crate::stage::Fixture;
+use crate::fixture::Fixture;
 use crate::survivors;
 
 pub const CASES: &[Case] = &[
@@ -17,10 +17,10 @@ pub const CASES: &[Case] = &[
 ];
 
 fn codes() -> CaseResult {
-    let stage = Fixture::bash("exit $1");
-    let engine = stage.engine();
+    let fixture = Fixture::bash("exit $1");
+    let engine = fixture.engine();
     for code in 0..=255 {
-        let outcome = engine.run(stage.invocation().args([code.to_string()]));
+        let outcome = engine.run(fixture.invocation().args([code.to_string()]));
         assert_eq!(outcome.process.as_ref().unwrap().exit_code, Some(code), "{outcome:?}");
         assert_eq!(outcome.result.is_ok(), code == 0);
     }
@@ -53,10 +53,10 @@ fn names() -> CaseResult {
 }
 
 fn races() -> CaseResult {
-    let stage = Fixture::bash("sleep 0.1; echo done").deadline(105);
-    let engine = stage.engine();
+    let fixture = Fixture::bash("sleep 0.1; echo done").deadline(105);
+    let engine = fixture.engine();
     for _ in 0..20 {
-        let outcome = engine.run(stage.invocation());
+        let outcome = engine.run(fixture.invocation());
         match outcome.result {
             Ok(_) => assert_eq!(outcome.process.unwrap().stdout, "done\n"),
             Err(error) => assert_eq!(error.kind(), ErrorKind::Timeout),
@@ -65,7 +65,7 @@ fn races() -> CaseResult {
     let token = CancelToken::new();
     token.cancel();
     token.cancel();
-    let outcome = engine.run(stage.invocation().cancel(token.clone()));
+    let outcome = engine.run(fixture.invocation().cancel(token.clone()));
     assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::Cancelled);
     assert!(outcome.process.is_none(), "what was cancelled before does not start");
     let slow = Fixture::bash("sleep 1000");
@@ -87,13 +87,13 @@ fn races() -> CaseResult {
 
 /// The future of a run is dropped while it runs.
 fn dropped() -> CaseResult {
-    let stage = Fixture::bash("sleep 1000");
-    let engine = stage.engine();
+    let fixture = Fixture::bash("sleep 1000");
+    let engine = fixture.engine();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
-        let run = engine.run_async(stage.invocation());
+        let run = engine.run_async(fixture.invocation());
         assert!(tokio::time::timeout(Duration::from_millis(300), run).await.is_err());
     });
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::case;
 use crate::case::{Case, CaseResult};
-use crate::stage::{Fixture, has_private_tmp};
+use crate::fixture::{Fixture, has_private_tmp};
 
 pub const CASES: &[Case] = &[
     case("E19", "to read, list and run what is outside", see),
@@ -22,9 +22,9 @@ pub const CASES: &[Case] = &[
 ];
 
 fn see() -> CaseResult {
-    let stage = Fixture::attacker("files", &[])?;
-    let outside = stage.name("outside");
-    stage.args(&["see", &outside]).run().assert_refused(6, &["EACCES", "ENOENT", "EBADF"]);
+    let fixture = Fixture::attacker("files", &[])?;
+    let outside = fixture.name("outside");
+    fixture.args(&["see", &outside]).run().assert_refused(6, &["EACCES", "ENOENT", "EBADF"]);
     Ok(())
 }
 
@@ -42,45 +42,45 @@ fn homes() -> CaseResult {
     Ok(())
 }
 
-/// No tier hides that a file is there, nor its size, but for what a private `/tmp` does not have; a handle to it opens nothing.
+/// No level hides that a file is there, nor its size, but for what a private `/tmp` does not have; a handle to it opens nothing.
 fn look() -> CaseResult {
-    let stage = Fixture::attacker("files", &[])?;
-    let outside = stage.name("outside");
+    let fixture = Fixture::attacker("files", &[])?;
+    let outside = fixture.name("outside");
     let expected = if has_private_tmp(&outside) {
         "stat: ENOENT\nhandle: ENOENT\nchdir: ENOENT\n"
     } else {
         "stat: done\nhandle: done\nchdir: done\n"
     };
-    stage.args(&["look", &outside]).run().assert_stdout(expected);
+    fixture.args(&["look", &outside]).run().assert_stdout(expected);
     Ok(())
 }
 
 fn change() -> CaseResult {
-    let stage = Fixture::attacker("files", &[])?.grant("write");
-    let outside = stage.name("outside");
-    let stage = stage.args(&["change", &outside]);
-    stage.run().assert_refused(17, &["EACCES", "EXDEV", "EROFS", "EPERM", "ENOENT"]);
-    assert_eq!(fs::read(stage.at("outside/secret")).unwrap(), b"secret\n");
-    assert_eq!(fs::read_dir(stage.at("outside")).unwrap().count(), 1);
-    assert!(stage.at("project/own").exists() && !stage.at("project/stolen").exists());
+    let fixture = Fixture::attacker("files", &[])?.grant("write");
+    let outside = fixture.name("outside");
+    let fixture = fixture.args(&["change", &outside]);
+    fixture.run().assert_refused(17, &["EACCES", "EXDEV", "EROFS", "EPERM", "ENOENT"]);
+    assert_eq!(fs::read(fixture.at("outside/secret")).unwrap(), b"secret\n");
+    assert_eq!(fs::read_dir(fixture.at("outside")).unwrap().count(), 1);
+    assert!(fixture.at("project/own").exists() && !fixture.at("project/stolen").exists());
     Ok(())
 }
 
-/// Landlock guards no metadata; where the tier does not either, the outcome must not say so.
+/// Landlock guards no metadata; where the level does not either, the outcome must not say so.
 fn mark() -> CaseResult {
-    let stage = Fixture::attacker("files", &[])?.grant("write");
-    fs::set_permissions(stage.at("outside/secret"), fs::Permissions::from_mode(0o600)).unwrap();
-    let outside = stage.name("outside");
-    let ran = stage.args(&["mark", &outside]).run();
+    let fixture = Fixture::attacker("files", &[])?.grant("write");
+    fs::set_permissions(fixture.at("outside/secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    let outside = fixture.name("outside");
+    let ran = fixture.args(&["mark", &outside]).run();
     let changed = ran.assert_ok().stdout().contains("done");
     assert_eq!(changed, !ran.sandbox().metadata_outside, "{} {:?}", ran.stdout(), ran.sandbox());
     Ok(())
 }
 
 fn spy() -> CaseResult {
-    let stage = Fixture::attacker("files", &[])?;
-    let outside = stage.name("outside");
-    stage.args(&["spy", &outside]).run().assert_refused(1, &["EPERM"]);
+    let fixture = Fixture::attacker("files", &[])?;
+    let outside = fixture.name("outside");
+    fixture.args(&["spy", &outside]).run().assert_refused(1, &["EPERM"]);
     Ok(())
 }
 
@@ -99,24 +99,24 @@ fn keys() -> CaseResult {
 
 /// A project may come from anywhere, and so may its links.
 fn linked_grant() -> CaseResult {
-    let stage =
+    let fixture =
         Fixture::bash("echo in > out/new; cat out/secret; touch out/secret; echo changed > out/secret")
             .link("../outside", "project/out")
             .grant("write:out");
-    let ran = stage.run();
-    assert_eq!(fs::read(stage.at("outside/secret")).unwrap(), b"secret\n");
-    assert!(!stage.at("outside/new").exists(), "a link led out of the project");
+    let ran = fixture.run();
+    assert_eq!(fs::read(fixture.at("outside/secret")).unwrap(), b"secret\n");
+    assert!(!fixture.at("outside/new").exists(), "a link led out of the project");
     assert!(!ran.0.process.is_some_and(|process| process.stdout.contains("secret")));
     Ok(())
 }
 
 fn below_linked_grant() -> CaseResult {
-    let stage = Fixture::bash("echo changed > out/deep/file; cat out/deep/file")
+    let fixture = Fixture::bash("echo changed > out/deep/file; cat out/deep/file")
         .file("outside/deep/file", "theirs\n")
         .link("../outside", "project/out")
         .grant("write:out/deep");
-    let ran = stage.run();
-    assert_eq!(fs::read(stage.at("outside/deep/file")).unwrap(), b"theirs\n");
+    let ran = fixture.run();
+    assert_eq!(fs::read(fixture.at("outside/deep/file")).unwrap(), b"theirs\n");
     assert!(!ran.0.process.is_some_and(|process| process.stdout.contains("theirs")));
     Ok(())
 }
@@ -137,7 +137,7 @@ fn own_skill() -> CaseResult {
 }
 
 fn read_only() -> CaseResult {
-    let stage = Fixture::bash(
+    let fixture = Fixture::bash(
         "exec 2>/dev/null
         (echo x >> own) && echo 'append: done' || echo 'append: refused'
         (: > own) && echo 'truncate: done' || echo 'truncate: refused'
@@ -148,7 +148,7 @@ fn read_only() -> CaseResult {
         ln own other && echo 'link: done' || echo 'link: refused'
         truncate -s 0 own && echo 'cut: done' || echo 'cut: refused'",
     );
-    stage.run().assert_refused(8, &["refused"]);
-    assert_eq!(fs::read(stage.at("project/own")).unwrap(), b"own\n");
+    fixture.run().assert_refused(8, &["refused"]);
+    assert_eq!(fs::read(fixture.at("project/own")).unwrap(), b"own\n");
     Ok(())
 }

@@ -4,7 +4,7 @@ use metier::policy::SandboxLevel;
 
 use super::{assert_stopped_for_memory, assert_stopped_or_full, case};
 use crate::case::{Case, CaseResult, SkipReason};
-use crate::stage::{self, Fixture};
+use crate::fixture::{self, Fixture};
 
 pub const CASES: &[Case] = &[
     case("H1", "files in memory, and descriptors that one thread has alone", calls),
@@ -42,7 +42,7 @@ fn assert_stopped(how: &str) -> CaseResult {
 }
 
 fn nameless() -> CaseResult {
-    let stage = Fixture::python(
+    let fixture = Fixture::python(
         "import ctypes, os, time
 ctypes.CDLL(None).prctl(15, b'\\xff', 0, 0, 0)
 for _ in range(3):
@@ -51,28 +51,28 @@ for _ in range(3):
         time.sleep(100)
 time.sleep(100)",
     );
-    assert_stopped_for_memory(&stage.memory(MAX_MEMORY).deadline(60_000), MAX_MEMORY, 40)
+    assert_stopped_for_memory(&fixture.memory(MAX_MEMORY).deadline(60_000), MAX_MEMORY, 40)
 }
 
 /// Elsewhere than in namespaces it is the machine's, and nobody can tell whose.
 fn sent() -> CaseResult {
-    let stage = Fixture::attacker("hidden", &["sent"])?.grant("shm").memory(MAX_MEMORY).deadline(60_000);
-    if stage::level() != SandboxLevel::Namespaces {
+    let fixture = Fixture::attacker("hidden", &["sent"])?.grant("shm").memory(MAX_MEMORY).deadline(60_000);
+    if fixture::level() != SandboxLevel::Namespaces {
         return Ok(());
     }
-    assert_stopped_or_full(&stage, "full\n")
+    assert_stopped_or_full(&fixture, "full\n")
 }
 
 fn nested() -> CaseResult {
-    let Some(metier) = stage::helper() else {
+    let Some(metier) = fixture::helper() else {
         return SkipReason::unsupported("the command line is not built in");
     };
     let script = "[ $# = 0 ] || { echo \"${#1}\"; exit; }
         \"$METIER_PROJECT_DIR/metier\" run x --project . --allow write -- \"$(printf '%0100000d' 0)\"";
-    let stage = Fixture::bash(script).grant("write").deadline(60_000);
-    stage.write("project/.metier/skills/x/SKILL.md", "---\nname: x\ndescription: nests\n---\n");
-    stage.write("project/.metier/skills/x/scripts/run.bash", script);
-    std::fs::copy(metier, stage.at("project/metier")).unwrap();
-    stage.run().assert_stdout("100000\n");
+    let fixture = Fixture::bash(script).grant("write").deadline(60_000);
+    fixture.write("project/.metier/skills/x/SKILL.md", "---\nname: x\ndescription: nests\n---\n");
+    fixture.write("project/.metier/skills/x/scripts/run.bash", script);
+    std::fs::copy(metier, fixture.at("project/metier")).unwrap();
+    fixture.run().assert_stdout("100000\n");
     Ok(())
 }

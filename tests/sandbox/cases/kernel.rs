@@ -2,7 +2,7 @@
 
 use super::{case, lock_descriptors};
 use crate::case::{Case, CaseResult, SkipReason};
-use crate::stage::{self, Fixture};
+use crate::fixture::{self, Fixture};
 
 pub const CASES: &[Case] = &[
     case(
@@ -55,24 +55,24 @@ fn nameless() -> CaseResult {
 /// Each level is a whole metier that runs a skill which runs the next.
 fn nested() -> CaseResult {
     let _alone = lock_descriptors();
-    let Some(metier) = stage::helper() else {
+    let Some(metier) = fixture::helper() else {
         return SkipReason::unsupported("the command line is not built in");
     };
     let script = "level=${1:-0}
         echo \"level $level\"
         [ $level -lt 12 ] || exit 0
         \"$METIER_PROJECT_DIR/metier\" run x --project . --allow write -- $((level + 1))";
-    let stage = Fixture::bash("true").grant("write").deadline(60_000);
-    stage.write("project/.metier/skills/x/SKILL.md", "---\nname: x\ndescription: nests\n---\n");
-    stage.write("project/.metier/skills/x/scripts/run.bash", script);
-    stage.write("skills/x/scripts/run.bash", script);
-    std::fs::copy(metier, stage.at("project/metier")).unwrap();
-    let ran = stage.run();
+    let fixture = Fixture::bash("true").grant("write").deadline(60_000);
+    fixture.write("project/.metier/skills/x/SKILL.md", "---\nname: x\ndescription: nests\n---\n");
+    fixture.write("project/.metier/skills/x/scripts/run.bash", script);
+    fixture.write("skills/x/scripts/run.bash", script);
+    std::fs::copy(metier, fixture.at("project/metier")).unwrap();
+    let ran = fixture.run();
     let process = ran.process();
     let said = format!("{}\n{}", process.stdout, process.stderr);
     let deepest = (0..13).rev().find(|level| said.contains(&format!("level {level}\n")));
     assert!(matches!(deepest, Some(4..12)), "{said}");
     assert!(said.contains("a sandbox inside of more sandboxes than the kernel allows"), "{said}");
-    crate::survivors::assert_none(stage.mark());
+    crate::survivors::assert_none(fixture.mark());
     Ok(())
 }

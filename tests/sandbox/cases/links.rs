@@ -10,7 +10,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::case;
 use crate::case::{Case, CaseResult};
-use crate::stage::Fixture;
+use crate::fixture::Fixture;
 
 pub const CASES: &[Case] = &[
     case("F1-F6", "dots, absolute paths, links to files, folders, the root and /proc", reading),
@@ -37,7 +37,7 @@ fn fixture(script: &str) -> Fixture {
 }
 
 fn reading() -> CaseResult {
-    let stage = fixture(
+    let fixture = fixture(
         "outside=$1; cd \"$METIER_PROJECT_DIR\"
         for path in ../outside/secret sub/../../outside/secret sub/deep/../../../outside/secret \"$outside/secret\" \\
             \"/$outside/secret\" file folder/secret folder/../outside/secret root$outside/secret magic$outside/secret \\
@@ -45,25 +45,25 @@ fn reading() -> CaseResult {
             (cat \"$path\") 2>/dev/null && echo \"$path: done\" || echo \"$path: refused\"
         done",
     );
-    let outside = stage.name("outside");
-    stage.args(&[&outside]).run().assert_refused(13, &["refused"]);
+    let outside = fixture.name("outside");
+    fixture.args(&[&outside]).run().assert_refused(13, &["refused"]);
     Ok(())
 }
 
 fn inside() -> CaseResult {
-    let stage =
+    let fixture =
         Fixture::bash("cat good; cat sub/../own; cat \"$METIER_PROJECT_DIR/own\"; cat loop 2>&1; true")
             .link("own", "project/good")
             .link("loop", "project/loop")
             .file("project/sub/x", "");
-    let ran = stage.run();
+    let ran = fixture.run();
     assert!(ran.assert_ok().stdout().starts_with("own\nown\nown\n"), "{}", ran.stdout());
     assert!(ran.stdout().contains("Too many levels"), "{}", ran.stdout());
     Ok(())
 }
 
 fn writing() -> CaseResult {
-    let stage = fixture(
+    let fixture = fixture(
         "exec 2>/dev/null
         try() { \"$@\" && echo \"$*: done\" || echo \"$*: refused\"; }
         put() { echo x > \"$1\"; }
@@ -74,31 +74,31 @@ fn writing() -> CaseResult {
         try ln -s x folder/new; try mkfifo folder/new",
     )
     .link("../outside/made", "project/dangling");
-    let ran = stage.run();
-    assert_eq!(fs::read_dir(stage.at("outside")).unwrap().count(), 1, "{}", ran.stdout());
-    assert_eq!(fs::read(stage.at("outside/secret")).unwrap(), b"secret\n");
+    let ran = fixture.run();
+    assert_eq!(fs::read_dir(fixture.at("outside")).unwrap().count(), 1, "{}", ran.stdout());
+    assert_eq!(fs::read(fixture.at("outside/secret")).unwrap(), b"secret\n");
     // `cp` makes an empty file here before it is refused the other.
     ran.assert_refused(19, &["refused"]);
     Ok(())
 }
 
 fn removing() -> CaseResult {
-    let stage = fixture("rm -rf folder root magic file && ls");
-    stage.run().assert_stdout("cwd\nown\nsub\n");
-    assert!(stage.at("outside/secret").exists());
+    let fixture = fixture("rm -rf folder root magic file && ls");
+    fixture.run().assert_stdout("cwd\nown\nsub\n");
+    assert!(fixture.at("outside/secret").exists());
     Ok(())
 }
 
 fn hard_link() -> CaseResult {
-    let stage = fixture("ln -P file again && (cat again 2>/dev/null || echo refused)");
-    stage.run().assert_stdout("refused\n");
+    let fixture = fixture("ln -P file again && (cat again 2>/dev/null || echo refused)");
+    fixture.run().assert_stdout("refused\n");
     Ok(())
 }
 
 /// The scratch folder is removed by the host, which must neither crash nor leave it. The tree grows at its top, as each step
 /// down would cost a walk through all above it.
 fn depth() -> CaseResult {
-    let stage = Fixture::python(
+    let fixture = Fixture::python(
         "import os
 os.chdir(os.environ['HOME'])
 print(os.getcwd())
@@ -109,16 +109,16 @@ for _ in range(8000):
     os.rename('d', 'x/d')
     os.rename('x', 'd')",
     );
-    let ran = stage.run();
+    let ran = fixture.run();
     let scratch = ran.assert_ok().stdout().trim().to_owned();
     assert!(!std::path::Path::new(&scratch).exists(), "{scratch} was left");
     Ok(())
 }
 
 fn race() -> CaseResult {
-    let stage = Fixture::attacker("files", &[])?.grant("write");
-    let outside = stage.name("outside");
-    let ran = stage.args(&["race", &outside]).run();
+    let fixture = Fixture::attacker("files", &[])?.grant("write");
+    let outside = fixture.name("outside");
+    let ran = fixture.args(&["race", &outside]).run();
     ran.assert_stdout("both sides were seen: yes\nstolen: 0\n");
     Ok(())
 }
@@ -126,19 +126,19 @@ fn race() -> CaseResult {
 /// Who may write around a project puts a link there and takes it away, again and again. What the link leads to is nobody's to
 /// see or to change, at whatever moment a run begins.
 fn project_swapped() -> CaseResult {
-    let stage = outside_fixture().grant("write");
-    let stolen = run_while_swapping(&stage, "project");
+    let fixture = outside_fixture().grant("write");
+    let stolen = run_while_swapping(&fixture, "project");
     let say = |word: &str| stolen.iter().filter(|said| said.contains(word)).count();
     assert!(say("ran") > 0, "no run came to anything");
     assert_eq!((say("read: done"), say("write: done")), (0, 0), "of {} runs", say("ran"));
-    assert_eq!(fs::read_dir(stage.at("outside")).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(fixture.at("outside")).unwrap().count(), 1);
     Ok(())
 }
 
 /// The same with the folder of the skill, whose script is looked at before it is run.
 fn skill_swapped() -> CaseResult {
-    let stage = outside_fixture();
-    let stolen = run_while_swapping(&stage, "skills/x");
+    let fixture = outside_fixture();
+    let stolen = run_while_swapping(&fixture, "skills/x");
     let say = |word: &str| stolen.iter().filter(|said| said.contains(word)).count();
     assert!(say("ran") > 0, "no run came to anything");
     assert_eq!((say("read: done"), say("write: done")), (0, 0), "of {} runs", say("ran"));
@@ -146,22 +146,22 @@ fn skill_swapped() -> CaseResult {
 }
 
 fn outside_fixture() -> Fixture {
-    let stage = Fixture::bash(
+    let fixture = Fixture::bash(
         "exec 2>/dev/null; echo ran
         (cat \"$1/secret\") && echo 'read: done'; (echo x > \"$1/new\") && echo 'write: done'; true",
     );
-    let outside = stage.name("outside");
-    stage.args(&[&outside])
+    let outside = fixture.name("outside");
+    fixture.args(&[&outside])
 }
 
-/// What runs say while a folder of the stage is a link to what is outside, for about half of the time; for long enough that some
+/// What runs say while a folder of the fixture is a link to what is outside, for about half of the time; for long enough that some
 /// come to anything.
-fn run_while_swapping(stage: &Fixture, path: &str) -> Vec<String> {
+fn run_while_swapping(fixture: &Fixture, path: &str) -> Vec<String> {
     const LONG_ENOUGH: usize = 25;
     const TOO_LONG: Duration = Duration::from_secs(20);
-    let (place, link) = (stage.at(path), stage.at("swapped"));
-    symlink(stage.at("outside"), &link).unwrap();
-    let engine = stage.engine();
+    let (place, link) = (fixture.at(path), fixture.at("swapped"));
+    symlink(fixture.at("outside"), &link).unwrap();
+    let engine = fixture.engine();
     let is_over = AtomicBool::new(false);
     let swap = |place: &Path| renameat_with(CWD, place, CWD, &link, RenameFlags::EXCHANGE).unwrap();
     std::thread::scope(|scope| {
@@ -177,7 +177,7 @@ fn run_while_swapping(stage: &Fixture, path: &str) -> Vec<String> {
         });
         let (mut said, mut ran, began) = (Vec::new(), 0, Instant::now());
         while ran < LONG_ENOUGH && began.elapsed() < TOO_LONG {
-            let process = engine.run(stage.invocation()).process;
+            let process = engine.run(fixture.invocation()).process;
             let text = process.map(|process| process.stdout).unwrap_or_default();
             ran += usize::from(text.contains("ran"));
             said.push(text);
@@ -189,19 +189,19 @@ fn run_while_swapping(stage: &Fixture, path: &str) -> Vec<String> {
 }
 
 fn planted() -> CaseResult {
-    let stage =
+    let fixture =
         Fixture::bash("ln -s ../outside/secret planted; ln -s ../outside planted-folder").grant("write");
-    stage.run().assert_ok();
-    assert!(fs::symlink_metadata(stage.at("project/planted")).is_ok());
-    stage.write("skills/lua/SKILL.md", "---\nname: lua\ndescription: reads\n---\n");
-    stage.write("skills/lua/scripts/main.lua", "return ctx.read_file(input.path)");
+    fixture.run().assert_ok();
+    assert!(fs::symlink_metadata(fixture.at("project/planted")).is_ok());
+    fixture.write("skills/lua/SKILL.md", "---\nname: lua\ndescription: reads\n---\n");
+    fixture.write("skills/lua/scripts/main.lua", "return ctx.read_file(input.path)");
     if metier::supports(metier::executor::RuntimeId::LUA).is_err() {
         return crate::case::SkipReason::unsupported("Lua is not built in");
     }
-    symlink("own", stage.at("project/good")).unwrap();
+    symlink("own", fixture.at("project/good")).unwrap();
     let read = |path: &str| {
         let invocation = metier::engine::Invocation::new("lua").input(serde_json::json!({ "path": path }));
-        stage.engine().run(invocation).result
+        fixture.engine().run(invocation).result
     };
     assert_eq!(read("own").unwrap(), "own\n");
     for path in ["planted", "planted-folder/secret"] {

@@ -7,7 +7,7 @@ use metier::policy::SandboxLevel;
 
 use super::{assert_stopped_for_memory, assert_stopped_or_full, case};
 use crate::case::{Case, CaseResult};
-use crate::stage::{self, Fixture};
+use crate::fixture::{self, Fixture};
 use crate::survivors;
 
 pub const CASES: &[Case] = &[
@@ -25,8 +25,8 @@ pub const CASES: &[Case] = &[
 const MAX_MEMORY: u64 = 256 << 20;
 
 #[track_caller]
-fn assert_stopped(stage: &Fixture) -> CaseResult {
-    assert_stopped_for_memory(stage, MAX_MEMORY, 20)
+fn assert_stopped(fixture: &Fixture) -> CaseResult {
+    assert_stopped_for_memory(fixture, MAX_MEMORY, 20)
 }
 
 fn python(text: &str) -> Fixture {
@@ -47,7 +47,7 @@ time.sleep(100)",
 
 /// What was there before a fork is everybody's, and there once.
 fn shared() -> CaseResult {
-    let stage = python(
+    let fixture = python(
         "import os, time
 x = bytearray(os.urandom(1 << 16) * 1600)
 children = []
@@ -61,13 +61,13 @@ for child in children:
     os.waitpid(child, 0)
 print(len(x))",
     );
-    stage.run().assert_stdout("104857600\n");
+    fixture.run().assert_stdout("104857600\n");
     Ok(())
 }
 
 /// Who ends while it is counted takes its memory along, and its share is everybody else's: neither counts twice.
 fn shared_by_ending() -> CaseResult {
-    let stage = python(
+    let fixture = python(
         "import os, select, time
 x = bytearray(os.urandom(1 << 16) * 1600)
 until = time.monotonic() + 6
@@ -88,19 +88,19 @@ while time.monotonic() < until:
         os.waitpid(child, 0)
 print(len(x))",
     );
-    stage.run().assert_stdout("104857600\n");
+    fixture.run().assert_stdout("104857600\n");
     Ok(())
 }
 
 fn files() -> CaseResult {
-    let stage = python(
+    let fixture = python(
         "import os
 try:
     os.memfd_create('x')
 except OSError as error:
     print(error.strerror)",
     );
-    stage.run().assert_stdout("Function not implemented\n");
+    fixture.run().assert_stdout("Function not implemented\n");
     Ok(())
 }
 
@@ -120,7 +120,7 @@ time.sleep(100)",
 
 /// In namespaces what is shared by name has a size of its own; elsewhere it is the machine's, and only what is open counts.
 fn by_name() -> CaseResult {
-    let stage = python(
+    let fixture = python(
         "import os, time
 block = os.urandom(1 << 20)
 kept = []
@@ -136,22 +136,22 @@ except OSError as error:
     print(error.strerror)",
     )
     .grant("shm");
-    assert_stopped_or_full(&stage, "No space left on device\n")
+    assert_stopped_or_full(&fixture, "No space left on device\n")
 }
 
 fn hiding() -> CaseResult {
-    let stage = python(
+    let fixture = python(
         "import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 print(libc.prctl(4, 0, 0, 0, 0), ctypes.get_errno(), libc.prctl(4, 1, 0, 0, 0))",
     );
-    stage.run().assert_stdout("-1 1 0\n");
+    fixture.run().assert_stdout("-1 1 0\n");
     Ok(())
 }
 
 /// A program that may be run and not read is not to be looked into, whatever it has open.
 fn unreadable() -> CaseResult {
-    let stage = python(
+    let fixture = python(
         "import os, shutil, sys
 program = os.path.join(os.environ['HOME'], 'program')
 shutil.copy('/usr/bin/python3', program)
@@ -160,16 +160,16 @@ block = 'import mmap, os, time\\nkept = mmap.mmap(-1, 800 << 20)\\nfor _ in rang
 os.environ['PYTHONHOME'] = '/usr'
 os.execv(program, [program, '-S', '-c', block])",
     );
-    let ran = stage.run();
+    let ran = fixture.run();
     assert_eq!(ran.error().kind(), ErrorKind::Memory, "{:?} {:?}", ran.0.result, ran.0.process);
     assert!(ran.0.duration < Duration::from_secs(20), "{:?}", ran.0.duration);
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
     Ok(())
 }
 
 /// Elsewhere than in namespaces it is the machine's, and nobody can tell whose.
 fn by_name_and_own() -> CaseResult {
-    let stage = python(
+    let fixture = python(
         "import os, time
 block = os.urandom(1 << 20)
 with open(f'/dev/shm/metier-sandbox-{os.getpid()}', 'wb') as file:
@@ -184,8 +184,8 @@ finally:
     os.unlink(file.name)",
     )
     .grant("shm");
-    if stage::level() != SandboxLevel::Namespaces {
+    if fixture::level() != SandboxLevel::Namespaces {
         return Ok(());
     }
-    assert_stopped(&stage)
+    assert_stopped(&fixture)
 }

@@ -3,7 +3,6 @@
 mod devices;
 mod endings;
 mod files;
-mod guarded;
 mod hidden;
 mod kernel;
 mod links;
@@ -13,6 +12,7 @@ mod others;
 mod own;
 mod planted;
 mod powers;
+mod protected;
 mod quotas;
 mod resources;
 mod sockets;
@@ -26,15 +26,15 @@ use metier::error::ErrorKind;
 use metier::policy::SandboxLevel;
 
 use crate::case::{Case, CaseResult};
-use crate::stage::Fixture;
+use crate::fixture::Fixture;
 use crate::survivors;
 
-/// The attacks on a tier.
-pub fn cases_for(tier: SandboxLevel) -> &'static [&'static [Case]] {
-    if tier == SandboxLevel::LandlockUnscoped { TREE_KILL_CASES } else { ALL_CASES }
+/// The attacks on a level.
+pub fn cases_for(level: SandboxLevel) -> &'static [&'static [Case]] {
+    if level == SandboxLevel::LandlockUnscoped { TREE_KILL_CASES } else { ALL_CASES }
 }
 
-/// Attacks on how trees are killed, which is all that the lowest tier has of its own.
+/// Attacks on how trees are killed, which is all that the lowest level has of its own.
 const TREE_KILL_CASES: &[&[Case]] = &[trees::CASES, streams::CASES, endings::CASES];
 
 /// Every attack there is.
@@ -44,7 +44,7 @@ const ALL_CASES: &[&[Case]] = &[
     resources::CASES,
     powers::CASES,
     files::CASES,
-    guarded::CASES,
+    protected::CASES,
     hidden::CASES,
     planted::CASES,
     lost::CASES,
@@ -69,23 +69,23 @@ fn lock_descriptors() -> MutexGuard<'static, ()> {
 
 /// The run takes more memory than so many bytes, is ended for that in so many seconds, and leaves nobody.
 #[track_caller]
-fn assert_stopped_for_memory(stage: &Fixture, most: u64, seconds: u64) -> CaseResult {
-    let ran = stage.run();
+fn assert_stopped_for_memory(fixture: &Fixture, most: u64, seconds: u64) -> CaseResult {
+    let ran = fixture.run();
     assert_eq!(ran.error().kind(), ErrorKind::Memory, "{:?} {:?}", ran.0.result, ran.0.process);
     assert!(ran.process().usage.tree_memory_bytes.is_some_and(|held| held > most), "{:?}", ran.process());
     assert!(ran.0.duration < Duration::from_secs(seconds), "{:?}", ran.0.duration);
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
     Ok(())
 }
 
 /// The run is ended for its memory, or says that what it fills is full, and leaves nobody.
 #[track_caller]
-fn assert_stopped_or_full(stage: &Fixture, full: &str) -> CaseResult {
-    let ran = stage.run();
+fn assert_stopped_or_full(fixture: &Fixture, full: &str) -> CaseResult {
+    let ran = fixture.run();
     let is_full = ran.0.process.as_ref().is_some_and(|process| process.stdout == full);
     let is_stopped = ran.0.result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Memory);
     assert!(is_full || is_stopped, "{ran:?}");
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
     Ok(())
 }
 

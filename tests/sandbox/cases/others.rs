@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::case;
 use crate::case::{Case, CaseResult, SkipReason};
-use crate::stage::Fixture;
+use crate::fixture::Fixture;
 use crate::{attackers, survivors};
 
 pub const CASES: &[Case] = &[

@@ -12,7 +12,7 @@ use metier::registry::{Root, Roots, Scope};
 
 use super::case;
 use crate::case::{Case, CaseResult, LEVEL_VARIABLE, LEVELS, SkipReason};
-use crate::stage::{self, Fixture, RunResult};
+use crate::fixture::{self, Fixture, RunResult};
 
 pub const CASES: &[Case] = &[
     case("O1", "temporary files of metier's that lie in the project, by TMPDIR", in_project),
@@ -28,19 +28,19 @@ pub const CASES: &[Case] = &[
     case("O7", "names of metier's own folders, by the host API", by_host_functions),
 ];
 
-/// The command on the stage's project with these variables.
-fn metier(stage: &Fixture, variables: &[(&str, &Path)], arguments: &[&str]) -> Result<Output, SkipReason> {
-    let program =
-        stage::helper().ok_or_else(|| SkipReason::Unsupported("the command line is not built in".into()))?;
+/// The command on the fixture's project with these variables.
+fn metier(fixture: &Fixture, variables: &[(&str, &Path)], arguments: &[&str]) -> Result<Output, SkipReason> {
+    let program = fixture::helper()
+        .ok_or_else(|| SkipReason::Unsupported("the command line is not built in".into()))?;
     let mut command = Command::new(program);
-    command.args(["run", "x", "--project"]).arg(stage.at("project")).args(arguments);
+    command.args(["run", "x", "--project"]).arg(fixture.at("project")).args(arguments);
     Ok(command.envs(variables.iter().copied()).output().unwrap())
 }
 
-/// The skill of the stage, once more in its project.
-fn add_to_project(stage: &Fixture, script: &str) {
-    stage.write("project/.metier/skills/x/SKILL.md", "---\nname: x\ndescription: looks\n---\n");
-    stage.write("project/.metier/skills/x/scripts/run.bash", script);
+/// The skill of the fixture, once more in its project.
+fn add_to_project(fixture: &Fixture, script: &str) {
+    fixture.write("project/.metier/skills/x/SKILL.md", "---\nname: x\ndescription: looks\n---\n");
+    fixture.write("project/.metier/skills/x/scripts/run.bash", script);
 }
 
 const LOOK_SCRIPT: &str =
@@ -53,11 +53,11 @@ fn host_and_home(said: &Output) -> (bool, bool) {
 }
 
 fn in_project() -> CaseResult {
-    let stage = Fixture::bash("true");
-    add_to_project(&stage, LOOK_SCRIPT);
-    let temporary = stage.at("project/tmp");
+    let fixture = Fixture::bash("true");
+    add_to_project(&fixture, LOOK_SCRIPT);
+    let temporary = fixture.at("project/tmp");
     std::fs::create_dir(&temporary).unwrap();
-    let said = metier(&stage, &[("TMPDIR", &temporary)], &["--allow", "write"])?;
+    let said = metier(&fixture, &[("TMPDIR", &temporary)], &["--allow", "write"])?;
     assert_hidden_or_refused(&said);
     Ok(())
 }
@@ -73,28 +73,32 @@ fn assert_hidden_or_refused(said: &Output) {
 }
 
 fn by_link() -> CaseResult {
-    let stage = Fixture::bash("true");
-    add_to_project(&stage, LOOK_SCRIPT);
-    std::fs::create_dir(stage.at("project/tmp")).unwrap();
-    symlink("project/tmp", stage.at("link")).unwrap();
-    assert_hidden_or_refused(&metier(&stage, &[("TMPDIR", &stage.at("link"))], &["--allow", "write"])?);
-    std::fs::create_dir(stage.at("project/.metier/skills/x/tmp")).unwrap();
-    assert_hidden_or_refused(&metier(&stage, &[("TMPDIR", &stage.at("project/.metier/skills/x/tmp"))], &[])?);
+    let fixture = Fixture::bash("true");
+    add_to_project(&fixture, LOOK_SCRIPT);
+    std::fs::create_dir(fixture.at("project/tmp")).unwrap();
+    symlink("project/tmp", fixture.at("link")).unwrap();
+    assert_hidden_or_refused(&metier(&fixture, &[("TMPDIR", &fixture.at("link"))], &["--allow", "write"])?);
+    std::fs::create_dir(fixture.at("project/.metier/skills/x/tmp")).unwrap();
+    assert_hidden_or_refused(&metier(
+        &fixture,
+        &[("TMPDIR", &fixture.at("project/.metier/skills/x/tmp"))],
+        &[],
+    )?);
     Ok(())
 }
 
 fn cache() -> CaseResult {
-    let stage = Fixture::bash("true");
+    let fixture = Fixture::bash("true");
     add_to_project(
-        &stage,
+        &fixture,
         "mkdir -p cache/metier/wasm 2>/dev/null; (echo x > cache/metier/key) 2>/dev/null; find cache -type f; mv cache moved 2>/dev/null; echo own",
     );
-    std::fs::create_dir_all(stage.at("project/cache/metier")).unwrap();
-    stage.write("project/cache/metier/secret", "x");
-    let said = metier(&stage, &[("XDG_CACHE_HOME", &stage.at("project/cache"))], &["--allow", "write"])?;
+    std::fs::create_dir_all(fixture.at("project/cache/metier")).unwrap();
+    fixture.write("project/cache/metier/secret", "x");
+    let said = metier(&fixture, &[("XDG_CACHE_HOME", &fixture.at("project/cache"))], &["--allow", "write"])?;
     if said.status.success() {
         assert_eq!(String::from_utf8_lossy(&said.stdout), "own\n", "{said:?}");
-        assert!(stage.at("project/cache/metier/secret").exists());
+        assert!(fixture.at("project/cache/metier/secret").exists());
     } else {
         assert!(String::from_utf8_lossy(&said.stderr).contains("sandbox"), "{said:?}");
     }
@@ -107,14 +111,14 @@ fn state() -> CaseResult {
     for (name, own) in [("XDG_STATE_HOME", "st"), ("HOME", "home")] {
         let folder = if own == "st" { "st/metier" } else { "home/.local/state/metier" };
         for is_there in [true, false] {
-            let stage = Fixture::bash("true");
-            add_to_project(&stage, looks);
-            fs::create_dir(stage.at("project").join(own)).unwrap();
+            let fixture = Fixture::bash("true");
+            add_to_project(&fixture, looks);
+            fs::create_dir(fixture.at("project").join(own)).unwrap();
             let key = format!("project/{folder}/wasm-cache.key");
             if is_there {
-                stage.write(&key, "theirs");
+                fixture.write(&key, "theirs");
             }
-            let said = metier(&stage, &[(name, &stage.at("project").join(own))], &["--allow", "write"])?;
+            let said = metier(&fixture, &[(name, &fixture.at("project").join(own))], &["--allow", "write"])?;
             if said.status.success() {
                 // Where there was none the script may clear away what is its own.
                 assert_eq!(String::from_utf8_lossy(&said.stdout).lines().last(), Some("own"), "{said:?}");
@@ -126,7 +130,7 @@ fn state() -> CaseResult {
                 );
             }
             if is_there {
-                assert_eq!(fs::read_to_string(stage.at(&key)).unwrap(), "theirs");
+                assert_eq!(fs::read_to_string(fixture.at(&key)).unwrap(), "theirs");
             }
         }
     }
@@ -141,11 +145,11 @@ fn around() -> CaseResult {
         return around_all();
     }
     let folder = tempfile::tempdir().unwrap();
-    let (_, tier) = LEVELS.into_iter().find(|(known, _)| *known == stage::level()).unwrap();
+    let (_, level) = LEVELS.into_iter().find(|(known, _)| *known == fixture::level()).unwrap();
     let ended = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "every_attack_is_held", "--nocapture"])
         .env("TMPDIR", folder.path())
-        .envs([(TEMP_VARIABLE, "yes"), ("METIER_CASE", "O4"), (LEVEL_VARIABLE, tier)])
+        .envs([(TEMP_VARIABLE, "yes"), ("METIER_CASE", "O4"), (LEVEL_VARIABLE, level)])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
@@ -161,17 +165,17 @@ fn around_all() -> CaseResult {
     std::fs::write(others.join("host-0123456789abcdef/secret"), "secret").unwrap();
     let own = format!("metier-{}", rustix::process::geteuid().as_raw());
     let script = "for own in \"$@\"; do find \"$own\" -path '*/host-*'; cat \"$own\"/host-*/*; done 2>/dev/null; echo looked";
-    let stage = Fixture::bash(script).args(&[&own, others.file_name().unwrap().to_str().unwrap()]);
-    let roots = Roots::empty().with(Root::new(Scope::Explicit, "skills", stage.at("skills")));
-    let builder = Engine::builder(&folder).roots(roots).sandbox_level(stage::level());
-    let builder = stage::helper().into_iter().fold(builder, metier::engine::EngineBuilder::helper);
+    let fixture = Fixture::bash(script).args(&[&own, others.file_name().unwrap().to_str().unwrap()]);
+    let roots = Roots::empty().with(Root::new(Scope::Explicit, "skills", fixture.at("skills")));
+    let builder = Engine::builder(&folder).roots(roots).sandbox_level(fixture::level());
+    let builder = fixture::helper().into_iter().fold(builder, metier::engine::EngineBuilder::helper);
     // Another run has something there meanwhile.
     let other = Fixture::bash("echo secret > \"$HOME/secret\"; sleep 2; echo unharmed");
     let engine = other.engine();
     std::thread::scope(|scope| {
         let beside = scope.spawn(|| engine.run(other.invocation()));
         std::thread::sleep(std::time::Duration::from_millis(500));
-        let ran = stage.result(builder.build().unwrap().run(stage.invocation()));
+        let ran = fixture.result(builder.build().unwrap().run(fixture.invocation()));
         if ran.is_in_namespaces() {
             assert_eq!(ran.stdout(), "looked\n", "{ran:?}");
         } else {
@@ -192,21 +196,21 @@ struct OtherHost {
 }
 
 impl OtherHost {
-    fn start(stage: &Fixture, variable: &str, folder: &Path) -> Result<Self, SkipReason> {
-        let program = stage::helper()
+    fn start(fixture: &Fixture, variable: &str, folder: &Path) -> Result<Self, SkipReason> {
+        let program = fixture::helper()
             .ok_or_else(|| SkipReason::Unsupported("the command line is not built in".into()))?;
-        stage.write("other/.metier/skills/v/SKILL.md", "---\nname: v\ndescription: waits\n---\n");
+        fixture.write("other/.metier/skills/v/SKILL.md", "---\nname: v\ndescription: waits\n---\n");
         let script = "import time, os, sys\nopen('began', 'w')\nwhile not os.path.exists('go'): time.sleep(.02)\n\
             import metier\nprint(os.environ['HOME'], getattr(metier, 'CHANGED', 'unchanged'), os.listdir(os.environ['HOME']))\n";
-        stage.write("other/.metier/skills/v/scripts/main.py", script);
+        fixture.write("other/.metier/skills/v/scripts/main.py", script);
         let mut command = Command::new(program);
         command
             .args(["run", "v", "--allow", "write", "--timeout", "60s", "--project"])
-            .arg(stage.at("other"));
+            .arg(fixture.at("other"));
         let command = command.env(variable, folder).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut other = Self { child: command.spawn().unwrap(), go: stage.at("other/go") };
+        let mut other = Self { child: command.spawn().unwrap(), go: fixture.at("other/go") };
         let began = Instant::now();
-        while !stage.at("other/began").exists() {
+        while !fixture.at("other/began").exists() {
             assert!(began.elapsed() < TIMEOUT, "it does not begin");
             if other.child.try_wait().unwrap().is_some() {
                 return Err(SkipReason::Unsupported(format!(
@@ -220,17 +224,17 @@ impl OtherHost {
     }
 
     /// One whose temporary files are there. While a script of another case sees all temporary files, none goes there.
-    fn start_in(stage: &Fixture, named: &Path) -> Result<Self, SkipReason> {
+    fn start_in(fixture: &Fixture, named: &Path) -> Result<Self, SkipReason> {
         let began = Instant::now();
         loop {
-            let other = Self::start(stage, "TMPDIR", named)?;
+            let other = Self::start(fixture, "TMPDIR", named)?;
             if fs::read_dir(named).unwrap().next().is_some() {
                 return Ok(other);
             }
             let elsewhere = other.finish();
             assert!(began.elapsed() < TIMEOUT, "they are in {}", elsewhere.display());
             for file in ["other/began", "other/go"] {
-                fs::remove_file(stage.at(file)).unwrap();
+                fs::remove_file(fixture.at(file)).unwrap();
             }
         }
     }
@@ -270,41 +274,41 @@ fn assert_kept_out(ran: &RunResult, folder: &str) {
 }
 
 fn others_before() -> CaseResult {
-    let stage = Fixture::bash(TAMPER_SCRIPT).grant("write");
-    let folder = stage.at("project/tmp");
+    let fixture = Fixture::bash(TAMPER_SCRIPT).grant("write");
+    let folder = fixture.at("project/tmp");
     fs::create_dir(&folder).unwrap();
-    let other = OtherHost::start_in(&stage, &folder)?;
-    assert_kept_out(&stage.run(), "tmp/metier-");
+    let other = OtherHost::start_in(&fixture, &folder)?;
+    assert_kept_out(&fixture.run(), "tmp/metier-");
     assert!(other.finish().starts_with(folder), "it was not there at all");
     Ok(())
 }
 
 fn others_deep() -> CaseResult {
-    let stage = Fixture::bash(TAMPER_SCRIPT).grant("write");
-    let folder = stage.at("project/.vscode/a/b/c");
+    let fixture = Fixture::bash(TAMPER_SCRIPT).grant("write");
+    let folder = fixture.at("project/.vscode/a/b/c");
     fs::create_dir_all(&folder).unwrap();
-    symlink("project/.vscode/a/b", stage.at("link")).unwrap();
-    let other = OtherHost::start_in(&stage, &stage.at("link/c"))?;
-    assert_kept_out(&stage.run(), ".vscode/a/b/c/metier-");
+    symlink("project/.vscode/a/b", fixture.at("link")).unwrap();
+    let other = OtherHost::start_in(&fixture, &fixture.at("link/c"))?;
+    assert_kept_out(&fixture.run(), ".vscode/a/b/c/metier-");
     assert!(other.finish().starts_with(fs::canonicalize(folder).unwrap()), "it was not there at all");
     Ok(())
 }
 
 fn others_after() -> CaseResult {
     let script = "touch here; for _ in $(seq 600); do find . -path '*/host-*' -o -name '*.key'; [ -e stop ] && break; sleep .05; done; echo tried";
-    let stage = Fixture::bash(script).grant("write").deadline(60_000);
-    let engine = stage.engine();
-    let folder = stage.at("project/tmp");
+    let fixture = Fixture::bash(script).grant("write").deadline(60_000);
+    let engine = fixture.engine();
+    let folder = fixture.at("project/tmp");
     fs::create_dir(&folder).unwrap();
     std::thread::scope(|scope| {
-        let run = scope.spawn(|| stage.result(engine.run(stage.invocation())));
+        let run = scope.spawn(|| fixture.result(engine.run(fixture.invocation())));
         let began = Instant::now();
-        while !stage.at("project/here").exists() {
+        while !fixture.at("project/here").exists() {
             assert!(began.elapsed() < TIMEOUT, "it does not begin");
             std::thread::sleep(Duration::from_millis(10));
         }
-        let ended = OtherHost::start(&stage, "TMPDIR", &folder).map(OtherHost::finish);
-        fs::write(stage.at("project/stop"), "").unwrap();
+        let ended = OtherHost::start(&fixture, "TMPDIR", &folder).map(OtherHost::finish);
+        fs::write(fixture.at("project/stop"), "").unwrap();
         let run = run.join().unwrap();
         assert_eq!(run.stdout(), "tried\n", "{run:?}");
         assert!(!ended?.starts_with(&folder), "it went where the script sees it");
@@ -320,10 +324,10 @@ fn others_state() -> CaseResult {
             cat $file; (echo changed > $file); (mv $file $file-x && echo moved); ln $file linked && echo linked
         done 2>/dev/null; mv st stood 2>/dev/null && echo moved; rm -rf st a 2>/dev/null; echo tried";
     for file in OWN_FILES {
-        let stage =
+        let fixture =
             Fixture::bash(script).grant("write").args(&[file]).file(&format!("project/{file}"), "theirs");
-        assert_kept_out(&stage.run(), file.rsplit_once('/').unwrap().0.trim_end_matches("/wasm"));
-        assert_eq!(fs::read_to_string(stage.at("project").join(file)).unwrap(), "theirs", "{file}");
+        assert_kept_out(&fixture.run(), file.rsplit_once('/').unwrap().0.trim_end_matches("/wasm"));
+        assert_eq!(fs::read_to_string(fixture.at("project").join(file)).unwrap(), "theirs", "{file}");
     }
     Ok(())
 }
@@ -331,15 +335,15 @@ fn others_state() -> CaseResult {
 fn others_state_read() -> CaseResult {
     for file in OWN_FILES {
         let script = "cat \"$1\" 2>/dev/null; ls \"${1%/*}\" 2>/dev/null; echo tried";
-        let stage = Fixture::bash(script).args(&[file]).file(&format!("project/{file}"), "theirs");
-        assert_kept_out(&stage.run(), file.rsplit_once('/').unwrap().0.trim_end_matches("/wasm"));
+        let fixture = Fixture::bash(script).args(&[file]).file(&format!("project/{file}"), "theirs");
+        assert_kept_out(&fixture.run(), file.rsplit_once('/').unwrap().0.trim_end_matches("/wasm"));
     }
     // Nothing of metier's own: a folder of that name, and names that only look like it.
-    let stage = Fixture::bash("cat metier/src/lib.rs metier-2/notes.txt wasm/metier.rs")
+    let fixture = Fixture::bash("cat metier/src/lib.rs metier-2/notes.txt wasm/metier.rs")
         .file("project/metier/src/lib.rs", "one ")
         .file("project/metier-2/notes.txt", "two ")
         .file("project/wasm/metier.rs", "three");
-    assert_eq!(stage.run().stdout(), "one two three");
+    assert_eq!(fixture.run().stdout(), "one two three");
     Ok(())
 }
 
@@ -347,8 +351,8 @@ fn by_host_functions() -> CaseResult {
     let script = "for path in tmp/metier-0/host-0123456789abcdef/drafts st/metier/wasm/0 st/Metier/wasm-cache.key; do
             metier ctx write $path x; metier ctx mkdir ${path%/*}/wasm/host-1; metier ctx read_file $path
         done 2>&1 | grep -v \"it is metier's own\\|needs write:\\|needs read:\\|^ *$\"; find . -type f; echo tried";
-    let stage = Fixture::bash(script).grant("write");
-    let said = stage.run();
+    let fixture = Fixture::bash(script).grant("write");
+    let said = fixture.run();
     assert!(said.stdout().ends_with("./own\ntried\n"), "{said:?}");
     Ok(())
 }

@@ -11,7 +11,7 @@ use metier::registry::{Root, Roots, Scope};
 
 use super::case;
 use crate::case::{Case, CaseResult, SkipReason};
-use crate::stage::{Fixture, RunResult};
+use crate::fixture::{Fixture, RunResult};
 
 pub const CASES: &[Case] = &[
     case("M50a", "skills by a link to where they may lie", by_a_link),
@@ -30,26 +30,26 @@ fn writing_fixture(script: &str) -> Fixture {
     Fixture::bash(script).grant("write")
 }
 
-fn roots(stage: &Fixture) -> Roots {
-    let own = Root::new(Scope::Project, "own", stage.at("project/.metier/skills"));
-    Roots::empty().with(Root::new(Scope::Explicit, "skills", stage.at("skills"))).with(own)
+fn roots(fixture: &Fixture) -> Roots {
+    let own = Root::new(Scope::Project, "own", fixture.at("project/.metier/skills"));
+    Roots::empty().with(Root::new(Scope::Explicit, "skills", fixture.at("skills"))).with(own)
 }
 
-fn run(stage: &Fixture) -> RunResult {
-    stage.result(stage.builder().roots(roots(stage)).build().unwrap().run(stage.invocation()))
+fn run(fixture: &Fixture) -> RunResult {
+    fixture.result(fixture.builder().roots(roots(fixture)).build().unwrap().run(fixture.invocation()))
 }
 
 /// Nobody finds the skill afterwards, whatever the modes are.
 #[track_caller]
-fn assert_not_found(stage: &Fixture, ran: &RunResult) {
-    let project = stage.at("project");
+fn assert_not_found(fixture: &Fixture, ran: &RunResult) {
+    let project = fixture.at("project");
     for folder in [project.clone(), project.join(".metier")] {
         if folder.symlink_metadata().is_ok_and(|found| found.is_dir()) {
             fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
         }
     }
     assert!(!project.join(".metier/skills/evil/SKILL.md").exists(), "{ran:?}");
-    let engine = stage.builder().roots(roots(stage)).build().unwrap();
+    let engine = fixture.builder().roots(roots(fixture)).build().unwrap();
     assert!(engine.run(metier::engine::Invocation::new("evil")).result.is_err());
 }
 
@@ -72,25 +72,25 @@ fn by_a_link() -> CaseResult {
         // Whatever it leads to later.
         ("ln -s later .metier", ".metier"),
     ] {
-        let stage = writing_fixture(&format!(
+        let fixture = writing_fixture(&format!(
             "mkdir -p src/skills/evil; {EVIL_SKILL}src/skills/evil/SKILL.md; {made}"
         ));
-        let ran = run(&stage);
+        let ran = run(&fixture);
         assert!(ran.assert_ok().has_warning(&format!("made {moved}, ")), "{made}: {ran:?}");
-        assert!(stage.at("project").join(moved).symlink_metadata().is_err(), "{made}");
-        assert_eq!(quarantined(stage.at("project"), moved).len(), 1, "{made}");
-        assert!(stage.at("project/src/skills/evil").exists(), "it is a folder like any other");
-        assert_not_found(&stage, &ran);
+        assert!(fixture.at("project").join(moved).symlink_metadata().is_err(), "{made}");
+        assert_eq!(quarantined(fixture.at("project"), moved).len(), 1, "{made}");
+        assert!(fixture.at("project/src/skills/evil").exists(), "it is a folder like any other");
+        assert_not_found(&fixture, &ran);
     }
     // The folder was there, and another is in its place.
-    let stage = writing_fixture(&format!(
+    let fixture = writing_fixture(&format!(
         "mkdir -p src/skills/evil; {EVIL_SKILL}src/skills/evil/SKILL.md; mv .metier x; ln -s src .metier"
     ))
     .file("project/.metier/settings", "theirs\n");
-    let ran = run(&stage);
+    let ran = run(&fixture);
     assert!(ran.assert_ok().has_warning("made .metier, "), "{ran:?}");
-    assert_not_found(&stage, &ran);
-    assert_eq!(fs::read(stage.at("project/x/settings")).unwrap(), b"theirs\n");
+    assert_not_found(&fixture, &ran);
+    assert_eq!(fs::read(fixture.at("project/x/settings")).unwrap(), b"theirs\n");
     Ok(())
 }
 
@@ -118,21 +118,21 @@ fn secret_names() -> CaseResult {
         echo x > id_rsa; echo x > id_rsa_work; echo x > x.pem; echo x > terraform.tfstate; echo x > kubeconfig
         echo x > .env.example; echo x > .pypirc; mkdir sub; echo x > sub/.npmrc";
     for shut in ["", "; chmod 111 ."] {
-        let stage = writing_fixture(&format!("{make}{shut}"))
+        let fixture = writing_fixture(&format!("{make}{shut}"))
             .grant("write:.pypirc")
             .file("project/.netrc.example", "theirs\n");
-        let ran = run(&stage);
-        fs::set_permissions(stage.at("project"), fs::Permissions::from_mode(0o755)).unwrap();
+        let ran = run(&fixture);
+        fs::set_permissions(fixture.at("project"), fs::Permissions::from_mode(0o755)).unwrap();
         for name in NAMES {
-            assert!(stage.at("project").join(name).symlink_metadata().is_err(), "{name}: {ran:?}");
-            let moved = quarantined(stage.at("project"), name);
+            assert!(fixture.at("project").join(name).symlink_metadata().is_err(), "{name}: {ran:?}");
+            let moved = quarantined(fixture.at("project"), name);
             assert!(
                 moved.len() == 1 && moved[0].to_string_lossy().matches(".quarantine-").count() == 1,
                 "{moved:?}: {ran:?}"
             );
         }
         for name in [".env.example", ".pypirc", ".netrc.example", "sub/.npmrc"] {
-            assert!(stage.at("project").join(name).exists(), "{name}: {ran:?}");
+            assert!(fixture.at("project").join(name).exists(), "{name}: {ran:?}");
         }
         assert!(
             ran.assert_ok().has_warning("made .npmrc, which takes the permission write:.npmrc"),
@@ -143,27 +143,27 @@ fn secret_names() -> CaseResult {
         }
         // What was moved is still a secret.
         let again = Fixture::bash("for file in *.quarantine-*; do cat \"$file\" || true; done");
-        for moved in quarantined(stage.at("project"), "x.pem") {
+        for moved in quarantined(fixture.at("project"), "x.pem") {
             again.write(&format!("project/{}", moved.file_name().unwrap().to_str().unwrap()), "x\n");
         }
         let again = again.run();
         assert!(!again.sandbox().protected_paths || !again.stdout().contains('x'), "{again:?}");
     }
     // So many that moving all of them would take long: the run fails.
-    let stage = writing_fixture("for number in $(seq 1100); do echo x > $number.pem; done");
-    let ran = run(&stage);
+    let fixture = writing_fixture("for number in $(seq 1100); do echo x > $number.pem; done");
+    let ran = run(&fixture);
     let error = ran.error();
     assert!(error.kind() == ErrorKind::Denied && error.message().contains("too many such files"), "{error}");
     // What was there stays as it is.
-    let stage = writing_fixture("echo x > .npmrc; echo x > y.pem; true 2>/dev/null; exit 0")
+    let fixture = writing_fixture("echo x > .npmrc; echo x > y.pem; true 2>/dev/null; exit 0")
         .file("project/.npmrc", "theirs\n")
         .file("project/.ssh/config", "theirs\n");
-    let ran = run(&stage);
+    let ran = run(&fixture);
     assert!(
-        quarantined(stage.at("project"), ".npmrc").is_empty() && stage.at("project/.ssh/config").exists(),
+        quarantined(fixture.at("project"), ".npmrc").is_empty() && fixture.at("project/.ssh/config").exists(),
         "{ran:?}"
     );
-    assert_eq!(quarantined(stage.at("project"), "y.pem").len(), 1, "{ran:?}");
+    assert_eq!(quarantined(fixture.at("project"), "y.pem").len(), 1, "{ran:?}");
     Ok(())
 }
 
@@ -172,38 +172,38 @@ fn in_shut_folders() -> CaseResult {
         let (mode, folders) = modes.split_once(' ').unwrap();
         let make = format!("mkdir -p .metier/skills/evil; {EVIL_SKILL}.metier/skills/evil/SKILL.md; ");
         let shut = format!("for folder in {folders}; do chmod {mode} $folder; done");
-        let stage = writing_fixture(&format!("{make}{shut}"));
-        let ran = run(&stage);
+        let fixture = writing_fixture(&format!("{make}{shut}"));
+        let ran = run(&fixture);
         assert!(ran.assert_ok().has_warning("made .metier, "), "{modes}: {ran:?}");
-        assert_not_found(&stage, &ran);
+        assert_not_found(&fixture, &ran);
         // What was there has the mode it had, and what it holds.
-        let stage =
+        let fixture =
             self::writing_fixture(&format!("{make}{shut}")).file("project/.metier/settings", "theirs\n");
-        let ran = run(&stage);
+        let ran = run(&fixture);
         assert!(ran.assert_ok().has_warning("made .metier/skills, "), "{modes}: {ran:?}");
         if folders.starts_with(".metier ") || folders == ".metier" {
-            let found = stage.at("project").symlink_metadata().unwrap().permissions().mode();
-            fs::set_permissions(stage.at("project"), fs::Permissions::from_mode(0o700)).unwrap();
-            let inner = stage.at("project/.metier").symlink_metadata().unwrap().permissions().mode();
+            let found = fixture.at("project").symlink_metadata().unwrap().permissions().mode();
+            fs::set_permissions(fixture.at("project"), fs::Permissions::from_mode(0o700)).unwrap();
+            let inner = fixture.at("project/.metier").symlink_metadata().unwrap().permissions().mode();
             let expected = u32::from_str_radix(mode, 8).unwrap();
             assert_eq!(inner & 0o777, expected, "{modes}");
             assert!(!folders.contains(" .") || found & 0o777 == expected, "{modes}: {found:o}");
         }
-        assert_not_found(&stage, &ran);
-        assert_eq!(fs::read(stage.at("project/.metier/settings")).unwrap(), b"theirs\n");
+        assert_not_found(&fixture, &ran);
+        assert_eq!(fs::read(fixture.at("project/.metier/settings")).unwrap(), b"theirs\n");
     }
     Ok(())
 }
 
 fn beside_names() -> CaseResult {
-    let stage = writing_fixture(
+    let fixture = writing_fixture(
         "mkdir .git; echo x > .git/config; touch .git.quarantine; for n in $(seq 2 200); do touch .git.quarantine-$n; done",
     );
-    let ran = stage.run();
+    let ran = fixture.run();
     assert!(ran.assert_ok().has_warning("made .git, which takes the permission write:.git"), "{ran:?}");
-    assert!(!stage.at("project/.git").exists(), "{ran:?}");
+    assert!(!fixture.at("project/.git").exists(), "{ran:?}");
     assert!(
-        quarantined(stage.at("project"), ".git").iter().any(|moved| moved.join("config").exists()),
+        quarantined(fixture.at("project"), ".git").iter().any(|moved| moved.join("config").exists()),
         "{ran:?}"
     );
     Ok(())
@@ -212,15 +212,15 @@ fn beside_names() -> CaseResult {
 /// The link and what it leads to were there; what is new in it is quarantined, and no more than that.
 fn behind_a_link() -> CaseResult {
     for config in ["config/own", "x"] {
-        let stage =
+        let fixture =
             writing_fixture(&format!("mkdir -p config/skills/evil; {EVIL_SKILL}config/skills/evil/SKILL.md"))
                 .file(&format!("project/{config}"), "theirs\n");
-        symlink("config", stage.at("project/.metier")).unwrap();
-        let ran = run(&stage);
+        symlink("config", fixture.at("project/.metier")).unwrap();
+        let ran = run(&fixture);
         assert!(ran.assert_ok().has_warning("made config"), "{ran:?}");
-        assert_not_found(&stage, &ran);
-        assert_eq!(fs::read(stage.at("project").join(config)).unwrap(), b"theirs\n");
-        assert_eq!(fs::read_link(stage.at("project/.metier")).unwrap(), PathBuf::from("config"));
+        assert_not_found(&fixture, &ran);
+        assert_eq!(fs::read(fixture.at("project").join(config)).unwrap(), b"theirs\n");
+        assert_eq!(fs::read_link(fixture.at("project/.metier")).unwrap(), PathBuf::from("config"));
     }
     Ok(())
 }
@@ -229,25 +229,25 @@ fn unmovable() -> CaseResult {
     if !rustix::process::geteuid().is_root() {
         return SkipReason::other_user("only root can keep a folder from being changed");
     }
-    let stage = writing_fixture("mkdir .git; touch out/ready; while [ ! -e out/go ]; do sleep 0.01; done")
+    let fixture = writing_fixture("mkdir .git; touch out/ready; while [ ! -e out/go ]; do sleep 0.01; done")
         .file("project/out/own", "");
-    let change = |flag: &str| Command::new("chattr").arg(flag).arg(stage.at("project")).output();
+    let change = |flag: &str| Command::new("chattr").arg(flag).arg(fixture.at("project")).output();
     if !change("+i").is_ok_and(|ended| ended.status.success()) {
         return SkipReason::unsupported("no folder here can be kept from being changed");
     }
     change("-i").unwrap();
-    let engine = stage.engine();
+    let engine = fixture.engine();
     let outcome = std::thread::scope(|scope| {
-        let run = scope.spawn(|| engine.run(stage.invocation()));
-        while !stage.at("project/out/ready").exists() && !run.is_finished() {
+        let run = scope.spawn(|| engine.run(fixture.invocation()));
+        while !fixture.at("project/out/ready").exists() && !run.is_finished() {
             std::thread::sleep(Duration::from_millis(5));
         }
         change("+i").unwrap();
-        fs::write(stage.at("project/out/go"), "").unwrap();
+        fs::write(fixture.at("project/out/go"), "").unwrap();
         run.join().unwrap()
     });
     change("-i").unwrap();
-    let ran = stage.result(outcome);
+    let ran = fixture.result(outcome);
     let error = ran.error();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
     assert!(
@@ -297,9 +297,9 @@ fn recreated() -> CaseResult {
 /// Where modes can be changed others may plant something, so that the folder is another one from then on.
 fn among_the_clients() -> CaseResult {
     let script = "cd \"$PYTHONPATH/..\"; pwd; ls -l -n; ls python | tr '\\n' ' '; chmod 777 . python 2>/dev/null; true";
-    let stage = Fixture::bash(script);
-    let engine = stage.engine();
-    let run = || stage.result(engine.run(stage.invocation())).assert_ok().stdout().to_owned();
+    let fixture = Fixture::bash(script);
+    let engine = fixture.engine();
+    let run = || fixture.result(engine.run(fixture.invocation())).assert_ok().stdout().to_owned();
     let mut seen = Vec::new();
     for _ in 0..3 {
         let said = run();

@@ -9,8 +9,8 @@ use metier::policy::SandboxLevel;
 
 use super::case;
 use crate::case::{Case, CaseResult, LEVEL_VARIABLE, LEVELS, SkipReason};
+use crate::fixture::{self, Fixture, has_private_tmp};
 use crate::not_run::find_program;
-use crate::stage::{self, Fixture, has_private_tmp};
 
 pub const CASES: &[Case] = &[
     case("E15", "programs of root's, other users, other groups", become_another),
@@ -24,8 +24,8 @@ pub const CASES: &[Case] = &[
 ];
 
 fn become_another() -> CaseResult {
-    let stage = Fixture::attacker("powers", &["become"])?.grant("write");
-    stage.run().assert_refused(4, &["EPERM", "EINVAL"]);
+    let fixture = Fixture::attacker("powers", &["become"])?.grant("write");
+    fixture.run().assert_refused(4, &["EPERM", "EINVAL"]);
     let ran = Fixture::bash("su -c id 2>/dev/null </dev/null || sudo -n id 2>/dev/null || echo no; cp /bin/sh sh; chmod u+s sh; ./sh -c 'id -u'")
         .grant("write")
         .run();
@@ -79,7 +79,7 @@ fn root_without_capabilities() -> CaseResult {
     }
     if std::env::var_os(CAPABILITY_VARIABLE).is_some() {
         // It could not enter a namespace as root, and has a sandbox without.
-        stage::set_level(SandboxLevel::Namespaces);
+        fixture::set_level(SandboxLevel::Namespaces);
         let ran = Fixture::attacker("powers", &["capabilities"])?.run();
         assert!(ran.stdout().starts_with("effective 000000000 permitted 000000000 "), "{}", ran.stdout());
         assert_eq!(ran.sandbox().level.name(), "landlock");
@@ -105,9 +105,9 @@ fn run_again(setpriv: &Path, powers: &[&str]) {
     command.args(powers).arg(home.path().join("tests"));
     crate::ordinary::set_environment(&mut command, home.path(), "every_attack_is_held");
     let number = if is_root { "M3b" } else { "M3" };
-    let tier = if is_root { SandboxLevel::Landlock } else { stage::level() };
-    let (_, tier) = LEVELS.into_iter().find(|(known, _)| *known == tier).unwrap();
-    command.env(CAPABILITY_VARIABLE, "yes").env("METIER_CASE", number).env(LEVEL_VARIABLE, tier);
+    let level = if is_root { SandboxLevel::Landlock } else { fixture::level() };
+    let (_, level) = LEVELS.into_iter().find(|(known, _)| *known == level).unwrap();
+    command.env(CAPABILITY_VARIABLE, "yes").env("METIER_CASE", number).env(LEVEL_VARIABLE, level);
     let ended = command.process_group(0).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success() && said.contains("sandbox: 1 cases held"), "{said}");
@@ -148,17 +148,17 @@ fn loaded() -> CaseResult {
     let Some(loader) = loaders.into_iter().find(|loader| Path::new(loader).exists()) else {
         return SkipReason::unsupported("the loader is none of those known");
     };
-    let stage = Fixture::bash("./tool 2>/dev/null; echo $?; \"$1\" ./tool; echo $?").args(&[loader]);
-    std::fs::copy("/bin/true", stage.at("project/tool")).unwrap();
-    std::fs::set_permissions(stage.at("project/tool"), std::fs::Permissions::from_mode(0o444)).unwrap();
-    stage.run().assert_stdout("126\n0\n");
+    let fixture = Fixture::bash("./tool 2>/dev/null; echo $?; \"$1\" ./tool; echo $?").args(&[loader]);
+    std::fs::copy("/bin/true", fixture.at("project/tool")).unwrap();
+    std::fs::set_permissions(fixture.at("project/tool"), std::fs::Permissions::from_mode(0o444)).unwrap();
+    fixture.run().assert_stdout("126\n0\n");
     Ok(())
 }
 
 fn programs() -> CaseResult {
-    let stage = Fixture::bash("\"$1\"; echo $?; exec \"$1\"").file("outside/tool", "#!/bin/sh\necho ran\n");
-    let tool = stage.name("outside/tool");
-    let ran = stage.args(&[&tool]).run();
+    let fixture = Fixture::bash("\"$1\"; echo $?; exec \"$1\"").file("outside/tool", "#!/bin/sh\necho ran\n");
+    let tool = fixture.name("outside/tool");
+    let ran = fixture.args(&[&tool]).run();
     // A private `/tmp` does not even have it.
     let code = if ran.stdout() == "127\n" && has_private_tmp(&tool) { 127 } else { 126 };
     assert_eq!((ran.stdout(), ran.process().exit_code), (format!("{code}\n").as_str(), Some(code)));

@@ -6,7 +6,7 @@ use metier::error::ErrorKind;
 
 use super::{assert_stopped_for_memory, case, lock_descriptors};
 use crate::case::{Case, CaseResult};
-use crate::stage::Fixture;
+use crate::fixture::Fixture;
 
 pub const CASES: &[Case] = &[
     case(
@@ -28,9 +28,9 @@ pub const CASES: &[Case] = &[
 ];
 
 fn leases() -> CaseResult {
-    let stage = Fixture::attacker("quotas", &[])?;
-    let skill = stage.name("skills/x/SKILL.md");
-    let ran = stage.args(&["leases", "own", &skill, "/usr/bin/env"]).run();
+    let fixture = Fixture::attacker("quotas", &[])?;
+    let skill = fixture.name("skills/x/SKILL.md");
+    let ran = fixture.args(&["leases", "own", &skill, "/usr/bin/env"]).run();
     ran.assert_refused(3 * 8 + 4, &["EPERM"]);
     Ok(())
 }
@@ -42,9 +42,9 @@ fn flags() -> CaseResult {
 }
 
 fn attributes() -> CaseResult {
-    let stage = Fixture::attacker("quotas", &[])?;
-    let outside = stage.name("outside/secret");
-    stage.args(&["attributes", &outside]).run().assert_refused(10, &["ENOTSUP"]);
+    let fixture = Fixture::attacker("quotas", &[])?;
+    let outside = fixture.name("outside/secret");
+    fixture.args(&["attributes", &outside]).run().assert_refused(10, &["ENOTSUP"]);
     Fixture::attacker("quotas", &["attributes", "own"])?
         .grant("write")
         .run()
@@ -69,10 +69,10 @@ fn unknown() -> CaseResult {
 /// Who may write where others do may lock there as well. Who may not is told that there are no locks.
 fn locks() -> CaseResult {
     for (grant, answer) in [("read", "ENOSYS"), ("write", "EAGAIN")] {
-        let stage = Fixture::attacker("quotas", &["locks", "own"])?.grant(grant);
-        let held = std::fs::File::open(stage.at("project/own")).unwrap();
+        let fixture = Fixture::attacker("quotas", &["locks", "own"])?.grant(grant);
+        let held = std::fs::File::open(fixture.at("project/own")).unwrap();
         rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
-        stage.run().assert_refused(3, &[answer]);
+        fixture.run().assert_refused(3, &[answer]);
     }
     Ok(())
 }
@@ -88,10 +88,10 @@ fn counted() -> CaseResult {
 /// Those that others see: the script is in the middle of it.
 fn in_flight() -> CaseResult {
     let _alone = lock_descriptors();
-    let stage = Fixture::attacker("quotas", &["in-flight"])?.deadline(5_000);
-    let engine = stage.engine();
+    let fixture = Fixture::attacker("quotas", &["in-flight"])?.deadline(5_000);
+    let engine = fixture.engine();
     std::thread::scope(|scope| {
-        let run = scope.spawn(|| engine.run(stage.invocation()));
+        let run = scope.spawn(|| engine.run(fixture.invocation()));
         std::thread::sleep(Duration::from_secs(1));
         for _ in 0..3 {
             Fixture::bash("echo started").run().assert_stdout("started\n");

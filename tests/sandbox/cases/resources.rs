@@ -6,7 +6,7 @@ use metier::error::ErrorKind;
 
 use super::case;
 use crate::case::{Case, CaseResult, SkipReason};
-use crate::stage::Fixture;
+use crate::fixture::Fixture;
 use crate::survivors;
 
 pub const CASES: &[Case] = &[
@@ -23,8 +23,8 @@ pub const CASES: &[Case] = &[
 ];
 
 fn spinners() -> CaseResult {
-    let stage = Fixture::bash("for i in 1 2 3 4; do (while :; do :; done) & done; wait").deadline(1000);
-    let ran = stage.run();
+    let fixture = Fixture::bash("for i in 1 2 3 4; do (while :; do :; done) & done; wait").deadline(1000);
+    let ran = fixture.run();
     assert_eq!(ran.error().kind(), ErrorKind::Timeout);
     assert!(ran.0.duration < Duration::from_secs(4), "{:?}", ran.0.duration);
     assert!(
@@ -32,7 +32,7 @@ fn spinners() -> CaseResult {
         "{:?}",
         ran.process()
     );
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
     Ok(())
 }
 
@@ -52,11 +52,11 @@ fn large() -> CaseResult {
 }
 
 fn core() -> CaseResult {
-    let stage = Fixture::bash("kill -SEGV $$").grant("write");
-    let ran = stage.run();
+    let fixture = Fixture::bash("kill -SEGV $$").grant("write");
+    let ran = fixture.run();
     assert_eq!(ran.process().signal, Some(11));
     let left: Vec<_> =
-        std::fs::read_dir(stage.at("project")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        std::fs::read_dir(fixture.at("project")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["own"]);
     Ok(())
 }
@@ -76,20 +76,20 @@ fn temp_dir() -> CaseResult {
         ("rmdir \"$HOME\"; echo x > \"$TMPDIR/x\"", true),
         ("cd \"$HOME\"; rmdir \"$HOME\"; rm -rf .; pwd -P; true", true),
     ] {
-        let stage =
+        let fixture =
             Fixture::bash(&format!("echo \"$HOME\" >&2; {script}")).file("project/sub/x", "").grant("write");
-        let ran = stage.run();
+        let ran = fixture.run();
         assert_eq!(ran.0.result.is_ok(), well, "{script}: {:?}", ran.0.result);
         let home = ran.process().stderr.lines().next().unwrap().to_owned();
         assert!(
             home.contains("metier-") && !std::path::Path::new(&home).exists(),
             "{script}: {home} was left"
         );
-        assert!(stage.at("outside/secret").exists());
+        assert!(fixture.at("outside/secret").exists());
     }
-    let stage = Fixture::bash("cd sub; rmdir ../sub; pwd; touch x 2>/dev/null || echo gone").grant("write");
-    std::fs::create_dir(stage.at("project/sub")).unwrap();
-    assert!(stage.run().assert_ok().stdout().ends_with("gone\n"));
+    let fixture = Fixture::bash("cd sub; rmdir ../sub; pwd; touch x 2>/dev/null || echo gone").grant("write");
+    std::fs::create_dir(fixture.at("project/sub")).unwrap();
+    assert!(fixture.run().assert_ok().stdout().ends_with("gone\n"));
     Ok(())
 }
 
@@ -98,17 +98,17 @@ fn processes() -> CaseResult {
     if rustix::process::geteuid().is_root() {
         return SkipReason::other_user("no number of processes limits root");
     }
-    let stage = Fixture::bash("ulimit -u 40; for i in $(seq 100); do sleep 1000 & done; echo unreached")
+    let fixture = Fixture::bash("ulimit -u 40; for i in $(seq 100); do sleep 1000 & done; echo unreached")
         .deadline(1500);
-    let ran = stage.run();
+    let ran = fixture.run();
     assert!(ran.0.duration < Duration::from_secs(6), "{:?}", ran.0.duration);
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
     Ok(())
 }
 
 /// Those of a tree can be counted where their numbers are its own.
 fn too_many() -> CaseResult {
-    let stage = Fixture::python(
+    let fixture = Fixture::python(
         "import os, time
 made = 0
 try:
@@ -121,13 +121,13 @@ except BlockingIOError:
     pass
 print(made)",
     );
-    let ran = stage.deadline(60_000).run();
+    let ran = fixture.deadline(60_000).run();
     let made: u32 = ran.assert_ok().stdout().trim().parse().unwrap();
     assert_eq!(made < 1000, ran.sandbox().process_count, "{made} {:?}", ran.sandbox());
     // Those that ended are not counted, though nobody waited for them.
-    let stage = Fixture::bash("for i in $(seq 1500); do (true &); done; echo done").deadline(60_000);
-    stage.run().assert_stdout("done\n");
-    survivors::assert_none(stage.mark());
+    let fixture = Fixture::bash("for i in $(seq 1500); do (true &); done; echo done").deadline(60_000);
+    fixture.run().assert_stdout("done\n");
+    survivors::assert_none(fixture.mark());
     Ok(())
 }
 
@@ -175,9 +175,9 @@ fn threads() -> CaseResult {
     if processors < 2 {
         return SkipReason::unsupported("there is one processor");
     }
-    let stage = Fixture::python("import resource; print(resource.getrlimit(resource.RLIMIT_CPU)[0])")
+    let fixture = Fixture::python("import resource; print(resource.getrlimit(resource.RLIMIT_CPU)[0])")
         .deadline(10_000);
-    let ran = stage.run();
+    let ran = fixture.run();
     let seconds: usize = ran.assert_ok().stdout().trim().parse().unwrap();
     assert!(seconds >= 10 * processors, "{seconds} s of {processors} processors end a run of 10 s early");
     Ok(())

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::case;
 use crate::case::{Case, CaseResult};
-use crate::stage::Fixture;
+use crate::fixture::Fixture;
 
 pub const CASES: &[Case] = &[
     case("E24", "sockets of every family", families),
@@ -60,19 +60,19 @@ fn local_with_network() -> CaseResult {
 }
 
 fn attack_local(grant: Option<&'static str>) -> CaseResult {
-    let mut stage = Fixture::attacker("sockets", &["local"])?;
+    let mut fixture = Fixture::attacker("sockets", &["local"])?;
     let name = format!("metier-sandbox-{}-{}", std::process::id(), grant.is_some());
-    let (stream, datagram) = (stage.name("project/stream"), stage.name("project/datagram"));
+    let (stream, datagram) = (fixture.name("project/stream"), fixture.name("project/datagram"));
     let _listener = UnixListener::bind(&stream).unwrap();
     let post = UnixDatagram::bind(&datagram).unwrap();
     let _named = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
     post.set_nonblocking(true).unwrap();
-    stage = stage.args(&["local", &stream, &datagram, &format!("@{name}")]).grant("write");
-    let stage = match grant {
-        Some(grant) => stage.grant(grant),
-        None => stage,
+    fixture = fixture.args(&["local", &stream, &datagram, &format!("@{name}")]).grant("write");
+    let fixture = match grant {
+        Some(grant) => fixture.grant(grant),
+        None => fixture,
     };
-    stage.run().assert_refused(7, &["EPERM", "EISCONN"]);
+    fixture.run().assert_refused(7, &["EPERM", "EISCONN"]);
     assert_eq!(post.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock, "something came");
     Ok(())
 }

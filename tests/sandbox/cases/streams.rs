@@ -6,7 +6,7 @@ use metier::error::ErrorKind;
 
 use super::case;
 use crate::case::{Case, CaseResult};
-use crate::stage::Fixture;
+use crate::fixture::Fixture;
 use crate::survivors;
 
 pub const CASES: &[Case] = &[
@@ -17,22 +17,23 @@ pub const CASES: &[Case] = &[
 
 fn flood() -> CaseResult {
     for script in ["yes", "yes >&2", "yes & yes >&2", "cat /dev/zero"] {
-        let stage = Fixture::bash(script).output(1 << 20).deadline(10_000);
-        let ran = stage.run();
+        let fixture = Fixture::bash(script).output(1 << 20).deadline(10_000);
+        let ran = fixture.run();
         assert_eq!(ran.error().kind(), ErrorKind::Output, "{script}: {:?}", ran.error());
         assert!(ran.0.duration < Duration::from_secs(3), "{script}: {:?}", ran.0.duration);
         let process = ran.process();
         assert!(process.stdout_truncated || process.stderr_truncated);
         assert!(process.stdout.len() <= 4 << 20 && process.stderr.len() <= 1 << 20);
-        survivors::assert_none(stage.mark());
+        survivors::assert_none(fixture.mark());
     }
     Ok(())
 }
 
 fn unread() -> CaseResult {
     let much = "x".repeat(10 << 20);
-    let stage = Fixture::bash("head -c 10000000 /dev/zero | tr '\\0' y").input(much.clone()).output(16 << 20);
-    let ran = stage.run();
+    let fixture =
+        Fixture::bash("head -c 10000000 /dev/zero | tr '\\0' y").input(much.clone()).output(16 << 20);
+    let ran = fixture.run();
     assert_eq!(ran.assert_ok().stdout().len(), 10_000_000);
     Fixture::bash("exit 0").input(much.clone()).run().assert_stdout("");
     Fixture::bash("wc -c").input(much).run().assert_stdout("10485762\n");

@@ -7,7 +7,7 @@ use metier::policy::CancelToken;
 
 use super::case;
 use crate::case::{Case, CaseResult, SkipReason};
-use crate::stage::{Fixture, RunResult};
+use crate::fixture::{Fixture, RunResult};
 use crate::survivors;
 
 pub const CASES: &[Case] = &[
@@ -26,43 +26,43 @@ pub const CASES: &[Case] = &[
 
 /// Both the deadline's error and its time.
 #[track_caller]
-fn assert_stopped_in_time(stage: &Fixture, ran: &RunResult, most: u64) {
+fn assert_stopped_in_time(fixture: &Fixture, ran: &RunResult, most: u64) {
     assert_eq!(ran.error().kind(), ErrorKind::Timeout, "{:?}", ran.0);
     assert!(ran.0.duration < Duration::from_millis(most), "{:?}", ran.0.duration);
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
 }
 
 fn bomb() -> CaseResult {
-    let stage = Fixture::python(
+    let fixture = Fixture::python(
         "import os, time
 for _ in range(8):
     os.fork()
 time.sleep(100)",
     )
     .deadline(1500);
-    let ran = stage.run();
-    assert_stopped_in_time(&stage, &ran, 6000);
+    let ran = fixture.run();
+    assert_stopped_in_time(&fixture, &ran, 6000);
     Ok(())
 }
 
 fn hydra() -> CaseResult {
-    let stage = Fixture::attacker("processes", &["hydra", "20"])?.deadline(1000);
-    let ran = stage.run();
-    assert_stopped_in_time(&stage, &ran, 4000);
+    let fixture = Fixture::attacker("processes", &["hydra", "20"])?.deadline(1000);
+    let ran = fixture.run();
+    assert_stopped_in_time(&fixture, &ran, 4000);
     Ok(())
 }
 
 fn daemons() -> CaseResult {
-    let stage = Fixture::bash(
+    let fixture = Fixture::bash(
         "for i in 1 2 3 4 5; do (setsid sleep 1000 >/dev/null 2>&1 </dev/null &); done
         (setsid bash -c 'setsid sleep 1000 & exec -c sleep 1000' >/dev/null 2>&1 &)
         nohup sleep 1000 >/dev/null 2>&1 &
         echo gone",
     );
-    let ran = stage.run();
+    let ran = fixture.run();
     ran.assert_stdout("gone\n");
     assert!(ran.0.duration < Duration::from_secs(3), "{:?}", ran.0.duration);
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
     Ok(())
 }
 
@@ -72,19 +72,19 @@ fn held_streams() -> CaseResult {
         "setsid sleep 1000 & echo out",
         "(sleep 1000; echo late) & disown; echo out",
     ] {
-        let stage = Fixture::bash(script);
-        let ran = stage.run();
+        let fixture = Fixture::bash(script);
+        let ran = fixture.run();
         ran.assert_stdout("out\n");
         assert!(ran.0.duration < Duration::from_secs(3), "{script}: {:?}", ran.0.duration);
-        survivors::assert_none(stage.mark());
+        survivors::assert_none(fixture.mark());
     }
     Ok(())
 }
 
 fn closed_streams() -> CaseResult {
-    let stage = Fixture::bash("exec 0<&- 1>&- 2>&-; while :; do sleep 1; done").deadline(700);
-    let ran = stage.run();
-    assert_stopped_in_time(&stage, &ran, 3000);
+    let fixture = Fixture::bash("exec 0<&- 1>&- 2>&-; while :; do sleep 1; done").deadline(700);
+    let ran = fixture.run();
+    assert_stopped_in_time(&fixture, &ran, 3000);
     Ok(())
 }
 
@@ -94,28 +94,28 @@ fn stopped() -> CaseResult {
         "kill -STOP $$; sleep 1000",
         "for i in 1 2 3; do (kill -STOP $BASHPID) & done; setsid bash -c 'kill -STOP $$' & sleep 1000",
     ] {
-        let stage = Fixture::bash(script).deadline(500);
-        let ran = stage.run();
-        assert_stopped_in_time(&stage, &ran, 3000);
+        let fixture = Fixture::bash(script).deadline(500);
+        let ran = fixture.run();
+        assert_stopped_in_time(&fixture, &ran, 3000);
     }
     Ok(())
 }
 
 /// In namespaces everybody dies with the first process. Elsewhere the leader does, and the rest is the helper's to kill.
 fn killed_supervisor() -> CaseResult {
-    let stage = Fixture::bash(
+    let fixture = Fixture::bash(
         "for i in 1 2 3; do (setsid bash -c 'trap \"\" TERM; sleep 1000 & sleep 1000' &); done
         echo $$ > pid; sleep 1000",
     );
-    let stage = stage.grant("write").deadline(20_000);
-    let engine = stage.engine();
+    let fixture = fixture.grant("write").deadline(20_000);
+    let engine = fixture.engine();
     let outcome = std::thread::scope(|scope| {
-        let run = scope.spawn(|| engine.run(stage.invocation()));
+        let run = scope.spawn(|| engine.run(fixture.invocation()));
         let leader = loop {
-            let said = std::fs::read_to_string(stage.at("project/pid")).unwrap_or_default();
+            let said = std::fs::read_to_string(fixture.at("project/pid")).unwrap_or_default();
             match said.trim().parse::<u32>() {
                 // Inside of a namespace its number is another one.
-                Ok(_) => break survivors::first_process(stage.mark()),
+                Ok(_) => break survivors::first_process(fixture.mark()),
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),
             }
         };
@@ -125,22 +125,22 @@ fn killed_supervisor() -> CaseResult {
     });
     let error = outcome.result.expect_err("its watcher was killed");
     assert!(error.message().contains("killed"), "{error:?}");
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
     Ok(())
 }
 
 /// The same with lineages that never rest, while the next run goes on.
 fn killed_supervisor_of_a_hydra() -> CaseResult {
-    let stage = Fixture::attacker("processes", &["hydra", "10"])?.deadline(20_000);
-    let engine = stage.engine();
+    let fixture = Fixture::attacker("processes", &["hydra", "10"])?.deadline(20_000);
+    let engine = fixture.engine();
     std::thread::scope(|scope| {
-        let run = scope.spawn(|| engine.run(stage.invocation()));
+        let run = scope.spawn(|| engine.run(fixture.invocation()));
         std::thread::sleep(Duration::from_millis(300));
-        let leader = survivors::first_process(stage.mark());
+        let leader = survivors::first_process(fixture.mark());
         rustix::process::kill_process(survivors::parent(leader), rustix::process::Signal::KILL).unwrap();
         assert!(run.join().unwrap().result.is_err());
     });
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
     Ok(())
 }
 
@@ -150,18 +150,18 @@ fn reused_ids() -> CaseResult {
     if most > 100_000 {
         return SkipReason::unsupported(format!("{most} ids are not used up in a test"));
     }
-    let stage = Fixture::attacker("processes", &["hydra", "8"])?;
-    stage.write("skills/x/scripts/run.bash", "\"$METIER_SKILL_DIR/processes\" hydra 8 & sleep 0.3; exit 7");
+    let fixture = Fixture::attacker("processes", &["hydra", "8"])?;
+    fixture.write("skills/x/scripts/run.bash", "\"$METIER_SKILL_DIR/processes\" hydra 8 & sleep 0.3; exit 7");
     for _ in 0..5 {
-        let ran = stage.run();
+        let ran = fixture.run();
         assert_eq!(ran.process().exit_code, Some(7), "{:?}", ran.0.result);
-        survivors::assert_none(stage.mark());
+        survivors::assert_none(fixture.mark());
     }
     Ok(())
 }
 
 fn own_reaper() -> CaseResult {
-    let stage = Fixture::python(
+    let fixture = Fixture::python(
         "import ctypes, os, time
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 if os.fork() == 0:
@@ -175,27 +175,27 @@ if os.fork() == 0:
 time.sleep(0.2)
 print('gone', flush=True)",
     );
-    let ran = stage.run();
+    let ran = fixture.run();
     ran.assert_stdout("gone\n");
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
     Ok(())
 }
 
 fn no_death_signal() -> CaseResult {
-    let stage = Fixture::python(
+    let fixture = Fixture::python(
         "import ctypes, time
 ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)
 time.sleep(1000)",
     )
     .deadline(20_000);
-    let (engine, token) = (stage.engine(), CancelToken::new());
+    let (engine, token) = (fixture.engine(), CancelToken::new());
     let outcome = std::thread::scope(|scope| {
-        let run = scope.spawn(|| engine.run(stage.invocation().cancel(token.clone())));
+        let run = scope.spawn(|| engine.run(fixture.invocation().cancel(token.clone())));
         std::thread::sleep(Duration::from_millis(400));
         token.cancel();
         run.join().unwrap()
     });
     assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::Cancelled);
-    survivors::assert_none(stage.mark());
+    survivors::assert_none(fixture.mark());
     Ok(())
 }

@@ -60,19 +60,21 @@ pub(crate) fn apply(files: &FileRules, shm_limit: Option<u64>) -> io::Result<boo
     // changed.
     let have_alias = have_mount_alias(&files.protected_paths.hidden);
     let steps = steps(files, shm_limit)?;
-    let private_tmp = PrivateTmp::prepare(files)?;
+    let is_writable = |path: &Path| matches!(steps.get(path), Some(MountStep::Writable(_)));
+    let private_tmp = PrivateTmp::prepare(files, is_writable)?;
     // Nothing is mounted over the root, and nothing need be if all of it is writable.
     if !files.write.iter().any(|pinned| pinned.path == ROOT) {
         mount_setattr(&CWD, c"/", MountChange::ReadOnly)?;
     }
-    if let Some(private_tmp) = private_tmp {
-        private_tmp.attach()?;
-    }
+    let empty = private_tmp.map(PrivateTmp::attach).transpose()?.unwrap_or_default();
     let mut is_protected = files.protected_paths.incomplete_reason.is_none() && !have_alias;
     let hard_linked: BTreeSet<FileId> = files.protected_paths.hard_linked_files.iter().copied().collect();
     // Outer paths come before inner ones.
     for (path, step) in &steps {
         match step {
+            MountStep::Writable(copy) if empty.contains(path.as_path()) => {
+                attach(copy, &open_no_symlinks(path.as_os_str())?)?;
+            }
             MountStep::Writable(copy) => attach_copy(copy, path)?,
             MountStep::Pin => is_protected &= pin(path).is_ok(),
             MountStep::ReadOnly => is_protected &= make_read_only(path, &hard_linked).is_ok(),

@@ -18,18 +18,22 @@ use crate::runtimes::sandbox::{FileRules, PRIVATE_TMP};
 /// Mounts that are not attached yet.
 pub(super) struct PrivateTmp<'a> {
     folder: OwnedFd,
-    /// Read-only; what is writable in them is mounted over it later.
-    shown: Vec<(&'a Path, OwnedFd)>,
+    /// What is shown, outer paths first; nothing at a path that is writable, where the caller mounts what is writable.
+    shown: Vec<(&'a Path, Option<OwnedFd>)>,
 }
 
 impl<'a> PrivateTmp<'a> {
-    /// Clones what is shown, and creates what it is mounted on, as long as the file systems can be written to.
-    pub(super) fn prepare(files: &'a FileRules) -> io::Result<Option<Self>> {
+    /// Clones what is shown, and creates what it is mounted on, as long as the file systems can be written to. `is_writable` tells of a
+    /// path whether the caller mounts it.
+    pub(super) fn prepare(
+        files: &'a FileRules,
+        is_writable: impl Fn(&Path) -> bool,
+    ) -> io::Result<Option<Self>> {
         let Some(pinned) = &files.private_tmp else { return Ok(None) };
         let folder = clone_mount(&open_pinned(pinned)?)?;
         let pinned = files.own.iter().chain(&files.write).map(|pinned| &pinned.path);
         let listed: BTreeSet<&Path> = files.read.iter().chain(pinned).map(Path::new).collect();
-        let mut shown: Vec<(&Path, OwnedFd)> = Vec::new();
+        let mut shown: Vec<(&Path, Option<OwnedFd>)> = Vec::new();
         // Outer paths come before inner ones, which are in them.
         for path in listed.into_iter().filter(|path| path.starts_with(PRIVATE_TMP)) {
             if shown.iter().any(|(outer, _)| path.starts_with(outer)) {
@@ -37,8 +41,14 @@ impl<'a> PrivateTmp<'a> {
             }
             let Ok(found) = open_no_symlinks(path.as_os_str()) else { continue };
             let is_folder = FileType::from_raw_mode(fstat(&found)?.st_mode).is_dir();
-            let copy = clone_mount(&found)?;
-            mount_setattr(&copy, c"", MountChange::ReadOnly)?;
+            let copy = match is_writable(path) {
+                true => None,
+                false => {
+                    let copy = clone_mount(&found)?;
+                    mount_setattr(&copy, c"", MountChange::ReadOnly)?;
+                    Some(copy)
+                }
+            };
             create_mount_point(&folder, path, is_folder)?;
             shown.push((path, copy));
         }
@@ -46,9 +56,17 @@ impl<'a> PrivateTmp<'a> {
         Ok(Some(Self { folder, shown }))
     }
 
-    pub(super) fn attach(self) -> io::Result<()> {
+    /// Returns the empty places for what is writable.
+    pub(super) fn attach(self) -> io::Result<BTreeSet<&'a Path>> {
         attach(&self.folder, &open_no_symlinks(PRIVATE_TMP.as_ref())?)?;
-        self.shown.iter().try_for_each(|(path, copy)| attach(copy, &open_no_symlinks(path.as_os_str())?))
+        let mut empty = BTreeSet::new();
+        for (path, copy) in self.shown {
+            match copy {
+                Some(copy) => attach(&copy, &open_no_symlinks(path.as_os_str())?)?,
+                None => drop(empty.insert(path)),
+            }
+        }
+        Ok(empty)
     }
 }
 

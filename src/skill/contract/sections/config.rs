@@ -11,7 +11,7 @@ use crate::skill::lint;
 use crate::skill::yaml::{Entry, Node, Value};
 
 /// The maximum number of settings.
-const MAX_FIELDS: usize = 100;
+pub(crate) const MAX_FIELDS: usize = 100;
 /// The maximum number of bytes of a name.
 const MAX_KEY_LEN: usize = 128;
 const KEYS: [&str; 5] = ["description", "required", "env", "secret", "default"];
@@ -31,14 +31,35 @@ pub(in crate::skill::contract) fn read(
     entries.iter().take(MAX_FIELDS).filter_map(|entry| field(entry, report)).collect()
 }
 
-fn field(Entry { key, key_span, node }: &Entry, report: &mut DiagnosticSink<'_>) -> Option<ConfigField> {
+/// An optional setting of that name; `None`, with a diagnostic, for a name that none can have.
+pub(crate) fn named_setting(
+    Entry { key, key_span, .. }: &Entry,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<ConfigField> {
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
-    if key.is_empty() || key.len() > MAX_KEY_LEN || !key.chars().all(is_name) {
-        let message = "the name of a setting has up to 128 letters, digits, `_`, `-` and `.`";
-        report.add(&lint::CONFIG_INVALID, key_span, message);
-        return None;
+    if !key.is_empty() && key.len() <= MAX_KEY_LEN && key.chars().all(is_name) {
+        return Some(ConfigField::new(key));
     }
-    let mut field = ConfigField::new(key);
+    let message = "the name of a setting has up to 128 letters, digits, `_`, `-` and `.`";
+    report.add(&lint::CONFIG_INVALID, key_span, message);
+    None
+}
+
+/// The name of a variable that a run may be given; `None`, with a diagnostic, for another one.
+pub(crate) fn variable(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<String> {
+    let name = fields::text(Some(node), "env", report)?;
+    match Permission::env(&name) {
+        Ok(_) => Some(name),
+        Err(error) => {
+            report.add(&lint::CONFIG_INVALID, &node.span, format!("{error}"));
+            None
+        }
+    }
+}
+
+fn field(entry: &Entry, report: &mut DiagnosticSink<'_>) -> Option<ConfigField> {
+    let mut field = named_setting(entry, report)?;
+    let Entry { key, node, .. } = entry;
     if let Value::Scalar(_) = node.value {
         field.description = fields::text(Some(node), key, report);
         return Some(field);
@@ -67,18 +88,6 @@ fn requirement(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> ConfigRe
     match fields::flag(node, "required (true, false or on_use)", report) {
         Some(true) => ConfigRequirement::Required,
         _ => ConfigRequirement::Optional,
-    }
-}
-
-/// The name of a variable that a run may be given.
-fn variable(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<String> {
-    let name = fields::text(Some(node), "env", report)?;
-    match Permission::env(&name) {
-        Ok(_) => Some(name),
-        Err(error) => {
-            report.add(&lint::CONFIG_INVALID, &node.span, format!("{error}"));
-            None
-        }
     }
 }
 

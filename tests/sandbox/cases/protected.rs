@@ -9,7 +9,7 @@ use metier::registry::{Root, Roots, Scope};
 
 use super::case;
 use crate::case::{Case, CaseResult};
-use crate::stage::{Fixture, RunResult, has_private_tmp};
+use crate::fixture::{Fixture, RunResult, has_private_tmp};
 
 pub const CASES: &[Case] = &[
     case("F32a", "to change the project's history", history),
@@ -68,7 +68,7 @@ const TRY_FUNCTION: &str = "exec 2>/dev/null
     try() { eval \"$1\" >/dev/null && echo \"$1: done\" || echo \"$1: refused\"; }\n";
 
 fn history() -> CaseResult {
-    let stage = project(&format!(
+    let fixture = project(&format!(
         "{TRY_FUNCTION}cat .git/config >/dev/null || echo unreadable
         try 'echo x > .git/config'; try 'echo x >> .git/config'; try 'touch .git/new'; try 'rm .git/config'
         try 'mv .git/config x'; try 'mv .git x'; try 'rm -rf .git'; try 'chmod 777 .git'; try 'chmod 777 .git/config'
@@ -76,18 +76,18 @@ fn history() -> CaseResult {
         try 'sed -i s/theirs/x/ .git/config'; try 'truncate -s 0 .git/hooks/pre-commit'; try 'mv -T deep .git'
         try 'python3 -c \"import os; os.utime(\\\".git/config\\\")\"'; try 'ln -sfn /tmp .git/hooks'"
     ));
-    let ran = stage.run();
+    let ran = fixture.run();
     let guards = ran.sandbox().protected_paths;
     if guards {
-        assert_eq!(fs::read(stage.at("project/.git/config")).unwrap(), b"theirs\n");
-        assert_eq!(fs::read_dir(stage.at("project/.git/hooks")).unwrap().count(), 1);
+        assert_eq!(fs::read(fixture.at("project/.git/config")).unwrap(), b"theirs\n");
+        assert_eq!(fs::read_dir(fixture.at("project/.git/hooks")).unwrap().count(), 1);
         assert!(!ran.stdout().contains("unreadable"), "programs read it: {}", ran.stdout());
     }
     assert_refused(&ran, 18)
 }
 
 fn secrets() -> CaseResult {
-    let stage = project(&format!(
+    let fixture = project(&format!(
         "{TRY_FUNCTION}cat .env.example deep/in/code || echo 'samples: done'
         for file in .env deep/in/.env.local .ssh/id; do
             try \"cat $file\"; try \"echo x > $file\"; try \"cp $file x\"; try \"ln $file x\"; try \"rm $file\"
@@ -95,7 +95,7 @@ fn secrets() -> CaseResult {
         done
         try 'ls .ssh | grep id'; try 'mv .ssh x'; try 'cd deep/in && cat .env.local'"
     ));
-    let ran = stage.run();
+    let ran = fixture.run();
     if ran.sandbox().protected_paths {
         assert!(
             !ran.stdout().contains("secret") && ran.stdout().starts_with("sample\ncode\n"),
@@ -103,83 +103,84 @@ fn secrets() -> CaseResult {
             ran.stdout()
         );
         for file in [".env", "deep/in/.env.local", ".ssh/id"] {
-            assert_eq!(fs::read(stage.at("project").join(file)).unwrap(), b"secret\n");
+            assert_eq!(fs::read(fixture.at("project").join(file)).unwrap(), b"secret\n");
         }
     }
     assert_refused(&ran, 30)
 }
 
 fn skills() -> CaseResult {
-    let stage = project(&format!(
+    let fixture = project(&format!(
         "{TRY_FUNCTION}try '! cat .metier/skills/y/SKILL.md'; try 'echo x > .metier/skills/y/SKILL.md'; try 'mkdir .metier/skills/z'
         try 'rm -rf .metier/skills'; try 'mv .metier/skills x'; try 'mv .metier x'; try 'rm .metier/skills/y/SKILL.md'"
     ));
-    let roots = own_skills(&stage);
-    let ran = stage.result(stage.builder().roots(roots).build().unwrap().run(stage.invocation()));
+    let roots = own_skills(&fixture);
+    let ran = fixture.result(fixture.builder().roots(roots).build().unwrap().run(fixture.invocation()));
     if ran.sandbox().protected_paths {
-        assert_eq!(fs::read(stage.at("project/.metier/skills/y/SKILL.md")).unwrap(), b"theirs\n");
+        assert_eq!(fs::read(fixture.at("project/.metier/skills/y/SKILL.md")).unwrap(), b"theirs\n");
     }
     assert_refused(&ran, 7)
 }
 
-fn own_skills(stage: &Fixture) -> Roots {
-    Roots::empty().with(Root::new(Scope::Explicit, "skills", stage.at("skills"))).with(Root::new(
+fn own_skills(fixture: &Fixture) -> Roots {
+    Roots::empty().with(Root::new(Scope::Explicit, "skills", fixture.at("skills"))).with(Root::new(
         Scope::Project,
         "own",
-        stage.at("project/.metier/skills"),
+        fixture.at("project/.metier/skills"),
     ))
 }
 
 /// What cannot be changed can be put aside with the folder it lies in, and another put in its place.
 fn replaced_protected() -> CaseResult {
-    let stage = project(&format!(
+    let fixture = project(&format!(
         "{TRY_FUNCTION}try 'mv deep aside'; try 'mv deep/in aside'; try 'mv -T --exchange deep/in deep'
         try 'python3 -c \"import os; os.rename(\\\"deep\\\", \\\"aside\\\")\"'; try 'rm -rf deep/in'
         mkdir -p deep/in; echo mine > deep/in/.env.local; try 'grep mine deep/in/.env.local'"
     ));
-    let ran = stage.run();
+    let ran = fixture.run();
     if ran.sandbox().protected_paths {
-        assert_eq!(fs::read(stage.at("project/deep/in/.env.local")).unwrap(), b"secret\n");
+        assert_eq!(fs::read(fixture.at("project/deep/in/.env.local")).unwrap(), b"secret\n");
     }
     assert_refused(&ran, 6)
 }
 
 fn named_by_grant() -> CaseResult {
-    let stage = project("echo x > .git/config; cat .env .git/config; echo y > .ssh/id; cat .ssh/id")
+    let fixture = project("echo x > .git/config; cat .env .git/config; echo y > .ssh/id; cat .ssh/id")
         .grant("write:.git/config")
         .grant("read:.env")
         .grant("write:.ssh");
-    stage.run().assert_stdout("secret\nx\ny\n");
-    let stage =
+    fixture.run().assert_stdout("secret\nx\ny\n");
+    let fixture =
         project(&format!("{TRY_FUNCTION}try 'touch .git/x'; try 'echo x > .env'; try 'rm .git/config'"))
             .grant("write:.git/config")
             .grant("read:.env");
-    assert_refused(&stage.run(), 3)
+    assert_refused(&fixture.run(), 3)
 }
 
 fn secrets_unwritten() -> CaseResult {
-    let stage = Fixture::bash(&format!("{TRY_FUNCTION}try 'cat .env'; try 'cat deep/.env'; try '! cat own'"))
-        .file("project/.env", "secret\n")
-        .file("project/deep/.env", "secret\n");
-    assert_refused(&stage.run(), 3)
+    let fixture =
+        Fixture::bash(&format!("{TRY_FUNCTION}try 'cat .env'; try 'cat deep/.env'; try '! cat own'"))
+            .file("project/.env", "secret\n")
+            .file("project/deep/.env", "secret\n");
+    assert_refused(&fixture.run(), 3)
 }
 
 /// What packages bring lies deeper, and programs read it.
 fn in_downloaded() -> CaseResult {
-    let stage = Fixture::bash(&format!(
+    let fixture = Fixture::bash(&format!(
         "{TRY_FUNCTION}cat venv/lib/python3/site-packages/certifi/cacert.pem; try 'cat venv/id_rsa'; try 'cat node_modules/.env'"
     ))
     .file("project/venv/lib/python3/site-packages/certifi/cacert.pem", "trusted\n")
     .file("project/venv/id_rsa", "secret\n")
     .file("project/node_modules/.env", "secret\n");
-    let ran = stage.run();
+    let ran = fixture.run();
     assert!(ran.assert_ok().stdout().starts_with("trusted\n"), "{ran:?}");
     assert_refused(&ran, 2)
 }
 
 /// Git follows the file `.git`, and from there on `commondir`.
 fn elsewhere() -> CaseResult {
-    let stage = Fixture::bash(&format!(
+    let fixture = Fixture::bash(&format!(
         "{TRY_FUNCTION}cat meta/HEAD >/dev/null || echo unreadable
         try 'echo x > meta/hooks/pre-commit'; try 'mv meta x'; try 'echo x > .git'; try 'rm -rf trees/one'
         try 'echo x > shared/hooks/pre-commit'; try 'mv shared x'; try 'echo x > trees/one/commondir'"
@@ -191,15 +192,16 @@ fn elsewhere() -> CaseResult {
     .file("project/tree/own", "theirs\n")
     .file("project/trees/one/commondir", "../../shared\n")
     .file("project/shared/hooks/post-commit", "theirs\n");
-    stage.write("project/tree/.git", format!("gitdir: {}\n", stage.name("project/trees/one")));
-    let ran = stage.run();
+    fixture.write("project/tree/.git", format!("gitdir: {}\n", fixture.name("project/trees/one")));
+    let ran = fixture.run();
     assert!(!ran.stdout().contains("unreadable"), "{ran:?}");
     assert_refused(&ran, 7)?;
     // Who names a folder may change it, and who may write where history is said to lie decides that.
     let script = "echo x > meta/hooks/pre-commit && echo ran";
     for named in ["write:meta", "write:.git"] {
-        let stage = Fixture::bash(script).grant("write").grant(named).file("project/.git", "gitdir: meta\n");
-        stage.file("project/meta/hooks/post-commit", "").run().assert_stdout("ran\n");
+        let fixture =
+            Fixture::bash(script).grant("write").grant(named).file("project/.git", "gitdir: meta\n");
+        fixture.file("project/meta/hooks/post-commit", "").run().assert_stdout("ran\n");
     }
     Ok(())
 }
@@ -210,7 +212,7 @@ fn second_names() -> CaseResult {
         "{TRY_FUNCTION}for file in again deep/third conf/live keys/own pre; do try \"cat $file\"; try \"echo x > $file\"; done
         try 'rm -f .env.local'; try 'mv .ssh x'; try 'ln -sfn x .env.local'; try 'mv conf/live x'; try 'cat own'; cat plain"
     );
-    let stage = Fixture::bash(&script)
+    let fixture = Fixture::bash(&script)
         .grant("write")
         .file("project/.env", "secret\n")
         .file("project/conf/live", "secret\n")
@@ -219,14 +221,15 @@ fn second_names() -> CaseResult {
         .file("project/plain", "fine\n");
     for (one, other) in [(".env", "again"), (".env", "deep/third"), (".aws/own", "own"), ("plain", "beside")]
     {
-        stage.write(&format!("project/{other}"), "");
-        fs::remove_file(stage.at(&format!("project/{other}"))).unwrap();
-        fs::hard_link(stage.at(&format!("project/{one}")), stage.at(&format!("project/{other}"))).unwrap();
+        fixture.write(&format!("project/{other}"), "");
+        fs::remove_file(fixture.at(&format!("project/{other}"))).unwrap();
+        fs::hard_link(fixture.at(&format!("project/{one}")), fixture.at(&format!("project/{other}")))
+            .unwrap();
     }
-    symlink("conf/live", stage.at("project/.env.local")).unwrap();
-    symlink("keys", stage.at("project/.ssh")).unwrap();
-    symlink("conf/live", stage.at("project/pre")).unwrap();
-    let ran = stage.run();
+    symlink("conf/live", fixture.at("project/.env.local")).unwrap();
+    symlink("keys", fixture.at("project/.ssh")).unwrap();
+    symlink("conf/live", fixture.at("project/pre")).unwrap();
+    let ran = fixture.run();
     if ran.sandbox().level.name() == "namespaces" {
         assert!(ran.sandbox().protected_paths && !ran.stdout().contains("secret"), "{ran:?}");
         assert!(ran.stdout().ends_with("fine\n"), "{}", ran.stdout());
@@ -244,17 +247,17 @@ fn linked() -> CaseResult {
         try 'echo x > mine/skills/y/SKILL.md'; try 'mkdir mine/skills/z'; try 'mv mine x'
         cat .git/config >/dev/null || echo unreadable"
     );
-    let stage = Fixture::bash(&script)
+    let fixture = Fixture::bash(&script)
         .grant("write")
         .file("project/real/config", "theirs\n")
         .file("project/real/hooks/own", "theirs\n")
         .file("project/mine/skills/y/SKILL.md", "theirs\n");
-    symlink("real", stage.at("project/.git")).unwrap();
-    symlink("mine", stage.at("project/.metier")).unwrap();
-    fs::hard_link(stage.at("project/real/hooks/own"), stage.at("project/hook")).unwrap();
-    fs::hard_link(stage.at("project/mine/skills/y/SKILL.md"), stage.at("project/code")).unwrap();
-    let ran =
-        stage.result(stage.builder().roots(own_skills(&stage)).build().unwrap().run(stage.invocation()));
+    symlink("real", fixture.at("project/.git")).unwrap();
+    symlink("mine", fixture.at("project/.metier")).unwrap();
+    fs::hard_link(fixture.at("project/real/hooks/own"), fixture.at("project/hook")).unwrap();
+    fs::hard_link(fixture.at("project/mine/skills/y/SKILL.md"), fixture.at("project/code")).unwrap();
+    let ran = fixture
+        .result(fixture.builder().roots(own_skills(&fixture)).build().unwrap().run(fixture.invocation()));
     assert!(!ran.stdout().contains("unreadable"), "{ran:?}");
     assert_refused(&ran, 12)
 }
@@ -266,7 +269,7 @@ fn repositories() -> CaseResult {
         try 'echo x > .husky/_/pre-commit'; try 'rm -rf .husky/_'; try 'echo x > tools/watch.sh'; try 'rm more.cfg'
         echo x > tools/other && echo x > deep/other && echo fine"
     );
-    let stage = Fixture::bash(&script)
+    let fixture = Fixture::bash(&script)
         .grant("write")
         .file(
             "project/.git/config",
@@ -277,30 +280,30 @@ fn repositories() -> CaseResult {
         .file("project/more.cfg", "# theirs\n");
     for folder in ["bare", "deep/down"] {
         for file in ["HEAD", "config", "objects/x", "refs/x"] {
-            stage.write(&format!("project/{folder}/{file}"), "theirs\n");
+            fixture.write(&format!("project/{folder}/{file}"), "theirs\n");
         }
     }
-    let ran = stage.run();
+    let ran = fixture.run();
     assert!(ran.stdout().ends_with("fine\n"), "{ran:?}");
     assert_refused(&ran, 10)
 }
 
 /// Told of where it lies deep inside, as a `.git` there is; at the top it is taken apart.
 fn made_bare() -> CaseResult {
-    let stage = Fixture::bash("for at in . src; do mkdir -p $at/objects $at/refs; echo 'ref: refs/heads/x' > $at/HEAD; echo x > $at/config; done")
+    let fixture = Fixture::bash("for at in . src; do mkdir -p $at/objects $at/refs; echo 'ref: refs/heads/x' > $at/HEAD; echo x > $at/config; done")
         .grant("write")
         .file("project/src/own", "theirs\n");
-    let ran = stage.run();
+    let ran = fixture.run();
     assert!(ran.assert_ok().has_warning("src became a repository of git's"), "{ran:?}");
-    assert!(ran.has_warning("made HEAD") && !stage.at("project/HEAD").exists(), "{ran:?}");
-    assert!(stage.at("project/src/HEAD").exists(), "it may be somebody else's");
+    assert!(ran.has_warning("made HEAD") && !fixture.at("project/HEAD").exists(), "{ran:?}");
+    assert!(fixture.at("project/src/HEAD").exists(), "it may be somebody else's");
     Ok(())
 }
 
 /// What runs when a folder is opened is kept where it is, quarantined at the top where it was not, and told of elsewhere; what a
 /// build runs is told of.
 fn run_by_tools() -> CaseResult {
-    let stage = Fixture::bash(&format!(
+    let fixture = Fixture::bash(&format!(
         "{TRY_FUNCTION}try 'echo x > .vscode/tasks.json'; try 'echo x > sub/.envrc'
         mkdir -p .claude sub/.idea; echo x > .claude/settings.json; echo x > sub/.idea/x; echo x > package.json; echo x >> sub/Makefile"
     ))
@@ -308,8 +311,8 @@ fn run_by_tools() -> CaseResult {
     .file("project/.vscode/tasks.json", "theirs\n")
     .file("project/sub/.envrc", "theirs\n")
     .file("project/sub/Makefile", "theirs\n");
-    let ran = stage.run();
-    assert!(ran.has_warning("made .claude, ") && !stage.at("project/.claude").exists(), "{ran:?}");
+    let ran = fixture.run();
+    assert!(ran.has_warning("made .claude, ") && !fixture.at("project/.claude").exists(), "{ran:?}");
     assert!(ran.has_warning("sub/.idea came while"), "{ran:?}");
     assert!(ran.has_warning("package.json, sub/Makefile changed while"), "{ran:?}");
     assert_refused(&ran, 2)
@@ -317,13 +320,13 @@ fn run_by_tools() -> CaseResult {
 
 /// A run that fills the project hides nothing from the next one: what is there is guarded, or nothing runs.
 fn filled_project() -> CaseResult {
-    let stage = Fixture::bash(&format!("{TRY_FUNCTION}try 'cat deep/er/.env'; try 'cat aa7.pem'"))
+    let fixture = Fixture::bash(&format!("{TRY_FUNCTION}try 'cat deep/er/.env'; try 'cat aa7.pem'"))
         .file("project/deep/er/.env", "secret\n");
     for number in 0..1500 {
-        stage.write(&format!("project/aa{number}.pem"), "secret\n");
-        fs::create_dir_all(stage.at(&format!("project/a{number}/b"))).unwrap();
+        fixture.write(&format!("project/aa{number}.pem"), "secret\n");
+        fs::create_dir_all(fixture.at(&format!("project/a{number}/b"))).unwrap();
     }
-    let ran = stage.run();
+    let ran = fixture.run();
     if ran.sandbox().level.name() == "namespaces" {
         assert!(ran.sandbox().protected_paths && !ran.stdout().contains("secret"), "{ran:?}");
     }
@@ -332,17 +335,17 @@ fn filled_project() -> CaseResult {
 
 /// Nobody looks into a folder that its owner has shut, and a script could open it again.
 fn unreadable_folder() -> CaseResult {
-    let stage = Fixture::bash("chmod 700 deep; cat deep/.env; echo ran")
+    let fixture = Fixture::bash("chmod 700 deep; cat deep/.env; echo ran")
         .grant("write")
         .file("project/deep/.env", "secret\n");
-    fs::set_permissions(stage.at("project/deep"), fs::Permissions::from_mode(0o000)).unwrap();
-    let outcome = stage.engine().run(stage.invocation());
-    fs::set_permissions(stage.at("project/deep"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(fixture.at("project/deep"), fs::Permissions::from_mode(0o000)).unwrap();
+    let outcome = fixture.engine().run(fixture.invocation());
+    fs::set_permissions(fixture.at("project/deep"), fs::Permissions::from_mode(0o755)).unwrap();
     // Root looks into everything.
     if let Err(error) = &outcome.result {
         assert!(error.message().contains("deep could not be read"), "{outcome:?}");
     } else {
-        let ran = stage.result(outcome);
+        let ran = fixture.result(outcome);
         assert!(!ran.sandbox().protected_paths || !ran.stdout().contains("secret"), "{ran:?}");
     }
     Ok(())
@@ -350,47 +353,48 @@ fn unreadable_folder() -> CaseResult {
 
 /// A project with more in it than was looked at before is looked at whole.
 fn too_much() -> CaseResult {
-    let stage = project(&format!(
+    let fixture = project(&format!(
         "{TRY_FUNCTION}try 'echo x > .git/config'; try 'cat .env'; try 'cat many/33/zz/.env'"
     ));
     for folder in 0..34 {
-        fs::create_dir_all(stage.at(&format!("project/many/{folder}"))).unwrap();
-        (0..1000)
-            .for_each(|number| fs::write(stage.at(&format!("project/many/{folder}/{number}")), "").unwrap());
+        fs::create_dir_all(fixture.at(&format!("project/many/{folder}"))).unwrap();
+        (0..1000).for_each(|number| {
+            fs::write(fixture.at(&format!("project/many/{folder}/{number}")), "").unwrap();
+        });
     }
-    stage.write("project/many/33/zz/.env", "secret\n");
-    assert_refused(&stage.run(), 3)
+    fixture.write("project/many/33/zz/.env", "secret\n");
+    assert_refused(&fixture.run(), 3)
 }
 
 /// History and skills are kept however many secrets there are, and so are those.
 fn too_many() -> CaseResult {
-    let stage = project(&format!(
+    let fixture = project(&format!(
         "{TRY_FUNCTION}try 'echo x > .git/config'; try 'mkdir .metier/skills/z'; try 'cat aa4999.pem'; try 'rm -f aa0.pem'"
     ));
-    (0..5000).for_each(|number| fs::write(stage.at(&format!("project/aa{number}.pem")), "").unwrap());
-    let roots = own_skills(&stage);
-    let ran = stage.result(stage.builder().roots(roots).build().unwrap().run(stage.invocation()));
+    (0..5000).for_each(|number| fs::write(fixture.at(&format!("project/aa{number}.pem")), "").unwrap());
+    let roots = own_skills(&fixture);
+    let ran = fixture.result(fixture.builder().roots(roots).build().unwrap().run(fixture.invocation()));
     assert_refused(&ran, 4)
 }
 
 /// A mount holds what was there, wherever it goes.
 fn moved_by_host() -> CaseResult {
-    let stage = project(
+    let fixture = project(
         "echo ready > ready; while [ ! -e go ]; do sleep 0.01; done
         (echo x > aside/config) 2>/dev/null && echo 'aside: done' || echo 'aside: refused'
         (echo x > .git/config) 2>/dev/null && echo 'there: done' || echo 'there: refused'",
     );
-    let engine = stage.engine();
+    let engine = fixture.engine();
     let outcome = std::thread::scope(|scope| {
-        let run = scope.spawn(|| engine.run(stage.invocation()));
-        while !stage.at("project/ready").exists() {
+        let run = scope.spawn(|| engine.run(fixture.invocation()));
+        while !fixture.at("project/ready").exists() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        fs::rename(stage.at("project/.git"), stage.at("project/aside")).unwrap();
-        fs::write(stage.at("project/go"), "").unwrap();
+        fs::rename(fixture.at("project/.git"), fixture.at("project/aside")).unwrap();
+        fs::write(fixture.at("project/go"), "").unwrap();
         run.join().unwrap()
     });
-    let ran = stage.result(outcome);
+    let ran = fixture.result(outcome);
     assert_refused(&ran, 2)
 }
 
@@ -401,98 +405,98 @@ fn created_history() -> CaseResult {
         let script = format!(
             "mkdir -p .git .metier/skills/word-count && echo x > .git/config && echo x > .env && cat .env; {end}"
         );
-        let stage =
+        let fixture =
             Fixture::bash(&script).grant("write").deadline(2000).file("project/.git.quarantine", "theirs\n");
-        let ran =
-            stage.result(stage.builder().roots(own_skills(&stage)).build().unwrap().run(stage.invocation()));
+        let ran = fixture
+            .result(fixture.builder().roots(own_skills(&fixture)).build().unwrap().run(fixture.invocation()));
         assert!(ran.has_warning("made .git, which takes the permission write:.git"), "{ran:?}");
         assert!(
             ran.has_warning("it was moved to .git.quarantine-") && ran.has_warning("made .metier, "),
             "{ran:?}"
         );
         for gone in ["project/.git", "project/.metier"] {
-            assert!(!stage.at(gone).exists(), "{gone}");
+            assert!(!fixture.at(gone).exists(), "{gone}");
         }
-        assert_eq!(fs::read(stage.at("project/.git.quarantine")).unwrap(), b"theirs\n");
-        let mut names = fs::read_dir(stage.at("project")).unwrap().map(|entry| entry.unwrap().path());
+        assert_eq!(fs::read(fixture.at("project/.git.quarantine")).unwrap(), b"theirs\n");
+        let mut names = fs::read_dir(fixture.at("project")).unwrap().map(|entry| entry.unwrap().path());
         assert!(names.any(|path| fs::read(path.join("config")).is_ok_and(|text| text == b"x\n")));
     }
     Ok(())
 }
 
 fn created_history_deep() -> CaseResult {
-    let stage = project("mkdir -p new/.git deep/.git node_modules/x/.git").grant("write");
-    let ran = stage.run();
+    let fixture = project("mkdir -p new/.git deep/.git node_modules/x/.git").grant("write");
+    let ran = fixture.run();
     for made in ["new/.git", "deep/.git"] {
         assert!(ran.assert_ok().has_warning(&format!("{made} came while")), "{made}: {ran:?}");
     }
-    assert!(stage.at("project/new/.git").exists(), "it may be somebody else's");
+    assert!(fixture.at("project/new/.git").exists(), "it may be somebody else's");
     Ok(())
 }
 
 fn created_history_granted() -> CaseResult {
-    let stage =
+    let fixture =
         Fixture::bash("git init -q . && git status --short | head -1").grant("write").grant("write:.git");
-    let ran = stage.run();
-    assert!(!ran.assert_ok().has_warning("made") && stage.at("project/.git/HEAD").exists(), "{ran:?}");
+    let ran = fixture.run();
+    assert!(!ran.assert_ok().has_warning("made") && fixture.at("project/.git/HEAD").exists(), "{ran:?}");
     Ok(())
 }
 
 fn created_by_others() -> CaseResult {
-    let stage = Fixture::bash("echo ready > out/ready; while [ ! -e out/go ]; do sleep 0.01; done")
+    let fixture = Fixture::bash("echo ready > out/ready; while [ ! -e out/go ]; do sleep 0.01; done")
         .grant("write:out")
         .file("project/out/own", "");
-    let engine = stage.engine();
+    let engine = fixture.engine();
     let outcome = std::thread::scope(|scope| {
-        let run = scope.spawn(|| engine.run(stage.invocation()));
-        while !stage.at("project/out/ready").exists() {
+        let run = scope.spawn(|| engine.run(fixture.invocation()));
+        while !fixture.at("project/out/ready").exists() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         for theirs in ["project/.git/config", "project/deep/.git/config"] {
-            stage.write(theirs, "theirs\n");
+            fixture.write(theirs, "theirs\n");
         }
-        fs::write(stage.at("project/out/go"), "").unwrap();
+        fs::write(fixture.at("project/out/go"), "").unwrap();
         run.join().unwrap()
     });
-    let ran = stage.result(outcome);
-    assert!(!ran.assert_ok().has_warning(".git") && stage.at("project/.git/config").exists(), "{ran:?}");
+    let ran = fixture.result(outcome);
+    assert!(!ran.assert_ok().has_warning(".git") && fixture.at("project/.git/config").exists(), "{ran:?}");
     Ok(())
 }
 
 /// A name is all that a sandbox goes by: who gave a file two gave it to both.
 fn hard_link() -> CaseResult {
-    let stage = Fixture::bash("cat linked");
-    fs::hard_link(stage.at("outside/secret"), stage.at("project/linked")).unwrap();
-    stage.run().assert_stdout("secret\n");
-    assert_eq!(fs::metadata(stage.at("outside/secret")).unwrap().nlink(), 2);
+    let fixture = Fixture::bash("cat linked");
+    fs::hard_link(fixture.at("outside/secret"), fixture.at("project/linked")).unwrap();
+    fixture.run().assert_stdout("secret\n");
+    assert_eq!(fs::metadata(fixture.at("outside/secret")).unwrap().nlink(), 2);
     Ok(())
 }
 
 /// The script keeps the project it began with, and what takes its place is not its own.
 fn project_moved() -> CaseResult {
-    let stage = Fixture::bash(
+    let fixture = Fixture::bash(
         "echo ready > ready; while [ ! -e go ]; do sleep 0.01; done; echo mine > mine
         (echo x > \"$METIER_PROJECT_DIR/own\") 2>/dev/null && echo written || echo refused",
     )
     .grant("write");
-    let engine = stage.engine();
+    let engine = fixture.engine();
     let outcome = std::thread::scope(|scope| {
-        let run = scope.spawn(|| engine.run(stage.invocation()));
-        while !stage.at("project/ready").exists() {
+        let run = scope.spawn(|| engine.run(fixture.invocation()));
+        while !fixture.at("project/ready").exists() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        fs::rename(stage.at("project"), stage.at("before")).unwrap();
-        stage.write("project/own", "another's\n");
-        fs::set_permissions(stage.at("project"), fs::Permissions::from_mode(0o777)).unwrap();
-        fs::write(stage.at("before/go"), "").unwrap();
+        fs::rename(fixture.at("project"), fixture.at("before")).unwrap();
+        fixture.write("project/own", "another's\n");
+        fs::set_permissions(fixture.at("project"), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::write(fixture.at("before/go"), "").unwrap();
         run.join().unwrap()
     });
-    let ran = stage.result(outcome);
+    let ran = fixture.result(outcome);
     // In a private `/tmp` the path still leads to the project that it began with.
-    let is_private = has_private_tmp(&stage.name("project"));
+    let is_private = has_private_tmp(&fixture.name("project"));
     ran.assert_stdout(if is_private { "written\n" } else { "refused\n" });
-    assert_eq!(fs::read(stage.at("before/own")).is_ok_and(|text| text == b"x\n"), is_private);
-    assert_eq!(fs::read(stage.at("project/own")).unwrap(), b"another's\n");
-    assert_eq!(fs::read(stage.at("before/mine")).unwrap(), b"mine\n");
+    assert_eq!(fs::read(fixture.at("before/own")).is_ok_and(|text| text == b"x\n"), is_private);
+    assert_eq!(fs::read(fixture.at("project/own")).unwrap(), b"another's\n");
+    assert_eq!(fs::read(fixture.at("before/mine")).unwrap(), b"mine\n");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Two doors: one that blocks and needs no runtime, one that is a future any executor polls.
+//! Blocking runs, which need no async runtime, and futures that any async runtime polls.
 
 use std::future::Future;
 use std::pin::pin;
@@ -68,7 +68,7 @@ fn everything_crosses_threads() {
 }
 
 #[test]
-fn the_blocking_door_needs_no_runtime() {
+fn a_blocking_run_needs_no_runtime() {
     let project = Project::lua("return input.a + 1");
     let invocation = Invocation::new("x").input(json!({"a": 1}));
     assert_eq!(value(project.engine().run(invocation)), json!(2));

@@ -32,9 +32,9 @@ thread_local! {
     static LEVEL: Cell<SandboxLevel> = const { Cell::new(SandboxLevel::Namespaces) };
 }
 
-/// The tier of all stages that this thread makes from now on.
-pub fn set_level(tier: SandboxLevel) {
-    LEVEL.set(tier);
+/// The sandbox level of all fixtures that this thread makes from now on.
+pub fn set_level(level: SandboxLevel) {
+    LEVEL.set(level);
 }
 
 /// Whether a script has a `/tmp` of its own, in which this path is not.
@@ -47,15 +47,15 @@ pub fn level() -> SandboxLevel {
     LEVEL.get()
 }
 
-/// Whether this machine has what a tier takes, and if not, what it has.
-pub fn check_level(tier: SandboxLevel) -> Result<(), String> {
-    set_level(tier);
+/// Whether this machine supports a sandbox level, and if not, what it has.
+pub fn check_level(level: SandboxLevel) -> Result<(), String> {
+    set_level(level);
     let got = Fixture::bash("true").run().sandbox().level.name();
-    if got == reported_level(tier) { Ok(()) } else { Err(format!("this machine gives {got} only")) }
+    if got == reported_level(level) { Ok(()) } else { Err(format!("this machine gives {got} only")) }
 }
 
-fn reported_level(tier: SandboxLevel) -> &'static str {
-    if tier == SandboxLevel::Namespaces { "namespaces" } else { "landlock" }
+fn reported_level(level: SandboxLevel) -> &'static str {
+    if level == SandboxLevel::Namespaces { "namespaces" } else { "landlock" }
 }
 
 pub struct Fixture {
@@ -72,7 +72,7 @@ impl Fixture {
     /// A skill called `x` whose only script is this, under this name. The project holds `own`, the folder beside it `secret`.
     pub fn new(name: &str, text: impl AsRef<[u8]>) -> Self {
         let folder = tempfile::Builder::new().prefix("sandbox-").tempdir().unwrap();
-        let stage = Self {
+        let fixture = Self {
             level: level(),
             folder,
             script: format!("scripts/{name}"),
@@ -81,11 +81,11 @@ impl Fixture {
             input: None,
             limits: Limits::default(),
         };
-        stage.write("skills/x/SKILL.md", "---\nname: x\ndescription: tries\n---\n");
-        stage.write(&format!("skills/x/{}", stage.script), text);
-        stage.write("outside/secret", "secret\n");
-        stage.write("project/own", "own\n");
-        stage
+        fixture.write("skills/x/SKILL.md", "---\nname: x\ndescription: tries\n---\n");
+        fixture.write(&format!("skills/x/{}", fixture.script), text);
+        fixture.write("outside/secret", "secret\n");
+        fixture.write("project/own", "own\n");
+        fixture
     }
 
     pub fn bash(text: &str) -> Self {
@@ -103,9 +103,9 @@ impl Fixture {
     /// An attacker in C, with arguments for each time it is called.
     pub fn attacker(name: &'static str, args: &[&str]) -> Result<Self, SkipReason> {
         let program = attackers::program(name)?;
-        let stage = Self::bash(&format!("exec \"$METIER_SKILL_DIR/{name}\" \"$@\""));
-        fs::copy(program, stage.at(&format!("skills/x/{name}"))).unwrap();
-        Ok(stage.args(args))
+        let fixture = Self::bash(&format!("exec \"$METIER_SKILL_DIR/{name}\" \"$@\""));
+        fs::copy(program, fixture.at(&format!("skills/x/{name}"))).unwrap();
+        Ok(fixture.args(args))
     }
 
     pub fn args(mut self, args: &[&str]) -> Self {
@@ -138,13 +138,13 @@ impl Fixture {
         self
     }
 
-    /// A file of the stage: below `project`, `outside` or `skills/x`.
+    /// A file of the fixture: below `project`, `outside` or `skills/x`.
     pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
         self.write(path, text);
         self
     }
 
-    /// A link in the stage.
+    /// A link in the fixture.
     pub fn link(self, target: impl AsRef<Path>, path: &str) -> Self {
         symlink(target, self.at(path)).unwrap();
         self
@@ -159,7 +159,7 @@ impl Fixture {
         self.folder.path().join(path)
     }
 
-    /// The path of something in the stage, as text.
+    /// The path of something in the fixture, as text.
     pub fn name(&self, path: &str) -> String {
         self.at(path).to_str().unwrap().to_owned()
     }
@@ -198,7 +198,7 @@ impl Fixture {
         self.result(self.engine().run(self.invocation()))
     }
 
-    /// An outcome of this stage's.
+    /// An outcome of this fixture's.
     pub fn result(&self, outcome: Outcome) -> RunResult {
         RunResult(outcome, self.level)
     }

@@ -1,0 +1,360 @@
+//! How a script is started: as a plain process, or in a sandbox.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use crate::error::{Result, SkillError};
+use crate::executor::{ConfiguredHosts, HandlerCall, Script};
+use crate::host::untrusted::UntrustedDirs;
+use crate::host::{FileId, Files, SkillContext, temp_dirs};
+use crate::packages::{PreparedFiles, SkillPackages};
+use crate::runtimes::external::egress::EgressRules;
+use crate::runtimes::external::host_api::imports_client;
+use crate::runtimes::external::interpreter::cache::{Installation, InterpreterQuery};
+use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
+use crate::runtimes::external::interpreter::path::search_path;
+use crate::runtimes::external::interpreter::typescript::{check_version, depends_on_version};
+use crate::runtimes::external::interpreter::version;
+use crate::runtimes::external::outcome::{self, ProtectionGaps};
+use crate::runtimes::external::policy::{self, RunPaths};
+use crate::runtimes::external::protected::creation_guard::CreationGuard;
+use crate::runtimes::external::protected::scan::Fingerprint;
+use crate::runtimes::external::python_package::module_arguments;
+use crate::runtimes::external::script_file::ScriptFile;
+use crate::runtimes::external::services::ExternalServices;
+use crate::runtimes::external::user_packages::UserPackages;
+use crate::runtimes::external::{command, home, packages};
+use crate::runtimes::sandbox::{LaunchRequest, Launcher, ProtectedPaths, RunTempDir};
+use crate::state::StateLease;
+
+/// A script and the interpreter that runs it.
+pub(super) struct ScriptCommand {
+    pub(super) file: ScriptFile,
+    interpreter: Interpreter,
+    handler: Option<HandlerCall>,
+    pub(super) services: ExternalServices,
+}
+
+/// The environment variables of a process besides those that every script has.
+pub(super) type ProcessVariables = BTreeMap<OsString, OsString>;
+
+/// What a sandboxed run starts with.
+pub(super) struct PreparedLaunch<'a> {
+    pub(super) request: LaunchRequest,
+    /// The hosts that it reaches, if it does not reach all or none.
+    pub(super) egress: Option<Box<EgressRules>>,
+    /// Removed with everything in it when this is dropped.
+    pub(super) temp_dir: RunTempDir,
+    home: PathBuf,
+    /// The packages that were prepared for the script.
+    packages: Option<PreparedFiles>,
+    /// Those of the user that it may import.
+    user_packages: Option<UserPackages>,
+    installation: Arc<Installation>,
+    pub(super) project: &'a Path,
+    skill: &'a Path,
+    /// How many of the request's read paths belong to the script itself; those after them are the clients'.
+    pub(super) script_read_count: usize,
+}
+
+impl ScriptCommand {
+    /// Detects the interpreter; `invalid-skill` if neither the shebang nor the file extension names one.
+    pub(super) fn new(script: &Script, services: &ExternalServices) -> Result<Self> {
+        let interpreter = match &script.handler {
+            Some(_) => Interpreter::of_handlers(services.interpreters())?,
+            None => Interpreter::detect_with(&script.path, &script.source, services.interpreters())?,
+        };
+        let (file, services) = (ScriptFile::new(script)?, services.clone());
+        let handler = script.handler.clone();
+        Ok(Self { file, interpreter, handler, services })
+    }
+
+    /// The folders in which untrusted code may have put anything on the path to a program.
+    pub(super) fn untrusted_dirs(&self, ctx: &SkillContext) -> UntrustedDirs {
+        let (project, skill) = (ctx.project().ok().map(Files::root), self.file.folder());
+        let others = self.services.folders().iter().filter(|folder| Some(folder.as_path()) != project);
+        // If the run has opened it, its path contains no symlinks.
+        let skill = match ctx.skill_files() {
+            Ok(files) if files.root() == skill => Some(skill.to_owned()),
+            _ => std::fs::canonicalize(skill).ok(),
+        };
+        UntrustedDirs::from_canonical(
+            project.map(Path::to_owned).into_iter().chain(skill).chain(others.cloned()),
+        )
+    }
+
+    /// The absolute path of the script, after a check that it is still what was loaded.
+    pub(super) fn verified_script_path(&self, ctx: &SkillContext) -> Result<PathBuf> {
+        match self.opened_skill_files(ctx) {
+            // One check suffices if the folder is still at the path where it was opened.
+            Some(files) if self.file.is_unchanged_in(files) => Ok(self.file.path().to_owned()),
+            _ => self.file.verified_path(),
+        }
+    }
+
+    /// The skill's folder as the run has opened it, if that is what is at its path now.
+    fn opened_skill_files<'a>(&self, ctx: &'a SkillContext) -> Option<&'a Files> {
+        let folder = self.file.folder();
+        let files = ctx.skill_files().ok().filter(|files| files.root() == folder)?;
+        let metadata = folder.symlink_metadata().ok()?;
+        (files.file_id(Path::new("")).ok()? == FileId::from_metadata(&metadata)).then_some(files)
+    }
+
+    /// The interpreter with the arguments that this script needs before its path: those by which an ES module finds the client of
+    /// the host API, or a Python module its package.
+    fn with_script_arguments(
+        &self,
+        mut interpreter: InterpreterCommand,
+        prepared: Option<&PreparedFiles>,
+        avoided: &[&Path],
+    ) -> Result<InterpreterCommand> {
+        // ES modules find neither the client nor packages by NODE_PATH.
+        let has_packages = prepared.is_some() && packages::is_node(&interpreter.program);
+        if has_packages || imports_client(&interpreter.program, self.file.source()) {
+            let import = self.services.api_clients.node_import_arg(|| self.server_program(), avoided);
+            let import = import.map_err(client_write_error)?;
+            interpreter.args.insert(0, import.to_string_lossy().into_owned());
+        }
+        if let Some(handler) = &self.handler {
+            let program = self.services.api_clients.handler_program(|| self.server_program(), avoided);
+            let program = program.map_err(client_write_error)?;
+            interpreter.args.extend([program.to_string_lossy().into_owned(), handler.description.clone()]);
+            return Ok(interpreter);
+        }
+        let file = &self.file;
+        let module =
+            module_arguments(&interpreter.program, file.source(), file.folder(), file.relative_path());
+        interpreter.args.extend(module.into_iter().flatten());
+        Ok(interpreter)
+    }
+
+    /// `unavailable` if this version of the interpreter does not run the script's language.
+    fn check_language(&self, program: &Path, ctx: &SkillContext) -> Result<()> {
+        let name = self.file.name();
+        if !depends_on_version(name, program) {
+            return Ok(());
+        }
+        let untrusted = self.untrusted_dirs(ctx);
+        let is_trusted = !untrusted.may_change(program);
+        check_version(name, program, is_trusted, || {
+            query_version(program, &untrusted, &self.services.launcher)
+        })
+    }
+
+    /// The program that serves as the shell client of the host API.
+    fn server_program(&self) -> Option<PathBuf> {
+        self.services.launcher.server_program()
+    }
+
+    /// The command of an unsandboxed process.
+    pub(super) fn unsandboxed_command(
+        &self,
+        args: &[String],
+        variables: &ProcessVariables,
+        ctx: &SkillContext,
+    ) -> Result<Command> {
+        let script = self.verified_script_path(ctx)?;
+        let (project, untrusted) = (ctx.project()?.root(), self.untrusted_dirs(ctx));
+        // Inside a sandbox such a program would be harmless; here it would have all the rights of the user.
+        let is_refused = |program: &Path| untrusted.may_control(program);
+        let (name, reason) =
+            (self.file.name(), "comes from the project or the skill and runs in a sandbox only");
+        let interpreter = self.interpreter.locate_allowed(name, &search_path(), is_refused, reason)?;
+        self.check_language(&interpreter.program, ctx)?;
+        let prepared = packages::prepared_packages(ctx, &interpreter.program)?;
+        let interpreter = packages::with_prepared_interpreter(interpreter, prepared.as_ref());
+        let interpreter = self.with_script_arguments(interpreter, prepared.as_ref(), &[])?;
+        let mut command =
+            command::build_command(&interpreter, &script, args, self.file.folder(), project, variables);
+        self.services.api_clients.add_modules_to(&mut command, || self.server_program());
+        if let Some(prepared) = &prepared {
+            packages::add_to_command(&mut command, prepared);
+        }
+        Ok(command)
+    }
+
+    /// The launch request for a sandboxed process.
+    pub(super) fn prepare_launch<'a>(
+        &'a self,
+        args: &[String],
+        variables: &ProcessVariables,
+        state: Option<&StateLease>,
+        ctx: &'a SkillContext,
+    ) -> Result<PreparedLaunch<'a>> {
+        let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
+        let script = self.verified_script_path(ctx)?;
+        let (installation, prepared) = self.find_installation(project, ctx)?;
+        let user_packages = match &prepared {
+            // They are complete.
+            Some(_) => None,
+            None => UserPackages::granted(ctx, &installation.command.program, || self.untrusted_dirs(ctx)),
+        };
+        // No other run may see what is created for one run.
+        let mut avoided = vec![project, skill];
+        avoided.extend(installation.prefix_paths.iter().map(AsRef::<Path>::as_ref));
+        avoided.extend(prepared.as_ref().map(|prepared| prepared.folder.as_path()));
+        let interpreter =
+            self.with_script_arguments(installation.command.clone(), prepared.as_ref(), &avoided)?;
+        let (temp_dir, home) = self.create_folders(state, &avoided)?;
+        let packages = prepared.as_ref().map(|prepared| prepared.folder.as_path());
+        if let Some(folder) = packages {
+            packages::require_outside(folder, &[project, skill])?;
+        }
+        let paths = RunPaths {
+            project,
+            skill,
+            temp_dir: &temp_dir,
+            home: &home,
+            packages,
+            user_packages: user_packages.as_ref(),
+            installation: &installation,
+        };
+        let egress = self.egress_rules(ctx)?;
+        let sandbox = policy::sandbox_policy(ctx, &paths, egress.as_deref());
+        let script_read_count = sandbox.files.read.len();
+        let bounds = (ctx.limits(), ctx.redaction());
+        let mut request =
+            command::build_request(&interpreter, &script, args, &paths, variables, sandbox, bounds)
+                .map_err(|error| outcome::start_error(name, project, &ProtectionGaps::default(), error))?;
+        relax_limits_of_process(&mut request, ctx);
+        let clients = &self.services.api_clients;
+        clients
+            .add_to_request(&mut request, || self.server_program(), &avoided)
+            .map_err(client_write_error)?;
+        if let Some(prepared) = &prepared {
+            packages::add_to_request(&mut request, prepared);
+        }
+        if let Some(user_packages) = &user_packages {
+            user_packages.add_to_request(&mut request);
+        }
+        request.cleanup_dirs.extend(temp_dirs::process_dirs().into_iter().map(Into::into));
+        drop(avoided);
+        Ok(PreparedLaunch {
+            request,
+            egress,
+            temp_dir,
+            home,
+            packages: prepared,
+            user_packages,
+            installation,
+            project,
+            skill,
+            script_read_count,
+        })
+    }
+
+    /// The interpreter that runs the script in a sandbox, and the packages that were prepared for the script.
+    fn find_installation(
+        &self,
+        project: &Path,
+        ctx: &SkillContext,
+    ) -> Result<(Arc<Installation>, Option<PreparedFiles>)> {
+        let (name, skill) = (self.file.name(), self.file.folder());
+        let untrusted = self.untrusted_dirs(ctx);
+        let is_refused = |program: &Path| untrusted.may_control(program);
+        let declares_packages = packages::skill_packages(ctx).and_then(SkillPackages::request).is_some();
+        let found = declares_packages
+            .then(|| self.interpreter.locate_allowed(name, &search_path(), is_refused, "").ok());
+        let prepared = match found.flatten() {
+            Some(found) => packages::prepared_packages(ctx, &found.program)?,
+            // It has none, or comes with an interpreter of its own.
+            None => None,
+        };
+        let interpreter = match &prepared {
+            Some(prepared) => self.interpreter.with_program(&prepared.executable),
+            None => self.interpreter.clone(),
+        };
+        let environments = match &prepared {
+            Some(_) => Vec::new(),
+            None => packages::virtual_environments(&interpreter, skill, project),
+        };
+        let query = InterpreterQuery::new(&interpreter, untrusted).with_dirs_before_path(environments);
+        let installation = self.services.interpreter_cache.installation(query, name)?;
+        self.check_language(&installation.command.program, ctx)?;
+        Ok((installation, prepared))
+    }
+
+    /// The folder for the temporary files of a run, and its home folder: that of the state, or one that ends with the run.
+    fn create_folders(&self, state: Option<&StateLease>, avoided: &[&Path]) -> Result<(RunTempDir, PathBuf)> {
+        let temp_dir = RunTempDir::new(&self.services.cleanup, avoided)
+            .map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
+        let home = match state {
+            Some(lease) => {
+                home::require_outside(lease.home(), avoided)?;
+                lease.home().to_owned()
+            }
+            None => temp_dir.home(),
+        };
+        Ok((temp_dir, home))
+    }
+
+    /// The rules for its network, if it does not reach all hosts or none.
+    fn egress_rules(&self, ctx: &SkillContext) -> Result<Option<Box<EgressRules>>> {
+        let rules = EgressRules::new(ctx.permissions(), self.services.host_lookup())?;
+        Ok(rules.map(|rules| match ctx.extensions().get::<ConfiguredHosts>() {
+            Some(ConfiguredHosts(hosts)) => Box::new(rules.with_configured_hosts(hosts.clone())),
+            None => Box::new(rules),
+        }))
+    }
+}
+
+impl PreparedLaunch<'_> {
+    pub(super) fn run_paths(&self) -> RunPaths<'_> {
+        RunPaths {
+            project: self.project,
+            skill: self.skill,
+            temp_dir: &self.temp_dir,
+            home: &self.home,
+            packages: self.packages.as_ref().map(|prepared| prepared.folder.as_path()),
+            user_packages: self.user_packages.as_ref(),
+            installation: &self.installation,
+        }
+    }
+
+    fn protected_paths(&self) -> &ProtectedPaths {
+        &self.request.sandbox.files.protected_paths
+    }
+
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::new(self.protected_paths())
+    }
+
+    /// Detects what the script creates; `None` if it may not write to the project.
+    pub(super) fn creation_guard(&self, ctx: &SkillContext) -> Option<CreationGuard> {
+        let writable = policy::writable_paths(ctx).into_iter().map(|pinned| pinned.path.into()).collect();
+        CreationGuard::new(ctx, self.project, writable, self.protected_paths())
+    }
+}
+
+/// Removes the limits of the process that do not fit how it runs.
+fn relax_limits_of_process(request: &mut LaunchRequest, ctx: &SkillContext) {
+    if ctx.providers().approver.is_some() {
+        // The deadline stands still while an approver is asked, of which the supervisor knows nothing.
+        request.timeout_ms = u64::MAX;
+    }
+    if ctx.worker().is_some_and(|worker| !worker.is_single_run()) {
+        // Both count from the start of the process, which does not fit the runs of a worker. The host enforces the deadline
+        // of each run.
+        request.sandbox.limits.cpu_seconds = None;
+        request.timeout_ms = u64::MAX;
+    }
+}
+
+/// The version that a program reports. A program that an untrusted party may have changed runs in a sandbox.
+pub(super) fn query_version(
+    program: &Path,
+    untrusted: &UntrustedDirs,
+    launcher: &Launcher,
+) -> Option<String> {
+    let sandbox =
+        untrusted.may_control(program).then(|| (launcher, policy::strictest_policy_for(program, untrusted)));
+    version::query_version(program, sandbox)
+}
+
+fn client_write_error(error: io::Error) -> SkillError {
+    SkillError::io("failed to write the clients of the host API", error)
+}

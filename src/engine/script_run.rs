@@ -1,0 +1,279 @@
+//! One run of a script that was selected and read: limits, input, loading, permissions, questions, the lock of its folder, the
+//! script, its value, redaction, the output cap.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{EngineInner, Invocation, Outcome, worker};
+use crate::engine::confirmation::{ask_before_run, called_tool};
+use crate::engine::contract_validation::{validate_input, validate_value};
+use crate::engine::folder_lock::{FolderLock, may_change_folder};
+use crate::engine::host_capabilities::require_capabilities;
+use crate::engine::limit_support;
+use crate::engine::output_cap::OutputCap;
+use crate::engine::run_context::catch_runtime_panic;
+use crate::engine::run_target::RunTarget;
+use crate::engine::script_selection::SelectedScript;
+use crate::engine::sensitivity::require_person;
+use crate::engine::skill_set::SkillSet;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
+use crate::host::outcome::RedactedOutcome;
+use crate::host::{
+    AddressSpaceReservation, ContextBuilder, Files, LogLevel, OutputSinks, Redaction, RunEvents, RunId,
+    SkillContext, StdinSource, catch_panic,
+};
+use crate::policy::{
+    CancelToken, GrantOrigin, GrantReport, Limits, Permission, Permissions, RuntimeLimit, SkillDigest,
+    WorkerOptions,
+};
+use crate::registry::{FileList, Skill};
+
+/// By what a run is known in the log and in events.
+pub(super) struct RunTrace<'a> {
+    pub(super) id: RunId,
+    pub(super) span: &'a tracing::Span,
+    pub(super) events: Option<Arc<RunEvents>>,
+}
+
+/// A run whose script was selected.
+pub(super) struct ScriptRun<'a> {
+    pub(super) engine: &'a EngineInner,
+    pub(super) set: &'a Arc<SkillSet>,
+    pub(super) skill: &'a Skill,
+    pub(super) selected: &'a SelectedScript,
+    /// Of all files that the run may use, in engines that know a trust store.
+    pub(super) digest: Option<SkillDigest>,
+    /// Whether it was trusted, or invoked, for exactly the files with this digest.
+    pub(super) is_for_these_files: bool,
+    /// Including limits that its runtime does not enforce.
+    pub(super) given_limits: Limits,
+    pub(super) token: CancelToken,
+}
+
+/// A run that can start.
+struct ReadyScript {
+    executor: Arc<dyn SkillExecutor>,
+    context: SkillContext,
+    input: SkillInput,
+    /// The address space for all that it may allocate.
+    reservation: AddressSpaceReservation,
+}
+
+impl ScriptRun<'_> {
+    /// The outcome of the run: of the script, or of what kept it from starting.
+    pub(super) fn run(
+        &self,
+        opened: Result<(Script, Files)>,
+        invocation: &mut Invocation,
+        trace: RunTrace<'_>,
+    ) -> Outcome {
+        let given = self.given_limits.clone();
+        let (limits, not_applied) = match self.engine.effective_limits(self.skill, self.selected, given) {
+            Ok(split) => split,
+            Err(error) => return not_run(self.skill, &self.given_limits, error),
+        };
+        let outcome = match self.prepare(opened, invocation, &limits, trace) {
+            Ok(ReadyScript { reservation: _reservation, executor, context, input }) => {
+                let result = self.execute(&*executor, &context, input, invocation, &not_applied);
+                self.outcome(result, &context, &limits)
+            }
+            Err(error) => not_run(self.skill, &limits, error),
+        };
+        outcome.with_unsupported_limits(not_applied)
+    }
+
+    /// What must be there before the script starts: all that its contract requires, its input, its code, its context and its
+    /// address space.
+    fn prepare(
+        &self,
+        opened: Result<(Script, Files)>,
+        invocation: &mut Invocation,
+        limits: &Limits,
+        trace: RunTrace<'_>,
+    ) -> Result<ReadyScript> {
+        let input = self.validate_input(invocation)?;
+        let loaded = opened.and_then(|opened| self.load(opened, &input, invocation, limits, trace));
+        // Where the script could not be loaded for lack of it, this error says so.
+        let reservation = AddressSpaceReservation::for_run(limits.address_space(self.is_in_process()))?;
+        let (executor, context) = loaded?;
+        let context = context.callee_limits(self.given_limits.clone()).build();
+        Ok(ReadyScript { executor, context, input, reservation })
+    }
+
+    fn validate_input(&self, invocation: &mut Invocation) -> Result<SkillInput> {
+        self.engine.require_available(self.set, self.skill, invocation, &self.token)?;
+        require_capabilities(self.skill, &self.engine.run_providers(invocation))?;
+        let value = catch_contract_panic(|| validate_input(self.target(), invocation.input.take()))?;
+        Ok(SkillInput { value, args: std::mem::take(&mut invocation.args) })
+    }
+
+    fn load(
+        &self,
+        opened: (Script, Files),
+        input: &SkillInput,
+        invocation: &Invocation,
+        limits: &Limits,
+        trace: RunTrace<'_>,
+    ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
+        let token = self.token.clone();
+        let (executor, context) = self.engine.prepare_run(
+            (self.set, self.skill),
+            self.selected,
+            opened,
+            invocation,
+            limits,
+            token,
+        )?;
+        let runtime = self.selected.runtime;
+        let worker = worker::requested_worker(self.skill.manifest(), runtime, &self.given_limits)?;
+        require_streams(invocation, runtime, worker)?;
+        // What a process has loaded is not run for other files.
+        let files = worker.filter(|worker| !worker.is_single_run());
+        let files = files.and_then(|_| Some(self.list_files()?.digest()));
+        let tool = || self.target().tool.map(|tool| called_tool(self.skill, tool));
+        let context = context.arguments(input.value.as_ref(), &input.args, tool);
+        let context = context.worker(worker).worker_files(files);
+        Ok((executor, context.run_id(trace.id).span(trace.span).events(trace.events)))
+    }
+
+    /// Asks whoever has to be asked, and runs the script if nothing has changed meanwhile.
+    fn execute(
+        &self,
+        executor: &dyn SkillExecutor,
+        context: &SkillContext,
+        input: SkillInput,
+        invocation: &Invocation,
+        not_applied: &[RuntimeLimit],
+    ) -> Result<SkillOutput> {
+        if let Some(warning) = limit_support::unsupported_warning(self.selected.runtime, not_applied) {
+            context.log_once(LogLevel::Warn, warning)?;
+        }
+        let has_agreed = ask_before_run(invocation, self.target().tool, context, self.is_in_process())?;
+        if !has_agreed {
+            require_person(self.skill, context)?;
+        }
+        context.cancel().check()?;
+        let may_change = self.process_folder().is_some() && may_change_folder(context);
+        let lock = self.lock_folder(may_change, context)?;
+        self.require_unchanged(lock.is_some(), context)?;
+        let before = if may_change { self.list_files() } else { None };
+        let result = catch_runtime_panic(|| executor.execute_with_context(input, Some(context)));
+        if let Some(before) = before {
+            self.engine.warn_of_changed_files(self.skill, &before, context);
+        }
+        let output = result?;
+        // An executor of an embedder may have ignored the token.
+        context.cancel().check()?;
+        Ok(output)
+    }
+
+    /// Locks the folder of the skill against runs that may change it, or for this run if it may.
+    fn lock_folder(&self, may_change: bool, context: &SkillContext) -> Result<Option<FolderLock>> {
+        let is_compared = self.digest.is_some() && self.is_for_these_files;
+        let folder = self.process_folder().filter(|_| may_change || is_compared);
+        folder.map(|folder| FolderLock::acquire(folder, context, may_change)).transpose()
+    }
+
+    /// Whoever was asked, or whoever held the lock, took time in which files may have changed.
+    fn require_unchanged(&self, was_locked: bool, context: &SkillContext) -> Result<()> {
+        let is_stale = was_locked || context.permissions().has_decisions();
+        match self.digest.filter(|_| is_stale) {
+            Some(digest) => self.engine.require_unchanged((self.set, self.skill), digest, context),
+            None => Ok(()),
+        }
+    }
+
+    /// The outcome, without secrets and within the output cap.
+    fn outcome(&self, result: Result<SkillOutput>, context: &SkillContext, limits: &Limits) -> Outcome {
+        let limits = worker::without_cpu_limit_of_worker(context.worker(), limits);
+        let redaction = context.redaction();
+        let (process, sandbox) = context.take_reports();
+        let cap = OutputCap::new(&limits, process.as_ref());
+        let result = result
+            .and_then(|output| self.validate_value(output, context))
+            .map(|value| cap.redact(context.value_redaction(), value))
+            .and_then(|value| cap.enforce(value))
+            .map_err(|error| redaction.error(error));
+        tracing::debug!(skill = self.skill.name(), ok = result.is_ok(), "ran");
+        let left = RedactedOutcome {
+            result,
+            log: context.take_redacted_log(),
+            process: process.map(|report| redaction.process(report)),
+            steps: context.take_redacted_steps(),
+            sandbox,
+        };
+        let grants = match context.caller() {
+            None => approved_grants(context.permissions(), redaction),
+            Some(_) => Vec::new(),
+        };
+        let version = Some(self.skill.version().to_string());
+        Outcome::from_run(self.skill.name().to_owned(), version, &limits, left)
+            .with_grants(grants)
+            .with_truncation(cap.was_truncated())
+            .with_stop_cause(context.cancel().cause())
+    }
+
+    /// The value of a script; output that was passed on is none to validate.
+    fn validate_value(&self, output: SkillOutput, context: &SkillContext) -> Result<Value> {
+        match context.output_sinks() {
+            Some(_) => Ok(output.value),
+            None => catch_contract_panic(|| validate_value(self.target(), output.value)),
+        }
+    }
+
+    /// What is called: the skill, or a tool of it.
+    fn target(&self) -> RunTarget<'_> {
+        RunTarget { skill: self.skill, tool: self.selected.tool.as_deref() }
+    }
+
+    fn is_in_process(&self) -> bool {
+        self.selected.runtime != RuntimeId::EXTERNAL
+    }
+
+    /// The folder of the skill, if a process of its script could change it.
+    fn process_folder(&self) -> Option<&Path> {
+        self.skill.folder().disk_path().filter(|_| !self.is_in_process())
+    }
+
+    /// The files of the skill as they are now.
+    fn list_files(&self) -> Option<Arc<FileList>> {
+        self.engine.digests.list(self.skill, &self.token).ok()
+    }
+}
+
+/// The outcome of a run that ended before its script started.
+pub(super) fn not_run(skill: &Skill, limits: &Limits, error: SkillError) -> Outcome {
+    Outcome::not_run(skill.name().to_owned(), Some(skill.version().to_string()), limits, error)
+}
+
+/// Only the process of an external script has standard streams of its own.
+fn require_streams(invocation: &Invocation, runtime: RuntimeId, worker: Option<WorkerOptions>) -> Result<()> {
+    let extensions = &invocation.extensions;
+    let has_stdin = extensions.get::<StdinSource>().is_some();
+    let wants_streams = has_stdin || extensions.get::<OutputSinks>().is_some();
+    if !wants_streams || invocation.caller.is_some() || runtime == RuntimeId::EXTERNAL && worker.is_none() {
+        return Ok(());
+    }
+    let what = if has_stdin { "standard input" } else { "the output streams" };
+    let why = match worker {
+        Some(_) => "its process is a worker, which serves several runs".to_owned(),
+        None => format!("only external scripts have streams of their own, and it runs in {runtime}"),
+    };
+    Err(SkillError::new(ErrorKind::Usage, format!("failed to connect {what} of the script: {why}"))
+        .with_help("run it without that; its input and its value are in the invocation and the outcome"))
+}
+
+/// What the approver of a run permitted.
+fn approved_grants(permissions: &Permissions, redaction: &Redaction) -> Vec<GrantReport> {
+    let redacted = |permission: Permission| redaction.text(permission.to_string()).into_inner().parse().ok();
+    let approved = permissions.approved().into_iter().filter_map(redacted);
+    approved.map(|permission| GrantReport::new(permission, GrantOrigin::Approver)).collect()
+}
+
+/// A panic in the validation against schemas must not crash the host either.
+fn catch_contract_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_panic("the contract", ErrorKind::InvalidSkill, work)
+}

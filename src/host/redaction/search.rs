@@ -1,0 +1,140 @@
+//! The search for all secrets of a run in texts and values, and their replacement by placeholders.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::Secret;
+use super::finder::{SecretFinder, SecretMatch, WhitespaceMode, push_merged, significant_chars};
+use super::forms::{MIN_SECRET_LINE_CHARS, encoded_forms};
+
+/// The search for all secrets.
+pub(super) struct SecretSearch {
+    /// Secrets so short that they are searched for exactly.
+    short: Option<SecretFinder>,
+    long: Option<SecretFinder>,
+    placeholders: Vec<String>,
+}
+
+impl SecretSearch {
+    pub(super) fn new(secrets: &[Secret]) -> Self {
+        let forms = secrets.iter().map(|secret| encoded_forms(&secret.value));
+        let forms: Vec<(String, usize)> =
+            forms.enumerate().flat_map(|(at, forms)| forms.into_iter().map(move |form| (form, at))).collect();
+        let (long, short): (Vec<_>, Vec<_>) =
+            forms.into_iter().partition(|(form, _)| significant_chars(form) >= MIN_SECRET_LINE_CHARS);
+        let finder = |forms: &[(String, usize)], whitespace| {
+            SecretFinder::new(forms.iter().map(|(form, secret)| (form.as_str(), *secret)), whitespace)
+        };
+        Self {
+            short: finder(&short, WhitespaceMode::Significant),
+            long: finder(&long, WhitespaceMode::Ignored),
+            placeholders: secrets.iter().map(|secret| secret.placeholder.clone()).collect(),
+        }
+    }
+
+    pub(super) fn find_matches(&self, text: &str, is_cut: bool) -> Vec<SecretMatch> {
+        let matches = |finder: &Option<SecretFinder>| {
+            finder.as_ref().map_or_else(Vec::new, |finder| finder.find_matches(text, is_cut))
+        };
+        let (short, long) = (matches(&self.short), matches(&self.long));
+        let mut matches = match (short.is_empty(), long.is_empty()) {
+            (true, _) => long,
+            (_, true) => short,
+            _ => merge_matches(short, long),
+        };
+        if !matches.is_empty() {
+            let placeholders = self.placeholders_in(text);
+            // Otherwise a secret that is part of a name would grow each time the same text is redacted.
+            let is_placeholder = |found: &SecretMatch| {
+                placeholders.iter().any(|(start, end)| *start <= found.start && found.end <= *end)
+            };
+            matches.retain(|found| !is_placeholder(found));
+        }
+        matches
+    }
+
+    /// The ranges that placeholders already occupy.
+    fn placeholders_in(&self, text: &str) -> Vec<(usize, usize)> {
+        let is_one = |rest: &str| {
+            self.placeholders.iter().find(|text| rest.starts_with(text.as_str())).map(String::len)
+        };
+        let starts = text.match_indices("[secret:");
+        starts.filter_map(|(at, _)| Some((at, at + is_one(&text[at..])?))).collect()
+    }
+
+    pub(super) fn placeholder(&self, found: &SecretMatch) -> &str {
+        found.secret.map_or("", |secret| &self.placeholders[secret])
+    }
+
+    pub(super) fn redact_text(&self, text: String, is_cut: bool) -> String {
+        let matches = self.find_matches(&text, is_cut);
+        self.replace_matches(text, matches)
+    }
+
+    pub(super) fn replace_matches(&self, text: String, matches: Vec<SecretMatch>) -> String {
+        if matches.is_empty() {
+            return text;
+        }
+        let (mut clean, mut done) = (String::with_capacity(text.len()), 0);
+        for found in matches {
+            clean.push_str(&text[done..found.start]);
+            clean.push_str(self.placeholder(&found));
+            done = found.end;
+        }
+        clean.push_str(&text[done..]);
+        clean
+    }
+
+    pub(super) fn redact_value(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.redact_text(text, false)),
+            Value::Array(items) => items.into_iter().map(|item| self.redact_value(item)).collect(),
+            Value::Object(entries) => Value::Object(self.redact_entries(entries)),
+            Value::Number(number) => match self.placeholder_for(&number.to_string()) {
+                Some(placeholder) => Value::String(placeholder),
+                None => Value::Number(number),
+            },
+            other => other,
+        }
+    }
+
+    /// Keys that become equal get different names, so that no entry is lost.
+    fn redact_entries(&self, entries: Map<String, Value>) -> Map<String, Value> {
+        let mut clean = Map::new();
+        let mut alike: BTreeMap<String, usize> = BTreeMap::new();
+        for (key, value) in entries {
+            let key = self.redact_text(key, false);
+            let mut own = key.clone();
+            let count = alike.entry(key).or_default();
+            own.extend(std::iter::repeat_n('\'', *count));
+            while clean.contains_key(&own) {
+                own.push('\'');
+                *count += 1;
+            }
+            *count += 1;
+            clean.insert(own, self.redact_value(value));
+        }
+        clean
+    }
+
+    fn placeholder_for(&self, text: &str) -> Option<String> {
+        match self.find_matches(text, false)[..] {
+            [ref found] if (found.start, found.end) == (0, text.len()) => {
+                Some(self.placeholder(found).to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Both lists, in the order of the text; overlapping matches become one.
+fn merge_matches(some: Vec<SecretMatch>, others: Vec<SecretMatch>) -> Vec<SecretMatch> {
+    let mut all = [some, others].concat();
+    all.sort_by_key(|found| (found.end, found.start));
+    let mut matches = Vec::with_capacity(all.len());
+    for found in all {
+        push_merged(&mut matches, found);
+    }
+    matches
+}

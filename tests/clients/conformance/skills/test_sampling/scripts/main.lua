@@ -1,0 +1,1 @@
+return 'LLM response: ' .. ctx.sample(nil, input.prompt, 100)

@@ -1,0 +1,2 @@
+ctx.write('edits/prompt', 'please')
+return 'asked'

@@ -1,0 +1,2 @@
+ctx.write('edits/tool', 'please')
+return 'asked'
