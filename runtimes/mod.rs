@@ -14,6 +14,7 @@ macro_rules! sandboxed_tests {
     ($($tests:item)*) => {};
 }
 mod external;
+mod http_call;
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
 #[cfg(test)]
 mod late_stop_tests;
@@ -66,7 +67,7 @@ impl Runtimes {
 }
 
 /// One row for each. docs/limits.md has the table of the limits.
-fn built_in_runtimes() -> [Runtime; 5] {
+fn built_in_runtimes() -> [Runtime; 6] {
     use RuntimeLimit::{Cpu, FileSize, Memory, OpenFiles, Operations};
 
     // Luau stops a script by unwinding through the callback that stops it.
@@ -105,6 +106,7 @@ fn built_in_runtimes() -> [Runtime; 5] {
         Runtime::built_in(RuntimeId::TOOL_SEQUENCE, Some(sequence::load))
             .file_names(&["sequence.json"])
             .enforces(&[Memory, FileSize]),
+        Runtime::built_in(RuntimeId::HTTP_CALL, Some(http_call::load)).enforces(&[Memory]),
         Runtime::built_in(RuntimeId::EXTERNAL, Some(EXTERNAL)).enforces(PROCESS_LIMITS),
     ]
 }

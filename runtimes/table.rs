@@ -152,8 +152,14 @@ mod tests {
     fn every_built_in_runtime_is_registered_under_its_name() {
         let runtimes = Runtimes::built_in();
         let ids: Vec<_> = runtimes.iter().map(Runtime::id).collect();
-        let expected =
-            [RuntimeId::LUA, RuntimeId::RHAI, RuntimeId::WASM, RuntimeId::TOOL_SEQUENCE, RuntimeId::EXTERNAL];
+        let expected = [
+            RuntimeId::LUA,
+            RuntimeId::RHAI,
+            RuntimeId::WASM,
+            RuntimeId::TOOL_SEQUENCE,
+            RuntimeId::HTTP_CALL,
+            RuntimeId::EXTERNAL,
+        ];
         assert_eq!(ids, expected);
         assert!(expected.iter().all(|id| runtimes.find(id.name()).is_ok_and(|found| found == *id)));
     }

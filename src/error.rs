@@ -30,7 +30,7 @@ pub enum ErrorKind {
     Usage,
     /// The input violates the contract, or the language cannot represent it exactly.
     InvalidInput,
-    /// No skill, script or entry point has that name.
+    /// No skill, script, tool or entry point has that name.
     UnknownSkill,
     /// The skill cannot be loaded; includes syntax errors of scripts.
     InvalidSkill,

@@ -69,11 +69,19 @@ impl RuntimeId {
     pub const WASM: Self = Self("wasm");
     /// A declared sequence of calls.
     pub const TOOL_SEQUENCE: Self = Self("tool-sequence");
+    /// A declared HTTP call of a tool.
+    pub const HTTP_CALL: Self = Self("http-call");
     /// A script run by its interpreter, as a process.
     pub const EXTERNAL: Self = Self("external");
 
     /// The runtimes whose scripts can run in worker processes.
     pub(crate) const WITH_WORKERS: [Self; 2] = [Self::LUA, Self::RHAI];
+
+    /// Whether its scripts can be entered at a function: those of others run from their first line.
+    #[doc(hidden)]
+    pub fn enters_functions(self) -> bool {
+        [Self::LUA, Self::RHAI, Self::WASM].contains(&self)
+    }
 
     /// The runtime of this name.
     pub const fn new(name: &'static str) -> Self {
@@ -131,12 +139,21 @@ pub struct Script {
     pub folder: Option<PathBuf>,
     /// The content to run.
     pub source: Arc<[u8]>,
-    /// The function to call, if the contract names one.
+    /// The function to call, if the contract names one; in Lua and Rhai after the script has run once.
     pub function: Option<String>,
     /// How its handler is called, if it is a module that exports one.
     pub(crate) handler: Option<HandlerCall>,
+    /// The tool of the skill that is called, if one is.
+    pub(crate) tool: Option<ScriptTool>,
     /// The system for which it was written.
     pub(crate) dialect: ScriptDialect,
+}
+
+/// The tool for which a script is loaded: a plan is checked against its input, and not against that of the skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScriptTool {
+    pub(crate) name: String,
+    pub(crate) input_schema: Option<Value>,
 }
 
 /// The system for which a script was written, as the name of its runtime says: what it finds besides `ctx`.
@@ -176,6 +193,7 @@ impl Script {
             source: source.into(),
             function: None,
             handler: None,
+            tool: None,
             dialect: ScriptDialect::default(),
         }
     }

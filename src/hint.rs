@@ -25,6 +25,10 @@ pub enum Hint {
     Prepare(String),
     /// Naming one of the skill's scripts.
     Script,
+    /// Calling one of the tools that the skill offers.
+    Tool,
+    /// Confirming the call of a tool.
+    Confirm,
     /// Another folder for the journal.
     Journal,
     /// A run without a journal.

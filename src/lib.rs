@@ -73,6 +73,8 @@ pub mod state;
 #[doc(hidden)]
 pub mod strict_json;
 mod suggestion;
+#[doc(hidden)]
+pub mod template;
 pub mod trust;
 pub mod unicode;
 

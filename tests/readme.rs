@@ -13,6 +13,7 @@ use not_run::not_run;
 use snippets::{Snippet, snippets};
 
 const README: &str = include_str!("../README.md");
+const TOOLS: &str = include_str!("../docs/tools.md");
 const COMMANDS: &str = include_str!("../docs/cli.md");
 const PERMISSIONS: &str = include_str!("../docs/permissions.md");
 const EXAMPLE: &str = include_str!("../examples/embed.rs");
@@ -38,16 +39,34 @@ fn every_snippet_is_of_a_kind_that_is_tested() {
 
 #[test]
 fn the_terminal_answers_as_shown() {
-    let Some(shell) = Shell::in_a_fresh_project("the README's commands") else { return };
-    for file in snippets(README).iter().filter(|snippet| snippet.path.is_some()) {
-        shell.write(file);
-    }
-    for snippet in snippets_in("console") {
-        for (command, expected) in snippet.commands() {
+    for page in [README, TOOLS] {
+        let Some(shell) = Shell::in_a_fresh_project("the README's commands") else { return };
+        let snippets = snippets(page);
+        for file in snippets.iter().filter(|snippet| snippet.path.is_some()) {
+            shell.write(file);
+        }
+        let consoles = snippets.iter().filter(|snippet| snippet.language == "console");
+        let commands: Vec<_> = consoles
+            .flat_map(|snippet| snippet.commands().into_iter().map(|it| (snippet.line, it)))
+            .collect();
+        assert!(!commands.is_empty());
+        for (line, (command, expected)) in commands {
             let output = shell.run(&format!("{{ {command}\n}} 2>&1"));
             let got = String::from_utf8_lossy(&output.stdout);
-            assert_eq!(got, expected, "line {}: $ {command}", snippet.line);
+            assert_eq!(got, expected, "line {line}: $ {command}");
         }
+    }
+}
+
+/// The contracts in docs/tools.md that no command reads.
+#[test]
+fn the_contracts_of_the_page_about_tools_are_valid() {
+    let pages = snippets(TOOLS);
+    let contracts: Vec<_> = pages.iter().filter(|snippet| snippet.language == "yaml").collect();
+    assert_eq!(contracts.len(), 2);
+    for contract in contracts {
+        let parsed = metier::skill::contract::parse(contract.text.as_bytes());
+        assert!(parsed.diagnostics.is_empty() && parsed.contract.is_some(), "{:?}", parsed.diagnostics);
     }
 }
 

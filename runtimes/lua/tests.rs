@@ -26,6 +26,7 @@ fn loaded(source: &str) -> Result<Box<dyn SkillExecutor>> {
         source: source.as_bytes().into(),
         function: None,
         handler: None,
+        tool: None,
         dialect: crate::executor::ScriptDialect::default(),
     })
 }

@@ -23,6 +23,8 @@ pub(super) struct CompiledScript {
     bytecode: Vec<u8>,
     chunk_name: String,
     file: Arc<str>,
+    /// The function that is called once the script has run.
+    function: Option<String>,
 }
 
 /// The maximum size of a script in bytes. Luau takes up to half a microsecond and 200 bytes of memory for each byte of a
@@ -43,7 +45,12 @@ impl CompiledScript {
             .compile(&script.source)
             .map_err(|error| syntax_error(&error, &script.path))?;
         // What compiles loads: all errors of a script are those of its text.
-        Ok(Self { bytecode, chunk_name: format!("={}", script.path), file: script.path.as_str().into() })
+        Ok(Self {
+            bytecode,
+            chunk_name: format!("={}", script.path),
+            file: script.path.as_str().into(),
+            function: script.function.clone(),
+        })
     }
 
     fn load(&self, lua: &Lua) -> Result<Function> {
@@ -61,8 +68,12 @@ pub(super) struct Vm {
     environment_meta: Table,
     slot: Arc<RunSlot>,
     interrupt: Interrupt,
+    function: Option<String>,
     initial_bytes: usize,
 }
+
+/// What a protected call gives: whether it ended by itself, its first value, and how many more it returned.
+type CallResult = (bool, Value, usize);
 
 /// A state that holds this many bytes more than when it was created is dropped.
 const MAX_RETAINED_BYTES: usize = 1 << 20;
@@ -98,8 +109,16 @@ impl Vm {
         };
         let interrupt = Interrupt::for_state(&lua)?;
         lua.gc_collect()?;
-        let bytes_when_new = lua.used_memory();
-        Ok(Ok(Self { lua, main, globals, environment_meta, slot, interrupt, initial_bytes: bytes_when_new }))
+        Ok(Ok(Self {
+            initial_bytes: lua.used_memory(),
+            lua,
+            main,
+            globals,
+            environment_meta,
+            slot,
+            interrupt,
+            function: compiled.function.clone(),
+        }))
     }
 
     /// Runs the script once. A cancelled or timed-out run fails, whatever the script returned.
@@ -136,7 +155,7 @@ impl Vm {
         // counted in.
         let limited = MemoryLimitGuard::new(&self.lua, before, limit)?;
         self.slot.set_memory_limit(limited.max_bytes);
-        let entered = self.call_main(input).map_err(|error| failure::from_mlua(&error, &self.slot.file));
+        let entered = self.enter(input);
         drop(limited);
         match entered? {
             (true, _, surplus @ 1..) => Err(several_values_error(surplus + 1)),
@@ -161,15 +180,25 @@ impl Vm {
         }
     }
 
-    fn call_main(&self, input: Value) -> mlua::Result<(bool, Value, usize)> {
+    /// Runs the script, and then the function at which it is entered, if there is one.
+    fn enter(&self, input: Value) -> Result<CallResult> {
+        let failed = |error: mlua::Error| failure::from_mlua(&error, &self.slot.file);
+        let (environment, main) = self.call_main(input.clone()).map_err(failed)?;
+        let Some(name) = self.function.as_deref().filter(|_| main.0) else { return Ok(main) };
+        let function = find_function(&environment, &main.1, name).map_err(failed)?;
+        let function = function.ok_or_else(|| no_function_error(&self.slot.file, name))?;
+        self.globals.protected_call.call((function, input)).map_err(failed)
+    }
+
+    fn call_main(&self, input: Value) -> mlua::Result<(Table, CallResult)> {
         let environment = self.lua.create_table_with_capacity(0, 4)?;
         environment.raw_set("_G", &environment)?;
         environment.raw_set("input", input)?;
         environment.set_metatable(Some(self.environment_meta.clone()))?;
         environment.set_safeenv(true);
         let main = self.main.deep_clone()?;
-        main.set_environment(environment)?;
-        self.globals.protected_call.call(main)
+        main.set_environment(environment.clone())?;
+        Ok((environment, self.globals.protected_call.call(main)?))
     }
 
     /// Whether the state can be reused as if it were new. Collecting the garbage of a script can take as long as the script
@@ -197,6 +226,23 @@ impl Vm {
             thread::Builder::new().name("metier-lua-drop".into()).spawn(move || drop(both)).ok();
         }
     }
+}
+
+/// A global function that the script defined, or a field of the table that it returned. No metamethod of the script is called.
+fn find_function(environment: &Table, returned: &Value, name: &str) -> mlua::Result<Option<Function>> {
+    let own = environment.raw_get::<Value>(name)?;
+    let found = match (own, returned) {
+        (Value::Function(function), _) => return Ok(Some(function)),
+        (_, Value::Table(exports)) => exports.raw_get::<Value>(name)?,
+        _ => return Ok(None),
+    };
+    Ok(if let Value::Function(function) = found { Some(function) } else { None })
+}
+
+fn no_function_error(file: &str, name: &str) -> SkillError {
+    let sentence = format!("{file} has no function `{}`", name.escape_debug());
+    SkillError::new(ErrorKind::InvalidSkill, sentence)
+        .with_help("define it as a global function of the script, or in the table that the script returns")
 }
 
 /// A run answers with one value; the others would be lost without a word.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rhai::{AST, Dynamic, Engine, EvalAltResult, Position, Scope};
+use rhai::{AST, CallFnOptions, Dynamic, Engine, EvalAltResult, Position, Scope};
 use serde_json::Value as Json;
 
 use super::language::new_engine;
@@ -65,7 +65,7 @@ impl RhaiEngine {
     fn run_on_stack(&self, program: &ParsedScript, input: &Json, memory: u64, output: u64) -> Result<Json> {
         program.leaks.check(memory)?;
         self.slot.begin(stack::MAX_CALL_BYTES, memory);
-        let result = self.evaluate_with_input(&program.ast, input, output).map_err(|error| match error {
+        let result = self.evaluate_with_input(program, input, output).map_err(|error| match error {
             RunError::Host(error) => error,
             RunError::Script(thrown) => {
                 self.slot.take_error().unwrap_or_else(|| failure::from_rhai(*thrown, &program.file, memory))
@@ -75,21 +75,44 @@ impl RhaiEngine {
         result
     }
 
-    fn evaluate_with_input(&self, ast: &AST, input: &Json, output: u64) -> Result<Json, RunError> {
+    fn evaluate_with_input(
+        &self,
+        program: &ParsedScript,
+        input: &Json,
+        output: u64,
+    ) -> Result<Json, RunError> {
         let limit = self.slot.memory_limit();
         let input = to_rhai::value(input, &mut limit.clone()).map_err(|error| {
             let error = error.into_error("input");
             RunError::Host(if error.kind() == ErrorKind::Memory { out_of_memory(limit) } else { error })
         })?;
         let mut scope = Scope::new();
+        let argument = program.function.as_ref().map(|name| (name.as_str(), input.clone()));
         scope.push_dynamic("input", input);
-        let result = self.evaluate(ast, &mut scope, output);
+        let result = self.evaluate(&program.ast, argument, &mut scope, output);
         closure_leaks::release_closures(&scope);
         result
     }
 
-    fn evaluate(&self, ast: &AST, scope: &mut Scope, output: u64) -> Result<Json, RunError> {
-        let value: Dynamic = self.engine.eval_ast_with_scope(scope, ast).map_err(RunError::Script)?;
+    /// Runs the script, and then the function of that name with this argument.
+    fn evaluate(
+        &self,
+        ast: &AST,
+        function: Option<(&str, Dynamic)>,
+        scope: &mut Scope,
+        output: u64,
+    ) -> Result<Json, RunError> {
+        let value: Dynamic = match function {
+            None => self.engine.eval_ast_with_scope(scope, ast),
+            Some((name, argument)) => self.engine.call_fn_with_options(
+                CallFnOptions::new().rewind_scope(false),
+                scope,
+                ast,
+                name,
+                (argument,),
+            ),
+        }
+        .map_err(RunError::Script)?;
         // The last operation has not been checked yet.
         if self.slot.must_stop() {
             return Err(RunError::Script(EvalAltResult::ErrorTerminated(value, Position::NONE).into()));

@@ -28,6 +28,8 @@ const MAX_COMPARISONS: usize = 4_000_000;
 /// A parsed script; names that are unknown to it are looked up at run time.
 pub(super) struct ParsedScript {
     pub(super) file: String,
+    /// The function that is called once the script has run.
+    pub(super) function: Option<String>,
     pub(super) ast: ManuallyDrop<AST>,
     pub(super) leaks: LeakCounter,
 }
@@ -53,18 +55,33 @@ pub(super) fn parse(script: &Script, cancel: &CancelToken) -> crate::error::Resu
     stack.checkin();
     let parsed = compiled.map(|ast| ParsedScript {
         file: script.path.clone(),
+        function: script.function.clone(),
         ast: ManuallyDrop::new(ast),
         leaks: LeakCounter::default(),
     });
     cancel.check()?;
-    parsed.map_err(|error| {
+    let parsed = parsed.map_err(|error| {
         let at = failure::location(&script.path, error.position());
         let error = invalid(error.err_type().to_string());
         match at {
             Some(at) => error.with_location(at),
             None => error,
         }
-    })
+    })?;
+    match parsed.function.as_deref().filter(|name| !parsed.has_function(name)) {
+        None => Ok(parsed),
+        Some(name) => {
+            let name = name.escape_debug();
+            Err(invalid(format!("{} has no function `{name}` with one parameter", script.path))
+                .with_help(format!("write fn {name}(input) {{ … }}")))
+        }
+    }
+}
+
+impl ParsedScript {
+    fn has_function(&self, name: &str) -> bool {
+        self.ast.iter_functions().any(|function| function.name == name && function.params.len() == 1)
+    }
 }
 
 /// Stops the parser at its next token if the run no longer waits, or if the script takes too much work.

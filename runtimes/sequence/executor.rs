@@ -36,6 +36,10 @@ pub(crate) fn load(
     let seen = callees.for_caller(&script.skill, script.folder.as_deref());
     let callees = seen.unwrap_or(callees);
     let caller = callees.caller_of_skill(&script.skill, script.folder.as_deref());
+    let caller = match &script.tool {
+        Some(tool) => Caller { input_schema: tool.input_schema.clone(), ..caller },
+        None => caller,
+    };
     let mut found = plan::check(&plan, &caller.identity, caller.input_schema.as_ref(), callees.as_ref());
     found.retain(|found| found.blocks);
     if !found.is_empty() {

@@ -372,6 +372,7 @@ mod tests {
             source: source.into(),
             function: None,
             handler: None,
+            tool: None,
             dialect: crate::executor::ScriptDialect::default(),
         })
     }
@@ -431,6 +432,7 @@ mod tests {
             source: source.into(),
             function: None,
             handler: None,
+            tool: None,
             dialect: crate::executor::ScriptDialect::default(),
         };
         let too_large = "modules of more than 16777216 bytes together";

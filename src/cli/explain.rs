@@ -29,8 +29,9 @@ pub(super) fn print(explanation: Explanation, session: &Session) -> Result<u8> {
 }
 
 fn page(explanation: &Explanation) -> String {
-    let mut rows = vec![
-        ("skill", explanation.skill.clone()),
+    let mut rows = vec![("skill", explanation.skill.clone())];
+    rows.extend(explanation.tool.iter().map(|tool| ("tool", escape_line(tool))));
+    rows.extend([
         ("script", format!("{}, in {}", explanation.script, explanation.runtime)),
         ("project", explanation.project.display().to_string()),
         ("permissions", permission_list(&explanation.permissions)),
@@ -44,7 +45,7 @@ fn page(explanation: &Explanation) -> String {
         ),
         ("limits", limits_line(&explanation.limits)),
         ("sandbox", sandbox_line(explanation)),
-    ];
+    ]);
     if let Some(process) = &explanation.process {
         rows.extend(process_rows(process));
     }
@@ -80,7 +81,8 @@ fn callee_line(callee: &CalleeExplanation) -> String {
     let permissions = permission_list(&callee.permissions);
     let permissions =
         if permissions.is_empty() { permissions } else { format!("; permissions: {permissions}") };
-    format!("{}{script}: {place}{permissions}", escape_line(&callee.skill))
+    let tool = callee.tool.as_ref().map_or_else(String::new, |tool| format!(", tool {}", escape_line(tool)));
+    format!("{}{tool}{script}: {place}{permissions}", escape_line(&callee.skill))
 }
 
 fn permission_list(permissions: &[Permission]) -> String {

@@ -21,6 +21,8 @@ fn option(hint: &Hint) -> Option<String> {
         Hint::Setting(name) => format!("--config {name}=VALUE"),
         Hint::Prepare(name) => format!("`{COMMAND} prepare {name}`"),
         Hint::Script => "--script".into(),
+        Hint::Tool => "--tool".into(),
+        Hint::Confirm => "--confirm".into(),
         Hint::Journal => "--journal".into(),
         Hint::NoJournal => "without --journal".into(),
         Hint::InProcess => "--execution in-process".into(),

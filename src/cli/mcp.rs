@@ -16,6 +16,7 @@ use super::mcp_client::McpClient;
 use super::mcp_http::HttpArgs;
 use super::output;
 use super::session::Session;
+use super::tool_filter_args::ToolFilterArgs;
 
 /// The options of `metier mcp`.
 #[derive(clap::Args)]
@@ -35,6 +36,8 @@ pub struct Args {
     /// Seconds after which a call is answered with a task, if the client supports tasks
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     task_after: u32,
+    #[command(flatten)]
+    filter: ToolFilterArgs,
     #[command(flatten)]
     http: HttpArgs,
     #[command(flatten)]
@@ -56,6 +59,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         .max_calls(args.max_calls.into())
         .task_after(Duration::from_secs(args.task_after.into()))
         .keep_plan_journals()
+        .tool_filter(args.filter.filter()?)
         .cancel(token.clone())
         .error_help(if args.skills.is_some() { error_of_plugin } else { error_for_model })
         .ask_clients(!configuration.no_input());

@@ -51,6 +51,7 @@ mod terminal;
 mod terminal_approver;
 mod terminal_filter;
 mod test;
+mod tool_filter_args;
 mod trust;
 mod trust_words;
 mod usage_error;

@@ -23,6 +23,7 @@ use crate::cli::hint::{error_with_option, outcome_with_option};
 use crate::cli::interrupt::cancel_on_interrupt;
 use crate::cli::limit_args::LimitArgs;
 use crate::cli::progress::ProgressDisplay;
+use crate::cli::tool_filter_args::ToolFilterArgs;
 
 /// The options of `metier run`.
 #[derive(clap::Args)]
@@ -32,6 +33,14 @@ pub struct Args {
     /// The script to run if the skill has several: its path in the skill's folder or its name in skill.yaml
     #[arg(long, value_name = "PATH")]
     script: Option<String>,
+    /// The tool of the skill to call, in place of a script
+    #[arg(long, value_name = "TOOL", conflicts_with = "script")]
+    tool: Option<String>,
+    /// Agree to the call of a tool that asks for it
+    #[arg(long, requires = "tool")]
+    confirm: bool,
+    #[command(flatten)]
+    filter: ToolFilterArgs,
     /// The input: JSON, @FILE, or - for standard input [default: {}]
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     input: Option<String>,
@@ -171,6 +180,7 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
         None => builder,
     };
     let engine = builder.build()?;
+    args.filter.warn_of_unknown(&engine)?;
     let invocation = with_lock(args, &engine, session, invocation)?;
     if let Some(approver) = &approver
         && engine.registry().find(&args.name).is_ok_and(|skill| engine.trust_state(skill).is_trusted())
@@ -328,6 +338,13 @@ fn prepare(
     if let Some(script) = &args.script {
         invocation = invocation.script(script);
     }
+    if let Some(tool) = &args.tool {
+        invocation = invocation.tool(tool);
+    }
+    if args.confirm {
+        invocation = invocation.confirmed();
+    }
+    invocation = invocation.tool_filter(args.filter.filter()?);
     if let Some(folder) = &args.journal {
         invocation = invocation.journal(folder);
     }

@@ -18,6 +18,7 @@ use super::terminal::escape_text;
 use super::trust_words::{configured_grant_line, grant_line, grants_of_skill, trust_line};
 
 mod signature;
+mod tools;
 
 /// The options of `metier show`.
 #[derive(clap::Args)]
@@ -64,6 +65,7 @@ fn record(engine: &Engine, skill: &Skill, availability: &Availability) -> Result
         "allowed_tools": manifest.allowed_tools,
         "requested_permissions": permission_names(engine, skill),
         "scripts": engine.scripts(skill)?,
+        "tools": tools::records(engine, skill),
         "diagnostics": skill.diagnostics(),
         "signature": signature::function_signature(skill),
         "input_schema": skill.contract().and_then(|contract| contract.inputs.as_ref()),
@@ -102,7 +104,7 @@ fn page(engine: &Engine, skill: &Skill, availability: Availability) -> Result<St
     rows.extend(availability.warnings.into_iter().map(|warning| ("missing", warning)));
     rows.extend(skill.contract().into_iter().flat_map(contract_rows));
     let facts: Vec<String> = rows.iter().map(|(name, fact)| format!("{name:12} {fact}")).collect();
-    let signature = signature::section(skill);
+    let signature = format!("{}{}", signature::section(skill), tools::section(engine, skill));
     let plan = plan(engine, skill).map_or(String::new(), |plan| format!("\n{plan}\n"));
     Ok(format!("{}\n{signature}{plan}\n{}", facts.join("\n"), skill.body()?.trim_end()))
 }

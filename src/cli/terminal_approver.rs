@@ -57,8 +57,11 @@ impl TerminalApprover {
 
 impl Approver for TerminalApprover {
     fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
-        // What is asked for a skill that another one calls is not remembered, and a step is done again only once.
-        let is_remembered = request.callers.is_empty() && !requested_permissions(&request.need).is_empty();
+        // What is asked for a skill that another one calls is not remembered, a step is done again only once, and each call of a
+        // tool is a question of its own.
+        let is_call = matches!(request.need, ApprovalNeed::Call { .. });
+        let is_remembered =
+            request.callers.is_empty() && !is_call && !requested_permissions(&request.need).is_empty();
         let choices = if is_remembered { self.choices() } else { ONCE };
         let question = question(ctx, request, choices);
         let started = Instant::now();
@@ -88,7 +91,7 @@ impl Approver for TerminalApprover {
 
 fn requested_permissions(need: &ApprovalNeed) -> &[Permission] {
     match need {
-        ApprovalNeed::Start { permissions } => permissions,
+        ApprovalNeed::Start { permissions } | ApprovalNeed::Call { permissions } => permissions,
         ApprovalNeed::Permission { permission, .. } => std::slice::from_ref(permission),
         _ => &[],
     }
@@ -103,6 +106,10 @@ fn question(
     let mut facts =
         vec![("skill", with_lookalikes(request.qualified_name.as_deref().unwrap_or(&request.skill)))];
     facts.extend(folder.map(|folder| ("from", folder)));
+    if let Some(tool) = &request.tool {
+        let risk = tool.risk_level.as_deref().unwrap_or("not stated");
+        facts.push(("tool", format!("{}, risk {}", with_lookalikes(&tool.name), with_lookalikes(risk))));
+    }
     facts.extend(
         requested_permissions(&request.need)
             .iter()
@@ -121,6 +128,7 @@ fn question(
             ));
             "Do it again?"
         }
+        ApprovalNeed::Call { .. } => "Call it?",
         _ => "Allow it?",
     };
     if !request.callers.is_empty() {
@@ -134,11 +142,15 @@ fn question(
     };
     facts.push(("has", names(&request.grants)));
     let input = request.input.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string);
-    let mut details = vec![("input", input), ("arguments", format!("{:?}", request.args))];
+    // Who agrees to a call agrees to its input.
+    let is_call = matches!(request.need, ApprovalNeed::Call { .. });
+    let mut details = vec![("arguments", format!("{:?}", request.args))];
+    if is_call { &mut facts } else { &mut details }.push(("input", input));
     details.extend(request.project.as_ref().map(|project| ("project", project.display().to_string())));
     details.extend(request.digest.as_ref().map(|digest| ("digest", digest.clone())));
     let asks = match request.need {
         ApprovalNeed::RepeatedStep { .. } => "asks whether to repeat a step",
+        ApprovalNeed::Call { .. } => "asks whether to call a tool",
         _ => "asks for a permission",
     };
     Question {

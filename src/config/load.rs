@@ -87,7 +87,7 @@ pub fn load_with_user_file(
 }
 
 /// The runtimes that metier brings. A program may have others, so a name that is none of them is no error.
-const RUNTIMES: [&str; 5] = ["external", "lua", "rhai", "tool-sequence", "wasm"];
+const RUNTIMES: [&str; 6] = ["external", "http-call", "lua", "rhai", "tool-sequence", "wasm"];
 
 fn unknown_runtime(name: &str, origin: &ValueOrigin) -> SkillError {
     let help = closest(name, RUNTIMES)

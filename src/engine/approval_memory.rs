@@ -194,6 +194,8 @@ impl Approver for RememberingApprover {
             .collect();
         let need = match &request.need {
             ApprovalNeed::RepeatedStep { .. } => request.need.clone(),
+            // Whatever was permitted before: somebody agrees to each call.
+            ApprovalNeed::Call { .. } => ApprovalNeed::Call { permissions: open.clone() },
             _ if open.is_empty() => return Ok(Approval::Once),
             ApprovalNeed::Start { .. } => ApprovalNeed::Start { permissions: open.clone() },
             need @ ApprovalNeed::Permission { .. } => need.clone(),
@@ -212,7 +214,8 @@ impl Approver for RememberingApprover {
             Approval::Always(arguments) => Some(arguments.clone()),
             _ => None,
         };
-        let Some(arguments) = arguments.filter(|_| !open.is_empty()) else { return Ok(approval) };
+        let is_remembered = !open.is_empty() && !matches!(request.need, ApprovalNeed::Call { .. });
+        let Some(arguments) = arguments.filter(|_| is_remembered) else { return Ok(approval) };
         if matches!(approval, Approval::Always(_)) {
             memory.record(ctx, &asker, &open, &arguments);
         }
@@ -230,7 +233,7 @@ impl Approver for RememberingApprover {
 /// The permissions that a question is about.
 fn permissions(need: &ApprovalNeed) -> &[Permission] {
     match need {
-        ApprovalNeed::Start { permissions } => permissions,
+        ApprovalNeed::Start { permissions } | ApprovalNeed::Call { permissions } => permissions,
         ApprovalNeed::Permission { permission, .. } => std::slice::from_ref(permission),
         ApprovalNeed::RepeatedStep { .. } => &[],
     }

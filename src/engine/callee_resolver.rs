@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 
 use super::{Engine, EngineInner};
 use crate::engine::requested_permissions::{callable_skill_names, declared_permissions, with_permissions};
-use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::engine::script_selection::{ScriptChoice, SelectedScript, select_script, select_tool};
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::host::{Providers, ToolProvider, catch_panic};
 use crate::plan::{self, Callee, CalleeLookup, Callees, Caller, Plan};
-use crate::policy::{CancelToken, Limits, Permission, RequestedPermissions};
+use crate::policy::{CancelToken, Limits, Permission, RequestedPermissions, split_tool_name};
 use crate::registry::{Skill, SkillFolder};
 use crate::runtimes::{Runtimes, is_plugin_manifest};
 use crate::skill::contract::Schema;
@@ -41,7 +41,7 @@ impl CalleeResolver {
     }
 
     fn callee(&self, engine: &EngineInner, set: &SkillSet, skill: &Skill) -> Result<Callee> {
-        let selected = engine.selected_script(skill, None)?;
+        let selected = engine.selected_script(skill, ScriptChoice::Main)?;
         let plan = load_plan(skill, &selected)?;
         let requested = permissions_of_script(skill, &selected, plan.as_ref());
         let mut known = HashSet::new();
@@ -56,6 +56,27 @@ impl CalleeResolver {
             calls: calls.collect(),
             requested,
             is_process: selected.runtime == RuntimeId::EXTERNAL,
+        })
+    }
+}
+
+impl CalleeResolver {
+    /// The input of the tool that a skill offers, by `SKILL.TOOL`; `None` where the name is no such name, or its skill is no skill.
+    fn tool_of_skill(&self, name: &str) -> Option<CalleeLookup<Value>> {
+        let (skill, tool) = split_tool_name(name)?;
+        let engine = self.engine.upgrade()?;
+        if self.has_custom_skill_provider {
+            return Some(CalleeLookup::Unknown);
+        }
+        let (_, skill) = engine.find_skill(self.calling_skill.as_deref(), None, skill).ok()?;
+        Some(match select_tool(&engine.runtimes, &skill, tool) {
+            Ok(selected) => {
+                let schema = selected.tool.and_then(|tool| tool.input_schema);
+                CalleeLookup::Found(
+                    schema.map_or_else(|| Value::Object(Map::new()), |schema| schema.json().clone()),
+                )
+            }
+            Err(error) => CalleeLookup::Missing(error),
         })
     }
 }
@@ -75,7 +96,8 @@ impl Callees for CalleeResolver {
     fn tool(&self, name: &str) -> CalleeLookup<Value> {
         let missing = || {
             let sentence = format!("no function and no tool is called `{name}`");
-            CalleeLookup::Missing(SkillError::new(ErrorKind::Tool, sentence))
+            self.tool_of_skill(name)
+                .unwrap_or_else(|| CalleeLookup::Missing(SkillError::new(ErrorKind::Tool, sentence)))
         };
         let Some(tools) = &self.tools else { return missing() };
         let looked_up = catch_panic("the provider of tools", ErrorKind::Unavailable, || {
@@ -231,7 +253,9 @@ impl Engine {
     /// The plan that a skill runs, parsed but not checked; `None` where it runs none. `invalid-skill` where it cannot be read.
     pub fn plan(&self, skill: &Skill) -> Result<Option<Plan>> {
         // `Engine::availability` reports why a skill cannot run.
-        self.0.selected_script(skill, None).map_or(Ok(None), |selected| load_plan(skill, &selected))
+        self.0
+            .selected_script(skill, ScriptChoice::Main)
+            .map_or(Ok(None), |selected| load_plan(skill, &selected))
     }
 }
 

@@ -7,7 +7,8 @@ use crate::config::{SkillSettings, WithheldValues};
 use crate::engine::contract_validation::narrow_limits;
 use crate::engine::invocation::StoredGrants;
 use crate::engine::limit_support::effective_limits;
-use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::engine::run_target::RunTarget;
+use crate::engine::script_selection::{ScriptChoice, SelectedScript, select_script, select_tool};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::trust::RunTrust;
 use crate::error::Result;
@@ -35,16 +36,20 @@ impl EngineInner {
         self.skill_settings(skill).map_or(Ok(()), |settings| settings.check_enabled(skill.name()))
     }
 
-    /// The script that runs: the named one, that of the configuration, or the skill's own choice.
-    pub(super) fn selected_script(&self, skill: &Skill, named: Option<&str>) -> Result<SelectedScript> {
-        let configured = || self.skill_settings(skill)?.script.as_deref();
-        select_script(&self.runtimes, skill, named.or_else(configured))
+    /// The script that runs: that of a tool, the named one, that of the configuration, or the skill's own choice.
+    pub(super) fn selected_script(&self, skill: &Skill, choice: ScriptChoice<'_>) -> Result<SelectedScript> {
+        let named = match choice {
+            ScriptChoice::Tool(name) => return select_tool(&self.runtimes, skill, name),
+            ScriptChoice::Named(name) => Some(name),
+            ScriptChoice::Main => self.skill_settings(skill).and_then(|settings| settings.script.as_deref()),
+        };
+        select_script(&self.runtimes, skill, named)
     }
 
     /// The limits of the invocation or the engine, narrowed by the contract and the configuration.
     pub(super) fn run_limits(&self, skill: &Skill, invocation: &Invocation) -> Limits {
         let given = invocation.limits.as_ref().unwrap_or(&self.limits).clone();
-        let narrowed = narrow_limits(skill, given);
+        let narrowed = narrow_limits(RunTarget::new(skill, invocation), given);
         match self.skill_settings(skill) {
             Some(settings) => settings.caps.narrow(narrowed),
             None => narrowed,

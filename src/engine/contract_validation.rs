@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::engine::run_target::RunTarget;
 use crate::error::{ErrorKind, Hint, Result, SkillError, Violation};
 use crate::executor::RuntimeId;
 use crate::policy::Limits;
@@ -10,9 +11,10 @@ use crate::skill::contract::{ContractLimits, ValidationFailure};
 use crate::suggestion::did_you_mean;
 
 /// The limits narrowed by the contract: it may lower those of the caller or the engine, and never raises them.
-pub(super) fn narrow_limits(skill: &Skill, limits: Limits) -> Limits {
-    let Some(contract) = skill.contract() else { return limits };
+pub(super) fn narrow_limits(target: RunTarget<'_>, limits: Limits) -> Limits {
+    let Some(contract) = target.skill.contract() else { return limits };
     let ContractLimits { deadline, output, .. } = contract.limits;
+    let deadline = deadline.into_iter().chain(target.tool.and_then(|tool| tool.timeout)).min();
     Limits {
         timeout: deadline.map_or(limits.timeout, |own| own.min(limits.timeout)),
         output: output.map_or(limits.output, |own| own.min(limits.output)),
@@ -35,25 +37,21 @@ pub(super) fn narrow_runtime_limits(skill: &Skill, runtime: RuntimeId, mut limit
 }
 
 /// The input as the script will see it: defaults filled in, validated against the contract. Nothing has run yet.
-pub(super) fn validate_input(skill: &Skill, input: Option<Value>) -> Result<Option<Value>> {
-    let Some(schema) = skill.contract().and_then(|contract| contract.inputs.as_ref()) else {
-        return Ok(input);
-    };
+pub(super) fn validate_input(target: RunTarget<'_>, input: Option<Value>) -> Result<Option<Value>> {
+    let Some(schema) = target.inputs() else { return Ok(input) };
     let was_given = input.is_some();
     let filled = schema.with_defaults(input.unwrap_or_else(|| Map::new().into()));
-    schema.validate(&filled).map_err(|unfit| ValueRole::Input.error(skill, unfit))?;
+    schema.validate(&filled).map_err(|unfit| ValueRole::Input.error(target, unfit))?;
     let is_empty = filled.as_object().is_some_and(Map::is_empty);
     // A process that got no input and has no defaults still finds its standard input empty.
     Ok(Some(filled).filter(|_| was_given || !is_empty))
 }
 
 /// The value, validated against the contract.
-pub(super) fn validate_value(skill: &Skill, value: Value) -> Result<Value> {
-    let Some(schema) = skill.contract().and_then(|contract| contract.outputs.as_ref()) else {
-        return Ok(value);
-    };
+pub(super) fn validate_value(target: RunTarget<'_>, value: Value) -> Result<Value> {
+    let Some(schema) = target.outputs() else { return Ok(value) };
     let checked = schema.validate(&value);
-    checked.map(|()| value).map_err(|unfit| ValueRole::Value.error(skill, unfit))
+    checked.map(|()| value).map_err(|unfit| ValueRole::Value.error(target, unfit))
 }
 
 #[derive(Clone, Copy)]
@@ -63,18 +61,18 @@ enum ValueRole {
 }
 
 impl ValueRole {
-    fn error(self, skill: &Skill, unfit: ValidationFailure) -> SkillError {
+    fn error(self, target: RunTarget<'_>, unfit: ValidationFailure) -> SkillError {
         let (what, kind, section) = match self {
             Self::Input => ("input", ErrorKind::InvalidInput, "inputs"),
             Self::Value => ("value", ErrorKind::InvalidOutput, "outputs"),
         };
-        let name = skill.name();
-        let error = validation_error(kind, what, name, unfit);
+        let name = target.name();
+        let error = validation_error(kind, what, &name, unfit);
         match error.help() {
             Some(_) => error,
             None => error
                 .with_help(format!("see the {section} in the contract of {name}"))
-                .with_hint(Hint::ShowSkill(name.to_owned())),
+                .with_hint(Hint::ShowSkill(target.skill.name().to_owned())),
         }
     }
 }

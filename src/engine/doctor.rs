@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::{Availability, EngineInner, Requirement, RequirementKind, RequirementState, SettingsReport};
+use crate::engine::script_selection::ScriptChoice;
 use crate::error::Hint;
 use crate::executor::RuntimeId;
 use crate::host::outcome::RunWarning;
@@ -12,6 +13,7 @@ use crate::host::{EnforcedLevel, InterpreterReport, SandboxSupport, TreeKill};
 use crate::registry::{Problem, Registry, Scope};
 use crate::runtimes::{self, Runtime};
 use crate::skill::Severity;
+use crate::skill::contract::ProvidedTool;
 use crate::trust::TrustStore;
 
 /// What is available to run skills with, detected at the time of the call.
@@ -200,6 +202,7 @@ impl EngineInner {
         findings.extend(interpreters.iter().filter_map(missing_interpreter_finding));
         findings.extend(registry.problems().iter().filter_map(registry_finding));
         findings.extend(self.unavailable_skill_findings(&registry));
+        findings.extend(self.unavailable_tool_findings(&registry));
         findings.extend(self.trust_store_findings());
         findings
             .extend(runtimes::starts_from_copy(self.script_cache.services()).then(missing_helper_finding));
@@ -264,6 +267,31 @@ impl EngineInner {
             answer.requirements.iter().filter(is_worth_knowing).map(finding).collect::<Vec<_>>()
         };
         skills.iter().zip(answers).flat_map(findings).collect()
+    }
+
+    /// The tools that cannot be called though their skills could run, with the reason. One that is only declared has none to be mended.
+    fn unavailable_tool_findings(&self, registry: &Registry) -> Vec<Finding> {
+        let finding = |skill: &crate::registry::Skill, tool: &ProvidedTool| {
+            let reason = self.availability(skill, ScriptChoice::Tool(&tool.name)).reason?;
+            let message =
+                format!("the tool {} of {} cannot be called: {reason}", tool.name, skill.qualified_name());
+            let help = reason.help().map(str::to_owned);
+            Some(
+                Finding::new(Severity::Warning, message, help.unwrap_or_else(|| VALIDATE_HELP.into()))
+                    .with_hint(reason.help().map_or(Some(Hint::Validate), |_| reason.hint().cloned())),
+            )
+        };
+        let mut findings = Vec::new();
+        for skill in registry.visible() {
+            let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
+            let callable = tools.iter().filter(|tool| tool.handler.is_some());
+            // What keeps the whole skill from running is reported once.
+            if tools.is_empty() || self.availability(skill, ScriptChoice::Main).cannot_run().is_some() {
+                continue;
+            }
+            findings.extend(callable.filter_map(|tool| finding(skill, tool)));
+        }
+        findings
     }
 
     /// A store that is not used, or that was damaged.

@@ -9,9 +9,8 @@ use serde::Serialize;
 
 use super::{EngineInner, Invocation, LimitsReport, Requirement, worker};
 use crate::engine::callee_resolver::load_plan;
-use crate::engine::requested_permissions::callable_skill_names;
 use crate::engine::run_start::run_deadline;
-use crate::engine::script_selection::SelectedScript;
+use crate::engine::script_selection::{ScriptChoice, SelectedScript};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::trust::{RunTrust, TrustState};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
@@ -20,6 +19,7 @@ use crate::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillC
 use crate::plan::Plan;
 use crate::policy::{
     Access, CancelToken, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode, SkillDigest,
+    split_tool_name,
 };
 use crate::registry::{Skill, command_skill};
 use crate::runtimes;
@@ -29,13 +29,15 @@ const MAX_CALLEES: usize = 100;
 
 /// What a run could access, before it runs.
 ///
-/// In JSON every key is always present: `{skill, script, runtime, project, sandbox_mode, limits, permissions, functions,
+/// In JSON every key is always present: `{skill, tool, script, runtime, project, sandbox_mode, limits, permissions, functions,
 /// sandbox, process, callees, requirements, reason, grants, digest, trust}`.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
     /// The skill's qualified name.
     pub skill: String,
+    /// The tool of the skill that would be called; `null` for a run of the skill itself.
+    pub tool: Option<String>,
     /// The script, by its path in the skill's folder.
     pub script: String,
     /// The runtime of the script.
@@ -92,6 +94,8 @@ pub struct FunctionAvailability {
 pub struct CalleeExplanation {
     /// The skill's qualified name, or the name in the call where no skill is found.
     pub skill: String,
+    /// The tool of the skill that would be called; `null` for a run of the skill itself.
+    pub tool: Option<String>,
     /// The qualified name of the skill that calls it.
     pub caller: String,
     /// The script, by its path in the skill's folder, where one could be selected.
@@ -112,13 +116,14 @@ pub struct CalleeExplanation {
 /// One skill under the grants of one run.
 struct ExplainedSkill {
     skill: String,
+    tool: Option<String>,
     script: String,
     runtime: RuntimeId,
     limits: Limits,
     not_applied: Vec<RuntimeLimit>,
     ctx: SkillContext,
-    /// The skills it calls: those its plan names, and those its grants name.
-    called_skills: Vec<String>,
+    /// The skills that it calls, each with the tool of it that it calls: those its plan names, and those its grants name.
+    callees: Vec<(String, Option<String>)>,
     sandbox: Option<SandboxReport>,
     process: Option<LaunchPreview>,
     requirements: Vec<Requirement>,
@@ -154,6 +159,7 @@ impl EngineInner {
             functions: function_availability(&of.ctx),
             sandbox: held.fold(of.sandbox, |weakest, held| Some(weakest?.weaker(held?))),
             skill: of.skill,
+            tool: of.tool,
             script: of.script,
             runtime: of.runtime,
             process: of.process,
@@ -181,14 +187,16 @@ impl EngineInner {
         if of.ctx.depth() >= Plan::MAX_CALL_DEPTH {
             return Ok(());
         }
-        for name in &of.called_skills {
+        for (name, tool) in &of.callees {
             let found = self.find_skill(of.ctx.qualified_name(), self.folders.of_caller(&of.ctx), name);
             let looked_at = found.and_then(|(set, skill)| {
-                self.explain_skill(&set, &skill, &Invocation::for_callee(&of.ctx, name), token)
+                let called = Invocation::for_callee(&of.ctx, name);
+                let called = Invocation { tool: tool.clone(), ..called };
+                self.explain_skill(&set, &skill, &called, token)
             });
             let key = looked_at
                 .as_ref()
-                .map_or_else(|reason| format!("{name}: {reason}"), ExplainedSkill::dedup_key);
+                .map_or_else(|reason| format!("{name} {tool:?}: {reason}"), ExplainedSkill::dedup_key);
             if !seen.insert(key) {
                 continue;
             }
@@ -204,7 +212,7 @@ impl EngineInner {
                     callees.push(callee.to_callee(of));
                     self.explain_callees(&callee, token, seen, callees)?;
                 }
-                Err(reason) => callees.push(self.unresolved_callee(of, name, reason)),
+                Err(reason) => callees.push(self.unresolved_callee(of, (name, tool.as_deref()), reason)),
             }
         }
         Ok(())
@@ -214,14 +222,16 @@ impl EngineInner {
     fn unresolved_callee(
         &self,
         caller: &ExplainedSkill,
-        name: &str,
+        (name, tool): (&str, Option<&str>),
         reason: SkillError,
     ) -> CalleeExplanation {
         let found = self.find_skill(caller.ctx.qualified_name(), self.folders.of_caller(&caller.ctx), name);
         let skill = found.ok().map(|(_, skill)| skill);
-        let selected = skill.as_ref().and_then(|skill| self.selected_script(skill, None).ok());
+        let choice = tool.map_or(ScriptChoice::Main, ScriptChoice::Tool);
+        let selected = skill.as_ref().and_then(|skill| self.selected_script(skill, choice).ok());
         CalleeExplanation {
             skill: skill.as_ref().map_or_else(|| name.to_owned(), Skill::qualified_name),
+            tool: tool.map(str::to_owned),
             caller: caller.skill.clone(),
             runtime: selected.as_ref().map(|selected| selected.runtime),
             script: selected.map(|selected| selected.path),
@@ -240,7 +250,7 @@ impl EngineInner {
         token: &CancelToken,
     ) -> Result<ExplainedSkill> {
         self.check_enabled(skill)?;
-        let selected = self.selected_script(skill, invocation.script.as_deref())?;
+        let selected = self.selected_script(skill, invocation.script_choice()?)?;
         let named = self.run_limits(skill, invocation);
         let (limits, not_applied) = self.effective_limits(skill, &selected, named.clone())?;
         let locate = |error| skill.with_location_path(error, Some(&selected.path));
@@ -253,11 +263,12 @@ impl EngineInner {
         let ctx = context.worker(worker).callee_limits(named).build();
         let mut of = ExplainedSkill {
             skill: skill.qualified_name(),
+            tool: invocation.tool.clone(),
             script: selected.path.clone(),
             runtime: selected.runtime,
             limits: worker::without_cpu_limit_of_worker(ctx.worker(), &limits),
             not_applied,
-            called_skills: called_skill_names(skill, &selected, &ctx)?,
+            callees: called_skills(skill, &selected, &ctx)?,
             ctx,
             sandbox: None,
             process: None,
@@ -298,12 +309,13 @@ impl ExplainedSkill {
     fn dedup_key(&self) -> String {
         let permissions = self.ctx.permissions();
         let free = permissions.allows(&Access::exec_unsandboxed());
-        format!("{} {free} {:?}", self.skill, permissions.effective())
+        format!("{} {:?} {free} {:?}", self.skill, self.tool, permissions.effective())
     }
 
     fn to_callee(&self, caller: &Self) -> CalleeExplanation {
         CalleeExplanation {
             skill: self.skill.clone(),
+            tool: self.tool.clone(),
             caller: caller.skill.clone(),
             script: Some(self.script.clone()),
             runtime: Some(self.runtime),
@@ -315,14 +327,28 @@ impl ExplainedSkill {
     }
 }
 
-/// The skills that its plan names, and those that its permissions name.
-fn called_skill_names(skill: &Skill, selected: &SelectedScript, ctx: &SkillContext) -> Result<Vec<String>> {
+/// The skills that its plan names, and the skills and tools of skills that its permissions name; not the tools of the host.
+fn called_skills(
+    skill: &Skill,
+    selected: &SelectedScript,
+    ctx: &SkillContext,
+) -> Result<Vec<(String, Option<String>)>> {
     let plan = load_plan(skill, selected)?;
-    let planned = plan.iter().flat_map(Plan::skills).map(str::to_owned);
-    let mut calls: Vec<String> =
-        planned.chain(callable_skill_names(&ctx.permissions().effective())).collect();
+    let planned = plan.iter().flat_map(Plan::skills).map(|name| (name.to_owned(), None));
+    let permitted = ctx.permissions().effective();
+    let permitted =
+        permitted.iter().filter_map(|permission| match (permission.name(), permission.scope()?) {
+            ("skill", name) => Some((name.to_owned(), None)),
+            ("tool", name) => {
+                let is_of_host = ctx.providers().tools.as_ref().is_some_and(|tools| tools.has(name));
+                let (skill, tool) = split_tool_name(name).filter(|_| !is_of_host)?;
+                Some((skill.to_owned(), Some(tool.to_owned())))
+            }
+            _ => None,
+        });
+    let mut calls: Vec<(String, Option<String>)> = planned.chain(permitted).collect();
     let mut known = HashSet::new();
-    calls.retain(|name| known.insert(name.clone()));
+    calls.retain(|call| known.insert(call.clone()));
     Ok(calls)
 }
 

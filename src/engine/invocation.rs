@@ -8,10 +8,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::engine::approval_memory::ForModel;
+use crate::engine::script_selection::ScriptChoice;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{Environment, Extensions, Observer, OutputSinks, Providers, SkillContext, StdinSource};
 use crate::plan::Journal;
-use crate::policy::{CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode, SkillDigest};
+use crate::policy::{
+    CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode, SkillDigest, ToolFilter,
+};
 use crate::registry::COMMAND_SCRIPT;
 
 /// One call of a skill. Create it with [`Invocation::new`], refine it, and pass it to an engine.
@@ -40,6 +43,7 @@ use crate::registry::COMMAND_SCRIPT;
 pub struct Invocation {
     pub(super) skill: String,
     pub(super) script: Option<String>,
+    pub(super) tool: Option<String>,
     pub(super) input: Option<Value>,
     pub(super) args: Vec<String>,
     pub(super) grants: Vec<(Permission, GrantOrigin)>,
@@ -60,6 +64,9 @@ pub struct Invocation {
     pub(super) digest: Option<SkillDigest>,
     /// Whether it runs a command, and no skill.
     pub(super) is_command: bool,
+    /// Whether the caller agrees to the call of a tool.
+    pub(super) is_confirmed: bool,
+    pub(super) tool_filter: Option<Arc<ToolFilter>>,
 }
 
 /// What an engine that knows a trust store applies to the run; callees inherit it from their caller.
@@ -100,6 +107,7 @@ impl Invocation {
         Self {
             skill: skill.into(),
             script: None,
+            tool: None,
             input: None,
             args: Vec::new(),
             grants: Vec::new(),
@@ -118,6 +126,8 @@ impl Invocation {
             trust: TrustOptions::default(),
             digest: None,
             is_command: false,
+            is_confirmed: false,
+            tool_filter: None,
         }
     }
 
@@ -186,6 +196,47 @@ impl Invocation {
     pub fn script(mut self, path: impl Into<String>) -> Self {
         self.script = Some(path.into());
         self
+    }
+
+    /// Calls a tool that the skill offers, in place of its script: the input and the value are validated against the schemas of the
+    /// tool, and its time limit and permissions apply. The run fails with `usage` if a script is named too.
+    ///
+    /// ```
+    /// use metier::engine::Invocation;
+    /// use serde_json::json;
+    ///
+    /// let invocation = Invocation::new("weather").tool("forecast").input(json!({"city": "Oslo"}));
+    /// # let _ = invocation;
+    /// ```
+    pub fn tool(mut self, name: impl Into<String>) -> Self {
+        self.tool = Some(name.into());
+        self
+    }
+
+    /// The caller agrees to the call of the tool, so nobody is asked about it. It counts for this call only, not for what it calls in
+    /// turn, and not where a model chose it.
+    pub fn confirmed(mut self) -> Self {
+        self.is_confirmed = true;
+        self
+    }
+
+    /// Leaves only these tools to the run and to all that it calls, whatever is granted: tools of the host and of skills.
+    pub fn tool_filter(mut self, filter: ToolFilter) -> Self {
+        self.tool_filter = (!filter.is_empty()).then(|| Arc::new(filter));
+        self
+    }
+
+    /// The script that it chooses.
+    pub(super) fn script_choice(&self) -> Result<ScriptChoice<'_>> {
+        match (self.tool.as_deref(), self.script.as_deref()) {
+            (None, None) => Ok(ScriptChoice::Main),
+            (None, Some(script)) => Ok(ScriptChoice::Named(script)),
+            (Some(tool), None) => Ok(ScriptChoice::Tool(tool)),
+            (Some(_), Some(_)) => {
+                let sentence = "a run calls a tool of the skill or runs one of its scripts, not both";
+                Err(SkillError::new(ErrorKind::Usage, sentence).with_help("name one of them"))
+            }
+        }
     }
 
     /// The folder of the engine on which the run works, in place of that in which the skill was found; see

@@ -87,6 +87,7 @@ mod tests {
             "Rhai",
             "WebAssembly",
             "plans",
+            "[declared HTTP calls](tools.md#declared-http-calls)",
             "processes, on Linux",
             "[own runtimes](embedding.md#own-runtimes)",
         ];

@@ -7,6 +7,7 @@ mod builder;
 mod callee_resolver;
 mod changed_files;
 mod configured_run;
+mod confirmation;
 mod contract_validation;
 mod doctor;
 mod event_stream;
@@ -26,8 +27,10 @@ mod project_folders;
 mod requested_permissions;
 mod run_context;
 mod run_future;
+mod run_permissions;
 mod run_queue;
 mod run_start;
+mod run_target;
 mod script_cache;
 mod script_candidates;
 mod script_reader;
@@ -58,6 +61,8 @@ use crate::registry::{Registry, Roots, Skill};
 use crate::runtimes;
 use crate::state::StateStore;
 use crate::trust::TrustStore;
+
+use self::script_selection::ScriptChoice;
 
 pub use self::callee_resolver::requested_permissions;
 pub use self::event_stream::EventStream;
@@ -210,7 +215,7 @@ impl Engine {
     /// are asked of the engine's [`ConfigProvider`](crate::host::ConfigProvider), and secrets with
     /// [`SecretProvider::has`](crate::host::SecretProvider::has). Services and files are not looked for.
     pub fn availability(&self, skill: &Skill) -> Availability {
-        self.0.availability(skill, None)
+        self.0.availability(skill, ScriptChoice::Main)
     }
 
     /// The same for several skills, in their order: what skills need in common is checked once.
@@ -227,7 +232,12 @@ impl Engine {
 
     /// The same for one of the skill's scripts, named as for [`Invocation::script`].
     pub fn script_availability(&self, skill: &Skill, script: &str) -> Availability {
-        self.0.availability(skill, Some(script))
+        self.0.availability(skill, ScriptChoice::Named(script))
+    }
+
+    /// The same for a tool that the skill offers.
+    pub fn tool_availability(&self, skill: &Skill, tool: &str) -> Availability {
+        self.0.availability(skill, ScriptChoice::Tool(tool))
     }
 
     /// The scripts of a skill, as paths in its folder: those in `scripts/`, and those elsewhere that its text names. A run names one

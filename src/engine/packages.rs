@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Engine, EngineInner, PackagesReport};
 use crate::engine::package_installer::PackageInstaller;
 use crate::engine::prepare_request::PrepareRequest;
-use crate::engine::script_selection::scripts;
+use crate::engine::script_selection::{ScriptChoice, scripts};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script};
 use crate::host::untrusted::UntrustedDirs;
@@ -16,6 +16,7 @@ use crate::packages::{PackageRequest, PackageStore, Requirements, SkillPackages,
 use crate::policy::Limits;
 use crate::registry::{FileList, Skill, SkillFolder};
 use crate::runtimes;
+use crate::skill::contract::ProvidedTool;
 
 /// Packages that are prepared for scripts of a skill.
 #[derive(Clone, Debug, Serialize)]
@@ -153,11 +154,13 @@ impl EngineInner {
         skill: &Skill,
         named: Option<&str>,
     ) -> Result<Vec<PackageGroup>> {
-        let mut paths = match named {
-            Some(_) => Vec::new(),
-            None => scripts(&self.runtimes, skill)?,
-        };
-        match self.selected_script(skill, named) {
+        let mut paths = Vec::new();
+        if named.is_none() {
+            let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
+            let handlers = tools.iter().filter_map(ProvidedTool::script).map(|script| script.path.clone());
+            paths.extend(scripts(&self.runtimes, skill)?.into_iter().chain(handlers));
+        }
+        match self.selected_script(skill, named.map_or(ScriptChoice::Main, ScriptChoice::Named)) {
             Ok(selected) if selected.runtime == RuntimeId::EXTERNAL => paths.insert(0, selected.path),
             Ok(_) => {}
             // A skill of several scripts has none that runs by itself.

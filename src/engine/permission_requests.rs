@@ -4,11 +4,15 @@ use std::collections::HashSet;
 
 use super::{Engine, EngineInner};
 use crate::engine::callee_resolver::load_plan;
-use crate::engine::requested_permissions::{callable_skill_names, declared_permissions, declared_values};
+use crate::engine::requested_permissions::{
+    callable_skill_names, declared_permissions, declared_values, tool_permissions, with_permissions,
+};
+use crate::engine::script_selection::{ScriptChoice, tool_plans};
 use crate::executor::RuntimeId;
 use crate::plan::Plan;
-use crate::policy::{Permission, RequestedPermissions};
+use crate::policy::{Permission, RequestedPermissions, split_tool_name};
 use crate::registry::{Registry, Skill};
+use crate::skill::contract::ProvidedTool;
 
 /// A permission that a skill requests, and who does so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,12 +60,28 @@ impl Engine {
         requests
     }
 
+    /// The permissions that a call of a tool of the skill can have, if they are granted: those to which the tool narrows its skill's, or
+    /// all of its skill's. `None` where every grant applies to it. Every run may read the project besides.
+    pub fn tool_permissions(&self, skill: &Skill, tool: &ProvidedTool) -> Option<Vec<Permission>> {
+        if let Some(narrowed) = tool_permissions(skill, tool) {
+            return Some(narrowed);
+        }
+        let selected = self.0.selected_script(skill, ScriptChoice::Tool(&tool.name));
+        let runtime = selected.as_ref().map_or(RuntimeId::TOOL_SEQUENCE, |script| script.runtime);
+        let plan = selected.ok().and_then(|script| load_plan(skill, &script).ok().flatten());
+        let planned = plan.iter().flat_map(Plan::tools).filter_map(|name| Permission::tool(name).ok());
+        match with_permissions(declared_permissions(skill, runtime), planned) {
+            RequestedPermissions::Listed(listed) => Some(listed),
+            RequestedPermissions::All => None,
+        }
+    }
+
     /// Whether every grant applies to the skill, since it lists no permission of metier and runs an external script. The skill
     /// counts as in [`Engine::requested_permissions`].
     pub fn uses_any_grant(&self, skill: &Skill) -> bool {
         let current = self.0.skills.current_version(skill);
         let skill = current.as_ref().map_or(skill, |(_, skill)| skill);
-        let selected = self.0.selected_script(skill, None);
+        let selected = self.0.selected_script(skill, ScriptChoice::Main);
         selected.is_ok_and(|script| declared_permissions(skill, script.runtime) == RequestedPermissions::All)
     }
 }
@@ -79,9 +99,11 @@ impl EngineInner {
         if depth > Plan::MAX_CALL_DEPTH || !seen.insert(skill.qualified_name()) {
             return;
         }
-        let selected = self.selected_script(skill, None).ok();
+        let selected = self.selected_script(skill, ScriptChoice::Main).ok();
         let runtime = selected.as_ref().map_or(RuntimeId::TOOL_SEQUENCE, |script| script.runtime);
-        let plan = selected.and_then(|script| load_plan(skill, &script).ok().flatten());
+        let scripts = selected.into_iter().chain(tool_plans(&self.runtimes, skill));
+        let plans: Vec<Plan> =
+            scripts.filter_map(|script| load_plan(skill, &script).ok().flatten()).collect();
         let source = |own| callee.map_or(own, |name| RequestSource::Callee(name.to_owned()));
         let listed = match declared_permissions(skill, runtime) {
             RequestedPermissions::Listed(listed) => listed,
@@ -94,11 +116,12 @@ impl EngineInner {
             let own = if values.contains(permission) { RequestSource::Contract } else { own.clone() };
             add_request(requests, permission.clone(), source(own));
         }
-        let tools = plan.iter().flat_map(Plan::tools);
-        for permission in tools.filter_map(|name| Permission::tool(name).ok()) {
+        let called_tools: Vec<&str> = plans.iter().flat_map(Plan::tools).collect();
+        let of_tools = called_tools.iter().filter_map(|name| Some(split_tool_name(name)?.0.to_owned()));
+        for permission in called_tools.iter().filter_map(|name| Permission::tool(name).ok()) {
             add_request(requests, permission, source(RequestSource::Plan));
         }
-        let planned = plan.iter().flat_map(Plan::skills).map(str::to_owned);
+        let planned = plans.iter().flat_map(Plan::skills).map(str::to_owned).chain(of_tools);
         for name in planned.chain(callable_skill_names(&listed)) {
             if let Ok(called) = registry.find_for_caller(skill, &name) {
                 self.add_requests(

@@ -1,9 +1,9 @@
 //! The permissions that a skill requests: those of its contract, or else its `allowed-tools` parsed as permissions.
 
 use crate::executor::RuntimeId;
-use crate::policy::{ConfigField, Permission, RequestedPermissions};
+use crate::policy::{ConfigField, Permission, RequestedPermissions, split_tool_name};
 use crate::registry::Skill;
-use crate::skill::contract::PermissionRequest;
+use crate::skill::contract::{HttpCall, PermissionRequest, ProvidedTool};
 
 /// The permissions that a script of this runtime requests in that skill.
 pub(super) fn declared_permissions(skill: &Skill, runtime: RuntimeId) -> RequestedPermissions {
@@ -15,11 +15,13 @@ pub(super) fn declared_permissions(skill: &Skill, runtime: RuntimeId) -> Request
     with_permissions(declared, declared_values(skill))
 }
 
-/// The variables and secrets that the contract asks for under `env` and `config`, beside other permissions and where it leaves those to
-/// `allowed-tools`.
+/// The variables and secrets that the contract asks for under `env` and `config`, and the host of its declared HTTP calls, beside other
+/// permissions and where it leaves those to `allowed-tools`.
 pub(super) fn declared_values(skill: &Skill) -> Vec<Permission> {
     let Some(contract) = skill.contract() else { return Vec::new() };
     let mut declared = contract.env.clone();
+    let calls = contract.tools.iter().filter_map(ProvidedTool::http);
+    declared.extend(calls.filter_map(|call| HttpCall::host_permission(&call.base_url)).take(1));
     for permission in contract.config.iter().filter_map(ConfigField::requested_permission) {
         if !declared.contains(&permission) {
             declared.push(permission);
@@ -76,10 +78,33 @@ pub(super) fn permissions_from_allowed_tools(
     RequestedPermissions::Listed(own.into_iter().chain(foreign).collect())
 }
 
-/// The names of the skills that these permissions allow to call.
+/// The permissions to which a tool narrows those of its skill; `None` if it has all of them.
+pub(super) fn tool_permissions(skill: &Skill, tool: &ProvidedTool) -> Option<Vec<Permission>> {
+    if let Some(call) = tool.http() {
+        let config = skill.contract().map(|contract| &*contract.config).unwrap_or_default();
+        return Some(call.permissions(config));
+    }
+    let listed = tool.permissions.as_deref()?;
+    Some(listed.iter().filter_map(|ask| ask.permission.clone()).collect())
+}
+
+/// The names of the skills that these permissions allow to call, themselves or one of their tools.
 pub(super) fn callable_skill_names(permissions: &[Permission]) -> Vec<String> {
-    let named = permissions.iter().filter(|permission| permission.has_name("skill"));
-    named.filter_map(|permission| Some(permission.to_string().strip_prefix("skill:")?.to_owned())).collect()
+    let mut names: Vec<String> = Vec::new();
+    for permission in permissions {
+        let name = match (permission.name(), permission.scope()) {
+            ("skill", Some(name)) => name,
+            ("tool", Some(name)) => match split_tool_name(name) {
+                Some((skill, _)) => skill,
+                None => continue,
+            },
+            _ => continue,
+        };
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor};
 use crate::host::{ContextBuilder, Environment, Files, Providers, SkillContext, catch_panic};
 use crate::plan;
-use crate::policy::{CancelToken, Limits, PathProtection, Permissions, RequestedPermissions, ThreadBudget};
+use crate::policy::{CancelToken, Limits, ThreadBudget};
 use crate::registry::Skill;
 
 impl EngineInner {
@@ -40,15 +40,13 @@ impl EngineInner {
         let unprotected =
             || SkillError::new(ErrorKind::Unavailable, "the folder of the run is not protected");
         let protected = set.protected_folders.get(folder_index).ok_or_else(unprotected)?;
+        let permissions = self.run_permissions(skill, (selected, listed), asked, invocation, protected)?;
         let context = SkillContext::builder(skill.name())
             .qualified_name(skill.qualified_name())
             .project(Files::open_nofollow(&folder.path)?.with_secret_links(&folder.secret_links))
             .skill_files(files)
             .config_fields(skill.contract().map(|contract| contract.config.clone()).unwrap_or_default())
-            .permissions(
-                self.effective_permissions(skill, asked, invocation, protected)
-                    .with_requests_of_script(&selected.path, listed),
-            )
+            .permissions(permissions)
             .limits(limits.clone())
             .sandbox_mode(self.run_sandbox_mode(skill, invocation))
             .execution_mode(mode)
@@ -82,40 +80,6 @@ impl EngineInner {
             None => inherited.clone(),
         }
     }
-
-    fn effective_permissions(
-        &self,
-        skill: &Skill,
-        asked: RequestedPermissions,
-        invocation: &Invocation,
-        protected_folders: &[String],
-    ) -> Permissions {
-        let permissions = if let Some(caller) = &invocation.caller {
-            let permissions = caller.permissions().for_callee(caller.skill(), skill.name(), asked);
-            permissions.with_callee_approvals(&skill.qualified_name(), invocation.digest)
-        } else {
-            let protection = PathProtection::new(protected_folders.iter().cloned());
-            let permissions = Permissions::new(
-                asked,
-                invocation.grants.iter().map(|(permission, _)| permission.clone()),
-                protection,
-            );
-            let own = invocation.providers.as_deref().and_then(|own| own.approver.as_ref());
-            match own.or(self.providers.approver.as_ref()) {
-                Some(_) => permissions.with_approvals(&skill.qualified_name()),
-                None => permissions,
-            }
-        };
-        let permissions = match self.skill_settings(skill) {
-            Some(settings) => permissions.without(&settings.denied),
-            None => permissions,
-        };
-        let names_some = skill.contract().is_some_and(|contract| contract.permissions.is_some());
-        match skill.contract_file().filter(|_| names_some) {
-            Some(contract) => permissions.declared_in(contract),
-            None => permissions,
-        }
-    }
 }
 
 /// The journal file of the run, if it has one. Only plans have steps to journal.
@@ -127,7 +91,10 @@ fn journal_file(
     let is_plan = selected.runtime == RuntimeId::TOOL_SEQUENCE;
     match &invocation.journal {
         Some(JournalTarget::File(file)) if is_plan => Ok(Some(file.clone())),
-        Some(JournalTarget::Folder(folder)) if is_plan => Ok(Some(plan::journal_path(folder, skill.name()))),
+        Some(JournalTarget::Folder(folder)) if is_plan => {
+            let of_tool = selected.tool.as_ref().map(|tool| format!("{}.{}", skill.name(), tool.name));
+            Ok(Some(plan::journal_path(folder, of_tool.as_deref().unwrap_or(skill.name()))))
+        }
         Some(JournalTarget::File(_)) if invocation.caller.is_some() => Ok(None),
         None => Ok(None),
         Some(_) => {

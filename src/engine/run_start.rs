@@ -100,7 +100,7 @@ impl EngineInner {
                 let listed = trust.as_ref().and_then(|trust| trust.as_ref().ok()?.list());
                 let selected = self
                     .check_enabled(&skill)
-                    .and_then(|()| self.selected_script(&skill, invocation.script.as_deref()));
+                    .and_then(|()| self.selected_script(&skill, invocation.script_choice()?));
                 let script = selected.map(|selected| {
                     let opened = self.open_listed_script(&skill, &selected, listed, token);
                     (selected, opened)

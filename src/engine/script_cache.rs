@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use sha2::{Digest, Sha256};
 
 use crate::error::Result;
-use crate::executor::{HandlerCall, RuntimeId, Script, ScriptDialect, SkillExecutor};
+use crate::executor::{HandlerCall, RuntimeId, Script, ScriptDialect, ScriptTool, SkillExecutor};
 use crate::policy::{CancelToken, ExecutionMode};
 use crate::runtimes::{self, RuntimeServices, Runtimes};
 
@@ -99,6 +99,7 @@ struct ScriptKey {
     folder: Option<std::path::PathBuf>,
     function: Option<String>,
     handler: Option<HandlerCall>,
+    tool: Option<ScriptTool>,
     dialect: ScriptDialect,
     digest: [u8; 32],
 }
@@ -126,6 +127,8 @@ impl ScriptCache {
             folder: script.folder.clone(),
             function: script.function.clone(),
             handler: script.handler.clone(),
+            // Only a plan depends on the tool for which it runs.
+            tool: script.tool.clone().filter(|_| runtime == RuntimeId::TOOL_SEQUENCE),
             dialect: script.dialect,
             digest: source_digest(&script.source, cancel)?,
         };

@@ -3,7 +3,7 @@
 use super::EngineInner;
 use crate::engine::script_selection::SelectedScript;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::Script;
+use crate::executor::{Script, ScriptTool};
 use crate::host::Files;
 use crate::policy::{CancelToken, Limits};
 use crate::registry::{FileList, Skill, SkillFolder};
@@ -57,6 +57,10 @@ impl EngineInner {
             folder: Some(folder),
             function: selected.function.clone(),
             handler: selected.handler.clone(),
+            tool: selected.tool.as_deref().map(|tool| ScriptTool {
+                name: tool.name.clone(),
+                input_schema: tool.input_schema.as_ref().map(|schema| schema.json().clone()),
+            }),
             dialect: selected.dialect,
         };
         Ok((script, files))

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{EngineInner, Invocation, Outcome, worker};
+use crate::engine::confirmation::{ask_before_run, called_tool};
 use crate::engine::contract_validation::{validate_input, validate_value};
 use crate::engine::folder_lock::{FolderLock, may_change_folder};
 use crate::engine::host_capabilities::require_capabilities;
 use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::run_context::catch_runtime_panic;
+use crate::engine::run_target::RunTarget;
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::sensitivity::require_person;
 use crate::engine::skill_set::SkillSet;
@@ -75,7 +77,7 @@ impl ScriptRun<'_> {
         };
         let outcome = match self.prepare(opened, invocation, &limits, trace) {
             Ok(ReadyScript { reservation: _reservation, executor, context, input }) => {
-                let result = self.execute(&*executor, &context, input, invocation.ask_first, &not_applied);
+                let result = self.execute(&*executor, &context, input, invocation, &not_applied);
                 self.outcome(result, &context, &limits)
             }
             Err(error) => not_run(self.skill, &limits, error),
@@ -104,7 +106,7 @@ impl ScriptRun<'_> {
     fn validate_input(&self, invocation: &mut Invocation) -> Result<SkillInput> {
         self.engine.require_available(self.set, self.skill, invocation, &self.token)?;
         require_capabilities(self.skill, &self.engine.run_providers(invocation))?;
-        let value = catch_contract_panic(|| validate_input(self.skill, invocation.input.take()))?;
+        let value = catch_contract_panic(|| validate_input(self.target(), invocation.input.take()))?;
         Ok(SkillInput { value, args: std::mem::take(&mut invocation.args) })
     }
 
@@ -131,7 +133,9 @@ impl ScriptRun<'_> {
         // What a process has loaded is not run for other files.
         let files = worker.filter(|worker| !worker.is_single_run());
         let files = files.and_then(|_| Some(self.list_files()?.digest()));
-        let context = context.arguments(input.value.as_ref(), &input.args).worker(worker).worker_files(files);
+        let tool = || self.target().tool.map(|tool| called_tool(self.skill, tool));
+        let context = context.arguments(input.value.as_ref(), &input.args, tool);
+        let context = context.worker(worker).worker_files(files);
         Ok((executor, context.run_id(trace.id).span(trace.span).events(trace.events)))
     }
 
@@ -141,14 +145,16 @@ impl ScriptRun<'_> {
         executor: &dyn SkillExecutor,
         context: &SkillContext,
         input: SkillInput,
-        asks_first: bool,
+        invocation: &Invocation,
         not_applied: &[RuntimeLimit],
     ) -> Result<SkillOutput> {
         if let Some(warning) = limit_support::unsupported_warning(self.selected.runtime, not_applied) {
             context.log_once(LogLevel::Warn, warning)?;
         }
-        self.ask(asks_first, context)?;
-        require_person(self.skill, context)?;
+        let has_agreed = ask_before_run(invocation, self.target().tool, context, self.is_in_process())?;
+        if !has_agreed {
+            require_person(self.skill, context)?;
+        }
         context.cancel().check()?;
         let may_change = self.process_folder().is_some() && may_change_folder(context);
         let lock = self.lock_folder(may_change, context)?;
@@ -162,14 +168,6 @@ impl ScriptRun<'_> {
         // An executor of an embedder may have ignored the token.
         context.cancel().check()?;
         Ok(output)
-    }
-
-    fn ask(&self, asks_first: bool, context: &SkillContext) -> Result<()> {
-        match (asks_first && context.caller().is_none(), self.is_in_process()) {
-            (true, _) => context.ask_to_start(),
-            (false, true) => Ok(()),
-            (false, false) => context.ask_before_start(),
-        }
     }
 
     /// Locks the folder of the skill against runs that may change it, or for this run if it may.
@@ -222,8 +220,13 @@ impl ScriptRun<'_> {
     fn validate_value(&self, output: SkillOutput, context: &SkillContext) -> Result<Value> {
         match context.output_sinks() {
             Some(_) => Ok(output.value),
-            None => catch_contract_panic(|| validate_value(self.skill, output.value)),
+            None => catch_contract_panic(|| validate_value(self.target(), output.value)),
         }
+    }
+
+    /// What is called: the skill, or a tool of it.
+    fn target(&self) -> RunTarget<'_> {
+        RunTarget { skill: self.skill, tool: self.selected.tool.as_deref() }
     }
 
     fn is_in_process(&self) -> bool {

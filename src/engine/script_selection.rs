@@ -10,12 +10,27 @@ use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
 use crate::executor::{HandlerCall, RuntimeId, ScriptDialect};
 use crate::host::catch_panic;
 use crate::policy::Limits;
-use crate::registry::{Skill, SkillFolder};
+use crate::registry::{Skill, SkillFolder, printable_name};
 use crate::runtimes::{self, Runtimes, is_plugin_manifest};
-use crate::skill::contract::{Contract, Entrypoint};
+use crate::skill::contract::{Contract, Entrypoint, ProvidedTool, ToolHandler};
+use crate::suggestion::{closest, did_you_mean};
+
+/// The most tools that an error names.
+const MAX_SHOWN_TOOLS: usize = 8;
+
+/// Which script of a skill is meant.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ScriptChoice<'a> {
+    /// The one that runs when nobody names one.
+    Main,
+    /// The script of this path or name.
+    Named(&'a str),
+    /// What runs when this tool of the skill is called.
+    Tool(&'a str),
+}
 
 /// The script to run.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) struct SelectedScript {
     pub(super) path: String,
     pub(super) runtime: RuntimeId,
@@ -23,14 +38,16 @@ pub(super) struct SelectedScript {
     pub(super) function: Option<String>,
     /// How its handler is called, if it is a module that exports one.
     pub(super) handler: Option<HandlerCall>,
+    /// The tool of the skill that is called.
+    pub(super) tool: Option<Box<ProvidedTool>>,
     /// The system for which it was written.
     pub(super) dialect: ScriptDialect,
 }
 
 impl SelectedScript {
-    /// The script at this path in the skill's folder.
+    /// The script at this path in the skill's folder, which runs from its first line.
     pub(super) fn new(path: String, runtime: RuntimeId) -> Self {
-        Self { path, runtime, function: None, handler: None, dialect: ScriptDialect::default() }
+        Self { path, runtime, function: None, handler: None, tool: None, dialect: ScriptDialect::default() }
     }
 
     /// The limits with the runtime's defaults where the caller set none. [`limit_support`](crate::engine::limit_support)
@@ -56,8 +73,105 @@ pub(super) fn select_script(
     named: Option<&str>,
 ) -> Result<SelectedScript> {
     find_script(runtimes, skill, named)
+        .and_then(|selected| refuse_tool_script(skill, selected))
         .and_then(|selected| refuse_state(skill, selected))
         .map_err(|error| skill.with_location_path(error, None))
+}
+
+/// What runs when a tool of the skill is called; `unknown-skill` if the skill does not offer it, `unavailable` for one that is only
+/// declared.
+pub(super) fn select_tool(runtimes: &Runtimes, skill: &Skill, name: &str) -> Result<SelectedScript> {
+    find_tool_script(runtimes, skill, name)
+        .and_then(|selected| refuse_state(skill, selected))
+        .map_err(|error| skill.with_location_path(error, None))
+}
+
+/// The plans that run when a tool of the skill is called.
+pub(super) fn tool_plans(runtimes: &Runtimes, skill: &Skill) -> Vec<SelectedScript> {
+    let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
+    let may_be_plan = |script: &Entrypoint| {
+        script.runtime.as_deref().map_or_else(
+            || runtimes.for_script(&script.path, None, false) == RuntimeId::TOOL_SEQUENCE,
+            |name| name == RuntimeId::TOOL_SEQUENCE.name(),
+        )
+    };
+    // A file with another extension is a plan where the skill declares that runtime.
+    let is_declared = declared_runtime(runtimes, skill)
+        .is_ok_and(|declared| declared.is_some_and(|it| it.runtime == RuntimeId::TOOL_SEQUENCE));
+    let planned = tools.iter().filter(|tool| is_declared || tool.script().is_some_and(may_be_plan));
+    let selected = planned.filter_map(|tool| select_tool(runtimes, skill, &tool.name).ok());
+    selected.filter(|selected| selected.runtime == RuntimeId::TOOL_SEQUENCE).collect()
+}
+
+fn find_tool_script(runtimes: &Runtimes, skill: &Skill, name: &str) -> Result<SelectedScript> {
+    require_contract(skill)?;
+    let tool = skill.contract().and_then(|contract| contract.tool(name));
+    let tool = tool.ok_or_else(|| unknown_tool_error(skill, name))?;
+    catch_panic("the contract", ErrorKind::InvalidSkill, || {
+        skill.tool_schema_error(tool).map_or(Ok(()), Err)
+    })?;
+    let declared = declared_runtime(runtimes, skill)?;
+    let selected = match &tool.handler {
+        Some(ToolHandler::Script(script)) => {
+            let entered = LocatedEntrypoint::from_contract(skill, script);
+            select_entrypoint(runtimes, skill, entered, declared.as_ref(), false)?
+        }
+        // The contract is what is read and counted as the file that runs.
+        Some(ToolHandler::Http(_)) => SelectedScript {
+            function: Some(tool.name.clone()),
+            ..SelectedScript::new(skill.contract_file().unwrap_or_default().to_owned(), RuntimeId::HTTP_CALL)
+        },
+        None => {
+            let sentence = format!(
+                "the tool {} of skill {} is only declared: its definition says nothing about what runs",
+                printable_name(name),
+                skill.name()
+            );
+            return Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(
+                "declare it under `tools` in skill.yaml, with an `entrypoint` or an `http` call",
+            ));
+        }
+    };
+    Ok(SelectedScript { tool: Some(Box::new(tool.clone())), ..selected })
+}
+
+fn unknown_tool_error(skill: &Skill, name: &str) -> SkillError {
+    let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let sentence = format!("skill {} offers no tool called `{}`", skill.name(), printable_name(name));
+    let error = SkillError::new(ErrorKind::UnknownSkill, sentence);
+    match closest(name, names.iter().copied()) {
+        Some(near) => error.with_help(did_you_mean(near)),
+        None if names.is_empty() => error.with_help("it offers no tools"),
+        None => {
+            let shown: Vec<String> =
+                names.iter().take(MAX_SHOWN_TOOLS).map(|name| printable_name(name)).collect();
+            error.with_help(format!("it offers {}", shown.join(", ")))
+        }
+    }
+}
+
+/// A script that runs when a tool is called runs in no other way: nobody would be asked first, and its input would be validated
+/// against nothing.
+fn refuse_tool_script(skill: &Skill, selected: SelectedScript) -> Result<SelectedScript> {
+    let contract = skill.contract().filter(|contract| contract.is_tool_script(&selected.path));
+    let Some(contract) = contract else { return Ok(selected) };
+    let is_handler = |tool: &&ProvidedTool| tool.script().is_some_and(|script| script.path == selected.path);
+    let names: Vec<&str> = contract
+        .tools
+        .iter()
+        .filter(is_handler)
+        .map(|tool| tool.name.as_str())
+        .take(MAX_SHOWN_TOOLS)
+        .collect();
+    let sentence = format!(
+        "{} of skill {} runs only when its tool is called: {}",
+        selected.path,
+        skill.name(),
+        names.join(", ")
+    );
+    Err(SkillError::new(ErrorKind::Usage, sentence)
+        .with_help("call the tool, or name the script under `entrypoints` too"))
 }
 
 /// What lies below a path of `state` is written by earlier runs, so it is never run, whatever the skill is trusted for.
@@ -72,8 +186,12 @@ fn refuse_state(skill: &Skill, selected: SelectedScript) -> Result<SelectedScrip
         .with_help("move the script to a folder that no run writes"))
 }
 
+fn require_contract(skill: &Skill) -> Result<()> {
+    catch_panic("the contract", ErrorKind::InvalidSkill, || skill.contract_error().map_or(Ok(()), Err))
+}
+
 fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Result<SelectedScript> {
-    catch_panic("the contract", ErrorKind::InvalidSkill, || skill.contract_error().map_or(Ok(()), Err))?;
+    require_contract(skill)?;
     if let Some(selected) = handler_script(skill, named)? {
         return Ok(selected);
     }
@@ -238,14 +356,14 @@ fn select_entrypoint(
         Some(name) => runtimes.find(&name).map_err(|error| error.with_location(place.clone()))?,
         None => runtimes.for_script(&path, declared.map(|declared| declared.runtime), is_main),
     };
-    if let Some(function) = function.as_ref().filter(|_| runtime != RuntimeId::WASM) {
+    if let Some(function) = function.as_ref().filter(|_| !runtime.enters_functions()) {
         let sentence = format!(
             "skill {} enters {path} at the function {function}, and {runtime} scripts run from their first line",
             skill.name()
         );
         return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
             .with_location(place)
-            .with_help("take `function` out of the contract; only WebAssembly plug-ins are entered by one"));
+            .with_help("take `function` out of the contract; scripts in lua and rhai and WebAssembly plug-ins are entered by one"));
     }
     Ok(SelectedScript { function, dialect, ..SelectedScript::new(path, runtime) })
 }
@@ -307,7 +425,7 @@ fn entrypoint_path(skill: &Skill, path: &str) -> Result<String> {
 fn inferred_script_path(runtimes: &Runtimes, skill: &Skill, declared: Option<RuntimeId>) -> Result<String> {
     let source = |path: &str, cap| skill.folder().read(path, cap).ok();
     let infer = |scripts: &[String]| infer_script(runtimes, skill.name(), scripts, declared, source);
-    let inferred = infer(&skill.scripts()?);
+    let inferred = infer(&plain_scripts(skill)?).map_err(|error| offer_tools(skill, error));
     if !inferred.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
         return inferred;
     }
@@ -315,9 +433,34 @@ fn inferred_script_path(runtimes: &Runtimes, skill: &Skill, declared: Option<Run
     if named.is_empty() { inferred } else { infer(&named) }
 }
 
-/// The scripts in `scripts/`, those elsewhere that the text of the skill names, and its handler.
+/// The error of a skill without a script, which names the tools that it offers.
+fn offer_tools(skill: &Skill, error: SkillError) -> SkillError {
+    let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
+    let callable: Vec<&str> = tools
+        .iter()
+        .filter(|tool| tool.handler.is_some())
+        .map(|tool| tool.name.as_str())
+        .take(MAX_SHOWN_TOOLS)
+        .collect();
+    if callable.is_empty() || error.kind() != ErrorKind::Unavailable {
+        return error;
+    }
+    error.with_help(format!("call one of its tools: {}", callable.join(", "))).with_hint(Hint::Tool)
+}
+
+/// The scripts in `scripts/`, without those that run when a tool is called.
+fn plain_scripts(skill: &Skill) -> Result<Vec<String>> {
+    let mut scripts = skill.scripts()?;
+    if let Some(contract) = skill.contract().filter(|contract| !contract.tools.is_empty()) {
+        scripts.retain(|path| !contract.is_tool_script(path));
+    }
+    Ok(scripts)
+}
+
+/// The scripts in `scripts/`, those elsewhere that the text of the skill names, and its handler; without those that run when a tool
+/// is called.
 pub(super) fn scripts(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>> {
-    let mut found = skill.scripts()?;
+    let mut found = plain_scripts(skill)?;
     found.extend(scripts_named_in_text(runtimes, skill)?);
     if let Ok(Some(SelectedScript { path, .. })) = handler_script(skill, None)
         && !found.contains(&path)
@@ -331,6 +474,7 @@ pub(super) fn scripts(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>>
 fn scripts_named_in_text(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>> {
     let is_script = |path: &String| {
         !path.starts_with("scripts/")
+            && !skill.contract().is_some_and(|contract| contract.is_tool_script(path))
             && runtimes::looks_like_script(runtimes, path, || {
                 skill.folder().read(path, Limits::MAX_READ_SIZE).ok()
             })

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use super::EngineInner;
 use crate::engine::callee_resolver::load_plan;
 use crate::engine::requested_permissions::{callable_skill_names, declared_permissions};
-use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::engine::script_selection::{ScriptChoice, SelectedScript, select_script, tool_plans};
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::plan::Plan;
-use crate::policy::{CancelToken, RequestedPermissions};
+use crate::policy::{CancelToken, RequestedPermissions, split_tool_name};
 use crate::registry::{FileList, Skill};
 use crate::trust::{CalleeFiles, SkillFiles};
 
@@ -85,12 +85,12 @@ impl EngineInner {
 
     /// Those of all scripts that a run may select.
     fn read_callee_names(&self, skill: &Skill, files: &FileList) -> Vec<String> {
-        let select = |name: Option<&str>| select_script(&self.runtimes, skill, name).ok();
-        let selected = self.selected_script(skill, None).ok();
+        let selected = self.selected_script(skill, ScriptChoice::Main).ok();
         let runtime = selected.as_ref().map_or(RuntimeId::TOOL_SEQUENCE, |script| script.runtime);
         let contract = skill.contract();
         let entrypoints = contract.map_or(&[][..], |contract| &contract.entrypoints);
-        let entrypoints = entrypoints.iter().filter_map(|(name, _)| select(Some(name)));
+        let entrypoints =
+            entrypoints.iter().filter_map(|(name, _)| select_script(&self.runtimes, skill, Some(name)).ok());
         let declared = contract.and_then(|contract| contract.runtime.as_deref());
         let declared = declared.or(skill.manifest().runtime.as_deref());
         let declared = declared.and_then(|name| self.runtimes.find(name).ok());
@@ -100,7 +100,8 @@ impl EngineInner {
         };
         let paths = files.files().iter().map(|file| file.path.as_str()).filter(is_plan);
         let by_path = paths.map(|path| SelectedScript::new(path.to_owned(), RuntimeId::TOOL_SEQUENCE));
-        let scripts = selected.into_iter().chain(entrypoints).chain(by_path);
+        let scripts =
+            selected.into_iter().chain(entrypoints).chain(tool_plans(&self.runtimes, skill)).chain(by_path);
         let plans: Vec<Plan> =
             scripts.filter_map(|script| load_plan(skill, &script).ok().flatten()).collect();
         let permitted = match declared_permissions(skill, runtime) {
@@ -109,7 +110,9 @@ impl EngineInner {
         };
         let needed = skill.contract().map_or(&[][..], |contract| &contract.dependencies.skills);
         let needed = needed.iter().map(|needed| needed.name.clone());
-        let planned = plans.iter().flat_map(Plan::callee_names).map(str::to_owned);
+        let planned = plans.iter().flat_map(Plan::callee_names);
+        let of_tools = plans.iter().flat_map(Plan::tools).filter_map(split_tool_name).map(|(skill, _)| skill);
+        let planned = planned.chain(of_tools).map(str::to_owned);
         let mut names: Vec<String> = planned.chain(permitted).chain(needed).collect();
         names.sort_unstable();
         names.dedup();

@@ -11,7 +11,8 @@ use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{SkillContext, SkillProvider};
 use crate::plan::Plan;
-use crate::registry::Skill;
+use crate::policy::split_tool_name;
+use crate::registry::{Skill, printable_name};
 
 /// Maximum depth of skill calls; plans check the same limit before they run.
 const MAX_CALL_DEPTH: usize = Plan::MAX_CALL_DEPTH;
@@ -27,20 +28,52 @@ impl EngineSkillProvider {
 
 impl SkillProvider for EngineSkillProvider {
     fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value> {
+        self.call(ctx, (name, None), input)
+    }
+
+    fn has_tool(&self, ctx: &SkillContext, name: &str) -> bool {
+        let Some((engine, (skill, _))) = self.0.upgrade().zip(split_tool_name(name)) else { return false };
+        engine.callee(ctx, skill).is_ok()
+    }
+
+    fn call_tool(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value> {
+        let no_tool = || SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`"));
+        let (skill, tool) = split_tool_name(name).ok_or_else(no_tool)?;
+        self.call(ctx, (skill, Some(tool)), input)
+    }
+
+    fn digest(&self, ctx: &SkillContext) -> Option<String> {
+        let engine = self.0.upgrade()?;
+        let set = engine.skills.set();
+        let skill = set.skill_by_qualified_name(ctx.qualified_name())?;
+        let files = engine.skill_files(&set, skill, ctx.cancel()).ok()?;
+        // An approver is shown this digest, so a yes is one for these callees too, and for no others.
+        if ctx.caller().is_none() {
+            ctx.permissions().record_callees(|| files.callee_digests());
+        }
+        Some(files.digest.to_string())
+    }
+}
+
+impl EngineSkillProvider {
+    /// Runs a skill, or calls a tool that it offers.
+    fn call(&self, ctx: &SkillContext, (name, tool): (&str, Option<&str>), input: Value) -> Result<Value> {
         let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");
         let engine = self.0.upgrade().ok_or_else(gone)?;
         // The run looks the skill up again, as it is on disk then.
-        let (caller, folder) = (ctx.qualified_name(), engine.folders.of_caller(ctx));
-        let known = engine.skills.set().registry.find_for_run(caller, folder, name).cloned();
-        let is_for_model = ctx.extension::<ForModel>().is_some();
-        let current = || engine.find_skill(caller, folder, name).map(|(_, skill)| skill);
-        let found = known.or_else(|_| current());
-        let skill = found.map_err(|error| engine.lookup_error(error, name, is_for_model))?;
-        let skill = skill.name();
+        let skill = engine.callee(ctx, name)?;
+        let called = match tool {
+            Some(tool) => format!("{}.{}", skill.name(), printable_name(tool)),
+            None => skill.name().to_owned(),
+        };
         if ctx.depth() >= MAX_CALL_DEPTH {
-            return Err(call_depth_error(skill, ctx.depth()));
+            return Err(call_depth_error(&called, ctx.depth()));
         }
         let invocation = Invocation::for_callee(ctx, name);
+        let invocation = match tool {
+            Some(tool) => invocation.tool(tool),
+            None => invocation,
+        };
         let invocation = match input {
             Value::Null => invocation,
             input => invocation.input(input),
@@ -58,23 +91,21 @@ impl SkillProvider for EngineSkillProvider {
         }
         // What stopped this run stopped the callee as well, and is reported as the cause.
         ctx.cancel().check()?;
-        outcome.result.map_err(|error| wrap_callee_error(skill, &error))
-    }
-
-    fn digest(&self, ctx: &SkillContext) -> Option<String> {
-        let engine = self.0.upgrade()?;
-        let set = engine.skills.set();
-        let skill = set.skill_by_qualified_name(ctx.qualified_name())?;
-        let files = engine.skill_files(&set, skill, ctx.cancel()).ok()?;
-        // An approver is shown this digest, so a yes is one for these callees too, and for no others.
-        if ctx.caller().is_none() {
-            ctx.permissions().record_callees(|| files.callee_digests());
-        }
-        Some(files.digest.to_string())
+        outcome.result.map_err(|error| wrap_callee_error(&called, &error))
     }
 }
 
 impl EngineInner {
+    /// The skill that the calling one means.
+    fn callee(&self, ctx: &SkillContext, name: &str) -> Result<Skill> {
+        let (caller, folder) = (ctx.qualified_name(), self.folders.of_caller(ctx));
+        let known = self.skills.set().registry.find_for_run(caller, folder, name).cloned();
+        let is_for_model = ctx.extension::<ForModel>().is_some();
+        let current = || self.find_skill(caller, folder, name).map(|(_, skill)| skill);
+        let found = known.or_else(|_| current());
+        found.map_err(|error| self.lookup_error(error, name, is_for_model))
+    }
+
     /// The skill that `name` means to the calling skill, or to everybody where no skill calls, in a run on that folder, as it is
     /// on disk now.
     pub(super) fn find_skill(

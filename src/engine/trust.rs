@@ -10,6 +10,7 @@ use super::invocation::{StoredGrants, TrustOptions};
 use super::{Engine, EngineInner, Invocation};
 use crate::engine::changed_files::changed_files;
 use crate::engine::contract_validation::validate_input;
+use crate::engine::run_target::RunTarget;
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::SkillContext;
@@ -320,7 +321,7 @@ impl EngineInner {
         let Ok(project) = ProjectIdentity::from_canonical(&folder.path) else { return Ok(Vec::new()) };
         // The approver was shown the input with the defaults of the contract.
         let fits = |pattern: &ArgumentPattern| {
-            validate_input(skill, invocation.input.clone())
+            validate_input(RunTarget::new(skill, invocation), invocation.input.clone())
                 .is_ok_and(|input| pattern.fits(input.as_ref(), &invocation.args))
         };
         Ok(records.grants_of_run(skill.name(), files.digest, &project, fits).collect())

@@ -288,6 +288,7 @@ fn read_tool(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<ProvidedToo
         requires_confirmation: confirmation.unwrap_or(false),
         tags: texts(entries, "tags", report),
         category: text(entries, "category", report),
+        ..ProvidedTool::default()
     })
 }
 

@@ -192,8 +192,15 @@ mod tests {
             Fixtures::new(r#"{"http": {"https://a.example/": {"headers": {"ETag": "1"}, "body": "hi"}}}"#);
         let send = |url: &str| {
             let (method, url) = ("GET".to_owned(), url.to_owned());
-            let request =
-                HttpRequest { method, url, headers: vec![], body: None, timeout: None, max_bytes: 9 };
+            let request = HttpRequest {
+                method,
+                url,
+                headers: vec![],
+                body: None,
+                timeout: None,
+                max_bytes: 9,
+                base_url: None,
+            };
             canned.clone().unwrap().send(&SkillContext::builder("x").build(), request)
         };
         let answer = send("https://a.example/").unwrap();

@@ -19,7 +19,7 @@ use super::request_state::{RequestStates, StateOwner};
 use super::task::Task;
 use super::task_messages::related;
 use crate::error::Result;
-use crate::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
+use crate::host::{ApprovalRequest, Approver, SkillContext};
 use crate::policy::{Approval, CancelToken};
 
 /// The key of the question in an answer, and of the answer to it.
@@ -123,7 +123,7 @@ impl PostponingApprover {
 impl Approver for PostponingApprover {
     fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
         // A client that is asked has to call again, and by then nothing may have run.
-        if !matches!(request.need, ApprovalNeed::Start { .. }) {
+        if !question::is_first(request) {
             return Ok(Approval::No);
         }
         Ok(self.answer_to(request).unwrap_or_else(|| {

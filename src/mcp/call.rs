@@ -187,6 +187,7 @@ impl Calls {
         if let Some(limits) = &self.options.limits {
             invocation = invocation.limits(limits.clone());
         }
+        invocation = invocation.tool_filter(self.options.tool_filter.clone());
         if let Some(mode) = self.options.sandbox_mode {
             invocation = invocation.sandbox_mode(mode);
         }

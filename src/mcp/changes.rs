@@ -66,7 +66,7 @@ pub(super) async fn watch_skills(engine: Engine, offers: watch::Sender<Offer>) {
             if engine.reload().is_err() {
                 return (inventory, None, before, roots, started.elapsed());
             }
-            let current = Arc::new(Inventory::read(&engine, Some(&inventory)));
+            let current = Arc::new(Inventory::read(&engine, &inventory.filter, Some(&inventory)));
             let after = ListVersions::new(&engine, &current);
             (current, Some(before), after, roots, started.elapsed())
         };

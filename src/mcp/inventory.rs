@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::skill_content::shown_line;
 use super::tool_names::{SERVER_TOOLS, ToolNames, tool_name};
-use super::tools::{SkillTool, skill_tools};
+use super::tools::{SkillPart, SkillTool, skill_tools};
 use crate::engine::{Availability, Engine};
 use crate::error::ErrorKind;
+use crate::policy::ToolFilter;
 use crate::registry::Skill;
 
 /// The skills and tools of one moment, in a fixed order.
@@ -20,6 +22,8 @@ pub(super) struct Inventory {
     pub(super) reasons: BTreeMap<String, String>,
     /// What is not offered, and why: for the person who started the server.
     pub(super) notices: Vec<String>,
+    /// The tools that may be offered.
+    pub(super) filter: ToolFilter,
 }
 
 /// A trusted skill.
@@ -46,7 +50,7 @@ pub(super) struct ServedTool {
 impl Inventory {
     /// Reads what is offered now. A skill that `last` has and that does not load any more is offered as it was, until it is mended
     /// or removed: a half-written file takes nothing from a client.
-    pub(super) fn read(engine: &Engine, last: Option<&Self>) -> Self {
+    pub(super) fn read(engine: &Engine, filter: &ToolFilter, last: Option<&Self>) -> Self {
         let registry = engine.registry();
         let mut skills: Vec<ServedSkill> = Vec::new();
         for namesakes in registry.skills().chunk_by(|a, b| a.name() == b.name()) {
@@ -65,10 +69,10 @@ impl Inventory {
             }
         }
         let reasons = reasons(engine, &skills);
-        let (tools, notices) = offered_tools(engine, &skills, &broken, last);
+        let (tools, notices) = offered_tools(engine, &skills, &broken, (filter, last));
         skills.extend(broken);
         skills.sort_by(|a, b| a.skill.name().cmp(b.skill.name()));
-        Self { skills, tools, reasons, notices }
+        Self { skills, tools, reasons, notices, filter: filter.clone() }
     }
 
     pub(super) fn tool(&self, name: &str) -> Option<&ServedTool> {
@@ -103,12 +107,12 @@ fn reasons(engine: &Engine, skills: &[ServedSkill]) -> BTreeMap<String, String> 
 }
 
 /// The tools of these skills, and what is not offered because its name is taken. The tools of the server have theirs first, then
-/// those of skills, then those of entrypoints.
+/// those of skills, then those that skills offer, then those of entrypoints.
 fn offered_tools(
     engine: &Engine,
     skills: &[ServedSkill],
     broken: &[ServedSkill],
-    last: Option<&Inventory>,
+    (filter, last): (&ToolFilter, Option<&Inventory>),
 ) -> (Vec<ServedTool>, Vec<String>) {
     let mut names = ToolNames::default();
     let mut notices: Vec<String> = Vec::new();
@@ -124,7 +128,7 @@ fn offered_tools(
             drafts.extend(last_tools().filter(|tool| tool.skill == name).cloned());
         }
         drafts.extend(tools.into_iter().map(|tool| ServedTool {
-            name: tool_name(name, tool.entrypoint.as_deref()),
+            name: tool_name(name, tool.part.name()),
             skill: name.to_owned(),
             address: served.address.clone(),
             tool: Arc::new(tool),
@@ -132,15 +136,22 @@ fn offered_tools(
     }
     let is_of_broken = |tool: &&ServedTool| broken.iter().any(|served| served.skill.name() == tool.skill);
     drafts.extend(last_tools().filter(is_of_broken).cloned());
+    let offered: Vec<String> = drafts.iter().map(ServedTool::filter_name).collect();
+    let unknown = filter.unknown_names(&offered).into_iter();
+    notices.extend(unknown.map(|name| format!("no tool that is offered is called {}", shown_line(name))));
+    drafts.retain(|draft| filter.accepts(&draft.filter_name()));
     drafts.sort_by(|a, b| {
-        let order = |tool: &ServedTool| (tool.tool.entrypoint.is_some(), tool.skill.clone());
+        let order = |tool: &ServedTool| (tool.tool.part.clone(), tool.skill.clone());
         order(a).cmp(&order(b))
     });
     let mut tools: Vec<ServedTool> = Vec::new();
     for draft in drafts {
-        let owner = match &draft.tool.entrypoint {
-            Some(entrypoint) => format!("the entrypoint {entrypoint} of the skill {}", draft.skill),
-            None => format!("the skill {}", draft.skill),
+        let owner = match &draft.tool.part {
+            SkillPart::Main => format!("the skill {}", draft.skill),
+            SkillPart::Tool(tool) => format!("the tool {tool} of the skill {}", draft.skill),
+            SkillPart::Entrypoint(entrypoint) => {
+                format!("the entrypoint {entrypoint} of the skill {}", draft.skill)
+            }
         };
         match names.add(&draft.name, owner) {
             Ok(()) => tools.push(draft),
@@ -154,6 +165,13 @@ fn offered_tools(
 /// Whether its contract cannot be read, so that it cannot run until it is mended.
 fn is_broken(engine: &Engine, skill: &Skill) -> bool {
     engine.availability(skill).reason.is_some_and(|reason| reason.kind() == ErrorKind::InvalidSkill)
+}
+
+impl ServedTool {
+    /// Its name in a filter: `SKILL`, or `SKILL.NAME` for a tool or an entrypoint of the skill.
+    fn filter_name(&self) -> String {
+        self.tool.part.name().map_or_else(|| self.skill.clone(), |name| format!("{}.{name}", self.skill))
+    }
 }
 
 impl ServedSkill {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::error::SkillError;
 use crate::host::metier_dirs;
-use crate::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode};
+use crate::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode, ToolFilter};
 
 /// Adds to the error of a skill, by its name, how a person can allow what it lacked.
 pub(super) type ErrorHelp = Arc<dyn Fn(&str, SkillError) -> SkillError + Send + Sync>;
@@ -27,6 +27,7 @@ pub struct McpOptions {
     pub(super) asks_clients: bool,
     pub(super) task_after: Duration,
     pub(super) plan_journals: Option<PathBuf>,
+    pub(super) tool_filter: ToolFilter,
 }
 
 impl McpOptions {
@@ -44,6 +45,7 @@ impl McpOptions {
             asks_clients: true,
             task_after: Duration::from_secs(5),
             plan_journals: None,
+            tool_filter: ToolFilter::default(),
         }
     }
 
@@ -111,6 +113,13 @@ impl McpOptions {
     /// plan stopped when the server was ended. No script can read or write them.
     pub fn keep_plan_journals(mut self) -> Self {
         self.plan_journals = metier_dirs::plan_journal_dir();
+        self
+    }
+
+    /// Offers and calls only the tools that this filter leaves: `SKILL`, and `SKILL.NAME` for a tool or an entrypoint of the skill. A
+    /// call of a tool by a skill is held to it too.
+    pub fn tool_filter(mut self, filter: ToolFilter) -> Self {
+        self.tool_filter = filter;
         self
     }
 

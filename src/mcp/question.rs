@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::skill_content::{shown_line, shown_text};
 use crate::excerpt::shorten;
 use crate::host::{ApprovalNeed, ApprovalRequest};
-use crate::policy::{Approval, ArgumentPattern, Permission};
+use crate::policy::{Approval, ArgumentPattern, CalledTool, Permission};
 use crate::unicode::with_lookalikes;
 
 /// The most characters of the input that a question shows.
@@ -19,6 +19,8 @@ const MAX_NAME: usize = 300;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Question {
     pub(super) skill: String,
+    /// The tool to one call of which somebody agrees.
+    pub(super) tool: Option<String>,
     pub(super) digest: Option<String>,
     pub(super) permissions: Vec<String>,
 }
@@ -29,6 +31,7 @@ impl Question {
         let permissions = permissions(&request.need)?;
         Some(Self {
             skill: skill_name(request).to_owned(),
+            tool: confirmed_tool(request).map(|tool| tool.name.clone()),
             digest: request.digest.clone(),
             permissions: permissions.iter().map(ToString::to_string).collect(),
         })
@@ -45,8 +48,17 @@ pub(super) fn elicit_request(request: &ApprovalRequest) -> Option<ElicitRequest>
             shown_name(step),
             shown_name(call)
         ),
+        ApprovalNeed::Call { permissions } => {
+            let tool = request.tool.as_ref().map_or("", |tool| &tool.name);
+            let asks = if permissions.is_empty() { "." } else { ", and asks for:" };
+            format!("The skill {skill} wants to call its tool {}{asks}\n", shown_name(tool))
+        }
         _ => format!("The skill {skill} wants to run, and asks for:\n"),
     };
+    if let Some(tool) = &request.tool {
+        let risk = tool.risk_level.as_deref().unwrap_or("not stated");
+        text.extend([format!("The tool: {}, risk: {}\n", shown_name(&tool.name), shown_name(risk))]);
+    }
     let wanted = permissions(&request.need);
     for permission in wanted.unwrap_or_default() {
         text.extend([format!(
@@ -70,7 +82,7 @@ pub(super) fn elicit_request(request: &ApprovalRequest) -> Option<ElicitRequest>
     }
     let once = json!({"const": "once", "title": "Yes, for this call"});
     let no = json!({"const": "no", "title": "No"});
-    let choices = match wanted {
+    let choices = match wanted.filter(|_| confirmed_tool(request).is_none()) {
         Some(_) => {
             json!([once, {"const": "always", "title": "Always, until a file of the skill changes"}, no])
         }
@@ -103,10 +115,21 @@ pub(super) fn approval(answer: &ElicitResult) -> Approval {
 
 fn permissions(need: &ApprovalNeed) -> Option<&[Permission]> {
     match need {
-        ApprovalNeed::Start { permissions } => Some(permissions),
+        ApprovalNeed::Start { permissions } | ApprovalNeed::Call { permissions } => Some(permissions),
         ApprovalNeed::Permission { permission, .. } => Some(std::slice::from_ref(permission)),
         ApprovalNeed::RepeatedStep { .. } => None,
     }
+}
+
+/// The tool to one call of which somebody is to agree.
+fn confirmed_tool(request: &ApprovalRequest) -> Option<&CalledTool> {
+    request.tool.as_ref().filter(|_| matches!(request.need, ApprovalNeed::Call { .. }))
+}
+
+/// Whether the question is asked before anything has run, so that the call may be answered with it.
+pub(super) fn is_first(request: &ApprovalRequest) -> bool {
+    matches!(request.need, ApprovalNeed::Start { .. } | ApprovalNeed::Call { .. })
+        && request.callers.is_empty()
 }
 
 fn skill_name(request: &ApprovalRequest) -> &str {

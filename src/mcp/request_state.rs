@@ -101,7 +101,7 @@ mod tests {
         StateOwner { caller: 0, client: "a", tool: "x", arguments: &Value::Null };
 
     fn question() -> Question {
-        Question { skill: "x".into(), digest: None, permissions: vec!["write".into()] }
+        Question { skill: "x".into(), tool: None, digest: None, permissions: vec!["write".into()] }
     }
 
     fn reason(result: Result<Question>) -> String {

@@ -34,7 +34,7 @@ pub struct McpServer {
 impl McpServer {
     /// Reads what the engine's skills offer.
     pub fn new(engine: Engine, options: McpOptions) -> Self {
-        let inventory = Inventory::read(&engine, None);
+        let inventory = Inventory::read(&engine, &options.tool_filter, None);
         Self { engine, options, inventory }
     }
 

@@ -9,7 +9,7 @@ use super::approval::PostponingApprover;
 use super::question;
 use super::task::Task;
 use crate::error::Result;
-use crate::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
+use crate::host::{ApprovalRequest, Approver, SkillContext};
 use crate::policy::Approval;
 
 /// Decides for one call that may become a task.
@@ -31,7 +31,7 @@ impl Approver for TaskApprover {
         if let Some(answer) = self.postponing.answer_to(request) {
             return Ok(answer);
         }
-        if matches!(request.need, ApprovalNeed::Start { .. }) && self.task.stay_call() {
+        if question::is_first(request) && self.task.stay_call() {
             return self.postponing.approve(ctx, request);
         }
         let Some(form) = question::elicit_request(request) else { return Ok(Approval::No) };

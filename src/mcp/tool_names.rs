@@ -32,7 +32,7 @@ impl ToolNames {
     }
 }
 
-/// The name of a skill's tool, or of the tool of one of its entrypoints, `SKILL_ENTRY`: letters and digits of ASCII, `_` and `-`.
+/// The name of a skill's tool, or of a tool that it offers (`SKILL_TOOL`) or of one of its entrypoints (`SKILL_ENTRY`): letters and digits of ASCII, `_` and `-`.
 /// A name that has other letters or is too long is changed, and ends in digits that differ for every name.
 pub(super) fn tool_name(skill: &str, entrypoint: Option<&str>) -> String {
     let whole = entrypoint.map_or_else(|| skill.to_owned(), |entrypoint| format!("{skill}_{entrypoint}"));

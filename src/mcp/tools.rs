@@ -9,7 +9,7 @@ use crate::mcp::results::{MAX_DECLARED_TEXT, MAX_TEXT};
 use crate::mcp::skill_content::{shown_line, shown_text};
 use crate::policy::Permission;
 use crate::registry::Skill;
-use crate::skill::contract::{Contract, Entrypoint};
+use crate::skill::contract::{Contract, Entrypoint, HttpCall, ProvidedTool};
 
 /// Maximum characters of a description.
 const MAX_DESCRIPTION: usize = 500;
@@ -19,8 +19,7 @@ const MAX_SCRIPTS: usize = 64;
 /// A tool of a skill, without its name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SkillTool {
-    /// The entrypoint of the contract that it runs; the main script where there is none.
-    pub(super) entrypoint: Option<String>,
+    pub(super) part: SkillPart,
     pub(super) description: String,
     pub(super) input_schema: Map<String, Value>,
     arguments: ArgumentForm,
@@ -31,6 +30,27 @@ pub(super) struct SkillTool {
     pub(super) risk: Risk,
     /// Bytes of a result that its author wants whole, if more than usual.
     pub(super) max_result_size: Option<usize>,
+}
+
+/// What of a skill a call runs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SkillPart {
+    /// The skill itself: its main script.
+    Main,
+    /// A tool that its contract declares.
+    Tool(String),
+    /// A further entrypoint of its contract.
+    Entrypoint(String),
+}
+
+impl SkillPart {
+    /// Its own name in the skill.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Main => None,
+            Self::Tool(name) | Self::Entrypoint(name) => Some(name),
+        }
+    }
 }
 
 /// What the arguments of a call are.
@@ -53,7 +73,8 @@ pub(super) struct Risk {
     pub(super) open_world: bool,
 }
 
-/// The tools of a skill that can run: one for the skill, and one for each further entrypoint of its contract.
+/// The tools of a skill that can run: one for the skill, one for each tool that it offers, and one for each further entrypoint of its
+/// contract.
 pub(super) fn skill_tools(engine: &Engine, skill: &Skill) -> Vec<SkillTool> {
     let contract = skill.contract();
     let risk = skill_risk(engine, skill);
@@ -63,7 +84,9 @@ pub(super) fn skill_tools(engine: &Engine, skill: &Skill) -> Vec<SkillTool> {
     let further = entrypoints.iter().filter(|(_, entrypoint)| Some(entrypoint) != main_entrypoint);
     let further =
         further.filter_map(|(name, entrypoint)| entrypoint_tool(engine, skill, (name, entrypoint), risk));
-    main.into_iter().chain(further).collect()
+    let offered = contract.map_or(&[][..], |contract| &contract.tools);
+    let offered = offered.iter().filter_map(|tool| offered_tool(engine, skill, tool));
+    main.into_iter().chain(offered).chain(further).collect()
 }
 
 fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
@@ -74,7 +97,7 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
         let is_plan = main? == RuntimeId::TOOL_SEQUENCE;
         let (input_schema, arguments) = input_schema(inputs.json());
         return Some(SkillTool {
-            entrypoint: None,
+            part: SkillPart::Main,
             description,
             input_schema,
             arguments,
@@ -98,7 +121,7 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
     let scripts = if main.is_some() && scripts.len() < 2 { Vec::new() } else { scripts };
     let (input_schema, arguments) = script_schema(scripts, main.is_some(), &runtimes);
     Some(SkillTool {
-        entrypoint: None,
+        part: SkillPart::Main,
         description,
         input_schema,
         arguments,
@@ -123,7 +146,7 @@ fn entrypoint_tool(
     };
     let own = entrypoint.description.as_deref();
     Some(SkillTool {
-        entrypoint: Some(name.to_owned()),
+        part: SkillPart::Entrypoint(name.to_owned()),
         description: own.map_or_else(
             || short_description(&format!("{name} of the skill {}: {}", skill.name(), skill.description())),
             short_description,
@@ -135,6 +158,54 @@ fn entrypoint_tool(
         risk,
         max_result_size: max_result_size(skill),
     })
+}
+
+/// A tool that the contract declares, where something runs when it is called.
+fn offered_tool(engine: &Engine, skill: &Skill, tool: &ProvidedTool) -> Option<SkillTool> {
+    tool.handler.as_ref()?;
+    let available = engine.tool_availability(skill, &tool.name);
+    let runtime = available.runtime.filter(|_| available.is_runnable())?;
+    let (input_schema, arguments) = match &tool.input_schema {
+        Some(inputs) => input_schema(inputs.json()),
+        None => script_schema(Vec::new(), true, &[]),
+    };
+    let own = tool.description.as_deref();
+    let described = || format!("{} of the skill {}: {}", tool.name, skill.name(), skill.description());
+    Some(SkillTool {
+        part: SkillPart::Tool(tool.name.clone()),
+        description: own.map_or_else(|| short_description(&described()), short_description),
+        input_schema,
+        arguments,
+        is_plan: runtime == RuntimeId::TOOL_SEQUENCE,
+        output_schema: tool.output_schema.as_ref().map(|outputs| outputs.json().clone()),
+        risk: tool_risk(engine, skill, tool),
+        max_result_size: max_result_size(skill),
+    })
+}
+
+/// What the contract says about the risk of a tool, or else of its skill, as far as what a call may do agrees.
+fn tool_risk(engine: &Engine, skill: &Skill, tool: &ProvidedTool) -> Risk {
+    let metadata = skill.contract().map(|contract| &contract.metadata);
+    let of_skill = metadata.and_then(|metadata| metadata.risk_level.as_deref());
+    let level = tool.risk_level.as_deref().or(of_skill).unwrap_or_default();
+    let requested = engine.tool_permissions(skill, tool);
+    let requests = |names: &[&str]| {
+        requested.as_ref().is_none_or(|requested| requested.iter().any(|known| names.contains(&known.name())))
+    };
+    let is_read = |permission: &Permission| permission.name() == Permission::READ.name();
+    let only_reads = requested.as_ref().is_some_and(|requested| requested.iter().all(is_read))
+        || tool.http().is_some_and(HttpCall::is_safe);
+    Risk {
+        read_only: only_reads,
+        destructive: !only_reads && !is_harmless(level),
+        idempotent: metadata.and_then(|metadata| metadata.idempotent),
+        open_world: requests(&["net", "tool", "sample", "exec"]),
+    }
+}
+
+/// Whether a call with this level of risk destroys nothing.
+fn is_harmless(level: &str) -> bool {
+    matches!(level, "none" | "safe" | "low" | "read-only")
 }
 
 /// The scripts that could run, each with its runtime.
@@ -236,7 +307,7 @@ fn skill_risk(engine: &Engine, skill: &Skill) -> Risk {
         requested.iter().all(|request| request.permission.name() == Permission::READ.name()) && !is_unlimited;
     Risk {
         read_only: only_reads,
-        destructive: !only_reads && !matches!(level, "none" | "safe" | "low" | "read-only"),
+        destructive: !only_reads && !is_harmless(level),
         idempotent: metadata.and_then(|metadata| metadata.idempotent),
         open_world: is_unlimited || requests(&["net", "tool", "sample", "exec"]),
     }
@@ -253,9 +324,10 @@ impl SkillTool {
     /// The invocation that a call with these arguments means. Arguments are hostile: what is not described is refused.
     pub(super) fn invocation(&self, skill: &str, mut arguments: Map<String, Value>) -> Result<Invocation> {
         let invocation = Invocation::new(skill);
-        let invocation = match &self.entrypoint {
-            Some(entrypoint) => invocation.script(entrypoint),
-            None => invocation,
+        let invocation = match &self.part {
+            SkillPart::Main => invocation,
+            SkillPart::Tool(tool) => invocation.tool(tool),
+            SkillPart::Entrypoint(entrypoint) => invocation.script(entrypoint),
         };
         match &self.arguments {
             // A skill without input is called without one, as at the command line.

@@ -15,10 +15,10 @@ use super::callees::{CalleeLookup, Callees};
 use crate::host::function;
 use crate::plan::diagnostic_sink::{PlanDiagnosticSink, list_names, quoted_excerpt, suggest_name};
 use crate::plan::model::argument::SourceSpan;
-use crate::plan::model::reference::{PathSegment, Reference, ReferenceRoot};
 use crate::plan::{Argument, CallTarget, ForEach, Plan, Step, Template, lint};
 use crate::skill::Diagnostic;
 use crate::suggestion::{closest, did_you_mean};
+use crate::template::{PathSegment, Reference, ReferenceRoot};
 
 /// The errors and advice for a plan of the skill with the identity `own`; `inputs` is the JSON Schema of its input, if one is
 /// declared. A blocking diagnostic keeps the plan from loading.

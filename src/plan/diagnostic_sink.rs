@@ -2,10 +2,10 @@
 
 use crate::excerpt::shorten;
 use crate::plan::model::argument::SourceSpan;
-use crate::plan::model::reference::ExpressionError;
 use crate::skill::yaml::{Node, Value};
 use crate::skill::{Diagnostic, Rule};
 use crate::suggestion::{closest, did_you_mean};
+use crate::template::ExpressionError;
 
 /// The maximum number of diagnostics; later ones are likely to repeat them.
 const MAX_DIAGNOSTICS: usize = 50;

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::callees::{Callee, CalleeLookup, Callees};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::plan::Plan;
-use crate::policy::CancelToken;
+use crate::policy::{CancelToken, split_tool_name};
 use file::JournalFile;
 pub use inspection::{JournalContent, JournalState, JournalStep, JournalSummary};
 
@@ -141,8 +141,9 @@ fn callee_digests(
 ) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     let mut known: HashSet<String> = HashSet::new();
-    let mut open: Vec<String> =
-        plan.callee_names().map(str::to_owned).chain(callees.permitted_callees(own)).collect();
+    let of_tools = plan.tools().filter_map(split_tool_name).map(|(skill, _)| skill);
+    let named = plan.callee_names().chain(of_tools).map(str::to_owned);
+    let mut open: Vec<String> = named.chain(callees.permitted_callees(own)).collect();
     while let Some(name) = open.pop() {
         if !known.insert(name.clone()) {
             continue;

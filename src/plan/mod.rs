@@ -31,11 +31,7 @@ pub use self::model::argument::{Argument, NamedArgument, SourceSpan};
 #[doc(hidden)]
 pub use self::model::condition::{Condition, Operand};
 #[doc(hidden)]
-pub use self::model::reference::{ExpressionError, PathSegment, Reference, ReferenceRoot};
-#[doc(hidden)]
 pub use self::model::step::{CallTarget, ForEach, OnFailure, Step, StepSpans};
-#[doc(hidden)]
-pub use self::model::template::{Template, TemplatePiece};
 #[doc(hidden)]
 pub use self::parse::plan::{from_contract, from_markdown, from_sequence};
 #[doc(hidden)]
@@ -46,6 +42,10 @@ pub use self::run::runner::PlanRunner;
 pub use self::run::schedule::Schedule;
 #[doc(hidden)]
 pub use self::run::step_failure::StepFailure;
+#[doc(hidden)]
+pub use crate::template::{ExpressionError, PathSegment, Reference, ReferenceRoot};
+#[doc(hidden)]
+pub use crate::template::{Template, TemplatePiece};
 #[doc(hidden)]
 pub use callees::{Callee, CalleeLookup, Callees, Caller, NoCallees};
 #[doc(hidden)]

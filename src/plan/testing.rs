@@ -1,41 +1,10 @@
-//! Generates every form of references, templates and conditions that the grammar allows, for property tests.
+//! Generates every form of conditions that the grammar allows, for property tests.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Condition, Operand, PathSegment, Reference, ReferenceRoot, Template, TemplatePiece};
-use crate::plan::model::reference::RESERVED_NAMES;
-
-pub(super) fn any_reference() -> impl Strategy<Value = Reference> {
-    let name = "[a-z_][a-z0-9_]{0,6}(-[a-z0-9]{1,3})?";
-    let variable = name.prop_filter("a word of its own", |name| {
-        !RESERVED_NAMES.contains(&name.as_str()) && !name.starts_with("step_")
-    });
-    let root = prop_oneof![
-        Just(ReferenceRoot::Inputs),
-        any::<String>().prop_map(ReferenceRoot::Step),
-        any::<u16>().prop_map(|at| ReferenceRoot::Result(at.into())),
-        variable.prop_map(ReferenceRoot::Variable),
-    ];
-    let segment = prop_oneof![
-        name.prop_map(PathSegment::Field),
-        any::<String>().prop_map(PathSegment::Field),
-        any::<u16>().prop_map(|at| PathSegment::Index(at.into())),
-    ];
-    (root, prop::collection::vec(segment, 0..6)).prop_map(|(root, path)| Reference { root, path })
-}
-
-pub(super) fn any_template() -> impl Strategy<Value = Template> {
-    let text = ".{1,12}".prop_map(TemplatePiece::Text);
-    let pair = (any_reference().prop_map(TemplatePiece::Reference), text.clone());
-    prop_oneof![
-        any::<String>().prop_map(Template::Literal),
-        any_reference().prop_map(Template::Reference),
-        prop::collection::vec(pair, 1..5).prop_map(|pairs| {
-            Template::Pieces(pairs.into_iter().flat_map(|(reference, text)| [reference, text]).collect())
-        }),
-    ]
-}
+use super::{Condition, Operand};
+use crate::template::testing::any_reference;
 
 pub(super) fn any_condition() -> impl Strategy<Value = Condition> {
     let constant = prop_oneof![

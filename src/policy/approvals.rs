@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::error::{Result, SkillError};
-use crate::policy::{CancelToken, Permission, SkillDigest};
+use crate::policy::cancel::PauseGuard;
+use crate::policy::{CalledTool, CancelToken, Permission, SkillDigest};
 
 /// The decisions about one run, as one skill of the run sees them: they are shared by all, and each holds for the skill that
 /// asked and for those that it calls.
@@ -29,6 +30,8 @@ pub(crate) struct Approvals {
 pub(crate) struct RunArguments {
     pub input: Option<Value>,
     pub args: Vec<String>,
+    /// The tool of the skill that is called, if one is.
+    pub tool: Option<CalledTool>,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +51,8 @@ struct Decisions {
     /// Questions that were asked, and those that nobody answered in time.
     asked: usize,
     unanswered: usize,
+    /// Calls of tools to which a person said no.
+    refused_calls: usize,
     /// Whether somebody is asked now.
     is_asking: bool,
 }
@@ -135,8 +140,7 @@ impl Approvals {
 
     /// Whether somebody was asked for the run.
     pub(super) fn has_decisions(&self) -> bool {
-        let state = self.lock();
-        !(state.approved.is_empty() && state.refused.is_empty())
+        self.lock().asked > 0
     }
 
     /// Whether one of the approved permissions fulfils a condition.
@@ -162,29 +166,11 @@ impl Approvals {
         token: &CancelToken,
         ask: impl FnOnce() -> Answer,
     ) -> Result<()> {
-        let mut state = self.lock();
-        let mut pause = None;
-        loop {
-            if permissions.iter().all(|permission| state.is_decided(permission, &self.chain)) {
-                return Ok(());
-            }
-            if !state.is_asking {
-                break;
-            }
-            pause.get_or_insert_with(|| token.pause_deadlines());
-            state = self
-                .shared
-                .changed
-                .wait_timeout(state, STOP_INTERVAL)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-            token.check()?;
-        }
-        state.is_asking = true;
-        drop(state);
-        let _pause = pause.unwrap_or_else(|| token.pause_deadlines());
+        let is_decided = |state: &Decisions| {
+            permissions.iter().all(|permission| state.is_decided(permission, &self.chain))
+        };
         // Dropped after the decision is recorded, so that nobody asks the same meanwhile.
-        let _asking = AskingGuard(self);
+        let Some(_asking) = self.wait_to_ask(token, is_decided)? else { return Ok(()) };
         let answer = ask();
         // A run that was stopped while it asked got no answer.
         token.check()?;
@@ -203,6 +189,52 @@ impl Approvals {
         }
     }
 
+    /// The answer about one call of a tool, which holds for no other: a no without a question where too many were asked or refused.
+    /// One question is asked at a time. Fails if the run stops while it waits.
+    pub(crate) fn confirm(&self, token: &CancelToken, ask: impl FnOnce() -> Answer) -> Result<Answer> {
+        let Some(_asking) = self.wait_to_ask(token, Decisions::ends_questions)? else {
+            return Ok(Answer::No);
+        };
+        let answer = ask();
+        token.check()?;
+        let mut state = self.lock();
+        state.asked += 1;
+        state.unanswered += usize::from(matches!(answer, Answer::Missing));
+        state.refused_calls += usize::from(!matches!(answer, Answer::Yes));
+        Ok(answer)
+    }
+
+    /// Waits until no other question stands; `None` if by then it need not be asked. The deadlines of the token stand still meanwhile,
+    /// and while the question stands.
+    fn wait_to_ask(
+        &self,
+        token: &CancelToken,
+        is_decided: impl Fn(&Decisions) -> bool,
+    ) -> Result<Option<AskingGuard<'_>>> {
+        let mut state = self.lock();
+        let mut pause = None;
+        loop {
+            if is_decided(&state) {
+                return Ok(None);
+            }
+            if !state.is_asking {
+                break;
+            }
+            pause.get_or_insert_with(|| token.pause_deadlines());
+            state = self
+                .shared
+                .changed
+                .wait_timeout(state, STOP_INTERVAL)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+            token.check()?;
+        }
+        state.is_asking = true;
+        drop(state);
+        let pause = pause.unwrap_or_else(|| token.pause_deadlines());
+        Ok(Some(AskingGuard { approvals: self, _pause: pause }))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Decisions> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,18 +248,29 @@ impl Decisions {
         self.approved.iter().any(|decision| is_same(&decision))
             || self.refused.iter().any(|decision| is_same(&decision))
             || refused >= MAX_REFUSED
-            || self.asked >= MAX_QUESTIONS
-            || self.unanswered >= MAX_UNANSWERED
+            || self.is_exhausted()
+    }
+
+    /// Whether no call of a tool is asked about any more.
+    fn ends_questions(&self) -> bool {
+        self.refused_calls >= MAX_REFUSED || self.is_exhausted()
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.asked >= MAX_QUESTIONS || self.unanswered >= MAX_UNANSWERED
     }
 }
 
 /// Exists while somebody is asked; others may ask afterwards, whatever happened.
-struct AskingGuard<'a>(&'a Approvals);
+struct AskingGuard<'a> {
+    approvals: &'a Approvals,
+    _pause: PauseGuard,
+}
 
 impl Drop for AskingGuard<'_> {
     fn drop(&mut self) {
-        self.0.lock().is_asking = false;
-        self.0.shared.changed.notify_all();
+        self.approvals.lock().is_asking = false;
+        self.approvals.shared.changed.notify_all();
     }
 }
 

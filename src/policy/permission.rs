@@ -5,10 +5,9 @@ mod parse;
 
 use std::fmt;
 
-use unicode_normalization::UnicodeNormalization;
-
 use crate::error::SkillError;
 use crate::policy::path_protection::{PathProtection, is_within};
+use crate::policy::tool_name::{plain_skill_name, plain_tool_name, split_tool_name};
 
 use self::host_scope::AccessPort;
 pub(crate) use self::host_scope::{DEFAULT_PORTS, HostScope, is_host_name};
@@ -141,7 +140,7 @@ impl Permission {
         Self::scoped(PermissionKind::Net, host)
     }
 
-    /// Calling the embedder's tool of that name.
+    /// Calling the embedder's tool of that name, or with `SKILL.TOOL` that of a skill.
     pub fn tool(name: &str) -> Result<Self, SkillError> {
         Self::scoped(PermissionKind::Tool, name)
     }
@@ -242,6 +241,11 @@ impl Permission {
     /// Whether denying this permission forbids the access. Unlike [`Permission::covers`], it includes protected paths, and access to
     /// any host, which includes each single one.
     pub(super) fn forbids(&self, need: &Access) -> bool {
+        if (self.kind, need.kind) == (PermissionKind::Skill, PermissionKind::Tool) {
+            // Without a skill there are none of its tools.
+            let skill = split_tool_name(&need.target).map(|(skill, _)| plain_skill_name(skill));
+            return skill.is_some() && self.scope == skill;
+        }
         self.kind == need.kind
             && match (self.kind.scope_rule(), &self.scope) {
                 (_, None) => true,
@@ -253,6 +257,9 @@ impl Permission {
                 // Whatever root and version a call names besides.
                 (_, Some(name)) if self.kind == PermissionKind::Skill => {
                     *name == plain_skill_name(&need.target)
+                }
+                (_, Some(name)) if self.kind == PermissionKind::Tool => {
+                    *name == need.target || plain_tool_name(name) == plain_tool_name(&need.target)
                 }
                 (_, Some(name)) => *name == need.target,
             }
@@ -287,13 +294,6 @@ impl Permission {
     }
 }
 
-/// The name in `SCOPE/ROOT:NAME@VERSION`, as a lookup compares it.
-fn plain_skill_name(name: &str) -> String {
-    let name: String = name.trim().nfkc().collect();
-    let name = name.split('@').next().unwrap_or_default();
-    name.rsplit(':').next().unwrap_or_default().trim().to_owned()
-}
-
 impl SkillError {
     /// The narrowest permission with which the access would have been permitted, if a permission was missing. Granting it does
     /// not help where the skill does not request it; the hint of the error says so.
@@ -315,6 +315,11 @@ impl SkillError {
 }
 
 impl Access {
+    /// The tool that is called, if one is.
+    pub(super) fn tool_name(&self) -> Option<&str> {
+        (self.kind == PermissionKind::Tool).then_some(&*self.target)
+    }
+
     fn new(kind: PermissionKind, target: impl Into<String>) -> Self {
         Self { kind, target: target.into(), port: None }
     }
@@ -364,7 +369,7 @@ impl Access {
         Self::net(String::new())
     }
 
-    /// Calling the embedder's tool of that name.
+    /// Calling the embedder's tool of that name, or with `SKILL.TOOL` that of a skill.
     pub fn tool(name: impl Into<String>) -> Self {
         Self::new(PermissionKind::Tool, name)
     }

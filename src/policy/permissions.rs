@@ -7,7 +7,7 @@ use super::permission::{Access, Permission};
 use super::requester::{RequestedPermissions, Requester, declarations_text};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::policy::path_protection::{PathProtection, is_within};
-use crate::policy::{Answer, Approvals, CancelToken, RunArguments, SkillDigest};
+use crate::policy::{Answer, Approvals, CancelToken, RunArguments, SkillDigest, ToolFilter};
 
 /// The permissions of one run: an access is allowed if the skill requested it *and* the caller granted it. If skills called one
 /// another to get here, each of them must have requested it.
@@ -21,6 +21,8 @@ pub struct Permissions {
     approvals: Option<Approvals>,
     /// What the run does not have, whoever grants it.
     denied: Option<Arc<Vec<Permission>>>,
+    /// The tools that the caller of the invoked skill leaves.
+    tool_filter: Option<Arc<ToolFilter>>,
 }
 
 impl Permissions {
@@ -37,6 +39,7 @@ impl Permissions {
             protection,
             approvals: None,
             denied: None,
+            tool_filter: None,
         }
     }
 
@@ -55,6 +58,16 @@ impl Permissions {
         self
     }
 
+    /// The same with the tools that this filter leaves, whoever grants others: for the run and its callees.
+    pub(crate) fn with_tool_filter(self, filter: Option<Arc<ToolFilter>>) -> Self {
+        Self { tool_filter: filter, ..self }
+    }
+
+    /// Whether the caller of the invoked skill leaves this tool.
+    pub(crate) fn accepts_tool(&self, name: &str) -> bool {
+        self.tool_filter.as_ref().is_none_or(|filter| filter.accepts(name))
+    }
+
     /// Whether paths are denied that a process could change if it changes anything.
     pub(crate) fn denies_paths(&self) -> bool {
         self.denied.as_deref().into_iter().flatten().any(|denied| denied.writable_path().is_some())
@@ -63,6 +76,7 @@ impl Permissions {
     /// Whether nobody may grant this access.
     fn forbids(&self, need: &Access) -> bool {
         self.denied.as_ref().is_some_and(|denied| denied.iter().any(|denied| denied.forbids(need)))
+            || need.tool_name().is_some_and(|name| !self.accepts_tool(name))
     }
 
     /// The permissions of a skill that `caller`, the holder of these permissions, runs: those that it requests, and no more than
@@ -74,6 +88,26 @@ impl Permissions {
         }
         narrowed.requesters.push(Requester::new(to, requested));
         narrowed
+    }
+
+    /// The same for a call of a tool of that skill, which has these of its skill's permissions and no others, as the file lists
+    /// them.
+    pub(crate) fn for_tool(
+        mut self,
+        (skill, tool): (&str, &str),
+        file: &'static str,
+        narrowed: Vec<Permission>,
+    ) -> Self {
+        if let Some(last) = self.requesters.last_mut() {
+            skill.clone_into(&mut last.skill);
+        }
+        self.requesters.push(Requester {
+            skill: format!("{skill}, for its tool {tool}"),
+            requested: RequestedPermissions::Listed(narrowed),
+            declaration: (file, "permissions"),
+            script: None,
+        });
+        self
     }
 
     /// The same for a skill that lists its requested permissions under `permissions` in this file, so that refusals name the
@@ -221,6 +255,15 @@ impl Permissions {
         self.approvals.as_ref().map_or(Ok(()), |approvals| approvals.decide(permissions, token, ask))
     }
 
+    /// The answer of `ask` about one call of a tool, as [`Approvals::confirm`]; `None` if nobody may be asked.
+    pub(crate) fn confirm(
+        &self,
+        token: &CancelToken,
+        ask: impl FnOnce() -> Answer,
+    ) -> Result<Option<Answer>> {
+        self.approvals.as_ref().map(|approvals| approvals.confirm(token, ask)).transpose()
+    }
+
     /// Only reading the project.
     pub fn read_only() -> Self {
         Self::new(RequestedPermissions::Listed(Vec::new()), [], PathProtection::default())
@@ -256,6 +299,9 @@ impl Permissions {
             return Ok(());
         }
         let permission = self.permission_for(need).to_string();
+        if need.tool_name().is_some_and(|name| !self.accepts_tool(name)) {
+            return Err(filtered_tool_error(&attempt));
+        }
         if self.forbids(need) {
             let sentence = format!("{attempt}: not permitted; the configuration denies {permission}");
             return Err(SkillError::new(ErrorKind::Denied, sentence)
@@ -385,6 +431,13 @@ fn intersect_paths(paths: &[String], requested: &[Permission]) -> Vec<String> {
         .iter()
         .flat_map(|path| requested.iter().filter_map(|requested| both(path, requested)).collect::<Vec<_>>())
         .collect()
+}
+
+/// A tool that the caller of the run left out.
+pub(crate) fn filtered_tool_error(attempt: impl fmt::Display) -> SkillError {
+    let sentence = format!("{attempt}: not permitted; whoever started the run left the tool out");
+    SkillError::new(ErrorKind::Denied, sentence)
+        .with_help("start the run with this tool among those it may call")
 }
 
 #[cfg(test)]

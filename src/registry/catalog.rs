@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::skill::Skill;
+use crate::skill::contract::ProvidedTool;
 use crate::unicode::mark_escapes;
 
 /// The skills to offer a model, by name. Shadowed skills are left out, and those that only people may call.
@@ -35,8 +36,8 @@ impl<'a> Catalog<'a> {
         self.skills.iter().map(line).collect()
     }
 
-    /// `[{name, description, location, input_schema}]`: the location is [`Skill::path`], the schema that of the contract's
-    /// inputs, `null` where it declares none.
+    /// `[{name, description, location, input_schema, tools}]`: the location is [`Skill::path`], the schema that of the contract's
+    /// inputs, `null` where it declares none, and the tools are those that something runs for: `[{name, description, input_schema}]`.
     pub fn json(&self) -> Value {
         let schema = |skill: &Skill| skill.contract()?.inputs.as_ref().map(|inputs| inputs.json().clone());
         let entry = |skill: &&Skill| {
@@ -45,6 +46,7 @@ impl<'a> Catalog<'a> {
                 "description": escape_invisible(skill.description()),
                 "location": skill.path(),
                 "input_schema": schema(skill),
+                "tools": tools(skill),
             })
         };
         self.skills.iter().map(entry).collect()
@@ -66,6 +68,18 @@ impl<'a> Catalog<'a> {
         let entries: String = self.skills.iter().map(entry).collect();
         format!("<available_skills>\n{entries}</available_skills>\n")
     }
+}
+
+fn tools(skill: &Skill) -> Value {
+    let offered = skill.contract().map_or(&[][..], |contract| &contract.tools);
+    let entry = |tool: &ProvidedTool| {
+        json!({
+            "name": tool.name,
+            "description": tool.description.as_deref().map(escape_invisible),
+            "input_schema": tool.input_schema.as_ref().map(|schema| schema.json().clone()),
+        })
+    };
+    offered.iter().filter(|tool| tool.handler.is_some()).map(entry).collect()
 }
 
 /// Line breaks and control characters would let a description draw on the terminal or imitate another skill's line.

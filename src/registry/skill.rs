@@ -16,7 +16,7 @@ use crate::registry::edit_check::is_current;
 use crate::registry::fingerprint::Fingerprint;
 use crate::registry::project::{path_in_project, unresolved_path_in_project};
 use crate::registry::skill_folder::SkillFolder;
-use crate::skill::contract::CONTRACT_FILES;
+use crate::skill::contract::{CONTRACT_FILES, ProvidedTool, Schema};
 use crate::skill::{Contract, Diagnostic, Manifest, SkillLocation, parse};
 
 /// Maximum bytes of a `SKILL.md`, body included: 1 MiB, as in other clients.
@@ -104,13 +104,29 @@ impl Skill {
     /// Why nothing can be validated against its input or output schema.
     fn schema_error(&self, contract_file: &ContractFile) -> Option<SkillError> {
         let contract = contract_file.contract.as_ref()?;
-        let mut sections = [("inputs", &contract.inputs), ("outputs", &contract.outputs)].into_iter();
-        sections.find_map(|(section, schema)| {
-            let (schema, name) = (schema.as_ref()?, self.name());
+        let sections = [("inputs", contract.inputs.as_ref()), ("outputs", contract.outputs.as_ref())];
+        self.section_error(contract_file, &format!("the skill `{}` does not run", self.name()), sections)
+    }
+
+    /// The same for the schemas of a tool that it offers.
+    pub(crate) fn tool_schema_error(&self, tool: &ProvidedTool) -> Option<SkillError> {
+        let contract_file = self.content().contract_file.as_ref()?;
+        let sections = [("inputs", tool.input_schema.as_ref()), ("outputs", tool.output_schema.as_ref())];
+        let attempt = format!("the tool {} of skill {} cannot be called", tool.name, self.name());
+        self.section_error(contract_file, &attempt, sections)
+    }
+
+    fn section_error(
+        &self,
+        contract_file: &ContractFile,
+        attempt: &str,
+        sections: [(&str, Option<&Schema>); 2],
+    ) -> Option<SkillError> {
+        sections.into_iter().find_map(|(section, schema)| {
+            let schema = schema?;
             let (why, line) = (schema.fault()?, schema.line());
             let place = format!("{}:{line}", self.contract_path(contract_file).display());
-            let sentence =
-                format!("the skill `{name}` does not run: {place}: the {section} are not valid: {why}");
+            let sentence = format!("{attempt}: {place}: the {section} are not valid: {why}");
             let location = self.contract_location(contract_file, line, None);
             let error = |kind| SkillError::new(kind, sentence).with_location(location);
             Some(match schema.missing_feature() {

@@ -122,7 +122,7 @@ fn the_catalog_comes_as_a_list_as_json_and_as_xml_with_everything_escaped() {
         json.as_array()
             .unwrap()
             .iter()
-            .all(|row| keys(row) == ["description", "input_schema", "location", "name"])
+            .all(|row| keys(row) == ["description", "input_schema", "location", "name", "tools"])
     );
     assert_eq!(project.metier(&["catalog", "--xml", "--json"]).code, 2);
     let xml = project.metier(&["catalog", "--trust", "--xml"]).stdout;
@@ -153,7 +153,7 @@ fn the_catalog_leaves_out_what_cannot_run_unless_all_is_asked_for() {
 
     let all = project.metier(&["catalog", "--trust", "--all", "--json"]).json();
     let row = |name: &str| all.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
-    assert_eq!(keys(row("odd")), ["description", "input_schema", "location", "name", "reason"]);
+    assert_eq!(keys(row("odd")), ["description", "input_schema", "location", "name", "reason", "tools"]);
     let reason = row("odd")["reason"].as_str().unwrap();
     assert!(row("fine")["reason"].is_null() && row("instructions")["reason"].is_null(), "{all}");
     let page = project.metier(&["catalog", "--trust", "--all"]).stdout;

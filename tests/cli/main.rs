@@ -41,5 +41,6 @@ mod streams;
 mod streams_through;
 mod terminal;
 mod testing;
+mod tools;
 mod trust;
 mod untrusted;

@@ -253,8 +253,14 @@ fn a_runtime_that_does_not_exist_is_a_warning() {
     let expected = ".metier/config.toml:2: metier has no runtime `extrenal`";
     assert!(answer.code == 0 && answer.stderr.contains(expected), "{answer:?}");
     assert!(answer.stderr.contains("did you mean `external`?"), "{answer:?}");
-    let known =
-        [RuntimeId::LUA, RuntimeId::RHAI, RuntimeId::WASM, RuntimeId::TOOL_SEQUENCE, RuntimeId::EXTERNAL];
+    let known = [
+        RuntimeId::LUA,
+        RuntimeId::RHAI,
+        RuntimeId::WASM,
+        RuntimeId::TOOL_SEQUENCE,
+        RuntimeId::HTTP_CALL,
+        RuntimeId::EXTERNAL,
+    ];
     let names = known.map(|runtime| format!("'{}'", runtime.name())).join(",");
     let answer = Project::with_marker_skill().project_config(format!("runtimes.disabled = [{names}]"));
     assert!(!answer.metier(&["config"]).stderr.contains("no runtime"));

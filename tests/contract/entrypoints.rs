@@ -118,9 +118,9 @@ fn a_function_is_handed_to_the_runtime_that_can_call_it() {
         }))
     };
     assert_eq!((run(None), run(Some("b")), run(Some("c"))), (json!("first"), json!("second"), json!(null)));
-    let lua = skill("entrypoint: {path: scripts/a.lua, function: first}").run(&[]);
-    assert_eq!(kind(&lua), ErrorKind::InvalidSkill, "what cannot be entered so is not entered otherwise");
-    assert_eq!(location(&lua), ("skill.yaml".to_owned(), Some(1)));
+    let process = skill("entrypoint: {path: scripts/a.lua, function: first, runtime: external}").run(&[]);
+    assert_eq!(kind(&process), ErrorKind::InvalidSkill, "what cannot be entered so is not entered otherwise");
+    assert_eq!(location(&process), ("skill.yaml".to_owned(), Some(1)));
 }
 
 #[test]

@@ -134,10 +134,14 @@ fn validate_holds_the_folder_against_the_contract() {
     assert_eq!(with("entrypoints: {b: scripts/none.lua}"), ["entrypoint-missing"]);
     assert_eq!(with("runtime: cobol"), ["runtime-unknown"]);
     assert_eq!(with("entrypoint: {path: scripts/a.lua, runtime: cobol}"), ["runtime-unknown"]);
-    assert_eq!(with("entrypoint: {path: scripts/a.lua, function: go}"), ["entrypoint-function"]);
+    assert_eq!(
+        with("entrypoint: {path: scripts/a.lua, function: go, runtime: external}"),
+        ["entrypoint-function"]
+    );
+    assert_eq!(with("entrypoint: {path: scripts/a.lua, function: go}"), [""; 0]);
     assert_eq!(with("entrypoints: {b: {path: scripts/a.lua, function: go, runtime: wasm}}"), [""; 0]);
     assert_eq!(with("runtime: wasm\nentrypoint: {path: scripts/a.lua, function: go}"), ["entrypoint-unfit"]);
-    for refused in ["runtime: cobol", "entrypoint: {path: scripts/a.lua, function: go}"] {
+    for refused in ["runtime: cobol", "entrypoint: {path: scripts/a.lua, function: go, runtime: external}"] {
         let project = Project::new().skill("x").file("x/scripts/a.lua", "").file("x/skill.yaml", refused);
         assert_eq!(project.metier(&["validate", "x"]).code, 1, "{refused}");
     }

@@ -165,7 +165,7 @@ fn a_script_in_another_language_than_the_declared_runtime_is_refused() {
 fn an_unknown_runtime_is_corrected_by_spelling_or_by_the_list_of_all() {
     for (name, help) in [
         ("clac", "did you mean `calc`?"),
-        ("cobol", "the runtimes are lua, rhai, wasm, tool-sequence, external, calc"),
+        ("cobol", "the runtimes are lua, rhai, wasm, tool-sequence, http-call, external, calc"),
     ] {
         let project = Project::calc("1").skill("x", &format!("runtime: {name}\n"));
         let error = project.run_calc(json!({})).result.unwrap_err();

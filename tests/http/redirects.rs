@@ -44,6 +44,34 @@ fn a_redirect_to_a_host_that_was_not_granted_names_it_and_the_permission() {
 }
 
 #[test]
+fn a_redirect_stays_below_the_base_url() {
+    for (location, is_below) in [
+        ("/v1/b", true),
+        ("b/../c", true),
+        ("/v2/b", false),
+        ("/", false),
+        ("/v10", false),
+        ("../x", false),
+        ("/v1/%2e%2e/x", false),
+        ("http://localhost/v1/b", false),
+    ] {
+        let server = Server::with_answers(move |request| match request.split(' ').nth(1) {
+            Some("/v1/a") => redirect(302, location),
+            _ => answer("200 OK", &[], "there"),
+        });
+        let base = server.url("127.0.0.1", "/v1");
+        let request = with(get(server.url("127.0.0.1", "/v1/a")), |request| request.base_url = Some(base));
+        let result = web(&[("localhost", "127.0.0.1")]).send(&run(&[HOME[0], "net:localhost"]), request);
+        if is_below {
+            assert_eq!(result.unwrap().status, 200, "{location}");
+        } else {
+            refused(result, Denied, &["leads out of the base URL at 127.0.0.1"]);
+            assert_eq!(server.requests().len(), 1, "{location}: nothing is sent there");
+        }
+    }
+}
+
+#[test]
 fn a_redirect_without_end_ends() {
     let server = Server::with_answer(redirect(302, "/again"));
     refused(send(get(server.url("127.0.0.1", "/"))), Io, &["6th in a row"]);

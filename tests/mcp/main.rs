@@ -38,6 +38,7 @@ mod results;
 mod sampling;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod session_tasks;
+mod skill_tools;
 mod skills_extension;
 #[cfg(target_os = "linux")]
 mod soak;

@@ -181,6 +181,7 @@ mod tests {
             source: (*b"\x00\n\xff\x1e").into(),
             function: Some("f".into()),
             handler: None,
+            tool: None,
             dialect: crate::executor::ScriptDialect::default(),
         };
         let (limits, input) =

@@ -63,6 +63,7 @@ impl Fixture {
             source: source.as_ref().into(),
             function: None,
  handler: None,
+ tool: None,
  dialect: crate::executor::ScriptDialect::default(),
 };
         let input = SkillInput::default();

@@ -34,6 +34,7 @@ fn loaded_under(source: &str, cancel: &CancelToken) -> Result<Box<dyn SkillExecu
         source: source.as_bytes().into(),
         function: None,
         handler: None,
+        tool: None,
         dialect: crate::executor::ScriptDialect::default(),
     };
     load(&script, cancel)
@@ -171,6 +172,7 @@ fn a_script_that_does_not_parse_is_an_invalid_skill() {
         source: b"\"a\xff\"".as_slice().into(),
         function: None,
         handler: None,
+        tool: None,
         dialect: crate::executor::ScriptDialect::default(),
     };
     let error = load(&script, &CancelToken::new());

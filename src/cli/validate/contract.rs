@@ -4,10 +4,9 @@ use std::path::Path;
 
 use cap_std::fs::Dir;
 use metier::engine::Runtimes;
-use metier::executor::RuntimeId;
 use metier::formats;
 use metier::plan;
-use metier::skill::contract::{CONTRACT_FILES, ParsedContract};
+use metier::skill::contract::{CONTRACT_FILES, ParsedContract, ProvidedTool};
 use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
 
@@ -106,6 +105,7 @@ fn entrypoint_diagnostics(
     let built_in = Runtimes::built_in();
     let declared = name.and_then(|name| built_in.find(name).ok());
     let entrypoints = contract.entrypoint.iter().chain(contract.entrypoints.iter().map(|(_, named)| named));
+    let entrypoints = entrypoints.chain(contract.tools.iter().filter_map(ProvidedTool::script));
     let mut found = Vec::new();
     let mut runtimes: Vec<&str> = contract.runtime.as_deref().into_iter().collect();
     for entrypoint in entrypoints {
@@ -128,7 +128,7 @@ fn entrypoint_diagnostics(
             None => Some(built_in.for_script(&entrypoint.path, declared, is_main)),
         };
         if let (Some(function), Some(runtime)) = (&entrypoint.function, runtime)
-            && runtime != RuntimeId::WASM
+            && !runtime.enters_functions()
         {
             let message = format!(
                 "the function `{function}` cannot be called: scripts in {runtime} run from the first line"

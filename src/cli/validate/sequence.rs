@@ -6,6 +6,7 @@ use cap_std::fs::Dir;
 use metier::engine::Runtimes;
 use metier::executor::RuntimeId;
 use metier::plan;
+use metier::skill::contract::ProvidedTool;
 use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
 
@@ -39,19 +40,54 @@ pub fn sequences(
     contract: Option<&Contract>,
     project: &ProjectSkills,
 ) -> Vec<SequenceValidation> {
-    let files = sequence_files(dir, manifest, contract);
+    let inputs = contract.and_then(|contract| contract.inputs.as_ref());
+    let of_tools = tool_sequences(dir, manifest, contract);
+    let files = sequence_files(dir, manifest, contract).into_iter();
+    // One that runs for a tool only gets the input of the tool.
+    let files =
+        files.filter(|file| of_tools.iter().all(|(other, _)| other != file)).map(|file| (file, inputs));
+    let files: Vec<(String, Option<&Schema>)> = files.chain(of_tools.iter().cloned()).collect();
     if files.is_empty() {
         return Vec::new();
     }
     let context = project.plan_context(folder);
-    let inputs = contract.and_then(|contract| contract.inputs.as_ref());
-    files.into_iter().map(|file| SequenceValidation::from_file(folder, dir, file, inputs, &context)).collect()
+    let checked = |(file, inputs)| SequenceValidation::from_file(folder, dir, file, inputs, &context);
+    files.into_iter().map(checked).collect()
+}
+
+/// The sequences that run when a tool is called, each with the schema of the tool's input.
+fn tool_sequences<'c>(
+    dir: &Dir,
+    manifest: Option<&Manifest>,
+    contract: Option<&'c Contract>,
+) -> Vec<(String, Option<&'c Schema>)> {
+    let runtimes = &Runtimes::built_in();
+    let declared = declared_runtime(runtimes, manifest, contract);
+    let tools = contract.map_or(&[][..], |contract| &contract.tools);
+    let sequence = |tool: &'c ProvidedTool| {
+        let script = tool.script()?;
+        let runtime = match &script.runtime {
+            Some(name) => runtimes.find(name).ok()?,
+            None => script_runtime(runtimes, &script.path, declared, false),
+        };
+        let is_there = runtime == RuntimeId::TOOL_SEQUENCE && dir.symlink_metadata(&script.path).is_ok();
+        is_there.then(|| (script.path.clone(), tool.input_schema.as_ref()))
+    };
+    tools.iter().filter_map(sequence).collect()
+}
+
+fn declared_runtime(
+    runtimes: &Runtimes,
+    manifest: Option<&Manifest>,
+    contract: Option<&Contract>,
+) -> Option<RuntimeId> {
+    let declared = contract.and_then(|contract| contract.runtime.as_ref());
+    declared.or_else(|| manifest?.runtime.as_ref()).and_then(|name| runtimes.find(name).ok())
 }
 
 fn sequence_files(dir: &Dir, manifest: Option<&Manifest>, contract: Option<&Contract>) -> Vec<String> {
     let runtimes = &Runtimes::built_in();
-    let declared = contract.and_then(|contract| contract.runtime.as_ref());
-    let declared = declared.or_else(|| manifest?.runtime.as_ref()).and_then(|name| runtimes.find(name).ok());
+    let declared = declared_runtime(runtimes, manifest, contract);
     let main = contract.and_then(Contract::main_entrypoint);
     let named = contract.into_iter().flat_map(|contract| {
         contract.entrypoint.iter().chain(contract.entrypoints.iter().map(|(_, entrypoint)| entrypoint))

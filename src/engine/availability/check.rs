@@ -12,7 +12,7 @@ use super::requirements::{
     requires_anything, warnings,
 };
 use crate::engine::run_start::run_deadline;
-use crate::engine::script_selection::SelectedScript;
+use crate::engine::script_selection::{ScriptChoice, SelectedScript};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::{EngineInner, Invocation, worker};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -66,14 +66,14 @@ struct ContractCheck {
 }
 
 impl EngineInner {
-    /// Whether this script of the skill could run, or that which runs when nobody names one.
-    pub(in crate::engine) fn availability(&self, skill: &Skill, script: Option<&str>) -> Availability {
-        self.check_current(skill, script, None)
+    /// Whether this script of the skill could run.
+    pub(in crate::engine) fn availability(&self, skill: &Skill, choice: ScriptChoice<'_>) -> Availability {
+        self.check_current(skill, choice, None)
     }
 
     /// The same, with services and files looked for.
     pub(in crate::engine) fn probed_availability(&self, skill: &Skill) -> Availability {
-        self.check_current(skill, None, Some(Probe::new()))
+        self.check_current(skill, ScriptChoice::Main, Some(Probe::new()))
     }
 
     /// The same for several skills, in their order.
@@ -91,7 +91,7 @@ impl EngineInner {
                     if set.generation != check.set.generation {
                         check = AvailabilityCheck::new(self, set, None);
                     }
-                    check.availability(&skill, None)
+                    check.availability(&skill, ScriptChoice::Main)
                 }
                 Err(reason) => not_found(reason),
             }
@@ -99,9 +99,9 @@ impl EngineInner {
         skills.iter().map(availability).collect()
     }
 
-    fn check_current(&self, skill: &Skill, script: Option<&str>, probe: Option<Probe>) -> Availability {
+    fn check_current(&self, skill: &Skill, choice: ScriptChoice<'_>, probe: Option<Probe>) -> Availability {
         match self.skills.current_version(skill) {
-            Ok((set, skill)) => AvailabilityCheck::new(self, set, probe).availability(&skill, script),
+            Ok((set, skill)) => AvailabilityCheck::new(self, set, probe).availability(&skill, choice),
             Err(reason) => not_found(reason),
         }
     }
@@ -212,15 +212,15 @@ impl<'e> AvailabilityCheck<'e> {
         Self { engine, set, probe, known: HashMap::new(), path: Vec::new() }
     }
 
-    fn availability(&mut self, skill: &Skill, script: Option<&str>) -> Availability {
+    fn availability(&mut self, skill: &Skill, choice: ScriptChoice<'_>) -> Availability {
         self.path.push((skill.qualified_name(), skill.name().to_owned()));
-        let availability = self.check(skill, script).0;
+        let availability = self.check(skill, choice).0;
         self.path.pop();
         availability
     }
 
     /// Whether the skill could run, which is the last one on the path, and what its contract requires.
-    fn check(&mut self, skill: &Skill, script: Option<&str>) -> (Availability, ContractCheck) {
+    fn check(&mut self, skill: &Skill, choice: ScriptChoice<'_>) -> (Availability, ContractCheck) {
         let engine = self.engine;
         let contract = self.contract_without_run(skill);
         let (contract, unread) = match contract {
@@ -235,7 +235,7 @@ impl<'e> AvailabilityCheck<'e> {
             warnings: warnings(&contract.requirements),
             requirements: contract.requirements.clone(),
         };
-        match engine.selected_script(skill, script) {
+        match engine.selected_script(skill, choice) {
             Ok(selected) => {
                 let runtime = engine.runtimes.get(selected.runtime);
                 let is_built_in = runtime.and_then(Runtime::check_available);
@@ -362,7 +362,7 @@ impl<'e> AvailabilityCheck<'e> {
             return Needed { reason: Some(reason), circle: None, is_cut: true };
         }
         self.path.push((key.clone(), skill.name().to_owned()));
-        let (availability, contract) = self.check(skill, None);
+        let (availability, contract) = self.check(skill, ScriptChoice::Main);
         self.path.pop();
         let reason = availability.cannot_run().cloned();
         let needed = Needed { reason, circle: contract.circle, is_cut: contract.is_cut };

@@ -48,6 +48,9 @@ pub(super) fn write(skill: SkillSource<'_>) -> Written {
     if contract.tools.iter().any(|tool| tool.requires_confirmation) {
         changes.push("that a person must agree to calls of its tools".to_owned());
     }
+    if contract.tools.iter().any(|tool| tool.handler.is_some()) {
+        changes.push("what runs when its tools are called".to_owned());
+    }
     if let Some(server) = &contract.mcp {
         object["mcp"] = self::server(server);
     }

@@ -1,45 +1,119 @@
-//! A skill as models are told of a tool: its name, its description and the schema of its input.
+//! A skill as models are told of a tool: its name, its description and the schema of its input. A skill that offers tools is a list: itself,
+//! if it runs by itself, and each of its tools.
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::formats::export::loss::{SkillPart, Written};
 use crate::formats::export::source::{SkillSource, json_text};
-use crate::skill::contract::risk_score;
+use crate::skill::contract::{Contract, ProvidedTool, Schema, risk_score};
 
-const FUNCTION: [SkillPart; 1] = [SkillPart::Inputs];
-const TOOL: [SkillPart; 2] = [SkillPart::Inputs, SkillPart::Outputs];
+const FUNCTION: [SkillPart; 2] = [SkillPart::Inputs, SkillPart::ProvidedTools];
+const TOOL: [SkillPart; 3] = [SkillPart::Inputs, SkillPart::Outputs, SkillPart::ProvidedTools];
 /// The score from which a run may destroy something.
 const DESTRUCTIVE_SCORE: u8 = 70;
 
+/// What of a skill is described.
+struct Described<'a> {
+    name: String,
+    description: &'a str,
+    input_schema: Json,
+    output_schema: Option<&'a Schema>,
+    risk_score: Option<u8>,
+}
+
 pub(super) fn write_function(skill: SkillSource<'_>) -> Written {
-    let (name, changes) = tool_name(&skill.manifest.name);
-    let function = json!({
-        "type": "function",
-        "function": {"name": name, "description": skill.manifest.description, "parameters": skill.input_schema()},
+    let (parts, mut changes) = described_parts(skill);
+    let functions = parts.into_iter().map(|part| {
+        json!({
+            "type": "function",
+            "function": {"name": part.name, "description": part.description, "parameters": part.input_schema},
+        })
     });
-    (json_text(&function), &FUNCTION, changes)
+    let tools = offered(skill);
+    if tools.iter().any(|tool| tool.output_schema.is_some()) {
+        changes.push("the schemas of the outputs of its tools".to_owned());
+    }
+    if tools.iter().any(|tool| tool.risk_level.is_some()) {
+        changes.push("the risks of its tools".to_owned());
+    }
+    (text_of(skill, functions.collect()), &FUNCTION, changes)
 }
 
 pub(super) fn write_tool(skill: SkillSource<'_>) -> Written {
-    let (name, changes) = tool_name(&skill.manifest.name);
-    let mut tool =
-        json!({"name": name, "description": skill.manifest.description, "inputSchema": skill.input_schema()});
-    if let Some(outputs) = skill.contract.and_then(|contract| contract.outputs.as_ref()) {
-        tool["outputSchema"] = outputs.json().clone();
+    let (parts, changes) = described_parts(skill);
+    let tools = parts.into_iter().map(|part| {
+        let mut tool =
+            json!({"name": part.name, "description": part.description, "inputSchema": part.input_schema});
+        if let Some(outputs) = part.output_schema {
+            tool["outputSchema"] = outputs.json().clone();
+        }
+        if let Some(score) = part.risk_score {
+            // A hint says less than a level, so the risk counts as lost all the same.
+            tool["annotations"] =
+                json!({"readOnlyHint": score == 0, "destructiveHint": score >= DESTRUCTIVE_SCORE});
+        }
+        tool
+    });
+    (text_of(skill, tools.collect()), &TOOL, changes)
+}
+
+/// One description, or a list of them for a skill that offers tools.
+fn text_of(skill: SkillSource<'_>, mut parts: Vec<Json>) -> String {
+    match parts.len() {
+        1 if offered(skill).is_empty() => json_text(&parts.remove(0)),
+        _ => json_text(&Json::Array(parts)),
     }
-    let metadata = skill.contract.map(|contract| &contract.metadata);
-    let level = metadata.and_then(|metadata| metadata.risk_level.as_deref());
-    let score = metadata.and_then(|metadata| metadata.risk_score).or_else(|| level.and_then(risk_score));
-    if let Some(score) = score {
-        // A hint says less than a level, so the risk counts as lost all the same.
-        tool["annotations"] =
-            json!({"readOnlyHint": score == 0, "destructiveHint": score >= DESTRUCTIVE_SCORE});
+}
+
+fn offered(skill: SkillSource<'_>) -> &[ProvidedTool] {
+    skill.contract.map_or(&[], |contract| &contract.tools)
+}
+
+/// The skill itself, if its contract says that it runs by itself or that it offers nothing else, and its tools.
+fn described_parts(skill: SkillSource<'_>) -> (Vec<Described<'_>>, Vec<String>) {
+    let tools = offered(skill);
+    let (name, mut changes) = plain_name(&skill.manifest.name);
+    let mut parts = Vec::new();
+    if tools.is_empty() || skill.contract.is_some_and(runs_by_itself) {
+        let metadata = skill.contract.map(|contract| &contract.metadata);
+        let level = metadata.and_then(|metadata| metadata.risk_level.as_deref());
+        parts.push(Described {
+            name,
+            description: &skill.manifest.description,
+            input_schema: skill.input_schema(),
+            output_schema: skill.contract.and_then(|contract| contract.outputs.as_ref()),
+            risk_score: metadata
+                .and_then(|metadata| metadata.risk_score)
+                .or_else(|| level.and_then(risk_score)),
+        });
     }
-    (json_text(&tool), &TOOL, changes)
+    for tool in tools {
+        let (name, renamed) = plain_name(&format!("{}_{}", skill.manifest.name, tool.name));
+        changes.extend(renamed);
+        let inputs = tool.input_schema.as_ref();
+        parts.push(Described {
+            name,
+            description: tool.description.as_deref().unwrap_or(&skill.manifest.description),
+            input_schema: inputs.map_or_else(|| json!({"type": "object"}), |schema| schema.json().clone()),
+            output_schema: tool.output_schema.as_ref(),
+            risk_score: tool.risk_score,
+        });
+    }
+    if tools.iter().any(|tool| tool.requires_confirmation) {
+        changes.push("that a person must agree to calls of its tools".to_owned());
+    }
+    if tools.iter().any(|tool| tool.handler.is_some()) {
+        changes.push("what runs when its tools are called".to_owned());
+    }
+    (parts, changes)
+}
+
+fn runs_by_itself(contract: &Contract) -> bool {
+    contract.inputs.is_some() || contract.main_entrypoint().is_some() || contract.steps.is_some()
 }
 
 /// A name of at most 64 ASCII letters, digits, `_` and `-`, and what that changes.
-fn tool_name(name: &str) -> (String, Vec<String>) {
+fn plain_name(name: &str) -> (String, Vec<String>) {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).take(64).collect();
     let changes = if plain == name { Vec::new() } else { vec![format!("the name, which is {plain} there")] };

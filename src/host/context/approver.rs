@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::catch_panic::catch_panic;
 use crate::host::provider_thread::run_on_provider_thread;
 use crate::host::run_id::RunId;
-use crate::policy::{Access, Answer, Approval, Permission, SandboxMode};
+use crate::policy::{Access, Answer, Approval, CalledTool, Permission, SandboxMode};
 
 /// Decides, while a run waits, about what nobody granted. It is asked about nothing that the skill, and every skill that called it,
 /// did not request; never about leaving the sandbox.
@@ -82,6 +82,8 @@ pub struct ApprovalRequest {
     pub input: Option<Value>,
     /// The arguments of its script, without the same secrets.
     pub args: Vec<String>,
+    /// The tool of the skill that is called, with its risk; `None` for a run of the skill itself.
+    pub tool: Option<CalledTool>,
     /// The permissions that it has already.
     pub grants: Vec<Permission>,
     /// The files of the skill in which it requests what it asks for, such as `SKILL.md`, `skill.yaml` or `sequence.json`; empty if
@@ -99,6 +101,12 @@ pub enum ApprovalNeed {
     /// To start, with everything that the skill requests and nobody granted. After a no, nothing has run.
     Start {
         /// The permissions.
+        permissions: Vec<Permission>,
+    },
+    /// To call a tool of the skill to whose calls a person must agree, and that with the permissions that it requests and nobody
+    /// granted. A yes is for this call only, and nothing of it is remembered. After a no, the call has not begun.
+    Call {
+        /// The permissions; empty where the caller asks for them when they are needed, or where none is missing.
         permissions: Vec<Permission>,
     },
     /// A permission that the skill requests and nobody granted.
@@ -165,6 +173,39 @@ impl SkillContext {
             .with_missing_permission(Some(missing)))
     }
 
+    /// Asks the approver about one call of that tool; with `asks_first` together with everything that the skill requests and nobody
+    /// granted. Fails if it is not approved, and where nobody can be asked.
+    pub(crate) fn ask_to_call(&self, tool: &str, asks_first: bool) -> Result<()> {
+        let permissions = if asks_first { self.permissions().approvable_at_start() } else { Vec::new() };
+        let need = ApprovalNeed::Call { permissions: permissions.clone() };
+        let answer = if IS_ASKED.get() {
+            None
+        } else if permissions.is_empty() {
+            self.permissions().confirm(self.cancel(), || self.ask_approver(need))?
+        } else {
+            let answer = Cell::new(None);
+            let decided = self.permissions().decide(&permissions, self.cancel(), || {
+                let given = self.ask_approver(need);
+                answer.set(Some(given.clone()));
+                given
+            });
+            decided.map(|()| answer.take())?
+        };
+        let why = match answer {
+            Some(Answer::Yes) => return Ok(()),
+            Some(Answer::Denied(reason)) => return Err(reason),
+            Some(Answer::No | Answer::Missing) => "and it was not approved",
+            None => "and nobody can be asked",
+        };
+        let sentence = format!(
+            "the tool {tool} of skill {} is called only if a person agrees to it, {why}",
+            self.skill()
+        );
+        Err(SkillError::new(ErrorKind::Denied, sentence)
+            .with_help("call it where somebody can answer, or confirm the call when you start it")
+            .with_hint(Hint::Confirm))
+    }
+
     /// Asks the approver for each permission that the process of an external script would need from its start. What is refused is
     /// missing in its sandbox. Fails if the run stops while it waits.
     pub(crate) fn ask_before_start(&self) -> Result<()> {
@@ -207,7 +248,9 @@ impl SkillContext {
             .collect();
         callers.reverse();
         let wanted = match &need {
-            ApprovalNeed::Start { permissions } => permissions.as_slice(),
+            ApprovalNeed::Start { permissions } | ApprovalNeed::Call { permissions } => {
+                permissions.as_slice()
+            }
             ApprovalNeed::Permission { permission, .. } => std::slice::from_ref(permission),
             ApprovalNeed::RepeatedStep { .. } => &[],
         };
@@ -228,6 +271,7 @@ impl SkillContext {
                 .flat_map(|arguments| arguments.args.iter())
                 .map(|arg| redaction.text(arg.clone()).into_inner())
                 .collect(),
+            tool: arguments.and_then(|arguments| arguments.tool.clone()),
             grants: self.permissions().effective(),
             requested_in: self.permissions().request_files(wanted),
             need,

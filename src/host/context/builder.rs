@@ -17,8 +17,8 @@ use crate::host::redaction::Redaction;
 use crate::host::run_events::RunEvents;
 use crate::host::run_id::RunId;
 use crate::policy::{
-    CancelToken, ConfigField, ExecutionMode, Limits, Permissions, RunArguments, SandboxMode, SkillDigest,
-    ThreadBudget, WorkerOptions,
+    CalledTool, CancelToken, ConfigField, ExecutionMode, Limits, Permissions, RunArguments, SandboxMode,
+    SkillDigest, ThreadBudget, WorkerOptions,
 };
 
 /// Builds a [`SkillContext`].
@@ -107,8 +107,13 @@ impl ContextBuilder {
     }
 
     /// What the skill is called with, for an approver to see.
-    pub(crate) fn arguments(mut self, input: Option<&Value>, args: &[String]) -> Self {
-        let arguments = || RunArguments { input: input.cloned(), args: args.to_vec() };
+    pub(crate) fn arguments(
+        mut self,
+        input: Option<&Value>,
+        args: &[String],
+        tool: impl FnOnce() -> Option<CalledTool>,
+    ) -> Self {
+        let arguments = || RunArguments { input: input.cloned(), args: args.to_vec(), tool: tool() };
         self.permissions = self.permissions.map(|permissions| permissions.with_arguments(arguments));
         self
     }

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use super::SkillContext;
 use super::approver::Approver;
 use super::sampling::{SampleRequest, SampleResponse};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::{ChangeDecision, FileChange};
 
 /// The services that the host of a run offers besides files. Absent ones are `unavailable` to scripts.
@@ -166,6 +166,20 @@ pub trait SkillProvider: Send + Sync {
     /// input `null` means no input.
     fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value>;
 
+    /// Whether a skill that the running one may see offers a tool of that name, `SKILL.TOOL`. Asked where the tools of the host have
+    /// none of that name.
+    fn has_tool(&self, ctx: &SkillContext, name: &str) -> bool {
+        let _ = (ctx, name);
+        false
+    }
+
+    /// Calls the tool of a skill, by `SKILL.TOOL`, to its end and returns its value. Its permissions are limited to those of the caller.
+    /// The input `null` means no input.
+    fn call_tool(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value> {
+        let _ = (ctx, input);
+        Err(SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`")))
+    }
+
     /// The digest of the files of the skill that runs, as text, for an approver; `None` if they are unknown or cannot be read: then
     /// the engine computes it, and where it cannot, the answer is no.
     fn digest(&self, ctx: &SkillContext) -> Option<String> {
@@ -300,6 +314,9 @@ pub struct HttpRequest {
     pub timeout: Option<Duration>,
     /// Maximum bytes of the response body.
     pub max_bytes: u64,
+    /// The URL below which the request and every redirect must stay, if there is one. The URL of the request was checked already; a client
+    /// that follows a redirect refuses one that leads elsewhere, and what it returns from elsewhere is dropped.
+    pub base_url: Option<String>,
 }
 
 /// An HTTP response.
@@ -327,6 +344,7 @@ impl HttpRequest {
             body: None,
             timeout: None,
             max_bytes,
+            base_url: None,
         }
     }
 }

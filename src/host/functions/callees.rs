@@ -1,5 +1,7 @@
 //! Host functions that call a tool of the embedder, another skill, or a model.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -10,6 +12,7 @@ use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType}
 use crate::host::{
     Args, SampleMessage, SampleRequest, SampleRole, SkillContext, ToolProvider, catch_panic, memory_size,
 };
+use crate::policy::split_tool_name;
 use crate::suggestion::{closest, did_you_mean};
 
 pub(super) const TOOL: HostFunction = HostFunction {
@@ -26,9 +29,9 @@ pub(super) const TOOL: HostFunction = HostFunction {
     ],
     returns: ValueType::Any,
     access: AccessRule::Tool(0),
-    doc: "Calls a tool that the host offers and answers with its value. Arguments that do not fit the schema by which the host \
+    doc: "Calls a tool that the host offers, or that a skill offers (`SKILL.TOOL`), and answers with its value. Arguments that do not fit the schema by which the host \
           describes the tool are `invalid-input`, with every violation, and the tool is not called; where it takes an object, \
-          null counts as an empty one.",
+          null counts as an empty one. A skill's tool runs as a called skill does.",
     example: Example {
         files: &[],
         fixtures: r#"{"tools": {"add": {"sum": 3}}}"#,
@@ -200,21 +203,52 @@ struct SampleOptions {
 /// Tools an error lists before it stops.
 const MAX_SHOWN_TOOLS: usize = 8;
 
+/// A tool of the host comes first, so that no skill takes its name.
 fn tool(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let tools = ctx.providers().tools.as_ref().ok_or_else(|| unavailable("tools"))?;
     let mut reservation = ctx.host_memory().empty_reservation();
     reservation.add(memory_size(args.value(1)))?;
+    let tools = ctx.providers().tools.as_ref();
+    let answer = match tools.map(|tools| call_host_tool(ctx, tools, args)).transpose()?.flatten() {
+        Some(answer) => answer,
+        None => match call_skill_tool(ctx, args)? {
+            Some(answer) => answer,
+            None => {
+                return Err(
+                    tools.map_or_else(|| unavailable("tools"), |tools| unknown_tool(&**tools, args.text(0)))
+                );
+            }
+        },
+    };
+    reservation.add(memory_size(&answer))?;
+    Ok(answer)
+}
+
+/// The answer of the host's tool of that name, if the host has one.
+fn call_host_tool(ctx: &SkillContext, tools: &Arc<dyn ToolProvider>, args: &Args) -> Result<Option<Value>> {
     let (name, arguments) = (args.text(0).to_owned(), args.value(1).clone());
-    let answer = call_provider(ctx, tools, "tools", move |tools, ctx| {
+    call_provider(ctx, tools, "tools", move |tools, ctx| {
         if !tools.has(&name) {
-            return Err(unknown_tool(tools, &name));
+            return Ok(None);
         }
         tools.check(&name, &arguments)?;
         catch_panic("its provider", ErrorKind::Tool, || tools.call(ctx, &name, &arguments))
+            .map(Some)
             .map_err(|error| tool_failure(ctx, &name, error))
-    })?;
-    reservation.add(memory_size(&answer))?;
-    Ok(answer)
+    })
+}
+
+/// The answer of a skill's tool of that name, if a skill offers one.
+fn call_skill_tool(ctx: &SkillContext, args: &Args) -> Result<Option<Value>> {
+    let name = args.text(0);
+    let skills = ctx.providers().skills.as_ref().filter(|_| split_tool_name(name).is_some());
+    let Some(skills) = skills else { return Ok(None) };
+    catch_provider_panic("skills", || {
+        let _for_run = RunThreadGuard::enter();
+        if !skills.has_tool(ctx, name) {
+            return Ok(None);
+        }
+        skills.call_tool(ctx, name, args.value(1).clone()).map(Some)
+    })
 }
 
 fn skill(ctx: &SkillContext, args: &Args) -> Result<Value> {

@@ -12,7 +12,7 @@ use super::encoding::Encoding;
 use super::provider_call::call_provider;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
-use crate::host::http::{missing_client_error, url_host, validate_headers};
+use crate::host::http::{missing_client_error, require_below, url_host, validate_headers};
 use crate::host::{Args, HttpRequest, HttpResponse, SkillContext, memory_size};
 
 pub(super) const HTTP: HostFunction = HostFunction {
@@ -69,6 +69,11 @@ const OPTIONS: &[Param] = &[
         "bytes the answer's body may have; by default and at most 8 MiB and the output limit",
     ),
     option(
+        "base_url",
+        ValueType::Text,
+        "a URL below which the request and every redirect must stay: its scheme, host, port and path",
+    ),
+    option(
         "encoding",
         ValueType::Text,
         "the answer's body as `utf-8`, the default, or `base64` for bytes (standard alphabet, padded)",
@@ -115,6 +120,7 @@ struct Options {
     json: Option<Value>,
     timeout_ms: Option<u64>,
     max_bytes: Option<u64>,
+    base_url: Option<String>,
     encoding: Encoding,
 }
 
@@ -128,10 +134,18 @@ fn http(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let options = args.options::<Options>(1)?;
     let (host, encoding) = (url_host(url)?, options.encoding);
     let request = request(url, options, ctx.limits().output.min(MAX_BODY_BYTES))?;
+    let base = request.base_url.clone();
+    if let Some(base) = &base {
+        require_below(url, base, "failed to send the request")?;
+    }
     let Some(client) = &ctx.providers().http else {
         return Err(missing_client_error(&host));
     };
     let response = call_provider(ctx, client, "the web", move |client, ctx| client.send(ctx, request))?;
+    // A client of the embedder may follow redirects by its own rules.
+    if let Some(base) = &base {
+        require_below(&response.url, base, "failed to use the response")?;
+    }
     reservation.add(answer_memory_size(&response, encoding))?;
     Ok(json!({
         "status": response.status,
@@ -195,6 +209,7 @@ fn request(url: &str, options: Options, ceiling: u64) -> Result<HttpRequest> {
         body,
         timeout: options.timeout_ms.map(Duration::from_millis),
         max_bytes: options.max_bytes.unwrap_or(ceiling).min(ceiling),
+        base_url: options.base_url,
     })
 }
 
@@ -288,6 +303,7 @@ mod tests {
             body: None,
             timeout: None,
             max_bytes: 1000,
+            base_url: None,
         };
         assert_eq!(asked, Some(plain));
     }

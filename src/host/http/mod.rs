@@ -15,4 +15,4 @@ pub(crate) use self::client::DEFAULT_CLIENT;
 pub use self::client::WebClient;
 pub(super) use self::client::missing_client_error;
 pub(super) use headers::validate_headers;
-pub(super) use url::{url_host, url_host_and_port};
+pub(super) use url::{require_below, url_host, url_host_and_port};

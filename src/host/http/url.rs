@@ -25,7 +25,33 @@ pub(in crate::host) fn url_host_and_port(url: &str) -> Result<(String, u16)> {
     Ok((host, port))
 }
 
+/// Refuses a URL that does not stay below a base URL, in a sentence that begins with `attempt`.
+pub(in crate::host) fn require_below(url: &str, base: &str, attempt: &str) -> Result<()> {
+    WebUrl::parse(url)?.require_below(base, attempt)
+}
+
 impl WebUrl {
+    /// The same for a URL that is parsed already.
+    pub(super) fn require_below(&self, base: &str, attempt: &str) -> Result<()> {
+        let parsed = Self::parse(base)?;
+        if self.is_below(&parsed) {
+            return Ok(());
+        }
+        let sentence = format!("{attempt}: it leads out of the base URL at {}", parsed.host());
+        Err(SkillError::new(ErrorKind::Denied, sentence)
+            .with_help("a call with a base URL stays at its scheme, host, port and path"))
+    }
+
+    /// Whether it has the origin of the base and a path below that of the base. A path that a server could read as another one is not
+    /// below any.
+    fn is_below(&self, base: &Self) -> bool {
+        let (path, folder) = (self.uri.path(), base.uri.path().trim_end_matches('/'));
+        let rest = path.strip_prefix(folder);
+        self.shares_origin(base)
+            && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            && !path.split('/').any(|segment| is_dot_segment(&percent_decoded(segment)))
+    }
+
     /// Parses a URL; `invalid-argument` if it is not valid. A URL may contain a secret, so no error repeats it.
     pub(super) fn parse(text: &str) -> Result<Self> {
         if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic() || *c == '\\') {
@@ -141,6 +167,35 @@ fn canonical_host(host: &str) -> Result<String> {
     Ok(host.to_ascii_lowercase())
 }
 
+/// Whether a server could read a decoded segment as a step up, or as several segments.
+fn is_dot_segment(segment: &[u8]) -> bool {
+    segment.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| matches!(part, b"." | b".."))
+}
+
+/// The bytes of a segment, decoded until nothing is encoded any more: a server may do so twice. What is encoded more often than that
+/// counts as a step up.
+fn percent_decoded(segment: &str) -> Vec<u8> {
+    const MAX_PASSES: usize = 4;
+    let mut bytes = segment.as_bytes().to_vec();
+    for _ in 0..MAX_PASSES {
+        let mut decoded = Vec::with_capacity(bytes.len());
+        let mut rest = &bytes[..];
+        while let [first, tail @ ..] = rest {
+            let digits =
+                tail.get(..2).filter(|pair| *first == b'%' && pair.iter().all(u8::is_ascii_hexdigit));
+            let digits = digits.and_then(|pair| std::str::from_utf8(pair).ok());
+            let byte = digits.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+            decoded.push(byte.unwrap_or(*first));
+            rest = if byte.is_some() { &tail[2..] } else { tail };
+        }
+        if decoded.len() == bytes.len() {
+            return decoded;
+        }
+        bytes = decoded;
+    }
+    b"..".to_vec()
+}
+
 fn has_scheme(reference: &str) -> bool {
     let end = reference.find([':', '/', '?']);
     end.is_some_and(|end| end > 0 && reference[end..].starts_with(':'))
@@ -230,6 +285,39 @@ mod tests {
             let kind = url_host(url).map_err(|error| error.kind());
             assert_eq!(kind, Err(ErrorKind::InvalidArgument), "{url:?}");
         }
+    }
+
+    #[test]
+    fn below_a_base_is_its_origin_and_its_path() {
+        let below = |url: &str, base: &str| require_below(url, base, "failed").is_ok();
+        for url in [
+            "https://a.test/v1",
+            "https://a.test/v1/",
+            "https://A.test:443/v1/x?y=/../z",
+            "https://a.test/v1/a..b/c",
+        ] {
+            assert!(below(url, "https://a.test/v1"), "{url}");
+        }
+        for url in [
+            "http://a.test/v1/x",
+            "https://b.test/v1/x",
+            "https://a.test:8443/v1/x",
+            "https://a.test/v2/x",
+            "https://a.test/v10",
+            "https://a.test/",
+            "https://a.test/v1/../admin",
+            "https://a.test/v1/%2e%2e/admin",
+            "https://a.test/v1/%2E./admin",
+            "https://a.test/v1/x%2f..%2f..%2fadmin",
+            "https://a.test/v1/x%5c..%5cadmin",
+            "https://a.test/v1/%252e%252e/admin",
+            "https://a.test/v1/%25252525252e",
+            "https://a.test/v1/./x",
+            "https://a.test.evil.test/v1/x",
+        ] {
+            assert!(!below(url, "https://a.test/v1"), "{url}");
+        }
+        assert!(below("https://a.test/anything", "https://a.test"));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::Checker;
 use crate::plan::diagnostic_sink::quoted_excerpt;
-use crate::plan::model::reference::{Reference, ReferenceBody, ReferenceRoot, parse_reference_body};
 use crate::plan::{Argument, NamedArgument, Template, TemplatePiece, lint};
+use crate::template::{Reference, ReferenceBody, ReferenceRoot, parse_reference_body};
 
 impl Checker<'_> {
     pub(super) fn check_braces(&mut self, parameter: &NamedArgument) {

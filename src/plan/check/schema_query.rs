@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::plan::diagnostic_sink::{quoted_excerpt, suggest_name};
-use crate::plan::model::reference::PathSegment;
+use crate::template::PathSegment;
 
 /// Keywords that make a schema say more than its other keywords do.
 const COMPOUND_KEYWORDS: [&str; 7] = ["$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "if", "not"];

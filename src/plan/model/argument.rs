@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::reference::Reference;
-use super::template::Template;
+use crate::template::Reference;
+use crate::template::Template;
 
 /// A JSON value in a plan.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,8 +6,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::reference::Reference;
 use crate::error::Result;
+use crate::template::Reference;
 
 /// A condition. Alone, a value counts as false when it is `false`, `null`, absent, `0`, `""`, `[]` or `{}`.
 #[derive(Clone, Debug, PartialEq)]

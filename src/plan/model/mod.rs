@@ -1,7 +1,5 @@
-//! The data model of a plan: steps, arguments, references, templates and conditions.
+//! The data model of a plan: steps, arguments and conditions.
 
 pub(super) mod argument;
 pub(super) mod condition;
-pub(super) mod reference;
 pub(super) mod step;
-pub(super) mod template;

@@ -5,8 +5,8 @@ use serde_json::Value as Json;
 use crate::plan::diagnostic_sink::PlanDiagnosticSink;
 use crate::plan::lint;
 use crate::plan::model::argument::{Argument, NamedArgument};
-use crate::plan::model::template::Template;
 use crate::skill::yaml::{Entry, Node, Value};
+use crate::template::Template;
 
 /// Parses a value with its name.
 pub(in crate::plan) fn parse_named_argument(

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use crate::plan::model::condition::{Condition, Operand};
-use crate::plan::model::reference::{ExpressionError, fault, json_string_len, name_at};
-use crate::plan::model::template::parse_reference;
+use crate::template::parse_reference;
+use crate::template::{ExpressionError, fault, json_string_len, name_at};
 
 /// The maximum nesting of parentheses and `not`s.
 const MAX_DEPTH: usize = 32;

@@ -73,7 +73,7 @@ impl JsonTreeParser<'_> {
     fn parse_string(&mut self) -> String {
         let start = self.at;
         let rest = &self.text[start..];
-        self.at += crate::plan::model::reference::json_string_len(rest).unwrap_or(rest.len());
+        self.at += crate::template::json_string_len(rest).unwrap_or(rest.len());
         serde_json::from_str(&self.text[start..self.at]).unwrap_or_default()
     }
 

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use crate::plan::diagnostic_sink::PlanDiagnosticSink;
 use crate::plan::model::argument::Argument;
-use crate::plan::model::reference::{Reference, ReferenceRoot};
-use crate::plan::model::template::Template;
 use crate::plan::parse::argument::parse_argument;
 use crate::plan::parse::json_tree;
 use crate::plan::parse::keys::{find_node, report_unknown_keys};
@@ -16,6 +14,8 @@ use crate::plan::{Plan, PlanForm, lint};
 use crate::skill::Diagnostic;
 use crate::skill::yaml::{self, Node, Value};
 use crate::strict_json;
+use crate::template::Template;
+use crate::template::{Reference, ReferenceRoot};
 
 /// Parses the plan in a `sequence.json`: a list of `{tool, args}`, or an object with that list under `steps`.
 ///

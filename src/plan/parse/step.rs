@@ -10,14 +10,14 @@ use crate::host::function;
 use crate::plan::diagnostic_sink::{PlanDiagnosticSink, describe_node};
 use crate::plan::model::argument::{Argument, NamedArgument};
 use crate::plan::model::condition::Condition;
-use crate::plan::model::reference::{RESERVED_NAMES, is_name};
 use crate::plan::model::step::{CallTarget, ForEach, OnFailure, Step, StepSpans};
-use crate::plan::model::template::Template;
 use crate::plan::parse::argument::{parse_argument, parse_named_argument};
 use crate::plan::parse::keys::{find_node, report_unknown_keys};
 use crate::plan::{PlanForm, lint};
 use crate::policy::units::parse_duration;
 use crate::skill::yaml::{Entry, Node, Style, Value};
+use crate::template::Template;
+use crate::template::{RESERVED_NAMES, is_name};
 
 const STEP_KEYS: [&str; 10] =
     ["id", "skill", "tool", "args", "inputs_from", "on_failure", "when", "for_each", "after", "timeout"];

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::plan::model::argument::{Argument, NamedArgument};
-use crate::plan::model::template::Template;
 use crate::plan::{CallTarget, OnFailure, Plan, PlanForm, Step};
+use crate::template::Template;
 
 impl Plan {
     /// `{file, form, concurrency, steps, outputs_from}`: each step as a plan writes it, with its id and without the keys that

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::model::reference::Reference;
 use crate::plan::{Plan, PlanForm, Step};
+use crate::template::Reference;
 
 /// The schedule of one run.
 #[derive(Debug)]

@@ -10,9 +10,9 @@ use crate::plan::Plan;
 use crate::plan::check::input_name;
 use crate::plan::model::argument::{Argument, NamedArgument};
 use crate::plan::model::condition::Condition;
-use crate::plan::model::reference::{Reference, ReferenceRoot};
-use crate::plan::model::template::{Template, TemplatePiece};
 use crate::policy::CancelToken;
+use crate::template::{Reference, ReferenceRoot};
+use crate::template::{Template, TemplatePiece};
 
 /// The maximum nesting of a value, as everywhere else.
 const MAX_DEPTH: usize = 127;

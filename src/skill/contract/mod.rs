@@ -17,7 +17,6 @@ mod host_needs;
 mod mcp_server;
 mod parse;
 mod persona;
-mod provided_tool;
 mod publication;
 mod risk;
 mod schema;
@@ -46,7 +45,6 @@ pub(crate) use self::parse::{CheckDepth, check_translated, parse_source, read_de
 pub use self::parse::{MAX_CONTRACT, load, load_with_manifest};
 pub use self::parse::{ParsedContract, parse, parse_with_manifest};
 pub use self::persona::{Persona, Turn};
-pub use self::provided_tool::ProvidedTool;
 pub use self::publication::Publication;
 pub use self::risk::Sensitivity;
 pub(crate) use self::risk::{risk_level, risk_score};
@@ -56,9 +54,12 @@ pub use self::sections::dependencies::{Dependencies, Dependency, Infrastructure,
 pub use self::sections::entrypoints::Entrypoint;
 pub(crate) use self::sections::entrypoints::SourceLocation;
 pub use self::sections::examples::Example;
+pub use self::sections::http_call::HttpCall;
+pub(crate) use self::sections::http_call::{CONFIG, RESPONSE, SECRETS, named_value};
 pub use self::sections::limits::ContractLimits;
 pub use self::sections::metadata::ContractMetadata;
 pub use self::sections::permissions::PermissionRequest;
+pub use self::sections::provided_tool::{ProvidedTool, ToolHandler};
 pub(crate) use schema::SchemaRole;
 pub(crate) use schema::read as read_schema;
 pub use schema::{Schema, ValidationFailure};
@@ -122,6 +123,8 @@ pub struct Contract {
     pub host_needs: HostNeeds,
     /// What a model becomes while the skill is active.
     pub persona: Option<Persona>,
+    /// The URL below which its declared HTTP calls stay.
+    pub base_url: Option<String>,
     /// The tools that it offers.
     pub tools: Vec<ProvidedTool>,
     /// The server that it brings.
@@ -154,6 +157,18 @@ impl Contract {
             _ => None,
         };
         self.entrypoint.as_ref().or_else(|| self.entrypoint_by_name("main")).or(only)
+    }
+
+    /// The tool of that name.
+    pub fn tool(&self, name: &str) -> Option<&ProvidedTool> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// Whether that script runs only when a tool is called: a tool names it, and no entrypoint does.
+    pub(crate) fn is_tool_script(&self, path: &str) -> bool {
+        let mut entrypoints = self.entrypoint.iter().chain(self.entrypoints.iter().map(|(_, entry)| entry));
+        self.tools.iter().filter_map(ProvidedTool::script).any(|script| script.path == path)
+            && !entrypoints.any(|entrypoint| entrypoint.path == path)
     }
 
     /// The entrypoint of that name; `main` is the one that runs when none is named.

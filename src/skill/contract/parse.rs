@@ -9,8 +9,10 @@ use super::super::version;
 use super::super::yaml::{self, Entry, Tree, Value, YamlError};
 use super::schema::{self, SchemaRole};
 use crate::error::SkillError;
+use crate::skill::contract::sections::tools::ToolScope;
 use crate::skill::contract::sections::{
-    config, dependencies, entrypoints, env, examples, limits, metadata, permissions, state,
+    config, dependencies, entrypoints, env, examples, http_reader, limits, metadata, permissions, state,
+    tools,
 };
 use crate::skill::contract::{
     Contract, DefinitionFormat, SourceLocation, StepsForm, consistency, fields, self_check,
@@ -27,7 +29,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The key below which all others may stand.
 const ROOT_KEY: &str = "skill";
 /// All keys of a contract. Those of plans are read by `plan::parse`.
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 24] = [
     "name",
     "version",
     "description",
@@ -50,6 +52,8 @@ const KEYS: [&str; 22] = [
     "state",
     "env",
     "config",
+    "base_url",
+    "tools",
 ];
 
 /// A parsed contract.
@@ -238,6 +242,11 @@ fn read_contract(
         field("metadata").and_then(|node| fields::entries(node, "metadata", report)).unwrap_or_default();
     let inputs = schema::read(field("inputs"), SchemaRole::Inputs, report);
     let outputs = schema::read(field("outputs"), SchemaRole::Outputs, report);
+    let entrypoints = entrypoints::read_named(field("entrypoints"), report);
+    let (base_url, config) =
+        (http_reader::read_base_url(field("base_url"), report), config::read(field("config"), report));
+    let scope = ToolScope { entrypoints: &entrypoints, base_url: base_url.as_deref(), config: &config };
+    let tools = tools::read(field("tools"), &scope, report);
     let contract = Contract {
         format: DefinitionFormat::Contract,
         name: text("name", report).map(|name| normalise(&name)),
@@ -248,24 +257,28 @@ fn read_contract(
             .map(|node| SourceLocation::from_node(node, report))
             .unwrap_or_default(),
         entrypoint: entrypoints::read(field("entrypoint"), "entrypoint", report),
-        entrypoints: entrypoints::read_named(field("entrypoints"), report),
+        entrypoints,
         inputs: inputs.as_ref().map(|located| located.schema.clone()),
         outputs: outputs.as_ref().map(|located| located.schema.clone()),
         limits: limits::read(entries, report),
         permissions: permissions::read(entries, metadata, report),
         env: env::read(field("env"), report),
-        config: config::read(field("config"), report),
+        config,
+        base_url,
         dependencies: dependencies::read(field("dependencies"), report),
         metadata: metadata::read(metadata, report),
         examples: examples::read(field("examples"), report),
         state: state::read(field("state"), report),
+        tools: tools.iter().map(|located| located.tool.clone()).collect(),
         steps: read_steps_form(entries, report),
         steps_location: steps_location(entries, report),
         unknown: fields::unknown_keys(entries, &KEYS, "a contract", report),
         ..Contract::default()
     };
     if depth == CheckDepth::Whole {
-        self_check::check_contract(&contract, inputs.as_ref(), outputs.as_ref(), report);
+        let of_tools = tools.iter().flat_map(|located| located.inputs.iter().chain(&located.outputs));
+        let schemas = inputs.iter().chain(&outputs).chain(of_tools);
+        self_check::check_contract(&contract, schemas, report);
     }
     if let Some(manifest) = manifest {
         let span = |key: &str| key_span(entries, metadata, key);

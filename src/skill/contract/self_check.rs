@@ -13,13 +13,12 @@ use crate::suggestion::did_you_mean;
 /// The maximum number of diagnostics of one kind.
 const MAX_REPORTED: usize = 50;
 
-pub(super) fn check_contract(
+pub(super) fn check_contract<'s>(
     contract: &Contract,
-    inputs: Option<&LocatedSchema<'_>>,
-    outputs: Option<&LocatedSchema<'_>>,
+    schemas: impl Iterator<Item = &'s LocatedSchema<'s>>,
     report: &mut DiagnosticSink<'_>,
 ) {
-    for LocatedSchema { schema, source } in inputs.into_iter().chain(outputs) {
+    for LocatedSchema { schema, source } in schemas {
         for fault in schema.errors() {
             report.add(fault.rule, &source.span(&fault.pointer), fault.message.clone());
         }

@@ -93,7 +93,8 @@ impl Default for WebClient {
 impl HttpClient for WebClient {
     fn send(&self, ctx: &SkillContext, request: HttpRequest) -> Result<HttpResponse> {
         let timeout = RequestTimeout::new(ctx, request.timeout, &self.thread_limit);
-        let (most, mut outgoing) = (request.max_bytes, OutgoingRequest::from_script(request)?);
+        let (most, base) = (request.max_bytes, request.base_url.clone());
+        let mut outgoing = OutgoingRequest::from_script(request)?;
         let mut attempt = format!("failed to reach {}", outgoing.url.host());
         for _ in 0..=MAX_REDIRECTS {
             ctx.permissions().require(&Access::url(outgoing.url.host(), outgoing.url.port()), &attempt)?;
@@ -104,6 +105,9 @@ impl HttpClient for WebClient {
                     let from = outgoing.url.host().to_owned();
                     outgoing = outgoing.follow_redirect(status, &reference)?;
                     attempt = format!("failed to follow the redirect of {from} to {}", outgoing.url.host());
+                    if let Some(base) = &base {
+                        outgoing.url.require_below(base, &attempt)?;
+                    }
                 }
             }
         }

@@ -89,6 +89,7 @@ mod tests {
             body,
             timeout: None,
             max_bytes: 0,
+            base_url: None,
         };
         OutgoingRequest::from_script(request).unwrap()
     }

@@ -47,6 +47,10 @@ pub(in crate::skill::contract) fn read(entries: &[Entry], report: &mut Diagnosti
     }
 }
 
-fn read_duration(node: Option<&Node>, what: &str, report: &mut DiagnosticSink<'_>) -> Option<Duration> {
+pub(super) fn read_duration(
+    node: Option<&Node>,
+    what: &str,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<Duration> {
     fields::amount(node, what, units::parse_duration, report)
 }

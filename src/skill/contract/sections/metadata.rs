@@ -113,7 +113,7 @@ fn parse_cost(text: &str) -> Result<String> {
     Err(SkillError::new(ErrorKind::Usage, sentence))
 }
 
-fn parse_risk(text: &str) -> Result<u8> {
+pub(super) fn parse_risk(text: &str) -> Result<u8> {
     risk::risk_score(text).ok_or_else(|| {
         SkillError::new(
             ErrorKind::Usage,

@@ -1,14 +1,23 @@
-//! Templates: texts that contain references. A text that is only a reference keeps the type of the value it names; beside
-//! other text, `${inputs.name}` ends at its brace. `$$` is a dollar sign.
+//! Templates: texts that contain references, as plans and declared HTTP calls have them. A text that is only a reference keeps the
+//! type of the value it names; beside other text, `${inputs.name}` ends at its brace. `$$` is a dollar sign.
+
+mod reference;
+#[cfg(test)]
+pub(crate) mod testing;
+mod value;
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::reference::{
-    ExpressionError, Reference, ReferenceBody, fault, is_name_char, parse_reference_body,
+pub use self::reference::{ExpressionError, PathSegment, Reference, ReferenceRoot};
+pub(crate) use self::reference::{
+    RESERVED_NAMES, ReferenceBody, fault, is_name, is_name_char, json_string_len, name_at,
+    parse_reference_body,
 };
+pub use self::value::ValueTemplate;
+pub(crate) use self::value::{ResolveError, Resolver};
 
-/// A text in a plan.
+/// A text with references: in a plan, or in a declared HTTP call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Template {
     /// Text without references.
@@ -81,10 +90,7 @@ impl FromStr for Template {
 }
 
 /// Parses the reference whose dollar sign is at this offset. Also returns the offset of the byte after it.
-pub(in crate::plan) fn parse_reference(
-    text: &str,
-    dollar: usize,
-) -> Result<(Reference, usize), ExpressionError> {
+pub(crate) fn parse_reference(text: &str, dollar: usize) -> Result<(Reference, usize), ExpressionError> {
     let rest = &text[dollar + 1..];
     if rest.starts_with('{') {
         let (reference, end) = parse_reference_body(text, dollar + 2)?;
@@ -122,7 +128,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::plan::testing::any_template;
+    use crate::template::testing::any_template;
 
     fn parsed(text: &str) -> Template {
         text.parse().unwrap()

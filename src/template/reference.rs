@@ -1,4 +1,4 @@
-//! References to a part of the inputs, of an earlier step's outputs or of a loop's item.
+//! References to a part of the inputs, of an earlier step's outputs, of a loop's item, or of another variable.
 //!
 //! `$inputs.path`, `$steps.fetch.outputs.pages[0].title`, `$result[0][2].file` (`$step_0` is the same as `$result[0]`), and
 //! `$item.name` for the variable of a loop. A key that is not a plain name is quoted: `$inputs["a key"]`.
@@ -50,7 +50,7 @@ pub struct ExpressionError {
 }
 
 /// Names that a loop variable must not have.
-pub(in crate::plan) const RESERVED_NAMES: [&str; 3] = ["inputs", "steps", "result"];
+pub(crate) const RESERVED_NAMES: [&str; 3] = ["inputs", "steps", "result"];
 
 impl Reference {
     /// Whether the reference names its whole root.
@@ -58,8 +58,8 @@ impl Reference {
         self.path.is_empty()
     }
 
-    /// The part of `value` at the path.
-    pub(in crate::plan) fn resolve_in<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+    /// The part of a value at the path.
+    pub(crate) fn resolve_in<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         self.path.iter().try_fold(value, |value, segment| match segment {
             PathSegment::Field(key) => value.as_object()?.get(key),
             PathSegment::Index(at) => value.as_array()?.get(*at),
@@ -68,10 +68,7 @@ impl Reference {
 }
 
 /// Parses the reference that begins at `start`, after its `$` and any brace. Also returns the offset of the byte after it.
-pub(in crate::plan) fn parse_reference_body(
-    text: &str,
-    start: usize,
-) -> Result<(Reference, usize), ExpressionError> {
+pub(crate) fn parse_reference_body(text: &str, start: usize) -> Result<(Reference, usize), ExpressionError> {
     let mut reader = ReferenceParser { text, at: start };
     let root = reader.parse_root()?;
     let mut path = Vec::new();
@@ -82,7 +79,7 @@ pub(in crate::plan) fn parse_reference_body(
 }
 
 /// The plain name that begins at `start`: letters, digits, `_`, and hyphens between them.
-pub(in crate::plan) fn name_at(text: &str, start: usize) -> &str {
+pub(crate) fn name_at(text: &str, start: usize) -> &str {
     let rest = &text[start..];
     let mut characters = rest.char_indices().peekable();
     while let Some((at, c)) = characters.next() {
@@ -96,11 +93,11 @@ pub(in crate::plan) fn name_at(text: &str, start: usize) -> &str {
 }
 
 /// Whether a text is one plain name.
-pub(in crate::plan) fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && name_at(text, 0).len() == text.len()
 }
 
-pub(in crate::plan) fn is_name_char(c: char) -> bool {
+pub(crate) fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
@@ -191,7 +188,7 @@ impl<'a> ReferenceParser<'a> {
 const OUTPUTS_HELP: &str = "write $steps.ID.outputs";
 
 /// The length in bytes of the JSON string that a text begins with, including its quotes.
-pub(in crate::plan) fn json_string_len(text: &str) -> Option<usize> {
+pub(crate) fn json_string_len(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     let end = text.bytes().enumerate().skip(1).find(|(_, byte)| {
         let is_end = *byte == b'"' && !is_escaped;
@@ -201,12 +198,12 @@ pub(in crate::plan) fn json_string_len(text: &str) -> Option<usize> {
     end.map(|(at, _)| at + 1)
 }
 
-pub(in crate::plan) fn fault(at: usize, message: impl Into<String>, help: &'static str) -> ExpressionError {
+pub(crate) fn fault(at: usize, message: impl Into<String>, help: &'static str) -> ExpressionError {
     ExpressionError { at, message: message.into(), help }
 }
 
 /// The source text of a reference, without the `$`.
-pub(in crate::plan) struct ReferenceBody<'a>(pub(in crate::plan) &'a Reference);
+pub(crate) struct ReferenceBody<'a>(pub(crate) &'a Reference);
 
 impl fmt::Display for ReferenceBody<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,78 @@
+//! The permissions of a run: of a skill, of one that another skill calls, and of a tool.
+
+use super::{EngineInner, Invocation};
+use crate::engine::requested_permissions::tool_permissions;
+use crate::engine::script_selection::SelectedScript;
+use crate::error::Result;
+use crate::policy::{PathProtection, Permission, Permissions, RequestedPermissions, filtered_tool_error};
+use crate::registry::Skill;
+
+impl EngineInner {
+    /// Those of a run of this script, which requests all but the first so many of what is requested. Fails for a tool that the caller
+    /// left out.
+    pub(super) fn run_permissions(
+        &self,
+        skill: &Skill,
+        (selected, listed): (&SelectedScript, usize),
+        requested: RequestedPermissions,
+        invocation: &Invocation,
+        protected_folders: &[String],
+    ) -> Result<Permissions> {
+        let permissions = self
+            .effective_permissions(skill, requested, invocation, protected_folders)
+            .with_requests_of_script(&selected.path, listed);
+        if let Some(tool) = &selected.tool
+            && !permissions.accepts_tool(&format!("{}.{}", skill.name(), tool.name))
+        {
+            return Err(filtered_tool_error(format_args!("failed to call the tool {}", tool.name)));
+        }
+        Ok(match narrowed_by_tool(skill, selected) {
+            Some((tool, file, narrowed)) => permissions.for_tool((skill.name(), tool), file, narrowed),
+            None => permissions,
+        })
+    }
+
+    fn effective_permissions(
+        &self,
+        skill: &Skill,
+        requested: RequestedPermissions,
+        invocation: &Invocation,
+        protected_folders: &[String],
+    ) -> Permissions {
+        let permissions = if let Some(caller) = &invocation.caller {
+            let permissions = caller.permissions().for_callee(caller.skill(), skill.name(), requested);
+            permissions.with_callee_approvals(&skill.qualified_name(), invocation.digest)
+        } else {
+            let protection = PathProtection::new(protected_folders.iter().cloned());
+            let permissions = Permissions::new(
+                requested,
+                invocation.grants.iter().map(|(permission, _)| permission.clone()),
+                protection,
+            )
+            .with_tool_filter(invocation.tool_filter.clone());
+            let own = invocation.providers.as_deref().and_then(|own| own.approver.as_ref());
+            match own.or(self.providers.approver.as_ref()) {
+                Some(_) => permissions.with_approvals(&skill.qualified_name()),
+                None => permissions,
+            }
+        };
+        let permissions = match self.skill_settings(skill) {
+            Some(settings) => permissions.without(&settings.denied),
+            None => permissions,
+        };
+        let names_some = skill.contract().is_some_and(|contract| contract.permissions.is_some());
+        match skill.contract_file().filter(|_| names_some) {
+            Some(contract) => permissions.declared_in(contract),
+            None => permissions,
+        }
+    }
+}
+
+/// The name of the tool that is called, where it is declared, and the permissions to which it narrows those of its skill.
+fn narrowed_by_tool<'s>(
+    skill: &Skill,
+    selected: &'s SelectedScript,
+) -> Option<(&'s str, &'static str, Vec<Permission>)> {
+    let tool = selected.tool.as_deref()?;
+    Some((&tool.name, skill.contract_file()?, tool_permissions(skill, tool)?))
+}
