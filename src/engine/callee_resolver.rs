@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 
 use super::{Engine, EngineInner};
 use crate::engine::requested_permissions::{callable_skill_names, declared_permissions, with_permissions};
-use crate::engine::script_selection::{ScriptChoice, SelectedScript, select_script, select_tool};
+use crate::engine::script_selection::{ScriptChoice, SelectedScript, select_script};
 use crate::engine::skill_set::SkillSet;
+use crate::engine::tool_selection::select_tool;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::host::{Providers, ToolProvider, catch_panic};

@@ -7,7 +7,8 @@ use crate::engine::callee_resolver::load_plan;
 use crate::engine::requested_permissions::{
     callable_skill_names, declared_permissions, declared_values, tool_permissions, with_permissions,
 };
-use crate::engine::script_selection::{ScriptChoice, tool_plans};
+use crate::engine::script_selection::ScriptChoice;
+use crate::engine::tool_selection::tool_plans;
 use crate::executor::RuntimeId;
 use crate::plan::Plan;
 use crate::policy::{Permission, RequestedPermissions, split_tool_name};

@@ -75,6 +75,7 @@ pub(super) async fn accept(
 }
 
 async fn serve(stream: tokio::net::TcpStream, endpoint: Arc<Endpoint>, place: UnauthenticatedConnection) {
+    place.begin();
     let stream = TokioIo::new(TimedStream::new(stream, READ_TIMEOUT));
     let service = hyper::service::service_fn(|request| {
         let (endpoint, place) = (endpoint.clone(), place.clone());
@@ -128,7 +129,8 @@ struct Waiting {
 
 struct Waiter {
     number: u64,
-    since: Instant,
+    /// When the server began to read from it; a server that had no time for it does not close it for that.
+    since: Option<Instant>,
     task: Option<AbortHandle>,
 }
 
@@ -158,8 +160,8 @@ impl Unauthenticated {
         if waiting.connections.len() >= MAX_UNAUTHENTICATED
             && let Some(oldest) = waiting.connections.pop_front()
         {
-            if oldest.since.elapsed() < MIN_TIME {
-                let since = oldest.since;
+            let since = oldest.since.unwrap_or_else(Instant::now);
+            if since.elapsed() < MIN_TIME {
                 waiting.connections.push_front(oldest);
                 return Err(since);
             }
@@ -169,7 +171,7 @@ impl Unauthenticated {
         }
         let number = waiting.next_number;
         waiting.next_number += 1;
-        waiting.connections.push_back(Waiter { number, since: Instant::now(), task: None });
+        waiting.connections.push_back(Waiter { number, since: None, task: None });
         Ok(UnauthenticatedConnection { number, all: self.clone() })
     }
 
@@ -180,9 +182,17 @@ impl Unauthenticated {
 
 impl UnauthenticatedConnection {
     fn set_task(&self, task: AbortHandle) {
+        self.change(|own| own.task = Some(task));
+    }
+
+    fn begin(&self) {
+        self.change(|own| own.since = Some(Instant::now()));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Waiter)) {
         let mut waiting = self.all.lock();
         if let Some(own) = waiting.connections.iter_mut().find(|waiter| waiter.number == self.number) {
-            own.task = Some(task);
+            change(own);
         }
     }
 

@@ -323,7 +323,7 @@ fn hostile_names_of_folders_cannot_forge_the_question_about_a_folder() {
     {
         let project = Project::new().file(&format!("{name}/x"), "");
         let mut terminal = Terminal::start(&mut project.command(&["trust", "--folder", name]));
-        terminal.wait_for("Is it your own work? ");
+        terminal.wait_for("\nIs it your own work? ");
         let screen = terminal.screen();
         for command in ["\u{1b}[2J", "\u{9b}", "\u{202e}", "\r"] {
             assert!(!screen.contains(command), "{screen:?}");
