@@ -10,6 +10,7 @@ use super::origin::ValueOrigin;
 use super::toml_file::{MAX_REPORTS, Owner, TomlFile};
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::host::Files;
+use crate::host::files::canonical_folder;
 use crate::host::metier_dirs::{CONFIG_FILE, config_dir};
 use crate::suggestion::{closest, did_you_mean};
 
@@ -178,8 +179,11 @@ pub(super) fn read_user_text(path: &Path) -> Result<Option<String>> {
         Err(error) => return Err(unreadable(path, &error.to_string())),
     };
     let failed = |error: std::io::Error| unreadable(path, &error.to_string());
-    let real = std::fs::canonicalize(path).map_err(failed)?;
-    let folder = std::fs::canonicalize(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+    let folder = canonical_folder(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+    let real = match path.file_name() {
+        Some(name) if !path.is_symlink() => folder.join(name),
+        _ => std::fs::canonicalize(path).map_err(failed)?,
+    };
     if let Some((reason, help)) = unsafe_reason(&file, &real, &folder) {
         return Err(unreadable(path, &reason).with_help(help));
     }
@@ -225,13 +229,14 @@ fn unreadable(path: &Path, reason: &str) -> SkillError {
 /// write there, or the folder is in a project. A link in the folder may lead into a project: its target is closed to scripts.
 #[cfg(unix)]
 fn unsafe_reason(file: &std::fs::File, real: &Path, folder: &Path) -> Option<(String, String)> {
-    let above = real.ancestors().skip(1).chain(folder.ancestors());
-    let own = file.metadata().ok().and_then(|found| foreign_reason(&found, "it", real));
+    let trusted = TrustedOwners::new();
+    let own = file.metadata().ok().and_then(|found| foreign_reason(&trusted, &found, "it", real));
     own.or_else(|| {
-        let mut above = above;
-        above.find_map(|folder| {
-            foreign_reason(&folder.metadata().ok()?, &folder.display().to_string(), folder)
-        })
+        let of_folder = |folder: &Path| {
+            foreign_reason(&trusted, &folder.metadata().ok()?, &folder.display().to_string(), folder)
+        };
+        let beside = real.parent().filter(|parent| *parent != folder);
+        beside.into_iter().flat_map(Path::ancestors).chain(folder.ancestors()).find_map(of_folder)
     })
     .or_else(|| {
         let reason = crate::host::metier_dirs::project_reason(folder)?;
@@ -239,15 +244,35 @@ fn unsafe_reason(file: &std::fs::File, real: &Path, folder: &Path) -> Option<(St
     })
 }
 
+/// Whose files the user may believe: his own, and those of the system.
 #[cfg(unix)]
-fn foreign_reason(found: &std::fs::Metadata, what: &str, path: &Path) -> Option<(String, String)> {
+struct TrustedOwners {
+    user: u32,
+    system: Option<u32>,
+}
+
+#[cfg(unix)]
+impl TrustedOwners {
+    fn new() -> Self {
+        let root = Path::new("/").metadata().ok();
+        let system = root.map(|root| std::os::unix::fs::MetadataExt::uid(&root));
+        Self { user: rustix::process::geteuid().as_raw(), system }
+    }
+}
+
+#[cfg(unix)]
+fn foreign_reason(
+    trusted: &TrustedOwners,
+    found: &std::fs::Metadata,
+    what: &str,
+    path: &Path,
+) -> Option<(String, String)> {
     use std::os::unix::fs::MetadataExt;
     const BY_GROUP: u32 = 0o020;
     const BY_ALL: u32 = 0o002;
     const STICKY: u32 = 0o1000;
-    let user = rustix::process::geteuid().as_raw();
-    let trusted = [Some(user), Path::new("/").metadata().ok().map(|root| root.uid())];
-    if !trusted.contains(&Some(found.uid())) {
+    let user = trusted.user;
+    if found.uid() != user && Some(found.uid()) != trusted.system {
         return Some((
             format!("{what} belongs to somebody else"),
             format!("look at {}, and make it yours", path.display()),

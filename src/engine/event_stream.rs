@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{Engine, Invocation, Outcome};
 use crate::engine::run_future::{PendingRun, ReadyRun};
 use crate::engine::run_queue::RunPlace;
+use crate::engine::run_threads;
 use crate::engine::thread_future::thread_error;
 use crate::host::{
     Event, EventKind, Extensions, Observer, PanicSafeObserver, Redaction, RunEvents, RunId, StepReport,
@@ -57,7 +58,7 @@ impl EventStream {
             // The reader may exit the process after the last event, so the engine cleans up first.
             drop(engine);
         };
-        std::thread::Builder::new().name("metier-run".into()).spawn(work).map(drop)
+        run_threads::start(work)
     }
 }
 

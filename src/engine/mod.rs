@@ -31,6 +31,7 @@ mod run_permissions;
 mod run_queue;
 mod run_start;
 mod run_target;
+mod run_threads;
 mod script_cache;
 mod script_candidates;
 mod script_inference;

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::engine::run_threads;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::catch_panic;
 use crate::policy::CancelToken;
@@ -45,7 +46,7 @@ impl<T: Send + 'static> ThreadResult<T> {
                 waker.wake();
             }
         };
-        std::thread::Builder::new().name("metier-run".into()).spawn(work).map(drop)
+        run_threads::start(work)
     }
 
     /// The result, once it is there. The waker is called when it is.

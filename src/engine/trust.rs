@@ -14,9 +14,10 @@ use crate::engine::run_target::RunTarget;
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::SkillContext;
+use crate::host::files::canonical_folder;
 use crate::policy::{ArgumentPattern, CancelToken, GrantOrigin, Permission, SkillDigest};
 use crate::registry::{Catalog, FileDifference, FileList, Registry, Scope, Skill, printable_name};
-use crate::trust::{LockFile, ProjectIdentity, SkillFiles, TrustStore};
+use crate::trust::{LockFile, ProjectIdentity, SkillFiles, TrustRecords, TrustStore};
 
 /// Whether a skill is trusted. In JSON: `{state: "trusted", by}`, `{state: "untrusted", reason}` or `{state: "changed", files}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -72,10 +73,12 @@ pub(super) struct RunTrust {
     remembered: Vec<(Permission, GrantOrigin)>,
 }
 
-/// The files of a skill, read when somebody asks for them: those of a skill that is trusted wherever it lies may be large.
-struct LazyFiles<'a> {
+/// What a decision about a skill depends on, read once, when somebody asks for it: the files of a skill that is trusted wherever it
+/// lies may be large.
+struct TrustFacts<'a> {
     read: Box<dyn Fn() -> Result<SkillFiles> + 'a>,
     files: OnceCell<Result<SkillFiles>>,
+    records: OnceCell<Result<Arc<TrustRecords>>>,
 }
 
 /// What the callees of a run inherit.
@@ -104,7 +107,7 @@ impl Engine {
                 store,
                 &set,
                 &skill,
-                &LazyFiles::new(|| self.0.skill_files(&set, &skill, &token)),
+                &TrustFacts::new(|| self.0.skill_files(&set, &skill, &token)),
             )
         });
         state.unwrap_or_else(|error| TrustState::Untrusted { reason: Some(error.to_string()) })
@@ -121,9 +124,9 @@ impl Engine {
     pub fn trusted_files(&self, skill: &Skill) -> Result<SkillFiles> {
         let (set, skill) = self.0.skills.current_version(skill)?;
         let token = CancelToken::new();
-        let files = LazyFiles::new(|| self.0.skill_files(&set, &skill, &token));
-        self.0.require_trusted(&set, &skill, &files)?;
-        files.as_ref().cloned().map_err(Clone::clone)
+        let facts = TrustFacts::new(|| self.0.skill_files(&set, &skill, &token));
+        self.0.require_trusted(&set, &skill, &facts)?;
+        facts.files().cloned().map_err(Clone::clone)
     }
 
     /// Whether a model may see this content of a file of the skill: the skill is trusted, and where that depends on its files, the
@@ -131,9 +134,9 @@ impl Engine {
     pub fn check_trusted_content(&self, skill: &Skill, path: &str, content: &[u8]) -> Result<()> {
         let (set, skill) = self.0.skills.current_version(skill)?;
         let token = CancelToken::new();
-        let files = LazyFiles::new(|| self.0.skill_files(&set, &skill, &token));
-        match self.0.require_trusted(&set, &skill, &files)? {
-            TrustReason::Digest if !files.as_ref().map_err(Clone::clone)?.files.lists(path, content) => {
+        let facts = TrustFacts::new(|| self.0.skill_files(&set, &skill, &token));
+        match self.0.require_trusted(&set, &skill, &facts)? {
+            TrustReason::Digest if !facts.files().map_err(Clone::clone)?.files.lists(path, content) => {
                 let sentence =
                     format!("the file is not shown: the skill {} changed while it was read", skill.name());
                 Err(SkillError::new(ErrorKind::Untrusted, sentence).with_help("try it again"))
@@ -212,8 +215,8 @@ impl EngineInner {
             return None;
         }
         let accepts = |skill: &Skill| {
-            let files = LazyFiles::new(|| self.skill_files(set, skill, token));
-            self.trust_state(store, set, skill, &files).is_ok_and(|state| state.is_trusted())
+            let facts = TrustFacts::new(|| self.skill_files(set, skill, token));
+            self.trust_state(store, set, skill, &facts).is_ok_and(|state| state.is_trusted())
         };
         set.registry.find_accepted(folder, &invocation.skill, &accepts).map(Skill::qualified_name)
     }
@@ -248,9 +251,9 @@ impl EngineInner {
         invocation: &Invocation,
         token: &CancelToken,
     ) -> Result<RunTrust> {
-        let files = LazyFiles::new(|| self.skill_files(set, skill, token));
+        let facts = TrustFacts::new(|| self.skill_files(set, skill, token));
         if let Some(expected) = invocation.digest
-            && files.as_ref().map_err(Clone::clone)?.digest != expected
+            && facts.files().map_err(Clone::clone)?.digest != expected
         {
             let sentence = format!(
                 "the skill {} is not run: its files have changed since they were looked at",
@@ -260,7 +263,7 @@ impl EngineInner {
         }
         let Some(store) = &self.trust else {
             return Ok(RunTrust {
-                files: files.into_read(),
+                files: facts.into_files(),
                 state: None,
                 is_trusted: true,
                 covers_callees: false,
@@ -268,7 +271,7 @@ impl EngineInner {
             });
         };
         let options = invocation.trust;
-        let state = self.trust_state(store, set, skill, &files);
+        let state = self.trust_state(store, set, skill, &facts);
         token.check()?;
         let state = state.unwrap_or_else(|error| TrustState::Untrusted { reason: Some(error.to_string()) });
         let is_trusted = options.is_trusted_once || state.is_trusted();
@@ -278,23 +281,23 @@ impl EngineInner {
         let ignores_remembered =
             options.stored_grants != StoredGrants::All || self.ignores_remembered_grants();
         let remembered = if is_trusted && !ignores_remembered {
-            self.remembered_grants(store, set, skill, invocation, &files)?
+            self.remembered_grants(store, set, skill, invocation, &facts)?
         } else {
             Vec::new()
         };
         if is_trusted && self.has_configured_grants(skill) {
             // The callees that may use them are those of now.
-            files.as_ref().ok();
+            facts.files().ok();
         }
         token.check()?;
         let covers_callees = state == TrustState::Trusted { by: TrustReason::Digest };
-        Ok(RunTrust { files: files.into_read(), state: Some(state), is_trusted, covers_callees, remembered })
+        Ok(RunTrust { files: facts.into_files(), state: Some(state), is_trusted, covers_callees, remembered })
     }
 
     /// Why the skill is trusted; `untrusted` if it is not. The files are read only where trust depends on them.
-    fn require_trusted(&self, set: &SkillSet, skill: &Skill, files: &LazyFiles<'_>) -> Result<TrustReason> {
+    fn require_trusted(&self, set: &SkillSet, skill: &Skill, facts: &TrustFacts<'_>) -> Result<TrustReason> {
         let Some(store) = &self.trust else { return Ok(TrustReason::Location) };
-        match self.trust_state(store, set, skill, files) {
+        match self.trust_state(store, set, skill, facts) {
             Ok(TrustState::Trusted { by }) => Ok(by),
             Ok(state) => Err(self.untrusted_error(set, skill, &state)),
             Err(error) => {
@@ -310,13 +313,13 @@ impl EngineInner {
         set: &SkillSet,
         skill: &Skill,
         invocation: &Invocation,
-        files: &LazyFiles<'_>,
+        facts: &TrustFacts<'_>,
     ) -> Result<Vec<(Permission, GrantOrigin)>> {
-        let Ok(records) = store.records() else { return Ok(Vec::new()) };
+        let Ok(records) = facts.records(store) else { return Ok(Vec::new()) };
         if !records.grants.iter().any(|grant| grant.skill == skill.name()) {
             return Ok(Vec::new());
         }
-        let Ok(files) = files.as_ref() else { return Ok(Vec::new()) };
+        let Ok(files) = facts.files() else { return Ok(Vec::new()) };
         let (_, folder) = self.folders.of_run(set, skill, invocation)?;
         let Ok(project) = ProjectIdentity::from_canonical(&folder.path) else { return Ok(Vec::new()) };
         // The approver was shown the input with the defaults of the contract.
@@ -330,8 +333,8 @@ impl EngineInner {
     /// Whether a skill is trusted with what the user set for it, where nothing runs: every skill is in engines without a trust store.
     pub(super) fn is_trusted_for_values(&self, set: &SkillSet, skill: &Skill, token: &CancelToken) -> bool {
         let Some(store) = &self.trust else { return true };
-        let files = LazyFiles::new(|| self.skill_files(set, skill, token));
-        self.trust_state(store, set, skill, &files).is_ok_and(|state| state.is_trusted())
+        let facts = TrustFacts::new(|| self.skill_files(set, skill, token));
+        self.trust_state(store, set, skill, &facts).is_ok_and(|state| state.is_trusted())
     }
 
     /// Whether a callee may run, and its files: none where nobody asks for them.
@@ -359,9 +362,9 @@ impl EngineInner {
                 .with_help("list it as skill:NAME where the calling skill requests permissions, and trust that skill again"));
         }
         if must_be_trusted && !(is_listed && inherited.covers_callees) {
-            let files = LazyFiles::new(|| self.skill_files(set, skill, token));
+            let facts = TrustFacts::new(|| self.skill_files(set, skill, token));
             let state = match &self.trust {
-                Some(store) => self.trust_state(store, set, skill, &files)?,
+                Some(store) => self.trust_state(store, set, skill, &facts)?,
                 None => TrustState::Trusted { by: TrustReason::Location },
             };
             if !state.is_trusted() {
@@ -378,13 +381,13 @@ impl EngineInner {
         store: &TrustStore,
         set: &SkillSet,
         skill: &Skill,
-        files: &LazyFiles<'_>,
+        facts: &TrustFacts<'_>,
     ) -> Result<TrustState> {
-        let state = self.recorded_trust(store, set, skill, files)?;
+        let state = self.recorded_trust(store, set, skill, facts)?;
         if !state.is_trusted() || skill.scope() != Scope::Project || !self.requires_lock() {
             return Ok(state);
         }
-        let locked = files.as_ref().map_err(Clone::clone).and_then(|files| {
+        let locked = facts.files().map_err(Clone::clone).and_then(|files| {
             LockFile::require_in(self.project_of_skill(set, skill))?.require(files).map(drop)
         });
         Ok(match locked {
@@ -399,7 +402,7 @@ impl EngineInner {
         store: &TrustStore,
         set: &SkillSet,
         skill: &Skill,
-        files: &LazyFiles<'_>,
+        facts: &TrustFacts<'_>,
     ) -> Result<TrustState> {
         let by = |by| Ok(TrustState::Trusted { by });
         let Some(path) = skill.folder().disk_path() else { return by(TrustReason::Location) };
@@ -407,19 +410,19 @@ impl EngineInner {
             return by(TrustReason::Location);
         }
         // A root may be a link to another project, and a folder a link into another root.
-        let real = std::fs::canonicalize(path)
+        let real = canonical_folder(path)
             .map_err(|source| SkillError::io(format_args!("failed to open {}", path.display()), source))?;
         let is_in_project = self.folders.iter().any(|folder| real.starts_with(&folder.path));
         if skill.scope() == Scope::Explicit && !is_in_project && !self.is_named_in_project(skill, path) {
             return by(TrustReason::Location);
         }
-        let records = store.records()?;
+        let records = facts.records(store)?;
         let contains =
             |folder: &ProjectIdentity| real.starts_with(Path::new(&folder.path)) && folder.is_current();
         if records.folders.iter().any(|trusted| contains(&trusted.folder)) {
             return by(TrustReason::Folder);
         }
-        let files = match files.as_ref() {
+        let files = match facts.files() {
             Ok(files) => files,
             Err(error) => return Ok(TrustState::Untrusted { reason: Some(error.to_string()) }),
         };
@@ -498,17 +501,22 @@ impl EngineInner {
     }
 }
 
-impl<'a> LazyFiles<'a> {
+impl<'a> TrustFacts<'a> {
     fn new(read: impl Fn() -> Result<SkillFiles> + 'a) -> Self {
-        Self { read: Box::new(read), files: OnceCell::new() }
+        Self { read: Box::new(read), files: OnceCell::new(), records: OnceCell::new() }
     }
 
-    fn as_ref(&self) -> Result<&SkillFiles, &SkillError> {
+    fn files(&self) -> Result<&SkillFiles, &SkillError> {
         self.files.get_or_init(&self.read).as_ref()
     }
 
+    /// The records of the store, as they were when the first one asked.
+    fn records(&self, store: &TrustStore) -> Result<Arc<TrustRecords>> {
+        self.records.get_or_init(|| store.records()).clone()
+    }
+
     /// The files, if anybody asked.
-    fn into_read(self) -> Option<SkillFiles> {
+    fn into_files(self) -> Option<SkillFiles> {
         self.files.into_inner()?.ok()
     }
 }

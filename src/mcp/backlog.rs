@@ -24,6 +24,11 @@ impl Backlog {
         self.is_smaller.notify_waiters();
     }
 
+    /// Whether all messages were written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.load(Ordering::Acquire) == 0
+    }
+
     /// Waits until more may be written.
     pub(super) async fn writable(&self) {
         loop {

@@ -49,6 +49,8 @@ pub(super) struct Stdio {
 struct Output {
     messages: mpsc::UnboundedSender<Vec<u8>>,
     backlog: Arc<Backlog>,
+    /// Whether standard output is a pipe: a short message for which it has space needs no thread.
+    is_direct: bool,
 }
 
 /// Ends when everything was written, or nothing can be written any more.
@@ -67,7 +69,8 @@ impl Stdio {
             write_messages(&mut std::io::stdout().lock(), message_receiver, &written_bytes, &broken);
             written_sender.send(()).ok();
         })?;
-        let (output, session) = (Output { messages, backlog }, SessionMessages::new(true));
+        let (output, session) =
+            (Output { messages, backlog, is_direct: pipe::is_stdout() }, SessionMessages::new(true));
         Ok((Self { lines, output, requests: Arc::default(), session, cancel }, written))
     }
 
@@ -180,6 +183,12 @@ impl Output {
     fn send(&self, message: &TxJsonRpcMessage<RoleServer>) -> bool {
         let Ok(mut line) = serde_json::to_vec(message) else { return false };
         line.push(b'\n');
+        if self.messages.is_closed() {
+            return false;
+        }
+        if self.is_direct && self.backlog.is_empty() && pipe::write_now(&line) {
+            return true;
+        }
         self.backlog.add(line.len());
         let size = line.len();
         let is_open = self.messages.send(line).is_ok();
@@ -187,6 +196,43 @@ impl Output {
             self.backlog.remove(size);
         }
         is_open
+    }
+}
+
+/// Writes to standard output without waiting, where the system promises that.
+#[cfg(unix)]
+mod pipe {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::fs::FileType;
+    use rustix::stdio::stdout;
+
+    /// What a pipe with space takes as a whole.
+    const MAX_BYTES: usize = 4096;
+
+    pub(super) fn is_stdout() -> bool {
+        rustix::fs::fstat(stdout())
+            .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Fifo)
+    }
+
+    /// Whether the line was written. Nothing of it was if not.
+    pub(super) fn write_now(line: &[u8]) -> bool {
+        let output = stdout();
+        let mut polled = [PollFd::new(&output, PollFlags::OUT)];
+        let is_short = line.len() <= MAX_BYTES;
+        let mut has_space =
+            || poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents() == PollFlags::OUT;
+        is_short && has_space() && rustix::io::write(output, line).is_ok_and(|written| written == line.len())
+    }
+}
+
+#[cfg(not(unix))]
+mod pipe {
+    pub(super) fn is_stdout() -> bool {
+        false
+    }
+
+    pub(super) fn write_now(_line: &[u8]) -> bool {
+        false
     }
 }
 
@@ -275,7 +321,7 @@ mod tests {
         ] {
             let (messages, mut sent) = mpsc::unbounded_channel();
             let (_, lines) = mpsc::channel(1);
-            let output = Output { messages, backlog: Arc::default() };
+            let output = Output { messages, backlog: Arc::default(), is_direct: false };
             let (session, cancel) = (SessionMessages::new(true), CancelToken::default());
             let stdio = Stdio { lines, output, requests: Arc::default(), session, cancel };
             assert!(stdio.decode(Line::Message(bytes.to_vec())).is_none());

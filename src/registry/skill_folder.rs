@@ -77,12 +77,11 @@ impl SkillFolder {
 
     fn files_to_depth(&self, subfolder: &str, depth: usize) -> Result<Vec<String>> {
         match self {
-            Self::Disk(folder)
-                if folder.is_dir() && std::fs::symlink_metadata(folder.join(subfolder)).is_err() =>
-            {
-                Ok(Vec::new())
-            }
-            Self::Disk(folder) => regular_files(folder, subfolder, depth),
+            Self::Disk(folder) => regular_files(folder, subfolder, depth).or_else(|error| {
+                let is_missing =
+                    folder.is_dir() && std::fs::symlink_metadata(folder.join(subfolder)).is_err();
+                if is_missing { Ok(Vec::new()) } else { Err(error) }
+            }),
             Self::Script(script) => virtual_paths(script, |path| is_below(path, subfolder)),
             Self::Embedded(skill) => Ok(embedded_files(skill, |path| is_below(path, subfolder))),
         }

@@ -25,6 +25,8 @@ const LOCK_FILE: &str = "trust.lock";
 #[derive(Debug)]
 pub(super) struct StoreFolder {
     dir: Dir,
+    /// No other folder has it while this one is open.
+    id: Option<FileId>,
 }
 
 impl StoreFolder {
@@ -49,7 +51,12 @@ impl StoreFolder {
         };
         let parent = Dir::open_ambient_dir(parent, ambient_authority()).map_err(failed)?;
         let dir = parent.open_dir_nofollow(name).map_err(failed)?;
-        Ok(Some(Self { dir }))
+        Ok(Some(Self::new(dir)))
+    }
+
+    fn new(dir: Dir) -> Self {
+        let id = dir.dir_metadata().ok().map(|opened| FileId::from_metadata(&opened));
+        Self { dir, id }
     }
 
     /// Opens the folder, which only its user can read; it and the folders above are created.
@@ -73,7 +80,7 @@ impl StoreFolder {
         }
         let dir = self.dir.open_dir_nofollow(name)?;
         make_private(&dir)?;
-        Ok(Self { dir })
+        Ok(Self::new(dir))
     }
 
     /// Locks the store against other writers until the file is dropped.
@@ -176,9 +183,8 @@ impl StoreFolder {
 
     /// Whether the folder at this path is this one, and no link leads to it.
     pub(super) fn is_at(&self, path: &Path) -> bool {
-        let opened = self.dir.dir_metadata().map(|opened| FileId::from_metadata(&opened));
         let found = path.symlink_metadata().map(|found| FileId::from_metadata(&found));
-        opened.is_ok_and(|opened| found.is_ok_and(|found| found == opened))
+        self.id.is_some_and(|id| found.is_ok_and(|found| found == id))
     }
 
     /// Keeps a file under another name too, in place of one that has it.

@@ -49,7 +49,7 @@ pub use view::FilesView;
 pub use walk::{Skipped, WalkFilter, WalkOptions};
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
 use cap_std::ambient_authority;
@@ -94,22 +94,27 @@ impl Files {
 
     /// Opens the tree below `root`. The path of the root may contain symbolic links.
     pub fn open(root: &Path) -> Result<Self> {
+        if let Some((dir, backend)) = open_canonical(root) {
+            return Ok(Self::new(dir, backend, root.to_owned()));
+        }
         let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
         let root = std::fs::canonicalize(root).map_err(failed)?;
         let dir = Dir::open_ambient_dir(&root, ambient_authority()).map_err(failed)?;
-        Ok(Self::new(dir, root))
+        let backend = fastest_backend(&dir);
+        Ok(Self::new(dir, backend, root))
     }
 
     /// Opens the tree below a root that was opened before, by its path without symbolic links: a link that was put there since is
     /// not followed.
     pub(crate) fn open_nofollow(root: &Path) -> Result<Self> {
         let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
-        Ok(Self::new(open_dir_nofollow(root).map_err(failed)?, root.to_owned()))
+        let (dir, backend) = open_nofollow(root).map_err(failed)?;
+        Ok(Self::new(dir, backend, root.to_owned()))
     }
 
-    fn new(dir: Dir, root: PathBuf) -> Self {
+    fn new(dir: Dir, backend: OpenBackend, root: PathBuf) -> Self {
         Self {
-            backend: fastest_backend(&dir),
+            backend,
             reserved_paths: OnceLock::new(),
             protected_cache: ProtectedCache::default(),
             dir,
@@ -149,14 +154,42 @@ impl Files {
     }
 }
 
+/// The canonical path of a folder.
+pub(crate) fn canonical_folder(path: &Path) -> io::Result<PathBuf> {
+    match open_canonical(path) {
+        Some(_) => Ok(path.to_owned()),
+        None => std::fs::canonicalize(path),
+    }
+}
+
+/// Opens the folder at a canonical path in one call; `None` for every other path.
 #[cfg(target_os = "linux")]
-fn open_dir_nofollow(root: &Path) -> io::Result<Dir> {
-    self::openat2::open_dir_nofollow(root)
+fn open_canonical(root: &Path) -> Option<(Dir, OpenBackend)> {
+    let normal: PathBuf = root.components().collect();
+    let is_normal = root.is_absolute() && normal.as_os_str() == root.as_os_str();
+    if !is_normal || root.components().any(|component| component == Component::ParentDir) {
+        return None;
+    }
+    let dir = self::openat2::open_without_links(root).ok()??;
+    Some((dir, self::openat2::OPENAT2))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_dir_nofollow(root: &Path) -> io::Result<Dir> {
-    Dir::open_ambient_dir(root, ambient_authority())
+fn open_canonical(_root: &Path) -> Option<(Dir, OpenBackend)> {
+    None
+}
+
+#[cfg(target_os = "linux")]
+fn open_nofollow(root: &Path) -> io::Result<(Dir, OpenBackend)> {
+    match self::openat2::open_without_links(root)? {
+        Some(dir) => Ok((dir, self::openat2::OPENAT2)),
+        None => Ok((Dir::open_ambient_dir(root, ambient_authority())?, self::open::PORTABLE)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_nofollow(root: &Path) -> io::Result<(Dir, OpenBackend)> {
+    Ok((Dir::open_ambient_dir(root, ambient_authority())?, self::open::PORTABLE))
 }
 
 #[cfg(target_os = "linux")]

@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -22,14 +21,14 @@ pub(super) fn is_supported(root: &Dir) -> bool {
     open_dir(root, Path::new("")).is_ok()
 }
 
-/// Opens the folder at an absolute path; symbolic links are not followed where `openat2` works.
-pub(super) fn open_dir_nofollow(path: &Path) -> io::Result<Dir> {
+/// Opens the folder at an absolute path that leads through no symbolic link; `None` where `openat2` does not work.
+pub(super) fn open_without_links(path: &Path) -> io::Result<Option<Dir>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     loop {
         match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-            Ok(folder) => return Ok(Dir::from_std_file(folder.into())),
+            Ok(folder) => return Ok(Some(Dir::from_std_file(folder.into()))),
             Err(Errno::INTR) => {}
-            Err(Errno::NOSYS | Errno::PERM) => return Dir::open_ambient_dir(path, ambient_authority()),
+            Err(Errno::NOSYS | Errno::PERM) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
     }
