@@ -58,6 +58,7 @@ use unicode_normalization::UnicodeNormalization;
 pub(crate) use self::lookup::printable_name;
 use self::lookup::{CallingSkill, Lookup, LookupScope};
 use self::origin::{RootOrigin, SkillAddress};
+pub(crate) use self::parallel::parallel_map;
 use self::root_folders::{RootFolders, label_without_number};
 use self::scan::Scan;
 use self::unloaded::UnloadedSkill;

@@ -12,7 +12,7 @@ const MAX_THREADS: usize = 8;
 const BLOCK_SIZE: usize = 32;
 
 /// The results of `work` for all items, in the order of the items.
-pub(super) fn parallel_map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(crate) fn parallel_map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     // Querying the available parallelism reads the control groups, which takes longer than inspecting a few folders.
     let threads = || thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     let threads = if items.len() < MIN_ITEMS { 1 } else { threads() };

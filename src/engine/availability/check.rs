@@ -19,7 +19,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::host::{Extensions, Providers, SkillContext};
 use crate::policy::{CancelToken, Limits, SandboxMode};
-use crate::registry::Skill;
+use crate::registry::{Skill, parallel_map};
 use crate::runtimes::{self, Runtime};
 use crate::skill::contract::Dependency;
 
@@ -39,6 +39,10 @@ pub(in crate::engine) struct AvailabilityCheck<'e> {
     set: Arc<SkillSet>,
     probe: Option<Probe>,
     known: HashMap<String, Needed>,
+    /// The script of each skill that runs if nobody names one, by its qualified name.
+    scripts: HashMap<String, Arc<Result<SelectedScript>>>,
+    /// Whether a program of this name is on `PATH`.
+    programs: HashMap<String, bool>,
     /// The skills that are being checked, each needed by the one before.
     path: Vec<CirclePart>,
 }
@@ -81,12 +85,19 @@ impl EngineInner {
         let set = self.skills.set();
         let located = |skill: &'_ Skill| Some((skill.folder().disk_path()?.to_owned(), skill.clone()));
         let known: HashMap<PathBuf, Skill> = set.registry.skills().iter().filter_map(located).collect();
-        let mut check = AvailabilityCheck::new(self, set, None);
-        let availability = |skill: &&Skill| {
-            let known = skill.folder().disk_path().and_then(|folder| known.get(folder));
-            let unchanged =
-                known.filter(|known| known.is_current(None)).map(|known| (check.set.clone(), known.clone()));
-            match unchanged.map_or_else(|| self.skills.current_version(skill), Ok) {
+        // What asks the file system is done for many skills at a time.
+        let unchanged = parallel_map(skills, |skill| {
+            let known = known.get(skill.folder().disk_path()?).filter(|known| known.is_current(None))?;
+            let script = Arc::new(self.selected_script(known, ScriptChoice::Main));
+            Some((known, script))
+        });
+        let mut check = AvailabilityCheck::new(self, set.clone(), None);
+        let of_unchanged = unchanged.iter().flatten();
+        check.scripts =
+            of_unchanged.map(|(skill, script)| (skill.qualified_name(), script.clone())).collect();
+        let availability = |(skill, unchanged): (&&Skill, Option<(&Skill, _)>)| {
+            let found = unchanged.map(|(known, _)| (set.clone(), known.clone()));
+            match found.map_or_else(|| self.skills.current_version(skill), Ok) {
                 Ok((set, skill)) => {
                     if set.generation != check.set.generation {
                         check = AvailabilityCheck::new(self, set, None);
@@ -96,7 +107,7 @@ impl EngineInner {
                 Err(reason) => not_found(reason),
             }
         };
-        skills.iter().map(availability).collect()
+        skills.iter().zip(unchanged).map(availability).collect()
     }
 
     fn check_current(&self, skill: &Skill, choice: ScriptChoice<'_>, probe: Option<Probe>) -> Availability {
@@ -209,7 +220,16 @@ impl EngineInner {
 
 impl<'e> AvailabilityCheck<'e> {
     fn new(engine: &'e EngineInner, set: Arc<SkillSet>, probe: Option<Probe>) -> Self {
-        Self { engine, set, probe, known: HashMap::new(), path: Vec::new() }
+        let (known, scripts, programs) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { engine, set, probe, known, scripts, programs, path: Vec::new() }
+    }
+
+    fn selected_script(&mut self, skill: &Skill, choice: ScriptChoice<'_>) -> Arc<Result<SelectedScript>> {
+        let select = || Arc::new(self.engine.selected_script(skill, choice));
+        match choice {
+            ScriptChoice::Main => self.scripts.entry(skill.qualified_name()).or_insert_with(select).clone(),
+            _ => select(),
+        }
     }
 
     fn availability(&mut self, skill: &Skill, choice: ScriptChoice<'_>) -> Availability {
@@ -235,14 +255,14 @@ impl<'e> AvailabilityCheck<'e> {
             warnings: warnings(&contract.requirements),
             requirements: contract.requirements.clone(),
         };
-        match engine.selected_script(skill, choice) {
+        match &*self.selected_script(skill, choice) {
             Ok(selected) => {
                 let runtime = engine.runtimes.get(selected.runtime);
                 let is_built_in = runtime.and_then(Runtime::check_available);
                 let checked = engine.check_enabled(skill).and_then(|()| is_built_in.clone());
                 let checked = checked.and_then(|()| requirement_error.map_or(Ok(()), Err));
                 let checked = checked
-                    .and_then(|()| engine.check_script(&self.set, &selected, skill, self.probe.as_ref()));
+                    .and_then(|()| engine.check_script(&self.set, selected, skill, self.probe.as_ref()));
                 availability.runtime = Some(selected.runtime);
                 let mut of_script = vec![runtime_requirement(selected.runtime, is_built_in)];
                 match checked {
@@ -254,7 +274,7 @@ impl<'e> AvailabilityCheck<'e> {
                 availability.warnings.splice(0..0, warnings(&of_script));
                 availability.requirements.splice(0..0, of_script);
             }
-            Err(reason) => availability.reason = Some(requirement_error.unwrap_or(reason)),
+            Err(reason) => availability.reason = Some(requirement_error.unwrap_or_else(|| reason.clone())),
         }
         (availability, contract)
     }
@@ -276,7 +296,9 @@ impl<'e> AvailabilityCheck<'e> {
         let services = self.engine.script_cache.services();
         let programs = contract.dependencies.tools.iter();
         let mut check = ContractCheck {
-            requirements: programs.map(|needed| program(needed, services, &project)).collect(),
+            requirements: programs
+                .map(|needed| program(needed, services, &project, &mut self.programs))
+                .collect(),
             ..ContractCheck::default()
         };
         self.add_skills(skill, &contract.dependencies.skills, &mut check);

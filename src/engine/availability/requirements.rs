@@ -1,5 +1,6 @@
 //! What the contract of a skill requires, and whether it is there: programs, other skills, infrastructure, settings and secrets.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use semver::VersionReq;
@@ -39,15 +40,24 @@ pub(super) fn could_be_refused(skill: &Skill) -> bool {
 }
 
 /// Whether a program is there. It is started only where a range of versions is given.
-pub(super) fn program(needed: &Dependency, services: &RuntimeServices, project: &Path) -> Requirement {
+pub(super) fn program(
+    needed: &Dependency,
+    services: &RuntimeServices,
+    project: &Path,
+    known: &mut HashMap<String, bool>,
+) -> Requirement {
     let requirement = of_dependency(needed, RequirementKind::Program);
     let missing = |state: &str, help: &str| {
         let reason = requirement.describe(&needed.name, state);
         requirement.clone().missing(reason, help)
     };
     let Some(range) = needed.version.as_ref().filter(|range| **range != VersionReq::STAR) else {
-        let is_there = runtimes::has_program(&needed.name);
-        return if is_there { requirement } else { missing("is not on PATH", PROGRAM_HELP) };
+        let is_there = || runtimes::has_program(&needed.name);
+        return if *known.entry(needed.name.clone()).or_insert_with(is_there) {
+            requirement
+        } else {
+            missing("is not on PATH", PROGRAM_HELP)
+        };
     };
     match runtimes::program_version(services, project, &needed.name, &needed.version_arguments) {
         ProgramVersion::Absent => missing("is not on PATH", PROGRAM_HELP),
