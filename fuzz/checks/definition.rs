@@ -60,9 +60,8 @@ fn definition(file: &str, source: &[u8]) {
     assert_eq!(load_alone(file, source, "x").0.manifest.as_ref(), Some(&manifest));
     assert!(!manifest.name.is_empty() && !manifest.description.is_empty());
     assert!(serde_json::to_value(&contract).is_ok());
+    let skill = SkillSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
     for (_, format) in ExportFormat::ALL {
-        let skill =
-            SkillSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
         let written = export(format, skill);
         assert!(written.losses.iter().all(|lost| !lost.is_empty()));
         if format == ExportFormat::SkillMd {
@@ -74,6 +73,11 @@ fn definition(file: &str, source: &[u8]) {
                 written.text,
                 read.diagnostics(Profile::Spec).collect::<Vec<_>>()
             );
+        } else if format == ExportFormat::SwenyYaml {
+            let in_json = export(ExportFormat::Sweny, skill).text;
+            let in_json = parse("skill.json", in_json.as_bytes(), None).contract;
+            let in_yaml = parse("skill.yaml", written.text.as_bytes(), None).contract;
+            assert!(in_json.is_none() || in_json == in_yaml, "{}", written.text);
         } else {
             assert!(serde_json::from_str::<serde_json::Value>(&written.text).is_ok(), "{}", written.text);
         }

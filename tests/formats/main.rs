@@ -22,6 +22,7 @@ mod sweny;
 mod sweny_frontmatter;
 mod synwire;
 mod verdicts;
+mod yaml;
 
 use metier::formats::parse;
 use metier::skill::Contract;
