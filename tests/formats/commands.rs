@@ -3,7 +3,7 @@
 use serde_json::json;
 
 #[path = "../support/cli.rs"]
-mod cli;
+pub mod cli;
 
 use cli::{Answer, Project};
 
@@ -142,7 +142,7 @@ fn what_is_imported_runs_and_what_is_exported_lists_what_it_loses() {
     let made = project.metier(&["import", "from/double"]);
     assert_eq!(made.code, 0, "{made:?}");
     assert_eq!(project.read(".metier/skills/double/skill.json"), manifest.to_string(), "byte for byte");
-    assert!(project.read(".metier/skills/double/SKILL.md").contains("description: \"Doubles.\""));
+    assert!(project.read(".metier/skills/double/SKILL.md").contains("description: Doubles.\n"));
     let validated = project.metier(&["validate", ".metier/skills/double"]);
     assert_eq!(validated.code, 0, "{validated:?}");
     let again = project.metier(&["import", "from/double"]);

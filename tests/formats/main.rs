@@ -22,6 +22,8 @@ mod sweny;
 mod sweny_frontmatter;
 mod synwire;
 mod verdicts;
+#[cfg(feature = "cli")]
+mod web_imports;
 mod yaml;
 
 use metier::formats::parse;

@@ -159,6 +159,19 @@ impl Contract {
         self.entrypoint.as_ref().or_else(|| self.entrypoint_by_name("main")).or(only)
     }
 
+    /// The paths of the scripts that it names, each once, in written order.
+    pub(crate) fn named_scripts(&self) -> Vec<&str> {
+        let entrypoints = self.entrypoint.iter().chain(self.entrypoints.iter().map(|(_, entry)| entry));
+        let all = entrypoints.chain(self.tools.iter().filter_map(ProvidedTool::script));
+        let mut paths = Vec::new();
+        for path in all.map(|entrypoint| entrypoint.path.as_str()) {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        paths
+    }
+
     /// The tool of that name.
     pub fn tool(&self, name: &str) -> Option<&ProvidedTool> {
         self.tools.iter().find(|tool| tool.name == name)
