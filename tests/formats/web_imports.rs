@@ -1,9 +1,11 @@
 //! Definitions from the web and alone: where they come from, and what they name and do not bring.
 
+#[cfg(feature = "http")]
 use std::io::{Read, Write};
+#[cfg(feature = "http")]
 use std::net::TcpListener;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::commands::cli::Project;
 
@@ -60,8 +62,7 @@ fn a_definition_is_imported_from_its_address() {
     let made = import(&["/a/skill.json?token=s3cret", "/workflow.yaml", "/raw"]);
     assert_eq!(made.code, 0, "{made:?}");
     let made = made.json();
-    let of =
-        |key: &str| made.as_array().unwrap().iter().map(|skill| skill[key].clone()).collect::<Vec<Value>>();
+    let of = |key: &str| made.as_array().unwrap().iter().map(|skill| skill[key].clone()).collect::<Vec<_>>();
     assert_eq!(of("name"), ["ask", "triage", "notes"]);
     let origins = ["/a/skill.json", "/workflow.yaml", "/raw"].map(|path| json!(format!("{server}{path}")));
     assert_eq!(of("origin"), origins, "without what may be a credential");
