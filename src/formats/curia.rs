@@ -37,8 +37,8 @@ const KEYS: [&str; 13] = [
     "timeout",
     "entity_enrichment",
 ];
-/// The services of a host that a handler can ask for.
-const CAPABILITIES: [&str; 12] = [
+/// The services of a host that a handler of Curia can ask for.
+pub const CAPABILITIES: [&str; 12] = [
     "bus",
     "agentRegistry",
     "outboundGateway",
