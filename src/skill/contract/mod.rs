@@ -22,6 +22,7 @@ mod risk;
 mod schema;
 mod self_check;
 mod serialize;
+mod tool_aliases;
 
 mod sections;
 #[cfg(test)]
@@ -63,6 +64,7 @@ pub use self::sections::provided_tool::{ProvidedTool, ToolHandler};
 pub(crate) use schema::SchemaRole;
 pub(crate) use schema::read as read_schema;
 pub use schema::{Schema, ValidationFailure};
+pub use tool_aliases::ToolAliases;
 
 /// The names that the file may have. A folder has at most one of them.
 #[doc(hidden)]
