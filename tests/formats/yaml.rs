@@ -201,7 +201,7 @@ fn a_reader_of_yaml_1_1_reads_the_same_values() {
     }
 }
 
-/// What PyYAML makes of each text, a failure as its sentence.
+/// What `PyYAML` makes of each text, a failure as its sentence.
 fn read_by_pyyaml(texts: &[String]) -> Option<Vec<Value>> {
     const PROGRAM: &str = "import json, sys, yaml\n\
         def read(text):\n    try: return yaml.safe_load(text)\n    except Exception as error: return str(error)\n\

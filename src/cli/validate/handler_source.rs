@@ -87,8 +87,8 @@ fn without_comments(source: &str) -> String {
     while let Some(at) = rest.find('/') {
         let (before, after) = rest.split_at(at);
         code.push_str(before);
-        let end = if after.starts_with("/*") {
-            after[2..].find("*/").map_or(after.len(), |end| end + 4)
+        let end = if let Some(comment) = after.strip_prefix("/*") {
+            comment.find("*/").map_or(after.len(), |end| end + 4)
         } else if after.starts_with("//") && !code.ends_with(':') {
             after.find('\n').unwrap_or(after.len())
         } else {
