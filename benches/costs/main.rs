@@ -4,6 +4,7 @@ mod cold;
 mod configuration;
 mod contract;
 mod files;
+mod imports;
 mod lua;
 mod mcp;
 mod modules;
@@ -54,6 +55,7 @@ fn main() {
     wasm_calls::calls(&mut criterion);
     wasm_calls::load(&mut criterion);
     contract::check(&mut criterion);
+    imports::definitions(&mut criterion);
     files::read(&mut criterion);
     files::grep(&mut criterion);
     registry::scan(&mut criterion);

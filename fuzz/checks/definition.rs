@@ -3,8 +3,8 @@
 use metier::formats::{
     ExportFormat, SkillSource, export, instructions, load, load_alone, parse, parse_alone,
 };
-use metier::skill::Profile;
 use metier::skill::contract::DefinitionFormat;
+use metier::skill::{Profile, SkillLocation};
 
 use super::skill::lie_within;
 
@@ -30,6 +30,31 @@ pub fn sweny(source: &[u8]) {
     definition("skill.yml", source);
     definition("skill.json", source);
     comes_back(source, DefinitionFormat::Sweny, ExportFormat::Sweny);
+}
+
+/// Any bytes as a `SKILL.md` of Synwire: what is read of it, its numbered steps, and what is written of it again.
+pub fn synwire(source: &[u8]) {
+    let place = SkillLocation { directory: "x", file_name: "SKILL.md" };
+    let read = metier::skill::parse(source, place);
+    lie_within(source, read.diagnostics(Profile::Spec));
+    let Some(manifest) = read.manifest else { return };
+    if let Err(found) = metier::plan::from_markdown(source, "SKILL.md") {
+        lie_within(source, &found);
+    }
+    let text = String::from_utf8_lossy(&source[manifest.body_offset..]).into_owned();
+    let skill = SkillSource { manifest: &manifest, contract: None, text: &text };
+    let written = export(ExportFormat::SkillMd, skill);
+    let again = metier::skill::parse(written.text.as_bytes(), place);
+    assert!(again.is_loadable(), "{}", written.text);
+    let again = again.manifest.expect("what loads has a manifest");
+    if written.losses.is_empty() {
+        assert_eq!(again.description, manifest.description, "{}", written.text);
+        assert_eq!((&again.license, &again.compatibility), (&manifest.license, &manifest.compatibility));
+        assert_eq!(again.allowed_tools, manifest.allowed_tools, "{}", written.text);
+    }
+    for imported in metier::formats::import("SKILL.md", source).into_iter().flatten() {
+        assert!(imported.missing.len() <= 51 && imported.missing.iter().all(|path| !path.is_empty()));
+    }
 }
 
 /// Any bytes as a file that becomes folders.
@@ -60,13 +85,12 @@ fn definition(file: &str, source: &[u8]) {
     assert_eq!(load_alone(file, source, "x").0.manifest.as_ref(), Some(&manifest));
     assert!(!manifest.name.is_empty() && !manifest.description.is_empty());
     assert!(serde_json::to_value(&contract).is_ok());
+    let skill = SkillSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
     for (_, format) in ExportFormat::ALL {
-        let skill =
-            SkillSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
         let written = export(format, skill);
         assert!(written.losses.iter().all(|lost| !lost.is_empty()));
         if format == ExportFormat::SkillMd {
-            let place = metier::skill::SkillLocation { directory: "x", file_name: "SKILL.md" };
+            let place = SkillLocation { directory: "x", file_name: "SKILL.md" };
             let read = metier::skill::parse(written.text.as_bytes(), place);
             assert!(
                 read.is_loadable(),
@@ -74,6 +98,11 @@ fn definition(file: &str, source: &[u8]) {
                 written.text,
                 read.diagnostics(Profile::Spec).collect::<Vec<_>>()
             );
+        } else if format == ExportFormat::SwenyYaml {
+            let in_json = export(ExportFormat::Sweny, skill).text;
+            let in_json = parse("skill.json", in_json.as_bytes(), None).contract;
+            let in_yaml = parse("skill.yaml", written.text.as_bytes(), None).contract;
+            assert!(in_json.is_none() || in_json == in_yaml, "{}", written.text);
         } else {
             assert!(serde_json::from_str::<serde_json::Value>(&written.text).is_ok(), "{}", written.text);
         }

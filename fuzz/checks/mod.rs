@@ -13,13 +13,14 @@ mod words;
 pub type Check = (&'static str, fn(&[u8]));
 
 /// Every check, by the name of its fuzzer and of the folder it starts from.
-pub const CHECKS: [Check; 14] = [
+pub const CHECKS: [Check; 15] = [
     ("case", words::case),
     ("contract", skill::contract),
     ("definition-agentskit", definition::agentskit),
     ("definition-contract", definition::contract),
     ("definition-curia", definition::curia),
     ("definition-sweny", definition::sweny),
+    ("definition-synwire", definition::synwire),
     ("frontmatter", skill::frontmatter),
     ("import", definition::import),
     ("journal", journal::journal),

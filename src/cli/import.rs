@@ -9,6 +9,7 @@ use metier::formats::{ImportedSkill, PackageRegistry, import};
 use metier::skill::contract::CONTRACT_FILES;
 use serde_json::json;
 
+use super::import_download::{download_definition, is_url};
 use super::output;
 use super::session::Session;
 use super::terminal::escape_line;
@@ -22,10 +23,10 @@ const MAX_DEPTH: usize = 8;
 /// The options of `metier import`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Definitions: a SKILL.md, a skill.json or skill.yaml of any format, or a folder with one of them
-    #[arg(required = true, value_name = "PATH")]
-    paths: Vec<PathBuf>,
-    /// A folder of AgentsKit packages; each PATH is then a package, as NAME or NAME@RANGE
+    /// Definitions: a SKILL.md, a skill.json or skill.yaml of any format, a folder with one of them, or the https address of one
+    #[arg(required = true, value_name = "PATH|URL")]
+    sources: Vec<PathBuf>,
+    /// A folder of AgentsKit packages; each PATH|URL is then a package, as NAME or NAME@RANGE
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
     /// The folder in which the skills are made
@@ -33,18 +34,27 @@ pub struct Args {
     out: PathBuf,
 }
 
+/// A skill that is made, and where it comes from.
+struct Import {
+    skill: ImportedSkill,
+    origin: String,
+}
+
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    let mut imported = Vec::new();
-    if let Some(folder) = &args.from {
-        imported = import_packages(folder, &args.paths)?;
-    } else {
-        for path in &args.paths {
-            imported.extend(if path.is_dir() { vec![read_folder(path)?] } else { read_definitions(path)? });
-        }
-    }
-    for ImportedSkill { name, .. } in &imported {
+    let imported = match &args.from {
+        Some(folder) => import_packages(folder, &args.sources)?,
+        None => args
+            .sources
+            .iter()
+            .map(|source| read_source(source))
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .flatten()
+            .collect(),
+    };
+    for Import { skill: ImportedSkill { name, .. }, .. } in &imported {
         if args.out.join(name).symlink_metadata().is_ok()
-            || imported.iter().filter(|other| other.name == *name).count() > 1
+            || imported.iter().filter(|other| other.skill.name == *name).count() > 1
         {
             let sentence =
                 format!("failed to import {}: there is a skill of that name already", escape_line(name));
@@ -53,33 +63,57 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
             );
         }
     }
-    imported.iter().try_for_each(|skill| make_folder(&args.out, skill))?;
+    imported.iter().try_for_each(|import| make_folder(&args.out, &import.skill))?;
     session.exit_watchdog().finish();
     let folder = |skill: &ImportedSkill| args.out.join(&skill.name).display().to_string();
     if session.json() {
-        let record = |skill: &ImportedSkill| {
+        let record = |Import { skill, origin }: &Import| {
             let files: Vec<&String> = skill.files.iter().map(|(path, _)| path).collect();
-            json!({"name": skill.name, "path": folder(skill), "files": files, "diagnostics": skill.diagnostics})
+            json!({
+                "name": skill.name, "path": folder(skill), "origin": origin, "files": files, "missing": skill.missing,
+                "diagnostics": skill.diagnostics,
+            })
         };
         output::print_json(&imported.iter().map(record).collect::<Vec<_>>())?;
         return Ok(0);
     }
-    for skill in &imported {
-        output::print(&format!("made {}", escape_line(&folder(skill))))?;
+    for Import { skill, origin } in &imported {
+        output::print(&format!("made {} from {}", escape_line(&folder(skill)), escape_line(origin)))?;
         for found in &skill.diagnostics {
             output::eprint(&format!("note: {}: {}", escape_line(&skill.name), escape_line(&found.message)));
+        }
+        for missing in &skill.missing {
+            let (name, missing) = (escape_line(&skill.name), escape_line(missing));
+            output::eprint(&format!(
+                "note: {name}: it names {missing}, which is not there: put it into the folder"
+            ));
         }
     }
     Ok(0)
 }
 
+/// The skills of a file, a folder or an address.
+fn read_source(source: &Path) -> Result<Vec<Import>> {
+    let shown = source.display().to_string();
+    let from = |origin: &str, skills: Vec<ImportedSkill>| {
+        skills.into_iter().map(|skill| Import { skill, origin: origin.to_owned() }).collect()
+    };
+    if is_url(&shown) {
+        let file = download_definition(&shown)?;
+        return Ok(from(&file.origin, import(&file.file_name, &file.content)?));
+    }
+    Ok(from(&shown, if source.is_dir() { vec![read_folder(source)?] } else { read_definitions(source)? }))
+}
+
 /// The newest package of each name, in its range if it has one.
-fn import_packages(folder: &Path, names: &[PathBuf]) -> Result<Vec<ImportedSkill>> {
+fn import_packages(folder: &Path, names: &[PathBuf]) -> Result<Vec<Import>> {
     let registry = read_registry(folder)?;
     let mut imported = Vec::new();
     for name in names {
         let package = registry.find_named(&name.display().to_string())?;
-        imported.extend(import("skill.json", &package.source)?);
+        let origin = folder.display().to_string();
+        let skills = import("skill.json", &package.source)?;
+        imported.extend(skills.into_iter().map(|skill| Import { skill, origin: origin.clone() }));
     }
     Ok(imported)
 }
@@ -151,6 +185,8 @@ fn read_folder(folder: &Path) -> Result<ImportedSkill> {
         let path: Vec<_> = relative.iter().map(|part| part.to_string_lossy()).collect();
         skill.files.push((path.join("/"), content));
     }
+    let is_there = |path: &str| skill.files.iter().any(|(known, _)| known == path);
+    skill.missing.retain(|alternatives| !alternatives.split(" or ").any(is_there));
     Ok(skill)
 }
 

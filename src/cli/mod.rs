@@ -20,6 +20,7 @@ mod export_definition;
 mod global_args;
 mod hint;
 mod import;
+mod import_download;
 mod input;
 mod interrupt;
 mod limit_args;

@@ -3,6 +3,8 @@
 //! A skill is activated and not called. The only code that runs is its `on_activate` script, beside its definition: without a
 //! permission, in the sandbox of its language, and nothing counts but the tools that it returns.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -10,7 +12,7 @@ use super::{Engine, EngineInner, Invocation};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::Tool;
 use crate::registry::Skill;
-use crate::skill::contract::{NamedPersona, Persona, Turn, compose};
+use crate::skill::contract::{NamedPersona, Persona, ToolAliases, Turn, compose};
 
 /// How deep skills may hand over to others.
 const MAX_DELEGATION_DEPTH: usize = 3;
@@ -18,6 +20,8 @@ const MAX_DELEGATION_DEPTH: usize = 3;
 const MAX_DELEGATES: usize = 100;
 /// The most tools that a script may return.
 const MAX_DYNAMIC_TOOLS: usize = 100;
+/// The most names of tools that are reported as ambiguous.
+const MAX_AMBIGUOUS: usize = 32;
 /// The most characters of a name.
 const MAX_NAME: usize = 64;
 /// The name of the script, without its extension, in the skill's folder.
@@ -70,8 +74,8 @@ pub struct Delegate {
 impl Engine {
     /// Activates a skill, or several as one: their texts, examples, tools, and the skills that they may hand over to.
     ///
-    /// Tools are those of the engine's [`ToolProvider`](crate::host::ToolProvider) and the skills of that name. What is not here is among
-    /// the problems. The script `on_activate` of each skill runs without any grant; if one fails, or returns anything but tools, the
+    /// Tools are those of the engine's [`ToolProvider`](crate::host::ToolProvider) and the skills of that name, or of a name that these
+    /// skills declare to mean the same. What is not here is among the problems. The script `on_activate` of each skill runs without any grant; if one fails, or returns anything but tools, the
     /// activation fails. Activating twice gives the same, unless a script decides otherwise.
     ///
     /// Like a run for a person, this does not ask whether the skills are trusted: where a model chooses them, ask
@@ -98,14 +102,21 @@ impl EngineInner {
             metadata,
             problems: Vec::new(),
         };
+        let aliases = tool_aliases(&skills);
         for name in persona.tools {
-            match self.named_tool(&name) {
-                Some(tool) => activation.tools.push(tool),
+            let equivalent = || aliases.equivalents(&name).find_map(|other| self.named_tool(other));
+            match self.named_tool(&name).or_else(equivalent) {
+                Some(tool) => {
+                    if activation.tools.iter().all(|known| known.name != tool.name) {
+                        activation.tools.push(tool);
+                    }
+                }
                 None => activation
                     .problems
                     .push(format!("AK_TOOL_NOT_FOUND: no tool and no skill is called {name}")),
             }
         }
+        activation.problems.extend(ambiguous_aliases(&aliases));
         for tool in skills.iter().map(|skill| self.dynamic_tools(skill)).collect::<Result<Vec<_>>>()?.concat()
         {
             // The last one of a name counts.
@@ -159,6 +170,23 @@ impl EngineInner {
         })?;
         read_tools(value).map_err(|reason| hook_error(skill, &reason))
     }
+}
+
+/// The names of tools that mean the same, by what these skills declare.
+pub(super) fn tool_aliases<'a>(skills: impl IntoIterator<Item = &'a Skill>) -> ToolAliases {
+    let declared =
+        skills.into_iter().filter_map(|skill| Some((skill.name(), &skill.contract()?.tool_aliases[..])));
+    ToolAliases::new(declared)
+}
+
+/// A sentence about each name that several skills declare for tools of theirs.
+pub(super) fn ambiguous_aliases(aliases: &ToolAliases) -> Vec<String> {
+    let sentence = |(name, skills): (&String, &BTreeSet<String>)| {
+        let skills: Vec<&str> = skills.iter().map(String::as_str).collect();
+        let name = crate::excerpt::shorten(name, 60);
+        format!("{} declare {name} as another name of a tool, so it stands for none", skills.join(" and "))
+    };
+    aliases.ambiguous().iter().take(MAX_AMBIGUOUS).map(sentence).collect()
 }
 
 /// What a skill makes of a model. A skill that is no persona has its text.

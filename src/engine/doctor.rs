@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::{Availability, EngineInner, Requirement, RequirementKind, RequirementState, SettingsReport};
+use crate::engine::activation::{ambiguous_aliases, tool_aliases};
 use crate::engine::script_selection::ScriptChoice;
 use crate::error::Hint;
 use crate::executor::RuntimeId;
@@ -203,6 +204,7 @@ impl EngineInner {
         findings.extend(registry.problems().iter().filter_map(registry_finding));
         findings.extend(self.unavailable_skill_findings(&registry));
         findings.extend(self.unavailable_tool_findings(&registry));
+        findings.extend(ambiguous_alias_findings(&registry));
         findings.extend(self.trust_store_findings());
         findings
             .extend(runtimes::starts_from_copy(self.script_cache.services()).then(missing_helper_finding));
@@ -338,6 +340,13 @@ impl EngineInner {
         });
         on_disk.chain(embedded).collect()
     }
+}
+
+/// Names that several skills declare for tools of theirs.
+fn ambiguous_alias_findings(registry: &Registry) -> impl Iterator<Item = Finding> {
+    let sentences = ambiguous_aliases(&tool_aliases(registry.visible()));
+    let help = "remove the name from mcpAliases of all but one of them, or activate them apart";
+    sentences.into_iter().map(move |sentence| Finding::new(Severity::Warning, sentence, help))
 }
 
 fn shadowed_skills(registry: &Registry) -> Vec<ShadowedSkill> {

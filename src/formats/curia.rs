@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 
-use crate::formats::fields::{is_text, map_entries, missing, require_known, required_text, text, texts};
+use crate::formats::fields::{is_text, map_entries, missing, require_known, required_text, texts};
 use crate::formats::shorthand::InputType;
 use crate::policy::{ConfigField, ConfigRequirement, Permission};
 use crate::skill::contract::fields::{self, find};
@@ -37,8 +37,8 @@ const KEYS: [&str; 13] = [
     "timeout",
     "entity_enrichment",
 ];
-/// The services of a host that a handler can ask for.
-const CAPABILITIES: [&str; 12] = [
+/// The services of a host that a handler of Curia can ask for.
+pub const CAPABILITIES: [&str; 12] = [
     "bus",
     "agentRegistry",
     "outboundGateway",
@@ -292,7 +292,7 @@ fn read_enrichment(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<Enric
     let entries = map_entries(node, place, report)?;
     require_known(entries, &["param", "default"], place, report);
     let param = required_text(entries, "param", place, report)?;
-    let default = text(entries, "default", report).unwrap_or_else(|| "caller".to_owned());
+    let default = required_text(entries, "default", place, report)?;
     if !["caller", "agent"].contains(&default.as_str()) {
         fields::report_invalid(node, "`default` of `entity_enrichment` must be caller or agent", report);
         return None;

@@ -1,5 +1,7 @@
 //! Makes a skill folder of a definition: the files that it then has.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value as Json};
 
 use crate::error::{ErrorKind, Result, SkillError};
@@ -11,6 +13,10 @@ use crate::skill::{Diagnostic, SkillLocation};
 
 /// The keys of a skill in a workflow.
 const INLINE_KEYS: [&str; 4] = ["name", "description", "instruction", "mcp"];
+/// The folders of a skill that its text refers to.
+const SKILL_FOLDERS: [&str; 3] = ["scripts", "references", "assets"];
+/// The most paths of a text that are listed.
+const MAX_MISSING: usize = 50;
 /// The most skills of one file.
 const MAX_SKILLS: usize = 100;
 
@@ -24,6 +30,9 @@ pub struct ImportedSkill {
     pub files: Vec<(String, Vec<u8>)>,
     /// What is worth knowing about it.
     pub diagnostics: Vec<Diagnostic>,
+    /// Files that it names and that are not among its files, each as a path or as several of which one is enough. Without them it may
+    /// not run.
+    pub missing: Vec<String>,
 }
 
 /// The skills of a file with that name: a `SKILL.md`, a definition in any format, a manifest of AgentsKit with several skills, or a
@@ -46,7 +55,12 @@ fn import_skill_file(source: &[u8]) -> Result<ImportedSkill> {
     let parsed = crate::skill::parse(source, SkillLocation { directory: "", file_name: "SKILL.md" });
     let Some(manifest) = parsed.manifest else { return Err(refusal("SKILL.md", &parsed.diagnostics)) };
     let name = folder_name(&manifest.name)?;
-    Ok(ImportedSkill { name, files: vec![("SKILL.md".to_owned(), source.to_vec())], diagnostics: Vec::new() })
+    let text = String::from_utf8_lossy(source);
+    let mut missing: Vec<String> = manifest.entrypoint().map(str::to_owned).into_iter().collect();
+    missing
+        .extend(paths_in_text(&text).filter(|path| Some(*path) != manifest.entrypoint()).map(str::to_owned));
+    let files = vec![("SKILL.md".to_owned(), source.to_vec())];
+    Ok(ImportedSkill { name, files, diagnostics: Vec::new(), missing })
 }
 
 fn import_definition(file_name: &str, source: &[u8]) -> Result<ImportedSkill> {
@@ -68,7 +82,22 @@ fn import_definition(file_name: &str, source: &[u8]) -> Result<ImportedSkill> {
         let skill = SkillSource { manifest: &manifest, contract: Some(&contract), text };
         files.insert(0, ("SKILL.md".to_owned(), export(ExportFormat::SkillMd, skill).text.into_bytes()));
     }
-    Ok(ImportedSkill { name, files, diagnostics: parsed.diagnostics })
+    let handlers = contract.format.handlers();
+    let handler = (!handlers.is_empty()).then(|| handlers.join(" or "));
+    let missing = contract.named_scripts().into_iter().map(str::to_owned).chain(handler).collect();
+    Ok(ImportedSkill { name, files, diagnostics: parsed.diagnostics, missing })
+}
+
+/// The paths in a text below the folders that skills have, each once.
+fn paths_in_text(text: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_alphanumeric() || "._-/".contains(c);
+    let words = text.split(move |c| !is_part(c)).map(|word| word.trim_end_matches('.'));
+    let is_path = |word: &&str| {
+        let rest = SKILL_FOLDERS.iter().find_map(|folder| word.strip_prefix(folder)?.strip_prefix('/'));
+        rest.is_some_and(|rest| !rest.is_empty() && !rest.ends_with('/')) && !word.contains("..")
+    };
+    let mut seen = HashSet::new();
+    words.filter(is_path).filter(move |word| seen.insert(*word)).take(MAX_MISSING)
 }
 
 /// The definitions in a file with several: each in the format of one skill.

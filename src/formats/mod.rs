@@ -17,6 +17,7 @@ mod shorthand;
 mod sweny;
 mod sweny_frontmatter;
 
+pub use self::curia::CAPABILITIES as CURIA_CAPABILITIES;
 pub use self::export::{ExportFormat, Exported, SkillSource, export};
 pub use self::import::{ImportedSkill, import};
 pub use self::package_registry::{PackageFilter, PackageRegistry, PublishedPackage};

@@ -89,6 +89,7 @@ pub use files::{ChangeDecision, FileChange, FileChangeKind, Files};
 pub(crate) use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;
 #[cfg(feature = "http")]
 pub use http::WebClient;
+pub use http::download;
 #[cfg(unix)]
 pub(crate) use http::non_public_kind;
 pub(crate) use memory::{HostMemory, check_memory_reserve};

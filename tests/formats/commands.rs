@@ -3,7 +3,7 @@
 use serde_json::json;
 
 #[path = "../support/cli.rs"]
-mod cli;
+pub mod cli;
 
 use cli::{Answer, Project};
 
@@ -142,7 +142,7 @@ fn what_is_imported_runs_and_what_is_exported_lists_what_it_loses() {
     let made = project.metier(&["import", "from/double"]);
     assert_eq!(made.code, 0, "{made:?}");
     assert_eq!(project.read(".metier/skills/double/skill.json"), manifest.to_string(), "byte for byte");
-    assert!(project.read(".metier/skills/double/SKILL.md").contains("description: \"Doubles.\""));
+    assert!(project.read(".metier/skills/double/SKILL.md").contains("description: Doubles.\n"));
     let validated = project.metier(&["validate", ".metier/skills/double"]);
     assert_eq!(validated.code, 0, "{validated:?}");
     let again = project.metier(&["import", "from/double"]);
@@ -238,4 +238,22 @@ fn the_script_of_an_activation_has_no_grant_of_the_configuration() {
     // A run has it.
     let ran = project.metier(&["run", "x"]);
     assert!(ran.code == 0 && project.path("out/run").exists(), "{ran:?}");
+}
+
+#[test]
+fn cu_t21_a_handler_is_read_for_what_its_manifest_does_not_declare() {
+    let manifest = json!({
+        "name": "ask", "description": "d", "version": "1.0.0", "action_risk": "none", "secrets": ["BRAVE_API_KEY"], "capabilities": ["bus"],
+    });
+    let handler = "// ctx.secret('never')\nexport default {execute: async (ctx) => {\n  ctx.secret('brave_api_key');\n  \
+        ctx.secret('other_key');\n  await ctx.bus.publish({});\n  return ctx.skillSearch('x');\n}};\n";
+    let project = Project::new()
+        .file(".metier/skills/ask/skill.json", manifest.to_string())
+        .file(".metier/skills/ask/handler.ts", handler);
+    let validated = project.metier(&["validate", ".metier/skills/ask"]);
+    assert_eq!(validated.code, 0, "{validated:?}");
+    for words in ["uses the secret `other_key` in line 4", "uses the capability `skillSearch` in line 6"] {
+        assert!(validated.stdout.contains(words), "{words}: {validated:?}");
+    }
+    assert_eq!(validated.stdout.matches("handler-undeclared").count(), 2, "{validated:?}");
 }

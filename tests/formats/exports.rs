@@ -19,7 +19,7 @@ fn comes_back(file: &str, source: &str, format: ExportFormat) -> Contract {
     let (text, losses) = exported(file, source, format);
     assert_eq!(losses, [""; 0], "{source}");
     let before = parse(file, source.as_bytes(), None).contract.unwrap();
-    let again = parse("skill.json", text.as_bytes(), None);
+    let again = parse(format.file_name(), text.as_bytes(), None);
     let again = again.contract.unwrap_or_else(|| panic!("{text}: {:?}", again.diagnostics));
     assert_eq!(again, before, "{text}");
     again
@@ -28,7 +28,9 @@ fn comes_back(file: &str, source: &str, format: ExportFormat) -> Contract {
 #[test]
 fn samples_come_back_as_they_were() {
     comes_back("skill.json", include_str!("samples/web-search.json"), ExportFormat::Curia);
-    comes_back("skill.yaml", include_str!("samples/sweny-github.yaml"), ExportFormat::Sweny);
+    for format in [ExportFormat::Sweny, ExportFormat::SwenyYaml] {
+        comes_back("skill.yaml", include_str!("samples/sweny-github.yaml"), format);
+    }
     let persona = json!({
         "name": "critic", "description": "Criticises.", "systemPrompt": "You find faults.", "tools": ["read_file"],
         "delegates": ["coder"], "examples": [{"input": "a", "output": "b"}], "temperature": 0.5, "metadata": {"a": [1]}, "extra": {"b": null},
@@ -61,7 +63,7 @@ fn a_skill_md_that_is_written_is_valid_for_every_client() {
         ("skill.yaml", include_str!("samples/validate-helm-chart.yaml")),
     ] {
         let (text, _) = exported(file, source, ExportFormat::SkillMd);
-        let name = text.split('"').nth(1).unwrap();
+        let name = text.lines().find_map(|line| line.strip_prefix("name: ")).unwrap();
         let parsed =
             metier::skill::parse(text.as_bytes(), SkillLocation { directory: name, file_name: "SKILL.md" });
         for profile in [Profile::Spec, Profile::SkillsRef, Profile::AgentPlugins] {

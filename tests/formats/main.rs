@@ -22,6 +22,9 @@ mod sweny;
 mod sweny_frontmatter;
 mod synwire;
 mod verdicts;
+#[cfg(feature = "cli")]
+mod web_imports;
+mod yaml;
 
 use metier::formats::parse;
 use metier::skill::Contract;

@@ -1,10 +1,11 @@
 //! Skill objects of SWEny, by the numbers of the acceptance cases.
 
 use metier::engine::Invocation;
+use metier::error::ErrorKind;
 use metier::skill::contract::DefinitionFormat;
 use serde_json::{Value, json};
 
-use crate::project::{Project, granted, sentence, value};
+use crate::project::{Project, granted, kind, sentence, value};
 use crate::{contract, refused};
 
 const SAMPLE: &str = include_str!("samples/sweny-github.yaml");
@@ -110,15 +111,22 @@ fn sw_10_to_sw_12_settings_of_a_definition_reach_the_script() {
         .file(".metier/skills/x/scripts/main.lua", "return ctx.config('X_PLACE_OF_TESTS')")
         .skill("y", "")
         .file(".metier/skills/y/scripts/main.lua", "return 2");
+    settings_reach_the_script(&project, "git");
+}
+
+/// The skill `x` of that category answers with its required setting `X_PLACE_OF_TESTS`, and without it breaks no other.
+pub fn settings_reach_the_script(project: &Project, category: &str) {
     let engine = project.engine();
     let run = |variables: &[(&str, &str)]| {
         let invocation = granted(Invocation::new("x"), &["env:X_PLACE_OF_TESTS"]);
         engine.run(variables.iter().fold(invocation, |run, (name, value)| run.env(*name, *value)))
     };
-    assert!(sentence(&run(&[])).contains("X_PLACE_OF_TESTS is not provided (A place)"), "SW-11");
+    let missing = run(&[]);
+    assert_eq!(kind(&missing), ErrorKind::Unavailable, "SW-12");
+    assert!(sentence(&missing).contains("X_PLACE_OF_TESTS is not provided (A place)"), "SW-11");
     assert!(sentence(&run(&[("X_PLACE_OF_TESTS", "")])).contains("is set to empty"), "SW-11");
     assert_eq!(value(run(&[("X_PLACE_OF_TESTS", "abc")])), json!("abc"), "SW-10");
-    assert_eq!(value(engine.run(Invocation::new("y"))), json!(2), "SW-12");
+    assert_eq!(value(engine.run(Invocation::new("y"))), json!(2), "SW-12: it breaks no other");
     let registry = engine.registry();
     let availability = engine.availability(registry.find("x").unwrap());
     assert!(availability.cannot_run().is_some(), "SW-12");
@@ -126,7 +134,7 @@ fn sw_10_to_sw_12_settings_of_a_definition_reach_the_script() {
     let [missing] = &report.missing[..] else { panic!("SW-26: {report:?}") };
     assert_eq!(
         (missing.category.as_str(), &missing.missing_env[..]),
-        ("git", &["X_PLACE_OF_TESTS".to_owned()][..])
+        (category, &["X_PLACE_OF_TESTS".to_owned()][..])
     );
 }
 
@@ -142,4 +150,33 @@ fn names_and_variables_of_settings_are_checked() {
     let many: serde_json::Map<String, Value> =
         (0..101).map(|number| (format!("K{number}"), json!({"description": "d"}))).collect();
     refused("skill.json", &object(&json!({"instruction": "i", "config": many})), "more than 100 settings");
+}
+
+#[test]
+fn sw_27_a_tool_is_found_by_the_names_that_activated_skills_declare_for_it() {
+    let aliased = |names: &[&str]| object(&json!({"instruction": "i", "mcpAliases": {"double": names}}));
+    let persona =
+        json!({"name": "p", "description": "d", "systemPrompt": "p", "tools": ["twice", "thrice", "double"]});
+    let project = Project::new()
+        .file(".metier/skills/p/skill.json", persona.to_string())
+        .file(".metier/skills/x/skill.json", aliased(&["twice"]))
+        .file(".metier/skills/y/skill.json", aliased(&["twice"]).replace(r#""id":"x""#, r#""id":"y""#))
+        .skill("double", "")
+        .file(".metier/skills/double/scripts/main.lua", "return input.n * 2");
+    let engine = project.engine();
+    let activated = |names: &[&str]| {
+        let activation = engine.activate(names).unwrap();
+        let tools: Vec<String> = activation.tools.into_iter().map(|tool| tool.name).collect();
+        (tools, activation.problems)
+    };
+    let (tools, problems) = activated(&["p", "x"]);
+    assert_eq!(tools, ["double"], "once");
+    assert!(matches!(&problems[..], [thrice] if thrice.contains("thrice")), "{problems:?}");
+    // A skill that is not activated declares nothing, and what two declare counts for none.
+    assert_eq!(activated(&["p"]).1.len(), 2);
+    let (_, problems) = activated(&["p", "x", "y"]);
+    let dropped = "x and y declare twice as another name of a tool, so it stands for none";
+    assert!(problems.len() == 3 && problems.iter().any(|problem| problem == dropped), "{problems:?}");
+    let findings = engine.diagnosis().findings;
+    assert_eq!(findings.iter().filter(|finding| finding.message == dropped).count(), 1);
 }

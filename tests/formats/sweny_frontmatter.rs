@@ -1,7 +1,6 @@
 //! The keys that SWEny adds to the frontmatter of a `SKILL.md`, by the numbers of the acceptance cases.
 
 use metier::engine::Invocation;
-use metier::error::ErrorKind;
 use metier::formats::import;
 use metier::policy::ConfigRequirement;
 use metier::registry::{Registry, Root, Roots, Scope};
@@ -9,7 +8,8 @@ use metier::skill::contract::DefinitionFormat;
 use metier::skill::{Contract, Diagnostic, Severity};
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::project::{Project, value};
+use crate::sweny::settings_reach_the_script;
 
 /// The contract of the skill `x` whose frontmatter has these lines, and what is worth knowing about it.
 #[track_caller]
@@ -127,26 +127,7 @@ fn sw_10_to_sw_12_settings_of_the_frontmatter_reach_the_script() {
         .skill("x", "config: {X_PLACE_OF_TESTS: {description: A place, required: true}}\n")
         .skill("y", "")
         .file(".metier/skills/y/scripts/main.lua", "return 2");
-    let engine = project.engine();
-    let run = |variables: &[(&str, &str)]| {
-        let invocation = granted(Invocation::new("x"), &["env:X_PLACE_OF_TESTS"]);
-        engine.run(variables.iter().fold(invocation, |run, (name, value)| run.env(*name, *value)))
-    };
-    let missing = run(&[]);
-    assert_eq!(kind(&missing), ErrorKind::Unavailable, "SW-12");
-    assert!(
-        sentence(&missing).contains("X_PLACE_OF_TESTS is not provided (A place)"),
-        "{}",
-        sentence(&missing)
-    );
-    let empty = run(&[("X_PLACE_OF_TESTS", "")]);
-    assert!(sentence(&empty).contains("is set to empty"), "SW-11: {}", sentence(&empty));
-    assert_eq!(value(run(&[("X_PLACE_OF_TESTS", "abc")])), json!("abc"), "SW-10");
-    assert_eq!(value(engine.run(Invocation::new("y"))), json!(2), "it breaks no other");
-    let report = engine.diagnosis().settings;
-    let [unconfigured] = &report.missing[..] else { panic!("SW-26: {report:?}") };
-    assert_eq!(unconfigured.category, "general");
-    assert_eq!(unconfigured.missing_env, ["X_PLACE_OF_TESTS"]);
+    settings_reach_the_script(&project, "general");
 }
 
 #[test]

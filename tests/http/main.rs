@@ -4,6 +4,7 @@
 
 mod addresses;
 mod answers;
+mod download;
 mod redirects;
 mod secure;
 mod server;

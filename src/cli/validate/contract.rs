@@ -11,6 +11,7 @@ use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
 
 use super::skill_file;
+use crate::cli::validate::handler_source::undeclared_uses;
 use crate::cli::validate::lints;
 use crate::cli::validate::project_skills::{PlanContext, ProjectSkills};
 use crate::cli::validate::runtime_location::runtime_location;
@@ -57,6 +58,7 @@ impl ContractValidation {
         if let Some(contract) = &parsed.contract {
             diagnostics.extend(entrypoint_diagnostics(contract, manifest, dir, &text));
             diagnostics.extend(unused_steps(contract, manifest, dir, &text));
+            diagnostics.extend(undeclared_uses(contract, dir, &text));
             if !contract.dependencies.skills.is_empty()
                 && let Some(circle) = project.dependency_circle(folder)
             {

@@ -58,6 +58,12 @@ pub const ENTRYPOINT_FUNCTION: Rule = lint(
     false,
     "An entrypoint names a function, but its script is not a WebAssembly plug-in.",
 );
+pub const HANDLER_UNDECLARED: Rule = lint(
+    "handler-undeclared",
+    Warning,
+    false,
+    "A handler uses a secret or a capability that its manifest does not list.",
+);
 pub const STEPS_UNUSED: Rule = lint(
     "steps-unused",
     Warning,
@@ -96,6 +102,7 @@ mod tests {
             ENTRYPOINT_MISSING,
             ENTRYPOINT_UNFIT,
             ENTRYPOINT_FUNCTION,
+            HANDLER_UNDECLARED,
             STEPS_UNUSED,
             STEPS_UNFIT,
             SOURCE_MISSING,

@@ -2,6 +2,7 @@
 
 mod contract;
 mod folder_checks;
+mod handler_source;
 mod lints;
 mod project_skills;
 mod references;

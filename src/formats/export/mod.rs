@@ -7,6 +7,7 @@ mod skill_md;
 mod source;
 mod sweny;
 mod tool_description;
+mod yaml_text;
 
 pub use self::source::SkillSource;
 
@@ -26,17 +27,20 @@ pub enum ExportFormat {
     AgentsKit,
     /// A skill object of SWEny.
     Sweny,
+    /// A skill object of SWEny, in YAML.
+    SwenyYaml,
 }
 
 impl ExportFormat {
     /// Every form, by the word for it.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("skill-md", Self::SkillMd),
         ("function-calling", Self::FunctionCalling),
         ("mcp", Self::Mcp),
         ("curia", Self::Curia),
         ("agentskit", Self::AgentsKit),
         ("sweny", Self::Sweny),
+        ("sweny-yaml", Self::SwenyYaml),
     ];
 
     /// The name of the file.
@@ -46,6 +50,7 @@ impl ExportFormat {
             Self::FunctionCalling => "function.json",
             Self::Mcp => "tool.json",
             Self::Curia | Self::AgentsKit | Self::Sweny => "skill.json",
+            Self::SwenyYaml => "skill.yaml",
         }
     }
 }
@@ -69,6 +74,7 @@ pub fn export(format: ExportFormat, skill: SkillSource<'_>) -> Exported {
         ExportFormat::Curia => curia::write(skill),
         ExportFormat::AgentsKit => agentskit::write(skill),
         ExportFormat::Sweny => sweny::write(skill),
+        ExportFormat::SwenyYaml => sweny::write_yaml(skill),
     };
     let losses = loss::losses(skill, held).into_iter().map(str::to_owned).chain(changes).collect();
     Exported { text, losses }

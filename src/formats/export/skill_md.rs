@@ -1,9 +1,10 @@
 //! A `SKILL.md` that every client accepts: nothing outside of the specification, and every value of `metadata` a text.
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json, json};
 
 use crate::formats::export::loss::{SkillPart, Written};
 use crate::formats::export::source::SkillSource;
+use crate::formats::export::yaml_text::{YamlTexts, yaml_text};
 
 const HELD: [SkillPart; 6] = [
     SkillPart::Text,
@@ -27,32 +28,26 @@ pub(super) fn write(skill: SkillSource<'_>) -> Written {
     if description != manifest.description {
         changes.push(format!("what follows the first {MAX_DESCRIPTION} characters of the description"));
     }
-    let mut lines =
-        vec![format!("name: {}", quoted(&name)), format!("description: {}", quoted(&description))];
-    lines.extend(manifest.license.as_deref().map(|text| format!("license: {}", quoted(text))));
-    lines.extend(manifest.compatibility.as_deref().map(|text| format!("compatibility: {}", quoted(text))));
+    let mut entries = vec![("name", json!(name)), ("description", json!(description))];
+    entries.extend(manifest.license.as_deref().map(|text| ("license", json!(text))));
+    entries.extend(manifest.compatibility.as_deref().map(|text| ("compatibility", json!(text))));
     if !manifest.allowed_tools.is_empty() {
-        lines.push(format!("allowed-tools: {}", quoted(&manifest.allowed_tools.join(" "))));
+        entries.push(("allowed-tools", json!(manifest.allowed_tools.join(" "))));
     }
-    let mut metadata: Vec<(String, String)> = Vec::new();
-    if manifest.version != semver::Version::new(0, 0, 0) && !manifest.metadata.contains_key("version") {
-        metadata.push(("version".to_owned(), manifest.version.to_string()));
+    let mut metadata = Map::new();
+    if manifest.version != semver::Version::new(0, 0, 0) {
+        metadata.insert("version".to_owned(), json!(manifest.version.to_string()));
     }
     for (key, value) in &manifest.metadata {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         if !value.is_string() {
             changes.push(format!("that metadata.{key} is no text"));
         }
-        metadata.push((key.clone(), text));
+        metadata.insert(key.clone(), json!(text));
     }
     if !metadata.is_empty() {
-        lines.push("metadata:".to_owned());
-        lines.extend(metadata.iter().map(|(key, value)| format!("  {}: {}", quoted(key), quoted(value))));
+        entries.push(("metadata", Json::Object(metadata)));
     }
-    (format!("---\n{}\n---\n\n{}\n", lines.join("\n"), skill.text.trim()), &HELD, changes)
-}
-
-/// A text in double quotes, as both YAML and JSON have it.
-fn quoted(text: &str) -> String {
-    Json::from(text).to_string()
+    let frontmatter = yaml_text(entries, YamlTexts::Lines);
+    (format!("---\n{frontmatter}---\n\n{}\n", skill.text.trim()), &HELD, changes)
 }

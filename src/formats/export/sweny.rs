@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::formats::export::loss::{SkillPart, Written};
 use crate::formats::export::source::{SkillSource, json_text};
+use crate::formats::export::yaml_text::{YamlTexts, yaml_text};
 use crate::formats::sweny::{CATEGORIES, is_id};
 use crate::policy::ConfigRequirement;
 use crate::skill::contract::{Contract, McpServer, ProvidedTool};
@@ -18,7 +19,23 @@ const HELD: [SkillPart; 7] = [
     SkillPart::Settings,
 ];
 
+/// The keys of a skill object, in the order in which a person reads them.
+const KEYS: [&str; 9] =
+    ["id", "name", "description", "category", "config", "instruction", "tools", "mcp", "mcpAliases"];
+
 pub(super) fn write(skill: SkillSource<'_>) -> Written {
+    let (object, changes) = skill_object(skill);
+    (json_text(&object), &HELD, changes)
+}
+
+pub(super) fn write_yaml(skill: SkillSource<'_>) -> Written {
+    let (object, changes) = skill_object(skill);
+    let entries = KEYS.iter().filter_map(|key| Some((*key, object.get(*key)?.clone())));
+    (yaml_text(entries, YamlTexts::Blocks), &HELD, changes)
+}
+
+/// The skill object, and what changes in it.
+fn skill_object(skill: SkillSource<'_>) -> (Json, Vec<String>) {
     let mut changes = Vec::new();
     let name = &skill.manifest.name;
     let suggested = || crate::skill::suggested_name(name).filter(|id| is_id(id));
@@ -58,7 +75,7 @@ pub(super) fn write(skill: SkillSource<'_>) -> Written {
         let aliases = contract.tool_aliases.iter().map(|(name, others)| (name.clone(), json!(others)));
         object["mcpAliases"] = Json::Object(aliases.collect());
     }
-    (json_text(&object), &HELD, changes)
+    (object, changes)
 }
 
 fn config(contract: &Contract, changes: &mut Vec<String>) -> Json {

@@ -22,6 +22,7 @@ mod risk;
 mod schema;
 mod self_check;
 mod serialize;
+mod tool_aliases;
 
 mod sections;
 #[cfg(test)]
@@ -63,6 +64,7 @@ pub use self::sections::provided_tool::{ProvidedTool, ToolHandler};
 pub(crate) use schema::SchemaRole;
 pub(crate) use schema::read as read_schema;
 pub use schema::{Schema, ValidationFailure};
+pub use tool_aliases::ToolAliases;
 
 /// The names that the file may have. A folder has at most one of them.
 #[doc(hidden)]
@@ -157,6 +159,19 @@ impl Contract {
             _ => None,
         };
         self.entrypoint.as_ref().or_else(|| self.entrypoint_by_name("main")).or(only)
+    }
+
+    /// The paths of the scripts that it names, each once, in written order.
+    pub(crate) fn named_scripts(&self) -> Vec<&str> {
+        let entrypoints = self.entrypoint.iter().chain(self.entrypoints.iter().map(|(_, entry)| entry));
+        let all = entrypoints.chain(self.tools.iter().filter_map(ProvidedTool::script));
+        let mut paths = Vec::new();
+        for path in all.map(|entrypoint| entrypoint.path.as_str()) {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        paths
     }
 
     /// The tool of that name.

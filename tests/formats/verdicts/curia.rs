@@ -126,9 +126,13 @@ fn handler_keys() -> Vec<Key> {
         ),
         key(
             "entity_enrichment",
-            vec![None, Some(json!({"param": "who"})), Some(json!({"param": "who", "default": "agent"}))],
+            vec![
+                None,
+                Some(json!({"param": "who", "default": "caller"})),
+                Some(json!({"param": "who", "default": "agent"})),
+            ],
             values![
-                {"default": "caller"}, {"param": "x", "default": "all"}, {"param": "x", "more": 1}, {"param": 5}, [], "who", null,
+                {"param": "who"}, {"default": "caller"}, {"param": "x", "default": "all"}, {"param": "x", "default": "agent", "more": 1}, {"param": 5}, [], "who", null,
             ],
         ),
         key("sensitivty", vec![None], values!["elevated"]),
