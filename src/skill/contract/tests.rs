@@ -281,8 +281,8 @@ fn forms_and_resources_that_cannot_be_are_reported_at_their_line() {
     let long = format!("  who: {{message: {}, inputs: [name]}}", "m".repeat(501));
     assert_eq!(found(&format!("{inputs}forms:\n{long}")), ["form-invalid 3:3"]);
     assert_eq!(found("forms: {who: {inputs: [name]}}"), ["form-invalid 1:24"], "there are no inputs");
-    let many: String = (0..17).map(|n| format!("  f{n}: {{inputs: [name]}}\n")).collect();
-    assert_eq!(found(&format!("{inputs}forms:\n{many}")), ["form-invalid 19:3"]);
+    let many: Vec<String> = (0..17).map(|n| format!("  f{n}: {{inputs: [name]}}")).collect();
+    assert_eq!(found(&format!("{inputs}forms:\n{}", many.join("\n"))), ["form-invalid 19:3"]);
     let wide = format!("  who: {{inputs: [{}]}}", vec!["name"; 33].join(", "));
     assert_eq!(found(&format!("{inputs}forms:\n{wide}")), ["form-invalid 3:3"]);
     let tools = "tools:
