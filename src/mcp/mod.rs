@@ -29,6 +29,7 @@ mod client_model;
 mod completion;
 mod disclosure;
 mod elicitation;
+mod form_trust;
 mod forms;
 mod handler;
 mod http;

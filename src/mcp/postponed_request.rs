@@ -6,6 +6,7 @@ use rmcp::model::{
 };
 
 use super::approval::{APPROVAL, PostponingApprover};
+use super::form_trust::FormTrust;
 use super::forms::Form;
 use super::question;
 use super::request_state::{RequestState, RequestStates, StateOwner};
@@ -17,6 +18,7 @@ pub(super) struct PostponedRequest<'a> {
     states: &'a RequestStates,
     owner: StateOwner<'a>,
     responses: Option<InputResponses>,
+    has_state: bool,
     state: RequestState,
 }
 
@@ -36,15 +38,30 @@ impl<'a> PostponedRequest<'a> {
         state: Option<&str>,
         responses: Option<InputResponses>,
     ) -> Result<Self> {
+        let has_state = state.is_some();
         let state = state.map(|state| states.open(state, &owner)).transpose()?.unwrap_or_default();
-        Ok(Self { states, owner, responses, state })
+        Ok(Self { states, owner, responses, has_state, state })
     }
 
     /// Takes the answers to the forms for what the arguments lack, or asks for the first that is left.
     ///
     /// An answer to a form needs no state: it is input, which the client could as well have called with. What was answered in an
     /// earlier round stays as it was.
-    pub(super) fn fill(&mut self, forms: &[Form], mut arguments: JsonObject) -> Result<Filled> {
+    ///
+    /// What was asked before files of the skill changed is asked again. A skill that is not trusted any more asks for nothing.
+    pub(super) fn fill(
+        &mut self,
+        forms: &[Form],
+        trust: FormTrust,
+        mut arguments: JsonObject,
+    ) -> Result<Filled> {
+        if !trust.is_trusted {
+            return Ok(Filled::Arguments(arguments));
+        }
+        if self.has_state && self.state.digest != trust.digest {
+            (self.state, self.responses) = (RequestState::default(), None);
+        }
+        self.state.digest = trust.digest;
         let mut answers = JsonObject::new();
         for form in forms {
             let Some(request) = form.request(&arguments) else { continue };

@@ -20,6 +20,7 @@ impl Handler {
         let inventory = self.inventory();
         let served = inventory.skill(&request.name).filter(|served| served.is_for_people);
         let forms = served.map(|served| forms(&served.skill)).unwrap_or_default();
+        let trust = self.form_trust(&request.name, &forms).await?;
         let values = Value::Object(request.arguments.unwrap_or_default());
         let mut given = values.as_object().cloned().unwrap_or_default();
         // A client sends an argument that its person left out as an empty text.
@@ -30,12 +31,14 @@ impl Handler {
             let (state, responses) = (request.request_state.as_deref(), request.input_responses);
             let postponed = PostponedRequest::open(states, owner, state, responses);
             let mut postponed = postponed.map_err(|error| request_error(&error))?;
-            match postponed.fill(&forms, given.clone()) {
+            match postponed.fill(&forms, trust, given.clone()) {
                 Ok(Filled::Question(question)) => return Ok(GetPromptResponse::InputRequired(*question)),
                 Ok(Filled::Arguments(filled)) => filled,
                 // No input of a prompt is required: the model asks for what is missing.
                 Err(_) => given,
             }
+        } else if !trust.is_trusted {
+            given
         } else {
             self.ask_for_prompt(&forms, given, context).await
         };

@@ -34,6 +34,8 @@ struct SealedState {
 pub(super) struct RequestState {
     /// The question that the state came with.
     pub(super) question: Option<Question>,
+    /// The digest of the skill whose forms were shown.
+    pub(super) digest: Option<String>,
     /// What a person entered in earlier rounds, by the names of the forms.
     pub(super) answers: BTreeMap<String, Map<String, Value>>,
 }
@@ -120,7 +122,7 @@ mod tests {
         let permissions = vec!["write".into()];
         let question = Question { skill: "x".into(), tool: None, digest: None, permissions };
         let answers = BTreeMap::from([("form".to_owned(), Map::from_iter([("a".to_owned(), json!("b"))]))]);
-        RequestState { question: Some(question), answers }
+        RequestState { question: Some(question), digest: None, answers }
     }
 
     fn reason(result: Result<RequestState>) -> String {

@@ -38,6 +38,9 @@ impl Handler {
         let (calls, needs_objects) = (self.calls(), needs_objects(&context));
         let mut arguments = request.arguments.unwrap_or_default();
         let values = Value::Object(arguments.clone());
+        let trust = self.form_trust(&tool.skill, &tool.tool.forms).await?;
+        let elicitor = self.elicitor(&context, None);
+        let form_elicitor = elicitor.clone().filter(|_| trust.is_trusted);
         let owner = StateOwner { name: &request.name, ..self.state_owner(&context, "tools/call", &values) };
         let mut postponed = match self.request_states(&context) {
             Some(states) => {
@@ -48,28 +51,33 @@ impl Handler {
             None => None,
         };
         if let Some(postponed) = &mut postponed {
-            arguments = match postponed.fill(&tool.tool.forms, arguments) {
+            arguments = match postponed.fill(&tool.tool.forms, trust, arguments) {
                 Ok(Filled::Arguments(arguments)) => arguments,
                 Ok(Filled::Question(question)) => return Ok((*question).into()),
                 Err(error) => return Ok(error_result(&error).into()),
             };
         }
         let task = task_call::prepare(calls, &context, self.task_owner(&context));
-        let elicitor = self.elicitor(&context, None);
         let postponing = postponed.as_mut().map(|postponed| Arc::new(postponed.approver()));
         let approver = match (&postponing, &task) {
             (Some(postponing), Some(task)) => {
                 Some(Arc::new(TaskApprover::new(task.clone(), postponing.clone())) as Arc<dyn Approver>)
             }
             (Some(postponing), None) => Some(postponing.clone() as Arc<dyn Approver>),
-            (None, _) => elicitor.clone().map(eliciting_approver),
+            (None, _) => elicitor.map(eliciting_approver),
         };
         let (progress, reports) = match context.meta.get_progress_token() {
             Some(token) => progress_channel(token),
             None => (None, None),
         };
         let sampling = client_model::for_call(calls, &context, task.as_ref());
-        let services = CallServices { progress, approver, sampling, elicitor, keeps_journal: task.is_some() };
+        let services = CallServices {
+            progress,
+            approver,
+            sampling,
+            elicitor: form_elicitor,
+            keeps_journal: task.is_some(),
+        };
         let into_result = self.result_maker(tool, needs_objects);
         let outcome = match &task {
             None => self.run_call(tool, arguments, &context, services, reports).await,

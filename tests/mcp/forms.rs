@@ -249,6 +249,36 @@ fn a_state_with_answers_is_for_one_call_and_opens_once() {
 }
 
 #[test]
+fn a_skill_that_changes_asks_again_and_an_untrusted_one_asks_nothing() {
+    let project = Project::new()
+        .lua("asks", SCRIPT)
+        .file(".metier/skills/asks/skill.yaml", format!("{CONTRACT}permissions: ['write:out']\n"))
+        .file("out/keep", "");
+    let trust = || assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
+    trust();
+    let mut client = project.modern_client(&ALLOWED).asking();
+    let mut session = project.asking_client("2025-11-25", &ALLOWED);
+    let given = json!({"count": 1, "note": "n"});
+    let question = call(&mut client, &given, None, json!({}));
+    form(&question, "who");
+    crate::write(&project, ".metier/skills/asks/scripts/main.lua", "return 'other ' .. input.name");
+    let answer = || json!({"who": accept(json!({"name": "Ada"}))});
+    let refused = call(&mut client, &given, Some(&question), answer());
+    let id = session.start("tools/call", json!({"name": "asks", "arguments": given}));
+    for result in [refused, session.response(id)["result"].clone()] {
+        assert_eq!(result["_meta"]["metier/error"]["kind"], "untrusted", "{result}");
+    }
+    trust();
+    let question = call(&mut client, &given, None, json!({}));
+    crate::write(&project, ".metier/skills/asks/scripts/main.lua", "return 'new ' .. input.name");
+    trust();
+    let again = call(&mut client, &given, Some(&question), answer());
+    form(&again, "who");
+    assert_text(&call(&mut client, &given, Some(&again), answer()), "new Ada");
+    assert!(!has_run(&project));
+}
+
+#[test]
 fn the_grant_question_comes_after_the_forms_and_shows_what_was_entered() {
     let project = project();
     let mut client = project.modern_client(&[]).asking();
