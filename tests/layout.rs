@@ -15,7 +15,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("template", &[]),
     ("policy", &["error", "excerpt", "suggestion", "alloc_counter"]),
     ("host", &["error", "excerpt", "suggestion", "alloc_counter", "policy", "unicode"]),
-    ("skill", &["error", "excerpt", "suggestion", "policy", "template"]),
+    ("skill", &["error", "excerpt", "suggestion", "policy", "template", "unicode"]),
     ("formats", &["error", "excerpt", "suggestion", "policy", "skill"]),
     ("plan", &["error", "excerpt", "suggestion", "strict_json", "policy", "host", "skill", "template"]),
     ("executor", &["error", "suggestion", "policy", "host"]),

@@ -7,6 +7,7 @@ use metier::plan::Plan;
 use metier::policy::RequestedPermissions;
 use metier::registry::Skill;
 use metier::skill::Contract;
+use metier::skill::contract::ResourceSource;
 use metier::trust::RememberedGrant;
 use serde_json::{Value, json};
 
@@ -136,6 +137,21 @@ fn contract_rows(contract: &Contract) -> Vec<(&'static str, String)> {
     let mut facts: Vec<_> = contract.entrypoints.iter().map(named).collect();
     let unknown = contract.permissions.iter().flatten().filter(|entry| entry.permission.is_none());
     facts.extend(unknown.map(|entry| ("ignored", format!("{} is not a permission", entry.text))));
+    facts.extend(
+        contract
+            .forms
+            .iter()
+            .map(|form| ("asks for", format!("{} (form {})", form.inputs.join(", "), form.name))),
+    );
+    facts.extend(contract.resources.iter().map(|resource| {
+        let source = match &resource.source {
+            ResourceSource::File(path) => path.clone(),
+            ResourceSource::Tool(tool) => format!("tool {tool}"),
+            _ => "-".to_owned(),
+        };
+        ("resource", format!("{} ({source})", resource.uri))
+    }));
+    facts.extend(contract.attachments.iter().map(|path| ("attaches", path.clone())));
     let metadata = &contract.metadata;
     let estimates = [
         ("duration", &metadata.estimated_duration),

@@ -3,85 +3,41 @@
 //! In revisions with sessions the server asks the client while the run waits. In later ones a server sends no requests: the call
 //! is answered with the question, and the client calls again with the answer.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
-use rmcp::RoleServer;
-use rmcp::model::{
-    ClientResult, ElicitRequestParams, InputRequest, InputRequests, InputRequiredResult, InputResponses,
-    RequestId, ServerRequest,
-};
-use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RequestContext, RequestHandle};
+use rmcp::model::InputResponses;
 use tokio::runtime::Handle;
 
+use super::elicitation::Elicitor;
 use super::question::{self, Question};
-use super::request_state::{RequestStates, StateOwner};
-use super::task::Task;
-use super::task_messages::related;
 use crate::error::Result;
 use crate::host::{ApprovalRequest, Approver, SkillContext};
-use crate::policy::{Approval, CancelToken};
+use crate::policy::Approval;
 
-/// The key of the question in an answer, and of the answer to it.
-const KEY: &str = "approval";
-
-/// Whether the client can show a person a form.
-pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
-    let capability = context.client_capabilities().and_then(|capabilities| capabilities.elicitation);
-    // A client of the oldest revision names no kind, and means forms.
-    capability.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
-}
+/// The key of the question in an answer, and of the answer to it. No form of a skill has this name.
+pub(super) const APPROVAL: &str = "approval";
 
 /// Asks the client, and waits for its answer.
 pub(super) struct ElicitingApprover {
-    peer: Peer<RoleServer>,
-    /// The call that waits for the answer.
-    call: RequestId,
+    elicitor: Elicitor,
     executor: Handle,
-    task: Option<Arc<Task>>,
 }
 
 impl ElicitingApprover {
     /// To be made on the executor of the server.
-    pub(super) fn new(peer: Peer<RoleServer>, call: RequestId, task: Option<Arc<Task>>) -> Self {
-        Self { peer, call, executor: Handle::current(), task }
+    pub(super) fn new(elicitor: Elicitor) -> Self {
+        Self { elicitor, executor: Handle::current() }
     }
-
-    async fn ask(&self, request: ServerRequest, cancel: &CancelToken, limit: Duration) -> Approval {
-        let options = PeerRequestOptions::no_options();
-        let Ok(mut sent) = self.peer.send_cancellable_request(request, options).await else {
-            return Approval::No;
-        };
-        tokio::select! {
-            answer = &mut sent.rx => match answer {
-                Ok(Ok(ClientResult::ElicitResult(answer))) => question::approval(&answer),
-                _ => Approval::No,
-            },
-            _ = cancel.cancelled() => withdraw(sent).await,
-            () = tokio::time::sleep(limit) => withdraw(sent).await,
-        }
-    }
-}
-
-/// Tells the client that nobody waits for the answer any more.
-async fn withdraw(sent: RequestHandle<RoleServer>) -> Approval {
-    sent.cancel(Some("the call does not wait for it any more".to_owned())).await.ok();
-    Approval::No
 }
 
 impl Approver for ElicitingApprover {
     fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
-        let Some(mut question) = question::elicit_request(request) else { return Ok(Approval::No) };
-        let _waiting = self.task.as_ref().map(|task| {
-            if let ElicitRequestParams::FormElicitationParams { meta, .. } = &mut question.params {
-                *meta = Some(related(task.id()).into());
-            }
-            task.wait_for_client()
-        });
-        // Over HTTP a question belongs to the answer of its call.
-        question.extensions.insert(OriginatingRequestId(self.call.clone()));
-        let asked = self.ask(ServerRequest::ElicitRequest(question), ctx.cancel(), self.time_limit());
-        Ok(self.executor.block_on(asked))
+        let Some(question) = question::elicit_request(request) else { return Ok(Approval::No) };
+        let cancelled = async {
+            ctx.cancel().cancelled().await;
+        };
+        let answer = self.executor.block_on(self.elicitor.ask(question, cancelled, self.time_limit()));
+        Ok(answer.as_ref().map_or(Approval::No, question::approval))
     }
 }
 
@@ -95,7 +51,7 @@ pub(super) struct PostponingApprover {
 impl PostponingApprover {
     /// For a call that brings the answer to this question among others.
     pub(super) fn with_answer(question: Question, answers: Option<&InputResponses>) -> Self {
-        let answer = answers.and_then(|answers| answers.get(KEY));
+        let answer = answers.and_then(|answers| answers.get(APPROVAL));
         let answer = answer.and_then(|answer| serde_json::from_value(answer.clone()).ok());
         let approval = answer.as_ref().map_or(Approval::No, question::approval);
         Self { answered: Some((question, approval)), asked: Mutex::default() }
@@ -107,16 +63,9 @@ impl PostponingApprover {
         (Question::new(request).as_ref() == Some(question)).then(|| approval.clone())
     }
 
-    /// What the call is answered with if a question was left.
-    pub(super) fn input_required(
-        &self,
-        states: &RequestStates,
-        owner: &StateOwner<'_>,
-    ) -> Option<InputRequiredResult> {
-        let request = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        let state = states.seal(Question::new(&request)?, owner)?;
-        let form = InputRequest::Elicitation(question::elicit_request(&request)?);
-        Some(InputRequiredResult::new(Some(InputRequests::from([(KEY.to_owned(), form)])), Some(state)))
+    /// What is left to be asked.
+    pub(super) fn take_question(&self) -> Option<ApprovalRequest> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -9,11 +9,13 @@ use tokio::sync::watch;
 
 use super::disclosure;
 use super::inventory::Inventory;
+use super::offered_resources::OfferedResource;
 use super::prompts;
 use super::resources::skill_files;
 use super::skill_uri::file_uri;
 use crate::engine::Engine;
 use crate::registry::{Root, Skill};
+use crate::skill::contract::ResourceSource;
 
 /// How long nothing is looked at.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -26,7 +28,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_CHECKED_SHARE: u32 = 4;
 
 /// The files of the skills by their addresses, each with its size and digest where it has them.
-pub(super) type FileVersions = BTreeMap<String, Option<(u64, String)>>;
+pub(super) type FileVersions = BTreeMap<String, FileFacts>;
+type FileFacts = Option<(u64, String)>;
 
 /// What the server offers, and how often each list has changed.
 #[derive(Clone, Default)]
@@ -140,7 +143,11 @@ impl ListVersions {
         }
         tools.update(serde_json::to_vec(&disclosure::tools(inventory)).unwrap_or_default());
         let prompts = serde_json::to_vec(&prompts::prompts(inventory)).unwrap_or_default();
-        let files = inventory.for_models().flat_map(|skill| file_versions(engine, skill)).collect();
+        let mut files: BTreeMap<String, FileFacts> =
+            inventory.for_models().flat_map(|skill| file_versions(engine, skill)).collect();
+        let offered: Vec<_> =
+            inventory.resources.iter().map(|offered| offered_version(offered, &files)).collect();
+        files.extend(offered);
         Self {
             tools: tools.finalize().into(),
             prompts: Sha256::digest(prompts).into(),
@@ -149,9 +156,21 @@ impl ListVersions {
     }
 }
 
-fn file_versions(engine: &Engine, skill: &Skill) -> Vec<(String, Option<(u64, String)>)> {
+fn file_versions(engine: &Engine, skill: &Skill) -> Vec<(String, FileFacts)> {
     let files = skill_files(engine, skill).unwrap_or_default();
     files.into_iter().map(|file| (file_uri(skill.name(), &file.path), file.facts)).collect()
+}
+
+/// What differs where a resource that a skill offers is another one, or its file has another content. What a tool answers is not
+/// looked at.
+fn offered_version(offered: &OfferedResource, files: &FileVersions) -> (String, FileFacts) {
+    let declared = format!("{:?}", offered.resource);
+    let file = match &offered.resource.source {
+        ResourceSource::File(path) => files.get(&file_uri(&offered.skill, path)).cloned().flatten(),
+        _ => None,
+    };
+    let (size, digest) = file.unwrap_or_default();
+    (offered.resource.uri.as_str().to_owned(), Some((size, format!("{declared} {digest}"))))
 }
 
 #[cfg(test)]

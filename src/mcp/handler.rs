@@ -26,6 +26,7 @@ use super::call::Calls;
 use super::caller::Caller;
 use super::changes::Offer;
 use super::disclosure::{self, ActivatedSkills};
+use super::elicitation::can_ask;
 use super::inventory::{Inventory, ServedTool};
 use super::list_changes::{ListChanges, WatchedFiles, accepted_filter, announce_changes};
 use super::results::{Audience, MAX_TEXT, output_schema_for};
@@ -55,8 +56,8 @@ pub(super) struct Handler {
     session: Arc<Session>,
 }
 
-struct Session {
-    caller: Arc<Caller>,
+pub(super) struct Session {
+    pub(super) caller: Arc<Caller>,
     activated: ActivatedSkills,
     watched: Arc<WatchedFiles>,
     /// The task that tells the client what changed; it ends with the session.
@@ -93,7 +94,7 @@ impl Handler {
     }
 
     /// Work that reads files, on a thread for it.
-    async fn read<T: Send + 'static>(
+    pub(super) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Engine, &Inventory, &Session) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
@@ -161,8 +162,12 @@ impl ServerHandler for Handler {
     ) -> Result<ListToolsResult, ErrorData> {
         let inventory = self.inventory();
         let needs_objects = needs_objects(&context);
+        let asks = self.calls.request_states().is_some() && can_ask(&context);
         let mut tools = disclosure::tools(&inventory);
-        tools.extend(inventory.tools.iter().map(|served| tool_definition(served, needs_objects)));
+        tools.extend(inventory.tools.iter().map(|served| {
+            let definition = tool_definition(served, needs_objects);
+            if asks { with_forms(definition, served) } else { definition }
+        }));
         tools.sort_by(|a, b| a.name.cmp(&b.name));
         let (page, next) = page(tools, request)?;
         let mut result = ListToolsResult::with_all_items(page)
@@ -239,12 +244,9 @@ impl ServerHandler for Handler {
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let work = move |engine: &Engine, inventory: &Inventory, _: &Session| {
-            prompts::prompt(engine, inventory, &request.name, request.arguments.as_ref())
-        };
-        self.read(work).await?.map(Into::into).map_err(|error| request_error(&error))
+        self.answer_prompt(request, &context).await
     }
 
     async fn list_resources(
@@ -258,24 +260,23 @@ impl ServerHandler for Handler {
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let result = ListResourceTemplatesResult::with_all_items(resources::templates());
-        Ok(result.with_ttl_ms(LIST_LIFETIME_MS).with_cache_scope(CacheScope::Public))
+        let (page, next) = page(resources::templates(&self.inventory()), request)?;
+        let mut result = ListResourceTemplatesResult::with_all_items(page)
+            .with_ttl_ms(LIST_LIFETIME_MS)
+            .with_cache_scope(CacheScope::Private);
+        result.next_cursor = next;
+        Ok(result)
     }
 
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let work = move |engine: &Engine, inventory: &Inventory, session: &Session| {
-            let result = resources::read(engine, inventory, &session.caller.results, &request.uri);
-            result.map_err(|error| resource_error(&error, &request.uri))
-        };
-        let result = self.read(work).await??;
-        Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
+        self.answer_resource(request, &context).await
     }
 
     async fn subscribe(
@@ -433,6 +434,14 @@ fn tool_definition(served: &ServedTool, needs_objects: bool) -> Tool {
     }
 }
 
+/// A tool for a client by which a person is asked for what its forms ask for.
+fn with_forms(mut definition: Tool, served: &ServedTool) -> Tool {
+    if !served.tool.forms.is_empty() {
+        definition.input_schema = Arc::new(served.tool.asking_input_schema());
+    }
+    definition
+}
+
 /// Whether the client speaks a revision with sessions, in which structured content is always an object.
 pub(super) fn needs_objects(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_none_or(|version| version.has_initialize())
@@ -472,16 +481,5 @@ pub(super) fn request_error(error: &SkillError) -> ErrorData {
     match error.kind() {
         ErrorKind::Io => ErrorData::internal_error(sentence, None),
         _ => ErrorData::invalid_params(sentence, Some(json!({"kind": error.kind().name()}))),
-    }
-}
-
-fn resource_error(error: &SkillError, uri: &str) -> ErrorData {
-    match error.kind() {
-        ErrorKind::InvalidArgument => {
-            let sentence = super::skill_content::shown_text(error.message());
-            let uri = crate::excerpt::shorten(&super::skill_content::shown_line(uri), 2_000);
-            ErrorData::resource_not_found(sentence, Some(json!({"uri": uri})))
-        }
-        _ => request_error(error),
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::mime_type::mime_type;
+use super::offered_resources::{OfferedResource, offered_resources};
 use super::skill_content::shown_line;
 use super::tool_names::{SERVER_TOOLS, ToolNames, tool_name};
 use super::tools::{SkillPart, SkillTool, skill_tools};
@@ -18,6 +20,8 @@ pub(super) struct Inventory {
     pub(super) skills: Vec<ServedSkill>,
     /// Sorted by name.
     pub(super) tools: Vec<ServedTool>,
+    /// What skills offer at addresses of their own, in the order of their names. No address is one of two.
+    pub(super) resources: Vec<OfferedResource>,
     /// Why skills cannot run at present, by their names.
     pub(super) reasons: BTreeMap<String, String>,
     /// What is not offered, and why: for the person who started the server.
@@ -69,10 +73,33 @@ impl Inventory {
             }
         }
         let reasons = reasons(engine, &skills);
-        let (tools, notices) = offered_tools(engine, &skills, &broken, (filter, last));
+        let (tools, mut notices) = offered_tools(engine, &skills, &broken, (filter, last));
         skills.extend(broken);
         skills.sort_by(|a, b| a.skill.name().cmp(b.skill.name()));
-        Self { skills, tools, reasons, notices, filter: filter.clone() }
+        let mut inventory = Self {
+            skills,
+            tools,
+            resources: Vec::new(),
+            reasons,
+            notices: Vec::new(),
+            filter: filter.clone(),
+        };
+        let has_tool = |skill: &str, tool: &str| inventory.tool_of_skill(skill, tool).is_some();
+        let (resources, refused) = offered_resources(inventory.for_models(), has_tool, mime_type);
+        notices.extend(refused);
+        (inventory.resources, inventory.notices) = (resources, notices);
+        inventory
+    }
+
+    /// The tool that a skill offers under that name.
+    pub(super) fn tool_of_skill(&self, skill: &str, name: &str) -> Option<&ServedTool> {
+        let is_meant = |part: &SkillPart| matches!(part, SkillPart::Tool(tool) if tool == name);
+        self.tools.iter().find(|tool| tool.skill == skill && is_meant(&tool.tool.part))
+    }
+
+    /// What a skill offers at that address.
+    pub(super) fn resource(&self, uri: &str) -> Option<&OfferedResource> {
+        self.resources.iter().find(|offered| offered.resource.uri.values_in(uri).is_some())
     }
 
     pub(super) fn tool(&self, name: &str) -> Option<&ServedTool> {

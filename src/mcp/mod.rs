@@ -18,23 +18,34 @@
 //! runs skills on others.
 
 mod approval;
+mod attachments;
 mod backlog;
 mod call;
+mod call_errors;
+mod call_queue;
 mod caller;
 mod changes;
 mod client_model;
 mod completion;
 mod disclosure;
+mod elicitation;
+mod form_trust;
+mod forms;
 mod handler;
 mod http;
 mod inventory;
 mod list_changes;
+mod mime_type;
+mod offered_resources;
 mod options;
 mod plan_journals;
+mod postponed_request;
 mod progress;
+mod prompt_requests;
 mod prompts;
 mod question;
 mod request_state;
+mod resource_requests;
 mod resources;
 mod result_store;
 mod results;
@@ -54,6 +65,7 @@ mod task_store;
 mod task_subscriptions;
 mod tool_calls;
 mod tool_names;
+mod tool_run;
 mod tools;
 
 pub use self::http::{BearerToken, McpHttpOptions};

@@ -21,6 +21,7 @@ const LIFETIME: Duration = Duration::from_hours(7 * 24);
 const MAX_JOURNALS: usize = 1_000;
 
 /// A folder with a folder for each call that is in progress or was interrupted.
+#[derive(Clone)]
 pub(super) struct PlanJournals {
     folder: PathBuf,
     open: Arc<Mutex<HashSet<String>>>,

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use tokio::sync::mpsc;
 
-use super::call::ProgressListener;
 use super::skill_content::shown_text;
+use super::tool_run::ProgressListener;
 use crate::excerpt::shorten;
 use crate::host::Progress;
 

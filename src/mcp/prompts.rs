@@ -3,6 +3,7 @@
 use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Map, Value};
 
+use super::attachments::attachments;
 use super::inventory::{Inventory, ServedSkill};
 use super::skill_content::{activation, shown_line};
 use crate::engine::Engine;
@@ -32,12 +33,12 @@ pub(super) fn prompts(inventory: &Inventory) -> Vec<Prompt> {
     inventory.skills.iter().filter(|served| served.is_for_people).map(prompt).collect()
 }
 
-/// The text of a prompt. Reads files.
+/// The messages of a prompt: the files that the skill attaches, and its text. Reads files.
 pub(super) fn prompt(
     engine: &Engine,
     inventory: &Inventory,
     name: &str,
-    arguments: Option<&Map<String, Value>>,
+    arguments: &Map<String, Value>,
 ) -> Result<GetPromptResult> {
     let served = inventory.skill(name).filter(|served| served.is_for_people);
     let served = served.ok_or_else(|| {
@@ -46,18 +47,25 @@ pub(super) fn prompt(
     })?;
     let mut text = activation(engine, &served.skill)?;
     for (_, name) in inputs(&served.skill) {
-        let value = arguments.and_then(|arguments| arguments.get(name)).and_then(Value::as_str);
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
+        // What a person wrote is a text; what a form asked for may be a number, yes or no, or a list of choices.
+        let value = match arguments.get(name) {
+            Some(Value::String(value)) => value.clone(),
+            Some(value @ (Value::Number(_) | Value::Bool(_) | Value::Array(_))) => value.to_string(),
+            _ => continue,
+        };
+        if !value.is_empty() {
             text.extend([format!("\n\n{name}: {value}")]);
         }
     }
-    let task = arguments.and_then(|arguments| arguments.get(ARGUMENT)).and_then(Value::as_str).map(str::trim);
+    let task = arguments.get(ARGUMENT).and_then(Value::as_str).map(str::trim);
     if let Some(task) = task.filter(|task| !task.is_empty()) {
         text.push_str("\n\n");
         text.push_str(task);
     }
     let description = crate::excerpt::shorten(&shown_line(served.skill.description()), 500);
-    Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]).with_description(description))
+    let mut messages = attachments(engine, &served.skill)?;
+    messages.push(PromptMessage::new_text(Role::User, text));
+    Ok(GetPromptResult::new(messages).with_description(description))
 }
 
 /// The inputs of a skill that a person can name, each with its name in the contract. None is required: the model asks for the rest.

@@ -1,12 +1,12 @@
 //! What a client sends back with the answer to a question: signed, for one call, once, and for ten minutes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmcp::model::{RequestStateCodec, RequestStateError, SealOptions};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::question::Question;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -23,24 +23,37 @@ pub(super) struct RequestStates {
 }
 
 #[derive(Serialize, Deserialize)]
-struct State {
+struct SealedState {
     /// Different for every state.
     id: u128,
-    question: Question,
+    state: RequestState,
 }
 
-/// The call that a state belongs to.
+/// What was asked about a request so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct RequestState {
+    /// The question that the state came with.
+    pub(super) question: Option<Question>,
+    /// The digest of the skill whose forms were shown.
+    pub(super) digest: Option<String>,
+    /// What a person entered in earlier rounds, by the names of the forms.
+    pub(super) answers: BTreeMap<String, Map<String, Value>>,
+}
+
+/// The request that a state belongs to.
 pub(super) struct StateOwner<'a> {
     pub(super) caller: usize,
     /// The client that calls.
-    pub(super) client: &'a str,
-    pub(super) tool: &'a str,
+    pub(super) client: String,
+    pub(super) method: &'static str,
+    /// The tool or the prompt.
+    pub(super) name: &'a str,
     pub(super) arguments: &'a Value,
 }
 
 impl StateOwner<'_> {
     fn bytes(&self) -> Vec<u8> {
-        json!([self.caller, self.client, self.tool, self.arguments]).to_string().into_bytes()
+        json!([self.caller, self.client, self.method, self.name, self.arguments]).to_string().into_bytes()
     }
 }
 
@@ -52,23 +65,23 @@ impl RequestStates {
         Some(Self { codec: RequestStateCodec::try_new(key).ok()?, opened: Mutex::default() })
     }
 
-    /// The state of a question about this call; `None` if the system has no random numbers.
-    pub(super) fn seal(&self, question: Question, owner: &StateOwner<'_>) -> Option<String> {
-        self.seal_for(question, owner, LIFETIME)
+    /// The state of a question about this request; `None` if the system has no random numbers.
+    pub(super) fn seal(&self, state: RequestState, owner: &StateOwner<'_>) -> Option<String> {
+        self.seal_for(state, owner, LIFETIME)
     }
 
-    fn seal_for(&self, question: Question, owner: &StateOwner<'_>, lifetime: Duration) -> Option<String> {
+    fn seal_for(&self, state: RequestState, owner: &StateOwner<'_>, lifetime: Duration) -> Option<String> {
         let mut id = [0; 16];
         getrandom::fill(&mut id).ok()?;
-        let state = State { id: u128::from_be_bytes(id), question };
+        let state = SealedState { id: u128::from_be_bytes(id), state };
         let bytes = owner.bytes();
         let options = SealOptions::new().associated_data(&bytes).ttl(lifetime);
         self.codec.seal_json_with(&state, &options).ok()
     }
 
-    /// The question of a state that this server made for this call and that was not opened before.
-    pub(super) fn open(&self, sealed: &str, owner: &StateOwner<'_>) -> Result<Question> {
-        let state: State =
+    /// What was asked, from a state that this server made for this request and that was not opened before.
+    pub(super) fn open(&self, sealed: &str, owner: &StateOwner<'_>) -> Result<RequestState> {
+        let sealed_state: SealedState =
             self.codec.open_json_with(sealed, &owner.bytes()).map_err(|error| match error {
                 RequestStateError::Expired => refusal("came after more than ten minutes"),
                 _ => refusal("does not belong to this call"),
@@ -76,35 +89,43 @@ impl RequestStates {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         opened.retain(|_, until| *until > now);
-        if opened.contains_key(&state.id) {
+        if opened.contains_key(&sealed_state.id) {
             return Err(refusal("was used before"));
         }
         if opened.len() >= MAX_OPENED {
             return Err(refusal("cannot be taken, because too many others came"));
         }
         // A state that has expired by its own clock need not be remembered.
-        opened.insert(state.id, now + LIFETIME);
-        Ok(state.question)
+        opened.insert(sealed_state.id, now + LIFETIME);
+        Ok(sealed_state.state)
     }
 }
 
 fn refusal(reason: &str) -> SkillError {
     SkillError::new(ErrorKind::Denied, format!("the answer {reason}, so nothing has run"))
-        .with_help("call the tool again without it")
+        .with_help("send the request again without it")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const OWNER: StateOwner<'static> =
-        StateOwner { caller: 0, client: "a", tool: "x", arguments: &Value::Null };
+    const OWNER: StateOwner<'static> = StateOwner {
+        caller: 0,
+        client: String::new(),
+        method: "tools/call",
+        name: "x",
+        arguments: &Value::Null,
+    };
 
-    fn question() -> Question {
-        Question { skill: "x".into(), tool: None, digest: None, permissions: vec!["write".into()] }
+    fn question() -> RequestState {
+        let permissions = vec!["write".into()];
+        let question = Question { skill: "x".into(), tool: None, digest: None, permissions };
+        let answers = BTreeMap::from([("form".to_owned(), Map::from_iter([("a".to_owned(), json!("b"))]))]);
+        RequestState { question: Some(question), digest: None, answers }
     }
 
-    fn reason(result: Result<Question>) -> String {
+    fn reason(result: Result<RequestState>) -> String {
         result.unwrap_err().message().to_owned()
     }
 
@@ -115,8 +136,9 @@ mod tests {
         let other = json!({"a": 1});
         for owner in [
             StateOwner { caller: 1, ..OWNER },
-            StateOwner { client: "b", ..OWNER },
-            StateOwner { tool: "y", ..OWNER },
+            StateOwner { client: "b".to_owned(), ..OWNER },
+            StateOwner { method: "prompts/get", ..OWNER },
+            StateOwner { name: "y", ..OWNER },
             StateOwner { arguments: &other, ..OWNER },
         ] {
             assert!(reason(states.open(&sealed, &owner)).contains("does not belong"));

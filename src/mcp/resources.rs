@@ -5,6 +5,8 @@ use rmcp::model::{MetaObject, ReadResourceResult, Resource, ResourceContents, Re
 use serde_json::json;
 
 use super::inventory::Inventory;
+use super::mime_type::mime_type;
+use super::offered_resources::OfferedResource;
 use super::result_store::ResultStore;
 use super::skill_content::{files, read_file, shown_line};
 use super::skill_uri::{file_uri, parse_file_uri};
@@ -48,13 +50,14 @@ pub(super) fn skill_files(engine: &Engine, skill: &Skill) -> Result<Vec<SkillRes
     Ok(files(skill)?.into_iter().filter_map(resource).collect())
 }
 
-/// All files of all skills that models may choose, in a fixed order.
+/// All files of all skills that models may choose, and what the skills offer at addresses of their own, in a fixed order.
 pub(super) fn resources(engine: &Engine, inventory: &Inventory) -> Vec<Resource> {
     let of_skill = |skill: &Skill| {
         let files = skill_files(engine, skill).unwrap_or_default();
         files.into_iter().map(|file| file_resource(skill, &file)).collect::<Vec<_>>()
     };
-    inventory.for_models().flat_map(of_skill).collect()
+    let offered = inventory.resources.iter().filter_map(OfferedResource::listed);
+    inventory.for_models().flat_map(of_skill).chain(offered).collect()
 }
 
 /// A file as a client lists it.
@@ -76,12 +79,12 @@ pub(super) fn file_resource(skill: &Skill, file: &SkillResourceFile) -> Resource
     }
 }
 
-/// The form of the addresses.
-pub(super) fn templates() -> Vec<ResourceTemplate> {
-    vec![
-        ResourceTemplate::new(TEMPLATE, "A file of a skill")
-            .with_description("A file in the folder of a skill, such as skill://word-count/SKILL.md"),
-    ]
+/// The forms of the addresses: that of files, and those that skills offer.
+pub(super) fn templates(inventory: &Inventory) -> Vec<ResourceTemplate> {
+    let file = ResourceTemplate::new(TEMPLATE, "A file of a skill")
+        .with_description("A file in the folder of a skill, such as skill://word-count/SKILL.md");
+    let offered = inventory.resources.iter().filter_map(OfferedResource::listed_template);
+    std::iter::once(file).chain(offered).collect()
 }
 
 /// The content of a file of a skill, or of a stored result.
@@ -98,13 +101,17 @@ pub(super) fn read(
     }
     let (skill, path) = find_file(inventory, uri)?;
     let content = read_file(engine, skill, &path)?;
-    let contents = match String::from_utf8(content) {
+    Ok(ReadResourceResult::new(vec![contents(content, uri).with_mime_type(mime_type(&path))]))
+}
+
+/// The content of a file: a text if it is one, and else its bytes.
+pub(super) fn contents(content: Vec<u8>, uri: &str) -> ResourceContents {
+    match String::from_utf8(content) {
         Ok(text) => ResourceContents::text(text, uri),
         Err(other) => {
             ResourceContents::blob(base64::engine::general_purpose::STANDARD.encode(other.as_bytes()), uri)
         }
-    };
-    Ok(ReadResourceResult::new(vec![contents.with_mime_type(mime_type(&path))]))
+    }
 }
 
 /// The skill of an address, and the path in its folder.
@@ -118,29 +125,4 @@ pub(super) fn find_file<'a>(inventory: &'a Inventory, uri: &str) -> Result<(&'a 
         let shown = crate::excerpt::shorten(&shown_line(uri), 200);
         SkillError::new(ErrorKind::InvalidArgument, format!("there is no resource {shown}"))
     })
-}
-
-/// The type of a file by its extension, as far as a client shows it differently.
-pub(super) fn mime_type(path: &str) -> &'static str {
-    const TYPES: [(&str, &str); 14] = [
-        ("md", "text/markdown"),
-        ("json", "application/json"),
-        ("yaml", "application/yaml"),
-        ("yml", "application/yaml"),
-        ("html", "text/html"),
-        ("csv", "text/csv"),
-        ("png", "image/png"),
-        ("jpg", "image/jpeg"),
-        ("jpeg", "image/jpeg"),
-        ("gif", "image/gif"),
-        ("svg", "image/svg+xml"),
-        ("pdf", "application/pdf"),
-        ("wasm", "application/wasm"),
-        ("zip", "application/zip"),
-    ];
-    let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-    TYPES
-        .iter()
-        .find(|(known, _)| known.eq_ignore_ascii_case(extension))
-        .map_or("text/plain", |(_, kind)| kind)
 }

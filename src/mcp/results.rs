@@ -201,7 +201,7 @@ fn is_safe_field(name: &str, value: &Value) -> bool {
     }
 }
 
-fn is_base64(value: &Value) -> bool {
+pub(super) fn is_base64(value: &Value) -> bool {
     value.as_str().is_some_and(|text| {
         let digits = text.trim_end_matches('=');
         text.len().is_multiple_of(4)

@@ -11,14 +11,16 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::approval::{ElicitingApprover, PostponingApprover, can_ask};
+use super::approval::ElicitingApprover;
 use super::call::CallServices;
 use super::client_model;
+use super::elicitation::{Elicitor, can_ask};
 use super::handler::{Handler, needs_objects, request_error};
 use super::inventory::ServedTool;
+use super::postponed_request::{Filled, PostponedRequest};
 use super::progress::progress_channel;
-use super::request_state::StateOwner;
-use super::results::{Audience, MAX_TEXT, call_result};
+use super::request_state::{RequestStates, StateOwner};
+use super::results::{Audience, MAX_TEXT, call_result, error_result};
 use super::task::Task;
 use super::task_approver::TaskApprover;
 use super::task_call::{self, ResultMaker, TaskAnswer};
@@ -34,46 +36,48 @@ impl Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let (calls, needs_objects) = (self.calls(), needs_objects(&context));
-        let arguments = request.arguments.unwrap_or_default();
-        let states = calls.request_states().filter(|_| can_ask(&context));
-        let client = context.client_info().map(|client| client.name).unwrap_or_default();
+        let mut arguments = request.arguments.unwrap_or_default();
         let values = Value::Object(arguments.clone());
-        let owner = StateOwner {
-            caller: self.caller().number,
-            client: &client,
-            tool: &request.name,
-            arguments: &values,
-        };
-        let task = task_call::prepare(calls, &context, self.task_owner(&context));
-        let (mut approver, mut postponing): (Option<Arc<dyn Approver>>, _) = (None, None);
-        match states {
-            None => {}
-            Some(_) if needs_objects => {
-                let eliciting = ElicitingApprover::new(context.peer.clone(), context.id.clone(), None);
-                approver = Some(Arc::new(eliciting));
-            }
+        let trust = self.form_trust(&tool.skill, &tool.tool.forms).await?;
+        let elicitor = self.elicitor(&context, None);
+        let form_elicitor = elicitor.clone().filter(|_| trust.is_trusted);
+        let owner = StateOwner { name: &request.name, ..self.state_owner(&context, "tools/call", &values) };
+        let mut postponed = match self.request_states(&context) {
             Some(states) => {
-                let postponed = match request.request_state.map(|state| states.open(&state, &owner)) {
-                    None => PostponingApprover::default(),
-                    Some(Ok(question)) => {
-                        PostponingApprover::with_answer(question, request.input_responses.as_ref())
-                    }
-                    Some(Err(error)) => return Err(request_error(&error)),
-                };
-                let postponed = Arc::new(postponed);
-                approver = Some(match &task {
-                    Some(task) => Arc::new(TaskApprover::new(task.clone(), postponed.clone())),
-                    None => postponed.clone(),
-                });
-                postponing = Some((postponed, states));
+                let (state, responses) = (request.request_state.as_deref(), request.input_responses);
+                let opened = PostponedRequest::open(states, owner, state, responses);
+                Some(opened.map_err(|error| request_error(&error))?)
             }
+            None => None,
+        };
+        if let Some(postponed) = &mut postponed {
+            arguments = match postponed.fill(&tool.tool.forms, trust, arguments) {
+                Ok(Filled::Arguments(arguments)) => arguments,
+                Ok(Filled::Question(question)) => return Ok((*question).into()),
+                Err(error) => return Ok(error_result(&error).into()),
+            };
         }
-        let (listener, reports) = match context.meta.get_progress_token() {
+        let task = task_call::prepare(calls, &context, self.task_owner(&context));
+        let postponing = postponed.as_mut().map(|postponed| Arc::new(postponed.approver()));
+        let approver = match (&postponing, &task) {
+            (Some(postponing), Some(task)) => {
+                Some(Arc::new(TaskApprover::new(task.clone(), postponing.clone())) as Arc<dyn Approver>)
+            }
+            (Some(postponing), None) => Some(postponing.clone() as Arc<dyn Approver>),
+            (None, _) => elicitor.map(eliciting_approver),
+        };
+        let (progress, reports) = match context.meta.get_progress_token() {
             Some(token) => progress_channel(token),
             None => (None, None),
         };
         let sampling = client_model::for_call(calls, &context, task.as_ref());
-        let services = CallServices { progress: listener, approver, sampling, keeps_journal: task.is_some() };
+        let services = CallServices {
+            progress,
+            approver,
+            sampling,
+            elicitor: form_elicitor,
+            keeps_journal: task.is_some(),
+        };
         let into_result = self.result_maker(tool, needs_objects);
         let outcome = match &task {
             None => self.run_call(tool, arguments, &context, services, reports).await,
@@ -86,11 +90,35 @@ impl Handler {
                 }
             }
         };
-        let question = postponing.and_then(|(approver, states)| approver.input_required(states, &owner));
-        Ok(match question {
-            Some(question) => question.into(),
-            None => into_result(outcome).into(),
-        })
+        let question = postponing.and_then(|approver| approver.take_question());
+        let question = question.and_then(|question| postponed?.ask_approval(&question));
+        Ok(question.map_or_else(|| into_result(outcome).into(), Into::into))
+    }
+
+    /// What questions need that are the answer of a request; `None` in sessions, and if the client cannot ask.
+    pub(super) fn request_states(&self, context: &RequestContext<RoleServer>) -> Option<&RequestStates> {
+        self.calls().request_states().filter(|_| can_ask(context) && !needs_objects(context))
+    }
+
+    /// By what a person is asked in a session; `None` without one, and if the client cannot ask.
+    pub(super) fn elicitor(
+        &self,
+        context: &RequestContext<RoleServer>,
+        task: Option<Arc<Task>>,
+    ) -> Option<Elicitor> {
+        let asks = self.calls().request_states().is_some() && can_ask(context) && needs_objects(context);
+        asks.then(|| Elicitor::new(context, task))
+    }
+
+    /// Whose the state of a request with these arguments is, without the name of what it is about.
+    pub(super) fn state_owner<'a>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        method: &'static str,
+        arguments: &'a Value,
+    ) -> StateOwner<'a> {
+        let client = context.client_info().map(|client| client.name).unwrap_or_default();
+        StateOwner { caller: self.caller().number, client, method, name: "", arguments }
     }
 
     fn result_maker(&self, tool: &ServedTool, needs_objects: bool) -> ResultMaker {
@@ -111,9 +139,8 @@ impl Handler {
         services: CallServices,
         mut reports: Option<mpsc::Receiver<ProgressNotificationParam>>,
     ) -> Outcome {
-        let run = self.calls().run(tool, arguments, context.ct.cancelled(), services);
+        let mut run = Box::pin(self.calls().run(tool, arguments, context.ct.cancelled(), services));
         let Some(reports) = &mut reports else { return run.await };
-        let mut run = std::pin::pin!(run);
         let outcome = loop {
             tokio::select! {
                 outcome = &mut run => break outcome,
@@ -142,7 +169,6 @@ impl Handler {
             let sentence = "there are too many tasks; call the tool without one, or again later";
             return Err(ErrorData::internal_error(sentence, None));
         }
-        let asks = calls.request_states().is_some() && can_ask(context);
         let (progress, reports) = match context.meta.get_progress_token() {
             Some(token) => progress_channel(token),
             None => (None, None),
@@ -158,12 +184,12 @@ impl Handler {
                 }
             });
         }
-        let eliciting =
-            || ElicitingApprover::new(context.peer.clone(), context.id.clone(), Some(task.clone()));
+        let elicitor = self.elicitor(context, Some(task.clone()));
         let services = CallServices {
             progress,
-            approver: asks.then(|| Arc::new(eliciting()) as Arc<dyn Approver>),
+            approver: elicitor.clone().map(eliciting_approver),
             sampling: client_model::for_call(calls, context, Some(task)),
+            elicitor,
             keeps_journal: true,
         };
         let arguments = request.arguments.unwrap_or_default();
@@ -190,4 +216,8 @@ impl Handler {
         let client = context.client_info().map(|client| client.name).unwrap_or_default();
         format!("{} {client}", self.caller().number)
     }
+}
+
+fn eliciting_approver(elicitor: Elicitor) -> Arc<dyn Approver> {
+    Arc::new(ElicitingApprover::new(elicitor))
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::engine::{Engine, Invocation};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
+use crate::mcp::forms::{Form, forms};
 use crate::mcp::results::{MAX_DECLARED_TEXT, MAX_TEXT};
 use crate::mcp::skill_content::{shown_line, shown_text};
 use crate::policy::Permission;
@@ -28,6 +29,8 @@ pub(super) struct SkillTool {
     /// The schema of the value as the contract has it; clients of older revisions accept only objects.
     pub(super) output_schema: Option<Value>,
     pub(super) risk: Risk,
+    /// What a person is asked for where a call does not give it.
+    pub(super) forms: Vec<Form>,
     /// Bytes of a result that its author wants whole, if more than usual.
     pub(super) max_result_size: Option<usize>,
 }
@@ -104,6 +107,7 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
             is_plan,
             output_schema: output_schema(skill),
             risk,
+            forms: forms(skill),
             max_result_size: max_result_size(skill),
         });
     }
@@ -128,6 +132,7 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
         is_plan: main == Some(RuntimeId::TOOL_SEQUENCE),
         output_schema: output_schema(skill),
         risk,
+        forms: Vec::new(),
         max_result_size: max_result_size(skill),
     })
 }
@@ -156,6 +161,7 @@ fn entrypoint_tool(
         is_plan: runtime == RuntimeId::TOOL_SEQUENCE,
         output_schema: output_schema(skill),
         risk,
+        forms: forms(skill),
         max_result_size: max_result_size(skill),
     })
 }
@@ -179,6 +185,7 @@ fn offered_tool(engine: &Engine, skill: &Skill, tool: &ProvidedTool) -> Option<S
         is_plan: runtime == RuntimeId::TOOL_SEQUENCE,
         output_schema: tool.output_schema.as_ref().map(|outputs| outputs.json().clone()),
         risk: tool_risk(engine, skill, tool),
+        forms: Vec::new(),
         max_result_size: max_result_size(skill),
     })
 }
@@ -314,6 +321,18 @@ fn skill_risk(engine: &Engine, skill: &Skill) -> Risk {
 }
 
 impl SkillTool {
+    /// The schema of the arguments for a client by which a person can be asked: what the forms ask for may be left out.
+    pub(super) fn asking_input_schema(&self) -> Map<String, Value> {
+        let mut schema = self.input_schema.clone();
+        if let Some(Value::Array(required)) = schema.get_mut("required") {
+            required.retain(|name| !self.forms.iter().any(|form| form.inputs().any(|input| name == input)));
+            if required.is_empty() {
+                schema.remove("required");
+            }
+        }
+        schema
+    }
+
     /// Whether a call with these arguments runs a plan.
     pub(super) fn runs_plan(&self, arguments: &Map<String, Value>) -> bool {
         let chooses =

@@ -121,6 +121,8 @@ rules! {
     FINDINGS_LEFT_OUT = "findings-left-out", Info, LOADS, "There are more findings than are listed.";
     DEPENDENCY_INVALID = "dependency-invalid", Error, BLOCKS, "A dependency cannot be looked up as it is written.";
     TOOL_INVALID = "tool-invalid", Error, BLOCKS, "A tool cannot be called as it is declared.";
+    FORM_INVALID = "form-invalid", Error, BLOCKS, "A form cannot ask a person as it is declared.";
+    RESOURCE_INVALID = "resource-invalid", Error, BLOCKS, "A resource or an attachment cannot be read as it is declared.";
     CONFIG_INVALID = "config-invalid", Error, BLOCKS, "A setting cannot be given to a skill as it is declared.";
 }
 

@@ -16,6 +16,8 @@ mod calls;
 mod changes;
 mod configs;
 mod disclosure;
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
+mod forms;
 mod hostile;
 mod http;
 mod http_hostile;
@@ -28,6 +30,7 @@ mod kill;
 #[cfg(target_os = "linux")]
 #[path = "../support/not_run.rs"]
 mod not_run;
+mod offered_resources;
 #[cfg(target_os = "linux")]
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod other_user;

@@ -9,9 +9,11 @@ use crate::http_client::{Events, HttpServer};
 
 const TOKENS: [&str; 2] = ["first-token-of-the-test", "second-token-of-the-test"];
 const WAIT: &str = "ctx.progress('waiting', 1, 2) while #ctx.list_dir('out') < 2 do end return {went = true}";
+/// Long enough that its call is answered with a task.
+const HELLO: &str = "local n = 0 for i = 1, 3000000 do n = n + i end return 'hello'";
 
 fn project() -> Project {
-    Project::new().lua("wait", WAIT).lua("hello", "return 'hello'").file("out/keep", "").trusted()
+    Project::new().lua("wait", WAIT).lua("hello", HELLO).file("out/keep", "").trusted()
 }
 
 fn tasks() -> Value {

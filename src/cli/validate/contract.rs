@@ -6,7 +6,9 @@ use cap_std::fs::Dir;
 use metier::engine::Runtimes;
 use metier::formats;
 use metier::plan;
-use metier::skill::contract::{CONTRACT_FILES, ParsedContract, ProvidedTool};
+use metier::skill::contract::{
+    CONTRACT_FILES, ParsedContract, ProvidedResource, ProvidedTool, ResourceSource,
+};
 use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
 
@@ -57,6 +59,7 @@ impl ContractValidation {
         let mut diagnostics = parsed.diagnostics;
         if let Some(contract) = &parsed.contract {
             diagnostics.extend(entrypoint_diagnostics(contract, manifest, dir, &text));
+            diagnostics.extend(missing_files(contract, dir, &text));
             diagnostics.extend(unused_steps(contract, manifest, dir, &text));
             diagnostics.extend(undeclared_uses(contract, dir, &text));
             if !contract.dependencies.skills.is_empty()
@@ -151,6 +154,26 @@ fn entrypoint_diagnostics(
         }
     }
     found
+}
+
+/// Resources and attachments that cannot be read: no files, links, or below a hidden folder.
+fn missing_files(contract: &Contract, dir: &Dir, text: &str) -> Vec<Diagnostic> {
+    let file = |resource: &ProvidedResource| match &resource.source {
+        ResourceSource::File(path) => Some(path.clone()),
+        _ => None,
+    };
+    let paths = contract.resources.iter().filter_map(file).chain(contract.attachments.iter().cloned());
+    let is_readable = |path: &String| {
+        let is_file = dir.symlink_metadata(path).is_ok_and(|found| found.is_file());
+        is_file && !path.split('/').any(|part| part.starts_with('.'))
+    };
+    let missing = paths.filter(|path| !is_readable(path));
+    let diagnostic = |path: String| {
+        let message = format!("`{path}` is not a file in the skill's folder that can be read");
+        let found = Diagnostic::new(&lints::FILE_MISSING, text, &first_span(text, &path), message);
+        found.with_help("name a file that is no link and not hidden")
+    };
+    missing.map(diagnostic).collect()
 }
 
 fn missing_entrypoint(path: &str, dir: &Dir, text: &str) -> Diagnostic {

@@ -55,12 +55,15 @@ pub use self::sections::dependencies::{Dependencies, Dependency, Infrastructure,
 pub use self::sections::entrypoints::Entrypoint;
 pub(crate) use self::sections::entrypoints::SourceLocation;
 pub use self::sections::examples::Example;
+pub use self::sections::forms::InputForm;
 pub use self::sections::http_call::HttpCall;
 pub(crate) use self::sections::http_call::{CONFIG, RESPONSE, SECRETS, named_value};
 pub use self::sections::limits::ContractLimits;
 pub use self::sections::metadata::ContractMetadata;
 pub use self::sections::permissions::PermissionRequest;
 pub use self::sections::provided_tool::{ProvidedTool, ToolHandler};
+pub use self::sections::resource_uri::ResourceUri;
+pub use self::sections::resources::{ProvidedResource, ResourceSource};
 pub(crate) use schema::SchemaRole;
 pub(crate) use schema::read as read_schema;
 pub use schema::{Schema, ValidationFailure};
@@ -129,6 +132,12 @@ pub struct Contract {
     pub base_url: Option<String>,
     /// The tools that it offers.
     pub tools: Vec<ProvidedTool>,
+    /// What a person is asked for where a call does not give it, in the order in which it is asked.
+    pub forms: Vec<InputForm>,
+    /// What can be read of it at addresses of its own.
+    pub resources: Vec<ProvidedResource>,
+    /// Paths of the files that its prompt has with it.
+    pub attachments: Vec<String>,
     /// The server that it brings.
     pub mcp: Option<McpServer>,
     /// Names of tools, each with names that mean the same.

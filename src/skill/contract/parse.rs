@@ -11,8 +11,8 @@ use super::schema::{self, SchemaRole};
 use crate::error::SkillError;
 use crate::skill::contract::sections::tools::ToolScope;
 use crate::skill::contract::sections::{
-    config, dependencies, entrypoints, env, examples, http_reader, limits, metadata, permissions, state,
-    tools,
+    attachments, config, dependencies, entrypoints, env, examples, forms, http_reader, limits, metadata,
+    permissions, resources, state, tools,
 };
 use crate::skill::contract::{
     Contract, DefinitionFormat, SourceLocation, StepsForm, consistency, fields, self_check,
@@ -29,7 +29,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The key below which all others may stand.
 const ROOT_KEY: &str = "skill";
 /// All keys of a contract. Those of plans are read by `plan::parse`.
-const KEYS: [&str; 24] = [
+const KEYS: [&str; 27] = [
     "name",
     "version",
     "description",
@@ -54,6 +54,9 @@ const KEYS: [&str; 24] = [
     "config",
     "base_url",
     "tools",
+    "forms",
+    "resources",
+    "attachments",
 ];
 
 /// A parsed contract.
@@ -258,6 +261,9 @@ fn read_contract(
             .unwrap_or_default(),
         entrypoint: entrypoints::read(field("entrypoint"), "entrypoint", report),
         entrypoints,
+        forms: forms::read(field("forms"), inputs.as_ref().map(|located| &located.schema), report),
+        resources: resources::read(field("resources"), &tools, report),
+        attachments: attachments::read(field("attachments"), report),
         inputs: inputs.as_ref().map(|located| located.schema.clone()),
         outputs: outputs.as_ref().map(|located| located.schema.clone()),
         limits: limits::read(entries, report),

@@ -233,6 +233,93 @@ fn faults_elsewhere_are_told_where_they_stand() {
 }
 
 #[test]
+fn forms_resources_and_attachments_are_read() {
+    let contract = contract(
+        "inputs: {name: {type: string, required: true}, n: {type: integer, default: 1}}
+forms:
+  who: {message: Who?, inputs: [name]}
+  more: {inputs: [n]}
+tools: [{name: day, entrypoint: scripts/a.lua, inputs: {date: {type: string, required: true}}}]
+resources:
+  - {uri: 'notes://today', name: Today, mime_type: text/plain, file: ./notes//a.md}
+  - {uri: 'notes://day/{date}', tool: day}
+attachments: [a.png]
+",
+    );
+    let forms: Vec<&str> = contract.forms.iter().map(|form| form.name.as_str()).collect();
+    assert_eq!(forms, ["who", "more"]);
+    let fields: Vec<_> = contract.forms[1].fields().collect();
+    let expected = json!({"type": "integer", "default": 1});
+    assert_eq!((fields[0].0, &Json::from(fields[0].1.clone())), ("n", &expected));
+    let json = serde_json::to_value(&contract).unwrap();
+    assert_eq!(json["forms"][0], json!({"name": "who", "message": "Who?", "inputs": ["name"]}));
+    assert_eq!(json["resources"][0]["file"], "notes/a.md");
+    assert_eq!(
+        (&json["resources"][1]["uri"], &json["resources"][1]["tool"]),
+        (&json!("notes://day/{date}"), &json!("day"))
+    );
+    assert_eq!(json["attachments"], json!(["a.png"]));
+}
+
+#[test]
+fn forms_and_resources_that_cannot_be_are_reported_at_their_line() {
+    let inputs = "inputs: {name: {type: string, required: true}, o: {type: object, required: true}}\n";
+    for (form, expected) in [
+        ("  who: {inputs: [nam]}", "form-invalid 3:18"),
+        ("  who: {inputs: [o]}", "form-invalid 3:18"),
+        ("  who: {inputs: [name, name]}", "form-invalid 3:24"),
+        ("  who: {inputs: []}", "form-invalid 3:3"),
+        ("  who: {message: m}", "form-invalid 3:3"),
+        ("  approval: {inputs: [name]}", "form-invalid 3:3"),
+        ("  a b: {inputs: [name]}", "form-invalid 3:3"),
+        ("  who: {inputs: name}", "form-invalid 3:3"),
+        ("  who: {inputs: [name], mesage: m}", "key-typo 3:25"),
+    ] {
+        let told = found(&format!("{inputs}forms:\n{form}"));
+        assert_eq!(told.first().map(String::as_str), Some(expected), "{form}: {told:?}");
+    }
+    let long = format!("  who: {{message: {}, inputs: [name]}}", "m".repeat(501));
+    assert_eq!(found(&format!("{inputs}forms:\n{long}")), ["form-invalid 3:3"]);
+    assert_eq!(found("forms: {who: {inputs: [name]}}"), ["form-invalid 1:24"], "there are no inputs");
+    let many: Vec<String> = (0..17).map(|n| format!("  f{n}: {{inputs: [name]}}")).collect();
+    assert_eq!(found(&format!("{inputs}forms:\n{}", many.join("\n"))), ["form-invalid 19:3"]);
+    let wide = format!("  who: {{inputs: [{}]}}", vec!["name"; 33].join(", "));
+    assert_eq!(found(&format!("{inputs}forms:\n{wide}")), ["form-invalid 3:3"]);
+    let tools = "tools:
+  - {name: t, entrypoint: scripts/a.lua, inputs: {x: {type: string, required: true}, n: {type: integer, required: false}}}
+  - {name: c, entrypoint: scripts/a.lua, requires_confirmation: true}
+";
+    for (resource, expected) in [
+        ("{uri: 'skill://x/y', file: a}", "resource-invalid 5:11"),
+        ("{uri: 'https://x.org/y', file: a}", "resource-invalid 5:11"),
+        ("{uri: 'today', file: a}", "resource-invalid 5:11"),
+        ("{file: a}", "resource-invalid 5:5"),
+        ("{uri: 'n://a'}", "resource-invalid 5:5"),
+        ("{uri: 'n://a', file: a, tool: t}", "resource-invalid 5:26"),
+        ("{uri: 'n://a', file: ../a}", "resource-invalid 5:26"),
+        ("{uri: 'n://{x}', file: a}", "resource-invalid 5:28"),
+        ("{uri: 'n://a', tool: u}", "resource-invalid 5:26"),
+        ("{uri: 'n://a', tool: t}", "resource-invalid 5:26"),
+        ("{uri: 'n://a', tool: c}", "resource-invalid 5:26"),
+        ("{uri: 'n://{x}/{n}', tool: t}", "resource-invalid 5:32"),
+        ("{uri: 'n://{x}/{y}', tool: t}", "resource-invalid 5:32"),
+        ("{uri: 'n://a', file: a, mime_type: text}", "resource-invalid 5:40"),
+        ("{uri: 'n://a', file: a, mimetype: text/plain}", "key-typo 5:29"),
+    ] {
+        let told = found(&format!("{tools}resources:\n  - {resource}"));
+        assert_eq!(told, [expected], "{resource}");
+    }
+    let twice = "resources:\n  - {uri: 'n://a', file: a}\n  - {uri: 'n://a', file: b}";
+    assert_eq!(found(twice), ["resource-invalid 3:11"]);
+    assert_eq!(
+        found("attachments: [a.png, ./a.png, /b]"),
+        ["resource-invalid 1:22", "resource-invalid 1:31"]
+    );
+    assert_eq!(found("resource: []"), ["key-typo 1:1"]);
+    assert_eq!(found("form: {}"), ["key-typo 1:1"]);
+}
+
+#[test]
 fn unknown_keys_are_kept() {
     let contract = contract("owner: {team: tools}\nmetadata: {tier: 2}\n");
     assert_eq!(Json::from(contract.unknown), json!({"owner": {"team": "tools"}}));

@@ -1,1 +1,1 @@
-return 'ran with what the person allowed'
+return 'User response: ' .. input.username .. ' ' .. input.email

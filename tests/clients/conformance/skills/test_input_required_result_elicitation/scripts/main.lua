@@ -1,1 +1,1 @@
-return 'ran with what the person allowed'
+return 'Hello, ' .. input.name .. '!'

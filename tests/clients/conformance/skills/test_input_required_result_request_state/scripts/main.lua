@@ -1,1 +1,1 @@
-return 'ran with what the person allowed'
+return input.ok and 'state-ok' or 'not confirmed'

@@ -1,0 +1,49 @@
+//! What a model and its person read about a call that failed.
+
+use super::inventory::ServedTool;
+use super::options::ErrorHelp;
+use crate::engine::Outcome;
+use crate::error::{ErrorKind, SkillError};
+
+/// The outcome with an error that a model may read, and that says how a person can allow what was missing.
+pub(super) fn explain(tool: &ServedTool, mut outcome: Outcome, help: Option<&ErrorHelp>) -> Outcome {
+    // With a version, the skill was found, and the error is of one that it calls.
+    let is_found = outcome.version.is_some();
+    outcome.result = outcome.result.map_err(|error| {
+        let error = match error.kind() {
+            ErrorKind::UnknownSkill if is_found => error,
+            // What a broken or untrusted file says is no text for a model.
+            ErrorKind::InvalidSkill | ErrorKind::UnknownSkill | ErrorKind::Untrusted => {
+                changed_error(tool, &error)
+            }
+            _ => error,
+        };
+        match help {
+            Some(change) => change(&tool.skill, error),
+            None => error,
+        }
+    });
+    outcome
+}
+
+fn changed_error(tool: &ServedTool, error: &SkillError) -> SkillError {
+    let skill = &tool.skill;
+    let (sentence, help) = match error.kind() {
+        ErrorKind::InvalidSkill => (
+            format!("the skill {skill} cannot be loaded at present: its files have an error"),
+            "a person can validate it to see where",
+        ),
+        ErrorKind::UnknownSkill => {
+            (format!("the skill {skill} is not there any more"), "list the tools again")
+        }
+        _ => (
+            format!("the skill {skill} is not trusted any more: its files changed, or its trust was revoked"),
+            "a person can look at it and trust it again",
+        ),
+    };
+    SkillError::new(error.kind(), sentence).with_help(help).with_hint(error.hint().cloned())
+}
+
+pub(super) fn cancelled_error() -> SkillError {
+    SkillError::new(ErrorKind::Cancelled, "the call was cancelled before it started")
+}

@@ -1,0 +1,111 @@
+//! The resources that skills offer at addresses of their own.
+
+use rmcp::model::{Resource, ResourceTemplate};
+use serde_json::{Map, Value};
+
+use super::skill_content::shown_line;
+use crate::excerpt::shorten;
+use crate::registry::Skill;
+use crate::skill::contract::{ProvidedResource, ResourceSource};
+
+/// The most resources that all skills offer together.
+const MAX_RESOURCES: usize = 10_000;
+/// The most characters of a name or a description.
+const MAX_TEXT: usize = 500;
+
+/// A resource of a skill.
+#[derive(Clone, Debug)]
+pub(super) struct OfferedResource {
+    pub(super) skill: String,
+    pub(super) resource: ProvidedResource,
+    /// The type of its content as far as it is known before it is read.
+    mime_type: Option<String>,
+}
+
+/// What can be read, and sentences about what is not offered because another skill has the address. A tool answers only where it is
+/// offered itself.
+pub(super) fn offered_resources<'a>(
+    skills: impl Iterator<Item = &'a Skill>,
+    has_tool: impl Fn(&str, &str) -> bool,
+    file_type: impl Fn(&str) -> &'static str,
+) -> (Vec<OfferedResource>, Vec<String>) {
+    let (mut offered, mut notices): (Vec<OfferedResource>, Vec<String>) = (Vec::new(), Vec::new());
+    for skill in skills {
+        let resources = skill.contract().map_or(&[][..], |contract| &contract.resources);
+        for resource in resources {
+            let known_type = match &resource.source {
+                ResourceSource::File(path) => Some(file_type(path).to_owned()),
+                ResourceSource::Tool(tool) if !has_tool(skill.name(), tool) => continue,
+                ResourceSource::Tool(_) => None,
+            };
+            let mut others = offered.iter().filter(|other| other.skill != skill.name());
+            if let Some(other) = others.find(|other| other.resource.uri.overlaps(&resource.uri)) {
+                notices.push(format!(
+                    "the resource {} of the skill {} is not offered, because {} of the skill {} may be the same address",
+                    resource.uri,
+                    shown_line(skill.name()),
+                    other.resource.uri,
+                    shown_line(&other.skill)
+                ));
+            } else if offered.len() == MAX_RESOURCES {
+                notices.push(format!(
+                    "the resource {} of the skill {} is not offered, because there are {MAX_RESOURCES} others",
+                    resource.uri,
+                    shown_line(skill.name())
+                ));
+            } else {
+                let mime_type = resource.mime_type.clone().or(known_type);
+                offered.push(OfferedResource {
+                    skill: skill.name().to_owned(),
+                    resource: resource.clone(),
+                    mime_type,
+                });
+            }
+        }
+    }
+    (offered, notices)
+}
+
+impl OfferedResource {
+    /// The values of the variables of an address that is one of its.
+    pub(super) fn arguments(&self, uri: &str) -> Option<Map<String, Value>> {
+        let values = self.resource.uri.values_in(uri)?;
+        Some(values.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
+    }
+
+    /// The type of this content.
+    pub(super) fn mime_type<'a>(&'a self, found: &'a str) -> &'a str {
+        self.mime_type.as_deref().unwrap_or(found)
+    }
+
+    /// How a client lists it; `None` if its address has variables.
+    pub(super) fn listed(&self) -> Option<Resource> {
+        if self.resource.uri.is_template() {
+            return None;
+        }
+        let mut listed = Resource::new(self.resource.uri.as_str(), self.name());
+        listed.description = self.description();
+        listed.mime_type.clone_from(&self.mime_type);
+        Some(listed)
+    }
+
+    /// How a client lists the form of its addresses; `None` if its address has no variables.
+    pub(super) fn listed_template(&self) -> Option<ResourceTemplate> {
+        if !self.resource.uri.is_template() {
+            return None;
+        }
+        let mut listed = ResourceTemplate::new(self.resource.uri.as_str(), self.name());
+        listed.description = self.description();
+        listed.mime_type.clone_from(&self.mime_type);
+        Some(listed)
+    }
+
+    fn name(&self) -> String {
+        let name = self.resource.name.as_deref().unwrap_or(self.resource.uri.as_str());
+        shorten(&shown_line(name), MAX_TEXT)
+    }
+
+    fn description(&self) -> Option<String> {
+        self.resource.description.as_deref().map(|text| shorten(&shown_line(text), MAX_TEXT))
+    }
+}

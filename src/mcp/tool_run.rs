@@ -1,0 +1,115 @@
+//! One run of a tool: the invocation that its call means, and the journal that a plan keeps.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::inventory::ServedTool;
+use super::options::McpOptions;
+use super::plan_journals::{PlanJournal, PlanJournals};
+use crate::engine::{Engine, Invocation, Outcome};
+use crate::error::{Hint, Result, SkillError};
+use crate::host::{Approver, Event, EventKind, Observer, Progress, Providers, SamplingProvider};
+use crate::policy::CancelToken;
+
+/// Receives the progress of a call.
+pub(super) type ProgressListener = Box<dyn Fn(&Progress) + Send + Sync>;
+
+/// A tool with the arguments of a call, and what its run may use.
+pub(super) struct ToolRun<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) options: &'a McpOptions,
+    pub(super) tool: &'a ServedTool,
+    pub(super) arguments: Map<String, Value>,
+    /// Ends the run.
+    pub(super) token: CancelToken,
+    pub(super) observer: Option<Arc<dyn Observer>>,
+    pub(super) approver: Option<Arc<dyn Approver>>,
+    pub(super) sampling: Option<Arc<dyn SamplingProvider>>,
+}
+
+/// Passes on what a run reports about its progress.
+pub(super) struct ProgressObserver(pub(super) ProgressListener);
+
+impl Observer for ProgressObserver {
+    fn on_event(&self, event: &Event) {
+        if let EventKind::Progress(progress) = &event.kind {
+            (self.0)(progress);
+        }
+    }
+}
+
+impl ToolRun<'_> {
+    /// What the engine is to run, with what the server allows all calls.
+    pub(super) fn invocation(&self) -> Result<Invocation> {
+        let ServedTool { tool, address, .. } = self.tool;
+        let mut invocation = tool
+            .invocation(address, self.arguments.clone())?
+            .for_model()
+            .cancel(self.token.clone())
+            .tool_filter(self.options.tool_filter.clone());
+        for permission in &self.options.grants {
+            invocation = invocation.grant(permission.clone());
+        }
+        if let Some(limits) = &self.options.limits {
+            invocation = invocation.limits(limits.clone());
+        }
+        if let Some(mode) = self.options.sandbox_mode {
+            invocation = invocation.sandbox_mode(mode);
+        }
+        if let Some(mode) = self.options.execution_mode {
+            invocation = invocation.execution_mode(mode);
+        }
+        if let Some(observer) = &self.observer {
+            invocation = invocation.observer(observer.clone());
+        }
+        let (approver, sampling) = (self.approver.clone(), self.sampling.clone());
+        let asks = approver.is_some();
+        if asks || sampling.is_some() {
+            invocation = invocation.providers(Providers { sampling, approver, ..Providers::default() });
+        }
+        Ok(if asks { invocation.ask_first() } else { invocation })
+    }
+
+    /// Runs this invocation to its end.
+    pub(super) async fn run(&self, invocation: Invocation) -> Outcome {
+        self.engine.run_async(invocation).await
+    }
+
+    /// Runs a plan to its end with a journal, so that the same call goes on where an interrupted one stopped.
+    pub(super) async fn run_with_journal(&self, invocation: Invocation, journals: &PlanJournals) -> Outcome {
+        let Some(journal) = self.open_journal(journals).await else { return self.run(invocation).await };
+        let mut outcome = self.run(invocation.journal(journal.folder())).await;
+        if is_outdated(&outcome) {
+            // Nothing has run: the plan or a skill that it calls has changed since.
+            discard(&journal).await;
+            outcome = match self.invocation() {
+                Ok(invocation) => self.run(invocation).await,
+                Err(error) => Outcome::failed(self.tool.skill.clone(), error),
+            };
+        }
+        // What the end of the server interrupted goes on with the next one.
+        if !self.options.cancel.is_cancelled() {
+            discard(&journal).await;
+        }
+        outcome
+    }
+
+    async fn open_journal(&self, journals: &PlanJournals) -> Option<Arc<PlanJournal>> {
+        let (journals, project) = (journals.clone(), self.engine.project().to_owned());
+        let (tool, arguments) = (self.tool.clone(), self.arguments.clone());
+        let open = move || journals.open(&project, &tool, &arguments);
+        tokio::task::spawn_blocking(open).await.ok()?.map(Arc::new)
+    }
+}
+
+async fn discard(journal: &Arc<PlanJournal>) {
+    let journal = journal.clone();
+    tokio::task::spawn_blocking(move || journal.discard()).await.ok();
+}
+
+/// Whether a run did nothing because its journal belongs to the plan as it was before.
+fn is_outdated(outcome: &Outcome) -> bool {
+    let is_of_journal = |error: &SkillError| matches!(error.hint(), Some(Hint::Journal));
+    outcome.steps.is_empty() && outcome.result.as_ref().is_err_and(is_of_journal)
+}

@@ -1,0 +1,1 @@
+return 'Elicitation completed: ' .. input.name .. ' is ' .. input.status

@@ -1,0 +1,1 @@
+return 'Elicitation completed: ' .. input.titledSingle .. ' of ' .. #input.titledMulti

@@ -1,0 +1,1 @@
+return input.name .. ' likes ' .. input.color

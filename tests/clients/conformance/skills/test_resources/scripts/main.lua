@@ -1,0 +1,1 @@
+return {id = input.id, templateTest = true, data = 'Data for ID: ' .. input.id}
