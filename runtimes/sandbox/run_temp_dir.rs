@@ -132,6 +132,10 @@ mod tests {
         let path = temp_dir.path().to_owned();
         fs::create_dir_all(path.join("a/b/c")).unwrap();
         fs::create_dir_all(path.join("lifted-0/lifted-1")).unwrap();
+        let deep: PathBuf = std::iter::repeat_n("deep", 40).collect();
+        fs::create_dir_all(path.join(&deep)).unwrap();
+        fs::write(path.join(&deep).join("file"), "").unwrap();
+        fs::set_permissions(path.join(&deep), Permissions::from_mode(0o500)).unwrap();
         fs::write(path.join("lifted-2"), "").unwrap();
         fs::write(path.join("a/b/c/file"), "").unwrap();
         std::os::unix::fs::symlink(beside.path(), path.join("a/link")).unwrap();

@@ -4,7 +4,9 @@ use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, chmod, openat, renameat_with, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, chmod, fstat, openat, renameat_with, unlinkat,
+};
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
 
@@ -14,16 +16,25 @@ pub(crate) const OPEN_BY_NAME: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 pub(crate) const OPEN_BY_NAME: OFlags = OFlags::RDONLY;
 
+/// Nested folders that are open at a time.
+const MAX_OPEN: usize = 8;
+
 /// Empties a folder that an untrusted script could write to.
 ///
-/// A script can nest folders until no path names them and no stack holds a walk through them, so each nested folder is moved to
-/// the top before it is entered. A script can remove the permissions of folders, so each one gets mode 0700 first. No symbolic
-/// link is followed, in case another process still creates one.
+/// A script can nest folders until no path names them and no stack holds a walk through them, so what is nested deeper than a few
+/// folders is moved to the top before it is entered. A script can remove the permissions of folders, so each one gets mode 0700
+/// first. No symbolic link is followed, in case another process still creates one.
 pub(crate) struct DirCleaner {
     pub(crate) top: OwnedFd,
-    /// Names of folders at the top that are still to be emptied.
+    moved: MovedFolders,
+}
+
+/// Folders that were moved to the top.
+#[derive(Default)]
+struct MovedFolders {
+    /// Names of those that are still to be emptied.
     pending: Vec<CString>,
-    moved_count: u64,
+    count: u64,
 }
 
 impl DirCleaner {
@@ -32,32 +43,52 @@ impl DirCleaner {
     }
 
     pub(crate) fn open_at(above: impl AsFd, name: impl Arg + Copy) -> Result<Self> {
-        Ok(Self { top: open_unlocked(above, name)?, pending: Vec::new(), moved_count: 0 })
+        Ok(Self { top: open_unlocked(above, name)?, moved: MovedFolders::default() })
     }
 
     /// Removes entries, at most this many; returns whether the folder is empty afterwards.
     pub(crate) fn remove_entries(&mut self, mut most: usize) -> Result<bool> {
-        let Some(folders) = remove_files_and_list_folders(&self.top, &mut most)? else { return Ok(false) };
-        self.pending = folders;
-        while let Some(name) = self.pending.pop() {
-            let folder = open_unlocked(&self.top, name.as_c_str())?;
-            let Some(folders) = remove_files_and_list_folders(&folder, &mut most)? else { return Ok(false) };
-            for inner in folders {
-                self.move_to_top(&folder, &inner)?;
+        let Self { top, moved } = self;
+        if !moved.empty(top, top, 0, &mut most)? {
+            return Ok(false);
+        }
+        while let Some(name) = moved.pending.pop() {
+            let folder = open_unlocked(&*top, name.as_c_str())?;
+            if !moved.empty(top, &folder, 1, &mut most)? {
+                return Ok(false);
             }
-            unlinkat(&self.top, name, AtFlags::REMOVEDIR)?;
+            unlinkat(&*top, name, AtFlags::REMOVEDIR)?;
+        }
+        Ok(true)
+    }
+}
+
+impl MovedFolders {
+    /// Empties a folder that lies below so many open ones; what is nested too deep is at the top afterwards.
+    fn empty(&mut self, top: &OwnedFd, folder: &OwnedFd, depth: usize, most: &mut usize) -> Result<bool> {
+        let Some(filled) = remove_files_and_list_folders(folder, most)? else { return Ok(false) };
+        for name in filled {
+            if depth == MAX_OPEN {
+                self.move_to_top(top, folder, &name)?;
+                continue;
+            }
+            let inner = open_unlocked(folder, name.as_c_str())?;
+            if !self.empty(top, &inner, depth + 1, most)? {
+                return Ok(false);
+            }
+            unlinkat(folder, name, AtFlags::REMOVEDIR)?;
         }
         Ok(true)
     }
 
     /// Moves a folder to the top, under an unused name.
-    fn move_to_top(&mut self, folder: &OwnedFd, name: &CStr) -> Result<()> {
+    fn move_to_top(&mut self, top: &OwnedFd, folder: &OwnedFd, name: &CStr) -> Result<()> {
         // Only a process that may write to a folder may move it.
         open_unlocked(folder, name)?;
         loop {
-            let place = CString::new(format!("lifted-{}", self.moved_count)).unwrap_or_default();
-            self.moved_count += 1;
-            match renameat_with(folder, name, &self.top, &place, RenameFlags::NOREPLACE) {
+            let place = CString::new(format!("lifted-{}", self.count)).unwrap_or_default();
+            self.count += 1;
+            match renameat_with(folder, name, top, &place, RenameFlags::NOREPLACE) {
                 Err(Errno::EXIST) => {}
                 moved => {
                     self.pending.push(place);
@@ -71,12 +102,18 @@ impl DirCleaner {
 /// Opens a folder whose mode may forbid it; a symbolic link is not followed.
 pub(crate) fn open_unlocked(above: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
     let plain = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if let Ok(folder) = openat(&above, name, OFlags::RDONLY | plain, Mode::empty())
+        && fstat(&folder).is_ok_and(|found| Mode::from_raw_mode(found.st_mode).contains(Mode::RWXU))
+    {
+        return Ok(folder);
+    }
     let handle = openat(&above, name, OPEN_BY_NAME | plain, Mode::empty())?;
     chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;
     openat(&handle, c".", OFlags::RDONLY | plain, Mode::empty())
 }
 
-/// Removes everything except folders and returns their names; `None` if there are more entries than may be visited.
+/// Removes everything except folders that are not empty, and returns their names; `None` if there are more entries than may be
+/// visited.
 fn remove_files_and_list_folders(folder: &OwnedFd, most: &mut usize) -> Result<Option<Vec<CString>>> {
     let mut folders = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -87,8 +124,17 @@ fn remove_files_and_list_folders(folder: &OwnedFd, most: &mut usize) -> Result<O
         }
         let Some(left) = most.checked_sub(1) else { return Ok(None) };
         *most = left;
-        match unlinkat(folder, name, AtFlags::empty()) {
-            Err(Errno::ISDIR | Errno::PERM) => folders.push(name.to_owned()),
+        if entry.file_type() != FileType::Directory {
+            match unlinkat(folder, name, AtFlags::empty()) {
+                Err(Errno::ISDIR | Errno::PERM) => {}
+                removed => {
+                    removed?;
+                    continue;
+                }
+            }
+        }
+        match unlinkat(folder, name, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => folders.push(name.to_owned()),
             removed => removed?,
         }
     }

@@ -86,30 +86,32 @@ fn keep_java_out(folder: &OwnedFd) {
     }
 }
 
-/// Creates a folder, or an empty file, at the path that it has below `/tmp`.
+/// Creates a folder, or an empty file, at the path that it has below `/tmp`. Nobody else knows the new folder in which it lies.
 fn create_mount_point(folder: &OwnedFd, path: &Path, is_folder: bool) -> io::Result<()> {
     let below = path.strip_prefix(PRIVATE_TMP).map_err(io::Error::other)?;
-    let open_dir = |above: &OwnedFd, name: &Path| {
-        openat(
-            above,
-            name,
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-    };
-    let mut here = open_dir(folder, Path::new("."))?;
-    let mut names = below.components().peekable();
-    while let Some(part) = names.next() {
-        let Component::Normal(name) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
-        if names.peek().is_none() && !is_folder {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            openat(&here, name, flags, Mode::RUSR | Mode::WUSR)?;
-            return Ok(());
-        }
-        match mkdirat(&here, name, Mode::RWXU) {
-            Err(error) if error != Errno::EXIST => return Err(error.into()),
-            _ => here = open_dir(&here, Path::new(name))?,
-        }
+    if below.components().any(|part| !matches!(part, Component::Normal(_))) {
+        return Err(io::ErrorKind::InvalidInput.into());
     }
+    if is_folder {
+        return create_dir(folder, below);
+    }
+    if let Some(above) = below.parent() {
+        create_dir(folder, above)?;
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(folder, below, flags, Mode::RUSR | Mode::WUSR)?;
     Ok(())
+}
+
+/// Creates a folder and those above it; the empty path is the folder itself.
+fn create_dir(folder: &OwnedFd, path: &Path) -> io::Result<()> {
+    let Some(above) = path.parent() else { return Ok(()) };
+    match mkdirat(folder, path, Mode::RWXU) {
+        Err(Errno::NOENT) => {
+            create_dir(folder, above)?;
+            Ok(mkdirat(folder, path, Mode::RWXU)?)
+        }
+        Err(Errno::EXIST) => Ok(()),
+        created => Ok(created?),
+    }
 }
