@@ -10,7 +10,7 @@ use super::origin::ValueOrigin;
 use super::toml_file::{MAX_REPORTS, Owner, TomlFile};
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::host::Files;
-use crate::host::files::canonical_folder;
+use crate::host::canonical_folder::canonical_folder;
 use crate::host::metier_dirs::{CONFIG_FILE, config_dir};
 use crate::suggestion::{closest, did_you_mean};
 

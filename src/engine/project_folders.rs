@@ -6,6 +6,7 @@ use super::Invocation;
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
+use crate::host::canonical_folder::canonical_folder;
 use crate::host::files::SecretLinks;
 use crate::registry::Skill;
 
@@ -111,7 +112,7 @@ impl ProjectFolders {
 impl ProjectFolder {
     fn open(path: &Path) -> Result<Self> {
         let failed = |source| SkillError::io(format_args!("failed to open {}", path.display()), source);
-        let path = std::fs::canonicalize(path).map_err(failed)?;
+        let path = canonical_folder(path).map_err(failed)?;
         Ok(Self { path, secret_links: SecretLinks::default() })
     }
 }

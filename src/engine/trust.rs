@@ -14,7 +14,7 @@ use crate::engine::run_target::RunTarget;
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::SkillContext;
-use crate::host::files::canonical_folder;
+use crate::host::canonical_folder::canonical_folder;
 use crate::policy::{ArgumentPattern, CancelToken, GrantOrigin, Permission, SkillDigest};
 use crate::registry::{Catalog, FileDifference, FileList, Registry, Scope, Skill, printable_name};
 use crate::trust::{LockFile, ProjectIdentity, SkillFiles, TrustRecords, TrustStore};

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 
+use crate::host::canonical_folder::canonical_folder;
+
 /// Every directory of the user in which metier stores files, whether it exists or not, and a configuration file that is a link. No
 /// script may read or change them: they
 /// contain machine code that runs in the host, the key that authenticates that code, and what the user trusts.
@@ -168,7 +170,7 @@ pub(crate) fn is_metier_dir(folder: &Path) -> bool {
 /// The path with symbolic links resolved, as far as it exists.
 pub(crate) fn resolve_existing(path: &Path) -> PathBuf {
     for above in path.ancestors() {
-        if let Ok(found) = std::fs::canonicalize(above) {
+        if let Ok(found) = canonical_folder(above) {
             return path.strip_prefix(above).map_or(found.clone(), |rest| {
                 if rest.as_os_str().is_empty() { found } else { found.join(rest) }
             });

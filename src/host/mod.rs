@@ -5,6 +5,7 @@ mod address_space;
 mod args;
 mod async_providers;
 mod call;
+pub(crate) mod canonical_folder;
 mod catch_panic;
 mod closure_tools;
 mod context;

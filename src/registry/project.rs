@@ -68,9 +68,20 @@ impl LinkResolver {
         if let Some(known) = self.0.borrow().get(path) {
             return known.clone();
         }
-        let real = std::fs::canonicalize(path).ok();
+        let real = self.canonicalize_below_parent(path);
         self.0.borrow_mut().insert(path.to_owned(), real.clone());
         real
+    }
+
+    /// Asks the system about the last part of the path alone, unless that is a link.
+    fn canonicalize_below_parent(&self, path: &Path) -> Option<PathBuf> {
+        let (Some(parent), Some(name)) = (path.parent().filter(|_| path.is_absolute()), path.file_name())
+        else {
+            return std::fs::canonicalize(path).ok();
+        };
+        let place = self.canonicalize(parent)?.join(name);
+        let is_link = place.symlink_metadata().ok()?.is_symlink();
+        if is_link { std::fs::canonicalize(place).ok() } else { Some(place) }
     }
 
     /// The same as [`real_path`].

@@ -14,6 +14,7 @@ use super::root::Root;
 use super::skill::Skill;
 use super::unloaded::UnloadedSkill;
 use crate::error::SkillError;
+use crate::host::canonical_folder::canonical_folder;
 use crate::registry::contract_file;
 use crate::registry::definition::{Definition, DefinitionContent};
 use crate::registry::drop_in;
@@ -51,7 +52,7 @@ pub(super) struct Scan {
 impl Scan {
     /// Adds the skills below a root.
     pub(super) fn scan_root(&mut self, root: &Root, rank: usize) {
-        let start = match std::fs::canonicalize(&root.path) {
+        let start = match canonical_folder(&root.path) {
             Ok(real) => {
                 FolderCandidate { real_path: real, is_root: true, ..FolderCandidate::new(&root.path) }
             }

@@ -11,6 +11,7 @@ use cap_std::fs::{Dir, OpenOptions};
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::FileId;
+use crate::host::canonical_folder::canonical_folder;
 use crate::host::file_stat::FileStat;
 
 /// Maximum bytes of a file of the store.
@@ -41,7 +42,7 @@ impl StoreFolder {
             }
             Ok(_) => {}
         }
-        let real = std::fs::canonicalize(path).map_err(failed)?;
+        let real = canonical_folder(path).map_err(failed)?;
         if let Some(reason) = unsafe_reason(&real) {
             return Err(store_error(path, &reason));
         }

@@ -49,7 +49,7 @@ pub use view::FilesView;
 pub use walk::{Skipped, WalkFilter, WalkOptions};
 
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use cap_std::ambient_authority;
@@ -58,6 +58,8 @@ use cap_std::fs::{Dir, Metadata};
 use self::open::OpenBackend;
 use self::protected_cache::ProtectedCache;
 use crate::error::{Result, SkillError};
+#[cfg(target_os = "linux")]
+use crate::host::canonical_folder;
 use crate::host::file_id::FileId;
 use crate::host::metier_dirs::leads_into_metier_dir;
 
@@ -154,24 +156,9 @@ impl Files {
     }
 }
 
-/// The canonical path of a folder.
-pub(crate) fn canonical_folder(path: &Path) -> io::Result<PathBuf> {
-    match open_canonical(path) {
-        Some(_) => Ok(path.to_owned()),
-        None => std::fs::canonicalize(path),
-    }
-}
-
-/// Opens the folder at a canonical path in one call; `None` for every other path.
 #[cfg(target_os = "linux")]
 fn open_canonical(root: &Path) -> Option<(Dir, OpenBackend)> {
-    let normal: PathBuf = root.components().collect();
-    let is_normal = root.is_absolute() && normal.as_os_str() == root.as_os_str();
-    if !is_normal || root.components().any(|component| component == Component::ParentDir) {
-        return None;
-    }
-    let dir = self::openat2::open_without_links(root).ok()??;
-    Some((dir, self::openat2::OPENAT2))
+    Some((canonical_folder::open_canonical(root)?, self::openat2::OPENAT2))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -181,7 +168,7 @@ fn open_canonical(_root: &Path) -> Option<(Dir, OpenBackend)> {
 
 #[cfg(target_os = "linux")]
 fn open_nofollow(root: &Path) -> io::Result<(Dir, OpenBackend)> {
-    match self::openat2::open_without_links(root)? {
+    match canonical_folder::open_without_links(root)? {
         Some(dir) => Ok((dir, self::openat2::OPENAT2)),
         None => Ok((Dir::open_ambient_dir(root, ambient_authority())?, self::open::PORTABLE)),
     }

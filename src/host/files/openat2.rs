@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use cap_std::fs::Dir;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::open::{NameCounter, NamedEntry, OpenBackend};
@@ -19,19 +19,6 @@ pub(super) const OPENAT2: OpenBackend = OpenBackend { open_file, open_dir, read_
 /// Whether `openat2` works here; old container runtimes return `EPERM`, old kernels `ENOSYS`.
 pub(super) fn is_supported(root: &Dir) -> bool {
     open_dir(root, Path::new("")).is_ok()
-}
-
-/// Opens the folder at an absolute path that leads through no symbolic link; `None` where `openat2` does not work.
-pub(super) fn open_without_links(path: &Path) -> io::Result<Option<Dir>> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    loop {
-        match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-            Ok(folder) => return Ok(Some(Dir::from_std_file(folder.into()))),
-            Err(Errno::INTR) => {}
-            Err(Errno::NOSYS | Errno::PERM) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
-    }
 }
 
 fn open_file(root: &Dir, path: &Path) -> io::Result<File> {
