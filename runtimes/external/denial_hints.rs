@@ -9,7 +9,6 @@ use crate::error::Hint;
 use crate::host::SkillContext;
 use crate::policy::Access;
 use crate::runtimes::external::error_line::error_line;
-use crate::runtimes::external::hints::denied_file::FILE_DENIED_TEXTS;
 use crate::runtimes::external::hints::file_change::{
     database_hint, denied_file_hint, refused_change_hint, refused_changes,
 };
@@ -111,6 +110,9 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
 /// What in lower case is about a terminal only if the script failed with it: `ssh` warns of it before anything else.
 const PSEUDO_TERMINAL: &str = "pseudo-terminal";
 
+/// How many bytes at the end of an output are looked at after a script that ended well.
+const MAX_LAST_BYTES: usize = 4 << 10;
+
 /// Where a script ran.
 #[derive(Clone, Copy)]
 pub(super) struct RunPlace<'a> {
@@ -154,18 +156,27 @@ pub(super) fn waiting_hint(ctx: &SkillContext, said: &str, network: RunNetwork<'
         .or_else(|| fetch_hint(ctx, text).filter(|_| network.report.is_none()))
 }
 
-/// The grant for what was refused a script that went on after it, of which this is the error output; `None` if it says nothing of
-/// refused changes, or none of a file that a grant would open.
-pub(super) fn refused_changes_hint(ctx: &SkillContext, project: &Path, stderr: &str) -> Option<Help> {
-    let text = searched_end(stderr);
-    let is_refused = |line: &str| {
-        let small = line.to_ascii_lowercase();
-        FILE_DENIED_TEXTS.iter().any(|complaint| small.contains(complaint))
+/// Whether the end of an output has the words of a refused access, before anything is done with it.
+pub(super) fn mentions_refusal(output: &[u8]) -> bool {
+    const ENDS: [&[u8]; 4] = [b"ead-only file system", b"ermission denied", b"EROFS", b"EACCES"];
+    let end = &output[output.len().saturating_sub(MAX_LAST_BYTES)..];
+    ENDS.iter().any(|words| end.windows(words.len()).any(|part| part == *words))
+}
+
+/// The grant for what was refused a script that went on after it, of which this is an output: of its last lines with one of these
+/// complaints, in lower case. `None` if they name nothing that a grant would open.
+pub(super) fn refused_changes_hint(
+    ctx: &SkillContext,
+    project: &Path,
+    said: &str,
+    complaints: &[&str],
+) -> Option<Help> {
+    let is_complaint = |line: &&str| {
+        let small = line.to_lowercase();
+        complaints.iter().any(|complaint| small.contains(complaint))
     };
-    if !last_lines(text).any(is_refused) {
-        return None;
-    }
-    refused_changes(ctx, project, text).or_else(|| git_hint(ctx, project, last_lines(text)))
+    let lines = || last_lines(searched_end(said)).filter(is_complaint);
+    refused_changes(ctx, project, lines()).or_else(|| git_hint(ctx, project, lines()))
 }
 
 /// The last program that was not found, if it is on the user's `PATH` at a place that the sandbox does not show.

@@ -14,6 +14,7 @@ use crate::host::{
 use crate::policy::{Access, StopCause};
 use crate::runtimes::external::denial_hints::RunPlace;
 use crate::runtimes::external::error_line::error_line;
+use crate::runtimes::external::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
 use crate::runtimes::external::hints::network::{RunNetwork, no_network_hint};
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::silent_program::silent_program_hint;
@@ -208,13 +209,18 @@ fn run_network(ended: &ProcessExit) -> Option<RunNetwork<'_>> {
 
 /// Warns of a change that the sandbox refused, and that the script went on after as if nothing was.
 fn warn_of_refused_changes(ctx: &SkillContext, name: &str, ended: &ProcessExit) {
-    if ended.report.is_none() || ended.stderr.bytes.trim_ascii().is_empty() {
+    let Some(project) = ctx.project().ok().map(Files::root).filter(|_| ended.report.is_some()) else {
         return;
-    }
-    let said = redacted_text(ctx, &ended.stderr);
-    let project = ctx.project().ok().map(Files::root);
-    let refused =
-        project.and_then(|project| denial_hints::refused_changes_hint(ctx, project, said.as_inner()));
+    };
+    // What is printed may be any data; the words of a read-only place are rarely about another one.
+    let outputs = [(&ended.stderr, &FILE_DENIED_TEXTS[..]), (&ended.stdout, &READ_ONLY_TEXTS[..])];
+    let refused = outputs.into_iter().find_map(|(output, complaints)| {
+        // Most scripts write nothing of the kind, and nothing more is done for them.
+        if !denial_hints::mentions_refusal(&output.bytes) {
+            return None;
+        }
+        denial_hints::refused_changes_hint(ctx, project, redacted_text(ctx, output).as_inner(), complaints)
+    });
     if let Some((help, _)) = refused {
         ctx.warn(format!("{name} ended well, but {help}"));
     }

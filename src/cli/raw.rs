@@ -63,8 +63,11 @@ pub fn print_notes(outcome: &Outcome) {
     for line in outcome.log.iter().filter(|line| line.level == LogLevel::Warn) {
         output::print_warning(&sentence_with_options(&line.message));
     }
-    let help = outcome.result.as_ref().err().filter(|error| error.kind() == ErrorKind::Script);
-    if let Some(help) = help.and_then(error_help) {
+    let error = outcome.result.as_ref().err().filter(|error| error.kind() == ErrorKind::Script);
+    // What the exit code alone means, the script may have meant otherwise.
+    let code = outcome.process.as_ref().and_then(|process| process.exit_code);
+    let is_of_code = |error: &SkillError| error.hint().is_none() && matches!(code, Some(126 | 127));
+    if let Some(help) = error.filter(|error| !is_of_code(error)).and_then(error_help) {
         output::eprint(&format!("help: {}", escape_sentence(&help)));
     }
 }

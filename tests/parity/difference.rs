@@ -28,7 +28,8 @@ pub fn files_in(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 /// metier reports after the output of the script is its own.
 pub fn assert_same(about: &str, direct: (&Ending, &Project), sandboxed: (&Ending, &Project)) {
     let (expected, mut found) = (ending_text(direct), ending_text(sandboxed));
-    found[2] = without_notes(&found[2]).to_owned();
+    let end = without_notes(&found[2]).len();
+    found[2].truncate(end);
     assert_eq!(found, expected, "{about}");
 }
 

@@ -338,6 +338,7 @@ fn a_script_that_ends_well_after_a_refused_change_has_a_warning() {
     for (program, text) in [
         ("bash", "echo x > out.txt; echo done"),
         ("bash", "rm docs/a.md; echo done"),
+        ("python3", "try: open('out.txt', 'w')\nexcept OSError as e: print('warning:', e)"),
         ("python3", "import sys\ntry: open('out.txt', 'w')\nexcept OSError as e: print(e, file=sys.stderr)"),
         ("node", "try { require('fs').writeFileSync('out.txt', '') } catch (e) { console.error(e.message) }"),
     ] {

@@ -10,7 +10,7 @@ use crate::runtimes::external::hints::denied_file::{
     READ_ONLY_TEXTS, denied_file, missing_file, read_only_file,
 };
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
-use crate::runtimes::external::hints::words::{contains_word, last_lines};
+use crate::runtimes::external::hints::words::contains_word;
 use crate::runtimes::external::policy::names_folder;
 use crate::runtimes::external::system_paths::is_system_path;
 use crate::runtimes::sandbox::PRIVATE_TMP;
@@ -49,17 +49,19 @@ pub(crate) fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -
     })
 }
 
-/// The grants for what a script that went on was refused: of the lines of the system only, with a file in the project or in the
-/// folder of the skill.
-pub(crate) fn refused_changes(ctx: &SkillContext, project: &Path, text: &str) -> Option<Help> {
-    last_lines(text).find_map(|line| {
-        let file = denied_file(line)?;
-        let (help, hint) = project_file_hint(ctx, project, file, Denial::in_line(line))?;
+/// The grant for the first of these lines that says that a file was denied which a grant would open.
+pub(crate) fn refused_changes<'a>(
+    ctx: &SkillContext,
+    project: &Path,
+    mut lines: impl Iterator<Item = &'a str>,
+) -> Option<Help> {
+    lines.find_map(|line| {
+        let (help, hint) = project_file_hint(ctx, project, denied_file(line)?, Denial::in_line(line))?;
         hint.is_some().then_some((help, hint))
     })
 }
 
-/// The hint for a script whose database SQLite could not open or change. It does not say which one.
+/// The hint for a script whose database `SQLite` could not open or change. It does not say which one.
 pub(crate) fn database_hint(ctx: &SkillContext, text: &str) -> Option<Help> {
     const REFUSED_TEXTS: [&str; 2] = ["unable to open database file", "attempt to write a readonly database"];
     let line = error_line(text)?.to_ascii_lowercase();
@@ -134,10 +136,9 @@ fn project_file_hint(ctx: &SkillContext, project: &Path, written: &str, denial: 
 
 /// The help for a script that may not create a protected file: a grant that names only what does not exist opens nothing.
 fn uncreated_help(ctx: &SkillContext, path: &str, shown: &str) -> String {
-    let (grants, besides) = match ctx.permissions().allows(&Access::write(path)) {
-        true => ("write as well".to_owned(), String::new()),
-        false => (format!("write and write:{path}"), format!(" and grant write:{path}")),
-    };
+    let is_named = ctx.permissions().allows(&Access::write(path));
+    let grants = if is_named { "write as well".to_owned() } else { format!("write and write:{path}") };
+    let besides = if is_named { String::new() } else { format!(" and grant write:{path}") };
     format!(
         "the sandbox does not let this script create {shown}, which is protected; if it should, grant {grants}, or create it before the \
          run{besides}"
