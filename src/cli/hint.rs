@@ -88,7 +88,7 @@ pub fn sentence_with_options(sentence: &str) -> String {
 
 /// The same for the help of an error, if it has one.
 pub fn error_help(error: &SkillError) -> Option<String> {
-    error.help().map(|help| help_with_option(help, error.hint()))
+    error.help().map(|help| sentence_with_options(&help_with_option(help, error.hint())))
 }
 
 /// The sentence of an error; where one of its parts is the help, that names the option too.

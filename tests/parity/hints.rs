@@ -133,7 +133,7 @@ fn a_refused_file_is_named_and_no_word_of_a_sentence_is_taken_for_one() {
                 ..script(
                     SHELL,
                     "echo x > .env",
-                    &["create .env", "grant write as well, or create it before the run"],
+                    &["create .env", "run with --allow write as well, or create it before the run"],
                 )
             },
             script(
@@ -215,7 +215,7 @@ fn a_deadline_that_passed_while_a_script_waited_for_the_network_says_so() {
                 SHELL,
                 "sleep 30",
                 &[
-                    "has no network: if it waits for one, grant net:HOST; otherwise give it more time",
+                    "has no network: if it waits for one, run with --allow net:HOST; otherwise give it more time",
                     "(--timeout)",
                 ],
             ),

@@ -9,7 +9,8 @@ use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 
 /// What git says where it may not write, in lower case; each of them also stands in errors that have other reasons, without the reason
 /// of the system.
-const REFUSED_CHANGES: [&str; 8] = [
+const REFUSED_CHANGES: [&str; 9] = [
+    "cannot open '",
     "unable to create temporary file: ",
     "could not lock config file .git/",
     "unable to create '",
@@ -75,6 +76,7 @@ mod tests {
             "fatal: cannot lock ref 'refs/heads/x/y': unable to create directory for .git/refs/heads/x/y",
             "fatal: cannot lock ref 'HEAD': Unable to create '/p/.git/HEAD.lock': Read-only file system",
             "error: could not write index",
+            "error: cannot open '.git/FETCH_HEAD': Read-only file system",
             "fatal: could not open '.git/COMMIT_EDITMSG' for writing: Read-only file system",
         ] {
             assert!(is_refused_change(line), "{line}");
