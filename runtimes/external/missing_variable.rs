@@ -235,7 +235,9 @@ fn is_reported_missing(name: &str, before: &str, after: &str) -> bool {
         Some(before) => (before, true),
         None => (before, false),
     };
-    let before = before.trim_end_matches(quotes).trim_end().trim_end_matches([':', '(']).trim_end();
+    let before = before.trim_end_matches(quotes).trim_end();
+    let is_listed = before.ends_with(':');
+    let before = before.trim_end_matches([':', '(']).trim_end();
     let after =
         after.trim_start_matches(quotes).trim_start_matches(['}', ')', ']']).trim_start_matches(quotes);
     // `set NAME=value` is an example.
@@ -252,7 +254,17 @@ fn is_reported_missing(name: &str, before: &str, after: &str) -> bool {
             .strip_suffix(words)
             .is_some_and(|rest| !rest.ends_with(|c: char| c.is_alphanumeric() || c == '-'))
     };
+    // "x is required when NAME is unset" is about x.
+    if ["when", "if", "unless", "while", "because"].iter().any(|words| ends_with_word(words)) {
+        return false;
+    }
     let is_absent = begins_with(&ABSENCE_WORDS);
+    // "Missing environment variables for this mode: NAME"
+    let is_about_variables =
+        || VARIABLE_WORDS[..VARIABLE_WORDS.len() - 1].iter().any(|words| before.contains(words));
+    if is_listed && ["missing", "required"].iter().any(|word| before.contains(word)) && is_about_variables() {
+        return true;
+    }
     let is_demanded = !is_example && DEMANDS.iter().any(|words| ends_with_word(words));
     let has_underscore = name.trim_matches('_').contains('_');
     let named_before = VARIABLE_WORDS.iter().find(|words| ends_with_word(words));
@@ -268,7 +280,10 @@ fn is_reported_missing(name: &str, before: &str, after: &str) -> bool {
         return !is_example && is_demanded || is_absent;
     }
     if let Some(words) = named_after.filter(is_plain) {
-        return has_absence(&after[words.len()..]) || is_demanded;
+        // "The key must be provided as an argument or in the NAME environment variable"
+        let has_demand = ["must be provided", "must be set", "not found", "no api key"];
+        let has_demand = has_demand.iter().any(|words| before.contains(words));
+        return has_absence(&after[words.len()..]) || is_demanded || has_demand;
     }
     let speaks_of_variables = is_node
         || has_underscore
@@ -342,6 +357,8 @@ mod tests {
             "API_KEY isn't set",
             "API_KEY has not been set",
             "API_KEY env is required",
+            "Missing required environment variable for hosted mode: API_KEY",
+            "the key must be provided either as an argument or in the API_KEY environment variable",
             "This script requires API_KEY.",
             "this needs API_KEY in the environment",
             "os.environ['API_KEY'] is not set",
@@ -419,6 +436,8 @@ mod tests {
             "reset API_KEY",
             "Loaded API_KEY and OTHER_KEY",
             "Deployed to:\n  - FIRST_ZONE",
+            "docker is required to run it when TEST_DSN is unset",
+            "python3 is required if API_KEY is not set",
             "the page was not found\n  export API_KEY=your-key",
         ] {
             assert_eq!(missing_variable(line), None, "{line}");
