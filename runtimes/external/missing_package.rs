@@ -37,9 +37,9 @@ pub(super) fn advised_package_help(
     user_help: impl Fn(&str) -> Option<Help>,
 ) -> Option<Help> {
     if let Some(package) = package_of_failed_install(output).filter(|_| installs) {
+        let before = if packages.is_some() { "; packages are prepared before the run" } else { "" };
         let needs = format!(
-            "the script tried to install the Python package {package}, which a script without a network cannot; packages are \
-             prepared before the run"
+            "the script tried to install the Python package {package}, which a script without a network cannot{before}"
         );
         return Some(python_help(&needs, package, packages));
     }
