@@ -117,6 +117,10 @@ impl Serialize for RuntimeId {
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub(crate) struct DefiningFiles(pub(crate) Vec<PathBuf>);
 
+/// In the extensions of a run that a model chose, and of those that it calls: what a person approved for their own run is not
+/// approved for it, and what is only for the person is not told.
+pub(crate) struct ForModel;
+
 /// Files and folders besides its own that a process may read: what a package manager needs. They are real paths.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]

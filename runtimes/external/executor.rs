@@ -1,8 +1,7 @@
 //! One run of a script: as a plain process, or in a sandbox.
 
 use std::io;
-
-use serde_json::Value;
+use std::path::Path;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
@@ -10,7 +9,7 @@ use crate::host::{ProcessOutput, SandboxReport, SkillContext};
 use crate::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
 use crate::runtimes::external::home;
 use crate::runtimes::external::host_api::RequestHandler;
-use crate::runtimes::external::outcome::{self, ProtectionGaps};
+use crate::runtimes::external::outcome::{self, EndedScript, ProtectionGaps};
 use crate::runtimes::external::policy;
 use crate::runtimes::external::process::launch::Launch;
 use crate::runtimes::external::process::run::{self, ProcessInput, ProcessOptions};
@@ -98,7 +97,7 @@ impl ExternalExecutor {
                 .run_once(input, ctx)
                 .map(SkillOutput::from);
         }
-        self.run_process(launch, input.value.as_ref(), None, &gaps, ctx)
+        self.run_process(launch, input, (None, None), &gaps, ctx)
     }
 
     fn run_sandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
@@ -142,7 +141,9 @@ impl ExternalExecutor {
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let PreparedLaunch { request, egress, temp_dir, .. } = launch;
         let launch = Launch::Sandboxed(&self.script.services.launcher, Box::new(request), egress);
-        let result = self.run_process(launch, input.value.as_ref(), state.as_ref(), &gaps, ctx);
+        let own_home = temp_dir.home();
+        let home = state.as_ref().map_or(own_home.as_path(), StateLease::home);
+        let result = self.run_process(launch, input, (state.as_ref(), Some(home)), &gaps, ctx);
         if state.is_none() {
             home::warn_of_lost_files(ctx, self.script.file.name(), &temp_dir.home());
         }
@@ -202,15 +203,15 @@ impl ExternalExecutor {
     fn run_process(
         &self,
         launch: Launch<'_>,
-        input: Option<&Value>,
-        state: Option<&StateLease>,
+        input: &SkillInput,
+        (state, home): (Option<&StateLease>, Option<&Path>),
         gaps: &ProtectionGaps,
         ctx: &SkillContext,
     ) -> Result<SkillOutput> {
         let name = self.script.file.name();
-        let handler = RequestHandler::new(ctx, name, input);
+        let handler = RequestHandler::new(ctx, name, input.value.as_ref());
         // Where standard input is passed through, the input reaches the script by the client only.
-        let stdin = match (ctx.take_stdin(), input) {
+        let stdin = match (ctx.take_stdin(), &input.value) {
             (Some(source), _) => ProcessInput::Stream(source),
             (None, Some(value)) if !ctx.has_stdin_source() => {
                 ProcessInput::Bytes(value.to_string().into_bytes())
@@ -235,8 +236,9 @@ impl ExternalExecutor {
         let (exit, excess) = home::watch_state(state, ctx, start);
         let exit = exit.map_err(|error| self.start_error(ctx, gaps, error))?;
         let code = exit.status.code();
+        let script = EndedScript { name, source: self.script.file.source(), args: &input.args, home };
         let result =
-            outcome::evaluate_exit(ctx, name, exit).map_err(|error| handler.error_for_exit(error, code));
+            outcome::evaluate_exit(ctx, &script, exit).map_err(|error| handler.error_for_exit(error, code));
         match excess.filter(|_| ctx.cancel().cause().is_none()) {
             Some(excess) => Err(excess),
             None => result,

@@ -8,7 +8,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillOutput;
 use crate::host::SkillContext;
 use crate::policy::{Access, CancelToken};
-use crate::runtimes::external::denial_hints::permission_hint;
+use crate::runtimes::external::hints::permission_hint::permission_hint;
 use crate::state::{SkillState, StateLease, TreeError, excess_error, files_left_in};
 
 /// The state of the skill, if the run may keep it; waits until no other run works on it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::{ErrorKind, Hint, LimitKind, SkillError};
 use crate::host::OutputStream;
 use crate::policy::{Limits, OutputPolicy};
-use crate::runtimes::external::denial_hints::Help;
+use crate::runtimes::external::hints::permission_hint::Help;
 use crate::runtimes::external::process::run::ProcessExit;
 
 /// System signals: killed, out of CPU time, a file that grew too large.

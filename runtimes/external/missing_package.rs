@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::packages::{Ecosystem, SkillPackages};
-use crate::runtimes::external::denial_hints::Help;
+use crate::runtimes::external::hints::install_command::{package_of_failed_install, package_to_install};
+use crate::runtimes::external::hints::permission_hint::Help;
 
 /// Modules of Python whose package has another name.
 const PYTHON_PACKAGES: [(&str, &str); 18] = [
@@ -26,6 +27,39 @@ const PYTHON_PACKAGES: [(&str, &str); 18] = [
     ("sklearn", "scikit-learn"),
     ("yaml", "PyYAML"),
 ];
+
+/// The help for a script of this output that caught the failure of an import and asks the user to install a package. `installs` says
+/// that it tried to install one, which it cannot where it has no network.
+pub(super) fn advised_package_help(
+    output: &str,
+    installs: bool,
+    packages: Option<&SkillPackages>,
+    user_help: impl Fn(&str) -> Option<Help>,
+) -> Option<Help> {
+    if let Some(package) = package_of_failed_install(output).filter(|_| installs) {
+        let before = if packages.is_some() { "; packages are prepared before the run" } else { "" };
+        let needs = format!(
+            "the script tried to install the Python package {package}, which a script without a network cannot{before}"
+        );
+        return Some(python_help(&needs, package, packages));
+    }
+    let (ecosystem, package) = package_to_install(output)?;
+    match ecosystem {
+        Ecosystem::Python => {
+            let needs = format!("the script says that it needs the Python package {package}");
+            let base = package.split('[').next().unwrap_or_default();
+            let known = PYTHON_PACKAGES.iter().find(|(_, known)| known.eq_ignore_ascii_case(base));
+            let module = known.map_or_else(|| base.replace('-', "_"), |(module, _)| (*module).to_owned());
+            match user_help(&module) {
+                Some((help, hint)) => {
+                    Some((format!("{needs}, which is among your own; if it should have it, {help}"), hint))
+                }
+                None => Some(python_help(&needs, package, packages)),
+            }
+        }
+        Ecosystem::Npm => Some(npm_help(package, packages)),
+    }
+}
 
 /// The help for a script that failed with this line; `None` if it misses no package. `folders` are those in which the script may
 /// have modules of its own; `packages` what its skill says about packages, where they can be prepared; `user_help` the help for a
@@ -64,15 +98,19 @@ fn python_package(
     if let Some((help, hint)) = user_help(module) {
         return Some((format!("{needs}, which is among your own; if it should have it, {help}"), hint));
     }
+    Some(python_help(&needs, other.unwrap_or(module), packages))
+}
+
+fn python_help(needs: &str, package: &str, packages: Option<&SkillPackages>) -> Help {
     if let Some(packages) = packages {
-        let (help, hint) = packages.missing_help(Ecosystem::Python, other.unwrap_or(module));
-        return Some((format!("{needs}; {help}"), hint));
+        let (help, hint) = packages.missing_help(Ecosystem::Python, package);
+        return (format!("{needs}; {help}"), hint);
     }
     let help = format!(
         "{needs}; if it should have it, install it where the python3 that is first on PATH finds it, such as in a virtual \
          environment; a script sees what `pip install --user` installed with the permission user-packages only"
     );
-    Some((help, None))
+    (help, None)
 }
 
 fn node_package(line: &str, packages: Option<&SkillPackages>) -> Option<Help> {
@@ -83,16 +121,17 @@ fn node_package(line: &str, packages: Option<&SkillPackages>) -> Option<Help> {
     let is_package = package.len() == parts
         && !name.contains(':')
         && package.iter().all(|part| is_package_name(part.trim_start_matches('@')));
-    is_package.then(|| {
-        let package = package.join("/");
-        let needs = format!("the script says that it needs the npm package {package}");
-        if let Some(packages) = packages {
-            let (help, hint) = packages.missing_help(Ecosystem::Npm, &package);
-            return (format!("{needs}; {help}"), hint);
-        }
-        let help = "if it should have it, install it in a node_modules folder of the skill or of the project";
-        (format!("{needs}; {help}"), None)
-    })
+    is_package.then(|| npm_help(&package.join("/"), packages))
+}
+
+fn npm_help(package: &str, packages: Option<&SkillPackages>) -> Help {
+    let needs = format!("the script says that it needs the npm package {package}");
+    if let Some(packages) = packages {
+        let (help, hint) = packages.missing_help(Ecosystem::Npm, package);
+        return (format!("{needs}; {help}"), hint);
+    }
+    let help = "if it should have it, install it in a node_modules folder of the skill or of the project";
+    (format!("{needs}; {help}"), None)
 }
 
 fn perl_module(line: &str) -> Option<String> {

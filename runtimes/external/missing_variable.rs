@@ -18,43 +18,120 @@ const SHELL_ENDINGS: [&str; 4] = [
     ": parameter not set or null",
 ];
 
+/// What bash says about a word for reasons that are not the `${NAME:?text}` of the script.
+const SHELL_ERRORS: [&str; 14] = [
+    "ambiguous redirect",
+    "bad substitution",
+    "cannot execute",
+    "cannot overwrite",
+    "command not found",
+    "file exists",
+    "integer expression",
+    "is a directory",
+    "no such file",
+    "not a directory",
+    "not found",
+    "permission denied",
+    "read-only",
+    "readonly variable",
+];
+
 /// How people write "environment variable", in lower case; the longer one of two first.
-const VARIABLE_WORDS: [&str; 8] = [
+const VARIABLE_WORDS: [&str; 12] = [
+    "environment variable(s)",
     "environment variables",
     "environment variable",
     "environment vars",
     "environment var",
     "env variables",
     "env variable",
+    "env var(s)",
     "env vars",
     "env var",
+    "envvar",
+    "env",
 ];
 
 /// What says that something is not there.
-const ABSENCE_WORDS: [&str; 14] = [
+const ABSENCE_WORDS: [&str; 21] = [
     "not set",
+    "isn't set",
     "not found",
     "not defined",
     "not provided",
     "not configured",
     "not present",
+    "not available",
+    "not exported",
+    "not been set",
     "undefined",
     "unset",
     "missing",
     "required",
+    "needed",
     "must be set",
+    "must be provided",
     "needs to be set",
+    "has to be set",
     "must be defined",
     "empty",
 ];
 
+/// Those of them that are said of variables only.
+const UNSET_WORDS: [&str; 7] =
+    ["not set", "isn't set", "not been set", "unset", "must be set", "needs to be set", "has to be set"];
+
+/// What ends before a name that has to be set.
+const DEMANDS: [&str; 14] = [
+    "define",
+    "missing",
+    "missing required",
+    "need",
+    "need to set",
+    "needs",
+    "no",
+    "one of",
+    "please set",
+    "provide",
+    "require",
+    "requires",
+    "set",
+    "set the",
+];
+
+/// What says that the script can do without, or that nothing is missing.
+const EXCUSES: [&str; 13] = [
+    "defaulting",
+    "fallback",
+    "falling back",
+    "for better",
+    "for more",
+    "not required",
+    "optional",
+    "skipp",
+    "to disable",
+    "to enable",
+    "to override",
+    "to see",
+    "using default",
+];
+
+/// Words in capitals that are no variables, whatever is said of them.
+const NO_VARIABLES: [&str; 20] = [
+    "ALL", "AND", "ANY", "API", "AWS", "CLI", "ENV", "ERROR", "GCP", "HTTP", "JSON", "LLM", "MCP", "MUST",
+    "NOT", "ONE", "SDK", "SSH", "THE", "URL",
+];
+
 /// The variable that the output of a failed script says it misses.
 pub(super) fn missing_variable(output: &str) -> Option<&str> {
-    python_variable(output).or_else(|| {
+    let lines = || {
         let lines = output.lines().rev().filter(|line| !line.trim().is_empty()).take(MAX_LINES);
-        let mut lines = lines.filter(|line| line.len() <= MAX_LINE_BYTES);
-        lines.find_map(|line| shell_variable(line).or_else(|| variable_in_sentence(line)))
-    })
+        lines.filter(|line| line.len() <= MAX_LINE_BYTES)
+    };
+    python_variable(output)
+        .or_else(|| lines().find_map(|line| shell_variable(line).or_else(|| variable_in_sentence(line))))
+        .or_else(|| listed_variable(&lines().collect::<Vec<_>>()))
+        .or_else(|| exported_variable(lines()))
 }
 
 /// `KeyError: 'NAME'`, raised by `os.environ`.
@@ -67,63 +144,156 @@ fn python_variable(output: &str) -> Option<&str> {
     Some(name).filter(|name| is_environ && is_name(name))
 }
 
-/// `main.sh: line 3: NAME: unbound variable`
+/// `main.sh: line 3: NAME: unbound variable`, or the text of `${NAME:?text}` in its place.
 fn shell_variable(line: &str) -> Option<&str> {
-    let before = SHELL_ENDINGS.iter().find_map(|ending| line.trim_end().strip_suffix(ending))?;
-    let (_, name) = before.rsplit_once(": ")?;
-    Some(name).filter(|name| is_name(name))
+    let line = line.trim_end();
+    if let Some(before) = SHELL_ENDINGS.iter().find_map(|ending| line.strip_suffix(ending)) {
+        let (_, name) = before.rsplit_once(": ")?;
+        return Some(name).filter(|name| is_name(name));
+    }
+    let mut parts = line.splitn(4, ": ");
+    let (_, number, name, text) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let number = number.strip_prefix("line ").unwrap_or(number);
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let text = text.to_ascii_lowercase();
+    let is_of_shell = SHELL_ERRORS.iter().any(|error| text.starts_with(error));
+    Some(name).filter(|name| is_number && is_name(name) && !is_of_shell)
+}
+
+/// The first of the names below `Missing environment variables:`. The lines are in their order from the last one.
+fn listed_variable<'a>(lines: &[&'a str]) -> Option<&'a str> {
+    let is_header = |line: &str| {
+        let small = line.trim_end().to_ascii_lowercase();
+        let is_about_variables = VARIABLE_WORDS.iter().any(|words| small.contains(words));
+        small.ends_with(':') && is_about_variables && ABSENCE_WORDS.iter().any(|words| small.contains(words))
+    };
+    let header = lines.iter().position(|line| is_header(line))?;
+    let first = lines.get(header.checked_sub(1)?)?.trim().trim_start_matches(['-', '*', '•', ' ', '$']);
+    let name = first.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next()?;
+    Some(name).filter(|name| is_name(name) && name.contains('_'))
+}
+
+/// The secret that `export NAME=…` sets in the advice of a script that says that a key or the like is not there.
+fn exported_variable<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let is_reason = |line: &str| {
+        let small = line.to_ascii_lowercase();
+        let is_absent =
+            ABSENCE_WORDS.iter().any(|words| small.contains(words)) || small.contains("no api key");
+        let is_of_secret =
+            ["key", "token", "credential", "secret", "password"].iter().any(|word| small.contains(word));
+        is_absent && is_of_secret && !EXCUSES.iter().any(|words| small.contains(words))
+    };
+    if !lines.clone().any(is_reason) {
+        return None;
+    }
+    let mut lines = lines;
+    lines.find_map(|line| {
+        let (_, rest) = line.split_once("export ")?;
+        let (name, _) = rest.split_once('=')?;
+        Some(name.trim()).filter(|name| is_name(name) && name.contains('_') && is_secret_variable(name))
+    })
 }
 
 fn variable_in_sentence(line: &str) -> Option<&str> {
     let lower = line.to_ascii_lowercase();
-    if lower.contains("not required") || lower.contains("optional") {
+    if EXCUSES.iter().any(|words| lower.contains(words)) {
         return None;
     }
     names(line).find(|name| {
         // Lower case keeps byte positions.
         let start = name.as_ptr().addr() - line.as_ptr().addr();
-        is_reported_missing(name, &lower[..start], &lower[start + name.len()..])
+        let end = start + name.len();
+        !NO_VARIABLES.contains(name)
+            && (is_reported_missing(name, &lower[..start], &lower[end..])
+                || is_reported_missing(name, &lower[..start], &lower[list_end(line, end)..]))
     })
+}
+
+/// Where a list of names ends, one of which ends here: `A, B and C`.
+fn list_end(line: &str, at: usize) -> usize {
+    let mut end = at;
+    loop {
+        let rest = &line[end..];
+        let next = rest.trim_start_matches([' ', ',', '/', '(', ')', '$', '`', '\'', '"', '&']);
+        let next = ["and/or ", "and ", "or "].iter().find_map(|word| next.strip_prefix(word)).unwrap_or(next);
+        let next = next.trim_start_matches(['(', '$', '`', '\'', '"']);
+        let length = next.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(next.len());
+        if next.len() == rest.len() || !is_name(&next[..length]) {
+            return end;
+        }
+        end = line.len() - next.len() + length;
+    }
 }
 
 /// Whether the words before and after a name say that this variable is not set.
 fn is_reported_missing(name: &str, before: &str, after: &str) -> bool {
     let quotes = ['\'', '"', '`', '‘', '’'];
-    let before =
-        before.trim_end_matches(quotes).trim_end_matches(['$', '{', '(', '[']).trim_end_matches(quotes);
+    let before = before.trim_end_matches(quotes);
+    let is_expanded = before.ends_with(['$', '{']);
+    let before = before.trim_end_matches(['$', '{', '(', '[']).trim_end_matches(quotes);
     let (before, is_node) = match before.strip_suffix("process.env.") {
         Some(before) => (before, true),
         None => (before, false),
     };
-    let before = before.trim_end_matches(quotes).trim_end().trim_end_matches([':', '(']).trim_end();
+    let before = before.trim_end_matches(quotes).trim_end();
+    let is_listed = before.ends_with(':');
+    let before = before.trim_end_matches([':', '(']).trim_end();
     let after =
         after.trim_start_matches(quotes).trim_start_matches(['}', ')', ']']).trim_start_matches(quotes);
-    let after = after.trim_start();
+    // `set NAME=value` is an example.
+    let is_example = after.starts_with('=');
+    let after = after.trim_start().trim_start_matches(':').trim_start();
     let has_absence = |text: &str| ABSENCE_WORDS.iter().any(|words| text.contains(words));
-    let is_absent = {
-        let verbs = ["is ", "was ", "are ", "has ", "must ", "needs "];
+    let begins_with = |words: &[&str]| {
+        let verbs = ["is ", "was ", "are ", "has ", "have ", "must ", "needs ", "both "];
         let rest = verbs.iter().find_map(|verb| after.strip_prefix(verb)).unwrap_or(after);
-        ABSENCE_WORDS.iter().any(|words| rest.starts_with(words) || after.starts_with(words))
+        words.iter().any(|words| rest.starts_with(words) || after.starts_with(words))
     };
-    let is_demanded = ["missing", "missing required", "please set", "must set", "need to set", "set the"]
-        .iter()
-        .any(|words| before.ends_with(words));
-    let named_before = VARIABLE_WORDS.iter().find_map(|words| before.strip_suffix(words));
-    let named_after = VARIABLE_WORDS.iter().find_map(|words| after.strip_prefix(words));
-    if let Some(before) = named_before {
+    let ends_with_word = |words: &str| {
+        before
+            .strip_suffix(words)
+            .is_some_and(|rest| !rest.ends_with(|c: char| c.is_alphanumeric() || c == '-'))
+    };
+    // "x is required when NAME is unset" is about x.
+    if ["when", "if", "unless", "while", "because"].iter().any(|words| ends_with_word(words)) {
+        return false;
+    }
+    let is_absent = begins_with(&ABSENCE_WORDS);
+    // "Missing environment variables for this mode: NAME"
+    let is_about_variables =
+        || VARIABLE_WORDS[..VARIABLE_WORDS.len() - 1].iter().any(|words| before.contains(words));
+    if is_listed && ["missing", "required"].iter().any(|word| before.contains(word)) && is_about_variables() {
+        return true;
+    }
+    let is_demanded = !is_example && DEMANDS.iter().any(|words| ends_with_word(words));
+    let has_underscore = name.trim_matches('_').contains('_');
+    let named_before = VARIABLE_WORDS.iter().find(|words| ends_with_word(words));
+    let named_after = VARIABLE_WORDS.iter().find(|words| {
+        after.strip_prefix(**words).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
+    });
+    // "The PROD env is not found" is about no variable.
+    let is_plain = |words: &&&str| **words != "env" || has_underscore;
+    if let Some(words) = named_before.filter(is_plain) {
+        let before = &before[..before.len() - words.len()];
         let demands = ["missing", "set", "requires", "require", "need", "needs", "required", "expected"];
         let is_demanded = before.split(|c: char| !c.is_alphanumeric()).any(|word| demands.contains(&word));
-        return is_demanded || is_absent;
+        return !is_example && is_demanded || is_absent;
     }
-    if let Some(after) = named_after {
-        return has_absence(after) || is_demanded;
+    if let Some(words) = named_after.filter(is_plain) {
+        // "The key must be provided as an argument or in the NAME environment variable"
+        let has_demand = ["must be provided", "must be set", "not found", "no api key"];
+        let has_demand = has_demand.iter().any(|words| before.contains(words));
+        return has_absence(&after[words.len()..]) || is_demanded || has_demand;
     }
     let speaks_of_variables = is_node
-        || ["environment", "env var", ".env"]
-            .iter()
-            .any(|words| after.contains(words) || before.contains(words))
-        || name.contains('_') && is_secret_variable(name);
-    speaks_of_variables && (is_absent || is_demanded)
+        || has_underscore
+            && ["environment", "env var", ".env"]
+                .iter()
+                .any(|words| after.contains(words) || before.contains(words))
+        || has_underscore && is_secret_variable(name);
+    let is_kernel_option = name.starts_with("CONFIG_");
+    let is_unset = (has_underscore || is_expanded) && !is_kernel_option && begins_with(&UNSET_WORDS);
+    is_unset || speaks_of_variables && (is_absent || is_demanded)
 }
 
 /// The words of a line that could be names of variables.
@@ -167,8 +337,46 @@ mod tests {
             "Error: Missing API_KEY",
             "RuntimeError: $API_KEY must be set",
             "API_KEY is required",
+            "main.sh: line 3: API_KEY: API_KEY is required",
+            "/x/main.sh: line 12: API_KEY: usage: main.sh with API_KEY",
+            "/x/main.sh: 3: API_KEY: give it a key",
+            "API_KEY and OTHER_KEY must be set",
+            "API_KEY (or OTHER_KEY) and THIRD_URL must be set.",
+            "Not configured: API_KEY / OTHER_ID / THIRD_SECRET must be set",
+            "Error: API_KEY, OTHER_KEY are required",
+            "No key found. Set API_KEY in .env",
+            "No key found. Set API_KEY, OTHER_KEY, or THIRD_KEY.",
+            "No key found. Set one of: API_KEY, OTHER_KEY",
+            "Set ONE of API_KEY, OTHER_KEY in your .env file",
+            "a key is required. Pass --api-key or set API_KEY.",
+            "Error: set API_KEY env var",
+            "Error: No API_KEY found",
+            "ERROR: No API_KEY in environment",
+            "Missing env: API_KEY",
+            "Missing required env var(s): API_KEY",
+            "API_KEY isn't set",
+            "API_KEY has not been set",
+            "API_KEY env is required",
+            "Missing required environment variable for hosted mode: API_KEY",
+            "the key must be provided either as an argument or in the API_KEY environment variable",
+            "This script requires API_KEY.",
+            "this needs API_KEY in the environment",
+            "os.environ['API_KEY'] is not set",
+            "Error: ${API_KEY} is unset",
+            "Missing environment variables:\n  - API_KEY\n  - OTHER_KEY",
+            "Error: the key was not found.\nSet it with:\n  export API_KEY=your-key",
         ] {
             assert_eq!(missing_variable(line), Some("API_KEY"), "{line}");
+        }
+        for line in [
+            "advisor: SESSION_ID is unset -- cannot identify this session.",
+            "SESSION_ID not set",
+            "RuntimeError: SESSION_ID and OTHER_ID must be set as environment variables",
+            "FATAL: SESSION_ID needs to be set",
+            "Please set SESSION_ID in your environment",
+            "main.sh: line 1: SESSION_ID: call it with a session",
+        ] {
+            assert_eq!(missing_variable(line), Some("SESSION_ID"), "{line}");
         }
         for line in ["Error: DEBUG_MODE is not set in the environment", "env var DEBUG_MODE is missing"] {
             assert_eq!(missing_variable(line), Some("DEBUG_MODE"), "{line}");
@@ -207,6 +415,30 @@ mod tests {
             "TypeError: Cannot read properties of undefined (reading 'API_KEY')",
             "Error: ENOENT: no such file or directory, open '.env'",
             "  export API_KEY=your-key",
+            "the gcloud CLI is not found in the environment",
+            "Error: CLI environment variable not set",
+            "the aws CLI is required, see .env",
+            "Error: set CLI in the environment",
+            "main.sh: line 3: API_KEY: No such file or directory",
+            "main.sh: line 3: API_KEY: readonly variable",
+            "main.sh: line 3: API_KEY: command not found",
+            "x.py: error: API_KEY: bad",
+            "# CONFIG_MODULES is not set",
+            "PROD env not found",
+            "STAGING environment is missing",
+            "Set DEBUG_LEVEL=2 in the environment",
+            "Set API_KEY=... and try again",
+            "Set API_KEY to enable descriptions",
+            "API_KEY not set, falling back to the free tier",
+            "API_KEY is missing. Skipping mail.",
+            "MAX_SIZE is required",
+            "SOME_TABLE not found",
+            "reset API_KEY",
+            "Loaded API_KEY and OTHER_KEY",
+            "Deployed to:\n  - FIRST_ZONE",
+            "docker is required to run it when TEST_DSN is unset",
+            "python3 is required if API_KEY is not set",
+            "the page was not found\n  export API_KEY=your-key",
         ] {
             assert_eq!(missing_variable(line), None, "{line}");
         }

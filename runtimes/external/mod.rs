@@ -23,6 +23,8 @@ mod executor;
 #[cfg(unix)]
 mod explain;
 #[cfg(unix)]
+mod hints;
+#[cfg(unix)]
 mod home;
 #[cfg(unix)]
 mod host_api;

@@ -12,9 +12,13 @@ use crate::host::{
     variable_access,
 };
 use crate::policy::{Access, StopCause};
-use crate::runtimes::external::denial_hints::Help;
+use crate::runtimes::external::denial_hints::RunPlace;
 use crate::runtimes::external::error_line::error_line;
-use crate::runtimes::external::missing_package::missing_package_help;
+use crate::runtimes::external::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
+use crate::runtimes::external::hints::network::{RunNetwork, no_network_hint};
+use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
+use crate::runtimes::external::hints::silent_program::silent_program_hint;
+use crate::runtimes::external::missing_package::{advised_package_help, missing_package_help};
 use crate::runtimes::external::missing_variable::missing_variable;
 use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
@@ -33,17 +37,43 @@ const SHELL_EXIT_CODES: [(i32, &str); 2] = [
     (127, "127 is how a shell says that a command was not found; install it, or put it on PATH"),
 ];
 
+/// A run that used no more than this part of its time on a processor waited for something.
+const MIN_IDLE_FACTOR: u32 = 4;
+
 /// How many characters of the line that says why the script failed go into the message.
 const MAX_LINE_CHARS: usize = 300;
 
+/// The script that ended, as far as its error has to know it.
+pub(super) struct EndedScript<'a> {
+    pub(super) name: &'a str,
+    pub(super) source: &'a [u8],
+    pub(super) args: &'a [String],
+    /// Its home folder in the sandbox; `None` if it had that of the user.
+    pub(super) home: Option<&'a Path>,
+}
+
+impl<'a> EndedScript<'a> {
+    /// A script of which only the name is known.
+    pub(super) fn with_name(name: &'a str) -> Self {
+        Self { name, source: &[], args: &[], home: None }
+    }
+}
+
 /// Reports the process and returns the run's outcome. A cancellation takes precedence over a limit, a limit over the exit code.
-pub(super) fn evaluate_exit(ctx: &SkillContext, name: &str, ended: ProcessExit) -> Result<SkillOutput> {
-    let cause = ctx.cancel().cause();
+pub(super) fn evaluate_exit(
+    ctx: &SkillContext,
+    script: &EndedScript<'_>,
+    ended: ProcessExit,
+) -> Result<SkillOutput> {
+    let (name, cause) = (script.name, ctx.cancel().cause());
     let is_text = std::str::from_utf8(&ended.stdout.bytes).is_ok();
     let failure = cause
-        .map(StopCause::error)
+        .map(|cause| stop_error(ctx, cause, &ended))
         .or_else(|| limit_errors::limit_error(ctx.limits(), name, &ended))
-        .or_else(|| exit_error(ctx, name, &ended));
+        .or_else(|| exit_error(ctx, script, &ended));
+    if failure.is_none() {
+        warn_of_refused_changes(ctx, name, &ended);
+    }
     if let Some(sandboxed) = &ended.report {
         ctx.report_sandbox(sandbox_report(sandboxed));
         warn_of_weaker_sandbox(ctx, name, sandboxed);
@@ -147,11 +177,65 @@ fn sandbox_unavailable(sentence: String) -> SkillError {
         .with_hint(Hint::Grant("exec:unsandboxed".into()))
 }
 
+/// The error of a run that was stopped. One that had no network may have waited for it until its deadline.
+fn stop_error(ctx: &SkillContext, cause: StopCause, ended: &ProcessExit) -> SkillError {
+    let error = cause.error();
+    let (StopCause::Deadline, Some(network)) = (cause, run_network(ended)) else { return error };
+    let streams = [&ended.stderr, &ended.stdout].map(|output| redacted_text(ctx, output));
+    let mut said = streams.iter().map(Redacted::as_inner);
+    if let Some((help, hint)) = said.find_map(|said| denial_hints::waiting_hint(ctx, said, network)) {
+        let text = format!("it may have waited for the network until then: {help}");
+        return error.with_help(text).with_hint(hint);
+    }
+    let waited = || {
+        let (usage, timeout) = (ended.report.as_ref()?.usage, ctx.limits().timeout);
+        let was_idle = Duration::from_micros(usage.cpu_us) * MIN_IDLE_FACTOR <= timeout;
+        no_network_hint(ctx).filter(|_| was_idle && network.report.is_none())
+    };
+    match (waited(), error.help()) {
+        (Some(_), Some(help)) => {
+            let text = format!("it has no network: if it waits for one, grant net:HOST; otherwise {help}");
+            error.with_help(text)
+        }
+        _ => error,
+    }
+}
+
+/// What is known of the network of a process that ran in a sandbox.
+fn run_network(ended: &ProcessExit) -> Option<RunNetwork<'_>> {
+    let can_name_hosts = ended.report.as_ref()?.enforcement.has(Restrictions::NAMESPACES);
+    Some(RunNetwork { report: ended.network.as_ref(), can_name_hosts })
+}
+
+/// Warns of a change that the sandbox refused, and that the script went on after as if nothing was.
+fn warn_of_refused_changes(ctx: &SkillContext, name: &str, ended: &ProcessExit) {
+    let Some(project) = ctx.project().ok().map(Files::root).filter(|_| ended.report.is_some()) else {
+        return;
+    };
+    // What is printed may be any data; the words of a read-only place are rarely about another one.
+    let outputs = [(&ended.stderr, &FILE_DENIED_TEXTS[..]), (&ended.stdout, &READ_ONLY_TEXTS[..])];
+    let refused = outputs.into_iter().find_map(|(output, complaints)| {
+        // Most scripts write nothing of the kind, and nothing more is done for them.
+        if !denial_hints::mentions_refusal(&output.bytes) {
+            return None;
+        }
+        denial_hints::refused_changes_hint(ctx, project, redacted_text(ctx, output).as_inner(), complaints)
+    });
+    if let Some((help, _)) = refused {
+        ctx.warn(format!("{name} ended well, but {help}"));
+    }
+}
+
 /// The error of a process that failed.
-pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) -> Option<SkillError> {
+pub(super) fn exit_error(
+    ctx: &SkillContext,
+    script: &EndedScript<'_>,
+    ended: &ProcessExit,
+) -> Option<SkillError> {
     if ended.status.success() {
         return None;
     }
+    let name = script.name;
     let end = match ended.status.code() {
         Some(code) => format!("exited with code {code}"),
         // The system's text is `signal: 9 (SIGKILL)`.
@@ -162,6 +246,7 @@ pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) ->
     let said = redacted_text(ctx, if is_silent { &ended.stdout } else { &ended.stderr });
     let line =
         said.part(error_line).filter(|line| !is_silent || line.as_inner().contains(char::is_alphabetic));
+    let line = line.map(|line| line.map(|line| with_short_home(line, script.home)));
     let reason = line.map(|line| format!(": {}", line.truncate(MAX_LINE_CHARS))).unwrap_or_default();
     let error = SkillError::new(ErrorKind::Script, format!("{name} {end}{reason}"));
     let by_code = || {
@@ -172,8 +257,12 @@ pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) ->
         match limit_errors::limit_hint(ctx.limits(), ended)
             .or_else(|| variable_hint(ctx, &said))
             .or_else(|| variable_hint(ctx, &redacted_text(ctx, &ended.stdout)).filter(|_| !is_silent))
-            .or_else(|| package_hint(ctx, &said))
-            .or_else(|| sandbox_hint(ctx, ended, &said))
+            .or_else(|| package_hint(ctx, ended, &said))
+            .or_else(|| sandbox_hint(ctx, script, ended, &said))
+            .or_else(|| {
+                let printed = (!is_silent).then(|| redacted_text(ctx, &ended.stdout));
+                printed.and_then(|said| package_hint(ctx, ended, &said))
+            })
             .or_else(by_code)
         {
             Some((help, hint)) => error.with_help(help).with_hint(hint),
@@ -187,7 +276,7 @@ fn variable_hint(ctx: &SkillContext, said: &Redacted<String>) -> Option<Help> {
     let name = missing_variable(said.as_inner())?;
     let access = variable_access(name)?;
     let needs = format!("the script says that it needs the environment variable {name}");
-    match denial_hints::permission_hint(ctx, &access) {
+    match permission_hint(ctx, &access) {
         Some((help, hint)) => Some((format!("{needs}; if it should have it, {help}"), hint)),
         None if ctx.has_variable(name) => None,
         None => Some((format!("{needs}, which is granted and has no value here; set it"), None)),
@@ -195,23 +284,42 @@ fn variable_hint(ctx: &SkillContext, said: &Redacted<String>) -> Option<Help> {
 }
 
 /// The hint about a package that is not installed, if that is why the script failed.
-fn package_hint(ctx: &SkillContext, said: &Redacted<String>) -> Option<Help> {
+fn package_hint(ctx: &SkillContext, ended: &ProcessExit, said: &Redacted<String>) -> Option<Help> {
     let project = ctx.project().ok().map(Files::root);
     let skill = ctx.skill_files().ok().map(Files::root);
     let folders: Vec<&Path> = project.into_iter().chain(skill).collect();
     // The permission is missing where they are there and not granted.
     let user_help = |module: &str| {
-        let help = denial_hints::permission_hint(ctx, &Access::user_packages());
+        let help = permission_hint(ctx, &Access::user_packages());
         help.filter(|_| user_packages::has_module(module))
     };
-    missing_package_help(error_line(said.as_inner())?, &folders, packages::skill_packages(ctx), user_help)
+    let (said, packages) = (said.as_inner(), packages::skill_packages(ctx));
+    let has_no_network = ended.report.is_some() && ended.network.is_none() && no_network_hint(ctx).is_some();
+    missing_package_help(error_line(said)?, &folders, packages, user_help)
+        .or_else(|| advised_package_help(said, has_no_network, packages, user_help))
 }
 
 /// The hint of the sandbox about this failure, if there was one.
-fn sandbox_hint(ctx: &SkillContext, ended: &ProcessExit, said: &Redacted<String>) -> Option<Help> {
-    let can_name_hosts = ended.report.as_ref()?.enforcement.has(Restrictions::NAMESPACES);
-    let network = (ended.network.as_ref(), can_name_hosts);
-    denial_hints::denial_hint(ctx, ctx.project().ok()?.root(), said.as_inner(), network)
+fn sandbox_hint(
+    ctx: &SkillContext,
+    script: &EndedScript<'_>,
+    ended: &ProcessExit,
+    said: &Redacted<String>,
+) -> Option<Help> {
+    let project = ctx.project().ok()?.root();
+    let place = RunPlace { project, home: script.home, network: run_network(ended)? };
+    let texts = (script.source, script.args);
+    let is_silent = said.as_inner().trim().is_empty();
+    denial_hints::denial_hint(ctx, said.as_inner(), place)
+        .or_else(|| silent_program_hint(ctx, (project, is_silent), ended.status.code(), texts))
+}
+
+/// The line with `~` for the home folder of the script, whose path means nothing to anybody after the run.
+fn with_short_home(line: String, home: Option<&Path>) -> String {
+    match home.and_then(Path::to_str) {
+        Some(home) => line.replace(home, "~"),
+        None => line,
+    }
 }
 
 /// Warns of each connection that was refused in the network of a script that reaches granted hosts only.

@@ -234,17 +234,49 @@ pub(super) fn writable_paths(ctx: &SkillContext) -> Vec<PinnedPath> {
     granted.filter_map(|path| pin_below(files, path.strip_prefix(files.root()).ok()?)).collect()
 }
 
-/// Creates the folders that grants such as `write:out` name and that do not exist: the sandbox can include only what exists. A name
-/// with an extension, or that begins with a dot, may be meant as a file, which the host does not create for a process.
+/// Folders whose names begin with a dot, as agents, editors and forges have them.
+const DOT_FOLDERS: [&str; 22] = [
+    ".agents",
+    ".circleci",
+    ".claude",
+    ".codex",
+    ".continue",
+    ".cursor",
+    ".devcontainer",
+    ".fleet",
+    ".gemini",
+    ".github",
+    ".githooks",
+    ".gitlab",
+    ".husky",
+    ".idea",
+    ".kiro",
+    ".metier",
+    ".opencode",
+    ".roo",
+    ".vs",
+    ".vscode",
+    ".windsurf",
+    ".zed",
+];
+
+/// Creates the folders that grants such as `write:out` and `write:.claude` name and that do not exist: the sandbox can include only
+/// what exists.
 pub(super) fn create_granted_folders(ctx: &SkillContext) {
     let Ok(files) = ctx.project() else { return };
     for path in ctx.permissions().writable_paths() {
-        let is_folder = !path.rsplit('/').next().is_some_and(|name| name.is_empty() || name.contains('.'));
-        if is_folder && files.root().join(&path).symlink_metadata().is_err() {
+        if names_folder(&path) && files.root().join(&path).symlink_metadata().is_err() {
             // A script that needs a folder which cannot be created says so itself.
             files.with_permissions(ctx.permissions()).create_dir(&path).ok();
         }
     }
+}
+
+/// Whether a path that does not exist is meant as a folder. Other names with an extension, or that begin with a dot, may be meant as a
+/// file, which the host does not create for a process.
+pub(super) fn names_folder(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    DOT_FOLDERS.contains(&name) || !name.is_empty() && !name.contains('.')
 }
 
 /// Pins a path below an open folder, whatever is at the folder's path by now.

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use metier::engine::Invocation;
-use metier::error::{ErrorKind, Result};
+use metier::error::Result;
 use metier::policy::{CancelToken, SandboxMode};
 
 use super::env_args::EnvArgs;
 use super::exit_watchdog::WatchdogObserver;
-use super::hint::{error_help, outcome_with_option};
+use super::hint::outcome_with_option;
 use super::interrupt::cancel_on_interrupt;
 use super::limit_args::LimitArgs;
 use super::run::parse_grants;
 use super::session::Session;
-use super::terminal::escape_sentence;
 use super::{config_args::ConfigArgs, output, raw, stdin};
 
 /// The options of `metier exec`.
@@ -42,11 +41,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         Ok((builder.build()?, args.limits.limit_streams(invocation)))
     })?;
     let code = raw::exit_code(&outcome);
-    // What the sandbox refused, the command cannot know.
-    let help = outcome.result.as_ref().err().filter(|error| error.kind() == ErrorKind::Script);
-    if let Some(help) = help.and_then(error_help) {
-        output::eprint(&format!("help: {}", escape_sentence(&help)));
-    }
+    raw::print_notes(&outcome);
     Ok(code)
 }
 

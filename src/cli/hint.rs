@@ -4,6 +4,7 @@ use metier::cases::{CaseResult, CaseStatus};
 use metier::engine::{Diagnosis, Explanation, Outcome};
 use metier::error::{Hint, LimitKind, SkillError};
 use metier::host::EnforcedLevel;
+use metier::policy::Permission;
 
 /// The name of the command.
 pub const COMMAND: &str = "metier";
@@ -64,9 +65,30 @@ pub fn help_with_option(help: &str, hint: Option<&Hint>) -> String {
     }
 }
 
+/// A sentence of the library, such as a warning, with the option for each grant that it names: `grant state` becomes
+/// `run with --allow state`.
+pub fn sentence_with_options(sentence: &str) -> String {
+    const GRANT: &str = "grant ";
+    let mut text = String::new();
+    let mut rest = sentence;
+    while let Some(at) = rest.find(GRANT) {
+        let (before, named) = rest.split_at(at);
+        let named = &named[GRANT.len()..];
+        let name = named.split([' ', ',', ';']).next().unwrap_or_default();
+        let begins_word = !before.ends_with(|c: char| c.is_alphanumeric());
+        let permission = name.parse::<Permission>().ok().filter(|_| begins_word);
+        match permission.and_then(|permission| option(&Hint::Grant(permission.to_string()))) {
+            Some(option) => text.extend([before, "run with ", option.as_str()]),
+            None => text.extend([before, GRANT, name]),
+        }
+        rest = &named[name.len()..];
+    }
+    text + rest
+}
+
 /// The same for the help of an error, if it has one.
 pub fn error_help(error: &SkillError) -> Option<String> {
-    error.help().map(|help| help_with_option(help, error.hint()))
+    error.help().map(|help| sentence_with_options(&help_with_option(help, error.hint())))
 }
 
 /// The sentence of an error; where one of its parts is the help, that names the option too.
@@ -142,6 +164,24 @@ mod tests {
         ] {
             assert_eq!(help_with_option(help, Some(&hint)), expected);
             assert_eq!(help_with_option(help, None), help);
+        }
+    }
+
+    #[test]
+    fn a_sentence_names_the_option_for_each_grant() {
+        for (sentence, expected) in [
+            (
+                "x was thrown away; to keep it, grant state",
+                "x was thrown away; to keep it, run with --allow state",
+            ),
+            ("grant write and write:.env, or", "run with --allow write and write:.env, or"),
+            ("x tried a.b: no; grant net:a.b", "x tried a.b: no; run with --allow net:a.b"),
+            ("grant env:KEY", "run with --env KEY"),
+            ("emigrant state", "emigrant state"),
+            ("grant nothing", "grant nothing"),
+            ("no grant", "no grant"),
+        ] {
+            assert_eq!(sentence_with_options(sentence), expected);
         }
     }
 

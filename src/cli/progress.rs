@@ -10,6 +10,7 @@ use anstyle::AnsiColor;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use metier::host::{Event, EventKind, LogLevel, LogLine, Observer, Progress, RunId};
 
+use super::hint::sentence_with_options;
 use super::terminal::{escape_sentence, shorten_line};
 use steps::StepDisplay;
 
@@ -86,7 +87,11 @@ impl ProgressDisplay {
     fn show_log_line(&self, line: &LogLine) {
         let (_, name, color) = LEVELS.iter().find(|(level, ..)| *level == line.level).unwrap_or(&LEVELS[2]);
         let style = color.on_default();
-        let text = format!("{style}{name}{style:#}: {}", escape_sentence(&line.message));
+        let message = match line.level {
+            LogLevel::Warn => sentence_with_options(&line.message),
+            _ => line.message.clone(),
+        };
+        let text = format!("{style}{name}{style:#}: {}", escape_sentence(&message));
         self.steps.lines().print(text);
     }
 

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use metier::engine::{Engine, Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
+use metier::host::LogLevel;
 use metier::policy::CancelToken;
 
 use super::exit_watchdog::WatchdogObserver;
+use super::hint::{error_help, sentence_with_options};
 use super::interrupt::cancel_on_interrupt;
 use super::output;
 use super::session::Session;
+use super::terminal::escape_sentence;
 use super::terminal_filter::TerminalFilter;
 
 /// The exit code by which shells report that this signal ended a program.
@@ -53,6 +56,20 @@ pub fn exit_code(outcome: &Outcome) -> u8 {
         output::print_error(error);
         error.kind().exit_code()
     })
+}
+
+/// Prints what the script cannot know: the warnings of the run, and what the sandbox may have refused.
+pub fn print_notes(outcome: &Outcome) {
+    for line in outcome.log.iter().filter(|line| line.level == LogLevel::Warn) {
+        output::print_warning(&sentence_with_options(&line.message));
+    }
+    let error = outcome.result.as_ref().err().filter(|error| error.kind() == ErrorKind::Script);
+    // What the exit code alone means, the script may have meant otherwise.
+    let code = outcome.process.as_ref().and_then(|process| process.exit_code);
+    let is_of_code = |error: &SkillError| error.hint().is_none() && matches!(code, Some(126 | 127));
+    if let Some(help) = error.filter(|error| !is_of_code(error)).and_then(error_help) {
+        output::eprint(&format!("help: {}", escape_sentence(&help)));
+    }
 }
 
 /// Fails with `usage` for JSON, which has the output in the outcome.

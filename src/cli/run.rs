@@ -139,7 +139,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     Ok(code)
 }
 
-/// Runs the script as if nobody stood between: nobody is asked, and only what metier refuses is reported.
+/// Runs the script as if nobody stood between: nobody is asked, and what metier refuses is reported when it ended.
 fn run_raw(args: &Args, session: &Session) -> Result<u8> {
     raw::require_no_json(session, "--raw")?;
     let outcome = raw::run(session, || {
@@ -150,7 +150,9 @@ fn run_raw(args: &Args, session: &Session) -> Result<u8> {
         Ok((engine, invocation))
     })?;
     warn_of_unread_input(args);
-    Ok(raw::exit_code(&outcome))
+    let code = raw::exit_code(&outcome);
+    raw::print_notes(&outcome);
+    Ok(code)
 }
 
 /// Something was piped in, and the run did not get it.

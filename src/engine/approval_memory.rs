@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::ForModel;
 use crate::host::{ApprovalNeed, ApprovalRequest, Approver, Providers, SkillContext, SkillProvider};
 use crate::policy::{Approval, ArgumentPattern, Permission, SkillDigest};
 use crate::trust::{ProjectIdentity, TrustStore};
@@ -40,10 +41,6 @@ struct Asker {
     /// Weak, so that its address means no other one as long as this is kept.
     approver: Weak<dyn Approver>,
 }
-
-/// In the extensions of a run that a model chose, and of those that it calls: what a person approved for their own run is not
-/// approved for it.
-pub(super) struct ForModel;
 
 /// An approver that is asked only about what it did not answer for the session, and whose yes counts only if no file of the skill
 /// changed while it was asked.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::engine::approval_memory::ForModel;
 use crate::engine::script_selection::ScriptChoice;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::ForModel;
 use crate::host::{Environment, Extensions, Observer, OutputSinks, Providers, SkillContext, StdinSource};
 use crate::plan::Journal;
 use crate::policy::{

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{EngineInner, Invocation};
-use crate::engine::approval_memory::ForModel;
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::{Attempts, SkillSet};
 use crate::engine::trust::RunTrust;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{RuntimeId, Script};
+use crate::executor::{ForModel, RuntimeId, Script};
 use crate::host::{Files, SkillContext, check_memory_reserve};
 use crate::policy::{CancelToken, DeadlineGuard, Limits};
 use crate::registry::{Skill, command_skill};

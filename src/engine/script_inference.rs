@@ -100,6 +100,16 @@ pub(super) fn named_script_path(runtimes: &Runtimes, skill: &Skill, path: &str) 
     if is_link(path) || is_link(&in_scripts) {
         return Err(error.with_help("what is there is a link out of the skill's folder, which is not followed; put the file in its place"));
     }
+    let is_hidden = |path: &str| {
+        let folder = skill.folder().disk_path();
+        path.split('/').any(|name| name.starts_with('.') && name != "..")
+            && folder.is_some_and(|folder| folder.join(path).is_file())
+    };
+    if !path.contains("..") && (is_hidden(path) || is_hidden(&in_scripts)) {
+        return Err(error.with_help(
+            "files and folders whose names begin with a dot are no part of a skill, so they cannot be named; give it another name",
+        ));
+    }
     let (scripts, entrypoints) = (skill.scripts()?, entrypoint_names(skill));
     Err(match (scripts.is_empty(), entrypoints.is_empty()) {
         (true, true) => error,

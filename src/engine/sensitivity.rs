@@ -1,7 +1,7 @@
 //! Who may call a skill that is sensitive.
 
-use crate::engine::approval_memory::ForModel;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::ForModel;
 use crate::host::SkillContext;
 use crate::registry::Skill;
 use crate::skill::contract::Sensitivity;

@@ -6,9 +6,9 @@ use std::thread;
 use serde_json::Value;
 
 use super::{EngineInner, Invocation, Outcome};
-use crate::engine::approval_memory::ForModel;
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::ForModel;
 use crate::host::{SkillContext, SkillProvider};
 use crate::plan::Plan;
 use crate::policy::split_tool_name;

@@ -265,7 +265,7 @@ fn a_script_that_lists_nothing_is_run_again_with_what_it_needs_by_one_key() {
         assert!(code == 1 && !screen.contains("Run it again"), "{screen}");
     }
     // A script cannot ask again and again.
-    let endless = "cat > /dev/null; echo \"a$RANDOM: Permission denied\" >&2; exit 1";
+    let endless = "cat > /dev/null; echo \"tee: a$RANDOM: Permission denied\" >&2; exit 1";
     let project = Project::new().shell("fails", endless);
     let mut terminal = start(&project, &["run", "fails"]);
     terminal.wait_for(AGAIN);

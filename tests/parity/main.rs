@@ -10,6 +10,7 @@ mod cli;
 mod difference;
 mod environment;
 mod files;
+mod hints;
 mod layouts;
 #[path = "../support/not_run.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]

@@ -112,7 +112,8 @@ impl CreationGuard {
         for created in self.quarantine_created() {
             has_created = true;
             let (path, protected) = (self.display_path(&created.path), &created.protected_path);
-            let sentence = format!("{script} made {path}, which takes the permission write:{protected}");
+            let sentence =
+                format!("{script} made {path}, which takes the permission write:{protected} as well");
             let sentence = match created.quarantined {
                 Ok(new_path) => format!("{sentence}; it was moved to {}", self.display_path(&new_path)),
                 Err(error) => {

@@ -14,7 +14,7 @@ use crate::host::{
 use crate::policy::WorkerOptions;
 use crate::runtimes::external::host_api::RequestHandler;
 use crate::runtimes::external::limit_errors;
-use crate::runtimes::external::outcome::{self, ProtectionGaps};
+use crate::runtimes::external::outcome::{self, EndedScript, ProtectionGaps};
 use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
 use crate::runtimes::external::protected::creation_guard::CreationGuard;
@@ -168,7 +168,7 @@ impl WorkerProcess {
                 let limit_error =
                     || limit_errors::limit_error(ctx.limits(), &self.script, &ended).filter(|_| single);
                 limit_error()
-                    .or_else(|| outcome::exit_error(ctx, &self.script, &ended))
+                    .or_else(|| outcome::exit_error(ctx, &EndedScript::with_name(&self.script), &ended))
                     .unwrap_or_else(|| self.no_response_error("ended"))
             }
         };

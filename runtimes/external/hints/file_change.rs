@@ -1,0 +1,250 @@
+//! The hint about a file that a script may not change, or not see: which grant would allow it, if one does.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::executor::DefiningFiles;
+use crate::host::SkillContext;
+use crate::policy::Access;
+use crate::runtimes::external::error_line::error_line;
+use crate::runtimes::external::hints::denied_file::{
+    READ_ONLY_TEXTS, denied_file, missing_file, read_only_file,
+};
+use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
+use crate::runtimes::external::hints::words::contains_word;
+use crate::runtimes::external::policy::names_folder;
+use crate::runtimes::external::system_paths::is_system_path;
+use crate::runtimes::sandbox::PRIVATE_TMP;
+
+/// The hint about the file of the error line, if that can mean nothing but a refused change.
+pub(crate) fn refused_change_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<Help> {
+    let line = error_line(text)?;
+    let file = read_only_file(line).or_else(|| failed_mkdir(line, project))?;
+    project_file_hint(ctx, project, file, Denial::in_line(line))
+}
+
+/// The last file that was denied, and whether the sandbox could be the reason.
+pub(crate) fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<Help> {
+    // Node names the code of an error once more below it.
+    let is_field = |line: &&str| line.trim_start().starts_with("code: ");
+    let in_line = |line| Some((denied_file(line)?, Denial::in_line(line)));
+    let (written, denial) = error_line(text)
+        .and_then(in_line)
+        .or_else(|| text.lines().rev().filter(|line| !is_field(line)).find_map(in_line))
+        .or_else(|| {
+            text.lines().rev().find_map(|line| Some((covered_file(line, project)?, Denial::Unknown)))
+        })?;
+    if let Some(help) = project_file_hint(ctx, project, written, denial) {
+        return Some(help);
+    }
+    let path = normalize_lexically(&project.join(written));
+    let shown = written.escape_debug();
+    let is_system = is_system_path(&path);
+    let reach = if is_system { "change nothing of the system" } else { "reach nothing there" };
+    let advice =
+        if is_system { "write to the project, or to $HOME" } else { "copy what it needs into the project" };
+    let is_own = path.starts_with(std::env::temp_dir()) && path.to_string_lossy().contains("/metier-");
+    (!is_own).then(|| {
+        let text = format!("{shown} lies outside of the project, and scripts in a sandbox {reach}; {advice}");
+        (text, None)
+    })
+}
+
+/// The grant for the first of these lines that says that a file was denied which a grant would open.
+pub(crate) fn refused_changes<'a>(
+    ctx: &SkillContext,
+    project: &Path,
+    mut lines: impl Iterator<Item = &'a str>,
+) -> Option<Help> {
+    lines.find_map(|line| {
+        let (help, hint) = project_file_hint(ctx, project, denied_file(line)?, Denial::in_line(line))?;
+        hint.is_some().then_some((help, hint))
+    })
+}
+
+/// The hint for a script whose database `SQLite` could not open or change. It does not say which one.
+pub(crate) fn database_hint(ctx: &SkillContext, text: &str) -> Option<Help> {
+    const REFUSED_TEXTS: [&str; 2] = ["unable to open database file", "attempt to write a readonly database"];
+    let line = error_line(text)?.to_ascii_lowercase();
+    if !REFUSED_TEXTS.iter().any(|words| contains_word(&line, words)) {
+        return None;
+    }
+    // No path is granted by a name that nobody knows, unless the whole project is.
+    let (help, hint) = permission_hint(ctx, &Access::write("FOLDER"))?;
+    let text = format!(
+        "SQLite writes beside its database, also to read one with a write-ahead log, and the sandbox lets this script only read the \
+         project; a database there takes write:FOLDER, with the folder that holds it, or, for the whole project, {help}"
+    );
+    Some((text, hint))
+}
+
+/// What a line says about the access that was denied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Denial {
+    /// To change a file.
+    Change,
+    /// To read or to change it.
+    Unknown,
+}
+
+impl Denial {
+    fn in_line(line: &str) -> Self {
+        let small = line.to_ascii_lowercase();
+        if READ_ONLY_TEXTS.iter().any(|words| contains_word(&small, words)) {
+            Self::Change
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
+/// The hint about a file that was denied, if it lies in the project or beside the script.
+fn project_file_hint(ctx: &SkillContext, project: &Path, written: &str, denial: Denial) -> Option<Help> {
+    let real = canonicalize_existing(&normalize_lexically(&project.join(written)));
+    let shown = written.escape_debug();
+    if let Some(help) = own_folder_hint(ctx, &real, &shown.to_string()) {
+        return Some(help);
+    }
+    let inside = real.strip_prefix(project).ok()?.to_str()?;
+    let exists = |path: &str| project.join(path).symlink_metadata().is_ok();
+    let grantable = grantable_path(ctx, project, inside);
+    let is_protected = ctx.permissions().protection().protects_write(&grantable);
+    if !exists(&grantable) && is_protected && !names_folder(&grantable) {
+        return Some((uncreated_help(ctx, &grantable, &shown.to_string()), None));
+    }
+    if let Some((help, hint)) =
+        secret_hint(ctx, inside).filter(|_| denial == Denial::Unknown && exists(inside))
+    {
+        let text = format!(
+            "the sandbox keeps {shown}, where secrets may be, from this script, which takes write:{inside} to change it; if it \
+             should read it, {help}"
+        );
+        return Some((text, hint));
+    }
+    if let Some((help, hint)) = permission_hint(ctx, &Access::write(grantable)) {
+        let text = format!(
+            "the sandbox lets this script read the project, not change {shown}; if it should, {help}"
+        );
+        return Some((text, hint));
+    }
+    // Granted, but denied anyway.
+    let text = format!(
+        "to change {shown} is granted, but a sandbox opens what exists when the run begins; create it before, or see \
+         whose it is"
+    );
+    Some((text, None))
+}
+
+/// The help for a script that may not create a protected file: a grant that names only what does not exist opens nothing.
+fn uncreated_help(ctx: &SkillContext, path: &str, shown: &str) -> String {
+    let is_named = ctx.permissions().allows(&Access::write(path));
+    let grants = if is_named { "write as well".to_owned() } else { format!("write and write:{path}") };
+    let besides = if is_named { String::new() } else { format!(" and grant write:{path}") };
+    format!(
+        "the sandbox does not let this script create {shown}, which is protected; if it should, grant {grants}, or create it before the \
+         run{besides}"
+    )
+}
+
+/// The folder that a line says could not be made because a folder above it is missing, if the one above that is there: Node says so
+/// where it makes folders one inside the other in a read-only place.
+fn failed_mkdir<'a>(line: &'a str, project: &Path) -> Option<&'a str> {
+    let (_, written) = line.split_once("ENOENT: no such file or directory, mkdir '")?;
+    let written = written.strip_suffix('\'')?;
+    let path = normalize_lexically(&project.join(written));
+    let existing = path.ancestors().find(|above| above.symlink_metadata().is_ok())?;
+    let is_possible = existing != path && existing.is_dir() && path.starts_with(project);
+    is_possible.then_some(written)
+}
+
+/// The grant that would let a script write beside itself.
+fn own_folder_hint(ctx: &SkillContext, path: &Path, shown: &str) -> Option<Help> {
+    if ctx.extensions().get::<Option<DefiningFiles>>()?.is_none()
+        || !path.starts_with(ctx.skill_files().ok()?.root())
+    {
+        return None;
+    }
+    let (help, hint) = permission_hint(ctx, &Access::own_folder())?;
+    let text = format!(
+        "the sandbox lets this script read the folder of its skill, not change {shown}; if it should, {help}"
+    );
+    Some((text, hint))
+}
+
+/// The path of the project that a grant has to name so that this one can be written: itself if it exists, otherwise the folder in
+/// which it would be created, which is the whole of `.git` for what git creates there. Where nothing of it exists, the first name
+/// that a permission has to name, such as `.claude`.
+fn grantable_path(ctx: &SkillContext, project: &Path, path: &str) -> String {
+    let exists = |path: &str| project.join(path).symlink_metadata().is_ok();
+    if exists(path) {
+        return path.to_owned();
+    }
+    let parents = || std::iter::successors(Some(path), |path| Some(path.rsplit_once('/')?.0)).skip(1);
+    let is_git_dir = |path: &&str| path.rsplit('/').next() == Some(".git");
+    if let Some(folder) = parents().find(is_git_dir).or_else(|| parents().find(|folder| exists(folder))) {
+        return folder.to_owned();
+    }
+    let protection = ctx.permissions().protection();
+    let outermost =
+        std::iter::once(path).chain(parents()).filter(|path| protection.protects_write(path)).last();
+    outermost.unwrap_or(path).to_owned()
+}
+
+/// The grant that would show a script a secret of the project; `None` if the path is not a secret or is shown already. Version
+/// control is not a secret.
+fn secret_hint(ctx: &SkillContext, path: &str) -> Option<Help> {
+    let is_history = path.split('/').any(|part| part.eq_ignore_ascii_case(".git"));
+    let is_secret = ctx.permissions().protection().protects_read(path) && !is_history;
+    if is_secret { permission_hint(ctx, &Access::read(path)) } else { None }
+}
+
+/// The file that a line says is not there, if it is there, outside of the project and in the `/tmp` that the script does not see.
+fn covered_file<'a>(line: &'a str, project: &Path) -> Option<&'a str> {
+    let written = missing_file(line)?;
+    let path = std::fs::canonicalize(normalize_lexically(&project.join(written))).ok()?;
+    let is_covered = path.starts_with(PRIVATE_TMP) && !path.starts_with(project);
+    is_covered.then_some(written)
+}
+
+/// Resolves `.` and `..` without reading the disk.
+pub(crate) fn normalize_lexically(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut path, part| {
+        match part {
+            Component::ParentDir => drop(path.pop()),
+            Component::CurDir => {}
+            part => path.push(part),
+        }
+        path
+    })
+}
+
+/// Resolves the symlinks of a path whose end may not exist.
+fn canonicalize_existing(path: &Path) -> PathBuf {
+    let existing = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
+    existing.map_or_else(
+        || path.to_owned(),
+        |(above, real)| path.strip_prefix(above).map_or_else(|_| path.to_owned(), |rest| real.join(rest)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_node_could_not_make_is_one_below_a_folder_that_is_there() {
+        let project = tempfile::tempdir().unwrap();
+        std::fs::create_dir(project.path().join("docs")).unwrap();
+        std::fs::write(project.path().join("file"), "").unwrap();
+        let made = |path: &str| {
+            let line = format!("Error: ENOENT: no such file or directory, mkdir '{path}'");
+            failed_mkdir(&line, project.path()).map(str::to_owned)
+        };
+        for path in ["a", "a/b/c", "docs/a", "docs/a/b", "./a/b"] {
+            assert_eq!(made(path).as_deref(), Some(path));
+        }
+        // What is there, what is below a file, and what is elsewhere.
+        for path in ["docs", "file/a/b", "../a/b", "/nowhere/a/b"] {
+            assert_eq!(made(path), None, "{path}");
+        }
+    }
+}

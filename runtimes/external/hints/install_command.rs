@@ -1,0 +1,162 @@
+//! The package that a failed script asks the user to install: many catch the error of an import and say no more than
+//! `pip install NAME`.
+
+use crate::packages::Ecosystem;
+use crate::runtimes::external::error_line::error_line;
+use crate::runtimes::external::hints::words::last_lines;
+
+/// What a package manager says where it finds no package, before its name.
+const FAILED_INSTALLS: [&str; 2] = [
+    "ERROR: No matching distribution found for ",
+    "ERROR: Could not find a version that satisfies the requirement ",
+];
+
+/// How a command begins that installs packages for scripts, and of what kind; the longer one of two first.
+const INSTALL_COMMANDS: [(&str, Ecosystem); 7] = [
+    ("pip install ", Ecosystem::Python),
+    ("pip3 install ", Ecosystem::Python),
+    ("uv add ", Ecosystem::Python),
+    ("npm install ", Ecosystem::Npm),
+    ("npm i ", Ecosystem::Npm),
+    ("pnpm add ", Ecosystem::Npm),
+    ("yarn add ", Ecosystem::Npm),
+];
+
+/// What says that the command is the answer to an import that failed, in lower case.
+const REASONS: [&str; 12] = [
+    "cannot import",
+    "could not import",
+    "failed to import",
+    "importerror",
+    "is needed",
+    "missing",
+    "no module named",
+    "not available",
+    "not found",
+    "not installed",
+    "please install",
+    "require",
+];
+
+/// What says that the script can do without.
+const EXCUSES: [&str; 6] = ["optional", "for better", "to enable", "falling back", "fallback", "skipp"];
+
+/// The package that a script of this output says it needs, as the package manager names it.
+pub(crate) fn package_to_install(output: &str) -> Option<(Ecosystem, &str)> {
+    let error = error_line(output)?;
+    if output.contains("Traceback (most recent call last)") {
+        // What a script wrote before an error of another kind is not why it failed.
+        return advised_package(error, error);
+    }
+    let lines: Vec<&str> = last_lines(output).collect();
+    if lines.iter().any(|line| line.starts_with("usage: ")) {
+        return None;
+    }
+    (0..lines.len()).find_map(|at| {
+        // The reason may stand on a line of its own, above.
+        let reasons = lines[at..lines.len().min(at + 3)].join("\n");
+        advised_package(lines[at], &reasons)
+    })
+}
+
+/// The package of Python that pip looked for in vain.
+pub(crate) fn package_of_failed_install(output: &str) -> Option<&str> {
+    let line_name =
+        |line: &str| -> Option<usize> { FAILED_INSTALLS.iter().position(|start| line.starts_with(start)) };
+    let line = last_lines(output).find(|line| line_name(line).is_some())?;
+    package_name(&line[FAILED_INSTALLS[line_name(line)?].len()..])
+}
+
+fn advised_package<'a>(line: &'a str, reasons: &str) -> Option<(Ecosystem, &'a str)> {
+    let reasons = reasons.to_ascii_lowercase();
+    if !REASONS.iter().any(|reason| reasons.contains(reason))
+        || EXCUSES.iter().any(|excuse| reasons.contains(excuse))
+    {
+        return None;
+    }
+    INSTALL_COMMANDS.iter().find_map(|(command, ecosystem)| {
+        let (before, rest) = line.split_once(command)?;
+        // Not `gopip install`, and no program for all projects.
+        let is_command = !before.ends_with(|c: char| c.is_alphanumeric() || c == '-');
+        let options: Vec<&str> = rest.split(' ').take_while(|word| word.starts_with('-')).collect();
+        let is_of_scripts = !options.iter().any(|option| ["-g", "--global", "-r", "-e"].contains(option));
+        let name =
+            rest.split(' ').find(|word| !word.starts_with('-')).filter(|_| is_command && is_of_scripts)?;
+        let name = package_name(name)?;
+        (!["pip", "npm", "uv"].contains(&name)).then_some((*ecosystem, name))
+    })
+}
+
+/// The name at the beginning of a requirement, with its extras: `a[b]` of `'a[b]>=1'`.
+fn package_name(requirement: &str) -> Option<&str> {
+    let text = requirement.trim_start_matches(['\'', '"', '`']);
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "._-/@".contains(c);
+    let length = text.find(|c| !is_name(c)).unwrap_or(text.len());
+    let extras = text[length..].strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let end = extras.map_or(length, |(extras, _)| length + extras.len() + 2);
+    let name = text[..end].trim_end_matches('.');
+    // A version may follow the name of an npm package.
+    let name = name.char_indices().skip(1).find(|(_, c)| *c == '@').map_or(name, |(at, _)| &name[..at]);
+    // Not `git+https://…` and the like.
+    let is_whole = !text[end..].starts_with(['+', ':', '/', '\\']);
+    let is_package = is_whole
+        && (1..=64).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '@')
+        && (!name.contains('/') || name.starts_with('@'));
+    is_package.then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_package_that_a_script_asks_for_is_found_in_the_words_of_many() {
+        for (text, name) in [
+            ("Error: yaml-x not installed. Run: pip install yaml-x", "yaml-x"),
+            ("[ERROR] Yaml is required. Install with: pip install yaml", "yaml"),
+            ("yaml is not installed (pip3 install yaml)", "yaml"),
+            ("Missing dependency. Please run:\n  python3 -m pip install yaml>=2", "yaml"),
+            ("ERROR: yaml package required. Run `uv pip install yaml`.", "yaml"),
+            ("yaml not available, use: uv add yaml", "yaml"),
+            ("Required packages are missing.\n\n  pip install --user \"yaml[all]\" other", "yaml[all]"),
+            ("Please install yaml: pip install -U yaml", "yaml"),
+            (
+                "Traceback (most recent call last):\n  File \"a.py\", line 1\nImportError: yaml is required. pip install yaml",
+                "yaml",
+            ),
+        ] {
+            assert_eq!(package_to_install(text), Some((Ecosystem::Python, name)), "{text}");
+        }
+        for text in ["left-pad is missing. Run: npm install left-pad", "left-pad not found; npm i left-pad@2"]
+        {
+            assert_eq!(package_to_install(text), Some((Ecosystem::Npm, "left-pad")), "{text}");
+        }
+        for text in [
+            "ERROR: No matching distribution found for yaml",
+            "ERROR: Could not find a version that satisfies the requirement yaml>=1 (from versions: none)",
+        ] {
+            assert_eq!(package_of_failed_install(text), Some("yaml"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_may_mean_something_else_asks_for_no_package() {
+        for text in [
+            "",
+            "done",
+            "all is well; pip install yaml",
+            "yaml (optional) not installed: pip install yaml",
+            "Traceback (most recent call last):\n  File \"a.py\"\nyaml missing, pip install yaml\nValueError: bad",
+            "usage: a.py [-h] FILE\nRequires: pip install yaml\na.py: error: FILE is missing",
+            "[notice] not found? To update, run: pip install --upgrade pip",
+            "requirements missing: pip install -r requirements.txt",
+            "pnpm is missing. Run: npm install -g pnpm",
+            "missing: pip install ./here",
+            "missing: pip install git+https://x.com/y",
+        ] {
+            assert_eq!(package_to_install(text), None, "{text}");
+        }
+        assert_eq!(package_of_failed_install("ERROR: No such thing"), None);
+    }
+}

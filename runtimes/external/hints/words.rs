@@ -1,0 +1,37 @@
+//! Searches the output of programs for the words of their errors.
+
+/// How many bytes at the end of an output are searched.
+const MAX_SEARCHED_BYTES: usize = 64 << 10;
+
+/// The end of a text, of the size that is searched.
+pub(crate) fn searched_end(text: &str) -> &str {
+    let start = text.len().saturating_sub(MAX_SEARCHED_BYTES);
+    let start = (start..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    &text[start..]
+}
+
+/// The last lines that are not blank, the last one first.
+pub(crate) fn last_lines(text: &str) -> impl Iterator<Item = &str> {
+    /// How many lines at the end may say why a program failed.
+    const MAX_LINES: usize = 12;
+    text.lines().rev().map(str::trim_end).filter(|line| !line.trim().is_empty()).take(MAX_LINES)
+}
+
+/// Whether a text in lower case has all words of one of the rows.
+pub(crate) fn matches_any(text: &str, rows: &[&[&str]]) -> bool {
+    rows.iter().any(|row| row.iter().all(|part| contains_word(text, part)))
+}
+
+/// Whether the text contains these words, not as the end of a longer word: `enotfound` is no part of `ModuleNotFoundError`.
+pub(crate) fn contains_word(text: &str, words: &str) -> bool {
+    find_word(text, words).is_some()
+}
+
+/// Where these words begin in the text.
+pub(crate) fn find_word(text: &str, words: &str) -> Option<usize> {
+    let begins_word = |at: usize| {
+        let inside = |c: char| c.is_alphanumeric();
+        !(words.starts_with(inside) && text[..at].ends_with(inside))
+    };
+    text.match_indices(words).map(|(at, _)| at).find(|at| begins_word(*at))
+}

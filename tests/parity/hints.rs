@@ -1,0 +1,413 @@
+//! What the error of a script says that met its sandbox, or that failed for reasons of its own: the hint is right, or there is none.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::cli::{Answer, Project};
+use crate::not_run::{find_program, not_run};
+
+/// A script that fails, and what its help says.
+struct FailedScript {
+    program: &'static str,
+    text: &'static str,
+    options: &'static [&'static str],
+    /// Parts of the help; none if there must be no help.
+    help: &'static [&'static str],
+}
+
+const PYTHON: (&str, &str) = ("python3", "main.py");
+const SHELL: (&str, &str) = ("bash", "main.sh");
+const NODE: (&str, &str) = ("node", "main.js");
+
+fn script(
+    (program, _): (&'static str, &str),
+    text: &'static str,
+    help: &'static [&'static str],
+) -> FailedScript {
+    FailedScript { program, text, options: &[], help }
+}
+
+/// The script as that of a skill `x`, in a project with a few files and a home with one.
+fn project_with(program: &str, text: &str) -> Project {
+    let (_, name) = [PYTHON, SHELL, NODE].into_iter().find(|(known, _)| *known == program).unwrap_or(SHELL);
+    let project = Project::new()
+        .skill(".metier/skills/x")
+        .file(&format!(".metier/skills/x/scripts/{name}"), text)
+        .file(".metier/skills/x/references/data.md", "data")
+        .file(".metier/skills/x/.maintenance/check.sh", "true")
+        .file("f", "text")
+        .file("docs/a.md", "text");
+    std::fs::create_dir_all(project.home().join(".myapp")).unwrap();
+    std::fs::write(project.home().join(".myapp/config.json"), "{}").unwrap();
+    project
+}
+
+fn make_repository(project: &Project) {
+    let commands = "git init -q -b main . && git add f && git -c user.name=a -c user.email=a@b commit -qm a";
+    let made = Command::new("sh").args(["-c", commands]).current_dir(project.path(".")).status().unwrap();
+    assert!(made.success());
+}
+
+fn check(cases: impl IntoIterator<Item = FailedScript>, prepare: impl Fn(&Project)) {
+    let mut wrong = Vec::new();
+    for FailedScript { program, text, options, help } in cases {
+        if find_program(program).is_none() {
+            not_run("a hint", &format!("{program} is not installed"));
+            continue;
+        }
+        let project = project_with(program, text);
+        prepare(&project);
+        let answer = project.metier(&[&["run", "x", "--json"], options].concat());
+        let outcome = answer.json();
+        let said = outcome["error"]["help"].as_str().unwrap_or_default();
+        let is_right = match help {
+            [] => said.is_empty(),
+            parts => parts.iter().all(|part| said.contains(part)),
+        };
+        if outcome["error"].is_null() || !is_right {
+            let stderr = &outcome["process"]["stderr"];
+            wrong.push(format!("{text}\n  help: {said:?}\n  expected: {help:?}\n  stderr: {stderr}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_refused_change_of_the_repository_is_answered_with_the_whole_of_it() {
+    if find_program("git").is_none() {
+        return not_run("hints about git", "git is not installed");
+    }
+    let commands = [
+        "git hash-object -w f",
+        "git notes add -m x",
+        "git branch -m other",
+        "git config a.b c",
+        "git remote add o https://x.test/z",
+        "git branch x",
+        "git branch x/y",
+        "git stash",
+        "git add docs",
+        "git -c user.name=a -c user.email=a@b commit --allow-empty -m x",
+        "git tag v1",
+        "git hash-object -w f || { echo failed >&2; exit 3; }",
+    ];
+    check(
+        commands.map(|command| {
+            let text = Box::leak(format!("echo more >> $TMPDIR/x; {command}").into_boxed_str());
+            script(SHELL, text, &["run with --allow write:.git"])
+        }),
+        make_repository,
+    );
+    check(
+        [
+            script(SHELL, "git branch main", &[]),
+            script(SHELL, "git show nowhere", &[]),
+            script(SHELL, "echo 'fatal: cannot lock ref: file exists' >&2; exit 1", &[]),
+        ],
+        make_repository,
+    );
+}
+
+#[test]
+fn a_refused_file_is_named_and_no_word_of_a_sentence_is_taken_for_one() {
+    check(
+        [
+            script(SHELL, "tar cf out.tar f", &["not change out.tar; if it should, run with --allow write"]),
+            script(SHELL, "zip -q out.zip f", &["not change out.zip; if it should, run with --allow write"]),
+            script(
+                SHELL,
+                "echo 'df: cannot read table of mounted file systems: Permission denied' >&2; exit 1",
+                &[],
+            ),
+            script(SHELL, "echo 'error: open: Permission denied' >&2; exit 1", &[]),
+            script(SHELL, "echo 'git@x.test: Permission denied (publickey).' >&2; exit 1", &[]),
+            script(
+                SHELL,
+                "echo x > .env",
+                &["does not let this script create .env", "write and write:.env", "create it before the run"],
+            ),
+            script(PYTHON, "open('k.pem', 'w')", &["create k.pem", "create it before the run"]),
+            FailedScript {
+                options: &["--allow", "write:.env"],
+                ..script(
+                    SHELL,
+                    "echo x > .env",
+                    &["create .env", "run with --allow write as well, or create it before the run"],
+                )
+            },
+            script(
+                NODE,
+                "require('fs').mkdirSync('a/b/c', {recursive: true})",
+                &["not change a/b/c; if it should, run with --allow write"],
+            ),
+            script(
+                NODE,
+                "require('fs').mkdirSync('docs/b/c', {recursive: true})",
+                &["not change docs/b/c; if it should, run with --allow write"],
+            ),
+            script(
+                NODE,
+                "require('fs').mkdirSync('.claude/b/c', {recursive: true})",
+                &["run with --allow write:.claude"],
+            ),
+            script(NODE, "require('fs').mkdirSync('f/b/c', {recursive: true})", &[]),
+            script(
+                PYTHON,
+                "import sqlite3; sqlite3.connect('n.db').execute('create table x(a)')",
+                &["write:FOLDER, with the folder that holds it", "run with --allow write"],
+            ),
+            script(PYTHON, "raise Exception('attempt to write a readonly database')", &["write:FOLDER"]),
+            script(PYTHON, "raise Exception('cannot open the database')", &[]),
+        ],
+        |_| {},
+    );
+}
+
+#[test]
+fn a_missing_network_is_named_however_little_the_script_says() {
+    let net = &["the sandbox allows no network; if the script needs it, run with --allow net"][..];
+    check(
+        [
+            script(("curl", ""), "set -e\nR=$(curl -s https://x.test/a)\necho $R", net),
+            script(("wget", ""), "wget -q https://x.test/a", net),
+            script(
+                NODE,
+                "fetch('https://x.test').catch(e => { console.error(e.message); process.exit(1) })",
+                net,
+            ),
+            script(
+                SHELL,
+                "echo 'ssh: Could not resolve hostname x.test: Name or service not known' >&2; exit 255",
+                &["network", "net:x.test:22"],
+            ),
+            script(
+                SHELL,
+                "printf 'Pseudo-terminal will not be allocated because stdin is not a terminal.\\r\\nssh: Could not resolve hostname x: Temporary failure in name resolution\\n' >&2; exit 255",
+                net,
+            ),
+            script(SHELL, "exit 6", &[]),
+            script(SHELL, "# no curl here\nexit 7", &[]),
+            script(SHELL, "echo 'git fetch failed' >&2; exit 1", &[]),
+            script(SHELL, "echo 'prefetch failed' >&2; exit 1", &[]),
+        ],
+        |_| {},
+    );
+}
+
+#[test]
+fn a_deadline_that_passed_while_a_script_waited_for_the_network_says_so() {
+    let short = &["--timeout", "2s"][..];
+    let waits = |program, text, help| FailedScript { options: short, ..script(program, text, help) };
+    check(
+        [
+            waits(
+                SHELL,
+                "echo 'getaddrinfo EAI_AGAIN registry.x.test' >&2; sleep 30",
+                &["may have waited for the network", "--allow net"],
+            ),
+            waits(
+                SHELL,
+                "echo 'curl: (6) Could not resolve host: x.test'; sleep 30",
+                &["may have waited for the network", "x.test"],
+            ),
+            waits(
+                SHELL,
+                "sleep 30",
+                &[
+                    "has no network: if it waits for one, run with --allow net:HOST; otherwise give it more time",
+                    "(--timeout)",
+                ],
+            ),
+            waits(PYTHON, "while True: pass", &["give it more time, or make it do less (--timeout)"]),
+            FailedScript {
+                options: &["--timeout", "2s", "--allow", "net"],
+                ..script(
+                    SHELL,
+                    "echo 'getaddrinfo EAI_AGAIN x.test' >&2; sleep 30",
+                    &["give it more time, or make it do less (--timeout)"],
+                )
+            },
+        ],
+        |_| {},
+    );
+    let project = project_with("bash", "sleep 30");
+    let outcome = project.metier(&["run", "x", "--json", "--timeout", "2s", "--allow", "net"]).json();
+    assert_eq!(outcome["error"]["help"], "give it more time, or make it do less (--timeout)");
+}
+
+#[test]
+fn a_package_that_a_script_asks_for_is_prepared() {
+    let prepare = &["needs the Python package metier-x", "`metier prepare x`"][..];
+    check(
+        [
+            script(
+                PYTHON,
+                "import sys\ntry: import metier_x\nexcept ImportError:\n    print('Error: metier-x not installed. Run: pip install metier-x', file=sys.stderr); sys.exit(1)",
+                prepare,
+            ),
+            script(
+                PYTHON,
+                "import sys\ntry: import metier_x\nexcept ImportError:\n    print('metier-x is required.\\n  uv pip install metier-x'); sys.exit(2)",
+                prepare,
+            ),
+            script(
+                PYTHON,
+                "raise ImportError('metier-x is required, pip install \"metier-x[all]\"')",
+                &["needs the Python package metier-x[all]"],
+            ),
+            script(
+                NODE,
+                "console.error('metier-x is not installed. Run: npm install metier-x'); process.exit(1)",
+                &["needs the npm package metier-x", "`metier prepare x`"],
+            ),
+            script(
+                PYTHON,
+                "import sys; sys.exit('ERROR: No matching distribution found for metier-x')",
+                &["tried to install the Python package metier-x", "`metier prepare x`"],
+            ),
+            script(
+                PYTHON,
+                "print('optional: pip install metier-x (not installed)')\nraise ValueError('bad')",
+                &[],
+            ),
+            script(PYTHON, "import sys; print('bad file'); sys.exit(1)", &[]),
+        ],
+        |_| {},
+    );
+}
+
+#[test]
+fn a_variable_that_a_script_asks_for_is_named() {
+    check(
+        [
+            script(SHELL, ": \"${SESSION_ID:?call it with a session}\"", &["run with --env SESSION_ID"]),
+            script(
+                SHELL,
+                "echo 'x: SESSION_ID is unset -- cannot go on' >&2; exit 1",
+                &["run with --env SESSION_ID"],
+            ),
+            script(NODE, "throw new Error('BASE_URL and API_KEY must be set')", &["run with --env BASE_URL"]),
+            script(
+                PYTHON,
+                "import sys; sys.exit('No API key found. Set MY_API_KEY in .env')",
+                &["run with --env MY_API_KEY"],
+            ),
+            script(PYTHON, "import sys; sys.exit('the aws CLI is required in the environment')", &[]),
+        ],
+        |_| {},
+    );
+}
+
+#[test]
+fn what_a_script_looks_for_elsewhere_is_where_the_help_says() {
+    let home = &["~/.myapp/config.json is in your home folder"][..];
+    check(
+        [
+            script(PYTHON, "import pathlib; (pathlib.Path.home() / '.myapp/config.json').read_text()", home),
+            script(SHELL, "cat ~/.myapp/config.json", home),
+            script(NODE, "require('fs').readFileSync(process.env.HOME + '/.myapp/config.json')", home),
+            script(SHELL, "cat ~/.myapp/other.json", &[]),
+            script(SHELL, "echo 'settings: ~/.myapp/config.json' >&2; exit 1", &[]),
+            FailedScript {
+                options: &["--for-model", "--trust"],
+                ..script(SHELL, "cat ~/.myapp/config.json", &[])
+            },
+            script(PYTHON, "open('references/data.md')", &["METIER_SKILL_DIR"]),
+            script(SHELL, "cat references/data.md", &["METIER_SKILL_DIR"]),
+            script(NODE, "require('fs').readFileSync('references/data.md')", &["METIER_SKILL_DIR"]),
+            script(SHELL, "cat references/none.md", &[]),
+        ],
+        |_| {},
+    );
+    let project = project_with("bash", "cat ~/.myapp/other.json");
+    let outcome = project.metier(&["run", "x", "--json"]).json();
+    let message = outcome["error"]["message"].as_str().unwrap();
+    assert!(message.contains("cat: ~/.myapp/other.json: No such file"), "{message}");
+    let answer = project.metier(&["run", "x", "--script", ".maintenance/check.sh"]);
+    assert!(answer.stderr.contains("begin with a dot are no part of a skill"), "{answer:?}");
+}
+
+fn warnings(outcome: &Value) -> Vec<&str> {
+    let lines = outcome["log"].as_array().unwrap().iter();
+    lines.filter(|line| line["level"] == "warn").filter_map(|line| line["message"].as_str()).collect()
+}
+
+#[test]
+fn a_script_that_ends_well_after_a_refused_change_has_a_warning() {
+    for (program, text) in [
+        ("bash", "echo x > out.txt; echo done"),
+        ("bash", "rm docs/a.md; echo done"),
+        ("python3", "try: open('out.txt', 'w')\nexcept OSError as e: print('warning:', e)"),
+        ("python3", "import sys\ntry: open('out.txt', 'w')\nexcept OSError as e: print(e, file=sys.stderr)"),
+        ("node", "try { require('fs').writeFileSync('out.txt', '') } catch (e) { console.error(e.message) }"),
+    ] {
+        if find_program(program).is_none() {
+            continue;
+        }
+        let project = project_with(program, text);
+        let answer = project.metier(&["run", "x", "--json"]);
+        let outcome = answer.json();
+        assert_eq!(answer.code, 0, "{answer:?}");
+        let said = warnings(&outcome).join("\n");
+        assert!(
+            said.contains("ended well, but the sandbox lets this script read the project, not change"),
+            "{text}: {outcome}"
+        );
+        let answer = project.metier(&["run", "x", "--raw"]);
+        assert!(answer.code == 0 && answer.stderr.contains("run with --allow write"), "{answer:?}");
+        assert!(warnings(&project.metier(&["run", "x", "--json", "--allow", "write"]).json()).is_empty());
+    }
+    for text in [
+        "echo 'Permission denied (publickey)' >&2",
+        "echo 'read-only file system' >&2",
+        "cat /root/.x 2>/dev/null; echo 'find: /var/x: Permission denied' >&2",
+        "echo x > $HOME/../x 2>/dev/null; echo done",
+    ] {
+        let outcome = project_with("bash", text).metier(&["run", "x", "--json"]).json();
+        assert!(!warnings(&outcome).iter().any(|said| said.contains("ended well")), "{text}: {outcome}");
+    }
+}
+
+#[test]
+fn a_raw_run_and_a_command_say_afterwards_what_they_could_not_know() {
+    let project = project_with("bash", "echo x > ~/kept; echo out");
+    let answer = project.metier(&["run", "x", "--raw"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, "out\n"), "{answer:?}");
+    assert!(answer.stderr.contains("thrown away: kept; to keep them, run with --allow state"), "{answer:?}");
+    let answer = project.metier(&["run", "x"]);
+    assert!(
+        answer.stderr.contains("run with --allow state") && !answer.stderr.contains("grant state"),
+        "{answer:?}"
+    );
+    let project = project_with("bash", "echo x > out.txt");
+    let answer = project.metier(&["run", "x", "--raw"]);
+    assert!(answer.code == 1 && answer.stderr.contains("help: the sandbox lets this script"), "{answer:?}");
+    let answer = project.metier(&["exec", "--", "sh", "-c", "echo x > out.txt; true"]);
+    assert!(answer.code == 0 && answer.stderr.contains("run with --allow write"), "{answer:?}");
+}
+
+#[test]
+fn a_grant_that_names_a_dot_folder_creates_it() {
+    for (folder, text) in [
+        (
+            ".claude",
+            "import pathlib; p = pathlib.Path('.claude/handoffs'); p.mkdir(parents=True); (p / 'a').write_text('x')",
+        ),
+        (".vscode", "import os; os.makedirs('.vscode', exist_ok=True); open('.vscode/tasks.json', 'w')"),
+        (".github", "import os; os.makedirs('.github/workflows'); open('.github/workflows/a.yml', 'w')"),
+    ] {
+        if find_program("python3").is_none() {
+            return not_run("dot folders", "python3 is not installed");
+        }
+        let project = project_with("python3", text);
+        let answer: Answer = project.metier(&["run", "x", "--json"]);
+        let help = answer.json()["error"]["help"].as_str().unwrap_or_default().to_owned();
+        let grant = format!("write:{folder}");
+        let is_named = help.contains(&format!("run with --allow {grant}")) || help.ends_with("--allow write");
+        assert!(is_named, "{help}");
+        let answer = project.metier(&["run", "x", "--json", "--allow", &grant]);
+        assert_eq!(answer.code, 0, "{answer:?}");
+        assert!(!project.tree().iter().any(|path| path.contains("quarantine")), "{:?}", project.tree());
+    }
+}
