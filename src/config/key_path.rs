@@ -61,30 +61,33 @@ impl KeyPath {
     pub(super) fn find<W: AsRef<str>>(words: &[W]) -> PathMatch {
         let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
         let is_variable = |part: &str| part == SKILL || part == ENTRY;
-        let mut rows: Vec<usize> = (0..KEYS.len()).collect();
-        for (at, word) in words.iter().enumerate() {
-            let part = |row: &usize| KEYS[*row].name.split('.').nth(at);
-            let known: Vec<&'static str> =
-                rows.iter().filter_map(part).filter(|part| !is_variable(part)).collect();
-            rows.retain(|row| {
-                part(row).is_some_and(|part| part == *word || is_variable(part) && !word.is_empty())
-            });
-            if rows.is_empty() {
-                return PathMatch::Unknown { at, known };
+        let fits = |(part, word): &(&str, &&str)| part == *word || is_variable(part) && !word.is_empty();
+        let fitting = |key: &Key| key.name.split('.').zip(&words).take_while(fits).count();
+        let mut at = 0;
+        for (row, key) in KEYS.iter().enumerate() {
+            let count = fitting(key);
+            at = at.max(count);
+            if count == words.len() && key.name.split('.').count() == count {
+                return PathMatch::Key(Self::of_row(row, &words));
             }
         }
-        match rows.iter().find(|row| KEYS[**row].name.split('.').count() == words.len()) {
-            None => PathMatch::Section,
-            Some(&row) => {
-                let named = |name: &str| {
-                    let at = KEYS[row].name.split('.').position(|part| part == name)?;
-                    Some(words[at].to_owned())
-                };
-                // As names of skills are compared.
-                let skill = named(SKILL).map(|name| name.trim().nfkc().collect());
-                PathMatch::Key(Self { row, skill, entry: named(ENTRY) })
-            }
+        if at == words.len() {
+            return PathMatch::Section;
         }
+        let rows = KEYS.iter().filter(|key| fitting(key) == at);
+        let parts = rows.filter_map(|key| key.name.split('.').nth(at));
+        let known = parts.filter(|part| !is_variable(part)).collect();
+        PathMatch::Unknown { at, known }
+    }
+
+    fn of_row(row: usize, words: &[&str]) -> Self {
+        let named = |name: &str| {
+            let at = KEYS[row].name.split('.').position(|part| part == name)?;
+            Some(words[at].to_owned())
+        };
+        // As names of skills are compared.
+        let skill = named(SKILL).map(|name| name.trim().nfkc().collect());
+        Self { row, skill, entry: named(ENTRY) }
     }
 
     /// The words of the path.

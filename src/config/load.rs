@@ -187,7 +187,8 @@ pub(super) fn read_user_text(path: &Path) -> Result<Option<String>> {
     if let Some((reason, help)) = unsafe_reason(&file, &real, &folder) {
         return Err(unreadable(path, &reason).with_help(help));
     }
-    let mut bytes = Vec::new();
+    let size = file.metadata().map_or(0, |found| found.len()).min(MAX_FILE_SIZE as u64);
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
     file.take(MAX_FILE_SIZE as u64 + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| unreadable(path, &error.to_string()))?;

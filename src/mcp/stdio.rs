@@ -1,4 +1,4 @@
-//! Messages over standard input and output, a line each: two threads read and write, so that nothing blocks the executor.
+//! Messages over standard input and output, a line each. Threads read and write where the executor cannot do it without waiting.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,13 +14,13 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::backlog::Backlog;
+use super::direct_stdio::{DirectInput, DirectOutput};
+use super::lines::{Line, LineSplitter, Lines, MAX_LINE};
 use super::session_messages::SessionMessages;
 use super::task_messages::keep_task_parts;
 use crate::policy::CancelToken;
 use crate::strict_json;
 
-/// Maximum bytes of a message that a client sends.
-const MAX_LINE: usize = 16 << 20;
 /// Lines that wait to be handled.
 const MAX_LINES: usize = 64;
 /// Requests that were not answered yet; of more, each is refused.
@@ -28,16 +28,9 @@ const MAX_REQUESTS: usize = 20_000;
 /// How long calls may go on after the input has ended, so that what was piped in is answered.
 const END_OF_INPUT: Duration = Duration::from_secs(1);
 
-/// One line of the input.
-enum Line {
-    Message(Vec<u8>),
-    /// It was longer than [`MAX_LINE`], and is gone.
-    TooLong,
-}
-
 /// The two streams of one client.
 pub(super) struct Stdio {
-    lines: mpsc::Receiver<Line>,
+    lines: Lines,
     output: Output,
     requests: Arc<Mutex<HashSet<RequestId>>>,
     session: SessionMessages,
@@ -49,28 +42,36 @@ pub(super) struct Stdio {
 struct Output {
     messages: mpsc::UnboundedSender<Vec<u8>>,
     backlog: Arc<Backlog>,
-    /// Whether standard output is a pipe: a short message for which it has space needs no thread.
-    is_direct: bool,
+    /// Writes what fits at once; the rest is for the thread.
+    direct: Option<Arc<DirectOutput>>,
 }
 
 /// Ends when everything was written, or nothing can be written any more.
 pub(super) type Written = oneshot::Receiver<()>;
 
 impl Stdio {
-    /// Starts the two threads. `cancel` is told when the client reads no more, or has sent its last message.
+    /// Starts the threads. `cancel` is told when the client reads no more, or has sent its last message.
     pub(super) fn start(backlog: Arc<Backlog>, cancel: CancelToken) -> std::io::Result<(Self, Written)> {
-        let (line_sender, lines) = mpsc::channel(MAX_LINES);
         let (messages, message_receiver) = mpsc::unbounded_channel();
         let (written_sender, written) = oneshot::channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        thread("metier-mcp-in").spawn(move || read_lines(&mut std::io::stdin().lock(), &line_sender))?;
+        let lines = match DirectInput::open() {
+            Some(input) => Lines::of_direct(input),
+            None => {
+                let (sender, lines) = mpsc::channel(MAX_LINES);
+                thread("metier-mcp-in").spawn(move || read_lines(&mut std::io::stdin().lock(), &sender))?;
+                Lines::OfThread(lines)
+            }
+        };
         let (written_bytes, broken) = (backlog.clone(), cancel.clone());
         thread("metier-mcp-out").spawn(move || {
             write_messages(&mut std::io::stdout().lock(), message_receiver, &written_bytes, &broken);
             written_sender.send(()).ok();
         })?;
-        let (output, session) =
-            (Output { messages, backlog, is_direct: pipe::is_stdout() }, SessionMessages::new(true));
+        let (output, session) = (
+            Output { messages, backlog, direct: DirectOutput::open().map(Arc::new) },
+            SessionMessages::new(true),
+        );
         Ok((Self { lines, output, requests: Arc::default(), session, cancel }, written))
     }
 
@@ -156,7 +157,7 @@ impl Transport<RoleServer> for Stdio {
         loop {
             self.output.backlog.writable().await;
             let line = tokio::select! {
-                line = self.lines.recv() => line,
+                line = self.lines.next() => line,
                 () = self.output.messages.closed() => None,
             };
             let Some(line) = line else {
@@ -186,8 +187,11 @@ impl Output {
         if self.messages.is_closed() {
             return false;
         }
-        if self.is_direct && self.backlog.is_empty() && pipe::write_now(&line) {
-            return true;
+        if let Some(direct) = self.direct.as_ref().filter(|_| self.backlog.is_empty()) {
+            line.drain(..direct.write(&line));
+            if line.is_empty() {
+                return true;
+            }
         }
         self.backlog.add(line.len());
         let size = line.len();
@@ -196,43 +200,6 @@ impl Output {
             self.backlog.remove(size);
         }
         is_open
-    }
-}
-
-/// Writes to standard output without waiting, where the system promises that.
-#[cfg(unix)]
-mod pipe {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use rustix::fs::FileType;
-    use rustix::stdio::stdout;
-
-    /// What a pipe with space takes as a whole.
-    const MAX_BYTES: usize = 4096;
-
-    pub(super) fn is_stdout() -> bool {
-        rustix::fs::fstat(stdout())
-            .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Fifo)
-    }
-
-    /// Whether the line was written. Nothing of it was if not.
-    pub(super) fn write_now(line: &[u8]) -> bool {
-        let output = stdout();
-        let mut polled = [PollFd::new(&output, PollFlags::OUT)];
-        let is_short = line.len() <= MAX_BYTES;
-        let mut has_space =
-            || poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents() == PollFlags::OUT;
-        is_short && has_space() && rustix::io::write(output, line).is_ok_and(|written| written == line.len())
-    }
-}
-
-#[cfg(not(unix))]
-mod pipe {
-    pub(super) fn is_stdout() -> bool {
-        false
-    }
-
-    pub(super) fn write_now(_line: &[u8]) -> bool {
-        false
     }
 }
 
@@ -249,9 +216,9 @@ fn lock(requests: &Mutex<HashSet<RequestId>>) -> MutexGuard<'_, HashSet<RequestI
     requests.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Passes on each line that ends, until the input ends. What follows the last line end is no message.
+/// Passes on each line that ends, until the input ends.
 fn read_lines(input: &mut impl BufRead, lines: &mpsc::Sender<Line>) {
-    let (mut line, mut is_too_long) = (Vec::new(), false);
+    let mut splitter = LineSplitter::default();
     loop {
         let available = match input.fill_buf() {
             Ok([]) => return,
@@ -259,21 +226,9 @@ fn read_lines(input: &mut impl BufRead, lines: &mpsc::Sender<Line>) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(_) => return,
         };
-        let end = available.iter().position(|byte| *byte == b'\n');
-        let part = &available[..end.unwrap_or(available.len())];
-        if line.len() + part.len() > MAX_LINE {
-            (line, is_too_long) = (Vec::new(), true);
-        } else if !is_too_long {
-            line.extend_from_slice(part);
-        }
-        let consumed = part.len() + usize::from(end.is_some());
+        let (consumed, line) = splitter.next_line(available);
         input.consume(consumed);
-        if end.is_none() {
-            continue;
-        }
-        let read = std::mem::take(&mut line);
-        let read = if std::mem::take(&mut is_too_long) { Line::TooLong } else { Line::Message(read) };
-        if lines.blocking_send(read).is_err() {
+        if line.is_some_and(|line| lines.blocking_send(line).is_err()) {
             return;
         }
     }
@@ -320,8 +275,8 @@ mod tests {
             b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":{\"a\":\"\xed\xa0\x80\"}}",
         ] {
             let (messages, mut sent) = mpsc::unbounded_channel();
-            let (_, lines) = mpsc::channel(1);
-            let output = Output { messages, backlog: Arc::default(), is_direct: false };
+            let lines = Lines::OfThread(mpsc::channel(1).1);
+            let output = Output { messages, backlog: Arc::default(), direct: None };
             let (session, cancel) = (SessionMessages::new(true), CancelToken::default());
             let stdio = Stdio { lines, output, requests: Arc::default(), session, cancel };
             assert!(stdio.decode(Line::Message(bytes.to_vec())).is_none());

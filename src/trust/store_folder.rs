@@ -126,11 +126,13 @@ impl StoreFolder {
         let mut options = OpenOptions::new();
         options.read(true).nonblock(true).follow(FollowSymlinks::No);
         let mut file = self.dir.open_with(name, &options).map_err(failed)?.into_std();
-        if let Some(reason) = foreign_reason(&file.metadata().map_err(failed)?) {
+        let about = file.metadata().map_err(failed)?;
+        if let Some(reason) = foreign_reason(&about) {
             return refused(reason);
         }
         let stat = FileStat::of_open(&file).map_err(failed)?;
-        let mut content = Vec::new();
+        let size = usize::try_from(about.len().min(MAX_BYTES)).unwrap_or_default();
+        let mut content = Vec::with_capacity(size + 1);
         (&mut file).take(MAX_BYTES + 1).read_to_end(&mut content).map_err(failed)?;
         if content.len() as u64 > MAX_BYTES {
             return refused("it is larger than 16 MiB");

@@ -1,0 +1,91 @@
+//! The lines of standard input, each a message.
+
+use tokio::sync::mpsc;
+
+use super::direct_stdio::DirectInput;
+
+/// Maximum bytes of a message that a client sends.
+pub(super) const MAX_LINE: usize = 16 << 20;
+/// Bytes that are read at a time.
+const BUFFER: usize = 64 << 10;
+
+/// One line of the input.
+pub(super) enum Line {
+    Message(Vec<u8>),
+    /// It was longer than [`MAX_LINE`], and is gone.
+    TooLong,
+}
+
+/// Where the lines come from.
+pub(super) enum Lines {
+    /// A thread that reads.
+    OfThread(mpsc::Receiver<Line>),
+    /// An input that the executor waits for.
+    Direct(Box<DirectLines>),
+}
+
+/// What was read of an input, and is still to be split.
+pub(super) struct DirectLines {
+    input: DirectInput,
+    splitter: LineSplitter,
+    buffer: Vec<u8>,
+    /// The part of the buffer that has something.
+    unread: std::ops::Range<usize>,
+}
+
+impl Lines {
+    pub(super) fn of_direct(input: DirectInput) -> Self {
+        let buffer = vec![0; BUFFER];
+        Self::Direct(Box::new(DirectLines { input, splitter: LineSplitter::default(), buffer, unread: 0..0 }))
+    }
+
+    /// The next line that ends; `None` when the input has ended. What follows the last line end is no message. A caller that does not
+    /// wait for it loses nothing.
+    pub(super) async fn next(&mut self) -> Option<Line> {
+        match self {
+            Self::OfThread(lines) => lines.recv().await,
+            Self::Direct(lines) => lines.next().await,
+        }
+    }
+}
+
+impl DirectLines {
+    async fn next(&mut self) -> Option<Line> {
+        loop {
+            while !self.unread.is_empty() {
+                let (consumed, line) = self.splitter.next_line(&self.buffer[self.unread.clone()]);
+                self.unread.start += consumed;
+                if line.is_some() {
+                    return line;
+                }
+            }
+            let read = self.input.read(&mut self.buffer).await.ok().filter(|read| *read > 0)?;
+            self.unread = 0..read;
+        }
+    }
+}
+
+/// Finds the lines in parts of an input.
+#[derive(Default)]
+pub(super) struct LineSplitter {
+    line: Vec<u8>,
+    is_too_long: bool,
+}
+
+impl LineSplitter {
+    /// How much of this part belongs to the current line, and that line if it ends there.
+    pub(super) fn next_line(&mut self, available: &[u8]) -> (usize, Option<Line>) {
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let part = &available[..end.unwrap_or(available.len())];
+        if self.line.len() + part.len() > MAX_LINE {
+            (self.line, self.is_too_long) = (Vec::new(), true);
+        } else if !self.is_too_long {
+            self.line.extend_from_slice(part);
+        }
+        let line = end.map(|_| {
+            let line = std::mem::take(&mut self.line);
+            if std::mem::take(&mut self.is_too_long) { Line::TooLong } else { Line::Message(line) }
+        });
+        (part.len() + usize::from(end.is_some()), line)
+    }
+}
