@@ -101,14 +101,18 @@ pub fn runs(criterion: &mut Criterion) {
     let files = configuration::write_files(data.path(), project.path());
     let load =
         || load_with_user_file(Some(&files[0]), Configuration::new(), |_| Some(project.path().to_owned()));
+    let configured = |configuration: Configuration| {
+        let builder = builder(project.path(), Some(TrustStore::new(store.folder())));
+        builder.configuration(configuration).build().expect("an engine")
+    };
+    let with_all = configured(load().configuration);
+    group.bench_function("with_configuration", |b| b.iter(|| run(&with_all, 1)));
     group.bench_function("command_without", |b| b.iter(|| run(&engine(project.path(), None), 0)));
     group.bench_function("command_with", |b| {
         b.iter(|| {
             let loaded = load();
             loaded.check().expect("a configuration");
-            let builder = builder(project.path(), Some(TrustStore::new(store.folder())));
-            let builder = builder.configuration(loaded.configuration);
-            run(&builder.build().expect("an engine"), 1);
+            run(&configured(loaded.configuration), 1);
         });
     });
     group.finish();
