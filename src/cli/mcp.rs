@@ -1,5 +1,6 @@
 //! `metier mcp`: the skills as tools of the Model Context Protocol.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::interrupt::cancel_on_interrupt;
 use super::limit_args::LimitArgs;
 use super::mcp_client::McpClient;
 use super::mcp_http::HttpArgs;
+use super::new::shell_quote;
 use super::output;
 use super::session::Session;
 use super::tool_filter_args::ToolFilterArgs;
@@ -104,8 +106,12 @@ fn print_config(client: McpClient, args: &Args, session: &Session) -> Result<()>
     };
     output::print(&client.http_config(&args.http.client_url(address)?, args.http.needs_token()))?;
     output::eprint(&format!("for {}", client.place()));
+    let others: String = other_options(std::env::args_os().skip(1))?
+        .iter()
+        .map(|word| format!(" {}", shell_quote(Path::new(word))))
+        .collect();
     output::eprint(&format!(
-        "the client starts no server: run `{COMMAND} mcp --http {address}` in the project"
+        "the client starts no server: run `{COMMAND} mcp --http {address}{others}` in the project"
     ));
     if args.http.needs_token() {
         output::eprint(&format!("{}; make one: openssl rand -hex 32", client.token_help()));
@@ -153,5 +159,38 @@ fn server_arguments(session: &Session) -> Result<Vec<String>> {
     if session.product() != "metier" {
         arguments.extend(["--product".to_owned(), session.product().to_owned()]);
     }
+    arguments.extend(other_options(std::env::args_os().skip(1))?);
     Ok(arguments)
+}
+
+/// The options of this command line that the server is started with, too. The path of a folder is absolute.
+fn other_options(given: impl Iterator<Item = OsString>) -> Result<Vec<String>> {
+    // The client is told of these otherwise, or they are about what is printed.
+    const LEFT_OUT: [&str; 4] = ["--print-config", "--project", "--product", "--http"];
+    let mut options = Vec::new();
+    let mut is_before_command = true;
+    let mut given = given;
+    while let Some(word) = given.next() {
+        let word = word.into_string().map_err(|word| {
+            let sentence = format!("{} cannot stand in the file of a client", word.display());
+            SkillError::new(ErrorKind::Usage, sentence).with_help("use names in UTF-8")
+        })?;
+        let (name, value) =
+            word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
+        if LEFT_OUT.contains(&name) {
+            if value.is_none() {
+                given.next();
+            }
+        } else if name == "--skills" {
+            let folder = value.map(OsString::from).or_else(|| given.next()).unwrap_or_default();
+            let folder = std::path::absolute(folder)
+                .map_err(|source| SkillError::io("failed to find the folder of --skills", source))?;
+            options.extend(["--skills".to_owned(), folder.display().to_string()]);
+        } else if is_before_command && word == "mcp" {
+            is_before_command = false;
+        } else if word != "--json" {
+            options.push(word);
+        }
+    }
+    Ok(options)
 }

@@ -40,6 +40,8 @@ enum TokenForm {
     Placeholder,
 }
 
+/// Milliseconds that opencode waits for an answer; without it a minute, which is less than a call may take.
+const OPENCODE_TIMEOUT: u32 = 300_000;
 /// The name of the question for the token.
 const TOKEN_QUESTION: &str = "metier-mcp-token";
 /// What a person replaces by the token.
@@ -54,7 +56,7 @@ const CLIENTS: [McpClient; 8] = [
     },
     McpClient {
         name: "codex",
-        place: "~/.codex/config.toml",
+        place: ".codex/config.toml in the project, if Codex trusts it, or ~/.codex/config.toml",
         form: ConfigForm::Toml,
         token: TokenForm::Variable("METIER_MCP_TOKEN"),
     },
@@ -121,7 +123,7 @@ impl McpClient {
                     std::iter::once(COMMAND).chain(arguments.iter().map(String::as_str)).collect();
                 format!(
                     "{:#}",
-                    json!({"mcp": {COMMAND: {"type": "local", "command": command, "enabled": true}}})
+                    json!({"mcp": {COMMAND: {"type": "local", "command": command, "enabled": true, "timeout": OPENCODE_TIMEOUT}}})
                 )
             }
             // A JSON text is one of TOML and of YAML too, unless it has an escape that TOML lacks: `\/` is never written.
@@ -162,7 +164,7 @@ impl McpClient {
                 format!("{config:#}")
             }
             ConfigForm::CommandList => {
-                let mut server = json!({"type": "remote", "url": url, "enabled": true, "oauth": false});
+                let mut server = json!({"type": "remote", "url": url, "enabled": true, "oauth": false, "timeout": OPENCODE_TIMEOUT});
                 if needs_token {
                     server["headers"] = json!({"Authorization": authorization});
                 }

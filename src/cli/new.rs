@@ -263,7 +263,7 @@ fn run_hint(args: &Args, name: &str, session: &Session, template: &Template) -> 
 }
 
 /// The path as one word of a shell.
-fn shell_quote(path: &Path) -> String {
+pub(super) fn shell_quote(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 

@@ -55,13 +55,12 @@ impl Stdio {
         let (messages, message_receiver) = mpsc::unbounded_channel();
         let (written_sender, written) = oneshot::channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        let lines = match DirectInput::open() {
-            Some(input) => Lines::of_direct(input),
-            None => {
-                let (sender, lines) = mpsc::channel(MAX_LINES);
-                thread("metier-mcp-in").spawn(move || read_lines(&mut std::io::stdin().lock(), &sender))?;
-                Lines::OfThread(lines)
-            }
+        let lines = if let Some(input) = DirectInput::open() {
+            Lines::of_direct(input)
+        } else {
+            let (sender, lines) = mpsc::channel(MAX_LINES);
+            thread("metier-mcp-in").spawn(move || read_lines(&mut std::io::stdin().lock(), &sender))?;
+            Lines::OfThread(lines)
         };
         let (written_bytes, broken) = (backlog.clone(), cancel.clone());
         thread("metier-mcp-out").spawn(move || {

@@ -30,6 +30,35 @@ fn each_client_gets_a_configuration_that_its_parser_reads() {
         assert!(answer.stdout.contains(&format!("[\"mcp\",\"--project\",\"{root}\"]")), "{answer:?}");
     }
     assert_eq!(project.metier(&["mcp", "--print-config", "netscape"]).code, 2);
+    // The other options are those of the server.
+    let given = [
+        "--compat",
+        "mcp",
+        "--print-config=cursor",
+        "--allow",
+        "write:out",
+        "--timeout=2m",
+        "--project",
+        root,
+    ];
+    let printed = project.metier(&given).json();
+    let expected = ["mcp", "--project", root, "--compat", "--allow", "write:out", "--timeout=2m"];
+    assert_eq!(printed["mcpServers"]["metier"]["args"], serde_json::json!(expected));
+    let skills = format!("{root}/.metier/skills");
+    let given = [
+        "mcp",
+        "--print-config",
+        "cursor",
+        "--skills",
+        ".metier/skills",
+        "--no-input",
+        "--json",
+        "--project",
+        root,
+    ];
+    let printed = project.metier(&given).json();
+    let expected = ["mcp", "--project", root, "--skills", &skills, "--no-input"];
+    assert_eq!(printed["mcpServers"]["metier"]["args"], serde_json::json!(expected));
 }
 
 #[test]

@@ -94,7 +94,8 @@ fn a_flood_of_small_events_is_left_out_counted_and_bounded() {
     let script = "for i = 1, 20000 do ctx.progress('p') end return 1";
     let (events, count) = read_late(&Project::lua(script).engine(), Invocation::new("x"));
     assert_eq!(count, 40_002);
-    assert!(events.len() <= 1024 + 3, "{}", events.len());
+    // The first poll may take one, in whose place another waits.
+    assert!(events.len() <= 1024 + 4, "{}", events.len());
     let gaps = events.iter().filter(|event| matches!(event.kind, EventKind::Dropped { .. })).count();
     assert_eq!((events.len() - gaps) as u64 + dropped(&events), count);
     assert_well_ordered(&events);
