@@ -106,13 +106,10 @@ fn print_config(client: McpClient, args: &Args, session: &Session) -> Result<()>
     };
     output::print(&client.http_config(&args.http.client_url(address)?, args.http.needs_token()))?;
     output::eprint(&format!("for {}", client.place()));
-    let others: String = other_options(std::env::args_os().skip(1))?
-        .iter()
-        .map(|word| format!(" {}", shell_quote(Path::new(word))))
-        .collect();
-    output::eprint(&format!(
-        "the client starts no server: run `{COMMAND} mcp --http {address}{others}` in the project"
-    ));
+    let others = other_options(std::env::args_os().skip(1))?;
+    let others: Vec<String> = others.iter().map(|word| shell_quote(Path::new(word))).collect();
+    let command = format!("{COMMAND} mcp --http {address} {}", others.join(" "));
+    output::eprint(&format!("the client starts no server: run `{}` in the project", command.trim_end()));
     if args.http.needs_token() {
         output::eprint(&format!("{}; make one: openssl rand -hex 32", client.token_help()));
     }
