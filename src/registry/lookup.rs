@@ -202,9 +202,12 @@ impl<'a> Lookup<'a, '_> {
 
     /// Whether the name is a part of the skill's qualified name, and more than its plain name.
     fn has_qualified_name(self, skill: &Skill, name: &str) -> bool {
+        // Most skills are not meant, and to write their versions takes the longest.
+        if name == skill.name() || !name.contains(skill.name()) {
+            return false;
+        }
         let version = skill.version().to_string();
-        name != skill.name()
-            && qualifier(name, skill.name(), &version).is_some_and(|at| self.is_at(skill.address(), at))
+        qualifier(name, skill.name(), &version).is_some_and(|at| self.is_at(skill.address(), at))
     }
 
     /// Whether the qualifier fits. Skills write the labels that roots have where their folder is the only one.
