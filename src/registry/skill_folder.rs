@@ -117,14 +117,19 @@ fn regular_files(folder: &Path, start: &str, depth: usize) -> Result<Vec<String>
     let view = files.unrestricted().with_label("the skill");
     let cancel = CancelToken::default();
     let walk = WalkOptions { cancel: &cancel, filter: WalkFilter::SkipNothing, depth: Some(depth) };
-    let mut found = Vec::new();
-    view.walk(&view.resolve_folder(start)?, &walk, |entry| {
-        let is_hidden = entry.path.split('/').any(|name| name.starts_with('.'));
-        if entry.kind == EntryKind::File && !is_hidden {
-            found.push(entry.path);
-        }
-        Ok(())
-    })?;
+    let list = |start: &str| {
+        let mut found = Vec::new();
+        view.walk(start, &walk, |entry| {
+            let is_hidden = entry.path.split('/').any(|name| name.starts_with('.'));
+            if entry.kind == EntryKind::File && !is_hidden {
+                found.push(entry.path);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    };
+    // A link is followed where it leads, which is seldom.
+    let mut found = list(start).or_else(|_| list(&view.resolve_folder(start)?))?;
     found.sort_unstable();
     Ok(found)
 }
