@@ -146,9 +146,13 @@ impl<'a> Lookup<'a, '_> {
     }
 
     fn find_qualified(self, name: &str) -> Result<Option<&'a Skill>> {
+        // Most skills are not meant, and to write their versions takes the longest.
+        let unversioned = name.rsplit_once('@').map_or(name, |(unversioned, _)| unversioned);
+        let is_named = |skill: &&Skill| name.ends_with(skill.name()) || unversioned.ends_with(skill.name());
         let fitting: Vec<&Skill> = self
             .skills
             .iter()
+            .filter(is_named)
             .filter(|skill| self.matches(skill, name) && self.has_qualified_name(skill, name))
             .collect();
         if let Some(exact) = fitting.iter().find(|skill| skill.qualified_name() == name) {
@@ -202,12 +206,9 @@ impl<'a> Lookup<'a, '_> {
 
     /// Whether the name is a part of the skill's qualified name, and more than its plain name.
     fn has_qualified_name(self, skill: &Skill, name: &str) -> bool {
-        // Most skills are not meant, and to write their versions takes the longest.
-        if name == skill.name() || !name.contains(skill.name()) {
-            return false;
-        }
         let version = skill.version().to_string();
-        qualifier(name, skill.name(), &version).is_some_and(|at| self.is_at(skill.address(), at))
+        name != skill.name()
+            && qualifier(name, skill.name(), &version).is_some_and(|at| self.is_at(skill.address(), at))
     }
 
     /// Whether the qualifier fits. Skills write the labels that roots have where their folder is the only one.
