@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn several_scripts_are_listed_and_none_is_told() {
+    fn several_scripts_are_listed_and_none_is_chosen() {
         let error = chosen(&["scripts/a.py", "scripts/b.sh"], None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.message().ends_with("scripts/a.py, scripts/b.sh"), "{error}");

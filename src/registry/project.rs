@@ -73,10 +73,11 @@ impl LinkResolver {
         real
     }
 
-    /// Asks the system about the last part of the path alone, unless that is a link.
+    /// Asks the system about the last part of the path alone, unless that is a link. Other systems than Linux may write it in other
+    /// letters.
     fn canonicalize_below_parent(&self, path: &Path) -> Option<PathBuf> {
-        let (Some(parent), Some(name)) = (path.parent().filter(|_| path.is_absolute()), path.file_name())
-        else {
+        let is_plain = cfg!(target_os = "linux") && path.is_absolute();
+        let (Some(parent), Some(name)) = (path.parent().filter(|_| is_plain), path.file_name()) else {
             return std::fs::canonicalize(path).ok();
         };
         let place = self.canonicalize(parent)?.join(name);

@@ -16,7 +16,7 @@ use metier::host::{ClosureTools, EventKind, SkillContext};
 use metier::policy::{CancelToken, Permission};
 use serde_json::json;
 
-use crate::project::{Project, deadline, granted, kind, value, wait_until};
+use crate::project::{PanickingExecutor, Project, deadline, granted, kind, value, wait_until};
 
 /// How many runs are in the tool `work`, how many were at most, and which came in which order.
 #[derive(Clone, Default)]
@@ -383,18 +383,9 @@ fn what_the_program_runs_for_a_run_takes_no_place() {
 
 #[test]
 fn a_run_that_panics_or_is_dropped_gives_its_place_away() {
-    struct Panics;
-    impl SkillExecutor for Panics {
-        fn execute_with_context(
-            &self,
-            _: SkillInput,
-            _: Option<&SkillContext>,
-        ) -> metier::error::Result<SkillOutput> {
-            panic!("a defect")
-        }
-    }
     let project = Project::lua("return 1").skill("p", "").file(".metier/skills/p/scripts/main.boom", "");
-    let builder = project.builder().max_runs(1).runtime("boom", &["boom"], |_| Ok(Box::new(Panics)));
+    let builder =
+        project.builder().max_runs(1).runtime("boom", &["boom"], |_| Ok(Box::new(PanickingExecutor)));
     let engine = builder.build().unwrap();
     for _ in 0..3 {
         assert!(engine.run(Invocation::new("p")).result.is_err());

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
-use metier::error::ErrorKind;
+use metier::error::{ErrorKind, Result};
+use metier::executor::{SkillExecutor, SkillInput, SkillOutput};
+use metier::host::SkillContext;
 use metier::policy::{Limits, Permission, SandboxMode};
 use metier::registry::{Root, Roots, Scope};
 use serde_json::Value;
@@ -63,6 +65,15 @@ impl Project {
     /// Waits until a script wrote that file.
     pub fn wait_for_file(&self, path: &str) {
         wait_until(Duration::from_secs(10), || self.path(path).exists());
+    }
+}
+
+/// What a program brings for a language of its own, with a defect.
+pub struct PanickingExecutor;
+
+impl SkillExecutor for PanickingExecutor {
+    fn execute_with_context(&self, _: SkillInput, _: Option<&SkillContext>) -> Result<SkillOutput> {
+        panic!("a defect")
     }
 }
 

@@ -207,6 +207,8 @@ fn read_by_pyyaml(texts: &[String]) -> Option<Vec<Value>> {
         def read(text):\n    try: return yaml.safe_load(text)\n    except Exception as error: return str(error)\n\
         print(json.dumps([read(text) for text in json.load(sys.stdin)], default=str))";
     let mut python = Command::new("python3");
+    // Where `.ci/run` installs it.
+    python.env("PYTHONPATH", concat!(env!("CARGO_MANIFEST_DIR"), "/target/python-packages"));
     python.args(["-c", PROGRAM]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = python.spawn().ok()?;
     drop(child.stdin.take()?.write_all(serde_json::to_string(texts).unwrap().as_bytes()));

@@ -113,8 +113,16 @@ fn a_refused_change_of_the_repository_is_answered_with_the_whole_of_it() {
 fn a_refused_file_is_named_and_no_word_of_a_sentence_is_taken_for_one() {
     check(
         [
-            script(SHELL, "tar cf out.tar f", &["not change out.tar; if it should, run with --allow write"]),
-            script(SHELL, "zip -q out.zip f", &["not change out.zip; if it should, run with --allow write"]),
+            script(
+                ("tar", ""),
+                "tar cf out.tar f",
+                &["not change out.tar; if it should, run with --allow write"],
+            ),
+            script(
+                ("zip", ""),
+                "zip -q out.zip f",
+                &["not change out.zip; if it should, run with --allow write"],
+            ),
             script(
                 SHELL,
                 "echo 'df: cannot read table of mounted file systems: Permission denied' >&2; exit 1",
@@ -343,6 +351,7 @@ fn a_script_that_ends_well_after_a_refused_change_has_a_warning() {
         ("node", "try { require('fs').writeFileSync('out.txt', '') } catch (e) { console.error(e.message) }"),
     ] {
         if find_program(program).is_none() {
+            not_run("a warning", &format!("{program} is not installed"));
             continue;
         }
         let project = project_with(program, text);

@@ -1,5 +1,6 @@
 //! What runs when a tool is called: a script in any runtime, or a function in it.
 
+use metier::engine::Engine;
 use metier::error::ErrorKind;
 use serde_json::json;
 
@@ -13,6 +14,18 @@ tools:
   - {name: gone, entrypoint: {path: scripts/t.EXT, function: gone}}
 ";
 
+/// Whether the functions of [`FUNCTIONS`] that are there answer, each time, and the error of the missing one says `missing`.
+#[track_caller]
+fn assert_functions(engine: &Engine, missing: &str) {
+    for _ in 0..2 {
+        assert_eq!(value(call(engine, "add", json!({"a": 1, "b": 2}), &[])), 3);
+        assert_eq!(value(call(engine, "negate", json!({"a": 5}), &[])), -5);
+    }
+    let gone = call(engine, "gone", json!({}), &[]);
+    assert_eq!(kind(&gone), ErrorKind::InvalidSkill);
+    assert!(sentence(&gone).contains(missing), "{gone:?}");
+}
+
 #[test]
 fn a_function_of_a_lua_script_is_a_handler() {
     let global =
@@ -22,13 +35,7 @@ fn a_function_of_a_lua_script_is_a_handler() {
     for script in [global, exported] {
         let project = Project::offering(&FUNCTIONS.replace("EXT", "lua"), &[("t.lua", script)]);
         let engine = project.engine();
-        for _ in 0..2 {
-            assert_eq!(value(call(&engine, "add", json!({"a": 1, "b": 2}), &[])), 3);
-            assert_eq!(value(call(&engine, "negate", json!({"a": 5}), &[])), -5);
-        }
-        let gone = call(&engine, "gone", json!({}), &[]);
-        assert_eq!(kind(&gone), ErrorKind::InvalidSkill);
-        assert!(sentence(&gone).contains("scripts/t.lua has no function `gone`"), "{gone:?}");
+        assert_functions(&engine, "scripts/t.lua has no function `gone`");
     }
 }
 
@@ -63,13 +70,7 @@ fn a_function_of_a_rhai_script_is_a_handler() {
     let script = "fn add(input) { input.a + input.b }\nfn negate(input) { -input.a }\nfn gone(a, b) { 1 }";
     let project = Project::offering(&FUNCTIONS.replace("EXT", "rhai"), &[("t.rhai", script)]);
     let engine = project.engine();
-    for _ in 0..2 {
-        assert_eq!(value(call(&engine, "add", json!({"a": 1, "b": 2}), &[])), 3);
-        assert_eq!(value(call(&engine, "negate", json!({"a": 5}), &[])), -5);
-    }
-    let gone = call(&engine, "gone", json!({}), &[]);
-    assert_eq!(kind(&gone), ErrorKind::InvalidSkill);
-    assert!(sentence(&gone).contains("no function `gone` with one parameter"), "{gone:?}");
+    assert_functions(&engine, "no function `gone` with one parameter");
 }
 
 #[cfg(feature = "rhai-runtime")]

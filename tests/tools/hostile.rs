@@ -5,7 +5,7 @@ use metier::error::ErrorKind;
 use metier::trust::TrustStore;
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::project::{PanickingExecutor, Project, granted, kind, sentence, value};
 use crate::{FORECAST, FORECAST_SCRIPT, call};
 
 #[test]
@@ -101,22 +101,10 @@ fn a_file_below_a_path_of_state_is_no_handler() {
 
 #[test]
 fn a_panic_of_a_handler_is_an_error_of_its_call() {
-    use metier::executor::{SkillExecutor, SkillInput, SkillOutput};
-    use metier::host::SkillContext;
-
-    struct Panics;
-    impl SkillExecutor for Panics {
-        fn execute_with_context(
-            &self,
-            _: SkillInput,
-            _: Option<&SkillContext>,
-        ) -> metier::error::Result<SkillOutput> {
-            panic!("on purpose")
-        }
-    }
     let project = Project::offering("tools: [{name: t, entrypoint: scripts/t.boom}]", &[("t.boom", "")])
         .caller("tool:weather.t", "local ok, e = pcall(ctx.tool, 'weather.t') return {ok, e.kind}");
-    let engine = project.builder().runtime("boom", &["boom"], |_| Ok(Box::new(Panics))).build().unwrap();
+    let engine =
+        project.builder().runtime("boom", &["boom"], |_| Ok(Box::new(PanickingExecutor))).build().unwrap();
     let outcome = engine.run(granted(Invocation::new("x"), &["tool:weather.t"]));
     assert_eq!(value(outcome), json!([false, "script"]));
 }

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_silent_program_is_known_by_its_exit_code() {
+    fn a_silent_program_is_recognized_by_its_exit_code() {
         let download = Some(SilentProgram::Download);
         assert_eq!(silent_program(6, "R=$(curl -s https://x.com)"), download);
         assert_eq!(silent_program(7, "/usr/bin/curl -s x | jq ."), download);
