@@ -77,6 +77,10 @@ pub(crate) fn database_hint(ctx: &SkillContext, text: &str) -> Option<Help> {
     Some((text, hint))
 }
 
+/// The longest path of Linux.
+const MAX_PATH_BYTES: usize = 4096;
+const MAX_PATH_PARTS: usize = 64;
+
 /// What a line says about the access that was denied.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Denial {
@@ -99,6 +103,10 @@ impl Denial {
 
 /// The hint about a file that was denied, if it lies in the project or beside the script.
 fn project_file_hint(ctx: &SkillContext, project: &Path, written: &str, denial: Denial) -> Option<Help> {
+    // A script may write anything: each folder above a file is looked at.
+    if written.len() > MAX_PATH_BYTES || written.matches('/').count() > MAX_PATH_PARTS {
+        return None;
+    }
     let real = canonicalize_existing(&normalize_lexically(&project.join(written)));
     let shown = written.escape_debug();
     if let Some(help) = own_folder_hint(ctx, &real, &shown.to_string()) {
