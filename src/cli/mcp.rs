@@ -160,10 +160,11 @@ fn server_arguments(session: &Session) -> Result<Vec<String>> {
     Ok(arguments)
 }
 
-/// The options of this command line that the server is started with, too. The path of a folder is absolute.
+/// The options of this command line that the server is started with, too. Paths are absolute.
 fn other_options(given: impl Iterator<Item = OsString>) -> Result<Vec<String>> {
     // The client is told of these otherwise, or they are about what is printed.
     const LEFT_OUT: [&str; 4] = ["--print-config", "--project", "--product", "--http"];
+    const PATHS: [&str; 2] = ["--skills", "--token-file"];
     let mut options = Vec::new();
     let mut is_before_command = true;
     let mut given = given;
@@ -178,11 +179,12 @@ fn other_options(given: impl Iterator<Item = OsString>) -> Result<Vec<String>> {
             if value.is_none() {
                 given.next();
             }
-        } else if name == "--skills" {
-            let folder = value.map(OsString::from).or_else(|| given.next()).unwrap_or_default();
-            let folder = std::path::absolute(folder)
-                .map_err(|source| SkillError::io("failed to find the folder of --skills", source))?;
-            options.extend(["--skills".to_owned(), folder.display().to_string()]);
+        } else if PATHS.contains(&name) {
+            let path = value.map(OsString::from).or_else(|| given.next()).unwrap_or_default();
+            let path = std::path::absolute(path).map_err(|source| {
+                SkillError::io(format_args!("failed to find the path of {name}"), source)
+            })?;
+            options.extend([name.to_owned(), path.display().to_string()]);
         } else if is_before_command && word == "mcp" {
             is_before_command = false;
         } else if word != "--json" {

@@ -84,7 +84,10 @@ impl Inventory {
             notices: Vec::new(),
             filter: filter.clone(),
         };
-        let has_tool = |skill: &str, tool: &str| inventory.tool_of_skill(skill, tool).is_some();
+        // Clients read resources by themselves, so no reading may destroy anything.
+        let has_tool = |skill: &str, tool: &str| {
+            inventory.tool_of_skill(skill, tool).is_some_and(|served| !served.tool.risk.destructive)
+        };
         let (resources, refused) = offered_resources(inventory.for_models(), has_tool, mime_type);
         notices.extend(refused);
         (inventory.resources, inventory.notices) = (resources, notices);

@@ -51,6 +51,8 @@ impl Lines {
 
 impl DirectLines {
     async fn next(&mut self) -> Option<Line> {
+        // An input that always has more would leave the executor to nobody else.
+        tokio::task::consume_budget().await;
         loop {
             while !self.unread.is_empty() {
                 let (consumed, line) = self.splitter.next_line(&self.buffer[self.unread.clone()]);

@@ -54,7 +54,7 @@ impl Handler {
         };
         let (tool, arguments) =
             tool.zip(offered.arguments(uri)).ok_or_else(|| resource_error(&missing(uri), uri))?;
-        // Nobody is asked: a client reads resources by itself. A call has what every call of the tool has without an answer.
+        // Nobody is asked: a client reads resources by itself. A call has the grants that it has if nobody is asked.
         let outcome =
             self.calls().run(tool, arguments, context.ct.cancelled(), CallServices::default()).await;
         let contents = outcome.result.and_then(|value| tool_contents(offered, uri, value));

@@ -33,7 +33,7 @@ impl Handler {
         Some(match request.method.as_str() {
             "tools/list" => self.list_session_tools(request, context).await,
             "tools/call" => {
-                self.start_session_task(request, context, owner, requested_lifetime(&context.meta)?)
+                self.start_session_task(request, context, owner, requested_lifetime(&context.meta)?).await
             }
             "tasks/get" => self.session_task(request, &owner).map(|task| state(&task.details())),
             "tasks/cancel" => self.cancel_session_task(request, &owner),
@@ -47,7 +47,7 @@ impl Handler {
         })
     }
 
-    fn start_session_task(
+    async fn start_session_task(
         &self,
         request: &CustomRequest,
         context: &RequestContext<RoleServer>,
@@ -59,7 +59,7 @@ impl Handler {
         let Some(task) = Task::for_session(owner, token, lifetime?) else {
             return Err(ErrorData::internal_error("the system has no random numbers", None));
         };
-        self.start_task(&task, call, context)?;
+        self.start_task(&task, call, context).await?;
         let started = task.details();
         let answer = json!({"task": state(&started)});
         let (calls, peer) = (self.calls().clone(), context.peer.clone());

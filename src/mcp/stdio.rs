@@ -38,12 +38,11 @@ pub(super) struct Stdio {
 }
 
 /// Where messages wait to be written.
-#[derive(Clone)]
 struct Output {
     messages: mpsc::UnboundedSender<Vec<u8>>,
     backlog: Arc<Backlog>,
     /// Writes what fits at once; the rest is for the thread.
-    direct: Option<Arc<DirectOutput>>,
+    direct: Option<DirectOutput>,
 }
 
 /// Ends when everything was written, or nothing can be written any more.
@@ -67,10 +66,8 @@ impl Stdio {
             write_messages(&mut std::io::stdout().lock(), message_receiver, &written_bytes, &broken);
             written_sender.send(()).ok();
         })?;
-        let (output, session) = (
-            Output { messages, backlog, direct: DirectOutput::open().map(Arc::new) },
-            SessionMessages::new(true),
-        );
+        let (output, session) =
+            (Output { messages, backlog, direct: DirectOutput::open() }, SessionMessages::new(true));
         Ok((Self { lines, output, requests: Arc::default(), session, cancel }, written))
     }
 

@@ -154,7 +154,7 @@ impl Handler {
     }
 
     /// Starts a call as the task that its client wants it to be.
-    pub(super) fn start_task(
+    pub(super) async fn start_task(
         &self,
         task: &Arc<Task>,
         request: CallToolRequestParams,
@@ -165,6 +165,7 @@ impl Handler {
             let sentence = "only the tools of skills run as tasks";
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, sentence, None));
         };
+        let trust = self.form_trust(&tool.skill, &tool.tool.forms).await?;
         if !calls.tasks().add(task) {
             let sentence = "there are too many tasks; call the tool without one, or again later";
             return Err(ErrorData::internal_error(sentence, None));
@@ -189,7 +190,7 @@ impl Handler {
             progress,
             approver: elicitor.clone().map(eliciting_approver),
             sampling: client_model::for_call(calls, context, Some(task)),
-            elicitor,
+            elicitor: elicitor.filter(|_| trust.is_trusted),
             keeps_journal: true,
         };
         let arguments = request.arguments.unwrap_or_default();

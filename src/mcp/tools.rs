@@ -201,7 +201,7 @@ fn tool_risk(engine: &Engine, skill: &Skill, tool: &ProvidedTool) -> Risk {
     };
     let is_read = |permission: &Permission| permission.name() == Permission::READ.name();
     let only_reads = requested.as_ref().is_some_and(|requested| requested.iter().all(is_read))
-        || tool.http().is_some_and(HttpCall::is_safe);
+        || tool.http().is_some_and(HttpCall::is_safe) && (level.is_empty() || is_harmless(level));
     Risk {
         read_only: only_reads,
         destructive: !only_reads && !is_harmless(level),

@@ -268,6 +268,11 @@ fn a_skill_that_changes_asks_again_and_an_untrusted_one_asks_nothing() {
     for result in [refused, session.response(id)["result"].clone()] {
         assert_eq!(result["_meta"]["metier/error"]["kind"], "untrusted", "{result}");
     }
+    let as_task = json!({"name": "asks", "arguments": given, "task": {}});
+    let task = session.result("tools/call", as_task)["task"]["taskId"].clone();
+    let result = session.result("tasks/result", json!({"taskId": task}));
+    assert_eq!(result["_meta"]["metier/error"]["kind"], "untrusted", "{result}");
+    assert!(session.messages.iter().all(|message| message["method"] != "elicitation/create"));
     trust();
     let question = call(&mut client, &given, None, json!({}));
     crate::write(&project, ".metier/skills/asks/scripts/main.lua", "return 'new ' .. input.name");

@@ -173,3 +173,22 @@ fn requests_before_the_handshake_are_refused() {
     client.initialize("2025-06-18");
     is_alive(&mut client);
 }
+
+#[test]
+fn requests_that_come_faster_than_they_are_answered_are_all_answered() {
+    const REQUESTS: usize = 30_000;
+    let project = project();
+    let mut client = client(&project);
+    let burst: String = (0..REQUESTS)
+        .map(|number| {
+            json!({"jsonrpc": "2.0", "id": format!("burst-{number}"), "method": "ping"}).to_string() + "\n"
+        })
+        .collect();
+    client.send_raw(burst.as_bytes());
+    for _ in 0..REQUESTS {
+        let answer =
+            client.wait_for(|message| message["id"].as_str().is_some_and(|id| id.starts_with("burst-")));
+        assert_eq!(answer["error"], Value::Null, "{answer}");
+    }
+    is_alive(&mut client);
+}

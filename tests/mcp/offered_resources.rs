@@ -12,6 +12,9 @@ tools:
     inputs: {date: {type: string, required: true, max_length: 10}}
     permissions: []
   - name: write
+    risk_level: low
+    entrypoint: {path: scripts/main.lua, function: write}
+  - name: remove
     entrypoint: {path: scripts/main.lua, function: write}
   - name: picture
     entrypoint: {path: scripts/main.lua, function: picture}
@@ -21,6 +24,7 @@ resources:
   - {uri: 'notes://icon', file: assets/icon.png}
   - {uri: 'notes://day/{date}', name: A day, mime_type: text/markdown, tool: day}
   - {uri: 'notes://write', tool: write}
+  - {uri: 'notes://remove', tool: remove}
   - {uri: 'notes://picture', mime_type: image/png, tool: picture}
 ";
 const SCRIPT: &str = "function day(input) return 'day ' .. input.date end
@@ -134,6 +138,9 @@ fn a_resource_that_needs_a_grant_asks_nobody_and_has_what_a_call_has() {
     assert!(!project.path("out/a.txt").exists());
     let mut allowed = project.client(&["--allow", "write:out"]);
     assert_eq!(read(&mut allowed, "notes://write")["text"], r#"{"written":true}"#);
+    // A tool that may destroy something answers nothing, whatever is allowed.
+    error(&mut allowed, "notes://remove");
+    assert!(!listed(&mut allowed).contains(&"notes://remove".to_owned()));
     // A tool that is not offered answers nothing.
     let mut filtered = project.client(&["--deny-tools", "notes.write"]);
     assert_eq!(listed(&mut filtered), ["notes://today", "notes://icon", "notes://picture"]);

@@ -191,3 +191,26 @@ fn a_nested_call_is_not_postponed() {
     );
     assert!(!project.path("out/a.txt").exists());
 }
+
+#[test]
+fn a_declared_get_is_read_only_unless_its_author_says_more() {
+    let contract = "
+base_url: https://api.example.com
+tools:
+  - {name: read, http: {path: /status}}
+  - {name: safe, risk_level: low, http: {path: /status}}
+  - {name: purge, risk_level: high, http: {path: /purge}}
+";
+    let project = Project::new()
+        .skill(".metier/skills/jobs")
+        .file(".metier/skills/jobs/skill.yaml", contract)
+        .trusted();
+    let mut client = project.client(&[]);
+    let mut hints = |name: &str| {
+        let annotations = client.tool(name)["annotations"].clone();
+        (annotations["readOnlyHint"].clone(), annotations["destructiveHint"].clone())
+    };
+    assert_eq!(hints("jobs_read"), (json!(true), json!(false)));
+    assert_eq!(hints("jobs_safe"), (json!(true), json!(false)));
+    assert_eq!(hints("jobs_purge"), (json!(false), json!(true)));
+}
