@@ -198,8 +198,15 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     }
     let mut content = Vec::new();
     fs::File::open(path)
-        .and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut content))
+        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content))
         .map_err(failed)?;
+    if content.len() as u64 > MAX_FILE_BYTES {
+        let sentence =
+            format!("failed to read {}: it has more than {} MiB", path.display(), MAX_FILE_BYTES >> 20);
+        return Err(
+            SkillError::new(ErrorKind::Usage, sentence).with_help("remove the file, or make it smaller")
+        );
+    }
     Ok(content)
 }
 

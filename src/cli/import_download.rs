@@ -1,4 +1,4 @@
-//! A definition from the web, for `metier import`: the file, and the name by which its syntax is told.
+//! A definition from the web, for `metier import`: the file, and a name that shows its syntax.
 
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{HttpResponse, download};

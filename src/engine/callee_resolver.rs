@@ -224,7 +224,7 @@ pub fn requested_permissions(
 
 /// What the script of a skill can request. The manifest of a plug-in names hosts besides, and is read when it runs: until then it
 /// counts as requesting everything, so that no plan takes a step for one that only reads.
-fn permissions_of_script(
+pub(super) fn permissions_of_script(
     skill: &Skill,
     selected: &SelectedScript,
     plan: Option<&Plan>,
@@ -234,12 +234,12 @@ fn permissions_of_script(
     }
     with_permissions(
         declared_permissions(skill, selected.runtime),
-        plan.into_iter().flat_map(tool_permissions),
+        plan.into_iter().flat_map(planned_tool_permissions),
     )
 }
 
 /// The tools that steps of a plan name, as permissions.
-fn tool_permissions(plan: &Plan) -> impl Iterator<Item = Permission> {
+fn planned_tool_permissions(plan: &Plan) -> impl Iterator<Item = Permission> {
     plan.tools().filter_map(|name| Permission::tool(name).ok())
 }
 

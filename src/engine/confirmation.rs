@@ -1,4 +1,4 @@
-//! Who is asked before a run: about what it requests and nobody granted, and about a tool whose calls a person must agree to.
+//! The questions before a run: for permissions that it requests and nobody granted, and for calls of tools that need consent.
 
 use super::Invocation;
 use crate::error::Result;

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use super::{Engine, EngineInner};
-use crate::engine::callee_resolver::load_plan;
+use crate::engine::callee_resolver::{load_plan, permissions_of_script};
 use crate::engine::requested_permissions::{
-    callable_skill_names, declared_permissions, declared_values, tool_permissions, with_permissions,
+    callable_skill_names, declared_permissions, declared_values, narrowed_permissions,
 };
 use crate::engine::script_selection::ScriptChoice;
 use crate::engine::tool_selection::tool_plans;
@@ -64,14 +64,17 @@ impl Engine {
     /// The permissions that a call of a tool of the skill can have, if they are granted: those to which the tool narrows its skill's, or
     /// all of its skill's. `None` where every grant applies to it. Every run may read the project besides.
     pub fn tool_permissions(&self, skill: &Skill, tool: &ProvidedTool) -> Option<Vec<Permission>> {
-        if let Some(narrowed) = tool_permissions(skill, tool) {
+        if let Some(narrowed) = narrowed_permissions(skill, tool) {
             return Some(narrowed);
         }
-        let selected = self.0.selected_script(skill, ScriptChoice::Tool(&tool.name));
-        let runtime = selected.as_ref().map_or(RuntimeId::TOOL_SEQUENCE, |script| script.runtime);
-        let plan = selected.ok().and_then(|script| load_plan(skill, &script).ok().flatten());
-        let planned = plan.iter().flat_map(Plan::tools).filter_map(|name| Permission::tool(name).ok());
-        match with_permissions(declared_permissions(skill, runtime), planned) {
+        let requested = match self.0.selected_script(skill, ScriptChoice::Tool(&tool.name)) {
+            Ok(selected) => {
+                let plan = load_plan(skill, &selected).ok().flatten();
+                permissions_of_script(skill, &selected, plan.as_ref())
+            }
+            Err(_) => declared_permissions(skill, RuntimeId::TOOL_SEQUENCE),
+        };
+        match requested {
             RequestedPermissions::Listed(listed) => Some(listed),
             RequestedPermissions::All => None,
         }

@@ -79,7 +79,7 @@ pub(super) fn permissions_from_allowed_tools(
 }
 
 /// The permissions to which a tool narrows those of its skill; `None` if it has all of them.
-pub(super) fn tool_permissions(skill: &Skill, tool: &ProvidedTool) -> Option<Vec<Permission>> {
+pub(super) fn narrowed_permissions(skill: &Skill, tool: &ProvidedTool) -> Option<Vec<Permission>> {
     if let Some(call) = tool.http() {
         let config = skill.contract().map(|contract| &*contract.config).unwrap_or_default();
         return Some(call.permissions(config));

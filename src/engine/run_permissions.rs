@@ -1,7 +1,7 @@
 //! The permissions of a run: of a skill, of one that another skill calls, and of a tool.
 
 use super::{EngineInner, Invocation};
-use crate::engine::requested_permissions::tool_permissions;
+use crate::engine::requested_permissions::narrowed_permissions;
 use crate::engine::script_selection::SelectedScript;
 use crate::error::Result;
 use crate::policy::{PathProtection, Permission, Permissions, RequestedPermissions, filtered_tool_error};
@@ -74,5 +74,5 @@ fn narrowed_by_tool<'s>(
     selected: &'s SelectedScript,
 ) -> Option<(&'s str, &'static str, Vec<Permission>)> {
     let tool = selected.tool.as_deref()?;
-    Some((&tool.name, skill.contract_file()?, tool_permissions(skill, tool)?))
+    Some((&tool.name, skill.contract_file()?, narrowed_permissions(skill, tool)?))
 }

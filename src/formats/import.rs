@@ -91,7 +91,8 @@ fn import_definition(file_name: &str, source: &[u8]) -> Result<ImportedSkill> {
 /// The paths in a text below the folders that skills have, each once.
 fn paths_in_text(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_alphanumeric() || "._-/".contains(c);
-    let words = text.split(move |c| !is_part(c)).map(|word| word.trim_end_matches('.'));
+    let words =
+        text.split(move |c| !is_part(c)).map(|word| word.trim_end_matches('.').trim_start_matches("./"));
     let is_path = |word: &&str| {
         let rest = SKILL_FOLDERS.iter().find_map(|folder| word.strip_prefix(folder)?.strip_prefix('/'));
         rest.is_some_and(|rest| !rest.is_empty() && !rest.ends_with('/')) && !word.contains("..")

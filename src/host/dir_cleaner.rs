@@ -49,6 +49,8 @@ impl DirCleaner {
     /// Removes entries, at most this many; returns whether the folder is empty afterwards.
     pub(crate) fn remove_entries(&mut self, mut most: usize) -> Result<bool> {
         let Self { top, moved } = self;
+        // What an earlier call left is found again from the top.
+        moved.pending.clear();
         if !moved.empty(top, top, 0, &mut most)? {
             return Ok(false);
         }

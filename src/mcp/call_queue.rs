@@ -1,4 +1,4 @@
-//! Lets so many calls run at a time, and so many wait for them.
+//! Limits how many calls run and how many wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

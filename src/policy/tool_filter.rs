@@ -1,4 +1,4 @@
-//! Which tools the caller of a run, or the program around a server, leaves of those that skills and the host offer.
+//! Allowed and denied tools: what a caller, or the program around a server, leaves of the tools of skills and of the host.
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::tool_name::{plain_tool_name, split_tool_name};
@@ -27,9 +27,18 @@ pub struct ToolFilter {
 const EVERY_TOOL: &str = "*";
 
 impl ToolFilter {
-    /// Leaves only these tools, besides those that were allowed before; `usage` for a list without names.
+    /// Leaves only these tools, besides those that were allowed before; `usage` for a list without names, and for the name of a skill
+    /// with a root or a version: what runs under a name may be another skill of it.
     pub fn allow(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Result<Self> {
-        self.allowed.get_or_insert_default().extend(checked_names(names)?);
+        let names = checked_names(names)?;
+        let is_qualified =
+            |name: &&String| split_tool_name(name).is_some_and(|(skill, _)| skill.contains([':', '@']));
+        if let Some(name) = names.iter().find(is_qualified) {
+            let sentence = format!("`{}` names a root or a version of a skill", name.escape_debug());
+            return Err(SkillError::new(ErrorKind::Usage, sentence)
+                .with_help("allow tools by the plain name of their skill, such as weather.forecast"));
+        }
+        self.allowed.get_or_insert_default().extend(names);
         Ok(self)
     }
 
@@ -126,6 +135,15 @@ mod tests {
         }
         assert!(denied.accepts("weather.delete2") && denied.accepts("my-weather.delete"));
         assert!(all.accepts("weather") && all.accepts("weatherx.delete"));
+    }
+
+    #[test]
+    fn a_qualified_name_allows_nothing() {
+        for name in ["user/metier:weather.forecast", "weather@1.0.0.forecast", "project:weather.*"] {
+            let refused = ToolFilter::default().allow([name]).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Usage, "{name}");
+            assert!(ToolFilter::default().deny([name]).is_ok());
+        }
     }
 
     #[test]

@@ -156,3 +156,23 @@ fn consent_to_a_call_is_that_of_a_person_for_a_sensitive_skill() {
     assert_eq!(value(outcome), "deleted");
     assert_eq!(person.requests().len(), 1);
 }
+
+#[test]
+fn a_tool_without_a_risk_of_its_own_has_that_of_its_skill() {
+    let contract = "
+metadata: {risk_level: destructive}
+tools:
+  - {name: silent, entrypoint: scripts/t.lua}
+  - {name: low, entrypoint: scripts/t.lua, risk_level: low}
+";
+    let project = Project::offering(contract, &[("t.lua", "return 1")]);
+    let engine = project.engine();
+    assert_eq!(kind(&engine.run(Invocation::new("weather").tool("silent"))), ErrorKind::Denied);
+    assert_eq!(value(engine.run(Invocation::new("weather").tool("silent").confirmed())), 1);
+    let waived = contract.replace("silent,", "silent, requires_confirmation: false,");
+    let project = Project::offering(&waived, &[("t.lua", "return 1")]);
+    assert_eq!(
+        kind(&project.engine().run(Invocation::new("weather").tool("silent"))),
+        ErrorKind::InvalidSkill
+    );
+}

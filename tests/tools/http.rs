@@ -307,9 +307,17 @@ fn what_cannot_be_a_call_is_refused_at_its_line() {
 
 #[test]
 fn the_runtime_of_declared_calls_can_be_switched_off_and_runs_no_script() {
-    let project = Project::new()
-        .skill("x", "runtime: http-call\n")
-        .file(".metier/skills/x/scripts/main.txt", "anything");
-    let outcome = project.run(&[]);
-    assert_eq!(kind(&outcome), ErrorKind::InvalidSkill, "{outcome:?}");
+    let contract = "base_url: http://localhost/v1\ntools: [{name: t, http: {path: /x}}]";
+    let project = Project::offering(contract, &[]);
+    let configuration = metier::config::Configuration::new();
+    let configuration = configuration.with("runtimes.disabled", json!(["http-call"])).unwrap();
+    let engine = project.builder().configuration(configuration).build().unwrap();
+    let outcome = call(&engine, "t", json!({}), &["net"]);
+    assert_eq!(kind(&outcome), ErrorKind::Unavailable, "{outcome:?}");
+    assert!(sentence(&outcome).contains("switched off"), "{outcome:?}");
+    for contract in ["runtime: http-call", "entrypoint: {path: scripts/main.txt, runtime: http-call}"] {
+        let project = Project::offering(contract, &[("main.txt", "anything")]);
+        let outcome = project.engine().run(metier::engine::Invocation::new("weather"));
+        assert_eq!(kind(&outcome), ErrorKind::InvalidSkill, "{outcome:?}");
+    }
 }

@@ -62,7 +62,7 @@ pub const ENTRYPOINT_FUNCTION: Rule = lint(
     "entrypoint-function",
     Error,
     false,
-    "An entrypoint names a function, but its script is not a WebAssembly plug-in.",
+    "An entrypoint names a function, but scripts in its runtime run from their first line.",
 );
 pub const HANDLER_UNDECLARED: Rule = lint(
     "handler-undeclared",

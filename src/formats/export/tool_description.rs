@@ -1,5 +1,5 @@
-//! A skill as models are told of a tool: its name, its description and the schema of its input. A skill that offers tools is a list: itself,
-//! if it runs by itself, and each of its tools.
+//! A skill as the description of a tool, for function calling and for MCP: its name, its description and the schema of its input. A
+//! skill that offers tools is a list: itself, if it runs by itself, and each of its tools.
 
 use serde_json::{Value as Json, json};
 
@@ -74,17 +74,16 @@ fn described_parts(skill: SkillSource<'_>) -> (Vec<Described<'_>>, Vec<String>) 
     let tools = offered(skill);
     let (name, mut changes) = plain_name(&skill.manifest.name);
     let mut parts = Vec::new();
+    let metadata = skill.contract.map(|contract| &contract.metadata);
+    let level = metadata.and_then(|metadata| metadata.risk_level.as_deref());
+    let of_skill = metadata.and_then(|metadata| metadata.risk_score).or_else(|| level.and_then(risk_score));
     if tools.is_empty() || skill.contract.is_some_and(runs_by_itself) {
-        let metadata = skill.contract.map(|contract| &contract.metadata);
-        let level = metadata.and_then(|metadata| metadata.risk_level.as_deref());
         parts.push(Described {
             name,
             description: &skill.manifest.description,
             input_schema: skill.input_schema(),
             output_schema: skill.contract.and_then(|contract| contract.outputs.as_ref()),
-            risk_score: metadata
-                .and_then(|metadata| metadata.risk_score)
-                .or_else(|| level.and_then(risk_score)),
+            risk_score: of_skill,
         });
     }
     for tool in tools {
@@ -96,7 +95,7 @@ fn described_parts(skill: SkillSource<'_>) -> (Vec<Described<'_>>, Vec<String>) 
             description: tool.description.as_deref().unwrap_or(&skill.manifest.description),
             input_schema: inputs.map_or_else(|| json!({"type": "object"}), |schema| schema.json().clone()),
             output_schema: tool.output_schema.as_ref(),
-            risk_score: tool.risk_score,
+            risk_score: if tool.risk_level.is_some() { tool.risk_score } else { of_skill },
         });
     }
     if tools.iter().any(|tool| tool.requires_confirmation) {

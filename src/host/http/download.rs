@@ -15,8 +15,9 @@ const WAY_OUT: &str = "download the file and use it from the disk";
 
 /// The file at a URL, of at most so many bytes, within 20 seconds. Nothing of it is run or unpacked.
 ///
-/// The URL is `https`, or names this machine (`localhost`, `127.0.0.1`, `[::1]`). Private, link-local and other special addresses are
-/// `denied`, also behind a name or a redirect; no redirect leads to `http`, and none from this machine elsewhere. `invalid-argument`
+/// The URL is `https`, or names this machine, such as `localhost`, `127.0.0.1` or `[::1]`. Private, link-local and other special
+/// addresses are `denied`, also behind a name or a redirect; no redirect leads from `https` to `http`, and none from this machine
+/// elsewhere. `invalid-argument`
 /// for what is no URL, `io` if the server does not answer with status 200, `output` for a file that is larger, `unavailable` in a build
 /// without an HTTP client.
 pub fn download(url: &str, max_bytes: u64) -> Result<HttpResponse> {

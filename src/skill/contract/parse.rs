@@ -248,7 +248,13 @@ fn read_contract(
     let entrypoints = entrypoints::read_named(field("entrypoints"), report);
     let (base_url, config) =
         (http_reader::read_base_url(field("base_url"), report), config::read(field("config"), report));
-    let scope = ToolScope { entrypoints: &entrypoints, base_url: base_url.as_deref(), config: &config };
+    let facts = metadata::read(metadata, report);
+    let scope = ToolScope {
+        entrypoints: &entrypoints,
+        base_url: base_url.as_deref(),
+        config: &config,
+        risk_score: facts.risk_score,
+    };
     let tools = tools::read(field("tools"), &scope, report);
     let contract = Contract {
         format: DefinitionFormat::Contract,
@@ -272,7 +278,7 @@ fn read_contract(
         config,
         base_url,
         dependencies: dependencies::read(field("dependencies"), report),
-        metadata: metadata::read(metadata, report),
+        metadata: facts,
         examples: examples::read(field("examples"), report),
         state: state::read(field("state"), report),
         tools: tools.iter().map(|located| located.tool.clone()).collect(),

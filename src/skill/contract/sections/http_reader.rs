@@ -46,8 +46,10 @@ pub(in crate::skill::contract) fn read_base_url(
     let written = fields::text(Some(node), "base_url", report)?;
     let url = written.trim_end_matches('/');
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~/:[]".contains(c);
-    let path =
-        url_authority(url).and_then(|authority| url.split_once(authority)).map_or("", |(_, path)| path);
+    let path = url
+        .split_once("://")
+        .zip(url_authority(url))
+        .map_or("", |((_, rest), authority)| &rest[authority.len()..]);
     let is_path = path.split('/').skip(1).all(|segment| !matches!(segment, "" | "." | ".."));
     if url.chars().all(is_plain) && is_path && HttpCall::host_permission(url).is_some() {
         return Some(url.to_owned());

@@ -48,6 +48,8 @@ pub(in crate::skill::contract) struct ToolScope<'a> {
     pub(in crate::skill::contract) entrypoints: &'a [(String, Entrypoint)],
     pub(in crate::skill::contract) base_url: Option<&'a str>,
     pub(in crate::skill::contract) config: &'a [ConfigField],
+    /// Of the skill, for tools that state none.
+    pub(in crate::skill::contract) risk_score: Option<u8>,
 }
 
 /// The tools under `tools`, in written order.
@@ -96,13 +98,14 @@ fn read_tool<'a>(
     let handler = read_handler(entries, (&place, &location), inputs.as_ref(), scope, report);
     let risk_level = fields::text(field("risk_level"), "risk_level", report);
     let risk_score = fields::amount(field("risk_level"), "risk_level", metadata::parse_risk, report);
+    let effective_risk = if field("risk_level").is_some() { risk_score } else { scope.risk_score };
     Some(LocatedTool {
         tool: ProvidedTool {
             description: fields::text(field("description"), "description", report),
             input_schema: inputs.as_ref().map(|located| located.schema.clone()),
             output_schema: outputs.as_ref().map(|located| located.schema.clone()),
             handler,
-            requires_confirmation: read_confirmation(field("requires_confirmation"), risk_score, report),
+            requires_confirmation: read_confirmation(field("requires_confirmation"), effective_risk, report),
             risk_level,
             risk_score,
             timeout: limits::read_duration(field("timeout"), "timeout", report),
