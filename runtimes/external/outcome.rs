@@ -18,6 +18,7 @@ use crate::runtimes::external::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY
 use crate::runtimes::external::hints::network::{RunNetwork, no_network_hint};
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::silent_program::silent_program_hint;
+use crate::runtimes::external::hints::words::searched_end;
 use crate::runtimes::external::missing_package::{advised_package_help, missing_package_help};
 use crate::runtimes::external::missing_variable::missing_variable;
 use crate::runtimes::external::process::pipes::CapturedOutput;
@@ -273,7 +274,7 @@ pub(super) fn exit_error(
 
 /// The hint about an environment variable that is not set, if that is why the script failed.
 fn variable_hint(ctx: &SkillContext, said: &Redacted<String>) -> Option<Help> {
-    let name = missing_variable(said.as_inner())?;
+    let name = missing_variable(searched_end(said.as_inner()))?;
     let access = variable_access(name)?;
     let needs = format!("the script says that it needs the environment variable {name}");
     match permission_hint(ctx, &access) {
@@ -293,7 +294,7 @@ fn package_hint(ctx: &SkillContext, ended: &ProcessExit, said: &Redacted<String>
         let help = permission_hint(ctx, &Access::user_packages());
         help.filter(|_| user_packages::has_module(module))
     };
-    let (said, packages) = (said.as_inner(), packages::skill_packages(ctx));
+    let (said, packages) = (searched_end(said.as_inner()), packages::skill_packages(ctx));
     let has_no_network = ended.report.is_some() && ended.network.is_none() && no_network_hint(ctx).is_some();
     missing_package_help(error_line(said)?, &folders, packages, user_help)
         .or_else(|| advised_package_help(said, has_no_network, packages, user_help))
@@ -309,9 +310,11 @@ fn sandbox_hint(
     let project = ctx.project().ok()?.root();
     let place = RunPlace { project, home: script.home, network: run_network(ended)? };
     let texts = (script.source, script.args);
+    // A script that reached granted hosts, or said something, failed for another reason.
+    let may_be_silent = ended.stderr.bytes.trim_ascii().is_empty() && place.network.report.is_none();
     let is_silent = said.as_inner().trim().is_empty();
-    denial_hints::denial_hint(ctx, said.as_inner(), place)
-        .or_else(|| silent_program_hint(ctx, (project, is_silent), ended.status.code(), texts))
+    let by_program = || silent_program_hint(ctx, (project, is_silent), ended.status.code(), texts);
+    denial_hints::denial_hint(ctx, said.as_inner(), place).or_else(|| by_program().filter(|_| may_be_silent))
 }
 
 /// The line with `~` for the home folder of the script, whose path means nothing to anybody after the run.

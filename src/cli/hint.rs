@@ -88,7 +88,11 @@ pub fn sentence_with_options(sentence: &str) -> String {
 
 /// The same for the help of an error, if it has one.
 pub fn error_help(error: &SkillError) -> Option<String> {
-    error.help().map(|help| sentence_with_options(&help_with_option(help, error.hint())))
+    // Where the error says which grant it means, no other word of it is taken for one: it may repeat what a script wrote.
+    error.help().map(|help| match error.hint() {
+        Some(hint @ Hint::Grant(_)) => help_with_option(help, Some(hint)),
+        hint => sentence_with_options(&help_with_option(help, hint)),
+    })
 }
 
 /// The sentence of an error; where one of its parts is the help, that names the option too.

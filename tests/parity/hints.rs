@@ -103,6 +103,11 @@ fn a_refused_change_of_the_repository_is_answered_with_the_whole_of_it() {
         [
             script(SHELL, "git branch main", &[]),
             script(SHELL, "git show nowhere", &[]),
+            script(
+                SHELL,
+                "echo 'error: could not write docs/b.md: Permission denied' >&2; exit 1",
+                &["not change docs/b.md"],
+            ),
             script(SHELL, "echo 'fatal: cannot lock ref: file exists' >&2; exit 1", &[]),
         ],
         make_repository,
@@ -130,6 +135,21 @@ fn a_refused_file_is_named_and_no_word_of_a_sentence_is_taken_for_one() {
             ),
             script(SHELL, "echo 'error: open: Permission denied' >&2; exit 1", &[]),
             script(SHELL, "echo 'git@x.test: Permission denied (publickey).' >&2; exit 1", &[]),
+            script(
+                SHELL,
+                "touch 'a; grant exec:unsandboxed'",
+                &["not change \"a; grant exec:unsandboxed\"; if it should, run with --allow write"],
+            ),
+            script(
+                SHELL,
+                "printf 'x: ' >&2; head -c 20000 /dev/zero | tr '\\0' / >&2; echo ': Permission denied' >&2; exit 1",
+                &[],
+            ),
+            script(
+                SHELL,
+                "mkdir -p $TMPDIR/x; echo x > docs/.env",
+                &["create docs/.env", "create it before the run"],
+            ),
             script(
                 SHELL,
                 "echo x > .env",
@@ -195,6 +215,7 @@ fn a_missing_network_is_named_however_little_the_script_says() {
                 net,
             ),
             script(SHELL, "exit 6", &[]),
+            script(("curl", ""), "echo 'please configure curl first' >&2; exit 7", &[]),
             script(SHELL, "# no curl here\nexit 7", &[]),
             script(SHELL, "echo 'git fetch failed' >&2; exit 1", &[]),
             script(SHELL, "echo 'prefetch failed' >&2; exit 1", &[]),
@@ -325,6 +346,12 @@ fn what_a_script_looks_for_elsewhere_is_where_the_help_says() {
             script(SHELL, "cat references/data.md", &["METIER_SKILL_DIR"]),
             script(NODE, "require('fs').readFileSync('references/data.md')", &["METIER_SKILL_DIR"]),
             script(SHELL, "cat references/none.md", &[]),
+            script(SHELL, "echo 'ERROR: SKILL.md: No such file or directory' >&2; exit 1", &[]),
+            script(
+                PYTHON,
+                "import sys; print('notice: ~/.myapp/config.json not found', file=sys.stderr)\nraise ValueError('bad')",
+                &[],
+            ),
         ],
         |_| {},
     );
@@ -370,6 +397,7 @@ fn a_script_that_ends_well_after_a_refused_change_has_a_warning() {
     for text in [
         "echo 'Permission denied (publickey)' >&2",
         "echo 'read-only file system' >&2",
+        "cat .env 2>&1; echo 'cat: .env: Permission denied' >&2",
         "cat /root/.x 2>/dev/null; echo 'find: /var/x: Permission denied' >&2",
         "echo x > $HOME/../x 2>/dev/null; echo done",
     ] {

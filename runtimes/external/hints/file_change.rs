@@ -2,7 +2,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::error::Hint;
 use crate::executor::DefiningFiles;
+use crate::executor::ForModel;
 use crate::host::SkillContext;
 use crate::policy::Access;
 use crate::runtimes::external::error_line::error_line;
@@ -18,7 +20,7 @@ use crate::runtimes::sandbox::PRIVATE_TMP;
 /// The hint about the file of the error line, if that can mean nothing but a refused change.
 pub(crate) fn refused_change_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<Help> {
     let line = error_line(text)?;
-    let file = read_only_file(line).or_else(|| failed_mkdir(line, project))?;
+    let file = read_only_file(line).or_else(|| failed_mkdir(line, project)).filter(|file| is_path(file))?;
     project_file_hint(ctx, project, file, Denial::in_line(line))
 }
 
@@ -31,13 +33,17 @@ pub(crate) fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -
         .and_then(in_line)
         .or_else(|| text.lines().rev().filter(|line| !is_field(line)).find_map(in_line))
         .or_else(|| {
-            text.lines().rev().find_map(|line| Some((covered_file(line, project)?, Denial::Unknown)))
+            let mut lines = text.lines().rev().filter(|_| is_for_person(ctx));
+            lines.find_map(|line| Some((covered_file(line, project)?, Denial::Unknown)))
         })?;
+    if !is_path(written) {
+        return None;
+    }
     if let Some(help) = project_file_hint(ctx, project, written, denial) {
         return Some(help);
     }
     let path = normalize_lexically(&project.join(written));
-    let shown = written.escape_debug();
+    let shown = shown_path(written);
     let is_system = is_system_path(&path);
     let reach = if is_system { "change nothing of the system" } else { "reach nothing there" };
     let advice =
@@ -56,8 +62,11 @@ pub(crate) fn refused_changes<'a>(
     mut lines: impl Iterator<Item = &'a str>,
 ) -> Option<Help> {
     lines.find_map(|line| {
-        let (help, hint) = project_file_hint(ctx, project, denied_file(line)?, Denial::in_line(line))?;
-        hint.is_some().then_some((help, hint))
+        let file = denied_file(line).filter(|file| is_path(file))?;
+        let (help, hint) = project_file_hint(ctx, project, file, Denial::in_line(line))?;
+        // A secret that was not read is no refused change.
+        let is_read = matches!(&hint, Some(Hint::Grant(permission)) if permission.starts_with("read"));
+        (hint.is_some() && !is_read).then_some((help, hint))
     })
 }
 
@@ -81,6 +90,11 @@ pub(crate) fn database_hint(ctx: &SkillContext, text: &str) -> Option<Help> {
 const MAX_PATH_BYTES: usize = 4096;
 const MAX_PATH_PARTS: usize = 64;
 
+/// Whether a text could be the path of a file. A script may write anything, and each folder above a file is looked at.
+fn is_path(text: &str) -> bool {
+    text.len() <= MAX_PATH_BYTES && text.matches('/').count() <= MAX_PATH_PARTS
+}
+
 /// What a line says about the access that was denied.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Denial {
@@ -101,15 +115,23 @@ impl Denial {
     }
 }
 
+/// Whether the person who started the script reads its hints: no model, and no script that called this one. Only such hints say what
+/// lies where the script cannot look.
+pub(crate) fn is_for_person(ctx: &SkillContext) -> bool {
+    ctx.depth() == 0 && ctx.extensions().get::<ForModel>().is_none()
+}
+
+/// A path that a script wrote, as a hint shows it: in quotes, if it could be read as words of the hint.
+pub(crate) fn shown_path(path: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "._-/~@+,".contains(c);
+    if path.chars().all(is_plain) { path.to_owned() } else { format!("{path:?}") }
+}
+
 /// The hint about a file that was denied, if it lies in the project or beside the script.
 fn project_file_hint(ctx: &SkillContext, project: &Path, written: &str, denial: Denial) -> Option<Help> {
-    // A script may write anything: each folder above a file is looked at.
-    if written.len() > MAX_PATH_BYTES || written.matches('/').count() > MAX_PATH_PARTS {
-        return None;
-    }
     let real = canonicalize_existing(&normalize_lexically(&project.join(written)));
-    let shown = written.escape_debug();
-    if let Some(help) = own_folder_hint(ctx, &real, &shown.to_string()) {
+    let shown = shown_path(written);
+    if let Some(help) = own_folder_hint(ctx, &real, &shown) {
         return Some(help);
     }
     let inside = real.strip_prefix(project).ok()?.to_str()?;
@@ -117,7 +139,7 @@ fn project_file_hint(ctx: &SkillContext, project: &Path, written: &str, denial: 
     let grantable = grantable_path(ctx, project, inside);
     let is_protected = ctx.permissions().protection().protects_write(&grantable);
     if !exists(&grantable) && is_protected && !names_folder(&grantable) {
-        return Some((uncreated_help(ctx, &grantable, &shown.to_string()), None));
+        return Some((uncreated_help(ctx, &grantable, &shown), None));
     }
     if let Some((help, hint)) =
         secret_hint(ctx, inside).filter(|_| denial == Denial::Unknown && exists(inside))
@@ -188,13 +210,13 @@ fn grantable_path(ctx: &SkillContext, project: &Path, path: &str) -> String {
     }
     let parents = || std::iter::successors(Some(path), |path| Some(path.rsplit_once('/')?.0)).skip(1);
     let is_git_dir = |path: &&str| path.rsplit('/').next() == Some(".git");
-    if let Some(folder) = parents().find(is_git_dir).or_else(|| parents().find(|folder| exists(folder))) {
+    if let Some(folder) = parents().find(is_git_dir) {
         return folder.to_owned();
     }
     let protection = ctx.permissions().protection();
-    let outermost =
-        std::iter::once(path).chain(parents()).filter(|path| protection.protects_write(path)).last();
-    outermost.unwrap_or(path).to_owned()
+    let new = std::iter::once(path).chain(parents()).filter(|path| !exists(path));
+    let outermost = new.filter(|path| protection.protects_write(path)).last();
+    outermost.or_else(|| parents().find(|folder| exists(folder))).unwrap_or(path).to_owned()
 }
 
 /// The grant that would show a script a secret of the project; `None` if the path is not a secret or is shown already. Version

@@ -31,11 +31,20 @@ pub(crate) fn git_hint<'a>(
     project: &Path,
     mut lines: impl Iterator<Item = &'a str>,
 ) -> Option<Help> {
-    if !lines.any(is_refused_change) || !project.join(".git").is_dir() {
+    let is_of_project = |line: &&str| is_refused_change(line) && !names_other_repository(line, project);
+    if !lines.any(|line| is_of_project(&line)) || !project.join(".git").is_dir() {
         return None;
     }
     let (help, hint) = permission_hint(ctx, &Access::write(".git"))?;
     Some((format!("the sandbox lets this script read .git, not change it; if git should, {help}"), hint))
+}
+
+/// Whether the line names a path in the `.git` of another folder, such as one below the project.
+fn names_other_repository(line: &str, project: &Path) -> bool {
+    let Some(at) = line.find("/.git/") else { return false };
+    let start = line[..at].rfind(['\'', '"', ' ']).map_or(0, |before| before + 1);
+    let folder = Path::new(&line[start..at]);
+    folder.is_absolute() && folder != project
 }
 
 /// Whether git says in this line that it could not write below `.git`.
@@ -53,8 +62,10 @@ fn is_refused_change(line: &str) -> bool {
     let is_denied = FILE_DENIED_TEXTS.iter().any(|complaint| sentence.contains(complaint));
     let is_of_git = |words: &&&str| {
         sentence.strip_prefix(**words).is_some_and(|rest| {
-            let names_path = words.ends_with('\'');
-            !names_path || rest.contains(".git/") || words.starts_with("cannot lock ref")
+            let says_what = ["unable to create temporary file: ", "could not lock config file .git/"]
+                .contains(*words)
+                || words.starts_with("cannot lock ref");
+            says_what || rest.contains(".git/") || rest.contains("logs/refs/")
         })
     };
     is_denied && REFUSED_CHANGES.iter().find(is_of_git).is_some()
@@ -63,6 +74,19 @@ fn is_refused_change(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_repository_is_not_that_of_the_project() {
+        let project = Path::new("/p");
+        for (line, is_other) in [
+            ("fatal: Unable to create '/p/vendor/.git/index.lock': Read-only file system", true),
+            ("fatal: Unable to create '/p/.git/index.lock': Read-only file system", false),
+            ("error: cannot open '.git/FETCH_HEAD': Read-only file system", false),
+            ("error: unable to create temporary file: Read-only file system", false),
+        ] {
+            assert_eq!(names_other_repository(line, project), is_other, "{line}");
+        }
+    }
 
     #[test]
     fn a_refused_change_of_the_repository_is_found_in_the_words_of_git() {
@@ -93,6 +117,8 @@ mod tests {
             "fatal: not a git repository (or any of the parent directories): .git",
             "fatal: could not read Username for 'https://x.com': terminal prompts disabled",
             "error: could not write index.html",
+            "error: could not write out/a.txt: Permission denied",
+            "error: unable to write out/a.txt: Read-only file system",
             "unable to create temporary file: Read-only file system",
             "git@github.com: Permission denied (publickey).",
             "",

@@ -92,7 +92,9 @@ fn package_name(requirement: &str) -> Option<&str> {
     let text = requirement.trim_start_matches(['\'', '"', '`']);
     let is_name = |c: char| c.is_ascii_alphanumeric() || "._-/@".contains(c);
     let length = text.find(|c| !is_name(c)).unwrap_or(text.len());
+    let is_extra = |c: char| is_name(c) || c == ',';
     let extras = text[length..].strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let extras = extras.filter(|(extras, _)| extras.chars().all(is_extra));
     let end = extras.map_or(length, |(extras, _)| length + extras.len() + 2);
     let name = text[..end].trim_end_matches('.');
     // A version may follow the name of an npm package.

@@ -3,13 +3,11 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::executor::ForModel;
 use crate::host::SkillContext;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::denied_file::missing_file;
-use crate::runtimes::external::hints::file_change::normalize_lexically;
+use crate::runtimes::external::hints::file_change::{is_for_person, normalize_lexically, shown_path};
 use crate::runtimes::external::hints::permission_hint::Help;
-use crate::runtimes::external::hints::words::last_lines;
 
 /// What says, in lower case, that a file is not there.
 const ABSENCE_WORDS: [&str; 10] = [
@@ -28,7 +26,7 @@ const ABSENCE_WORDS: [&str; 10] = [
 /// The hint for a file that the script looked for in its home, and that is in the home of the user. What is there is only for the
 /// person who runs the script: no model is told, and no script that called this one.
 pub(crate) fn user_home_hint(ctx: &SkillContext, home: Option<&Path>, text: &str) -> Option<Help> {
-    if ctx.depth() > 0 || ctx.extensions().get::<ForModel>().is_some() {
+    if !is_for_person(ctx) {
         return None;
     }
     let user_home = std::env::home_dir()?.canonicalize().ok()?;
@@ -37,15 +35,16 @@ pub(crate) fn user_home_hint(ctx: &SkillContext, home: Option<&Path>, text: &str
         let is_new = home.join(rest).symlink_metadata().is_err();
         is_new && user_home.join(rest).canonicalize().is_ok_and(|real| real.starts_with(&user_home))
     };
-    let lines = error_line(text).into_iter().chain(last_lines(text));
+    // A remark before the error is not its reason.
+    let lines = error_line(text).into_iter();
     let is_about_absence = |line: &&str| {
         let small = line.to_lowercase();
         ABSENCE_WORDS.iter().any(|words| small.contains(words))
     };
     let rest = lines.filter(is_about_absence).filter_map(|line| path_below(line, home)).find(is_of_user)?;
-    let shown = rest.to_string_lossy().escape_debug().to_string();
+    let shown = shown_path(&format!("~/{}", rest.to_string_lossy()));
     let text = format!(
-        "~/{shown} is in your home folder, and a script has a home of its own in the sandbox; copy what it needs into the project, or \
+        "{shown} is in your home folder, and a script has a home of its own in the sandbox; copy what it needs into the project, or \
          pass the path of the copy"
     );
     Some((text, None))
@@ -66,11 +65,13 @@ pub(crate) fn skill_file_hint(ctx: &SkillContext, project: &Path, text: &str) ->
     let written = missing_file(error_line(text)?)?;
     let path = normalize_lexically(&project.join(written));
     let inside = path.strip_prefix(project).ok().filter(|inside| !inside.as_os_str().is_empty())?;
-    let skill = ctx.skill_files().ok()?.root();
-    if path.symlink_metadata().is_ok() || skill == project || skill.join(inside).symlink_metadata().is_err() {
+    let (files, inside) = (ctx.skill_files().ok()?, inside.to_str()?);
+    // A name alone, such as package.json, is more likely that of the project. What lies behind a link is not looked at.
+    let is_beside_script = inside.contains('/') && files.file_id(Path::new(inside)).is_ok();
+    if path.symlink_metadata().is_ok() || files.root() == project || !is_beside_script {
         return None;
     }
-    let shown = written.escape_debug();
+    let shown = shown_path(written);
     let text = format!(
         "scripts run in the project, which has no {shown}; it is in the folder of the skill, whose path the script finds in \
          METIER_SKILL_DIR"

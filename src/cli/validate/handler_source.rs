@@ -46,6 +46,7 @@ impl HandlerUses {
     fn from_source(source: &str) -> Self {
         let mut uses = Self::default();
         let code = without_comments(source);
+        let (mut line, mut counted) = (1, 0);
         for (at, _) in code.match_indices("ctx") {
             let is_whole = !code[..at].ends_with(|c: char| is_part_of_name(c) || c == '.');
             let rest = code[at + "ctx".len()..].trim_start();
@@ -55,7 +56,8 @@ impl HandlerUses {
             };
             let rest = rest.trim_start();
             let name = &rest[..rest.find(|c| !is_part_of_name(c)).unwrap_or(rest.len())];
-            let line = 1 + code[..at].matches('\n').count();
+            line += code[counted..at].matches('\n').count();
+            counted = at;
             if name == "secret" {
                 if let Some(secret) = literal_argument(&rest[name.len()..]) {
                     uses.secrets.entry(secret.to_owned()).or_insert(line);
@@ -72,11 +74,16 @@ fn is_part_of_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '$'
 }
 
+/// The most characters of a text in a call.
+const MAX_ARGUMENT: usize = 1_000;
+
 /// The text in a call such as `('x')`.
 fn literal_argument(call: &str) -> Option<&str> {
     let argument = call.trim_start().strip_prefix('(')?.trim_start();
     let quote = argument.chars().next().filter(|c| ['\'', '"', '`'].contains(c))?;
-    let (text, _) = argument[1..].split_once(quote)?;
+    // A longer text names nothing.
+    let end = argument[1..].char_indices().take(MAX_ARGUMENT).find(|(_, c)| *c == quote)?.0;
+    let text = &argument[1..=end];
     (!text.is_empty() && !text.contains(['\n', '$', '\\'])).then_some(text)
 }
 
