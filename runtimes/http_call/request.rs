@@ -106,20 +106,24 @@ fn push_segment<'v>(
         }
         return Ok(());
     }
-    let start = url.len();
+    let mut whole = String::new();
     for piece in segment {
         match piece {
-            TemplatePiece::Text(text) => url.push_str(text),
+            TemplatePiece::Text(text) => {
+                url.push_str(text);
+                whole.push_str(text);
+            }
             TemplatePiece::Reference(reference) => {
                 let text = path_text(reference, lookup)?;
                 require_segment(reference, &text)?;
                 encode(url, &text);
+                whole.push_str(&text);
             }
         }
     }
-    // Two parts that are harmless by themselves may be a step up together.
-    if matches!(&url[start..], "." | "..") {
-        return Err(input_error("a segment of the path would be a step up".into()));
+    // Parts that are harmless by themselves may be a step up, or a slash, together.
+    if segment.len() > 1 && !is_segment(&whole) {
+        return Err(input_error("what the inputs make together is not one segment of the path".into()));
     }
     Ok(())
 }
@@ -132,14 +136,7 @@ fn path_text<'v>(reference: &Reference, lookup: &impl Fn(&Reference) -> Option<&
 
 /// Refuses a text that could leave its segment: one that is empty or a step up, or has a slash, also once or twice encoded.
 fn require_segment(reference: &Reference, text: &str) -> Result<()> {
-    let is_plain = |text: &str| {
-        !text.is_empty()
-            && !matches!(text, "." | "..")
-            && !text.contains(|c: char| matches!(c, '/' | '\\') || c.is_control())
-    };
-    let (once, is_encoded) = decoded(text);
-    let twice = decoded(&once).0;
-    if is_plain(text) && (!is_encoded || is_plain(&once) && is_plain(&twice)) {
+    if is_segment(text) {
         return Ok(());
     }
     let sentence = format!("{reference} must be one segment of a path");
@@ -149,6 +146,18 @@ fn require_segment(reference: &Reference, text: &str) -> Result<()> {
         input_error(sentence)
     };
     Err(error.with_help("give a text without slashes, which is not empty, `.` or `..`"))
+}
+
+/// Whether a text stays in its segment of a path, also if a server decodes it twice.
+fn is_segment(text: &str) -> bool {
+    let is_plain = |text: &str| {
+        !text.is_empty()
+            && !matches!(text, "." | "..")
+            && !text.contains(|c: char| matches!(c, '/' | '\\') || c.is_control())
+    };
+    let (once, is_encoded) = decoded(text);
+    let twice = decoded(&once).0;
+    is_plain(text) && (!is_encoded || is_plain(&once) && is_plain(&twice))
 }
 
 /// The text with what is percent-encoded in it decoded, and whether anything was.

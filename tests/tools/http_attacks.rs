@@ -97,6 +97,9 @@ fn harmless_parts_are_no_step_up_together() {
         ("path: /x/${inputs.a}${inputs.b}/y", ".", "."),
         ("path: /x/.${inputs.a}/y", ".", ""),
         ("path: /x/${inputs.a}.", ".", ""),
+        ("path: /x/${inputs.a}${inputs.b}", "%2", "fadmin"),
+        ("path: /x/${inputs.a}f", "%2", ""),
+        ("path: /x/${inputs.a}${inputs.b}", "%25", "2fadmin"),
     ] {
         let (outcome, requests) = send(http, json!({"a": a, "b": b}));
         assert_eq!((kind(&outcome), requests.len()), (ErrorKind::InvalidInput, 0), "{http}");
