@@ -161,6 +161,39 @@ fn every_file_that_the_pages_link_to_is_there() {
     }
 }
 
+#[test]
+fn every_test_that_the_page_on_compatibility_names_is_there() {
+    let mut sources = Vec::new();
+    for folder in ["tests", "src", "runtimes"] {
+        add_sources(&package().join(folder), &mut sources);
+    }
+    let page = read(Path::new("docs/compatibility.md")).unwrap();
+    // What is in backticks is every second part.
+    for name in page.split('`').skip(1).step_by(2) {
+        let is_test =
+            name.matches('_').count() >= 3 && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
+        let is_file = ["tests/", "src/", "runtimes/"].iter().any(|folder| name.starts_with(folder));
+        let function = format!("fn {name}(");
+        assert!(
+            !is_test || sources.iter().any(|source| source.contains(&function)),
+            "there is no test {name}"
+        );
+        assert!(!is_file || package().join(name).exists(), "there is no file {name}");
+    }
+}
+
+/// Adds the text of every source file below a folder.
+fn add_sources(folder: &Path, sources: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.extension() {
+            None if path.is_dir() => add_sources(&path, sources),
+            Some(ending) if ending == "rs" => sources.push(std::fs::read_to_string(&path).unwrap()),
+            _ => {}
+        }
+    }
+}
+
 /// The README and every page beside it and in `docs/`, relative to the package.
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![];

@@ -129,11 +129,56 @@ error[skill-file-missing]: Missing required file: SKILL.md
 }
 
 #[test]
+fn as_t01_to_as_t20_have_the_verdicts_of_the_reference() {
+    let long = "a".repeat(70);
+    let described = |name: &str, rest: &str| format!("---\nname: {name}\ndescription: d\n{rest}---\n");
+    let with_description =
+        |length: usize| format!("---\nname: x\ndescription: {}\n---\n", "d".repeat(length));
+    let compatibility = format!("compatibility: {}\n", "c".repeat(550));
+    // The folder, its SKILL.md, and a part of the only error, or nothing where it is valid.
+    let cases = [
+        ("AS-T01", "my-skill", described("my-skill", ""), ""),
+        ("AS-T05", "MySkill", described("MySkill", ""), "lowercase"),
+        ("AS-T06", &long, described(&long, ""), "character limit"),
+        ("AS-T07", "-my-skill", described("-my-skill", ""), "hyphen"),
+        ("AS-T08", "my--skill", described("my--skill", ""), "consecutive hyphens"),
+        ("AS-T09", "my_skill", described("my_skill", ""), "invalid characters"),
+        ("AS-T10", "wrong-name", described("correct-name", ""), "must match"),
+        ("AS-T11", "x", described("x", "unknown_field: y\n"), "Unexpected fields"),
+        ("AS-T12", "技能", described("技能", ""), ""),
+        ("AS-T12", "мой-навык", described("мой-навык", ""), ""),
+        ("AS-T12", "НАВЫК", described("НАВЫК", ""), "lowercase"),
+        ("AS-T13", "x", with_description(1100), "1024"),
+        ("AS-T14", "x", described("x", &compatibility), "500"),
+        ("AS-T15", "caf\u{e9}", described("cafe\u{301}", ""), ""),
+        ("AS-T16", "x", described("x", "metadata:\n  version: 1.0\n"), ""),
+        ("AS-T19", "x", "---\n- a list\n---\n".to_owned(), "must be a YAML mapping"),
+        ("AS-T20", "x", "---\nname: x\n".to_owned(), "not properly closed"),
+    ];
+    for (case, folder, text, words) in cases {
+        let project = Project::new().file(&format!("{folder}/SKILL.md"), &text);
+        let path = format!("./{folder}");
+        let answer = project.metier(&["validate", &path, "--profile", "skills-ref", "--json"]).json();
+        let found = answer[0]["diagnostics"].as_array().unwrap().iter();
+        let errors: Vec<&Value> = found.filter(|found| found["severity"] == "error").collect();
+        assert_eq!(answer[0]["valid"], errors.is_empty(), "{case}: {answer}");
+        match words {
+            "" => assert_eq!(errors, [] as [&Value; 0], "{case}"),
+            words => assert!(
+                errors.len() == 1 && errors[0]["message"].as_str().unwrap().contains(words),
+                "{case}: {errors:?}"
+            ),
+        }
+    }
+}
+
+#[test]
 fn paths_that_are_no_skills_are_told_in_the_reference_validators_words() {
     let project = Project::new().file("file.txt", "").file("empty/x/notes.md", "");
     let answer = project.metier(&["validate", "--json", "nowhere", "file.txt", "empty", "file.txt/SKILL.md"]);
     assert_eq!(answer.code, 1);
     let json = answer.json();
+    // AS-T02, AS-T03, AS-T04
     for (at, code, words) in [
         (0, "path-missing", "does not exist"),
         (1, "not-a-directory", "Not a directory"),

@@ -38,6 +38,9 @@ pub struct Args {
     /// Seconds after which a call is answered with a task, if the client supports tasks
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     task_after: u32,
+    /// Answer a call with the value of an equal one, where the contract of its skill permits it by `cacheable`, `idempotent` and `cache_ttl`
+    #[arg(long)]
+    cache_results: bool,
     #[command(flatten)]
     filter: ToolFilterArgs,
     #[command(flatten)]
@@ -80,6 +83,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     let engine = builder
         .compile_in_process(is_unsandboxed)
+        .cache_results(args.cache_results)
         .config(args.config.settings()?)
         .secrets(secrets)
         .build()?;

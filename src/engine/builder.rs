@@ -10,6 +10,7 @@ use crate::config::{Configuration, ResolvedConfiguration, with_configuration};
 use crate::engine::approval_memory::ApprovalMemory;
 use crate::engine::callee_resolver::CalleeResolver;
 use crate::engine::project_folders::ProjectFolders;
+use crate::engine::result_cache::ResultCache;
 use crate::engine::run_queue::RunQueue;
 use crate::engine::script_cache::ScriptCache;
 use crate::engine::skill_digests::SkillDigests;
@@ -65,6 +66,7 @@ pub struct EngineBuilder {
     interpreters: Vec<(String, PathBuf)>,
     host_lookup: HostLookup,
     compile_in_process: bool,
+    caches_results: bool,
     runtimes: Vec<Runtime>,
     providers: Providers,
     trust: Option<TrustStore>,
@@ -90,6 +92,7 @@ impl EngineBuilder {
             interpreters: Vec::new(),
             host_lookup: HostLookup::default(),
             compile_in_process: false,
+            caches_results: false,
             runtimes: Vec::new(),
             providers: Providers { http: DEFAULT_HTTP_CLIENT.map(|client| client()), ..Providers::default() },
             trust: None,
@@ -176,6 +179,17 @@ impl EngineBuilder {
     /// called: they take no place, which the run that waits for them may hold.
     pub fn max_runs(mut self, max: usize) -> Self {
         self.max_runs = Some(max);
+        self
+    }
+
+    /// Whether to answer a run with the value of an equal one, where the contract of its skill says `cacheable: true`, `idempotent: true`
+    /// and, as `cache_ttl`, for how long. Default: no.
+    ///
+    /// Equal are runs of the same script, with the same files of the skill, input, project and effective permissions. The files of the
+    /// project that the script reads are not compared: that they do not matter for so long is what its author says. Runs that may do
+    /// more than read, and skills with settings, are not cached; no error is. A value from the cache is told in the log of its run.
+    pub fn cache_results(mut self, yes: bool) -> Self {
+        self.caches_results = yes;
         self
     }
 
@@ -396,6 +410,7 @@ impl EngineBuilder {
                 state: self.state,
                 packages: self.packages,
                 digests: SkillDigests::default(),
+                results: self.caches_results.then(ResultCache::default),
                 folders,
                 providers: with_validated_tools(with_skill_provider(providers, || {
                     Arc::new(EngineSkillProvider::new(parts.clone()))

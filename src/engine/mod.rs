@@ -25,6 +25,7 @@ mod prepare_request;
 mod process_folders;
 mod project_folders;
 mod requested_permissions;
+mod result_cache;
 mod run_context;
 mod run_future;
 mod run_permissions;
@@ -122,6 +123,8 @@ struct EngineInner {
     state: Option<StateStore>,
     packages: Option<PackageStore>,
     digests: self::skill_digests::SkillDigests,
+    /// Values of skills that permit to cache them, if the embedder asks for it.
+    results: Option<self::result_cache::ResultCache>,
     /// The last field, so that it is dropped after the fields above have removed their temporary folders.
     _temp_dir_lease: TempDirLease,
 }

@@ -13,6 +13,7 @@ use crate::engine::folder_lock::{FolderLock, may_change_folder};
 use crate::engine::host_capabilities::require_capabilities;
 use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
+use crate::engine::result_cache::{ResultSlot, cache_ttl, result_key};
 use crate::engine::run_context::catch_runtime_panic;
 use crate::engine::run_target::RunTarget;
 use crate::engine::script_selection::SelectedScript;
@@ -77,8 +78,9 @@ impl ScriptRun<'_> {
         };
         let outcome = match self.prepare(opened, invocation, &limits, trace) {
             Ok(ReadyScript { reservation: _reservation, executor, context, input }) => {
-                let result = self.execute(&*executor, &context, input, invocation, &not_applied);
-                self.outcome(result, &context, &limits)
+                let slot = self.result_slot(&input, &context);
+                let result = self.execute(&*executor, &context, input, invocation, &not_applied, &slot);
+                self.outcome(result, &context, &limits, slot)
             }
             Err(error) => not_run(self.skill, &limits, error),
         };
@@ -147,6 +149,7 @@ impl ScriptRun<'_> {
         input: SkillInput,
         invocation: &Invocation,
         not_applied: &[RuntimeLimit],
+        slot: &Option<ResultSlot<'_>>,
     ) -> Result<SkillOutput> {
         if let Some(warning) = limit_support::unsupported_warning(self.selected.runtime, not_applied) {
             context.log_once(LogLevel::Warn, warning)?;
@@ -159,6 +162,11 @@ impl ScriptRun<'_> {
         let may_change = self.process_folder().is_some() && may_change_folder(context);
         let lock = self.lock_folder(may_change, context)?;
         self.require_unchanged(lock.is_some(), context)?;
+        if let Some((value, age)) = slot.as_ref().and_then(ResultSlot::get) {
+            let age = age.as_secs();
+            context.log_once(LogLevel::Info, format!("the value is that of an equal run, {age} s ago"))?;
+            return Ok(SkillOutput::from(value));
+        }
         let before = if may_change { self.list_files() } else { None };
         let result = catch_runtime_panic(|| executor.execute_with_context(input, Some(context)));
         if let Some(before) = before {
@@ -187,13 +195,24 @@ impl ScriptRun<'_> {
     }
 
     /// The outcome, without secrets and within the output cap.
-    fn outcome(&self, result: Result<SkillOutput>, context: &SkillContext, limits: &Limits) -> Outcome {
+    fn outcome(
+        &self,
+        result: Result<SkillOutput>,
+        context: &SkillContext,
+        limits: &Limits,
+        slot: Option<ResultSlot<'_>>,
+    ) -> Outcome {
         let limits = worker::without_cpu_limit_of_worker(context.worker(), limits);
         let redaction = context.redaction();
         let (process, sandbox) = context.take_reports();
         let cap = OutputCap::new(&limits, process.as_ref());
         let result = result
             .and_then(|output| self.validate_value(output, context))
+            .inspect(|value| {
+                if let Some(slot) = slot {
+                    slot.insert(value);
+                }
+            })
             .map(|value| cap.redact(context.value_redaction(), value))
             .and_then(|value| cap.enforce(value))
             .map_err(|error| redaction.error(error));
@@ -222,6 +241,14 @@ impl ScriptRun<'_> {
             Some(_) => Ok(output.value),
             None => catch_contract_panic(|| validate_value(self.target(), output.value)),
         }
+    }
+
+    /// Where the value of this run is kept for equal ones; a run that streams has none.
+    fn result_slot(&self, input: &SkillInput, context: &SkillContext) -> Option<ResultSlot<'_>> {
+        let cache = self.engine.results.as_ref().filter(|_| context.output_sinks().is_none())?;
+        let ttl = cache_ttl(self.skill, context)?;
+        let files = self.digest.or_else(|| Some(self.list_files()?.digest()))?;
+        Some(cache.slot(result_key(files, self.selected, input, context), ttl))
     }
 
     /// What is called: the skill, or a tool of it.

@@ -282,6 +282,33 @@ fn assert_nowhere(secret: &str, recorder: &Recorder) {
 const SECRET: &str = "hunter2-of-many-letters";
 
 #[test]
+fn cu_t06_each_reading_of_a_secret_is_an_event_with_its_name_alone() {
+    let project = Project::lua_with_tools(
+        "secret:KEY",
+        "ctx.secret('KEY') pcall(ctx.secret, 'OTHER') return #ctx.secret('KEY')",
+    );
+    let engine = project.builder().secrets(FixedSecret(SECRET.to_owned())).build().unwrap();
+    let recorder = Recorder::default();
+    let invocation = granted(Invocation::new("x"), &["secret:KEY"]);
+    let observed = engine.run(invocation.clone().observer(Arc::new(recorder.clone())));
+    assert_eq!(value(observed), SECRET.len());
+    assert_nowhere(SECRET, &recorder);
+    let lines = recorder.lines();
+    let expected = [
+        "x started scripts/main.lua",
+        "x called secret secret:KEY ok",
+        "x called secret secret:OTHER denied",
+        "x called secret secret:KEY ok",
+        "x finished true",
+    ];
+    assert_eq!(lines, expected);
+    // Each event has the id of its run; and nobody needs to listen.
+    let events = recorder.events();
+    assert!(events.iter().all(|event| event.run == events[0].run));
+    assert_eq!(value(engine.run(invocation)), SECRET.len());
+}
+
+#[test]
 fn secrets_are_redacted_in_every_kind_of_event() {
     let script = "local k = ctx.secret('KEY') print(k) ctx.progress(k, 1, 2) pcall(ctx.read_file, 'a/' .. k)
         pcall(ctx.tool, 'fail', {say = k}) local v = ctx.skill('y', {k = k})

@@ -29,6 +29,7 @@ mod permissions;
 mod project;
 mod providers;
 mod redaction;
+mod result_cache;
 mod runtimes;
 mod sampling;
 mod script_selection;

@@ -21,6 +21,7 @@ mod project;
 mod sweny;
 mod sweny_frontmatter;
 mod synwire;
+mod synwire_cases;
 mod verdicts;
 #[cfg(feature = "cli")]
 mod web_imports;

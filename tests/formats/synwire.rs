@@ -91,7 +91,7 @@ fn sy_09_validate_refuses_a_runtime_that_does_not_exist() {
 }
 
 /// The skill `x` with this frontmatter and script, in a project with a file.
-fn script(runtime: &str, name: &str, source: &str) -> Project {
+pub(super) fn script(runtime: &str, name: &str, source: &str) -> Project {
     Project::new()
         .skill("x", &format!("runtime: {runtime}\nallowed-tools: write\n"))
         .file(&format!(".metier/skills/x/scripts/{name}"), source)

@@ -23,6 +23,22 @@ fn a_cancelled_call_stops_and_is_not_answered() {
     assert!(client.messages.iter().all(|message| message["id"] != id), "{:?}", client.messages);
 }
 
+#[test]
+fn a_value_is_used_again_only_where_the_server_is_told_so() {
+    let contract = "metadata: {idempotent: true, cacheable: true, cache_ttl: 5m}\n";
+    let project = Project::new()
+        .lua("reads", "return ctx.read_file('n.txt')")
+        .file(".metier/skills/reads/skill.yaml", contract)
+        .trusted();
+    for (arguments, second) in [(vec![], "new"), (vec!["--cache-results"], "old")] {
+        let mut client = project.client(&arguments);
+        std::fs::write(project.path("n.txt"), "old").unwrap();
+        assert_eq!(client.text("reads", json!({})), "old");
+        std::fs::write(project.path("n.txt"), "new").unwrap();
+        assert_eq!(client.text("reads", json!({})), second, "{arguments:?}");
+    }
+}
+
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
 fn a_cancelled_call_ends_its_whole_process_tree() {
