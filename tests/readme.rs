@@ -180,6 +180,51 @@ fn every_test_that_the_page_on_compatibility_names_is_there() {
         );
         assert!(!is_file || package().join(name).exists(), "there is no file {name}");
     }
+    // Where a row names a test, some test carries the number of each acceptance case, such as AR-T08.
+    let carried: Vec<String> = sources.iter().map(|source| source.replace('_', "-").to_uppercase()).collect();
+    for row in page.lines().filter_map(|line| line.strip_prefix("| ")) {
+        let Some((cases, tests)) = row.split_once(" | ") else { continue };
+        if tests.starts_with("not ") || !tests.contains("tests/") {
+            continue;
+        }
+        for case in acceptance_cases(cases) {
+            let is_carried = |source: &String| {
+                let mut places = source.match_indices(&case);
+                places
+                    .any(|(at, _)| !source[at + case.len()..].starts_with(|next: char| next.is_ascii_digit()))
+            };
+            assert!(carried.iter().any(is_carried), "no test carries {case}");
+        }
+    }
+}
+
+/// The cases in a cell such as `AR-01, AR-T01 to AR-T07`: those with a letter before their number.
+fn acceptance_cases(cell: &str) -> Vec<String> {
+    let mut cases: Vec<(&str, u32)> = Vec::new();
+    let mut is_range = false;
+    for word in cell.split([' ', ',', ';', ':']) {
+        let (system, number) =
+            word.split_at(word.find(|letter: char| letter.is_ascii_digit()).unwrap_or(word.len()));
+        let is_case = system.ends_with("-T") || system.ends_with("-A");
+        if let (true, Ok(number)) = (is_case, number.parse::<u32>()) {
+            let first = match cases.last() {
+                Some((before, last)) if is_range && *before == system => last + 1,
+                _ => number,
+            };
+            cases.extend((first..=number).map(|number| (system, number)));
+        }
+        is_range = word == "to" || is_range && word.is_empty();
+    }
+    cases.into_iter().map(|(system, number)| format!("{system}{number:02}")).collect()
+}
+
+#[test]
+fn ranges_of_cases_have_each_of_them() {
+    assert_eq!(
+        acceptance_cases("AR-01, AR-T09 to AR-T11, SW-T3: x"),
+        ["AR-T09", "AR-T10", "AR-T11", "SW-T03"]
+    );
+    assert_eq!(acceptance_cases("S7, AK-A01"), ["AK-A01"]);
 }
 
 /// Adds the text of every source file below a folder.

@@ -72,6 +72,7 @@ mod tests {
 
     #[test]
     fn ak_a08_ranges_hold_zeros_and_versions_before_a_release_apart() {
+        // AK-15
         for (range, inside, outside) in [
             ("^0.2.3", &["0.2.3", "0.2.9"][..], &["0.3.0", "0.2.2"][..]),
             ("^0.0.3", &["0.0.3"], &["0.0.4"]),
@@ -92,6 +93,7 @@ mod tests {
 
     #[test]
     fn ak_a07_versions_before_a_release_are_ordered() {
+        // AK-14
         let ordered = [
             "1.0.0-alpha",
             "1.0.0-alpha.1",

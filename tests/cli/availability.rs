@@ -84,6 +84,7 @@ config:
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
 fn ar_t09_the_version_of_a_program_is_asked_in_a_sandbox() {
+    // AR-11
     let mark = "/var/tmp/metier-test-of-a-version";
     std::fs::remove_file(mark).ok();
     let project = Project::new()
@@ -165,6 +166,7 @@ fn nothing_but_a_question_for_a_version_is_a_version_command() {
 
 #[test]
 fn infrastructure_is_looked_for_on_request_alone() {
+    // AR-13
     let (open, closed) =
         (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let web = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -67,6 +67,7 @@ fn a_skill_whose_own_dependency_is_missing_is_not_available_to_others() {
 
 #[test]
 fn skills_that_need_each_other_are_an_error_with_the_circle() {
+    // AR-22
     let project = Project::new()
         .needing("a", "dependencies: {skills: [b]}")
         .needing("b", "dependencies: {skills: [c]}")
@@ -152,6 +153,7 @@ fn however_skills_need_each_other_the_check_ends() {
 
 #[test]
 fn every_requirement_has_a_state() {
+    // AR-12, AR-14
     let contract = "
 dependencies:
   tools: [sh, {name: no-such-program, required: false, reason: Colours}]

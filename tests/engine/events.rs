@@ -150,6 +150,7 @@ fn a_script_and_the_skill_it_calls_report_what_they_do() {
 
 #[test]
 fn a_plan_reports_its_steps_with_values_errors_and_items() {
+    // SW-T23
     let steps = json!([
         {"id": "each", "tool": "config", "args": {"key": "$item"}, "for_each": {"in": ["a", "b"]}},
         {"id": "call", "skill": "y", "after": "each"},
@@ -387,6 +388,7 @@ fn a_secret_that_a_process_writes_in_parts_is_redacted_in_its_lines() {
 
 #[test]
 fn an_observer_that_panics_is_not_called_again_and_the_run_goes_on() {
+    // SW-T22
     let project = callee(
         Project::lua_with_tools("skill:y", "print('a') ctx.skill('y') print('b') return 1"),
         "y",

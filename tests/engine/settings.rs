@@ -50,6 +50,7 @@ const REGION: &str = "  region: {env: X_REGION_OF_TESTS, default: north}\n";
 
 #[test]
 fn sw_10_a_value_of_the_caller_comes_before_the_environment_and_that_before_the_default() {
+    // SW-T01
     let project = Project::declaring(REGION, "return ctx.config('region')");
     let (none, some) = (project.with_values(json!({})), project.with_values(json!({"region": ""})));
     let variable = [("X_REGION_OF_TESTS", "south")];
@@ -62,6 +63,7 @@ fn sw_10_a_value_of_the_caller_comes_before_the_environment_and_that_before_the_
 
 #[test]
 fn sw_11_what_is_required_is_neither_absent_nor_empty() {
+    // SW-T02
     let project = Project::declaring(
         "  region: {required: true, env: X_REGION_OF_TESTS, description: Where it runs}\n",
         "return ctx.config('region')",
@@ -107,6 +109,7 @@ fn sw_12_a_skill_without_its_settings_does_not_keep_others_from_running() {
 
 #[test]
 fn what_is_needed_on_use_fails_where_it_is_read() {
+    // CU-31
     let script = "if input.read then return ctx.config('region') end return 1";
     let project = Project::declaring("  region: {required: on_use}\n  other: {}\n", script);
     let engine = project.engine();

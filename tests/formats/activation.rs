@@ -181,6 +181,7 @@ fn s9_a_script_changes_nothing_and_calls_nothing() {
 
 #[test]
 fn ak_a12_ak_a14_several_skills_are_activated_as_one_or_not_at_all() {
+    // SW-T21
     let project = Project::new()
         .persona("a", &json!({"tools": ["web_search"], "temperature": 0.1, "delegates": ["b"]}))
         .hook("a", "return {tools = {{name = 't', description = 'of a'}}}")

@@ -105,6 +105,7 @@ fn cu_t19_each_wrong_field_is_an_error_with_its_name() {
 
 #[test]
 fn cu_t19_every_level_and_number_is_a_score() {
+    // CU-T35
     for (risk, score) in [
         (json!("none"), 0),
         (json!("low"), 60),

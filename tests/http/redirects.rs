@@ -45,6 +45,7 @@ fn a_redirect_to_a_host_that_was_not_granted_names_it_and_the_permission() {
 
 #[test]
 fn a_redirect_stays_below_the_base_url() {
+    // AK-07
     for (location, is_below) in [
         ("/v1/b", true),
         ("b/../c", true),

@@ -125,6 +125,7 @@ fn thousands_of_calls_wait_their_turn_and_none_is_lost() {
 
 #[test]
 fn a_call_ends_at_its_deadline() {
+    // SY-35
     let project = Project::new().lua("endless", ENDLESS).trusted();
     let result = project.client(&["--timeout", "100ms"]).call("endless", json!({}));
     assert_eq!(result["_meta"]["metier/error"]["kind"], "deadline");
@@ -133,6 +134,7 @@ fn a_call_ends_at_its_deadline() {
 
 #[test]
 fn nothing_but_the_protocol_is_written_to_standard_output() {
+    // SY-35, AK-08
     let project = Project::new()
         .lua("loud", "print('loud') ctx.log('info', 'louder') ctx.progress('loudest') return 'quiet'")
         .trusted();

@@ -21,6 +21,7 @@ fn add(project: &Project, name: &str) {
 
 #[test]
 fn a_new_skill_is_announced_and_called_and_a_removed_one_is_gone() {
+    // SY-W04
     let project = project();
     let mut client = project.client(&[]);
     assert!(!client.tool_names().contains(&"second".to_owned()));

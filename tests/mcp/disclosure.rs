@@ -62,6 +62,7 @@ fn a_skill_that_cannot_run_is_no_tool_and_is_listed_with_the_reason() {
 
 #[test]
 fn a_skill_is_activated_once_in_a_session() {
+    // AS-16
     let project = project();
     let mut client = project.client(&[]);
     let names = client.tool("activate_skill")["inputSchema"]["properties"]["name"]["enum"].clone();

@@ -23,6 +23,7 @@ fn is_alive(client: &mut Client) {
 
 #[test]
 fn what_is_no_message_is_an_error_and_the_next_one_is_answered() {
+    // SY-35
     let project = project();
     let mut client = client(&project);
     for (line, code) in [

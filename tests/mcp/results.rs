@@ -18,6 +18,7 @@ fn project() -> Project {
 
 #[test]
 fn a_large_text_is_cut_and_read_by_its_link() {
+    // SY-35
     let project = project();
     let mut client = project.client(&[]);
     let result = client.call("large", json!({"input": {"n": 20_000}}));

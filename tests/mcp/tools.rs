@@ -26,6 +26,7 @@ fn counter() -> Project {
 
 #[test]
 fn the_contract_is_the_schema_and_the_value_is_structured() {
+    // SY-W02, SY-W03
     let project = counter();
     let mut client = project.client(&[]);
     let tool = client.tool("counter");
@@ -135,6 +136,7 @@ fn values_that_are_no_object_are_wrapped_for_older_revisions() {
 
 #[test]
 fn names_have_plain_letters_and_none_takes_that_of_another() {
+    // SY-W05, AK-08
     let contract = "entrypoints: {main: scripts/main.lua, b: scripts/main.lua}";
     let project = Project::new()
         .lua("a", "return 'entry'")
@@ -164,6 +166,7 @@ fn names_have_plain_letters_and_none_takes_that_of_another() {
 
 #[test]
 fn a_long_description_is_cut() {
+    // SY-35
     let text = format!("---\nname: long\ndescription: {}\n---\n", "ü".repeat(900));
     let project = Project::new().lua("long", "return 1").file(".metier/skills/long/SKILL.md", text).trusted();
     let shown = project.client(&[]).tool("long")["description"].as_str().unwrap().chars().count();

@@ -33,6 +33,7 @@ fn the_project_beats_the_user_and_it_is_said() {
 
 #[test]
 fn the_order_of_roots_beats_versions_and_within_a_root_the_higher_wins() {
+    // CU-T16, SW-25, SW-T03
     let registry = Project::new()
         .versioned(".metier/skills/a/x", "0.0.9")
         .versioned(".metier/skills/b/x", "0.0.10")
@@ -108,6 +109,7 @@ fn what_fits_several_is_refused_with_the_candidates() {
 
 #[test]
 fn a_name_that_fits_none_is_unknown_however_it_is_put_together() {
+    // CU-T02
     let registry = Project::new().versioned(".metier/skills/x", "1.0.0").registry();
     for name in [
         "x@2.0.0",

@@ -12,6 +12,7 @@ use crate::{FORECAST, FORECAST_SCRIPT, call, forecast};
 
 #[test]
 fn a_tool_is_called_with_its_defaults_and_its_value_is_validated() {
+    // AK-03
     // SW-05, SW-13
     let project = forecast();
     let engine = project.engine();
