@@ -6,7 +6,9 @@ use std::collections::HashSet;
 
 use serde_json::Value as Json;
 
-use crate::formats::fields::{is_text, list_items, map_entries, missing, required_text, text, texts};
+use crate::formats::fields::{
+    is_blank, is_text, list_items, map_entries, missing, required_text, text, texts,
+};
 use crate::skill::contract::fields::{self, find};
 use crate::skill::contract::{
     Contract, ContractMetadata, PermissionRequest, Persona, ProvidedTool, Publication, SchemaRole, Turn,
@@ -42,6 +44,11 @@ const MANIFEST_VERSION: &str = "2026-04";
 const MAX_NAME: usize = 64;
 
 pub(super) fn read_skill(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Contract {
+    read_skill_in(entries, false, report)
+}
+
+/// The skills of a manifest need no description.
+fn read_skill_in(entries: &[Entry], is_in_manifest: bool, report: &mut DiagnosticSink<'_>) -> Contract {
     for entry in entries.iter().filter(|entry| EXECUTION_KEYS.contains(&entry.key.as_str())) {
         let rule = if entry.key == "onActivate" { "S9" } else { "S10" };
         let message =
@@ -55,7 +62,7 @@ pub(super) fn read_skill(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> 
     });
     Contract {
         name: read_name(entries, "S1", SKILL, report),
-        description: read_description(entries, report),
+        description: read_description(entries, is_in_manifest, report),
         permissions: Some(requests.collect()),
         persona: Some(Persona {
             instructions: read_prompt(entries, report),
@@ -100,7 +107,7 @@ pub(super) fn read_manifest(entries: &[Entry], report: &mut DiagnosticSink<'_>) 
             description: text(entries, "description", report),
             ..Contract::default()
         },
-        [only] => read_skill(map_entries(only, "a skill", report).unwrap_or_default(), report),
+        [only] => read_skill_in(map_entries(only, "a skill", report).unwrap_or_default(), true, report),
         [_, second, ..] => {
             let message = "the manifest has several skills, and a folder holds one";
             report.add(&lint::CONTRACT_VALUE, &second.span, message).help("make a folder of each");
@@ -111,8 +118,11 @@ pub(super) fn read_manifest(entries: &[Entry], report: &mut DiagnosticSink<'_>) 
     let mut unknown = own.unknown;
     unknown.extend(fields::unknown_keys(entries, &MANIFEST_KEYS, MANIFEST, report));
     let metadata = read_metadata(find(entries, "metadata"), report);
+    // Only packages are published by strict versions.
+    let version = required_text(entries, "version", MANIFEST, report)
+        .and_then(|_| entries.iter().find(|entry| entry.key == "version"));
     Contract {
-        version: read_version(entries, MANIFEST, report),
+        version: version.map(|entry| crate::skill::version::read(Some(entry), report)),
         description: own.description.or_else(|| text(entries, "description", report)),
         publication: Publication {
             publisher: text(entries, "publisher", report),
@@ -160,8 +170,11 @@ fn read_name(entries: &[Entry], rule: &str, place: &str, report: &mut Diagnostic
     None
 }
 
-fn read_description(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Option<String> {
-    let description = required_text(entries, "description", SKILL, report)?;
+fn read_description(entries: &[Entry], is_optional: bool, report: &mut DiagnosticSink<'_>) -> Option<String> {
+    let description = match is_optional {
+        true => text(entries, "description", report)?,
+        false => required_text(entries, "description", SKILL, report)?,
+    };
     if description.contains(['\n', '\r']) {
         broken("S2", span(entries, "description"), "the description must be one line", report);
     }
@@ -170,7 +183,7 @@ fn read_description(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Optio
 
 fn read_prompt(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> String {
     match find(entries, "systemPrompt") {
-        Some(node) if is_text(node) && node.text().is_some_and(|text| !text.trim().is_empty()) => {
+        Some(node) if is_text(node) && node.text().is_some_and(|text| !is_blank(text)) => {
             node.text().unwrap_or_default().to_owned()
         }
         Some(node) => {
@@ -195,7 +208,7 @@ fn read_examples(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<Tu
             Value::Map(entries) if entries.len() == 2 => find(entries, key)
                 .filter(|node| is_text(node))
                 .and_then(Node::text)
-                .filter(|text| !text.trim().is_empty()),
+                .filter(|text| !is_blank(text)),
             _ => None,
         };
         let Some((input, output)) = side("input").zip(side("output")) else {
@@ -242,17 +255,29 @@ fn read_temperature(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Opt
 /// Any JSON object, whose shape means nothing here.
 fn read_metadata(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> ContractMetadata {
     let Some(node) = node else { return ContractMetadata::default() };
-    if let Some(Json::Object(unknown)) = fields::json(node, report) {
-        return ContractMetadata { unknown, ..ContractMetadata::default() };
+    let is_object = matches!(node.value, Value::Map(_));
+    if !is_object {
+        broken("S12", node.span.clone(), "`metadata` must be an object", report);
     }
-    broken("S12", node.span.clone(), "`metadata` must be an object", report);
-    ContractMetadata::default()
+    // What is no JSON has its own error.
+    match fields::json(node, report) {
+        Some(Json::Object(unknown)) if is_object => {
+            ContractMetadata { unknown, ..ContractMetadata::default() }
+        }
+        _ => ContractMetadata::default(),
+    }
 }
 
-/// A strict version: three numbers, without a `v` or leading zeros.
+/// The largest number in a version that other readers hold exactly.
+const MAX_VERSION_NUMBER: u64 = (1 << 53) - 1;
+
+/// A strict version: three numbers, without a `v` or leading zeros, none too large.
 fn read_version(entries: &[Entry], place: &str, report: &mut DiagnosticSink<'_>) -> Option<semver::Version> {
     let text = required_text(entries, "version", place, report)?;
-    let version = semver::Version::parse(&text).ok();
+    let is_exact = |version: &semver::Version| {
+        [version.major, version.minor, version.patch].iter().all(|number| *number <= MAX_VERSION_NUMBER)
+    };
+    let version = semver::Version::parse(&text).ok().filter(is_exact);
     if version.is_none() {
         let message = format!("`{}` is not a semantic version", crate::excerpt::shorten(&text, 60));
         report
@@ -279,7 +304,7 @@ fn read_tool(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<ProvidedToo
     let place = "a tool";
     let entries = map_entries(node, place, report)?;
     fields::unknown_keys(entries, &TOOL_KEYS, place, report);
-    let schema = read_schema(find(entries, "inputSchema"), SchemaRole::Outputs, report);
+    let schema = read_schema(find(entries, "inputSchema"), SchemaRole::Tool("inputSchema"), report);
     let confirmation = fields::flag(find(entries, "requiresConfirmation"), "requiresConfirmation", report);
     Some(ProvidedTool {
         name: read_name(entries, "T1", place, report)?,

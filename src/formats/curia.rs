@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 
-use crate::formats::fields::{is_text, map_entries, missing, require_known, required_text, texts};
+use crate::formats::fields::{
+    is_text, map_entries, missing, require_known, required_prose, required_text, texts,
+};
 use crate::formats::shorthand::InputType;
 use crate::policy::{ConfigField, ConfigRequirement, Permission};
 use crate::skill::contract::fields::{self, find};
@@ -78,7 +80,7 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Contra
     Contract {
         name: read_name(entries, report),
         version,
-        description: required_text(entries, "description", PLACE, report),
+        description: required_prose(entries, "description", PLACE, report),
         inputs,
         limits: ContractLimits { deadline: read_timeout(entries, report), ..ContractLimits::default() },
         permissions: Some(read_permissions(entries, (&secrets, &capabilities), report)),
@@ -138,7 +140,7 @@ fn read_risk(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> ContractMe
         Value::Scalar(level) if is_text(node) => {
             RISK_LEVELS.contains(&level.as_str()).then(|| risk_score(level)).flatten()
         }
-        _ => node.to_json().ok().and_then(|value| value.as_u64()).and_then(|score| u8::try_from(score).ok()),
+        _ => whole_number(node).and_then(|score| u8::try_from(score).ok()),
     };
     let Some(score) = score.filter(|score| *score <= 100) else {
         let message =
@@ -274,10 +276,23 @@ fn translate_permission(text: &str) -> PermissionRequest {
     PermissionRequest::from_words(text, &own)
 }
 
+/// A number without a fraction that is not negative, in any form of JSON: `75`, `75.0`, `7.5e1`.
+fn whole_number(node: &Node) -> Option<u64> {
+    // Beyond these not every whole number is exact.
+    const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+    let number = node.to_json().ok()?;
+    let from_fraction = |number: f64| {
+        let is_whole = number.fract() == 0.0 && (0.0..=MAX_EXACT).contains(&number);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "looked at above")]
+        is_whole.then_some(number as u64)
+    };
+    number.as_u64().or_else(|| number.as_f64().and_then(from_fraction))
+}
+
 /// Milliseconds, a whole number of at least 1.
 fn read_timeout(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Option<Duration> {
     let Some(node) = find(entries, "timeout") else { return Some(DEFAULT_TIMEOUT) };
-    match node.to_json().ok().and_then(|value| value.as_u64()).filter(|timeout| *timeout >= 1) {
+    match whole_number(node).filter(|timeout| *timeout >= 1) {
         Some(timeout) if !is_text(node) => Some(Duration::from_millis(timeout)),
         _ => {
             let message = "`timeout` must be a whole number of milliseconds, at least 1";

@@ -7,7 +7,8 @@ use crate::skill::lint;
 use crate::skill::yaml::{Entry, Node, Style, Value};
 use crate::suggestion::did_you_mean;
 
-/// A text that the format requires, trimmed and not empty.
+/// A text that the format requires, as it is written and not blank. Blanks around a name are part of it, as for the systems that read
+/// these formats.
 pub(super) fn required_text(
     entries: &[Entry],
     key: &str,
@@ -18,13 +19,32 @@ pub(super) fn required_text(
         missing(key, place, report);
         return None;
     };
-    match node.text().map(str::trim) {
-        Some(text) if !text.is_empty() && is_text(node) => Some(text.to_owned()),
+    filled_text(node, key, report)
+}
+
+fn filled_text(node: &Node, key: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
+    match node.text() {
+        Some(text) if !is_blank(text) && is_text(node) => Some(text.to_owned()),
         _ => {
             fields::report_invalid(node, &format!("`{key}` must be a text that is not empty"), report);
             None
         }
     }
+}
+
+/// Whether a text has nothing to read: a mark of the byte order counts as a blank, as in JavaScript.
+pub(super) fn is_blank(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || c == '\u{feff}')
+}
+
+/// As [`required_text`], without the blanks around it: for what only people read.
+pub(super) fn required_prose(
+    entries: &[Entry],
+    key: &str,
+    place: &str,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<String> {
+    required_text(entries, key, place, report).map(|text| text.trim().to_owned())
 }
 
 /// Reports that a key is missing.
@@ -32,16 +52,9 @@ pub(super) fn missing(key: &str, place: &str, report: &mut DiagnosticSink<'_>) {
     report.add(&lint::FIELD_MISSING, &(0..0), format!("{place} needs `{key}`")).help(format!("add `{key}`"));
 }
 
-/// A text that may be absent, and is not empty.
+/// A text that may be absent, as it is written and not blank.
 pub(super) fn text(entries: &[Entry], key: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
-    let node = find(entries, key)?;
-    match node.text().map(str::trim) {
-        Some(text) if !text.is_empty() && is_text(node) => Some(text.to_owned()),
-        _ => {
-            fields::report_invalid(node, &format!("`{key}` must be a text that is not empty"), report);
-            None
-        }
-    }
+    find(entries, key).and_then(|node| filled_text(node, key, report))
 }
 
 /// The entries of a map, which null is not.
@@ -70,12 +83,12 @@ pub(super) fn list_items<'a>(
     fields::items(node, what, report)
 }
 
-/// A list of texts that are not empty, each as written in quotes or as a plain word.
+/// A list of texts that are not blank, each as it is written in quotes or as a plain word.
 pub(super) fn texts(entries: &[Entry], key: &str, report: &mut DiagnosticSink<'_>) -> Vec<String> {
     let Some(node) = find(entries, key) else { return Vec::new() };
     let items = list_items(node, key, report).unwrap_or_default();
-    let text = |item: &Node, report: &mut DiagnosticSink<'_>| match item.text().map(str::trim) {
-        Some(text) if !text.is_empty() && is_text(item) => Some(text.to_owned()),
+    let text = |item: &Node, report: &mut DiagnosticSink<'_>| match item.text() {
+        Some(text) if !is_blank(text) && is_text(item) => Some(text.to_owned()),
         _ => {
             fields::report_invalid(item, &format!("`{key}` must be a list of texts"), report);
             None

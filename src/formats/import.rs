@@ -44,11 +44,35 @@ pub fn import(file_name: &str, source: &[u8]) -> Result<Vec<ImportedSkill>> {
         return import_skill_file(source).map(|skill| vec![skill]);
     }
     match parts(file_name, source)? {
-        Some(parts) => {
-            parts.iter().map(|part| import_definition("skill.json", part.to_string().as_bytes())).collect()
-        }
+        Some(parts) => parts.iter().map(|part| import_part(file_name, part)).collect(),
         None => import_definition(file_name, source).map(|skill| vec![skill]),
     }
+}
+
+/// A skill of a file with several.
+struct Part {
+    /// How the file calls it.
+    name: String,
+    /// Its own definition.
+    definition: Json,
+}
+
+fn import_part(file_name: &str, Part { name, definition }: &Part) -> Result<ImportedSkill> {
+    let source = definition.to_string();
+    import_definition("skill.json", source.as_bytes()).map_err(|error| {
+        // The place is one in the definition that was made of a part, which nobody can look at.
+        let reason = super::parse_alone("skill.json", source.as_bytes(), "").1.diagnostics;
+        let reason = reason.into_iter().find(|found| found.blocks).map(|found| found.message);
+        let reason = reason.unwrap_or_else(|| error.message().to_owned());
+        let name = crate::excerpt::shorten(name, 60);
+        let sentence = format!("failed to import {file_name}: the skill `{name}`: {reason}");
+        let help = error.help().map(str::to_owned);
+        let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
+        match help {
+            Some(help) => error.with_help(help),
+            None => error,
+        }
+    })
 }
 
 fn import_skill_file(source: &[u8]) -> Result<ImportedSkill> {
@@ -102,7 +126,7 @@ fn paths_in_text(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The definitions in a file with several: each in the format of one skill.
-fn parts(file_name: &str, source: &[u8]) -> Result<Option<Vec<Json>>> {
+fn parts(file_name: &str, source: &[u8]) -> Result<Option<Vec<Part>>> {
     let Ok(text) = std::str::from_utf8(source) else { return Ok(None) };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let tree = if file_name.to_ascii_lowercase().ends_with(".json") {
@@ -116,7 +140,7 @@ fn parts(file_name: &str, source: &[u8]) -> Result<Option<Vec<Json>>> {
     let Some(skills) = find(&entries, "skills") else { return Ok(None) };
     let parts = match &skills.value {
         Value::List(items) if find(&entries, "manifestVersion").is_some() && items.len() > 1 => {
-            items.iter().map(|item| item.to_json().map_err(|error| error.message)).collect::<Vec<_>>()
+            items.iter().enumerate().map(|(at, item)| manifest_part(&entries, at, item)).collect::<Vec<_>>()
         }
         Value::Map(inline) if find(&entries, "nodes").is_some() => inline.iter().map(inline_skill).collect(),
         _ => return Ok(None),
@@ -132,8 +156,20 @@ fn parts(file_name: &str, source: &[u8]) -> Result<Option<Vec<Json>>> {
     parts.into_iter().collect::<std::result::Result<_, _>>().map(Some).map_err(refused)
 }
 
+/// A skill of a manifest as the same manifest with this skill alone, so that nothing of the manifest is lost.
+fn manifest_part(manifest: &[Entry], at: usize, skill: &Node) -> std::result::Result<Part, String> {
+    let mut definition = Map::new();
+    for Entry { key, node, .. } in manifest.iter().filter(|entry| entry.key != "skills") {
+        definition.insert(key.clone(), node.to_json().map_err(|error| error.message)?);
+    }
+    let skill = skill.to_json().map_err(|error| error.message)?;
+    let name = skill["name"].as_str().map_or_else(|| format!("skills[{at}]"), str::to_owned);
+    definition.insert("skills".to_owned(), Json::Array(vec![skill]));
+    Ok(Part { name, definition: Json::Object(definition) })
+}
+
 /// A skill of a workflow as a skill object: its key is the id. It has a text or a server, and nothing else but a name.
-fn inline_skill(Entry { key, node, .. }: &Entry) -> std::result::Result<Json, String> {
+fn inline_skill(Entry { key, node, .. }: &Entry) -> std::result::Result<Part, String> {
     let shown = crate::excerpt::shorten(key, 60);
     let Ok(Json::Object(fields)) = node.to_json() else {
         return Err(format!("the skill `{shown}` is not a map"));
@@ -150,7 +186,7 @@ fn inline_skill(Entry { key, node, .. }: &Entry) -> std::result::Result<Json, St
     object.insert("category".to_owned(), "general".into());
     object.insert("config".to_owned(), Json::Object(Map::new()));
     object.extend(fields);
-    Ok(Json::Object(object))
+    Ok(Part { name: key.clone(), definition: Json::Object(object) })
 }
 
 /// A name that is one folder.

@@ -65,11 +65,11 @@ pub fn instructions(contract: &Contract) -> &str {
 
 fn read(file: &str, source: &[u8], manifest: Option<&Manifest>, depth: CheckDepth) -> ParsedContract {
     let syntax = Syntax::from_file_name(file);
-    let parse_tree = match syntax {
-        Syntax::Yaml => yaml::parse_within,
-        Syntax::Json => json_text::parse_within,
+    let language = match syntax {
+        Syntax::Yaml => ("YAML", yaml::parse_within as fn(&str, &_) -> _),
+        Syntax::Json => ("JSON", json_text::parse_within as fn(&str, &_) -> _),
     };
-    parse_source(source, parse_tree, |entries, report| {
+    parse_source(source, language, |entries, report| {
         let format = detect_format(entries, syntax, report)?;
         Some(read_format(format, entries, (manifest, depth), report))
     })

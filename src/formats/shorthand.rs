@@ -19,11 +19,12 @@ pub(super) struct InputType {
 }
 
 impl InputType {
-    /// Parses `TYPE`, `TYPE[]`, either with `?` after it, and a description in parentheses after that.
+    /// Parses `TYPE`, `TYPE[]`, either with `?` after it, and a description in parentheses after that. Blanks may stand before the
+    /// parentheses only.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let (written, description) = split_description(text.trim());
+        let (written, description) = split_description(text);
         let (required, is_optional) = match written.strip_suffix('?') {
-            Some(rest) => (rest.trim_end(), true),
+            Some(rest) => (rest, true),
             None => (written, false),
         };
         let (name, is_list) = match required.strip_suffix("[]") {
@@ -66,14 +67,15 @@ pub(super) fn timestamp_description(text: &str) -> Option<&str> {
     text.strip_suffix(TIMESTAMP_FORM)?.strip_suffix("; ")
 }
 
-/// The type, and what stands in the parentheses after it.
+/// The type, and what stands in the parentheses after it: one line.
 fn split_description(text: &str) -> (&str, Option<String>) {
-    let found = text.strip_suffix(')').and_then(|rest| {
-        let (written, description) = rest.split_once('(')?;
-        (!written.trim().is_empty() && !description.trim().is_empty()).then_some((written, description))
-    });
-    match found {
-        Some((written, description)) => (written.trim_end(), Some(description.trim().to_owned())),
+    let is_break = |c: char| matches!(c, '\n' | '\r' | '\u{2028}' | '\u{2029}');
+    let found = text.strip_suffix(')').and_then(|rest| rest.split_once('('));
+    match found.filter(|(_, description)| !description.is_empty() && !description.contains(is_break)) {
+        Some((written, description)) => {
+            let description = Some(description.trim()).filter(|text| !text.is_empty());
+            (written.trim_end(), description.map(str::to_owned))
+        }
         None => (text, None),
     }
 }
@@ -94,7 +96,8 @@ mod tests {
             ("object[]?", true, json!({"type": ["array", "null"], "items": {"type": "object"}})),
             ("null", false, json!({"type": "null"})),
             ("null?", true, json!({"type": "null"})),
-            (" boolean  ( yes (or) no ) ", false, json!({"type": "boolean", "description": "yes (or) no"})),
+            ("boolean  ( yes (or) no )", false, json!({"type": "boolean", "description": "yes (or) no"})),
+            ("string( )", false, json!({"type": "string"})),
         ] {
             let read = InputType::parse(text).unwrap();
             assert_eq!((read.is_optional, read.schema()), (optional, schema), "{text}");
@@ -119,6 +122,15 @@ mod tests {
             "string[][]",
             "string()",
             "any",
+            "string ",
+            " string",
+            "string ?",
+            "string? ",
+            "string ? (x)",
+            "string (x) ",
+            "string (a\nb)",
+            "string (a\u{2028}b)",
+            "\u{a0}string",
         ] {
             assert!(InputType::parse(text).is_err(), "{text}");
         }

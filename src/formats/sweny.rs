@@ -3,7 +3,7 @@
 //! `id` is the identity there and `name` a label. The format allows no other keys at any level.
 
 use crate::formats::fields::{
-    list_items, map_entries, missing, require_known, required_text, text, text_pairs, texts,
+    list_items, map_entries, missing, require_known, required_prose, required_text, text, text_pairs, texts,
 };
 use crate::policy::{ConfigField, ConfigRequirement};
 use crate::skill::contract::fields::{self, find};
@@ -52,9 +52,9 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Contra
     }
     Contract {
         name: read_id(entries, report),
-        description: required_text(entries, "description", PLACE, report),
+        description: required_prose(entries, "description", PLACE, report),
         publication: Publication {
-            display_name: required_text(entries, "name", PLACE, report),
+            display_name: required_prose(entries, "name", PLACE, report),
             category,
             ..Publication::default()
         },
@@ -106,8 +106,12 @@ fn read_setting(entry: &Entry, report: &mut DiagnosticSink<'_>) -> Option<Config
     let place = format!("the setting `{}`", crate::excerpt::shorten(&entry.key, 60));
     let entries = map_entries(&entry.node, &place, report)?;
     require_known(entries, &FIELD_KEYS, &place, report);
-    field.description = required_text(entries, "description", &place, report);
-    if fields::flag(find(entries, "required"), "required", report) == Some(true) {
+    field.description = required_prose(entries, "description", &place, report);
+    let required = find(entries, "required");
+    if let Some(node) = required.filter(|node| node.is_null()) {
+        fields::report_invalid(node, "required must be true or false", report);
+    }
+    if fields::flag(required, "required", report) == Some(true) {
         field.requirement = ConfigRequirement::Required;
     }
     field.env = find(entries, "env").and_then(|node| variable(node, report));
@@ -138,14 +142,16 @@ fn read_tool(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<ProvidedToo
     let entries = map_entries(node, place, report)?;
     require_known(entries, &TOOL_KEYS, place, report);
     let schema = find(entries, "input_schema");
-    if schema.is_none() {
-        missing("input_schema", place, report);
+    match schema {
+        None => missing("input_schema", place, report),
+        Some(node) if node.is_null() => fields::report_invalid(node, "input_schema must be a map", report),
+        Some(_) => {}
     }
     Some(ProvidedTool {
         name: required_text(entries, "name", place, report)?,
-        description: required_text(entries, "description", place, report),
+        description: required_prose(entries, "description", place, report),
         input_schema: schema
-            .and_then(|node| read_schema(Some(node), SchemaRole::Outputs, report))
+            .and_then(|node| read_schema(Some(node), SchemaRole::Tool("input_schema"), report))
             .map(|located| located.schema),
         ..ProvidedTool::default()
     })
@@ -182,9 +188,11 @@ pub(super) fn read_server(node: &Node, report: &mut DiagnosticSink<'_>) -> Optio
             )
             .help("add `command` for stdio, or `url` for http");
     }
-    if let Some(url) =
-        server.url.as_deref().filter(|url| !url.starts_with("https://") && !url.starts_with("http://"))
-    {
+    let is_web = |url: &str| {
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+        scheme.is_some_and(|scheme| ["https", "http"].iter().any(|known| scheme.eq_ignore_ascii_case(known)))
+    };
+    if let Some(url) = server.url.as_deref().filter(|url| !is_web(url)) {
         let message = format!("`{}` is not the address of a server", crate::excerpt::shorten(url, 80));
         fields::report_invalid(node, &message, report);
     }

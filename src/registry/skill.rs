@@ -236,8 +236,8 @@ impl Skill {
         keys.any(|key| key.key == "disable-model-invocation" && is_set(&key.value))
     }
 
-    /// The text below the frontmatter, trimmed, read now; for a definition without a `SKILL.md`, its instructions or its
-    /// description. `invalid-skill` when the file is no longer a skill, or not UTF-8.
+    /// The text below the frontmatter, trimmed, read now; for a definition without a `SKILL.md`, its instructions as they are written,
+    /// or its description. `invalid-skill` when the file is no longer a skill, or not UTF-8.
     pub fn body(&self) -> Result<String> {
         self.text_in(&self.folder().read(self.file_name(), MAX_SKILL_FILE_BYTES)?)
     }
@@ -253,7 +253,7 @@ impl Skill {
         if CONTRACT_FILES.contains(&self.file_name()) {
             let parsed = formats::load(self.file_name(), source, None);
             if let Some(contract) = &parsed.contract {
-                return Ok(formats::instructions(contract).trim().to_owned());
+                return Ok(formats::instructions(contract).to_owned());
             }
             return Err(self.unreadable_text_error(&parsed.diagnostics));
         }

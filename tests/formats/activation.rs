@@ -82,6 +82,18 @@ fn ak_a20_ak_a21_an_activation_has_what_the_skill_names_and_nothing_else() {
 }
 
 /// How many skills stand in a tree of delegations.
+#[test]
+fn ak_16_a_prompt_is_kept_as_it_is_written() {
+    let prompt = "\n  P \r\n\tQ \n\n";
+    let project = Project::new()
+        .persona("a", &json!({"systemPrompt": prompt}))
+        .persona("b", &json!({"systemPrompt": "R\n"}));
+    let engine = project.with_search();
+    assert_eq!(engine.activate(&["a"]).unwrap().instructions, prompt);
+    let both = engine.activate(&["a", "b"]).unwrap().instructions;
+    assert_eq!(both, format!("--- a ---\n{prompt}\n\n--- b ---\nR\n"));
+}
+
 fn count(delegates: &[Delegate]) -> usize {
     delegates.iter().map(|delegate| 1 + count(&delegate.delegates)).sum()
 }

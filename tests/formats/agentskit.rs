@@ -41,6 +41,9 @@ fn ak_a01_a_skill_is_what_a_model_becomes() {
 fn ak_a02_names_texts_and_temperatures_are_checked() {
     for (wrong, rule) in [
         (json!({"name": "bad name!"}), "S1"),
+        (json!({"name": " researcher"}), "S1"),
+        (json!({"name": "researcher\n"}), "S1"),
+        (json!({"systemPrompt": "\u{feff}"}), "S3"),
         (json!({"description": "a\nb"}), "S2"),
         (json!({"systemPrompt": "  "}), "S3"),
         (json!({"systemPrompt": 5}), "S3"),
@@ -152,9 +155,53 @@ fn ak_a15_a_manifest_lacks_nothing() {
         (json!({"tools": [{"description": "x"}]}), "needs `name`"),
         (json!({"tools": [{"name": "a"}, {"name": "a"}]}), "T1"),
         (json!({"tools": [{"name": "not a name"}]}), "T1"),
+        (json!({"tools": [{"name": " t"}]}), "T1"),
+        (json!({"tools": [{"name": "t", "inputSchema": "x"}]}), "inputSchema must be"),
         (json!({"skills": [{"name": "a", "description": "d"}]}), "needs `systemPrompt`"),
         (json!({"skills": [skill(&json!({})), skill(&json!({"name": "b"}))]}), "several skills"),
     ] {
         refused("skill.json", &manifest(wrong).to_string(), words);
     }
+}
+
+#[test]
+fn ak_12_a_skill_in_a_manifest_needs_no_description_and_a_manifest_no_strict_version() {
+    let manifest = |more: Value| {
+        let mut manifest = json!({
+            "manifestVersion": "2026-04", "name": "pack", "version": "1.0.0",
+            "skills": [{"name": "researcher", "systemPrompt": "Be thorough."}],
+        });
+        manifest.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        manifest.to_string()
+    };
+    assert_eq!(contract("skill.json", &manifest(json!({}))).description, None);
+    let described = contract("skill.json", &manifest(json!({"description": "Of the pack."})));
+    assert_eq!(described.description.as_deref(), Some("Of the pack."));
+    for version in ["1", "v1", "latest", "1.0.0-01"] {
+        let parsed =
+            metier::formats::parse("skill.json", manifest(json!({"version": version})).as_bytes(), None);
+        assert!(
+            parsed.contract.is_some() && !parsed.diagnostics.is_empty(),
+            "{version}: {:?}",
+            parsed.diagnostics
+        );
+    }
+}
+
+#[test]
+fn ak_14_the_version_of_a_package_is_strict_and_exact() {
+    let package = |version: &str| json!({"version": version, "skill": skill(&json!({}))}).to_string();
+    contract("skill.json", &package("9007199254740991.0.0"));
+    for version in [" 1.0.0", "1.0.0\n", "v1.0.0", "1.0", "9007199254740992.0.0", "18446744073709551615.0.0"]
+    {
+        refused("skill.json", &package(version), "is not a semantic version");
+    }
+}
+
+#[test]
+fn s12_a_number_that_no_reader_holds_is_no_reason_to_deny_that_there_is_an_object() {
+    let source =
+        skill(&json!({})).to_string().replacen('{', "{\"metadata\": {\"n\": 18446744073709551616}, ", 1);
+    let found = crate::refusals("skill.json", &source);
+    assert!(found.len() == 1 && !found[0].contains("must be an object"), "{found:?}");
 }

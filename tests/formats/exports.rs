@@ -87,8 +87,31 @@ fn a_file_with_several_skills_becomes_several_folders() {
     let skill = |name: &str| json!({"name": name, "description": "d", "systemPrompt": "p"});
     let manifest = json!({"manifestVersion": "2026-04", "name": "m", "version": "1.0.0", "skills": [skill("a"), skill("b")]});
     assert_eq!(import("m.json", manifest.to_string().as_bytes()).unwrap().len(), 2);
+    let error = import("workflow.yaml", b"nodes: []\nskills: {X: {instruction: i}}").unwrap_err();
+    assert!(
+        error.message().starts_with("failed to import workflow.yaml: the skill `X`: `id` must be"),
+        "{error}"
+    );
     for wrong in ["nodes: []\nskills: {x: {}}", "nodes: []\nskills: {\"../x\": {instruction: i}}"] {
         assert!(import("workflow.yaml", wrong.as_bytes()).is_err(), "SW-09: {wrong}");
+    }
+}
+
+#[test]
+fn ak_12_each_folder_of_a_manifest_has_all_that_the_manifest_says() {
+    let skill = |name: &str| json!({"name": name, "systemPrompt": "p"});
+    let mut manifest = json!({
+        "manifestVersion": "2026-04", "name": "m", "version": "1.2.3", "publisher": "p", "homepage": "https://a.example",
+        "description": "Of the pack.", "metadata": {"x": 1},
+        "tools": [{"name": "find", "inputSchema": {"type": "object"}, "requiresConfirmation": true}],
+        "skills": [skill("a"), skill("b")],
+    });
+    let made = import("m.json", manifest.to_string().as_bytes()).unwrap();
+    for (made, name) in made.iter().zip(["a", "b"]) {
+        assert_eq!(made.name, name);
+        let (_, written) = made.files.iter().find(|(path, _)| path == "skill.json").unwrap();
+        manifest["skills"] = json!([skill(name)]);
+        assert_eq!(serde_json::from_slice::<Value>(written).unwrap(), manifest);
     }
 }
 

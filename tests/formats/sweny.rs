@@ -65,6 +65,7 @@ fn sw_t24_what_the_schema_of_the_format_accepts_and_refuses() {
         json!({"instruction": "Do it."}),
         json!({"mcp": {"type": "http", "url": "https://example.com/mcp", "headers": {"a": "b"}, "env": {"KEY": "what it is"}}}),
         json!({"mcp": {"command": "server", "args": ["--stdio"]}}),
+        json!({"mcp": {"url": "HTTPS://x.example/mcp"}}),
         json!({"instruction": "x", "mcpAliases": {"search": ["find", "look"]}}),
     ] {
         contract("skill.json", &object(&accepted));
@@ -72,6 +73,17 @@ fn sw_t24_what_the_schema_of_the_format_accepts_and_refuses() {
     for (wrong, words) in [
         (json!({}), "at least one of"),
         (json!({"tools": []}), "`tools` is empty"),
+        (json!({"instruction": "x", "id": " x"}), "`id` must be"),
+        (json!({"instruction": "x", "id": "x\n"}), "`id` must be"),
+        (json!({"instruction": "x", "category": " git"}), "is not a category"),
+        (
+            json!({"tools": [{"name": "t", "description": "d", "input_schema": null}]}),
+            "input_schema must be a map",
+        ),
+        (
+            json!({"instruction": "x", "config": {"A": {"description": "d", "required": null}}}),
+            "required must be",
+        ),
         (json!({"instruction": "x", "extra": 1}), "`extra` is not a key"),
         (json!({"mcp": {"args": ["x"]}}), "neither which program"),
         (json!({"mcp": {"type": "http", "command": "x"}}), "neither which program"),

@@ -82,11 +82,13 @@ fn composed_name(names: &[&str]) -> String {
     if joined.len() <= MAX_NAME && begins_like_name && joined.chars().all(is_plain) {
         return joined;
     }
-    let digest = base_36(fnv_1a(joined.as_bytes()));
+    // Of the names apart: `a_b` and `c` are not `a` and `b_c`.
+    let digest = base_36(fnv_1a(names.join("\0").as_bytes()));
     let plain: String = joined.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
     let start = if begins_like_name { "" } else { "_" };
     let length = MAX_NAME - start.len() - 1 - digest.len();
-    format!("{start}{}_{digest}", plain.chars().take(length).collect::<String>())
+    let beginning: String = plain.chars().take(length).collect();
+    format!("{start}{}_{digest}", beginning.trim_end_matches('_'))
 }
 
 fn fnv_1a(bytes: &[u8]) -> u32 {
@@ -156,6 +158,16 @@ mod tests {
             assert!(!name.starts_with(|c: char| c.is_ascii_digit() || c == '-'), "{name}");
             assert_eq!(composed(names), name);
         }
+        let (middle, end) = (format!("h{}i", "_".repeat(40)), "i".repeat(31));
+        assert_ne!(
+            composed(&[&middle, &end, "s"]),
+            composed(&["h", &format!("{}i_{end}", "_".repeat(39)), "s"])
+        );
+        assert_eq!(
+            composed(&[&"t".repeat(64), "c"]),
+            format!("{}_1p26oms", "t".repeat(56)),
+            "as AgentsKit does"
+        );
         let other = format!("{}y", &long[1..]);
         assert_ne!(composed(&[&long, &long]), composed(&[&long, &other]), "told apart by the digest");
         // The published test vectors of FNV-1a.

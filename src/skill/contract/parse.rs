@@ -127,15 +127,16 @@ pub(crate) enum CheckDepth {
 }
 
 fn read(source: &[u8], manifest: Option<&Manifest>, depth: CheckDepth) -> ParsedContract {
-    parse_source(source, yaml::parse_within, |entries, report| {
+    parse_source(source, ("YAML", yaml::parse_within), |entries, report| {
         Some(read_definition(entries, manifest, depth, report))
     })
 }
 
-/// The contract of a source whose root is a map. `parse_tree` parses a part of the text; `read` translates the map.
+/// The contract of a source whose root is a map. `parse_tree` parses a part of the text, which is in that language; `read` translates the
+/// map.
 pub(crate) fn parse_source(
     source: &[u8],
-    parse_tree: impl Fn(&str, &Range<usize>) -> Result<Tree, YamlError>,
+    (language, parse_tree): (&str, impl Fn(&str, &Range<usize>) -> Result<Tree, YamlError>),
     read: impl FnOnce(&[Entry], &mut DiagnosticSink<'_>) -> Option<Contract>,
 ) -> ParsedContract {
     if source.len() > MAX_CONTRACT {
@@ -151,7 +152,7 @@ pub(crate) fn parse_source(
         report.add(&lint::NOT_UTF8, &(text.len()..text.len()), message).help("save it as UTF-8");
         None
     } else {
-        read_text(text, parse_tree, read, &mut report)
+        read_text(text, (language, parse_tree), read, &mut report)
     };
     let mut diagnostics = report.finish();
     diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
@@ -161,7 +162,7 @@ pub(crate) fn parse_source(
 
 fn read_text(
     text: &str,
-    parse_tree: impl Fn(&str, &Range<usize>) -> Result<Tree, YamlError>,
+    (language, parse_tree): (&str, impl Fn(&str, &Range<usize>) -> Result<Tree, YamlError>),
     read: impl FnOnce(&[Entry], &mut DiagnosticSink<'_>) -> Option<Contract>,
     report: &mut DiagnosticSink<'_>,
 ) -> Option<Contract> {
@@ -175,7 +176,6 @@ fn read_text(
     let tree = parse_tree(text, &(start..text.len()));
     let tree = tree
         .map_err(|fault| {
-            let language = if *fault.rule == lint::JSON_INVALID { "JSON" } else { "YAML" };
             let message = format!("Invalid {language} in the contract: {}", fault.message);
             report.add(fault.rule, &fault.span, message).help(fault.help());
         })

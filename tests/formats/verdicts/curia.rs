@@ -33,7 +33,7 @@ fn identity_keys() -> Vec<Key> {
         ),
         key(
             "action_risk",
-            values!["none", "low", "medium", "high", "critical", 0, 75, 100],
+            values!["none", "low", "medium", "high", "critical", 0, 75, 100, 75.0, 1e1, (-0.0)],
             vec![
                 None,
                 words("severe"),
@@ -61,7 +61,7 @@ fn identity_keys() -> Vec<Key> {
                 Some(json!(["bus"])),
                 Some(json!(["skillSearch", "executiveProfileService"])),
             ],
-            values![["notARealCapability"], ["bus", "Bus"], "bus", [1], [""], null],
+            values![["notARealCapability"], ["bus", "Bus"], ["bus "], ["\nbus"], "bus", [1], [""], null],
         ),
     ]
 }
@@ -78,9 +78,14 @@ fn handler_keys() -> Vec<Key> {
                 Some(json!({"q": "string"})),
                 Some(json!({"n": "number? (at most 20)", "t": "timestamp"})),
                 Some(json!({"a": "string[]", "b": "object[]?", "c": "null"})),
-                Some(json!({"a": " boolean ( yes (or) no ) "})),
+                Some(json!({"a": "boolean  ( yes (or) no )", "b": "string( )"})),
             ],
             vec![
+                Some(json!({"a": " string"})),
+                Some(json!({"a": "string "})),
+                Some(json!({"a": "string ? (x)"})),
+                Some(json!({"a": "string (x) "})),
+                Some(json!({"a": "string (two\nlines)"})),
                 Some(json!({"a": "string — the text"})),
                 Some(json!({"a": "foo[]"})),
                 Some(json!({"a": "timestamp[]"})),
@@ -121,7 +126,7 @@ fn handler_keys() -> Vec<Key> {
         ),
         key(
             "timeout",
-            vec![None, Some(json!(1)), Some(json!(5000)), Some(json!(660_000))],
+            vec![None, Some(json!(1)), Some(json!(5000)), Some(json!(660_000)), Some(json!(3e4))],
             values![0, (-5), 1.5, "15000", "15s", true, null, [1]],
         ),
         key(
@@ -132,7 +137,7 @@ fn handler_keys() -> Vec<Key> {
                 Some(json!({"param": "who", "default": "agent"})),
             ],
             values![
-                {"param": "who"}, {"default": "caller"}, {"param": "x", "default": "all"}, {"param": "x", "default": "agent", "more": 1}, {"param": 5}, [], "who", null,
+                {"param": "who"}, {"default": "caller"}, {"param": "x", "default": "all"}, {"param": "x", "default": " agent"}, {"param": "x", "default": "agent", "more": 1}, {"param": 5}, [], "who", null,
             ],
         ),
         key("sensitivty", vec![None], values!["elevated"]),

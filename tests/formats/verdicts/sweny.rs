@@ -160,3 +160,31 @@ fn sw_t24_an_object_in_yaml_gets_the_verdict_of_the_same_object_in_json() {
     }
     assert!(accepted >= 40 && refused >= 100, "{accepted} accepted, {refused} refused");
 }
+
+#[test]
+fn sw_08_what_the_published_schema_refuses_is_refused() {
+    let schema: Value = serde_json::from_str(metier::formats::SWENY_SKILL_SCHEMA).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let blanks = [
+        json!({"id": " x"}),
+        json!({"id": "x\n"}),
+        json!({"category": "git "}),
+        json!({"tools": [{"name": "t", "description": "d", "input_schema": null}]}),
+        json!({"config": {"A": {"description": "d", "required": null}}}),
+    ];
+    let with = |more: &Value| {
+        let mut object = json!({"id": "x", "name": "X", "description": "d", "category": "git", "config": {}, "instruction": "i"});
+        object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        object.to_string()
+    };
+    let mut refused = 0;
+    for text in objects().files().into_keys().chain(blanks.iter().map(with)) {
+        let Ok(object) = serde_json::from_str::<Value>(&text) else { continue };
+        if !schema.is_valid(&object) {
+            refused += 1;
+            let found = metier::formats::parse("skill.json", text.as_bytes(), None);
+            assert!(found.contract.is_none(), "{text}");
+        }
+    }
+    assert!(refused >= 100, "{refused}");
+}

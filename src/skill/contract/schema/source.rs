@@ -13,6 +13,8 @@ use crate::skill::yaml::{Node, Value};
 pub(crate) enum SchemaRole {
     Inputs,
     Outputs,
+    /// The inputs of a declared tool, under this key: a JSON Schema and no list of parameters.
+    Tool(&'static str),
 }
 
 impl SchemaRole {
@@ -20,6 +22,7 @@ impl SchemaRole {
         match self {
             Self::Inputs => "inputs",
             Self::Outputs => "outputs",
+            Self::Tool(key) => key,
         }
     }
 }
