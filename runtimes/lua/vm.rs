@@ -123,6 +123,11 @@ impl Vm {
 
     /// Runs the script once. A cancelled or timed-out run fails, whatever the script returned.
     pub(super) fn run(&self, input: &serde_json::Value, context: &SkillContext) -> Result<serde_json::Value> {
+        // mlua locks the state at each of its operations; while it is locked already, that takes a fraction of the time.
+        self.lua.exec_raw_lua(|_| self.run_locked(input, context))
+    }
+
+    fn run_locked(&self, input: &serde_json::Value, context: &SkillContext) -> Result<serde_json::Value> {
         context.cancel().check()?;
         let running = self.interrupt.enable(context.limits().operations);
         let stopper = running.stopper();
@@ -183,22 +188,33 @@ impl Vm {
     /// Runs the script, and then the function at which it is entered, if there is one.
     fn enter(&self, input: Value) -> Result<CallResult> {
         let failed = |error: mlua::Error| failure::from_mlua(&error, &self.slot.file);
-        let (environment, main) = self.call_main(input.clone()).map_err(failed)?;
-        let Some(name) = self.function.as_deref().filter(|_| main.0) else { return Ok(main) };
+        let Some(name) = self.function.as_deref() else {
+            return self.environment(input).and_then(|own| self.call_main(own)).map_err(failed);
+        };
+        let environment = self.environment(input.clone()).map_err(failed)?;
+        let main = self.call_main(environment.clone()).map_err(failed)?;
+        if !main.0 {
+            return Ok(main);
+        }
         let function = find_function(&environment, &main.1, name).map_err(failed)?;
         let function = function.ok_or_else(|| no_function_error(&self.slot.file, name))?;
         self.globals.protected_call.call((function, input)).map_err(failed)
     }
 
-    fn call_main(&self, input: Value) -> mlua::Result<(Table, CallResult)> {
+    /// The globals of one run.
+    fn environment(&self, input: Value) -> mlua::Result<Table> {
         let environment = self.lua.create_table_with_capacity(0, 4)?;
         environment.raw_set("_G", &environment)?;
         environment.raw_set("input", input)?;
         environment.set_metatable(Some(self.environment_meta.clone()))?;
         environment.set_safeenv(true);
+        Ok(environment)
+    }
+
+    fn call_main(&self, environment: Table) -> mlua::Result<CallResult> {
         let main = self.main.deep_clone()?;
-        main.set_environment(environment.clone())?;
-        Ok((environment, self.globals.protected_call.call(main)?))
+        main.set_environment(environment)?;
+        self.globals.protected_call.call(main)
     }
 
     /// Whether the state can be reused as if it were new. Collecting the garbage of a script can take as long as the script

@@ -29,8 +29,6 @@ impl RhaiEngine {
         let slot = Arc::new(RunSlot::default());
         let mut engine = new_engine();
         host_api::install(&mut engine, &slot);
-        let progress_slot = slot.clone();
-        engine.on_progress(move |_| progress_slot.must_stop().then_some(Dynamic::UNIT));
         let estimator = MemoryEstimator::install(&mut engine);
         Self { engine, slot, estimator }
     }
@@ -45,9 +43,10 @@ impl RhaiEngine {
         context.cancel().check()?;
         let limits = context.limits();
         self.engine.set_max_operations(limits.operations.unwrap_or(Limits::OPERATIONS));
-        let occupied = self.slot.occupy(context);
-        let stopper = occupied.stopper();
-        let _guard = context.cancel().on_stop(move |_| stopper());
+        let _occupied = self.slot.occupy(context);
+        let (slot, token) = (self.slot.clone(), context.cancel().clone());
+        let must_stop = move || slot.must_stop() || token.cause().is_some();
+        self.engine.on_progress(move |_| must_stop().then_some(Dynamic::UNIT));
         let memory = limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
         if let Some(estimator) = &self.estimator {
             estimator.begin(&mut self.engine, memory);
@@ -57,6 +56,8 @@ impl RhaiEngine {
         if !self.slot.was_deep() {
             stack.checkin();
         }
+        // An idle engine holds no token.
+        self.engine.on_progress(|_| None);
         context.cancel().check()?;
         result
     }

@@ -18,8 +18,12 @@ pub(super) fn require_memory(
 
 /// Fails if the run must end. Expensive functions check this about once for each MiB.
 pub(super) fn check_stop(call: &NativeCallContext) -> Result<(), RhaiError> {
-    let must_stop = call.tag().and_then(Dynamic::read_lock::<Ctx>).is_none_or(|ctx| ctx.0.must_stop());
-    if must_stop { Err(EvalAltResult::ErrorTerminated(Dynamic::UNIT, Position::NONE).into()) } else { Ok(()) }
+    let ctx = call.tag().and_then(Dynamic::read_lock::<Ctx>);
+    if ctx.is_none_or(|ctx| ctx.0.must_stop_or_is_cancelled()) {
+        Err(EvalAltResult::ErrorTerminated(Dynamic::UNIT, Position::NONE).into())
+    } else {
+        Ok(())
+    }
 }
 
 /// The bytes the run may still allocate; the engine carries its `ctx` as a tag.

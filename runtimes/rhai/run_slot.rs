@@ -12,7 +12,7 @@ use crate::runtimes::json_boundary::out_of_memory;
 /// The run that occupies an engine.
 #[derive(Default)]
 pub(super) struct RunSlot {
-    /// Set when the run must stop; the engine checks it at every operation.
+    /// Set when the run must stop for an error of its own; the engine checks it at every operation.
     is_stopped: AtomicBool,
     /// The stack address at which calls are checked, and the one beyond which they fail.
     stack_check_address: AtomicUsize,
@@ -25,8 +25,6 @@ pub(super) struct RunSlot {
 
 #[derive(Default)]
 struct ActiveRun {
-    /// Counts the runs of the slot, so that a stop that comes late does not stop the next one.
-    number: u64,
     context: Option<SkillContext>,
     error: Option<SkillError>,
 }
@@ -38,10 +36,9 @@ pub(super) struct Ctx(pub(super) Arc<RunSlot>);
 impl RunSlot {
     /// The engine belongs to this run until the guard is dropped.
     pub(super) fn occupy(self: &Arc<Self>, context: &SkillContext) -> SlotGuard {
-        let mut run = self.lock();
-        *run = ActiveRun { number: run.number + 1, context: Some(context.clone()), error: None };
+        *self.lock() = ActiveRun { context: Some(context.clone()), error: None };
         self.is_stopped.store(false, Ordering::Relaxed);
-        SlotGuard { slot: self.clone(), number: run.number }
+        SlotGuard(self.clone())
     }
 
     /// Begins the run at this place of the stack, with limits in bytes for the stack of its calls and for the script's
@@ -60,7 +57,8 @@ impl RunSlot {
         self.is_deep.load(Ordering::Relaxed) || self.budget.was_large()
     }
 
-    /// Whether the run must stop now. Called at every operation, so it is only a few loads and subtractions.
+    /// Whether the run must stop now for its memory, its stack or an error; whether it was cancelled is asked beside it. Called at
+    /// every operation, so it is only a few loads and subtractions.
     #[inline]
     pub(super) fn must_stop(&self) -> bool {
         if self.budget.needs_check() && self.budget.is_exceeded() {
@@ -102,14 +100,16 @@ impl RunSlot {
         self.budget.uncharged(work)
     }
 
-    fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Relaxed);
+    /// Whether the run must stop or was cancelled, for functions that take long.
+    pub(super) fn must_stop_or_is_cancelled(&self) -> bool {
+        self.must_stop()
+            || self.lock().context.as_ref().is_none_or(|context| context.cancel().cause().is_some())
     }
 
     /// Stops the run with this error.
     pub(super) fn stop_with(&self, error: SkillError) {
         self.lock().error.get_or_insert(error);
-        self.stop();
+        self.is_stopped.store(true, Ordering::Relaxed);
     }
 
     /// Stops the run because it exceeded its memory limit. Returns the error.
@@ -143,27 +143,10 @@ impl RunSlot {
 }
 
 /// Exists while a run occupies the engine.
-pub(super) struct SlotGuard {
-    slot: Arc<RunSlot>,
-    number: u64,
-}
-
-impl SlotGuard {
-    /// Returns a function that stops this run from any thread. If it is called late, when the run has ended and the engine may
-    /// serve another one, it does nothing.
-    pub(super) fn stopper(&self) -> impl FnOnce() + Send + 'static {
-        let (slot, number) = (self.slot.clone(), self.number);
-        move || {
-            let run = slot.lock();
-            if run.number == number && run.context.is_some() {
-                slot.stop();
-            }
-        }
-    }
-}
+pub(super) struct SlotGuard(Arc<RunSlot>);
 
 impl Drop for SlotGuard {
     fn drop(&mut self) {
-        *self.slot.lock() = ActiveRun { number: self.number, ..ActiveRun::default() };
+        *self.0.lock() = ActiveRun::default();
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -51,6 +51,8 @@ struct CancelState {
     listeners: Mutex<Vec<(u64, Listener)>>,
     parent: Mutex<Option<ParentLink>>,
     pauses: Mutex<Pauses>,
+    /// Whether there has been a pause; most tokens have none.
+    was_paused: AtomicBool,
 }
 
 /// What a child token holds of its parent, so that it hears of a stop further up although nobody else holds the parent.
@@ -168,6 +170,7 @@ impl CancelToken {
         }
         let now = Instant::now();
         for token in &tokens {
+            token.was_paused.store(true, Ordering::Release);
             let mut pauses = lock(&token.pauses);
             pauses.since.get_or_insert(now);
             pauses.active += 1;
@@ -177,6 +180,9 @@ impl CancelToken {
 
     /// How long the deadlines of this token have stood still until now, and whether they do now.
     pub(super) fn paused_time(&self) -> (Duration, bool) {
+        if !self.0.was_paused.load(Ordering::Acquire) {
+            return (Duration::ZERO, false);
+        }
         let pauses = lock(&self.0.pauses);
         let current = pauses.since.map_or(Duration::ZERO, |since| since.elapsed());
         (pauses.total + current, pauses.active > 0)
