@@ -9,7 +9,6 @@ use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::SkillOutput;
 use crate::host::{
     EnforcedLevel, Files, NetworkReport, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext,
-    variable_access,
 };
 use crate::policy::{Access, StopCause};
 use crate::runtimes::external::denial_hints::RunPlace;
@@ -17,10 +16,11 @@ use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
 use crate::runtimes::external::hints::network::{RunNetwork, no_network_hint};
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
+use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::silent_program::silent_program_hint;
+use crate::runtimes::external::hints::variable::{unpassed_variable_hint, variable_hint};
 use crate::runtimes::external::hints::words::searched_end;
 use crate::runtimes::external::missing_package::{advised_package_help, missing_package_help};
-use crate::runtimes::external::missing_variable::missing_variable;
 use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
 use crate::runtimes::external::process::setup_error::SandboxSetupError;
@@ -254,34 +254,32 @@ pub(super) fn exit_error(
         let row = SHELL_EXIT_CODES.into_iter().find(|(code, _)| ended.status.code() == Some(*code));
         row.map(|(_, help)| (help.to_owned(), None))
     };
-    Some(
-        match limit_errors::limit_hint(ctx.limits(), ended)
-            .or_else(|| variable_hint(ctx, &said))
-            .or_else(|| variable_hint(ctx, &redacted_text(ctx, &ended.stdout)).filter(|_| !is_silent))
-            .or_else(|| package_hint(ctx, ended, &said))
-            .or_else(|| sandbox_hint(ctx, script, ended, &said))
-            .or_else(|| {
-                let printed = (!is_silent).then(|| redacted_text(ctx, &ended.stdout));
-                printed.and_then(|said| package_hint(ctx, ended, &said))
-            })
-            .or_else(by_code)
-        {
-            Some((help, hint)) => error.with_help(help).with_hint(hint),
-            None => error,
-        },
-    )
+    let help = limit_errors::limit_hint(ctx.limits(), ended)
+        .or_else(|| output_hint(ctx, script, ended, (&said, is_silent)))
+        .or_else(by_code);
+    Some(match help {
+        Some((help, hint)) => error.with_help(help).with_hint(hint),
+        None => error,
+    })
 }
 
-/// The hint about an environment variable that is not set, if that is why the script failed.
-fn variable_hint(ctx: &SkillContext, said: &Redacted<String>) -> Option<Help> {
-    let name = missing_variable(searched_end(said.as_inner()))?;
-    let access = variable_access(name)?;
-    let needs = format!("the script says that it needs the environment variable {name}");
-    match permission_hint(ctx, &access) {
-        Some((help, hint)) => Some((format!("{needs}; if it should have it, {help}"), hint)),
-        None if ctx.has_variable(name) => None,
-        None => Some((format!("{needs}, which is granted and has no value here; set it"), None)),
-    }
+/// The hint about what the script wrote. `is_silent` says that this is standard output, since standard error is blank.
+fn output_hint(
+    ctx: &SkillContext,
+    script: &EndedScript<'_>,
+    ended: &ProcessExit,
+    (said, is_silent): (&Redacted<String>, bool),
+) -> Option<Help> {
+    let text = ScriptText::new(ctx, script.source, script.args);
+    let printed = (!is_silent).then(|| redacted_text(ctx, &ended.stdout));
+    let printed = printed.as_ref();
+    variable_hint(ctx, &text, said.as_inner())
+        .or_else(|| variable_hint(ctx, &text, printed?.as_inner()))
+        .or_else(|| package_hint(ctx, ended, said))
+        .or_else(|| sandbox_hint(ctx, script, ended, said, &text))
+        .or_else(|| package_hint(ctx, ended, printed?))
+        .or_else(|| unpassed_variable_hint(ctx, &text, said.as_inner()))
+        .or_else(|| unpassed_variable_hint(ctx, &text, printed?.as_inner()))
 }
 
 /// The hint about a package that is not installed, if that is why the script failed.
@@ -306,9 +304,10 @@ fn sandbox_hint(
     script: &EndedScript<'_>,
     ended: &ProcessExit,
     said: &Redacted<String>,
+    text: &ScriptText<'_>,
 ) -> Option<Help> {
     let project = ctx.project().ok()?.root();
-    let place = RunPlace { project, home: script.home, network: run_network(ended)? };
+    let place = RunPlace { project, home: script.home, network: run_network(ended)?, script: text };
     let texts = (script.source, script.args);
     // A script that reached granted hosts, or said something, failed for another reason.
     let may_be_silent = ended.stderr.bytes.trim_ascii().is_empty() && place.network.report.is_none();
