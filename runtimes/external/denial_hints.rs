@@ -18,7 +18,7 @@ use crate::runtimes::external::hints::network::{
 };
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::script_text::ScriptText;
-use crate::runtimes::external::hints::words::{last_lines, matches_any, searched_end};
+use crate::runtimes::external::hints::words::{MAX_LAST_BYTES, last_lines, matches_any, searched_end};
 use crate::runtimes::external::interpreter::path::{is_executable_file, search_path};
 use crate::runtimes::external::system_paths::is_system_path;
 
@@ -109,9 +109,6 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
 
 /// What in lower case is about a terminal only if the script failed with it: `ssh` warns of it before anything else.
 const PSEUDO_TERMINAL: &str = "pseudo-terminal";
-
-/// How many bytes at the end of an output are looked at after a script that ended well.
-const MAX_LAST_BYTES: usize = 4 << 10;
 
 /// Where a script ran.
 #[derive(Clone, Copy)]

@@ -197,8 +197,8 @@ fn a_missing_network_is_named_however_little_the_script_says() {
     let net = &["the sandbox allows no network; if the script needs it, run with --allow net"][..];
     check(
         [
-            script(("curl", ""), "set -e\nR=$(curl -s https://x.test/a)\necho $R", net),
-            script(("wget", ""), "wget -q https://x.test/a", net),
+            script(("curl", ""), "set -e\nR=$(curl -s \"https://x.test$1\")\necho $R", net),
+            script(("wget", ""), "wget -q https://x.test/a https://y.test/a", net),
             script(
                 NODE,
                 "fetch('https://x.test').catch(e => { console.error(e.message); process.exit(1) })",

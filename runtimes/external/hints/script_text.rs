@@ -32,6 +32,26 @@ const OWN_PLACES: [&str; 8] = [
     "METIER_SKILL_DIR",
 ];
 
+/// How a script or what it calls reaches the network.
+const NETWORK_CALLS: [&str; 16] = [
+    "fetch(",
+    "urllib",
+    "requests",
+    "http.client",
+    "httpx",
+    "aiohttp",
+    "axios",
+    "undici",
+    "curl ",
+    "wget ",
+    "http.get",
+    "https.get",
+    "http.request",
+    "https.request",
+    "socket",
+    "git ",
+];
+
 /// The text of a script that ended, with its arguments.
 pub(crate) struct ScriptText<'a> {
     ctx: &'a SkillContext,
@@ -64,8 +84,36 @@ impl<'a> ScriptText<'a> {
 
     /// Whether the script, or a file of its skill, reads this environment variable.
     pub(crate) fn reads_variable(&self, name: &str) -> bool {
-        let others = || self.others.get_or_init(|| other_texts(self.ctx));
-        reads_variable(&self.text, name) || others().iter().any(|text| reads_variable(text, name))
+        self.has_text(|text| reads_variable(text, name))
+    }
+
+    /// Whether the script, or a file of its skill, has a call that reaches the network.
+    pub(crate) fn uses_network(&self) -> bool {
+        self.has_text(|text| {
+            let mut lines = text.lines().filter(|line| !is_comment(line));
+            lines.any(|line| NETWORK_CALLS.iter().any(|call| line.contains(call)))
+        })
+    }
+
+    /// The lines of the script and its arguments as the shell reads them: one that ends with a `\` goes on in the next.
+    pub(crate) fn shell_lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        let mut goes_on = false;
+        for line in self.lines() {
+            let part = line.strip_suffix('\\');
+            match lines.last_mut().filter(|_| goes_on) {
+                Some(before) => before.push_str(part.unwrap_or(line)),
+                None => lines.push(part.unwrap_or(line).to_owned()),
+            }
+            goes_on = part.is_some();
+        }
+        lines
+    }
+
+    /// Whether the script, or a file of its skill that it may call or import, is like this.
+    fn has_text(&self, is_like: impl Fn(&str) -> bool) -> bool {
+        is_like(&self.text)
+            || self.others.get_or_init(|| other_texts(self.ctx)).iter().any(|text| is_like(text))
     }
 
     /// Whether the script looks for the folder in which it lies.
