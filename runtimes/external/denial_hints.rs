@@ -12,12 +12,13 @@ use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::database::database_hint;
 use crate::runtimes::external::hints::file_change::{denied_file_hint, refused_change_hint, refused_changes};
 use crate::runtimes::external::hints::git_change::git_hint;
-use crate::runtimes::external::hints::missing_file::{skill_file_hint, user_home_hint};
+use crate::runtimes::external::hints::missing_file::skill_file_hint;
 use crate::runtimes::external::hints::network::{
     NETWORK_TEXTS, RunNetwork, fetch_hint, hosts_hint, named_host_hint, no_network_hint,
 };
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::script_text::ScriptText;
+use crate::runtimes::external::hints::user_home::{named_home_hint, user_home_hint};
 use crate::runtimes::external::hints::words::{MAX_LAST_BYTES, last_lines, matches_any, searched_end};
 use crate::runtimes::external::interpreter::path::{is_executable_file, search_path};
 use crate::runtimes::external::system_paths::is_system_path;
@@ -135,6 +136,7 @@ pub(super) fn denial_hint(ctx: &SkillContext, said: &str, place: RunPlace<'_>) -
         .or_else(|| skill_file_hint(ctx, project, text))
         .or_else(|| fetch_hint(ctx, text).filter(|_| place.network.report.is_none()))
         .or_else(|| missing_program_hint(text))
+        .or_else(|| named_home_hint(ctx, place.home, place.script, text))
 }
 
 /// The hint about the network, for a script that names what it missed there.

@@ -12,6 +12,7 @@ mod environment;
 mod files;
 mod hints;
 mod hints_grants;
+mod hints_home;
 mod hints_network;
 mod hints_variables;
 mod layouts;

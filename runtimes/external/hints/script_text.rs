@@ -8,6 +8,7 @@ use std::path::Path;
 
 use crate::host::SkillContext;
 use crate::policy::CancelToken;
+use crate::runtimes::external::hints::home_path::home_paths;
 
 /// How much of one text is searched.
 const MAX_TEXT_BYTES: usize = 256 << 10;
@@ -52,6 +53,9 @@ const NETWORK_CALLS: [&str; 16] = [
     "git ",
 ];
 
+/// How lines begin that print text for people.
+const PRINTS: [&str; 6] = ["echo ", "printf ", "print(", "console.", "sys.exit(", "raise "];
+
 /// The text of a script that ended, with its arguments.
 pub(crate) struct ScriptText<'a> {
     ctx: &'a SkillContext,
@@ -93,6 +97,15 @@ impl<'a> ScriptText<'a> {
             let mut lines = text.lines().filter(|line| !is_comment(line));
             lines.any(|line| NETWORK_CALLS.iter().any(|call| line.contains(call)))
         })
+    }
+
+    /// The paths below the home folder that the script names whole, in lines that print nothing.
+    pub(crate) fn home_paths(&self) -> Vec<String> {
+        /// How many are looked at.
+        const MAX_PATHS: usize = 32;
+        let lines =
+            self.lines().filter(|line| !PRINTS.iter().any(|word| line.trim_start().starts_with(word)));
+        lines.flat_map(home_paths).take(MAX_PATHS).collect()
     }
 
     /// The lines of the script and its arguments as the shell reads them: one that ends with a `\` goes on in the next.
