@@ -291,6 +291,25 @@ fn a_package_that_a_script_asks_for_is_prepared() {
                 &["needs the npm package metier-x", "`metier prepare x`"],
             ),
             script(
+                NODE,
+                "console.error('metier-x is not installed. Run `bun add metier-x` above this script'); process.exit(1)",
+                &["needs the npm package metier-x", "`metier prepare x`"],
+            ),
+            script(
+                PYTHON,
+                "import sys; print('metier-x and metier-y are missing. Run:\\n  pip install metier-x\\n  pip install metier-y', file=sys.stderr); sys.exit(1)",
+                &[
+                    "needs the Python packages metier-x, metier-y",
+                    "the lines metier-x, metier-y to",
+                    "`metier prepare x`",
+                ],
+            ),
+            script(
+                PYTHON,
+                "import sys; sys.exit('Missing dependencies. Run: pip install -r requirements.txt')",
+                &["needs the Python packages of requirements.txt", "`metier prepare x`"],
+            ),
+            script(
                 PYTHON,
                 "import sys; sys.exit('ERROR: No matching distribution found for metier-x')",
                 &["tried to install the Python package metier-x", "`metier prepare x`"],
