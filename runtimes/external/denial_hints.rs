@@ -10,7 +10,9 @@ use crate::host::SkillContext;
 use crate::policy::Access;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::database::database_hint;
-use crate::runtimes::external::hints::file_change::{denied_file_hint, refused_change_hint, refused_changes};
+use crate::runtimes::external::hints::file_change::{
+    denied_file_hint, refused_change_hint, refused_changes, unwritten_file_hint,
+};
 use crate::runtimes::external::hints::git_change::git_hint;
 use crate::runtimes::external::hints::missing_file::skill_file_hint;
 use crate::runtimes::external::hints::network::{
@@ -136,6 +138,7 @@ pub(super) fn denial_hint(ctx: &SkillContext, said: &str, place: RunPlace<'_>) -
         .or_else(|| skill_file_hint(ctx, project, text))
         .or_else(|| fetch_hint(ctx, text).filter(|_| place.network.report.is_none()))
         .or_else(|| missing_program_hint(text))
+        .or_else(|| unwritten_file_hint(ctx, project, place.script, text))
         .or_else(|| named_home_hint(ctx, place.home, place.script, text))
 }
 

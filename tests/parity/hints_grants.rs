@@ -64,6 +64,29 @@ fn a_folder_that_must_not_exist_yet_takes_a_grant_for_the_one_above_it() {
 }
 
 #[test]
+fn a_file_that_a_script_says_it_could_not_write_takes_a_grant() {
+    const CAUGHT: &str = "import sys\ntry: open('out.md', 'w').write('x')\nexcept OSError: sys.exit('E_ATOMIC_WRITE out.md:1')";
+    check_grant(PYTHON, CAUGHT, "write");
+    check_grant(
+        SHELL,
+        "echo x 2>/dev/null > docs/b.md || { echo 'failed to write docs/b.md' >&2; exit 3; }",
+        "write",
+    );
+    check(
+        [
+            script(SHELL, "echo 'failed to write out.md' >&2; exit 1", &[]),
+            script(SHELL, "echo x > $TMPDIR/x; echo 'failed to write nowhere/out.md' >&2; exit 1", &[]),
+            script(SHELL, "echo x > $TMPDIR/x; echo 'cannot create issue: f.md is empty' >&2; exit 1", &[]),
+            FailedScript {
+                options: &["--allow", "write"],
+                ..script(PYTHON, "import sys\nopen('out.md', 'w')\nsys.exit('failed to write out.md')", &[])
+            },
+        ],
+        |_| {},
+    );
+}
+
+#[test]
 fn a_database_beside_the_script_takes_the_folder_of_the_skill() {
     const BESIDE: &str = "import os, sqlite3\nplace = os.path.join(os.path.dirname(__file__), '..', 'c.db')\n\
                           sqlite3.connect(place).execute('create table x(a)')";

@@ -11,7 +11,9 @@ use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::denied_file::{
     READ_ONLY_TEXTS, denied_file, missing_file, read_only_file,
 };
+use crate::runtimes::external::hints::failed_write::unwritten_file;
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
+use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::words::contains_word;
 use crate::runtimes::external::policy::names_folder;
 use crate::runtimes::external::system_paths::is_system_path;
@@ -55,6 +57,24 @@ pub(crate) fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -
         let text = format!("{shown} lies outside of the project, and scripts in a sandbox {reach}; {advice}");
         (text, None)
     })
+}
+
+/// The grant for the file that the error line says could not be written, in words of the script, if that was certainly refused: the
+/// folder of the file is there, and the script has a call that writes.
+pub(crate) fn unwritten_file_hint(
+    ctx: &SkillContext,
+    project: &Path,
+    script: &ScriptText<'_>,
+    text: &str,
+) -> Option<Help> {
+    let file = unwritten_file(error_line(text)?).filter(|file| is_path(file))?;
+    let path = normalize_lexically(&project.join(file));
+    let is_possible = path.starts_with(project) && path.parent().is_some_and(Path::is_dir) && !path.is_dir();
+    if !is_possible || !script.writes_files() {
+        return None;
+    }
+    let denial = Denial { is_change: true, ..Denial::default() };
+    project_file_hint(ctx, project, file, denial).filter(|(_, hint)| hint.is_some())
 }
 
 /// The grant for the first of these lines that says that a file was denied which a grant would open.

@@ -2,6 +2,7 @@
 
 pub(super) mod database;
 pub(super) mod denied_file;
+pub(super) mod failed_write;
 pub(super) mod file_change;
 pub(super) mod git_change;
 pub(super) mod home_path;

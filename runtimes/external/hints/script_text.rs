@@ -53,6 +53,29 @@ const NETWORK_CALLS: [&str; 16] = [
     "git ",
 ];
 
+/// How a script writes a file.
+const WRITES: [&str; 19] = [
+    "\"w\"",
+    "'w'",
+    "\"wb\"",
+    "'wb'",
+    "\"a\"",
+    "'a'",
+    "\"x\"",
+    "'x'",
+    "write_text(",
+    "write_bytes(",
+    "writeFile",
+    "appendFile",
+    "createWriteStream",
+    "os.replace(",
+    "os.rename(",
+    "mkstemp(",
+    " > ",
+    " >> ",
+    "tee ",
+];
+
 /// How lines begin that print text for people.
 const PRINTS: [&str; 6] = ["echo ", "printf ", "print(", "console.", "sys.exit(", "raise "];
 
@@ -93,10 +116,7 @@ impl<'a> ScriptText<'a> {
 
     /// Whether the script, or a file of its skill, has a call that reaches the network.
     pub(crate) fn uses_network(&self) -> bool {
-        self.has_text(|text| {
-            let mut lines = text.lines().filter(|line| !is_comment(line));
-            lines.any(|line| NETWORK_CALLS.iter().any(|call| line.contains(call)))
-        })
+        self.has_line(&NETWORK_CALLS)
     }
 
     /// The paths below the home folder that the script names whole, in lines that print nothing.
@@ -123,10 +143,23 @@ impl<'a> ScriptText<'a> {
         lines
     }
 
+    /// Whether a line that is no comment has one of these texts.
+    fn has_line(&self, texts: &[&str]) -> bool {
+        self.has_text(|text| {
+            let mut lines = text.lines().filter(|line| !is_comment(line));
+            lines.any(|line| texts.iter().any(|text| line.contains(text)))
+        })
+    }
+
     /// Whether the script, or a file of its skill that it may call or import, is like this.
     fn has_text(&self, is_like: impl Fn(&str) -> bool) -> bool {
         is_like(&self.text)
             || self.others.get_or_init(|| other_texts(self.ctx)).iter().any(|text| is_like(text))
+    }
+
+    /// Whether the script, or a file of its skill, has a call that writes a file.
+    pub(crate) fn writes_files(&self) -> bool {
+        self.has_line(&WRITES)
     }
 
     /// Whether the script looks for the folder in which it lies.
