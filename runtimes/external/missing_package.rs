@@ -139,7 +139,7 @@ fn python_help(needs: &str, names: &[&str], packages: Option<&SkillPackages>) ->
     }
     let them = if names.len() == 1 { "it" } else { "them" };
     let help = format!(
-        "{needs}; if it should have {them}, install {them} where the python3 that is first on PATH finds it, such as in a virtual \
+        "{needs}; if it should have {them}, install {them} where the python3 that is first on PATH finds {them}, such as in a virtual \
          environment; a script sees what `pip install --user` installed with the permission user-packages only"
     );
     (help, None)

@@ -1,6 +1,7 @@
 //! Hints about environment variables: of those that the script reads, and of no other word in capitals.
 
 use crate::hints::{NODE, PYTHON, SHELL, check, project_with, script};
+use crate::not_run::{find_program, not_run};
 
 #[test]
 fn a_complaint_about_something_else_than_a_variable_of_the_script_names_no_variable() {
@@ -19,6 +20,25 @@ fn a_complaint_about_something_else_than_a_variable_of_the_script_names_no_varia
         ],
         |_| {},
     );
+}
+
+#[test]
+fn a_variable_is_also_read_by_a_file_that_the_script_imports() {
+    if find_program("python3").is_none() {
+        return not_run("variables of other files", "python3 is not installed");
+    }
+    for (text, help) in [
+        ("import settings, sys; sys.exit('BASE_URL must be set')", "run with --env BASE_URL"),
+        ("import sys; sys.exit('BASE_URL must be set')", ""),
+    ] {
+        let project = project_with("python3", text).file(
+            ".metier/skills/x/scripts/settings.py",
+            "import os\nBASE_URL = os.environ.get('BASE_URL')\n",
+        );
+        let outcome = project.metier(&["run", "x", "--json", "--script", "main"]).json();
+        let said = outcome["error"]["help"].as_str().unwrap_or_default();
+        assert!(said.ends_with(help) && said.is_empty() == help.is_empty(), "{text}: {outcome}");
+    }
 }
 
 #[test]

@@ -39,7 +39,8 @@ fn parts(word: &str) -> impl Iterator<Item = String> {
 
 /// A word without quotes, and without the line that may follow a file: `out.md:1`.
 fn file_of(word: &str) -> &str {
-    let word = word.trim_matches(['\'', '"', '`', '(', ')', ',', ';', ':']).trim_end_matches('.');
+    let word = word.trim_start_matches(['\'', '"', '`', '(']);
+    let word = word.trim_end_matches(['\'', '"', '`', ')', ',', ';', ':', '.']);
     word.split(':').next().unwrap_or(word)
 }
 

@@ -16,6 +16,7 @@ const MAX_TEXT_BYTES: usize = 256 << 10;
 /// How much of the other files of the skill is searched, and among how many files and folders they are looked for.
 const MAX_OTHER_BYTES: usize = 512 << 10;
 const MAX_ENTRIES: usize = 1000;
+const MAX_OTHERS: usize = 64;
 
 /// The endings of files that a script may call or import.
 const SCRIPT_ENDINGS: [&str; 12] =
@@ -83,7 +84,7 @@ const PRINTS: [&str; 6] = ["echo ", "printf ", "print(", "console.", "sys.exit("
 pub(crate) struct ScriptText<'a> {
     ctx: &'a SkillContext,
     text: String,
-    /// The other files of its skill that it may call or import, read when they are first asked for.
+    /// The other files of its skill that it names, or that one of those names, read when they are first asked for.
     others: OnceCell<Vec<String>>,
 }
 
@@ -154,7 +155,11 @@ impl<'a> ScriptText<'a> {
     /// Whether the script, or a file of its skill that it may call or import, is like this.
     fn has_text(&self, is_like: impl Fn(&str) -> bool) -> bool {
         is_like(&self.text)
-            || self.others.get_or_init(|| other_texts(self.ctx)).iter().any(|text| is_like(text))
+            || self
+                .others
+                .get_or_init(|| named_texts(&self.text, other_texts(self.ctx)))
+                .iter()
+                .any(|text| is_like(text))
     }
 
     /// Whether the script, or a file of its skill, has a call that writes a file.
@@ -186,20 +191,50 @@ fn project_text(ctx: &SkillContext, path: &str) -> Option<String> {
     Some(format!("\n{}", lossy_beginning(&bytes)))
 }
 
-/// The texts of the scripts in the folder of the skill.
-fn other_texts(ctx: &SkillContext) -> Vec<String> {
+/// The texts whose names stand in this one, or in one of those.
+fn named_texts(text: &str, others: Vec<(String, String)>) -> Vec<String> {
+    let mut named: Vec<String> = Vec::new();
+    let mut left = others;
+    let mut at = 0;
+    loop {
+        let text = if at == 0 { text } else { &named[at - 1] };
+        let (new, rest): (Vec<_>, Vec<_>) = left.into_iter().partition(|(name, _)| text.contains(name));
+        left = rest;
+        named.extend(new.into_iter().map(|(_, text)| text));
+        if at == named.len() {
+            return named;
+        }
+        at += 1;
+    }
+}
+
+/// By which name a script calls or imports the one at this path: that of the file without its ending, or of the folder that the file
+/// stands for.
+fn imported_name(path: &str) -> &str {
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let name = file.split('.').next().unwrap_or_default();
+    if ["__init__", "index", "mod"].contains(&name) {
+        folder.rsplit('/').next().unwrap_or_default()
+    } else {
+        name
+    }
+}
+
+/// The names and the texts of the scripts in the folder of the skill.
+fn other_texts(ctx: &SkillContext) -> Vec<(String, String)> {
     let mut texts = Vec::new();
     let mut left = MAX_OTHER_BYTES;
     let Ok(files) = ctx.skill_files() else { return texts };
     // What was read before an error is used.
     let _ = files.walk_tree(MAX_ENTRIES, &CancelToken::new(), |entry| {
-        if is_script_name(&entry.path) {
+        let name = imported_name(&entry.path);
+        if is_script_name(&entry.path) && !name.is_empty() && texts.len() < MAX_OTHERS {
             if let Ok((file, _)) = entry.open() {
                 let mut bytes = Vec::new();
                 let max_bytes = left.min(MAX_TEXT_BYTES) as u64;
                 file.take(max_bytes).read_to_end(&mut bytes).ok();
                 left -= bytes.len();
-                texts.push(lossy_beginning(&bytes));
+                texts.push((name.to_owned(), lossy_beginning(&bytes)));
             }
         }
         Ok(!entry.path.ends_with("node_modules") && left > 0)
@@ -348,6 +383,17 @@ mod tests {
         ] {
             assert!(reads_variable(text, "BASE_URL"), "{text}");
         }
+    }
+
+    #[test]
+    fn another_file_counts_if_the_script_names_it_or_one_that_it_names() {
+        let others = ["lib/settings.py", "lib/net/__init__.py", "other.py"].map(|path| {
+            let text = if path.ends_with("settings.py") { "from net import call" } else { "" };
+            (imported_name(path).to_owned(), format!("# {path}\n{text}"))
+        });
+        let named = named_texts("from lib.settings import read", others.to_vec());
+        assert_eq!(named, ["# lib/settings.py\nfrom net import call", "# lib/net/__init__.py\n"]);
+        assert_eq!(named_texts("print(1)", others.to_vec()), [""; 0]);
     }
 
     #[test]
