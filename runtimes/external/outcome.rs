@@ -265,7 +265,7 @@ pub(super) fn exit_error(
     // A program that writes nothing to standard error may have said on standard output why it failed.
     let output = RunOutput::new(redacted_text(ctx, &ended.stdout), redacted_text(ctx, &ended.stderr));
     let is_reason = |line: &str| !output.is_printed_only() || line.contains(char::is_alphabetic);
-    let line = output.said().part(error_line).filter(|line| is_reason(line.as_inner()));
+    let line = output.error_text().part(error_line).filter(|line| is_reason(line.as_inner()));
     let line = line.map(|line| line.map(|line| with_short_home(line, script.home)));
     let reason = line.map(|line| format!(": {}", line.truncate(MAX_LINE_CHARS))).unwrap_or_default();
     let error = SkillError::new(ErrorKind::Script, format!("{name} {end}{reason}"));
@@ -290,7 +290,7 @@ fn output_hint(
     output: &RunOutput,
 ) -> Option<Help> {
     let text = ScriptText::new(ctx, script.source, script.args);
-    let (said, printed) = (output.said().as_inner(), output.printed());
+    let (said, printed) = (output.error_text().as_inner(), output.printed());
     variable_hint(ctx, &text, said)
         .or_else(|| variable_hint(ctx, &text, printed?))
         .or_else(|| package_hint(ctx, ended, said))
@@ -332,7 +332,7 @@ fn sandbox_hint(
         let failure = (ended.status.code(), output);
         silent_program_hint(ctx, project, failure, text, network).filter(|_| network.report.is_none())
     };
-    denial_hints::denial_hint(ctx, output.said().as_inner(), place)
+    denial_hints::denial_hint(ctx, output.error_text().as_inner(), place)
         .or_else(|| lost_network_hint(ctx, text, output.printed()?, network))
         .or_else(by_program)
 }

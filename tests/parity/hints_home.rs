@@ -53,8 +53,8 @@ fn a_folder_of_the_home_that_a_script_names_and_misses_is_named() {
 
 #[test]
 fn a_folder_of_the_home_is_not_named_where_the_error_is_about_something_else() {
-    let all = &["--for-model", "--trust"][..];
     const MISSES: &str = "[ -d \"$HOME/.myapp/sessions\" ] || { echo 'no sessions'; exit 1; }";
+    let all = &["--for-model", "--trust"][..];
     check(
         [
             script(SHELL, "A=\"$HOME/.myapp/sessions\"\necho 'Error: no input file' >&2; exit 1", &[]),

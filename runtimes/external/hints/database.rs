@@ -8,7 +8,7 @@ use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::words::contains_word;
 
-/// What SQLite says, in lower case.
+/// What `SQLite` says, in lower case.
 const REFUSED_TEXTS: [&str; 2] = ["unable to open database file", "attempt to write a readonly database"];
 
 /// Why a refused change can be the reason.

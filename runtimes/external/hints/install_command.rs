@@ -80,7 +80,7 @@ pub(crate) fn packages_to_install(output: &str) -> Option<(Ecosystem, Installed<
 }
 
 /// One command of several, the last one first: of those of one kind all packages.
-fn joined<'a>(commands: Vec<(Ecosystem, Installed<'a>)>) -> Option<(Ecosystem, Installed<'a>)> {
+fn joined(commands: Vec<(Ecosystem, Installed<'_>)>) -> Option<(Ecosystem, Installed<'_>)> {
     let (kind, last) = commands.first()?.clone();
     let of_kind = commands.into_iter().rev().filter(|(ecosystem, _)| *ecosystem == kind);
     let mut names: Vec<&str> = Vec::new();
@@ -93,7 +93,7 @@ fn joined<'a>(commands: Vec<(Ecosystem, Installed<'a>)>) -> Option<(Ecosystem, I
     names.truncate(MAX_PACKAGES);
     match last {
         Installed::Packages(_) => Some((kind, Installed::Packages(names))),
-        file => Some((kind, file)),
+        file @ Installed::File(_) => Some((kind, file)),
     }
 }
 

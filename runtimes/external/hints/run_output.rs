@@ -27,7 +27,7 @@ impl RunOutput {
     }
 
     /// The stream that says why the script failed.
-    pub(crate) fn said(&self) -> &Redacted<String> {
+    pub(crate) fn error_text(&self) -> &Redacted<String> {
         if self.is_printed_only() { &self.stdout } else { &self.stderr }
     }
 

@@ -3,6 +3,7 @@
 //! The text is searched, not parsed: what is found in it decides about a hint only together with the output of the run.
 
 use std::cell::OnceCell;
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -173,6 +174,13 @@ impl<'a> ScriptText<'a> {
     }
 }
 
+/// The beginning of a file, of at most this many bytes.
+fn beginning(file: File, max_bytes: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(max_bytes.min(MAX_TEXT_BYTES) as u64).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
 fn lossy_beginning(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_TEXT_BYTES)]).into_owned()
 }
@@ -228,14 +236,10 @@ fn other_texts(ctx: &SkillContext) -> Vec<(String, String)> {
     // What was read before an error is used.
     let _ = files.walk_tree(MAX_ENTRIES, &CancelToken::new(), |entry| {
         let name = imported_name(&entry.path);
-        if is_script_name(&entry.path) && !name.is_empty() && texts.len() < MAX_OTHERS {
-            if let Ok((file, _)) = entry.open() {
-                let mut bytes = Vec::new();
-                let max_bytes = left.min(MAX_TEXT_BYTES) as u64;
-                file.take(max_bytes).read_to_end(&mut bytes).ok();
-                left -= bytes.len();
-                texts.push((name.to_owned(), lossy_beginning(&bytes)));
-            }
+        let is_wanted = is_script_name(&entry.path) && !name.is_empty() && texts.len() < MAX_OTHERS;
+        if let Some(bytes) = is_wanted.then(|| beginning(entry.open().ok()?.0, left)).flatten() {
+            left -= bytes.len();
+            texts.push((name.to_owned(), lossy_beginning(&bytes)));
         }
         Ok(!entry.path.ends_with("node_modules") && left > 0)
     });

@@ -38,13 +38,13 @@ pub(crate) fn user_home_hint(ctx: &SkillContext, home: Option<&Path>, text: &str
     let line = error_line(text)?;
     let small = line.to_lowercase();
     let is_about_absence =
-        ABSENCE_WORDS.iter().any(|words| small.contains(words)) || asks_for_setting(&small);
+        ABSENCE_WORDS.iter().any(|words| small.contains(words)) || requires_setting(&small);
     let rest = path_below(line, homes.script).filter(|rest| is_about_absence && homes.is_of_user(rest))?;
     Some(home_help(&rest, ""))
 }
 
 /// Whether a line in lower case asks to set something in a file of the home: `set x.enabled in ~/.app/config.json`.
-fn asks_for_setting(small: &str) -> bool {
+fn requires_setting(small: &str) -> bool {
     let before = small.split_once("~/").map(|(before, _)| before.trim_end());
     before.is_some_and(|before| {
         before.ends_with(" in")
