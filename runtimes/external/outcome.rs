@@ -240,7 +240,7 @@ fn warn_of_lost_network(ctx: &SkillContext, script: &EndedScript<'_>, ended: &Pr
     if outputs.peek().is_none() || no_network_hint(ctx).is_none() {
         return;
     }
-    let text = ScriptText::new(ctx, script.source, script.args);
+    let text = ScriptText::new(ctx, script.name, script.source, script.args);
     let hint = |output| lost_network_hint(ctx, &text, redacted_text(ctx, output).as_inner(), network);
     if let Some((help, _)) = outputs.find_map(hint) {
         ctx.warn(format!("{} ended well, but {help}", script.name));
@@ -289,7 +289,7 @@ fn output_hint(
     ended: &ProcessExit,
     output: &RunOutput,
 ) -> Option<Help> {
-    let text = ScriptText::new(ctx, script.source, script.args);
+    let text = ScriptText::new(ctx, script.name, script.source, script.args);
     let (said, printed) = (output.error_text().as_inner(), output.printed());
     variable_hint(ctx, &text, said)
         .or_else(|| variable_hint(ctx, &text, printed?))

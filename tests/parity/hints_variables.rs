@@ -42,6 +42,23 @@ fn a_variable_is_also_read_by_a_file_that_the_script_imports() {
 }
 
 #[test]
+fn a_variable_is_read_by_the_script_that_a_command_names() {
+    if find_program("python3").is_none() {
+        return not_run("variables of a command", "python3 is not installed");
+    }
+    let project = project_with("python3", "")
+        .file("a.py", "import os, sys\nos.environ.get('BASE_URL') or sys.exit('BASE_URL must be set')");
+    for command in [
+        &["python3", "a.py"][..],
+        &["sh", "-c", "[ -n \"$BASE_URL\" ] || { echo 'BASE_URL must be set' >&2; exit 1; }"],
+    ] {
+        let answer = project.metier(&[&["exec", "--json", "--"], command].concat());
+        let help = answer.json()["error"]["help"].as_str().unwrap_or_default().to_owned();
+        assert!(help.ends_with("run with --env BASE_URL"), "{command:?}: {answer:?}");
+    }
+}
+
+#[test]
 fn all_variables_that_a_script_asks_for_are_named() {
     check(
         [

@@ -16,4 +16,5 @@ pub(super) mod script_text;
 pub(super) mod silent_program;
 pub(super) mod user_home;
 pub(super) mod variable;
+pub(super) mod variable_use;
 pub(super) mod words;
