@@ -9,16 +9,19 @@ use crate::error::Hint;
 use crate::host::SkillContext;
 use crate::policy::Access;
 use crate::runtimes::external::error_line::error_line;
+use crate::runtimes::external::hints::database::database_hint;
 use crate::runtimes::external::hints::file_change::{
-    database_hint, denied_file_hint, refused_change_hint, refused_changes,
+    denied_file_hint, refused_change_hint, refused_changes, unwritten_file_hint,
 };
 use crate::runtimes::external::hints::git_change::git_hint;
-use crate::runtimes::external::hints::missing_file::{skill_file_hint, user_home_hint};
+use crate::runtimes::external::hints::missing_file::skill_file_hint;
 use crate::runtimes::external::hints::network::{
     NETWORK_TEXTS, RunNetwork, fetch_hint, hosts_hint, named_host_hint, no_network_hint,
 };
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
-use crate::runtimes::external::hints::words::{last_lines, matches_any, searched_end};
+use crate::runtimes::external::hints::script_text::ScriptText;
+use crate::runtimes::external::hints::user_home::{named_home_hint, user_home_hint};
+use crate::runtimes::external::hints::words::{MAX_LAST_BYTES, last_lines, matches_any, searched_end};
 use crate::runtimes::external::interpreter::path::{is_executable_file, search_path};
 use crate::runtimes::external::system_paths::is_system_path;
 
@@ -110,9 +113,6 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
 /// What in lower case is about a terminal only if the script failed with it: `ssh` warns of it before anything else.
 const PSEUDO_TERMINAL: &str = "pseudo-terminal";
 
-/// How many bytes at the end of an output are looked at after a script that ended well.
-const MAX_LAST_BYTES: usize = 4 << 10;
-
 /// Where a script ran.
 #[derive(Clone, Copy)]
 pub(super) struct RunPlace<'a> {
@@ -120,6 +120,7 @@ pub(super) struct RunPlace<'a> {
     /// The home folder that the script had, if it is not that of the user.
     pub(super) home: Option<&'a Path>,
     pub(super) network: RunNetwork<'a>,
+    pub(super) script: &'a ScriptText<'a>,
 }
 
 /// The hint for a script that failed with this output, which holds no secret; `None` if the sandbox denied nothing that it mentions.
@@ -132,11 +133,13 @@ pub(super) fn denial_hint(ctx: &SkillContext, said: &str, place: RunPlace<'_>) -
         .or_else(|| user_home_hint(ctx, place.home, text))
         .or_else(|| network_hint(ctx, text, place.network))
         .or_else(|| pattern_hint(ctx, text, place.network.report.is_some()))
-        .or_else(|| database_hint(ctx, text))
+        .or_else(|| database_hint(ctx, place.script, text))
         .or_else(|| denied_file_hint(ctx, project, text))
         .or_else(|| skill_file_hint(ctx, project, text))
         .or_else(|| fetch_hint(ctx, text).filter(|_| place.network.report.is_none()))
         .or_else(|| missing_program_hint(text))
+        .or_else(|| unwritten_file_hint(ctx, project, place.script, text))
+        .or_else(|| named_home_hint(ctx, place.home, place.script, text))
 }
 
 /// The hint about the network, for a script that names what it missed there.

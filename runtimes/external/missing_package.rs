@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use crate::packages::{Ecosystem, SkillPackages};
-use crate::runtimes::external::hints::install_command::{package_of_failed_install, package_to_install};
+use crate::runtimes::external::hints::install_command::{
+    Installed, package_of_failed_install, packages_to_install,
+};
 use crate::runtimes::external::hints::permission_hint::Help;
 
 /// Modules of Python whose package has another name.
@@ -41,23 +43,52 @@ pub(super) fn advised_package_help(
         let needs = format!(
             "the script tried to install the Python package {package}, which a script without a network cannot{before}"
         );
-        return Some(python_help(&needs, package, packages));
+        return Some(python_help(&needs, &[package], packages));
     }
-    let (ecosystem, package) = package_to_install(output)?;
-    match ecosystem {
-        Ecosystem::Python => {
-            let needs = format!("the script says that it needs the Python package {package}");
-            let base = package.split('[').next().unwrap_or_default();
-            let known = PYTHON_PACKAGES.iter().find(|(_, known)| known.eq_ignore_ascii_case(base));
-            let module = known.map_or_else(|| base.replace('-', "_"), |(module, _)| (*module).to_owned());
-            match user_help(&module) {
-                Some((help, hint)) => {
-                    Some((format!("{needs}, which is among your own; if it should have it, {help}"), hint))
-                }
-                None => Some(python_help(&needs, package, packages)),
-            }
+    match packages_to_install(output)? {
+        (Ecosystem::Python, Installed::Packages(names)) => {
+            Some(advised_python_help(&names, packages, user_help))
         }
-        Ecosystem::Npm => Some(npm_help(package, packages)),
+        (Ecosystem::Npm, Installed::Packages(names)) => Some(npm_help(&names, packages)),
+        (_, Installed::File(file)) => Some(file_help(file, packages)),
+    }
+}
+
+fn advised_python_help(
+    names: &[&str],
+    packages: Option<&SkillPackages>,
+    user_help: impl Fn(&str) -> Option<Help>,
+) -> Help {
+    let own_help = |name: &str| {
+        let base = name.split('[').next().unwrap_or_default();
+        let known = PYTHON_PACKAGES.iter().find(|(_, known)| known.eq_ignore_ascii_case(base));
+        let module = known.map_or_else(|| base.replace('-', "_"), |(module, _)| (*module).to_owned());
+        user_help(&module)
+    };
+    match names.iter().find_map(|name| Some((*name, own_help(name)?))) {
+        Some((name, (help, hint))) => {
+            let needs = format!("the script says that it needs the Python package {name}");
+            (format!("{needs}, which is among your own; if it should have it, {help}"), hint)
+        }
+        None => python_help(&needed("Python", names), names, packages),
+    }
+}
+
+/// `the script says that it needs the Python packages a, b`
+fn needed(language: &str, names: &[&str]) -> String {
+    let packages = if names.len() == 1 { "package" } else { "packages" };
+    format!("the script says that it needs the {language} {packages} {}", names.join(", "))
+}
+
+/// The help for a script that asks for what a file of requirements lists.
+fn file_help(file: &str, packages: Option<&SkillPackages>) -> Help {
+    let needs = format!("the script says that it needs the Python packages of {file}");
+    match packages {
+        Some(packages) => {
+            let (help, hint) = packages.file_help(file);
+            (format!("{needs}; {help}"), hint)
+        }
+        None => python_help(&needs, &[], None),
     }
 }
 
@@ -98,16 +129,17 @@ fn python_package(
     if let Some((help, hint)) = user_help(module) {
         return Some((format!("{needs}, which is among your own; if it should have it, {help}"), hint));
     }
-    Some(python_help(&needs, other.unwrap_or(module), packages))
+    Some(python_help(&needs, &[other.unwrap_or(module)], packages))
 }
 
-fn python_help(needs: &str, package: &str, packages: Option<&SkillPackages>) -> Help {
+fn python_help(needs: &str, names: &[&str], packages: Option<&SkillPackages>) -> Help {
     if let Some(packages) = packages {
-        let (help, hint) = packages.missing_help(Ecosystem::Python, package);
+        let (help, hint) = packages.missing_help(Ecosystem::Python, names);
         return (format!("{needs}; {help}"), hint);
     }
+    let them = if names.len() == 1 { "it" } else { "them" };
     let help = format!(
-        "{needs}; if it should have it, install it where the python3 that is first on PATH finds it, such as in a virtual \
+        "{needs}; if it should have {them}, install {them} where the python3 that is first on PATH finds {them}, such as in a virtual \
          environment; a script sees what `pip install --user` installed with the permission user-packages only"
     );
     (help, None)
@@ -121,16 +153,19 @@ fn node_package(line: &str, packages: Option<&SkillPackages>) -> Option<Help> {
     let is_package = package.len() == parts
         && !name.contains(':')
         && package.iter().all(|part| is_package_name(part.trim_start_matches('@')));
-    is_package.then(|| npm_help(&package.join("/"), packages))
+    is_package.then(|| npm_help(&[&package.join("/")], packages))
 }
 
-fn npm_help(package: &str, packages: Option<&SkillPackages>) -> Help {
-    let needs = format!("the script says that it needs the npm package {package}");
+fn npm_help(names: &[&str], packages: Option<&SkillPackages>) -> Help {
+    let needs = needed("npm", names);
     if let Some(packages) = packages {
-        let (help, hint) = packages.missing_help(Ecosystem::Npm, package);
+        let (help, hint) = packages.missing_help(Ecosystem::Npm, names);
         return (format!("{needs}; {help}"), hint);
     }
-    let help = "if it should have it, install it in a node_modules folder of the skill or of the project";
+    let them = if names.len() == 1 { "it" } else { "them" };
+    let help = format!(
+        "if it should have {them}, install {them} in a node_modules folder of the skill or of the project"
+    );
     (format!("{needs}; {help}"), None)
 }
 

@@ -34,8 +34,6 @@ mod limit_errors;
 #[cfg(unix)]
 mod missing_package;
 #[cfg(unix)]
-mod missing_variable;
-#[cfg(unix)]
 mod outcome;
 #[cfg(unix)]
 mod packages;

@@ -9,18 +9,21 @@ use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::SkillOutput;
 use crate::host::{
     EnforcedLevel, Files, NetworkReport, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext,
-    variable_access,
 };
 use crate::policy::{Access, StopCause};
 use crate::runtimes::external::denial_hints::RunPlace;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
-use crate::runtimes::external::hints::network::{RunNetwork, no_network_hint};
+use crate::runtimes::external::hints::network::{
+    RunNetwork, lost_network_hint, mentions_no_network, no_network_hint,
+};
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
+use crate::runtimes::external::hints::run_output::RunOutput;
+use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::silent_program::silent_program_hint;
+use crate::runtimes::external::hints::variable::{unpassed_variable_hint, variable_hint};
 use crate::runtimes::external::hints::words::searched_end;
 use crate::runtimes::external::missing_package::{advised_package_help, missing_package_help};
-use crate::runtimes::external::missing_variable::missing_variable;
 use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
 use crate::runtimes::external::process::setup_error::SandboxSetupError;
@@ -74,6 +77,7 @@ pub(super) fn evaluate_exit(
         .or_else(|| exit_error(ctx, script, &ended));
     if failure.is_none() {
         warn_of_refused_changes(ctx, name, &ended);
+        warn_of_lost_network(ctx, script, &ended);
     }
     if let Some(sandboxed) = &ended.report {
         ctx.report_sandbox(sandbox_report(sandboxed));
@@ -227,6 +231,22 @@ fn warn_of_refused_changes(ctx: &SkillContext, name: &str, ended: &ProcessExit) 
     }
 }
 
+/// Warns of a network that a script missed, and that it went on without as if nothing was.
+fn warn_of_lost_network(ctx: &SkillContext, script: &EndedScript<'_>, ended: &ProcessExit) {
+    let Some(network) = run_network(ended) else { return };
+    let outputs = [&ended.stderr, &ended.stdout].into_iter();
+    // Most scripts write nothing of the kind, and nothing more is done for them.
+    let mut outputs = outputs.filter(|output| mentions_no_network(&output.bytes)).peekable();
+    if outputs.peek().is_none() || no_network_hint(ctx).is_none() {
+        return;
+    }
+    let text = ScriptText::new(ctx, script.name, script.source, script.args);
+    let hint = |output| lost_network_hint(ctx, &text, redacted_text(ctx, output).as_inner(), network);
+    if let Some((help, _)) = outputs.find_map(hint) {
+        ctx.warn(format!("{} ended well, but {help}", script.name));
+    }
+}
+
 /// The error of a process that failed.
 pub(super) fn exit_error(
     ctx: &SkillContext,
@@ -243,10 +263,9 @@ pub(super) fn exit_error(
         None => format!("was ended by {}", ended.status.to_string().replacen("signal: ", "signal ", 1)),
     };
     // A program that writes nothing to standard error may have said on standard output why it failed.
-    let is_silent = ended.stderr.bytes.trim_ascii().is_empty();
-    let said = redacted_text(ctx, if is_silent { &ended.stdout } else { &ended.stderr });
-    let line =
-        said.part(error_line).filter(|line| !is_silent || line.as_inner().contains(char::is_alphabetic));
+    let output = RunOutput::new(redacted_text(ctx, &ended.stdout), redacted_text(ctx, &ended.stderr));
+    let is_reason = |line: &str| !output.is_printed_only() || line.contains(char::is_alphabetic);
+    let line = output.error_text().part(error_line).filter(|line| is_reason(line.as_inner()));
     let line = line.map(|line| line.map(|line| with_short_home(line, script.home)));
     let reason = line.map(|line| format!(": {}", line.truncate(MAX_LINE_CHARS))).unwrap_or_default();
     let error = SkillError::new(ErrorKind::Script, format!("{name} {end}{reason}"));
@@ -254,38 +273,35 @@ pub(super) fn exit_error(
         let row = SHELL_EXIT_CODES.into_iter().find(|(code, _)| ended.status.code() == Some(*code));
         row.map(|(_, help)| (help.to_owned(), None))
     };
-    Some(
-        match limit_errors::limit_hint(ctx.limits(), ended)
-            .or_else(|| variable_hint(ctx, &said))
-            .or_else(|| variable_hint(ctx, &redacted_text(ctx, &ended.stdout)).filter(|_| !is_silent))
-            .or_else(|| package_hint(ctx, ended, &said))
-            .or_else(|| sandbox_hint(ctx, script, ended, &said))
-            .or_else(|| {
-                let printed = (!is_silent).then(|| redacted_text(ctx, &ended.stdout));
-                printed.and_then(|said| package_hint(ctx, ended, &said))
-            })
-            .or_else(by_code)
-        {
-            Some((help, hint)) => error.with_help(help).with_hint(hint),
-            None => error,
-        },
-    )
+    let help = limit_errors::limit_hint(ctx.limits(), ended)
+        .or_else(|| output_hint(ctx, script, ended, &output))
+        .or_else(by_code);
+    Some(match help {
+        Some((help, hint)) => error.with_help(help).with_hint(hint),
+        None => error,
+    })
 }
 
-/// The hint about an environment variable that is not set, if that is why the script failed.
-fn variable_hint(ctx: &SkillContext, said: &Redacted<String>) -> Option<Help> {
-    let name = missing_variable(searched_end(said.as_inner()))?;
-    let access = variable_access(name)?;
-    let needs = format!("the script says that it needs the environment variable {name}");
-    match permission_hint(ctx, &access) {
-        Some((help, hint)) => Some((format!("{needs}; if it should have it, {help}"), hint)),
-        None if ctx.has_variable(name) => None,
-        None => Some((format!("{needs}, which is granted and has no value here; set it"), None)),
-    }
+/// The hint about what the script wrote.
+fn output_hint(
+    ctx: &SkillContext,
+    script: &EndedScript<'_>,
+    ended: &ProcessExit,
+    output: &RunOutput,
+) -> Option<Help> {
+    let text = ScriptText::new(ctx, script.name, script.source, script.args);
+    let (said, printed) = (output.error_text().as_inner(), output.printed());
+    variable_hint(ctx, &text, said)
+        .or_else(|| variable_hint(ctx, &text, printed?))
+        .or_else(|| package_hint(ctx, ended, said))
+        .or_else(|| sandbox_hint(ctx, script, ended, output, &text))
+        .or_else(|| package_hint(ctx, ended, printed?))
+        .or_else(|| unpassed_variable_hint(ctx, &text, said))
+        .or_else(|| unpassed_variable_hint(ctx, &text, printed?))
 }
 
 /// The hint about a package that is not installed, if that is why the script failed.
-fn package_hint(ctx: &SkillContext, ended: &ProcessExit, said: &Redacted<String>) -> Option<Help> {
+fn package_hint(ctx: &SkillContext, ended: &ProcessExit, said: &str) -> Option<Help> {
     let project = ctx.project().ok().map(Files::root);
     let skill = ctx.skill_files().ok().map(Files::root);
     let folders: Vec<&Path> = project.into_iter().chain(skill).collect();
@@ -294,7 +310,7 @@ fn package_hint(ctx: &SkillContext, ended: &ProcessExit, said: &Redacted<String>
         let help = permission_hint(ctx, &Access::user_packages());
         help.filter(|_| user_packages::has_module(module))
     };
-    let (said, packages) = (searched_end(said.as_inner()), packages::skill_packages(ctx));
+    let (said, packages) = (searched_end(said), packages::skill_packages(ctx));
     let has_no_network = ended.report.is_some() && ended.network.is_none() && no_network_hint(ctx).is_some();
     missing_package_help(error_line(said)?, &folders, packages, user_help)
         .or_else(|| advised_package_help(said, has_no_network, packages, user_help))
@@ -305,16 +321,20 @@ fn sandbox_hint(
     ctx: &SkillContext,
     script: &EndedScript<'_>,
     ended: &ProcessExit,
-    said: &Redacted<String>,
+    output: &RunOutput,
+    text: &ScriptText<'_>,
 ) -> Option<Help> {
     let project = ctx.project().ok()?.root();
-    let place = RunPlace { project, home: script.home, network: run_network(ended)? };
-    let texts = (script.source, script.args);
-    // A script that reached granted hosts, or said something, failed for another reason.
-    let may_be_silent = ended.stderr.bytes.trim_ascii().is_empty() && place.network.report.is_none();
-    let is_silent = said.as_inner().trim().is_empty();
-    let by_program = || silent_program_hint(ctx, (project, is_silent), ended.status.code(), texts);
-    denial_hints::denial_hint(ctx, said.as_inner(), place).or_else(|| by_program().filter(|_| may_be_silent))
+    let network = run_network(ended)?;
+    let place = RunPlace { project, home: script.home, network, script: text };
+    // A script that reached granted hosts failed for another reason.
+    let by_program = || {
+        let failure = (ended.status.code(), output);
+        silent_program_hint(ctx, project, failure, text, network).filter(|_| network.report.is_none())
+    };
+    denial_hints::denial_hint(ctx, output.error_text().as_inner(), place)
+        .or_else(|| lost_network_hint(ctx, text, output.printed()?, network))
+        .or_else(by_program)
 }
 
 /// The line with `~` for the home folder of the script, whose path means nothing to anybody after the run.

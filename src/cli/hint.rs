@@ -56,13 +56,26 @@ pub fn help_with_option(help: &str, hint: Option<&Hint>) -> String {
     let Some((hint, option)) = hint.and_then(|hint| Some((hint, option(hint)?))) else {
         return help.to_owned();
     };
-    match hint {
-        Hint::Grant(permission) if help.ends_with(&format!("grant {permission}")) => {
-            let before = &help[..help.len() - permission.len() - "grant ".len()];
-            format!("{before}run with {option}")
-        }
-        _ => format!("{help} ({option})"),
-    }
+    let granted = match hint {
+        Hint::Grant(permission) => help_with_grants(help, permission, &option),
+        _ => None,
+    };
+    granted.unwrap_or_else(|| format!("{help} ({option})"))
+}
+
+/// The help with options in place of `grant PERMISSION` at its end, and of the variables that it lists after that one.
+fn help_with_grants(help: &str, permission: &str, option: &str) -> Option<String> {
+    let grant = format!("grant {permission}");
+    let at = help.rfind(&grant)?;
+    let rest = &help[at + grant.len()..];
+    let names = rest.split([',', ' ']).filter(|word| !word.is_empty() && *word != "and");
+    let options = names.map(|name| {
+        let is_variable = permission.starts_with("env:") && name.starts_with("env:");
+        let permission = name.parse::<Permission>().ok().filter(|_| is_variable)?;
+        self::option(&Hint::Grant(permission.to_string()))
+    });
+    let options = std::iter::once(Some(option.to_owned())).chain(options).collect::<Option<Vec<_>>>()?;
+    Some(format!("{}run with {}", &help[..at], options.join(" ")))
 }
 
 /// A sentence of the library, such as a warning, with the option for each grant that it names: `grant state` becomes
@@ -162,6 +175,8 @@ mod tests {
         for (help, hint, expected) in [
             ("give it more time", Hint::Limit(LimitKind::Timeout), "give it more time (--timeout)"),
             ("grant write:out", Hint::Grant("write:out".into()), "run with --allow write:out"),
+            ("grant env:A, env:B and env:C", Hint::Grant("env:A".into()), "run with --env A --env B --env C"),
+            ("grant env:A and wait", Hint::Grant("env:A".into()), "grant env:A and wait (--env A)"),
             ("list x and grant x", Hint::Grant("x".into()), "list x and run with --allow x"),
             ("grant it", Hint::Grant("x".into()), "grant it (--allow x)"),
             ("validate it", Hint::Validate, "validate it (`metier validate`)"),

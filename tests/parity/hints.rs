@@ -8,19 +8,19 @@ use crate::cli::{Answer, Project};
 use crate::not_run::{find_program, not_run};
 
 /// A script that fails, and what its help says.
-struct FailedScript {
-    program: &'static str,
-    text: &'static str,
-    options: &'static [&'static str],
+pub(crate) struct FailedScript {
+    pub(crate) program: &'static str,
+    pub(crate) text: &'static str,
+    pub(crate) options: &'static [&'static str],
     /// Parts of the help; none if there must be no help.
-    help: &'static [&'static str],
+    pub(crate) help: &'static [&'static str],
 }
 
-const PYTHON: (&str, &str) = ("python3", "main.py");
-const SHELL: (&str, &str) = ("bash", "main.sh");
-const NODE: (&str, &str) = ("node", "main.js");
+pub(crate) const PYTHON: (&str, &str) = ("python3", "main.py");
+pub(crate) const SHELL: (&str, &str) = ("bash", "main.sh");
+pub(crate) const NODE: (&str, &str) = ("node", "main.js");
 
-fn script(
+pub(crate) fn script(
     (program, _): (&'static str, &str),
     text: &'static str,
     help: &'static [&'static str],
@@ -29,7 +29,7 @@ fn script(
 }
 
 /// The script as that of a skill `x`, in a project with a few files and a home with one.
-fn project_with(program: &str, text: &str) -> Project {
+pub(crate) fn project_with(program: &str, text: &str) -> Project {
     let (_, name) = [PYTHON, SHELL, NODE].into_iter().find(|(known, _)| *known == program).unwrap_or(SHELL);
     let project = Project::new()
         .skill(".metier/skills/x")
@@ -49,7 +49,7 @@ fn make_repository(project: &Project) {
     assert!(made.success());
 }
 
-fn check(cases: impl IntoIterator<Item = FailedScript>, prepare: impl Fn(&Project)) {
+pub(crate) fn check(cases: impl IntoIterator<Item = FailedScript>, prepare: impl Fn(&Project)) {
     let mut wrong = Vec::new();
     for FailedScript { program, text, options, help } in cases {
         if find_program(program).is_none() {
@@ -197,8 +197,8 @@ fn a_missing_network_is_named_however_little_the_script_says() {
     let net = &["the sandbox allows no network; if the script needs it, run with --allow net"][..];
     check(
         [
-            script(("curl", ""), "set -e\nR=$(curl -s https://x.test/a)\necho $R", net),
-            script(("wget", ""), "wget -q https://x.test/a", net),
+            script(("curl", ""), "set -e\nR=$(curl -s \"https://x.test$1\")\necho $R", net),
+            script(("wget", ""), "wget -q https://x.test/a https://y.test/a", net),
             script(
                 NODE,
                 "fetch('https://x.test').catch(e => { console.error(e.message); process.exit(1) })",
@@ -291,6 +291,25 @@ fn a_package_that_a_script_asks_for_is_prepared() {
                 &["needs the npm package metier-x", "`metier prepare x`"],
             ),
             script(
+                NODE,
+                "console.error('metier-x is not installed. Run `bun add metier-x` above this script'); process.exit(1)",
+                &["needs the npm package metier-x", "`metier prepare x`"],
+            ),
+            script(
+                PYTHON,
+                "import sys; print('metier-x and metier-y are missing. Run:\\n  pip install metier-x\\n  pip install metier-y', file=sys.stderr); sys.exit(1)",
+                &[
+                    "needs the Python packages metier-x, metier-y",
+                    "the lines metier-x, metier-y to",
+                    "`metier prepare x`",
+                ],
+            ),
+            script(
+                PYTHON,
+                "import sys; sys.exit('Missing dependencies. Run: pip install -r requirements.txt')",
+                &["needs the Python packages of requirements.txt", "`metier prepare x`"],
+            ),
+            script(
                 PYTHON,
                 "import sys; sys.exit('ERROR: No matching distribution found for metier-x')",
                 &["tried to install the Python package metier-x", "`metier prepare x`"],
@@ -313,13 +332,17 @@ fn a_variable_that_a_script_asks_for_is_named() {
             script(SHELL, ": \"${SESSION_ID:?call it with a session}\"", &["run with --env SESSION_ID"]),
             script(
                 SHELL,
-                "echo 'x: SESSION_ID is unset -- cannot go on' >&2; exit 1",
+                "[ -n \"$SESSION_ID\" ] || { echo 'x: SESSION_ID is unset -- cannot go on' >&2; exit 1; }",
                 &["run with --env SESSION_ID"],
             ),
-            script(NODE, "throw new Error('BASE_URL and API_KEY must be set')", &["run with --env BASE_URL"]),
+            script(
+                NODE,
+                "const {BASE_URL, API_KEY} = process.env; if (!BASE_URL) throw new Error('BASE_URL and API_KEY must be set')",
+                &["run with --env BASE_URL --env API_KEY"],
+            ),
             script(
                 PYTHON,
-                "import sys; sys.exit('No API key found. Set MY_API_KEY in .env')",
+                "import os, sys; os.environ.get('MY_API_KEY') or sys.exit('No API key found. Set MY_API_KEY in .env')",
                 &["run with --env MY_API_KEY"],
             ),
             script(PYTHON, "import sys; sys.exit('the aws CLI is required in the environment')", &[]),
@@ -363,7 +386,7 @@ fn what_a_script_looks_for_elsewhere_is_where_the_help_says() {
     assert!(answer.stderr.contains("begin with a dot are no part of a skill"), "{answer:?}");
 }
 
-fn warnings(outcome: &Value) -> Vec<&str> {
+pub(crate) fn warnings(outcome: &Value) -> Vec<&str> {
     let lines = outcome["log"].as_array().unwrap().iter();
     lines.filter(|line| line["level"] == "warn").filter_map(|line| line["message"].as_str()).collect()
 }

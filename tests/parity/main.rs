@@ -11,6 +11,10 @@ mod difference;
 mod environment;
 mod files;
 mod hints;
+mod hints_grants;
+mod hints_home;
+mod hints_network;
+mod hints_variables;
 mod layouts;
 #[path = "../support/not_run.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]

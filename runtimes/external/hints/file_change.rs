@@ -11,7 +11,9 @@ use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::denied_file::{
     READ_ONLY_TEXTS, denied_file, missing_file, read_only_file,
 };
+use crate::runtimes::external::hints::failed_write::unwritten_file;
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
+use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::words::contains_word;
 use crate::runtimes::external::policy::names_folder;
 use crate::runtimes::external::system_paths::is_system_path;
@@ -21,7 +23,9 @@ use crate::runtimes::sandbox::PRIVATE_TMP;
 pub(crate) fn refused_change_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<Help> {
     let line = error_line(text)?;
     let file = read_only_file(line).or_else(|| failed_mkdir(line, project)).filter(|file| is_path(file))?;
-    project_file_hint(ctx, project, file, Denial::in_line(line))
+    let denial = Denial::in_line(line);
+    let accepts_folder = denial.accepts_folder || accepts_existing_folder(text);
+    project_file_hint(ctx, project, file, Denial { accepts_folder, ..denial })
 }
 
 /// The last file that was denied, and whether the sandbox could be the reason.
@@ -34,7 +38,7 @@ pub(crate) fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -
         .or_else(|| text.lines().rev().filter(|line| !is_field(line)).find_map(in_line))
         .or_else(|| {
             let mut lines = text.lines().rev().filter(|_| is_for_person(ctx));
-            lines.find_map(|line| Some((covered_file(line, project)?, Denial::Unknown)))
+            lines.find_map(|line| Some((covered_file(line, project)?, Denial::default())))
         })?;
     if !is_path(written) {
         return None;
@@ -55,6 +59,24 @@ pub(crate) fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -
     })
 }
 
+/// The grant for the file that the error line says could not be written, in words of the script, if that was certainly refused: the
+/// folder of the file is there, and the script has a call that writes.
+pub(crate) fn unwritten_file_hint(
+    ctx: &SkillContext,
+    project: &Path,
+    script: &ScriptText<'_>,
+    text: &str,
+) -> Option<Help> {
+    let file = unwritten_file(error_line(text)?).filter(|file| is_path(file))?;
+    let path = normalize_lexically(&project.join(file));
+    let is_possible = path.starts_with(project) && path.parent().is_some_and(Path::is_dir) && !path.is_dir();
+    if !is_possible || !script.writes_files() {
+        return None;
+    }
+    let denial = Denial { is_change: true, ..Denial::default() };
+    project_file_hint(ctx, project, file, denial).filter(|(_, hint)| hint.is_some())
+}
+
 /// The grant for the first of these lines that says that a file was denied which a grant would open.
 pub(crate) fn refused_changes<'a>(
     ctx: &SkillContext,
@@ -70,22 +92,6 @@ pub(crate) fn refused_changes<'a>(
     })
 }
 
-/// The hint for a script whose database `SQLite` could not open or change. It does not say which one.
-pub(crate) fn database_hint(ctx: &SkillContext, text: &str) -> Option<Help> {
-    const REFUSED_TEXTS: [&str; 2] = ["unable to open database file", "attempt to write a readonly database"];
-    let line = error_line(text)?.to_ascii_lowercase();
-    if !REFUSED_TEXTS.iter().any(|words| contains_word(&line, words)) {
-        return None;
-    }
-    // No path is granted by a name that nobody knows, unless the whole project is.
-    let (help, hint) = permission_hint(ctx, &Access::write("FOLDER"))?;
-    let text = format!(
-        "SQLite writes beside its database, also to read one with a write-ahead log, and the sandbox lets this script only read the \
-         project; a database there takes write:FOLDER, with the folder that holds it, or, for the whole project, {help}"
-    );
-    Some((text, hint))
-}
-
 /// The longest path of Linux.
 const MAX_PATH_BYTES: usize = 4096;
 const MAX_PATH_PARTS: usize = 64;
@@ -95,24 +101,26 @@ fn is_path(text: &str) -> bool {
     text.len() <= MAX_PATH_BYTES && text.matches('/').count() <= MAX_PATH_PARTS
 }
 
-/// What a line says about the access that was denied.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Denial {
-    /// To change a file.
-    Change,
-    /// To read or to change it.
-    Unknown,
+/// What an output says about the access that was denied.
+#[derive(Clone, Copy, Default)]
+struct Denial {
+    /// It was to change a file, not to read it.
+    is_change: bool,
+    /// It was to create a folder, by a call that succeeds if the folder is there.
+    accepts_folder: bool,
 }
 
 impl Denial {
     fn in_line(line: &str) -> Self {
         let small = line.to_ascii_lowercase();
-        if READ_ONLY_TEXTS.iter().any(|words| contains_word(&small, words)) {
-            Self::Change
-        } else {
-            Self::Unknown
-        }
+        let is_change = READ_ONLY_TEXTS.iter().any(|words| contains_word(&small, words));
+        Self { is_change, accepts_folder: line.contains("ENOENT") }
     }
+}
+
+/// Whether a traceback shows that the script creates its folders if they are missing: then a grant may create the folder first.
+fn accepts_existing_folder(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("    ") && line.contains("exist_ok=True"))
 }
 
 /// Whether the person who started the script reads its hints: no model, and no script that called this one. Only such hints say what
@@ -136,14 +144,12 @@ fn project_file_hint(ctx: &SkillContext, project: &Path, written: &str, denial: 
     }
     let inside = real.strip_prefix(project).ok()?.to_str()?;
     let exists = |path: &str| project.join(path).symlink_metadata().is_ok();
-    let grantable = grantable_path(ctx, project, inside);
+    let grantable = grantable_path(ctx, project, inside, denial);
     let is_protected = ctx.permissions().protection().protects_write(&grantable);
     if !exists(&grantable) && is_protected && !names_folder(&grantable) {
         return Some((uncreated_help(ctx, &grantable, &shown), None));
     }
-    if let Some((help, hint)) =
-        secret_hint(ctx, inside).filter(|_| denial == Denial::Unknown && exists(inside))
-    {
+    if let Some((help, hint)) = secret_hint(ctx, inside).filter(|_| !denial.is_change && exists(inside)) {
         let text = format!(
             "the sandbox keeps {shown}, where secrets may be, from this script, which takes write:{inside} to change it; if it \
              should read it, {help}"
@@ -186,11 +192,14 @@ fn failed_mkdir<'a>(line: &'a str, project: &Path) -> Option<&'a str> {
     is_possible.then_some(written)
 }
 
+/// Whether a grant could let a script write beside itself.
+pub(crate) fn may_change_own_folder(ctx: &SkillContext) -> bool {
+    ctx.extensions().get::<Option<DefiningFiles>>().is_some_and(Option::is_some)
+}
+
 /// The grant that would let a script write beside itself.
 fn own_folder_hint(ctx: &SkillContext, path: &Path, shown: &str) -> Option<Help> {
-    if ctx.extensions().get::<Option<DefiningFiles>>()?.is_none()
-        || !path.starts_with(ctx.skill_files().ok()?.root())
-    {
+    if !may_change_own_folder(ctx) || !path.starts_with(ctx.skill_files().ok()?.root()) {
         return None;
     }
     let (help, hint) = permission_hint(ctx, &Access::own_folder())?;
@@ -203,7 +212,7 @@ fn own_folder_hint(ctx: &SkillContext, path: &Path, shown: &str) -> Option<Help>
 /// The path of the project that a grant has to name so that this one can be written: itself if it exists, otherwise the folder in
 /// which it would be created, which is the whole of `.git` for what git creates there. Where nothing of it exists, the first name
 /// that a permission has to name, such as `.claude`.
-fn grantable_path(ctx: &SkillContext, project: &Path, path: &str) -> String {
+fn grantable_path(ctx: &SkillContext, project: &Path, path: &str, denial: Denial) -> String {
     let exists = |path: &str| project.join(path).symlink_metadata().is_ok();
     if exists(path) {
         return path.to_owned();
@@ -216,7 +225,14 @@ fn grantable_path(ctx: &SkillContext, project: &Path, path: &str) -> String {
     let protection = ctx.permissions().protection();
     let new = std::iter::once(path).chain(parents()).filter(|path| !exists(path));
     let outermost = new.filter(|path| protection.protects_write(path)).last();
-    outermost.or_else(|| parents().find(|folder| exists(folder))).unwrap_or(path).to_owned()
+    let existing = parents().find(|folder| exists(folder));
+    // Nothing can be created in a protected folder without a grant that names the folder. What the grant names is created before
+    // the run if it is missing, and a call that creates a folder may fail if it is there.
+    let may_come_first = |path: &&str| denial.accepts_folder && names_folder(path);
+    if let Some(folder) = existing.filter(|folder| protection.protects_write(folder)) {
+        return outermost.filter(may_come_first).unwrap_or(folder).to_owned();
+    }
+    outermost.or(existing).unwrap_or(path).to_owned()
 }
 
 /// The grant that would show a script a secret of the project; `None` if the path is not a secret or is shown already. Version

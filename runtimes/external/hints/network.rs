@@ -3,7 +3,10 @@
 use crate::host::{NetworkReport, RefusedConnection, SkillContext};
 use crate::policy::{Access, Permission};
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
-use crate::runtimes::external::hints::words::{contains_word, last_lines, matches_any};
+use crate::runtimes::external::hints::script_text::ScriptText;
+use crate::runtimes::external::hints::words::{
+    MAX_LAST_BYTES, contains_word, last_lines, matches_any, searched_end,
+};
 
 /// How programs report that there is no network.
 pub(crate) const NETWORK_TEXTS: &[&[&str]] = &[
@@ -41,6 +44,32 @@ const UNREACHABLE_TEXTS: &[&[&str]] = &[
     &["fetch failed"],
     &["failed to connect"],
     &["could not connect"],
+];
+
+/// The words that programs write where they have no network and for no other reason, besides `fetch failed`.
+const NO_NETWORK_TEXTS: &[&[&str]] = &[
+    &["could not resolve host"],
+    &["couldn't resolve host"],
+    &["eai_again"],
+    &["getaddrinfo enotfound"],
+    &["temporary failure in name resolution"],
+    &["name or service not known"],
+    &["gaierror"],
+    &["failed to establish a new connection"],
+    &["urlopen error"],
+];
+
+/// What the end of an output has in it if it has one of these texts, as programs write them.
+const NO_NETWORK_ENDS: [&[u8]; 9] = [
+    b"fetch failed",
+    b"resolve host",
+    b"EAI_AGAIN",
+    b"ENOTFOUND",
+    b"name resolution",
+    b"service not known",
+    b"gaierror",
+    b"new connection",
+    b"urlopen error",
 ];
 
 /// The network of a run, as far as hints have to know it.
@@ -84,13 +113,18 @@ pub(crate) fn hosts_hint(ctx: &SkillContext, text: &str, network: &NetworkReport
 /// The hint for a script without network that says which host it did not reach.
 pub(crate) fn named_host_hint(ctx: &SkillContext, text: &str) -> Option<Help> {
     let (host, port) = text.lines().rev().find_map(unreached_host)?;
-    let (help, hint) = permission_hint(ctx, &Access::connection(host.to_ascii_lowercase(), port))?;
-    Some((format!("the sandbox allows no network; if the script needs {host}, {help}"), hint))
+    host_hint(ctx, host, port)
 }
 
 /// The hint for a script without network that says no more than Node does: `fetch failed`, at the end of a line.
 pub(crate) fn fetch_hint(ctx: &SkillContext, text: &str) -> Option<Help> {
     if last_lines(text).any(is_failed_fetch) { no_network_hint(ctx) } else { None }
+}
+
+/// The hint for a script without a network that needs this host; `None` if it has it.
+pub(crate) fn host_hint(ctx: &SkillContext, host: &str, port: u16) -> Option<Help> {
+    let (help, hint) = permission_hint(ctx, &Access::connection(host.to_ascii_lowercase(), port))?;
+    Some((format!("the sandbox allows no network; if the script needs {host}, {help}"), hint))
 }
 
 /// The hint for a script that needs a network and has none, whatever host it tried; `None` if it has one.
@@ -99,9 +133,33 @@ pub(crate) fn no_network_hint(ctx: &SkillContext) -> Option<Help> {
     Some((format!("the sandbox allows no network; if the script needs it, {help}"), hint))
 }
 
+/// Whether an output may say that there is no network, before anything is done with it.
+pub(crate) fn mentions_no_network(output: &[u8]) -> bool {
+    let end = &output[output.len().saturating_sub(MAX_LAST_BYTES)..];
+    NO_NETWORK_ENDS.iter().any(|words| memchr::memmem::find(end, words).is_some())
+}
+
+/// The hint for a script without a network, of the last lines of an output that may be any data: of words that nothing but a missing
+/// network produces, and if the script uses a network at all.
+pub(crate) fn lost_network_hint(
+    ctx: &SkillContext,
+    script: &ScriptText<'_>,
+    text: &str,
+    network: RunNetwork<'_>,
+) -> Option<Help> {
+    let is_certain = |line: &&str| {
+        matches_any(&line.to_lowercase(), NO_NETWORK_TEXTS)
+            || is_failed_fetch(line)
+            || line.contains("\"fetch failed\"")
+    };
+    let line = last_lines(searched_end(text)).find(is_certain)?;
+    let without_name = no_network_hint(ctx).filter(|_| network.report.is_none() && script.uses_network())?;
+    named_host_hint(ctx, line).filter(|_| network.can_name_hosts).or(Some(without_name))
+}
+
 /// Whether a line ends with the message of Node for each failure of `fetch`, and is not about what git fetches.
 fn is_failed_fetch(line: &str) -> bool {
-    let line = line.trim_end_matches(['.', '"', '\'', ')', '}', ']']);
+    let line = line.trim_end_matches(['.', ',', '"', '\'', ')', '}', ']']);
     let is_of_git = |before: &str| before.trim_end().ends_with("git");
     line.strip_suffix("fetch failed").is_some_and(|before| {
         !is_of_git(before) && !before.ends_with(|c: char| c.is_alphanumeric() || c == '-' || c == '_')
@@ -170,6 +228,7 @@ mod tests {
             "TypeError: fetch failed",
             "Error: fetch failed.",
             "{\"error\":\"fetch failed\"}",
+            "  \"error\": \"fetch failed\",",
         ] {
             assert!(is_failed_fetch(line), "{line}");
         }

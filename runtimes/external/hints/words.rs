@@ -3,6 +3,9 @@
 /// How many bytes at the end of an output are searched.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
+/// How many bytes at the end of an output are looked at after a script that ended well.
+pub(crate) const MAX_LAST_BYTES: usize = 4 << 10;
+
 /// The end of a text, of the size that is searched.
 pub(crate) fn searched_end(text: &str) -> &str {
     let start = text.len().saturating_sub(MAX_SEARCHED_BYTES);

@@ -1,11 +1,16 @@
 //! Recognises that a script failed because an environment variable is not set.
 //!
-//! Only sentences that can mean nothing else count: a hint that is wrong is worse than none.
+//! Only sentences that can mean nothing else count, or those about a variable that the script reads: a hint that is wrong is worse
+//! than none.
 
 use crate::policy::is_secret_variable;
+use crate::runtimes::external::hints::words::last_lines;
 
 /// How many lines at the end of the output are searched.
 const MAX_LINES: usize = 12;
+
+/// How many variables are named.
+const MAX_NAMES: usize = 8;
 
 /// Longer lines are no sentences.
 const MAX_LINE_BYTES: usize = 1000;
@@ -77,13 +82,10 @@ const ABSENCE_WORDS: [&str; 21] = [
     "empty",
 ];
 
-/// Those of them that are said of variables only.
-const UNSET_WORDS: [&str; 7] =
-    ["not set", "isn't set", "not been set", "unset", "must be set", "needs to be set", "has to be set"];
-
 /// What ends before a name that has to be set.
-const DEMANDS: [&str; 14] = [
+const DEMANDS: [&str; 17] = [
     "define",
+    "export",
     "missing",
     "missing required",
     "need",
@@ -97,6 +99,8 @@ const DEMANDS: [&str; 14] = [
     "requires",
     "set",
     "set the",
+    "set the following",
+    "set these",
 ];
 
 /// What says that the script can do without, or that nothing is missing.
@@ -122,16 +126,38 @@ const NO_VARIABLES: [&str; 20] = [
     "NOT", "ONE", "SDK", "SSH", "THE", "URL",
 ];
 
-/// The variable that the output of a failed script says it misses.
-pub(super) fn missing_variable(output: &str) -> Option<&str> {
+/// The variables that the output of a failed script says it misses.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct MissingVariables<'a> {
+    pub(crate) names: Vec<&'a str>,
+    /// Whether one of them is enough.
+    pub(crate) are_alternatives: bool,
+}
+
+impl<'a> MissingVariables<'a> {
+    fn one(name: &'a str) -> Self {
+        Self { names: vec![name], are_alternatives: false }
+    }
+}
+
+/// The variables that the output says are missing. `is_read` tells whether the script reads the variable of a name; sentences of the
+/// interpreter, and those about an "environment variable", need no such proof.
+pub(crate) fn missing_variables<'a>(
+    output: &'a str,
+    is_read: &dyn Fn(&str) -> bool,
+) -> Option<MissingVariables<'a>> {
     let lines = || {
         let lines = output.lines().rev().filter(|line| !line.trim().is_empty()).take(MAX_LINES);
         lines.filter(|line| line.len() <= MAX_LINE_BYTES)
     };
+    let in_line = |line| {
+        shell_variable(line).map(MissingVariables::one).or_else(|| variables_in_sentence(line, is_read))
+    };
     python_variable(output)
-        .or_else(|| lines().find_map(|line| shell_variable(line).or_else(|| variable_in_sentence(line))))
-        .or_else(|| listed_variable(&lines().collect::<Vec<_>>()))
-        .or_else(|| exported_variable(lines()))
+        .map(MissingVariables::one)
+        .or_else(|| lines().find_map(in_line))
+        .or_else(|| listed_variables(&lines().collect::<Vec<_>>()))
+        .or_else(|| exported_variable(lines()).filter(|name| is_read(name)).map(MissingVariables::one))
 }
 
 /// `KeyError: 'NAME'`, raised by `os.environ`.
@@ -160,17 +186,21 @@ fn shell_variable(line: &str) -> Option<&str> {
     Some(name).filter(|name| is_number && is_name(name) && !is_of_shell)
 }
 
-/// The first of the names below `Missing environment variables:`. The lines are in their order from the last one.
-fn listed_variable<'a>(lines: &[&'a str]) -> Option<&'a str> {
+/// The names below `Missing environment variables:`. The lines are in their order from the last one.
+fn listed_variables<'a>(lines: &[&'a str]) -> Option<MissingVariables<'a>> {
     let is_header = |line: &str| {
         let small = line.trim_end().to_ascii_lowercase();
         let is_about_variables = VARIABLE_WORDS.iter().any(|words| small.contains(words));
         small.ends_with(':') && is_about_variables && ABSENCE_WORDS.iter().any(|words| small.contains(words))
     };
+    let first_name = |line: &&'a str| {
+        let first = line.trim().trim_start_matches(['-', '*', '•', ' ', '$']);
+        let name = first.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next()?;
+        Some(name).filter(|name| is_name(name) && name.contains('_'))
+    };
     let header = lines.iter().position(|line| is_header(line))?;
-    let first = lines.get(header.checked_sub(1)?)?.trim().trim_start_matches(['-', '*', '•', ' ', '$']);
-    let name = first.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next()?;
-    Some(name).filter(|name| is_name(name) && name.contains('_'))
+    let names: Vec<&str> = lines[..header].iter().rev().map_while(first_name).take(MAX_NAMES).collect();
+    (!names.is_empty()).then_some(MissingVariables { names, are_alternatives: false })
 }
 
 /// The secret that `export NAME=…` sets in the advice of a script that says that a key or the like is not there.
@@ -194,19 +224,41 @@ fn exported_variable<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Option
     })
 }
 
-fn variable_in_sentence(line: &str) -> Option<&str> {
+fn variables_in_sentence<'a>(line: &'a str, is_read: &dyn Fn(&str) -> bool) -> Option<MissingVariables<'a>> {
     let lower = line.to_ascii_lowercase();
     if EXCUSES.iter().any(|words| lower.contains(words)) {
         return None;
     }
-    names(line).find(|name| {
-        // Lower case keeps byte positions.
-        let start = name.as_ptr().addr() - line.as_ptr().addr();
-        let end = start + name.len();
-        !NO_VARIABLES.contains(name)
-            && (is_reported_missing(name, &lower[..start], &lower[end..])
-                || is_reported_missing(name, &lower[..start], &lower[list_end(line, end)..]))
-    })
+    let report = |name: &str, start: usize, end: usize| {
+        let (before, list) = (&lower[..start], &lower[list_end(line, end)..]);
+        [&lower[end..], list].into_iter().filter_map(|after| sentence_report(name, before, after)).max()
+    };
+    let (first, start) =
+        names(line).filter(|name| !NO_VARIABLES.contains(name)).take(MAX_NAMES).find_map(|name| {
+            // Lower case keeps byte positions.
+            let start = name.as_ptr().addr() - line.as_ptr().addr();
+            let report = report(name, start, start + name.len())?;
+            (report == SentenceReport::Certain || is_read(name)).then_some((name, start))
+        })?;
+    let end = start + first.len();
+    let list = &line[start..list_end(line, end).max(end)];
+    let is_one_enough =
+        |before: &str| ["one of", "any of", "either"].iter().any(|words| before.trim_end().ends_with(words));
+    let are_alternatives = list.contains('/')
+        || list.contains(" or ")
+        || list.contains("(or ")
+        || is_one_enough(lower[..start].trim_end_matches([' ', ':', '$', '`', '\'', '"']));
+    let names = names(list).filter(|name| !NO_VARIABLES.contains(name)).take(MAX_NAMES).collect();
+    Some(MissingVariables { names, are_alternatives })
+}
+
+/// What a sentence says of a name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum SentenceReport {
+    /// That something of this name is missing.
+    Possible,
+    /// That the environment variable of this name is not set.
+    Certain,
 }
 
 /// Where a list of names ends, one of which ends here: `A, B and C`.
@@ -225,8 +277,9 @@ fn list_end(line: &str, at: usize) -> usize {
     }
 }
 
-/// Whether the words before and after a name say that this variable is not set.
-fn is_reported_missing(name: &str, before: &str, after: &str) -> bool {
+/// What the words before and after a name say of it; `None` if not that it is missing.
+fn sentence_report(name: &str, before: &str, after: &str) -> Option<SentenceReport> {
+    use SentenceReport::{Certain, Possible};
     let quotes = ['\'', '"', '`', '‘', '’'];
     let before = before.trim_end_matches(quotes);
     let is_expanded = before.ends_with(['$', '{']);
@@ -256,14 +309,14 @@ fn is_reported_missing(name: &str, before: &str, after: &str) -> bool {
     };
     // "x is required when NAME is unset" is about x.
     if ["when", "if", "unless", "while", "because"].iter().any(|words| ends_with_word(words)) {
-        return false;
+        return None;
     }
     let is_absent = begins_with(&ABSENCE_WORDS);
     // "Missing environment variables for this mode: NAME"
     let is_about_variables =
         || VARIABLE_WORDS[..VARIABLE_WORDS.len() - 1].iter().any(|words| before.contains(words));
     if is_listed && ["missing", "required"].iter().any(|word| before.contains(word)) && is_about_variables() {
-        return true;
+        return Some(Certain);
     }
     let is_demanded = !is_example && DEMANDS.iter().any(|words| ends_with_word(words));
     let has_underscore = name.trim_matches('_').contains('_');
@@ -273,27 +326,37 @@ fn is_reported_missing(name: &str, before: &str, after: &str) -> bool {
     });
     // "The PROD env is not found" is about no variable.
     let is_plain = |words: &&&str| **words != "env" || has_underscore;
+    // "env" alone may be the name of a set of settings.
+    let report_about = |words: &str| if words == "env" { Possible } else { Certain };
     if let Some(words) = named_before.filter(is_plain) {
         let before = &before[..before.len() - words.len()];
         let demands = ["missing", "set", "requires", "require", "need", "needs", "required", "expected"];
         let is_demanded = before.split(|c: char| !c.is_alphanumeric()).any(|word| demands.contains(&word));
-        return !is_example && is_demanded || is_absent;
+        return (!is_example && is_demanded || is_absent).then(|| report_about(words));
     }
     if let Some(words) = named_after.filter(is_plain) {
         // "The key must be provided as an argument or in the NAME environment variable"
         let has_demand = ["must be provided", "must be set", "not found", "no api key"];
         let has_demand = has_demand.iter().any(|words| before.contains(words));
-        return has_absence(&after[words.len()..]) || is_demanded || has_demand;
+        let is_missing = has_absence(&after[words.len()..]) || is_demanded || has_demand;
+        return is_missing.then(|| report_about(words));
     }
-    let speaks_of_variables = is_node
-        || has_underscore
-            && ["environment", "env var", ".env"]
-                .iter()
-                .any(|words| after.contains(words) || before.contains(words))
-        || has_underscore && is_secret_variable(name);
+    let is_variable = has_underscore || is_expanded || is_node;
     let is_kernel_option = name.starts_with("CONFIG_");
-    let is_unset = (has_underscore || is_expanded) && !is_kernel_option && begins_with(&UNSET_WORDS);
-    is_unset || speaks_of_variables && (is_absent || is_demanded)
+    (is_variable && !is_kernel_option && (is_absent || is_demanded)).then_some(Possible)
+}
+
+/// The words of the last lines that could be names of variables, the last line first.
+pub(crate) fn last_names(output: &str) -> Vec<&str> {
+    /// How many are looked at.
+    const MAX_LAST_NAMES: usize = 32;
+    let mut found: Vec<&str> = Vec::new();
+    for name in last_lines(output).filter(|line| line.len() <= MAX_LINE_BYTES).flat_map(names) {
+        if found.len() < MAX_LAST_NAMES && !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
 }
 
 /// The words of a line that could be names of variables.
@@ -311,6 +374,11 @@ fn is_name(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The first variable that is missing, for a script that reads all of them, or none.
+    fn missing_variable(output: &str, reads_all: bool) -> Option<&str> {
+        missing_variables(output, &|_| reads_all).and_then(|missing| missing.names.first().copied())
+    }
 
     #[test]
     fn the_missing_variable_is_found_in_the_words_of_many_scripts() {
@@ -366,7 +434,7 @@ mod tests {
             "Missing environment variables:\n  - API_KEY\n  - OTHER_KEY",
             "Error: the key was not found.\nSet it with:\n  export API_KEY=your-key",
         ] {
-            assert_eq!(missing_variable(line), Some("API_KEY"), "{line}");
+            assert_eq!(missing_variable(line, true), Some("API_KEY"), "{line}");
         }
         for line in [
             "advisor: SESSION_ID is unset -- cannot identify this session.",
@@ -376,14 +444,14 @@ mod tests {
             "Please set SESSION_ID in your environment",
             "main.sh: line 1: SESSION_ID: call it with a session",
         ] {
-            assert_eq!(missing_variable(line), Some("SESSION_ID"), "{line}");
+            assert_eq!(missing_variable(line, true), Some("SESSION_ID"), "{line}");
         }
         for line in ["Error: DEBUG_MODE is not set in the environment", "env var DEBUG_MODE is missing"] {
-            assert_eq!(missing_variable(line), Some("DEBUG_MODE"), "{line}");
+            assert_eq!(missing_variable(line, true), Some("DEBUG_MODE"), "{line}");
         }
         let report =
             "Error: API_KEY environment variable not set\n\nSet it with:\n  export API_KEY=your-key\n";
-        assert_eq!(missing_variable(report), Some("API_KEY"));
+        assert_eq!(missing_variable(report, true), Some("API_KEY"));
         for frame in [
             r#"  File "<frozen os>", line 714, in __getitem__"#,
             r#"  File "/usr/lib/python3.9/os.py", line 679, in __getitem__"#,
@@ -391,7 +459,35 @@ mod tests {
             let traceback = format!(
                 "Traceback (most recent call last):\n  File \"/x/a.py\", line 2, in <module>\n    os.environ['API_KEY']\n{frame}\n    raise KeyError(key) from None\nKeyError: 'API_KEY'\n"
             );
-            assert_eq!(missing_variable(&traceback), Some("API_KEY"), "{traceback}");
+            assert_eq!(missing_variable(&traceback, true), Some("API_KEY"), "{traceback}");
+        }
+    }
+
+    #[test]
+    fn all_variables_of_a_list_are_missing() {
+        for (text, names, are_alternatives) in [
+            (
+                "Please set: BASE_URL, API_TOKEN, USER_EMAIL",
+                &["BASE_URL", "API_TOKEN", "USER_EMAIL"][..],
+                false,
+            ),
+            ("Error: Missing environment variables: BASE_URL, API_TOKEN", &["BASE_URL", "API_TOKEN"], false),
+            ("Set the following: BASE_URL and API_TOKEN", &["BASE_URL", "API_TOKEN"], false),
+            ("Error: BASE_URL, API_TOKEN must be set", &["BASE_URL", "API_TOKEN"], false),
+            (
+                "Missing environment variables:\n  - BASE_URL\n  - API_TOKEN",
+                &["BASE_URL", "API_TOKEN"],
+                false,
+            ),
+            ("no provider (set FIRST_KEY / SECOND_KEY)", &["FIRST_KEY", "SECOND_KEY"], true),
+            ("Set one of: FIRST_KEY, SECOND_KEY", &["FIRST_KEY", "SECOND_KEY"], true),
+            ("Set FIRST_KEY, SECOND_KEY, or THIRD_KEY.", &["FIRST_KEY", "SECOND_KEY", "THIRD_KEY"], true),
+            ("Please set BASE_URL", &["BASE_URL"], false),
+            ("Please export BASE_URL", &["BASE_URL"], false),
+            ("BASE_URL required", &["BASE_URL"], false),
+        ] {
+            let missing = MissingVariables { names: names.to_vec(), are_alternatives };
+            assert_eq!(missing_variables(text, &|_| true), Some(missing), "{text}");
         }
     }
 
@@ -431,18 +527,27 @@ mod tests {
             "Set API_KEY to enable descriptions",
             "API_KEY not set, falling back to the free tier",
             "API_KEY is missing. Skipping mail.",
-            "MAX_SIZE is required",
-            "SOME_TABLE not found",
             "reset API_KEY",
+            "API_KEY is the first column",
             "Loaded API_KEY and OTHER_KEY",
             "Deployed to:\n  - FIRST_ZONE",
             "docker is required to run it when TEST_DSN is unset",
             "python3 is required if API_KEY is not set",
             "the page was not found\n  export API_KEY=your-key",
         ] {
-            assert_eq!(missing_variable(line), None, "{line}");
+            assert_eq!(missing_variable(line, true), None, "{line}");
+        }
+        for line in [
+            "MAX_SIZE is required",
+            "SOME_TABLE not found",
+            "FAIL: config.yml: DATABASE_URL is not set in production",
+            "lint: src/app.ts:3 process.env.API_KEY missing default",
+            "JIRA_KEY is required in the commit message",
+            "Validation failed: MAX_RETRIES must be set to an integer",
+        ] {
+            assert_eq!(missing_variable(line, false), None, "the script does not read it: {line}");
         }
         let long = format!("API_KEY environment variable not set{}", " ".repeat(MAX_LINE_BYTES));
-        assert_eq!(missing_variable(&long), None);
+        assert_eq!(missing_variable(&long, true), None);
     }
 }

@@ -1,0 +1,168 @@
+//! The hint for a script that looked for a file of the user in its own home, which is another one.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::host::SkillContext;
+use crate::runtimes::external::error_line::error_line;
+use crate::runtimes::external::hints::denied_file::missing_file;
+use crate::runtimes::external::hints::file_change::{is_for_person, shown_path};
+use crate::runtimes::external::hints::permission_hint::Help;
+use crate::runtimes::external::hints::script_text::ScriptText;
+
+/// What says, in lower case, that a file is not there.
+const ABSENCE_WORDS: [&str; 10] = [
+    "can't find",
+    "cannot find",
+    "could not find",
+    "does not exist",
+    "doesn't exist",
+    "enoent",
+    "missing",
+    "no such file",
+    "not found",
+    "unable to find",
+];
+
+/// What says that something is not there, or not switched on, without a file.
+const LACK_WORDS: [&str; 9] = ["disabled", "empty", "no ", "no_", "none", "not ", "off ", "off)", "without"];
+
+/// Words that are parts of many paths, and say nothing about which is meant.
+const COMMON_WORDS: [&str; 12] =
+    ["config", "data", "file", "home", "json", "local", "main", "share", "text", "toml", "user", "yaml"];
+
+/// The hint for a file that the script looked for in its home, and that is in the home of the user. What is there is only for the
+/// person who runs the script: no model is told, and no script that called this one.
+pub(crate) fn user_home_hint(ctx: &SkillContext, home: Option<&Path>, text: &str) -> Option<Help> {
+    let homes = Homes::new(ctx, home?)?;
+    // A remark before the error is not its reason.
+    let line = error_line(text)?;
+    let small = line.to_lowercase();
+    let is_about_absence =
+        ABSENCE_WORDS.iter().any(|words| small.contains(words)) || requires_setting(&small);
+    let rest = path_below(line, homes.script).filter(|rest| is_about_absence && homes.is_of_user(rest))?;
+    Some(home_help(&rest, ""))
+}
+
+/// Whether a line in lower case asks to set something in a file of the home: `set x.enabled in ~/.app/config.json`.
+fn requires_setting(small: &str) -> bool {
+    let before = small.split_once("~/").map(|(before, _)| before.trim_end());
+    before.is_some_and(|before| {
+        before.ends_with(" in")
+            && ["set ", "enable ", "add ", "configure "].iter().any(|verb| before.contains(verb))
+    })
+}
+
+/// The hint for a script that says that something is not there, and whose text names a path below its home that has this in its name
+/// and is in the home of the user. Only for the person who runs the script, too.
+pub(crate) fn named_home_hint(
+    ctx: &SkillContext,
+    home: Option<&Path>,
+    script: &ScriptText<'_>,
+    text: &str,
+) -> Option<Help> {
+    let homes = Homes::new(ctx, home?)?;
+    let line = error_line(text)?;
+    let small = line.to_lowercase();
+    let is_about_absence = ABSENCE_WORDS.iter().chain(&LACK_WORDS).any(|words| small.contains(words));
+    // An error about another file is about that one.
+    if !is_about_absence || missing_file(line).is_some_and(|file| file.contains('/')) {
+        return None;
+    }
+    let is_meant = |path: &String| shares_word(&small, path);
+    let rest = script
+        .home_paths()
+        .into_iter()
+        .filter(is_meant)
+        .map(PathBuf::from)
+        .find(|rest| homes.is_of_user(rest))?;
+    Some(home_help(&rest, ", which the script names,"))
+}
+
+fn home_help(rest: &Path, remark: &str) -> Help {
+    let shown = shown_path(&format!("~/{}", rest.to_string_lossy()));
+    let text = format!(
+        "{shown}{remark} is in your home folder, and a script has a home of its own in the sandbox; copy what it needs into the project, or \
+         pass the path of the copy"
+    );
+    (text, None)
+}
+
+/// The home that the script had, and that of the user.
+struct Homes<'a> {
+    script: &'a Path,
+    user: PathBuf,
+}
+
+impl<'a> Homes<'a> {
+    /// `None` if the hint is for nobody who may know what the user has.
+    fn new(ctx: &SkillContext, script: &'a Path) -> Option<Self> {
+        let user = std::env::home_dir().filter(|_| is_for_person(ctx))?.canonicalize().ok()?;
+        Some(Self { script, user })
+    }
+
+    /// Whether only the user has what is at this path of a home.
+    fn is_of_user(&self, rest: &Path) -> bool {
+        let is_new = self.script.join(rest).symlink_metadata().is_err();
+        is_new && self.user.join(rest).canonicalize().is_ok_and(|real| real.starts_with(&self.user))
+    }
+}
+
+/// Whether a line in lower case and a path have a word in common, in the singular or the plural, that is not part of many paths.
+fn shares_word(small: &str, path: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric()).map(|word| word.trim_end_matches('s'));
+        words.filter(|word| word.len() >= 4 && !COMMON_WORDS.contains(word)).map(str::to_owned).collect()
+    };
+    let said = words(small);
+    words(&path.to_lowercase()).iter().any(|word| said.contains(word))
+}
+
+/// The path below a home that a line names, as a path or with `~`.
+fn path_below(line: &str, home: &Path) -> Option<PathBuf> {
+    let written = format!("{}/", home.to_str()?);
+    let rest = [written.as_str(), "~/"].iter().find_map(|start| line.split_once(start))?.1;
+    let is_end = |c: char| c.is_whitespace() || ['\'', '"', '`', '’', ':', ',', ')', ';'].contains(&c);
+    let path = rest[..rest.find(is_end).unwrap_or(rest.len())].trim_end_matches(['.', '/']);
+    let is_plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+    (is_plain && !path.is_empty()).then(|| path.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_is_about_a_path_by_a_word_of_both() {
+        for (line, path) in [
+            ("{\"error\":\"no_sessions\"}", ".app/x/sessions"),
+            ("no session data found", ".app/sessions/a.json"),
+        ] {
+            assert!(shares_word(line, path), "{line}");
+        }
+        for (line, path) in
+            [("no config found", ".app/config.json"), ("the file is missing", ".app/sessions")]
+        {
+            assert!(!shares_word(line, path), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_path_below_the_home_is_found_in_a_line() {
+        let home = Path::new("/tmp/metier-0/home");
+        for (line, path) in [
+            (
+                "FileNotFoundError: [Errno 2] No such file or directory: '/tmp/metier-0/home/.a/b.json'",
+                ".a/b.json",
+            ),
+            ("ERROR: /tmp/metier-0/home/.a/b.json not found — nothing", ".a/b.json"),
+            ("Error: ENOENT: no such file or directory, open '/tmp/metier-0/home/.a/b.json'", ".a/b.json"),
+            ("No config at ~/.a/b.json.", ".a/b.json"),
+            ("cat: /tmp/metier-0/home/.a: No such file or directory", ".a"),
+        ] {
+            assert_eq!(path_below(line, home), Some(path.into()), "{line}");
+        }
+        for line in ["", "see ~/", "~/../x is missing", "/home/me/.a is missing", "~ is missing"] {
+            assert_eq!(path_below(line, home), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Whether the text of a script reads an environment variable, in the ways of shells, Python, Node, Perl and Ruby.
+
+/// Whether a line does nothing.
+pub(crate) fn is_comment(line: &str) -> bool {
+    let line = line.trim_start();
+    ["#", "//", "* ", "/*"].iter().any(|start| line.starts_with(start))
+}
+
+/// Whether a text reads this environment variable, and does not set it before.
+pub(crate) fn reads_variable(text: &str, name: &str) -> bool {
+    for line in text.lines().filter(|line| line.contains(name) && !is_comment(line)) {
+        for (at, _) in line.match_indices(name).take(16) {
+            match line_use(line, at, at + name.len()) {
+                Use::Read => return true,
+                Use::Set => return false,
+                Use::Other => {}
+            }
+        }
+    }
+    false
+}
+
+/// What a line does with a variable.
+#[derive(PartialEq, Eq, Debug)]
+enum Use {
+    Read,
+    Set,
+    /// Its name is part of a sentence.
+    Other,
+}
+
+/// What the line does with the variable whose name stands there.
+fn line_use(line: &str, start: usize, end: usize) -> Use {
+    let (before, name, after) = (&line[..start], &line[start..end], &line[end..]);
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    if before.ends_with(is_part) || after.starts_with(is_part) {
+        return Use::Other;
+    }
+    if is_set(before, name, after) {
+        return Use::Set;
+    }
+    // What a shell prints is a sentence, but for what it expands in it.
+    let is_printed = ["echo ", "printf "].iter().any(|word| before.trim_start().starts_with(word));
+    let is_read = if is_printed {
+        is_shell_expansion(before)
+    } else {
+        is_expanded(before) || is_whole_string(before, after) || is_listed(before, after)
+    };
+    if is_read { Use::Read } else { Use::Other }
+}
+
+/// Whether a shell gives the variable a value here: `NAME=value`, `for NAME in`, `read NAME`.
+fn is_set(before: &str, name: &str, after: &str) -> bool {
+    let words = before.trim_start();
+    let is_value = after.strip_prefix('=').is_some_and(|value| {
+        let ends = [";", " &&", " ||"].iter().filter_map(|end| value.find(end));
+        let value = &value[..ends.min().unwrap_or(value.len())];
+        !value.starts_with('=') && !value.contains(name)
+    });
+    let begins_statement = || {
+        let last = words.trim_end().rsplit([' ', '\t']).next().unwrap_or_default();
+        last.is_empty()
+            || ["local", "readonly", "export", "declare", "typeset", "-r", "-x", "then", "do", "else", "{"]
+                .contains(&last)
+            || last.ends_with([';', ')', '&', '|'])
+    };
+    let is_read_by = |word: &str| words.starts_with(word) || words.contains(&format!("; {word}"));
+    is_value && begins_statement()
+        || is_read_by("for ") && words.ends_with("for ")
+        || (is_read_by("read ") || words.contains("while read ")) && !words.contains(['"', '$', '\''])
+}
+
+/// Whether a shell writes the value of the variable here.
+fn is_shell_expansion(before: &str) -> bool {
+    let start = ["${!", "${#", "${", "$"].iter().find_map(|start| before.strip_suffix(start));
+    start.is_some_and(|rest| !rest.ends_with('\\'))
+}
+
+/// Whether what stands before a name makes it the value of the variable, in shells, Node, Perl or `PowerShell`.
+fn is_expanded(before: &str) -> bool {
+    const STARTS: [&str; 6] = ["env.", "environ.", "ENV{", "$env:", "-v ", "printenv "];
+    is_shell_expansion(before) || STARTS.iter().any(|start| before.ends_with(start))
+}
+
+/// Whether the name is a whole string of a program, not a word in quotes of a sentence: `os.environ["NAME"]`, `["A", "NAME"]`.
+fn is_whole_string(before: &str, after: &str) -> bool {
+    ['"', '\'', '`'].iter().any(|quote| {
+        let (Some(before), Some(after)) = (before.strip_suffix(*quote), after.strip_prefix(*quote)) else {
+            return false;
+        };
+        let (before, after) = (before.trim_end(), after.trim_start());
+        let is_begun =
+            before.is_empty() || before.ends_with(['[', '(', ',', '{', '=', ':']) || before.ends_with(" in");
+        is_begun
+            && (after.is_empty()
+                || after.starts_with([']', ')', ',', '}', ':', ';', '.', '=', '!', '|', '?']))
+    })
+}
+
+/// Whether the name stands in a list of nothing but names: `for v in A NAME`, `(A NAME)`, `"A,NAME"`, `{ A, NAME } = process.env`.
+fn is_listed(before: &str, after: &str) -> bool {
+    let is_inside = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || "_ ,\t".contains(c);
+    let start = before.trim_end_matches(is_inside);
+    let rest = after.trim_start_matches(is_inside);
+    let is_destructured = start.ends_with('{') && rest.starts_with('}') && after.contains("env");
+    let is_shell_list =
+        (start.is_empty() || start.ends_with('(') || start.ends_with(" in") || start.ends_with("=\""))
+            && (rest.is_empty() || rest.starts_with([')', ';', '\\', '"']));
+    is_destructured || is_shell_list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_read_in_the_ways_of_many_languages() {
+        for text in [
+            "echo $BASE_URL",
+            "[ -z \"${BASE_URL:-}\" ] && exit 1",
+            "BASE_URL=\"${BASE_URL:-}\"",
+            ": \"${BASE_URL:?give it}\"",
+            "[ -z \"$BASE_URL\" ] && BASE_URL=$(cat x)",
+            "[[ -v BASE_URL ]]",
+            "for v in API_KEY BASE_URL; do [ -n \"${!v}\" ]; done",
+            "required=(API_KEY BASE_URL)",
+            "required=(\n  API_KEY\n  BASE_URL\n)",
+            "NEEDED=\"API_KEY BASE_URL\"",
+            "os.environ[\"BASE_URL\"]",
+            "BASE_URL=os.environ.get('BASE_URL')",
+            "os.getenv('BASE_URL', None)",
+            "for name in [\"API_KEY\", \"BASE_URL\"]:",
+            "REQUIRED = [\n    'API_KEY',\n    'BASE_URL',\n]",
+            "const u = process.env.BASE_URL;",
+            "const { API_KEY, BASE_URL } = process.env;",
+            "ENV['BASE_URL']",
+            "$ENV{BASE_URL}",
+        ] {
+            assert!(reads_variable(text, "BASE_URL"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_in_a_sentence_or_of_the_script_itself_is_no_read_variable() {
+        for text in [
+            "",
+            "echo 'BASE_URL is required in the commit message'",
+            "echo \"lint: process.env.BASE_URL missing\"",
+            "# $BASE_URL is read",
+            "echo \\$BASE_URL",
+            "print(\"set 'BASE_URL' first\")",
+            "BASE_URL=\"$1\"; [ -z \"$BASE_URL\" ] && exit 1",
+            "BASE_URL=\"$1\"\n[ -z \"$BASE_URL\" ] && exit 1",
+            "  local BASE_URL=$1\n  echo $BASE_URL",
+            "for BASE_URL in a b; do echo $BASE_URL; done",
+            "while read -r BASE_URL; do echo $BASE_URL; done",
+            "echo 'Please set: API_KEY, BASE_URL'",
+            "BASE_URL = 5",
+            "echo $BASE_URLS $MY_BASE_URL",
+        ] {
+            assert!(!reads_variable(text, "BASE_URL"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Hints that name a grant for a change: with that grant, the script does its work.
+
+use crate::cli::Project;
+use crate::hints::{FailedScript, NODE, PYTHON, SHELL, check, project_with, script};
+use crate::not_run::{find_program, not_run};
+
+fn dot_folders(project: &Project) {
+    for folder in [".claude/temp", ".vscode", ".github/workflows"] {
+        std::fs::create_dir_all(project.path(folder)).unwrap();
+    }
+}
+
+/// Runs a script without a grant, expects this one in the help, and runs it again with it.
+fn check_grant((program, _): (&str, &str), text: &str, grant: &str) {
+    if find_program(program).is_none() {
+        return not_run("a grant", &format!("{program} is not installed"));
+    }
+    let project = project_with(program, text);
+    dot_folders(&project);
+    let outcome = project.metier(&["run", "x", "--json"]).json();
+    let help = outcome["error"]["help"].as_str().unwrap_or_default();
+    assert!(help.ends_with(&format!("run with --allow {grant}")), "{text}: {help:?}");
+    let answer = project.metier(&["run", "x", "--json", "--allow", grant]);
+    assert_eq!(answer.code, 0, "{text}: {answer:?}");
+}
+
+#[test]
+fn a_file_in_a_protected_folder_that_exists_takes_a_grant_for_the_folder() {
+    for (language, text, grant) in [
+        (PYTHON, "open('.claude/temp/out.json', 'w').close()", "write:.claude/temp"),
+        (PYTHON, "open('.claude/settings.local.json', 'w').close()", "write:.claude"),
+        (SHELL, "echo x > .vscode/tasks.json", "write:.vscode"),
+        (SHELL, "echo x > .claude/.env", "write:.claude"),
+        (NODE, "require('fs').writeFileSync('.claude/temp/out.json', '')", "write:.claude/temp"),
+        (SHELL, "echo x > .github/workflows/a.yml", "write"),
+    ] {
+        check_grant(language, text, grant);
+    }
+}
+
+#[test]
+fn a_folder_that_must_not_exist_yet_takes_a_grant_for_the_one_above_it() {
+    for (language, text, grant) in [
+        (PYTHON, "import os; os.mkdir('.metier/skills/context')", "write:.metier/skills"),
+        (PYTHON, "import os; os.makedirs('.claude/notes')", "write:.claude"),
+        (PYTHON, "import pathlib; pathlib.Path('.claude/notes').mkdir(parents=True)", "write:.claude"),
+        (SHELL, "mkdir .metier/skills/context && echo x > .metier/skills/context/a", "write:.metier/skills"),
+        (NODE, "require('fs').mkdirSync('.claude/notes')", "write:.claude"),
+        // Where the folder may be there, nothing more is opened than it.
+        (
+            PYTHON,
+            "import os; os.makedirs('.metier/skills/context', exist_ok=True)",
+            "write:.metier/skills/context",
+        ),
+        (
+            PYTHON,
+            "import pathlib\npathlib.Path('.claude/notes/a').mkdir(parents=True, exist_ok=True)",
+            "write:.claude/notes",
+        ),
+        (NODE, "require('fs').mkdirSync('.claude/notes/a', {recursive: true})", "write:.claude/notes"),
+    ] {
+        check_grant(language, text, grant);
+    }
+}
+
+#[test]
+fn a_file_that_a_script_says_it_could_not_write_takes_a_grant() {
+    const CAUGHT: &str = "import sys\ntry: open('out.md', 'w').write('x')\nexcept OSError: sys.exit('E_ATOMIC_WRITE out.md:1')";
+    check_grant(PYTHON, CAUGHT, "write");
+    check_grant(
+        SHELL,
+        "echo x 2>/dev/null > docs/b.md || { echo 'failed to write docs/b.md' >&2; exit 3; }",
+        "write",
+    );
+    check(
+        [
+            script(SHELL, "echo 'failed to write out.md' >&2; exit 1", &[]),
+            script(SHELL, "echo x > $TMPDIR/x; echo 'failed to write nowhere/out.md' >&2; exit 1", &[]),
+            script(SHELL, "echo x > $TMPDIR/x; echo 'cannot create issue: f.md is empty' >&2; exit 1", &[]),
+            FailedScript {
+                options: &["--allow", "write"],
+                ..script(PYTHON, "import sys\nopen('out.md', 'w')\nsys.exit('failed to write out.md')", &[])
+            },
+        ],
+        |_| {},
+    );
+}
+
+#[test]
+fn a_database_beside_the_script_takes_the_folder_of_the_skill() {
+    const BESIDE: &str = "import os, sqlite3\nplace = os.path.join(os.path.dirname(__file__), '..', 'c.db')\n\
+                          sqlite3.connect(place).execute('create table x(a)')";
+    check(
+        [
+            script(
+                PYTHON,
+                BESIDE,
+                &[
+                    "run with --allow own-folder",
+                    "write:FOLDER",
+                    "for the whole project, run with --allow write",
+                ],
+            ),
+            FailedScript {
+                options: &["--allow", "write"],
+                ..script(
+                    PYTHON,
+                    BESIDE,
+                    &[
+                        "only read the folder of its skill; if its database is there, run with --allow own-folder",
+                    ],
+                )
+            },
+        ],
+        |_| {},
+    );
+    if find_program("python3").is_some() {
+        let answer = project_with("python3", BESIDE).metier(&["run", "x", "--json", "--allow", "own-folder"]);
+        assert_eq!(answer.code, 0, "{answer:?}");
+    }
+}

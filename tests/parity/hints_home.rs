@@ -1,0 +1,69 @@
+//! Hints about files of the user's home, which a script in a sandbox does not have.
+
+use crate::cli::Project;
+use crate::hints::{FailedScript, NODE, PYTHON, SHELL, check, script};
+
+const HOME: &str = "a script has a home of its own in the sandbox";
+
+fn sessions(project: &Project) {
+    std::fs::create_dir_all(project.home().join(".myapp/sessions")).unwrap();
+}
+
+#[test]
+fn a_setting_that_a_script_asks_for_in_the_home_is_there() {
+    check(
+        [
+            script(
+                NODE,
+                "console.error('[x] dispatch is OFF (set dispatch.enabled in ~/.myapp/config.json) - skipping'); process.exit(1)",
+                &["~/.myapp/config.json is in your home folder", HOME],
+            ),
+            script(SHELL, "echo 'OFF (set it in ~/.myapp/other.json)' >&2; exit 1", &[]),
+        ],
+        |_| {},
+    );
+}
+
+#[test]
+fn a_folder_of_the_home_that_a_script_names_and_misses_is_named() {
+    let named = &["~/.myapp/sessions, which the script names, is in your home folder", HOME][..];
+    check(
+        [
+            script(
+                SHELL,
+                "[ -d \"$HOME/.myapp/sessions\" ] || { echo '{\"error\":\"no_sessions\"}'; exit 1; }",
+                named,
+            ),
+            script(SHELL, "[ -d ~/.myapp/sessions ] || { echo 'No session data found' >&2; exit 1; }", named),
+            script(
+                PYTHON,
+                "import pathlib, sys\nif not (pathlib.Path.home() / '.myapp' / 'sessions').is_dir(): sys.exit('No sessions found')",
+                named,
+            ),
+            script(
+                NODE,
+                "const os = require('os'), path = require('path');\nconst p = path.join(os.homedir(), '.myapp', 'sessions');\n\
+                 if (!require('fs').existsSync(p)) { console.error('no sessions'); process.exit(1) }",
+                named,
+            ),
+        ],
+        sessions,
+    );
+}
+
+#[test]
+fn a_folder_of_the_home_is_not_named_where_the_error_is_about_something_else() {
+    const MISSES: &str = "[ -d \"$HOME/.myapp/sessions\" ] || { echo 'no sessions'; exit 1; }";
+    let all = &["--for-model", "--trust"][..];
+    check(
+        [
+            script(SHELL, "A=\"$HOME/.myapp/sessions\"\necho 'Error: no input file' >&2; exit 1", &[]),
+            script(SHELL, "A=\"$HOME/.myapp/sessions\"\necho 'sessions: 3 failed' >&2; exit 1", &[]),
+            script(SHELL, "mkdir -p \"$HOME/.myapp/sessions\"; echo 'no sessions' >&2; exit 1", &[]),
+            script(SHELL, "echo \"see $HOME/.myapp/sessions\"; echo 'no sessions' >&2; exit 1", &[]),
+            script(SHELL, "A=\"$HOME/.myapp/other\"; echo 'no other sessions' >&2; exit 1", &[]),
+            FailedScript { options: all, ..script(SHELL, MISSES, &[]) },
+        ],
+        sessions,
+    );
+}
