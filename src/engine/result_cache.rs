@@ -93,7 +93,9 @@ impl CachedValues {
         if self.values.len() > MAX_VALUES || self.bytes > MAX_BYTES {
             let expired: Vec<ResultKey> =
                 self.values.iter().filter(|(_, found)| found.is_expired()).map(|(key, _)| *key).collect();
-            expired.iter().for_each(|key| self.remove(key));
+            for key in &expired {
+                self.remove(key);
+            }
         }
         while self.values.len() > MAX_VALUES || self.bytes > MAX_BYTES {
             let oldest = self.values.iter().min_by_key(|(_, found)| found.stored).map(|(key, _)| *key);
@@ -156,7 +158,7 @@ mod tests {
         cache.slot(key(number), Duration::ZERO).get().map(|(value, _)| value)
     }
 
-    const MINUTE: Duration = Duration::from_secs(60);
+    const MINUTE: Duration = Duration::from_mins(1);
 
     #[test]
     fn a_value_is_there_until_it_is_too_old() {
@@ -171,7 +173,7 @@ mod tests {
     #[test]
     fn the_oldest_values_go_when_there_are_too_many_or_too_large_ones() {
         let cache = ResultCache::default();
-        for number in 0..=MAX_VALUES as u32 {
+        for number in 0..=u32::try_from(MAX_VALUES).unwrap() {
             store(&cache, number, &json!(number), MINUTE);
         }
         assert!(value(&cache, 0).is_none() && value(&cache, 1).is_some());

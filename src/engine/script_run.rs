@@ -79,7 +79,8 @@ impl ScriptRun<'_> {
         let outcome = match self.prepare(opened, invocation, &limits, trace) {
             Ok(ReadyScript { reservation: _reservation, executor, context, input }) => {
                 let slot = self.result_slot(&input, &context);
-                let result = self.execute(&*executor, &context, input, invocation, &not_applied, &slot);
+                let result =
+                    self.execute(&*executor, &context, input, invocation, &not_applied, slot.as_ref());
                 self.outcome(result, &context, &limits, slot)
             }
             Err(error) => not_run(self.skill, &limits, error),
@@ -149,7 +150,7 @@ impl ScriptRun<'_> {
         input: SkillInput,
         invocation: &Invocation,
         not_applied: &[RuntimeLimit],
-        slot: &Option<ResultSlot<'_>>,
+        slot: Option<&ResultSlot<'_>>,
     ) -> Result<SkillOutput> {
         if let Some(warning) = limit_support::unsupported_warning(self.selected.runtime, not_applied) {
             context.log_once(LogLevel::Warn, warning)?;
@@ -162,7 +163,7 @@ impl ScriptRun<'_> {
         let may_change = self.process_folder().is_some() && may_change_folder(context);
         let lock = self.lock_folder(may_change, context)?;
         self.require_unchanged(lock.is_some(), context)?;
-        if let Some((value, age)) = slot.as_ref().and_then(ResultSlot::get) {
+        if let Some((value, age)) = slot.and_then(ResultSlot::get) {
             let age = age.as_secs();
             context.log_once(LogLevel::Info, format!("the value is that of an equal run, {age} s ago"))?;
             return Ok(SkillOutput::from(value));

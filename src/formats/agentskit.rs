@@ -171,9 +171,10 @@ fn read_name(entries: &[Entry], rule: &str, place: &str, report: &mut Diagnostic
 }
 
 fn read_description(entries: &[Entry], is_optional: bool, report: &mut DiagnosticSink<'_>) -> Option<String> {
-    let description = match is_optional {
-        true => text(entries, "description", report)?,
-        false => required_text(entries, "description", SKILL, report)?,
+    let description = if is_optional {
+        text(entries, "description", report)?
+    } else {
+        required_text(entries, "description", SKILL, report)?
     };
     if description.contains(['\n', '\r']) {
         broken("S2", span(entries, "description"), "the description must be one line", report);
