@@ -167,6 +167,8 @@ fn every_test_that_the_page_on_compatibility_names_is_there() {
     for folder in ["tests", "src", "runtimes"] {
         add_sources(&package().join(folder), &mut sources);
     }
+    // This file has examples of such names.
+    sources.retain(|source| !source.contains("fn every_test_that_the_page_on_compatibility_names_is_there"));
     let page = read(Path::new("docs/compatibility.md")).unwrap();
     // What is in backticks is every second part.
     for name in page.split('`').skip(1).step_by(2) {
@@ -174,10 +176,14 @@ fn every_test_that_the_page_on_compatibility_names_is_there() {
             name.matches('_').count() >= 3 && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
         let is_file = ["tests/", "src/", "runtimes/"].iter().any(|folder| name.starts_with(folder));
         let function = format!("fn {name}(");
-        assert!(
-            !is_test || sources.iter().any(|source| source.contains(&function)),
-            "there is no test {name}"
-        );
+        let has_test = |source: &String| {
+            let mut places = source.match_indices(&function);
+            places.any(|(at, _)| {
+                let near = source[..at].rsplit("\n\n").next().unwrap_or_default();
+                near.contains("#[test]")
+            })
+        };
+        assert!(!is_test || sources.iter().any(has_test), "there is no test {name}");
         assert!(!is_file || package().join(name).exists(), "there is no file {name}");
     }
     // Where a row names a test, some test carries the number of each acceptance case, such as AR-T08.

@@ -43,16 +43,16 @@ impl RhaiEngine {
         context.cancel().check()?;
         let limits = context.limits();
         self.engine.set_max_operations(limits.operations.unwrap_or(Limits::OPERATIONS));
+        let memory = limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
+        let (mut stack, stack_memory) = Stack::for_memory(memory)?;
         let _occupied = self.slot.occupy(context);
         let (slot, token) = (self.slot.clone(), context.cancel().clone());
         let must_stop = move || slot.must_stop() || token.cause().is_some();
         self.engine.on_progress(move |_| must_stop().then_some(Dynamic::UNIT));
-        let memory = limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
         if let Some(estimator) = &self.estimator {
             estimator.begin(&mut self.engine, memory);
         }
-        let (mut stack, memory) = Stack::for_memory(memory)?;
-        let result = stack.run(|| self.run_on_stack(program, input, memory, limits.output));
+        let result = stack.run(|| self.run_on_stack(program, input, stack_memory, limits.output));
         if !self.slot.was_deep() {
             stack.checkin();
         }
@@ -115,7 +115,7 @@ impl RhaiEngine {
         }
         .map_err(RunError::Script)?;
         // The last operation has not been checked yet.
-        if self.slot.must_stop() {
+        if self.slot.must_stop_or_is_cancelled() {
             return Err(RunError::Script(EvalAltResult::ErrorTerminated(value, Position::NONE).into()));
         }
         self.slot

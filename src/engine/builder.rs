@@ -186,8 +186,11 @@ impl EngineBuilder {
     /// and, as `cache_ttl`, for how long. Default: no.
     ///
     /// Equal are runs of the same script, with the same files of the skill, input, project and effective permissions. The files of the
-    /// project that the script reads are not compared: that they do not matter for so long is what its author says. Runs that may do
-    /// more than read, and skills with settings, are not cached; no error is. A value from the cache is told in the log of its run.
+    /// project that the script reads are not compared: that they do not matter for so long is what its author says. A value from the
+    /// cache is told in the log of its run.
+    ///
+    /// Never cached are errors, runs that may do more than read or about which an approver may decide, skills with settings or state,
+    /// external scripts unless a sandbox is required, runtimes of the embedder, and runs with standard input or a journal.
     pub fn cache_results(mut self, yes: bool) -> Self {
         self.caches_results = yes;
         self

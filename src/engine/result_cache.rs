@@ -1,25 +1,26 @@
 //! Values of skills that permit to cache them, for engines whose embedder asks for it.
 //!
-//! A key holds all that metier knows of a run: the files of the skill, its script, the project and the input. It does not hold the
-//! files of the project that the script reads, which is why an embedder must ask for the cache. A run that may do more than read is
-//! never answered from it, because its effects would be missing.
+//! A key holds all that metier knows of a run: the skill with its files, the script, the project, the permissions and the input. It does
+//! not hold the files of the project that the script reads, which is why an embedder must ask for the cache. A run that may do more than
+//! read, or about which somebody may decide while it runs, is never answered from it.
 
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::engine::script_selection::SelectedScript;
-use crate::executor::SkillInput;
-use crate::host::SkillContext;
-use crate::policy::SkillDigest;
+use crate::executor::{RuntimeId, SkillInput};
+use crate::host::{SkillContext, memory_size};
+use crate::policy::{SandboxMode, SkillDigest};
 use crate::registry::Skill;
 
-/// The maximum number of values, and of their bytes as JSON.
+/// The maximum number of values, and of the bytes of memory that they take.
 const MAX_VALUES: usize = 1_000;
-const MAX_BYTES: usize = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Identifies equal runs.
 pub(super) type ResultKey = [u8; 32];
@@ -31,27 +32,31 @@ pub(super) struct ResultCache(Mutex<CachedValues>);
 #[derive(Default)]
 struct CachedValues {
     values: HashMap<ResultKey, CachedValue>,
-    bytes: usize,
+    bytes: u64,
 }
 
 struct CachedValue {
-    value: Value,
-    bytes: usize,
-    stored: Instant,
+    value: Arc<Value>,
+    bytes: u64,
+    /// When its run began: nothing that it read is older.
+    started: Instant,
     ttl: Duration,
 }
 
-/// Where the value of one run is kept.
+/// Where the value of one run is kept, which begins now.
 pub(super) struct ResultSlot<'a> {
     cache: &'a ResultCache,
     key: ResultKey,
     ttl: Duration,
+    started: Instant,
+    /// Whether the run has its value from here.
+    is_answered: Cell<bool>,
 }
 
 impl ResultCache {
     /// The place of runs with this key, whose skill permits to use a value for so long.
     pub(super) fn slot(&self, key: ResultKey, ttl: Duration) -> ResultSlot<'_> {
-        ResultSlot { cache: self, key, ttl }
+        ResultSlot { cache: self, key, ttl, started: Instant::now(), is_answered: Cell::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, CachedValues> {
@@ -62,26 +67,30 @@ impl ResultCache {
 impl ResultSlot<'_> {
     /// The value of an equal run that is not too old, and its age.
     pub(super) fn get(&self) -> Option<(Value, Duration)> {
-        let cached = self.cache.lock();
-        let found = cached.values.get(&self.key).filter(|found| !found.is_expired())?;
-        Some((found.value.clone(), found.stored.elapsed()))
+        let found = {
+            let cached = self.cache.lock();
+            let found = cached.values.get(&self.key).filter(|found| !found.is_expired())?;
+            (found.value.clone(), found.started.elapsed())
+        };
+        self.is_answered.set(true);
+        Some((Value::clone(&found.0), found.1))
     }
 
-    /// Keeps the value of a run, unless it is too large. One that is there keeps its age.
+    /// Keeps the value of the run, unless it is too large or comes from here.
     pub(super) fn insert(self, value: &Value) {
-        let bytes = value.to_string().len();
-        let mut cached = self.cache.lock();
-        let is_there = cached.values.get(&self.key).is_some_and(|found| !found.is_expired());
-        if !is_there && bytes <= MAX_BYTES / 4 {
-            let entry = CachedValue { value: value.clone(), bytes, stored: Instant::now(), ttl: self.ttl };
-            cached.insert(self.key, entry);
+        let bytes = memory_size(value);
+        if self.is_answered.get() || bytes > MAX_BYTES / 4 {
+            return;
         }
+        let value = Arc::new(value.clone());
+        let entry = CachedValue { value, bytes, started: self.started, ttl: self.ttl };
+        self.cache.lock().insert(self.key, entry);
     }
 }
 
 impl CachedValue {
     fn is_expired(&self) -> bool {
-        self.stored.elapsed() >= self.ttl
+        self.started.elapsed() >= self.ttl
     }
 }
 
@@ -98,7 +107,7 @@ impl CachedValues {
             }
         }
         while self.values.len() > MAX_VALUES || self.bytes > MAX_BYTES {
-            let oldest = self.values.iter().min_by_key(|(_, found)| found.stored).map(|(key, _)| *key);
+            let oldest = self.values.iter().min_by_key(|(_, found)| found.started).map(|(key, _)| *key);
             let Some(oldest) = oldest else { return };
             self.remove(&oldest);
         }
@@ -112,19 +121,30 @@ impl CachedValues {
 }
 
 /// How long a value of the skill may be used again: only if its contract says `cacheable`, `idempotent` and for how long, and nothing
-/// that a key does not hold reaches its script by the host.
-pub(super) fn cache_ttl(skill: &Skill, context: &SkillContext) -> Option<Duration> {
+/// reaches its script that a key does not hold, or leaves it but its value.
+pub(super) fn cache_ttl(skill: &Skill, runtime: RuntimeId, context: &SkillContext) -> Option<Duration> {
     let contract = skill.contract()?;
     let metadata = &contract.metadata;
     let is_declared = metadata.cacheable == Some(true) && metadata.idempotent == Some(true);
-    let is_pure = context.permissions().only_reads() && contract.config.is_empty();
-    metadata.cache_ttl.filter(|_| is_declared && is_pure)
+    // What a skill keeps in its folder is no part of its digest.
+    let is_closed = contract.config.is_empty() && contract.state.is_empty();
+    let permissions = context.permissions();
+    let is_decided = permissions.only_reads() && permissions.approvable_at_start().is_empty();
+    let is_confined = match runtime {
+        RuntimeId::LUA | RuntimeId::RHAI | RuntimeId::WASM | RuntimeId::TOOL_SEQUENCE => true,
+        RuntimeId::EXTERNAL => context.sandbox_mode() == SandboxMode::Required,
+        // Whatever an embedder's own runtime reads.
+        _ => false,
+    };
+    let is_value_all =
+        context.output_sinks().is_none() && !context.has_stdin_source() && context.journal_file().is_none();
+    metadata.cache_ttl.filter(|_| is_declared && is_closed && is_decided && is_confined && is_value_all)
 }
 
-/// The key of a run of this script in a skill with these files.
+/// The key of a run of this script, of a skill with these files.
 pub(super) fn result_key(
-    files: SkillDigest,
-    script: &SelectedScript,
+    (skill, files): (&Skill, SkillDigest),
+    (script, source): (&SelectedScript, &[u8]),
     input: &SkillInput,
     context: &SkillContext,
 ) -> ResultKey {
@@ -132,10 +152,24 @@ pub(super) fn result_key(
     let project = context.project().ok().map(|files| files.root().as_os_str().as_encoded_bytes());
     let permissions: Vec<String> =
         context.permissions().effective().iter().map(ToString::to_string).collect();
+    // No input is another one than `null`.
+    let value = input.value.as_ref().map(|value| [value]);
     // Objects are kept sorted, so that equal inputs have equal texts.
-    let run = json!([script.path, script.function, tool, project, permissions, input.value, input.args]);
+    let run = json!([
+        skill.qualified_name(),
+        skill.version().to_string(),
+        script.path,
+        script.function,
+        tool,
+        project,
+        permissions,
+        value,
+        input.args,
+    ]);
     let mut digest = Sha256::new();
     digest.update(files.as_bytes());
+    // The file may have been changed since it was read.
+    digest.update(Sha256::digest(source));
     digest.update(run.to_string());
     digest.finalize().into()
 }
@@ -164,8 +198,11 @@ mod tests {
     fn a_value_is_there_until_it_is_too_old() {
         let cache = ResultCache::default();
         store(&cache, 1, &json!(1), MINUTE);
-        store(&cache, 1, &json!("a later one"), MINUTE);
         store(&cache, 2, &json!(2), Duration::ZERO);
+        assert_eq!(value(&cache, 1), Some(json!(1)));
+        let later = cache.slot(key(1), MINUTE);
+        assert!(later.get().is_some());
+        later.insert(&json!("what was answered from here is not younger for it"));
         assert_eq!(value(&cache, 1), Some(json!(1)));
         assert_eq!((value(&cache, 2), value(&cache, 3)), (None, None));
     }
@@ -177,12 +214,13 @@ mod tests {
             store(&cache, number, &json!(number), MINUTE);
         }
         assert!(value(&cache, 0).is_none() && value(&cache, 1).is_some());
-        let large = json!("x".repeat(MAX_BYTES / 5));
+        let text = |part: u64| json!("x".repeat(usize::try_from(MAX_BYTES / part).unwrap()));
+        let large = text(5);
         for number in 2_000..2_006 {
             store(&cache, number, &large, MINUTE);
         }
         assert!(value(&cache, 2_000).is_none() && value(&cache, 2_005).is_some());
-        store(&cache, 9_999, &json!("x".repeat(MAX_BYTES / 3)), MINUTE);
+        store(&cache, 9_999, &text(3), MINUTE);
         assert!(value(&cache, 9_999).is_none(), "one of them is not worth many");
         assert!(cache.lock().bytes <= MAX_BYTES);
     }

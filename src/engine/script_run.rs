@@ -13,7 +13,7 @@ use crate::engine::folder_lock::{FolderLock, may_change_folder};
 use crate::engine::host_capabilities::require_capabilities;
 use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
-use crate::engine::result_cache::{ResultSlot, cache_ttl, result_key};
+use crate::engine::result_cache::{ResultCache, ResultSlot, cache_ttl, result_key};
 use crate::engine::run_context::catch_runtime_panic;
 use crate::engine::run_target::RunTarget;
 use crate::engine::script_selection::SelectedScript;
@@ -76,9 +76,14 @@ impl ScriptRun<'_> {
             Ok(split) => split,
             Err(error) => return not_run(self.skill, &self.given_limits, error),
         };
+        let cache = self.engine.results.as_ref();
+        let source =
+            opened.as_ref().ok().filter(|_| cache.is_some()).map(|(script, _)| script.source.clone());
         let outcome = match self.prepare(opened, invocation, &limits, trace) {
             Ok(ReadyScript { reservation: _reservation, executor, context, input }) => {
-                let slot = self.result_slot(&input, &context);
+                let slot = cache.zip(source);
+                let slot =
+                    slot.and_then(|(cache, source)| self.result_slot(cache, &source, &input, &context));
                 let result =
                     self.execute(&*executor, &context, input, invocation, &not_applied, slot.as_ref());
                 self.outcome(result, &context, &limits, slot)
@@ -209,14 +214,12 @@ impl ScriptRun<'_> {
         let cap = OutputCap::new(&limits, process.as_ref());
         let result = result
             .and_then(|output| self.validate_value(output, context))
-            .inspect(|value| {
-                if let Some(slot) = slot {
-                    slot.insert(value);
-                }
-            })
             .map(|value| cap.redact(context.value_redaction(), value))
             .and_then(|value| cap.enforce(value))
             .map_err(|error| redaction.error(error));
+        if let (Ok(value), Some(slot)) = (&result, slot.filter(|_| !cap.was_truncated())) {
+            slot.insert(value.as_inner());
+        }
         tracing::debug!(skill = self.skill.name(), ok = result.is_ok(), "ran");
         let left = RedactedOutcome {
             result,
@@ -244,12 +247,17 @@ impl ScriptRun<'_> {
         }
     }
 
-    /// Where the value of this run is kept for equal ones; a run that streams has none.
-    fn result_slot(&self, input: &SkillInput, context: &SkillContext) -> Option<ResultSlot<'_>> {
-        let cache = self.engine.results.as_ref().filter(|_| context.output_sinks().is_none())?;
-        let ttl = cache_ttl(self.skill, context)?;
+    /// Where the value of this run is kept for equal ones, if its skill permits it.
+    fn result_slot<'c>(
+        &self,
+        cache: &'c ResultCache,
+        source: &[u8],
+        input: &SkillInput,
+        context: &SkillContext,
+    ) -> Option<ResultSlot<'c>> {
+        let ttl = cache_ttl(self.skill, self.selected.runtime, context)?;
         let files = self.digest.or_else(|| Some(self.list_files()?.digest()))?;
-        Some(cache.slot(result_key(files, self.selected, input, context), ttl))
+        Some(cache.slot(result_key((self.skill, files), (self.selected, source), input, context), ttl))
     }
 
     /// What is called: the skill, or a tool of it.

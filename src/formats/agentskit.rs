@@ -16,7 +16,7 @@ use crate::skill::contract::{
 };
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
-use crate::skill::yaml::{Entry, Node, Value};
+use crate::skill::yaml::{Entry, Node, Style, Value};
 
 const SKILL: &str = "an AgentsKit skill";
 const PACKAGE: &str = "an AgentsKit package";
@@ -176,10 +176,13 @@ fn read_description(entries: &[Entry], is_optional: bool, report: &mut Diagnosti
     } else {
         required_text(entries, "description", SKILL, report)?
     };
-    if description.contains(['\n', '\r']) {
+    // A block of YAML ends with a line break that nobody wrote.
+    let is_block = find(entries, "description").is_some_and(|node| node.style == Style::Block);
+    let line = description.strip_suffix('\n').filter(|_| is_block).unwrap_or(&description);
+    if line.contains(['\n', '\r']) {
         broken("S2", span(entries, "description"), "the description must be one line", report);
     }
-    Some(description)
+    Some(line.to_owned())
 }
 
 fn read_prompt(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> String {

@@ -119,9 +119,10 @@ pub(super) fn secret_variable(name: &str) -> Option<String> {
 }
 
 fn read_name(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Option<String> {
-    let name = normalise(&required_text(entries, "name", PLACE, report)?);
+    let written = required_text(entries, "name", PLACE, report)?;
+    let name = normalise(&written);
     let is_plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
-    if name.chars().count() <= 64 && name.chars().all(is_plain) {
+    if name.chars().count() <= 64 && name.chars().all(is_plain) && written.trim() == written {
         return Some(name);
     }
     let span = find(entries, "name").map_or(0..0, |node| node.span.clone());
@@ -252,7 +253,8 @@ fn read_permissions(
     for secret in secrets {
         let permission = format!("secret:{secret}");
         let request = PermissionRequest::from_words(&permission, &permission);
-        if request.permission.is_none() {
+        // A name with blanks looks like another one wherever it is shown.
+        if request.permission.is_none() || secret.contains(char::is_whitespace) {
             let span = find(entries, "secrets").map_or(0..0, |node| node.span.clone());
             let message = format!("`{}` cannot be the name of a secret", crate::excerpt::shorten(secret, 60));
             report.add(&lint::CONTRACT_VALUE, &span, message);

@@ -43,8 +43,8 @@ pub fn import(file_name: &str, source: &[u8]) -> Result<Vec<ImportedSkill>> {
     if file_name.to_ascii_lowercase().ends_with(".md") {
         return import_skill_file(source).map(|skill| vec![skill]);
     }
-    match parts(file_name, source)? {
-        Some(parts) => parts.iter().map(|part| import_part(file_name, part)).collect(),
+    match import_parts(file_name, source)? {
+        Some(skills) => Ok(skills),
         None => import_definition(file_name, source).map(|skill| vec![skill]),
     }
 }
@@ -57,14 +57,14 @@ struct Part {
     definition: Json,
 }
 
-fn import_part(file_name: &str, Part { name, definition }: &Part) -> Result<ImportedSkill> {
+fn import_part(file_name: &str, Part { name, definition }: Part) -> Result<ImportedSkill> {
     let source = definition.to_string();
     import_definition("skill.json", source.as_bytes()).map_err(|error| {
         // The place is one in the definition that was made of a part, which nobody can look at.
         let reason = super::parse_alone("skill.json", source.as_bytes(), "").1.diagnostics;
         let reason = reason.into_iter().find(|found| found.blocks).map(|found| found.message);
         let reason = reason.unwrap_or_else(|| error.message().to_owned());
-        let name = crate::excerpt::shorten(name, 60);
+        let name = crate::excerpt::shorten(&name, 60);
         let sentence = format!("failed to import {file_name}: the skill `{name}`: {reason}");
         let help = error.help().map(str::to_owned);
         let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
@@ -125,8 +125,8 @@ fn paths_in_text(text: &str) -> impl Iterator<Item = &str> {
     words.filter(is_path).filter(move |word| seen.insert(*word)).take(MAX_MISSING)
 }
 
-/// The definitions in a file with several: each in the format of one skill.
-fn parts(file_name: &str, source: &[u8]) -> Result<Option<Vec<Part>>> {
+/// The skills of a file with several definitions, one after the other; `None` for a file with one.
+fn import_parts(file_name: &str, source: &[u8]) -> Result<Option<Vec<ImportedSkill>>> {
     let Ok(text) = std::str::from_utf8(source) else { return Ok(None) };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let tree = if file_name.to_ascii_lowercase().ends_with(".json") {
@@ -138,22 +138,29 @@ fn parts(file_name: &str, source: &[u8]) -> Result<Option<Vec<Part>>> {
         return Ok(None);
     };
     let Some(skills) = find(&entries, "skills") else { return Ok(None) };
-    let parts = match &skills.value {
-        Value::List(items) if find(&entries, "manifestVersion").is_some() && items.len() > 1 => {
-            items.iter().enumerate().map(|(at, item)| manifest_part(&entries, at, item)).collect::<Vec<_>>()
-        }
-        Value::Map(inline) if find(&entries, "nodes").is_some() => inline.iter().map(inline_skill).collect(),
-        _ => return Ok(None),
-    };
     let refused = |reason: String| {
         let sentence = format!("failed to import {file_name}: {reason}");
         SkillError::new(ErrorKind::InvalidSkill, sentence)
     };
-    if parts.len() > MAX_SKILLS {
+    let import = |part: std::result::Result<Part, String>| import_part(file_name, part.map_err(refused)?);
+    let is_manifest = find(&entries, "manifestVersion").is_some();
+    let count = match &skills.value {
+        Value::List(items) if is_manifest && items.len() > 1 => items.len(),
+        Value::Map(inline) if find(&entries, "nodes").is_some() => inline.len(),
+        _ => return Ok(None),
+    };
+    if count > MAX_SKILLS {
         return Err(refused(format!("it has more than {MAX_SKILLS} skills"))
             .with_help("import them from several files"));
     }
-    parts.into_iter().collect::<std::result::Result<_, _>>().map(Some).map_err(refused)
+    match &skills.value {
+        Value::List(items) => {
+            let parts = items.iter().enumerate().map(|(at, item)| manifest_part(&entries, at, item));
+            parts.map(import).collect::<Result<_>>().map(Some)
+        }
+        Value::Map(inline) => inline.iter().map(inline_skill).map(import).collect::<Result<_>>().map(Some),
+        Value::Scalar(_) => Ok(None),
+    }
 }
 
 /// A skill of a manifest as the same manifest with this skill alone, so that nothing of the manifest is lost.

@@ -1,8 +1,13 @@
 //! Values of equal runs, for skills that permit to cache them and embedders that ask for it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use metier::engine::{Engine, Invocation};
+use metier::error::Result;
+use metier::host::{ApprovalRequest, Approver, LogLine, SkillContext};
+use metier::policy::{Approval, SandboxMode};
 use serde_json::{Value, json};
 
 use crate::project::{Project, granted, value, wait_until, write};
@@ -43,13 +48,14 @@ fn is_answered_from_the_cache(engine: &Engine, project: &Project, grants: &[&str
 
 #[test]
 fn ar_t15_an_equal_run_has_the_value_of_the_first_until_it_is_too_old() {
-    let project = project("idempotent: true, cacheable: true, cache_ttl: 1s", READS);
+    let project = project("idempotent: true, cacheable: true, cache_ttl: 3s", READS);
     let engine = caching(&project);
     assert!(is_answered_from_the_cache(&engine, &project, &[]));
     let outcome = engine.run(run(1));
-    assert_eq!(outcome.log[0].message, "the value is that of an equal run, 0 s ago");
+    let is_told = |line: &LogLine| line.message.starts_with("the value is that of an equal run, ");
+    assert!(outcome.log.iter().any(is_told), "{:?}", outcome.log);
     assert_eq!(said(&engine, run(2)), "second", "another input");
-    wait_until(Duration::from_secs(10), || said(&engine, run(1)) == "second");
+    wait_until(Duration::from_secs(30), || said(&engine, run(1)) == "second");
 }
 
 #[test]
@@ -136,4 +142,79 @@ fn a_skill_that_was_changed_has_no_value_yet() {
     write(&project.path(".metier/skills/x/scripts/main.lua"), READS);
     write(&project.path(".metier/skills/x/assets/table.txt"), "what the script may read");
     assert_eq!(said(&engine, run(1)), "second");
+}
+
+/// One person after another, who say yes or no.
+#[derive(Clone, Default)]
+struct Answer(Arc<AtomicBool>);
+
+impl Approver for Answer {
+    fn approve(&self, _: &SkillContext, _: &ApprovalRequest) -> Result<Approval> {
+        Ok(if self.0.load(Ordering::Relaxed) { Approval::Once } else { Approval::No })
+    }
+}
+
+#[test]
+fn what_one_person_permits_or_refuses_answers_no_other() {
+    let script = "local ok, text = pcall(ctx.read_file, '.env') return {ok and text or 'refused'}";
+    let project = project(CACHEABLE, script)
+        .file(".env", "hidden")
+        .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: read:.env\n---\n");
+    let person = Answer::default();
+    let engine = project.builder().cache_results(true).approver(person.clone()).build().unwrap();
+    for (is_permitted, expected) in [(true, "hidden"), (false, "refused"), (true, "hidden")] {
+        person.0.store(is_permitted, Ordering::Relaxed);
+        assert_eq!(said(&engine, run(1)), expected);
+    }
+}
+
+#[test]
+fn no_input_is_another_one_than_null() {
+    let project = project(CACHEABLE, "return {input == null}");
+    let engine = caching(&project);
+    let [none, null] = [Invocation::new("x"), Invocation::new("x").input(Value::Null)];
+    let alone = [&none, &null].map(|one| said(&project.engine(), one.clone()));
+    assert_eq!([none, null].map(|one| said(&engine, one)), alone);
+    assert_ne!(alone[0], alone[1]);
+}
+
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[test]
+fn an_external_script_is_cached_where_a_sandbox_is_required_and_its_streams_are_its_own() {
+    let project = Project::shell("", "cat n.txt; cat")
+        .file(".metier/skills/x/skill.yaml", format!("metadata: {{{CACHEABLE}}}\n"))
+        .file("n.txt", "first");
+    let engine = caching(&project);
+    let run = |mode: SandboxMode| value(engine.run(Invocation::new("x").sandbox_mode(mode)));
+    for (mode, second) in
+        [(SandboxMode::Off, "second"), (SandboxMode::BestEffort, "second"), (SandboxMode::Required, "first")]
+    {
+        write(&project.path("n.txt"), "first");
+        assert_eq!(run(mode), "first", "{mode:?}");
+        write(&project.path("n.txt"), "second");
+        assert_eq!(run(mode), second, "{mode:?}");
+    }
+    for text in ["one", "two"] {
+        let fed = Invocation::new("x").sandbox_mode(SandboxMode::Required).stdin(text.as_bytes());
+        assert_eq!(value(engine.run(fed)), format!("second{text}"));
+    }
+}
+
+#[test]
+fn a_journal_of_a_plan_is_always_written() {
+    let steps = json!({"steps": [{"id": "a", "tool": "read_file", "args": {"path": "n.txt"}}]});
+    let project = Project::new()
+        .skill("x", "")
+        .file(
+            ".metier/skills/x/skill.yaml",
+            format!("steps: {}\nmetadata: {{{CACHEABLE}}}\n", steps["steps"]),
+        )
+        .file("n.txt", "first");
+    let engine = caching(&project);
+    assert_eq!(value(engine.run(Invocation::new("x"))), "first");
+    write(&project.path("n.txt"), "second");
+    assert_eq!(value(engine.run(Invocation::new("x"))), "first", "a plan that reads is cached");
+    let journals = project.home();
+    assert_eq!(value(engine.run(Invocation::new("x").journal(&journals))), "second");
+    assert!(journals.read_dir().unwrap().next().is_some(), "it has a journal");
 }

@@ -205,3 +205,16 @@ fn s12_a_number_that_no_reader_holds_is_no_reason_to_deny_that_there_is_an_objec
     let found = crate::refusals("skill.json", &source);
     assert!(found.len() == 1 && !found[0].contains("must be an object"), "{found:?}");
 }
+
+#[test]
+fn s2_a_block_of_yaml_with_one_line_is_one_line() {
+    let source = |description: &str| {
+        format!("name: researcher\nsystemPrompt: Be thorough.\ndescription: {description}\n")
+    };
+    for written in ["|\n  Finds sources.", ">\n  Finds\n  sources.", "Finds sources."] {
+        let read = contract("skill.yaml", &source(written));
+        assert_eq!(read.description.as_deref(), Some("Finds sources."), "{written}");
+    }
+    refused("skill.yaml", &source("|\n  Finds\n  sources."), "S2");
+    refused("skill.json", &skill(&json!({"description": "Finds sources.\n"})).to_string(), "S2");
+}

@@ -175,12 +175,17 @@ fn whole_content(
 
 /// The bytes of a file in one piece. Data appended meanwhile is not included, and data cut off meanwhile is missing.
 fn read_up_to(file: &mut FileContent, size: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    // Each by its own type: the standard library reads into memory that was not set to zero before.
-    match file {
-        FileContent::Disk(file) => file.take(size).read_to_end(&mut bytes)?,
-        FileContent::Unsaved(content, _) => content.take(size).read_to_end(&mut bytes)?,
-    };
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
+    let mut end = 0;
+    while end < bytes.len() {
+        match file.read(&mut bytes[end..]) {
+            Ok(0) => break,
+            Ok(count) => end += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(end);
     Ok(bytes)
 }
 

@@ -122,7 +122,7 @@ fn handler_keys() -> Vec<Key> {
                 Some(json!(["brave_api_key"])),
                 Some(json!(["ANTHROPIC_API_KEY", "b"])),
             ],
-            values!["key", [1], [""], [{}], null],
+            values!["key", [1], [""], ["key "], ["a key"], [{}], null],
         ),
         key(
             "timeout",
