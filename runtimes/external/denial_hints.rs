@@ -11,7 +11,7 @@ use crate::policy::Access;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::database::database_hint;
 use crate::runtimes::external::hints::file_change::{
-    denied_file_hint, refused_change_hint, refused_changes, unwritten_file_hint,
+    denied_file_hint, is_for_person, refused_change_hint, refused_changes, unwritten_file_hint,
 };
 use crate::runtimes::external::hints::git_change::git_hint;
 use crate::runtimes::external::hints::missing_file::skill_file_hint;
@@ -137,7 +137,7 @@ pub(super) fn denial_hint(ctx: &SkillContext, said: &str, place: RunPlace<'_>) -
         .or_else(|| denied_file_hint(ctx, project, text))
         .or_else(|| skill_file_hint(ctx, project, text))
         .or_else(|| fetch_hint(ctx, text).filter(|_| place.network.report.is_none()))
-        .or_else(|| missing_program_hint(text))
+        .or_else(|| missing_program_hint(ctx, text))
         .or_else(|| unwritten_file_hint(ctx, project, place.script, text))
         .or_else(|| named_home_hint(ctx, place.home, place.script, text))
 }
@@ -182,14 +182,15 @@ pub(super) fn refused_changes_hint(
     refused_changes(ctx, project, lines()).or_else(|| git_hint(ctx, project, lines()))
 }
 
-/// The last program that was not found, if it is on the user's `PATH` at a place that the sandbox does not show.
-fn missing_program_hint(text: &str) -> Option<Help> {
-    let name = text.lines().rev().find_map(missing_program)?;
+/// The program of the last lines that was not found, if it is on the user's `PATH` at a place that the sandbox does not show. What lies
+/// there is only for the user.
+fn missing_program_hint(ctx: &SkillContext, text: &str) -> Option<Help> {
+    let name = last_lines(text).filter(|_| is_for_person(ctx)).find_map(missing_program)?;
     let is_there = |folder: PathBuf| Some(folder.join(name)).filter(|path| is_executable_file(path));
     let path = search_path().into_iter().find_map(is_there).filter(|path| !is_system_path(path))?;
     let text = format!(
         "{} is outside of the system's folders, where a script in a sandbox finds interpreters only; install {name} for the \
-         whole system, or grant exec:unsandboxed",
+         whole system, or, if the script may have all your rights, grant exec:unsandboxed",
         path.display()
     );
     Some((text, Some(Hint::Grant("exec:unsandboxed".into()))))
@@ -209,16 +210,52 @@ fn missing_program(line: &str) -> Option<&str> {
     ((1..=64).contains(&name.len()) && name.chars().all(is_name) && !name.starts_with('.')).then_some(name)
 }
 
+/// Words one of which is in a line that says why a program failed.
+const FAILURE_WORDS: [&str; 14] = [
+    "error",
+    "errno",
+    "exception",
+    "fail",
+    "fatal",
+    "cannot",
+    "can't",
+    "could not",
+    "unable",
+    "denied",
+    "not permitted",
+    "refused",
+    "no such",
+    "not running",
+];
+
 /// `has_hosts` says whether the script reached granted hosts, to which the texts of the network do not apply.
 fn pattern_hint(ctx: &SkillContext, text: &str, has_hosts: bool) -> Option<Help> {
-    let is_of_terminal = error_line(text).is_some_and(|line| line.to_lowercase().contains(PSEUDO_TERMINAL));
+    let failed = error_line(text).map(str::to_lowercase);
+    let is_of_terminal = failed.as_ref().is_some_and(|line| line.contains(PSEUDO_TERMINAL));
     let lines = text.lines().map(str::to_lowercase);
-    let lines = lines.filter(|line| is_of_terminal || !line.contains(PSEUDO_TERMINAL));
-    let text = &lines.collect::<Vec<_>>().join("\n");
+    let lines: Vec<String> = lines.filter(|line| is_of_terminal || !line.contains(PSEUDO_TERMINAL)).collect();
+    let whole = lines.join("\n");
+    let says_why = |line: &&String| {
+        Some(*line) == failed.as_ref() || FAILURE_WORDS.iter().any(|words| line.contains(words))
+    };
+    let reasons: Vec<&String> = lines.iter().filter(says_why).collect();
+    let matches = |sign: &DenialPattern| {
+        // All rights are no advice for a remark: all words are in one line that says why.
+        let has_row = |row: &&[&str]| {
+            let is_traceback = row.iter().any(|words| words.starts_with("multiprocessing/"));
+            reasons.iter().any(|line| matches_any(line, &[row]))
+                || is_traceback && matches_any(&whole, &[row])
+        };
+        if (sign.access)() == Access::exec_unsandboxed() {
+            sign.error_texts.iter().any(has_row)
+        } else {
+            matches_any(&whole, sign.error_texts)
+        }
+    };
     let applies = |sign: &&DenialPattern| !has_hosts || (sign.access)() != Access::network();
     let sign = DENIAL_PATTERNS
         .iter()
-        .filter(|sign| applies(sign) && matches_any(text, sign.error_texts))
+        .filter(|sign| applies(sign) && matches(sign))
         .find(|sign| !ctx.permissions().allows(&(sign.access)()))?;
     let (help, hint) = permission_hint(ctx, &(sign.access)())?;
     Some((format!("{}; if the script needs it, {help}", sign.explanation), hint))

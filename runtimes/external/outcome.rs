@@ -14,6 +14,7 @@ use crate::policy::{Access, StopCause};
 use crate::runtimes::external::denial_hints::RunPlace;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
+use crate::runtimes::external::hints::file_change::is_for_person;
 use crate::runtimes::external::hints::network::{
     RunNetwork, lost_network_hint, mentions_no_network, no_network_hint,
 };
@@ -307,7 +308,8 @@ fn package_hint(ctx: &SkillContext, ended: &ProcessExit, said: &str) -> Option<H
     let folders: Vec<&Path> = project.into_iter().chain(skill).collect();
     // The permission is missing where they are there and not granted.
     let user_help = |module: &str| {
-        let help = permission_hint(ctx, &Access::user_packages());
+        // What the user has is only for the user.
+        let help = permission_hint(ctx, &Access::user_packages()).filter(|_| is_for_person(ctx));
         help.filter(|_| user_packages::has_module(module))
     };
     let (said, packages) = (searched_end(said), packages::skill_packages(ctx));

@@ -89,7 +89,9 @@ pub fn sentence_with_options(sentence: &str) -> String {
         let named = &named[GRANT.len()..];
         let name = named.split([' ', ',', ';']).next().unwrap_or_default();
         let begins_word = !before.ends_with(|c: char| c.is_alphanumeric());
-        let permission = name.parse::<Permission>().ok().filter(|_| begins_word);
+        // What stands in quotes is somebody else's text.
+        let quotes = text.matches('"').count() + before.matches('"').count();
+        let permission = name.parse::<Permission>().ok().filter(|_| begins_word && quotes.is_multiple_of(2));
         match permission.and_then(|permission| option(&Hint::Grant(permission.to_string()))) {
             Some(option) => text.extend([before, "run with ", option.as_str()]),
             None => text.extend([before, GRANT, name]),
@@ -198,6 +200,10 @@ mod tests {
             ("grant env:KEY", "run with --env KEY"),
             ("emigrant state", "emigrant state"),
             ("grant nothing", "grant nothing"),
+            (
+                "\"x and grant net\" is outside; grant read",
+                "\"x and grant net\" is outside; run with --allow read",
+            ),
             ("no grant", "no grant"),
         ] {
             assert_eq!(sentence_with_options(sentence), expected);

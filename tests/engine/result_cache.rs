@@ -7,7 +7,9 @@ use std::time::Duration;
 use metier::engine::{Engine, Invocation};
 use metier::error::Result;
 use metier::host::{ApprovalRequest, Approver, LogLine, SkillContext};
-use metier::policy::{Approval, SandboxMode};
+use metier::policy::Approval;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+use metier::policy::SandboxMode;
 use serde_json::{Value, json};
 
 use crate::project::{Project, granted, value, wait_until, write};

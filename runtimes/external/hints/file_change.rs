@@ -22,7 +22,7 @@ use crate::runtimes::sandbox::PRIVATE_TMP;
 /// The hint about the file of the error line, if that can mean nothing but a refused change.
 pub(crate) fn refused_change_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<Help> {
     let line = error_line(text)?;
-    let file = read_only_file(line).or_else(|| failed_mkdir(line, project)).filter(|file| is_path(file))?;
+    let file = read_only_file(line).filter(|file| is_path(file)).or_else(|| failed_mkdir(line, project))?;
     let denial = Denial::in_line(line);
     let accepts_folder = denial.accepts_folder || accepts_existing_folder(text);
     project_file_hint(ctx, project, file, Denial { accepts_folder, ..denial })
@@ -92,13 +92,23 @@ pub(crate) fn refused_changes<'a>(
     })
 }
 
-/// The longest path of Linux.
-const MAX_PATH_BYTES: usize = 4096;
+/// The most bytes of a path that a hint repeats, and folders in it.
+const MAX_PATH_BYTES: usize = 512;
 const MAX_PATH_PARTS: usize = 64;
 
 /// Whether a text could be the path of a file. A script may write anything, and each folder above a file is looked at.
-fn is_path(text: &str) -> bool {
+pub(crate) fn is_path(text: &str) -> bool {
     text.len() <= MAX_PATH_BYTES && text.matches('/').count() <= MAX_PATH_PARTS
+}
+
+/// Whether a letter of a path means nothing to a shell and ends no word of a sentence.
+fn is_plain(c: char) -> bool {
+    c.is_alphanumeric() || "._-/~@+,".contains(c)
+}
+
+/// Whether a person may be told to type this path or permission, which has a name that a script may have chosen.
+fn is_typable(text: &str) -> bool {
+    text.chars().all(|c| is_plain(c) || c == ':')
 }
 
 /// What an output says about the access that was denied.
@@ -131,8 +141,8 @@ pub(crate) fn is_for_person(ctx: &SkillContext) -> bool {
 
 /// A path that a script wrote, as a hint shows it: in quotes, if it could be read as words of the hint.
 pub(crate) fn shown_path(path: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "._-/~@+,".contains(c);
-    if path.chars().all(is_plain) { path.to_owned() } else { format!("{path:?}") }
+    let path = crate::excerpt::shorten(path, MAX_PATH_BYTES);
+    if path.chars().all(is_plain) { path } else { format!("{path:?}") }
 }
 
 /// The hint about a file that was denied, if it lies in the project or beside the script.
@@ -150,6 +160,12 @@ fn project_file_hint(ctx: &SkillContext, project: &Path, written: &str, denial: 
         return Some((uncreated_help(ctx, &grantable, &shown), None));
     }
     if let Some((help, hint)) = secret_hint(ctx, inside).filter(|_| !denial.is_change && exists(inside)) {
+        if !is_typable(inside) {
+            return Some((
+                format!("the sandbox keeps {shown}, where secrets may be, from this script"),
+                None,
+            ));
+        }
         let text = format!(
             "the sandbox keeps {shown}, where secrets may be, from this script, which takes write:{inside} to change it; if it \
              should read it, {help}"
@@ -157,6 +173,10 @@ fn project_file_hint(ctx: &SkillContext, project: &Path, written: &str, denial: 
         return Some((text, hint));
     }
     if let Some((help, hint)) = permission_hint(ctx, &Access::write(grantable)) {
+        if !matches!(&hint, Some(Hint::Grant(permission)) if is_typable(permission)) {
+            let text = format!("the sandbox lets this script read the project, not change {shown}");
+            return Some((text, None));
+        }
         let text = format!(
             "the sandbox lets this script read the project, not change {shown}; if it should, {help}"
         );
@@ -172,6 +192,9 @@ fn project_file_hint(ctx: &SkillContext, project: &Path, written: &str, denial: 
 
 /// The help for a script that may not create a protected file: a grant that names only what does not exist opens nothing.
 fn uncreated_help(ctx: &SkillContext, path: &str, shown: &str) -> String {
+    if !is_typable(path) {
+        return format!("the sandbox does not let this script create {shown}, which is protected");
+    }
     let is_named = ctx.permissions().allows(&Access::write(path));
     let grants = if is_named { "write as well".to_owned() } else { format!("write and write:{path}") };
     let besides = if is_named { String::new() } else { format!(" and grant write:{path}") };
@@ -185,7 +208,7 @@ fn uncreated_help(ctx: &SkillContext, path: &str, shown: &str) -> String {
 /// where it makes folders one inside the other in a read-only place.
 fn failed_mkdir<'a>(line: &'a str, project: &Path) -> Option<&'a str> {
     let (_, written) = line.split_once("ENOENT: no such file or directory, mkdir '")?;
-    let written = written.strip_suffix('\'')?;
+    let written = written.strip_suffix('\'').filter(|written| is_path(written))?;
     let path = normalize_lexically(&project.join(written));
     let existing = path.ancestors().find(|above| above.symlink_metadata().is_ok())?;
     let is_possible = existing != path && existing.is_dir() && path.starts_with(project);
@@ -245,7 +268,7 @@ fn secret_hint(ctx: &SkillContext, path: &str) -> Option<Help> {
 
 /// The file that a line says is not there, if it is there, outside of the project and in the `/tmp` that the script does not see.
 fn covered_file<'a>(line: &'a str, project: &Path) -> Option<&'a str> {
-    let written = missing_file(line)?;
+    let written = missing_file(line).filter(|written| is_path(written))?;
     let path = std::fs::canonicalize(normalize_lexically(&project.join(written))).ok()?;
     let is_covered = path.starts_with(PRIVATE_TMP) && !path.starts_with(project);
     is_covered.then_some(written)

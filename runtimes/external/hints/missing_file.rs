@@ -5,18 +5,19 @@ use std::path::Path;
 use crate::host::SkillContext;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::denied_file::missing_file;
-use crate::runtimes::external::hints::file_change::{normalize_lexically, shown_path};
+use crate::runtimes::external::hints::file_change::{is_path, normalize_lexically, shown_path};
 use crate::runtimes::external::hints::permission_hint::Help;
 
 /// The hint for a file that is missing in the project, where scripts run, and lies in the folder of the skill.
 pub(crate) fn skill_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<Help> {
-    let written = missing_file(error_line(text)?)?;
+    let written = missing_file(error_line(text)?).filter(|written| is_path(written))?;
     let path = normalize_lexically(&project.join(written));
     let inside = path.strip_prefix(project).ok().filter(|inside| !inside.as_os_str().is_empty())?;
     let (files, inside) = (ctx.skill_files().ok()?, inside.to_str()?);
     // A name alone, such as package.json, is more likely that of the project. What lies behind a link is not looked at.
     let is_beside_script = inside.contains('/') && files.file_id(Path::new(inside)).is_ok();
-    if path.symlink_metadata().is_ok() || files.root() == project || !is_beside_script {
+    let is_in_project = ctx.project().is_ok_and(|files| files.file_id(Path::new(inside)).is_ok());
+    if is_in_project || files.root() == project || !is_beside_script {
         return None;
     }
     let shown = shown_path(written);

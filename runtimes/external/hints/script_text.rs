@@ -89,6 +89,8 @@ const PRINTS: [&str; 6] = ["echo ", "printf ", "print(", "console.", "sys.exit("
 pub(crate) struct ScriptText<'a> {
     ctx: &'a SkillContext,
     text: String,
+    /// Its arguments, one in a line. They are data, and read nothing, unless the script runs them.
+    arguments: String,
     /// The other files of its skill that it names, or that one of those names, read when they are first asked for.
     others: OnceCell<Vec<String>>,
 }
@@ -97,23 +99,22 @@ impl<'a> ScriptText<'a> {
     /// The script of this name in the folder of its skill; what was loaded of it, if that is known.
     pub(crate) fn new(ctx: &'a SkillContext, name: &str, source: &[u8], args: &[String]) -> Self {
         let mut text = lossy_beginning(source);
-        for arg in args {
-            text.push('\n');
-            text.push_str(arg);
-        }
+        let arguments = lossy_beginning(args.join("\n").as_bytes());
         if source.is_empty() {
             text.extend(ctx.skill_files().ok().and_then(|files| file_text(files, name)));
         }
         // A script that runs its arguments is what they name.
         if text.contains("exec \"$@\"") {
+            text.push('\n');
+            text.push_str(&arguments);
             text.extend(args.iter().take(MAX_ARGS).filter_map(|arg| file_text(ctx.project().ok()?, arg)));
         }
-        Self { ctx, text, others: OnceCell::new() }
+        Self { ctx, text, arguments, others: OnceCell::new() }
     }
 
     /// The lines of the script and its arguments that are no comments.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
-        self.text.lines().filter(|line| !is_comment(line))
+        self.text.lines().chain(self.arguments.lines()).filter(|line| !is_comment(line))
     }
 
     /// Whether the script, or a file of its skill, reads this environment variable.

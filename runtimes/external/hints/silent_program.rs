@@ -152,16 +152,21 @@ fn has_exit(line: &str, code: i32) -> bool {
 
 /// The only host, with its port, of the URLs with which these lines call the program; `None` if a part of one is known at the run only.
 fn only_host(program: SilentProgram, lines: &[String]) -> Option<(&str, u16)> {
-    let calls = || lines.iter().filter_map(|line| program.options(line));
+    /// More calls or addresses than that have more than one host.
+    const MAX_LINES: usize = 64;
+    let calls: Vec<&str> =
+        lines.iter().filter_map(|line| program.options(line)).take(MAX_LINES + 1).collect();
+    let assigned: Vec<(&str, &str)> =
+        lines.iter().filter_map(|line| assigned_url(line)).take(MAX_LINES + 1).collect();
+    if calls.len() > MAX_LINES || assigned.len() > MAX_LINES {
+        return None;
+    }
     let is_used = |name: &str| {
-        calls().any(|call| call.contains(&format!("${name}")) || call.contains(&format!("${{{name}")))
+        let (plain, in_braces) = (format!("${name}"), format!("${{{name}"));
+        calls.iter().any(|call| call.contains(&plain) || call.contains(&in_braces))
     };
-    let assigned = lines
-        .iter()
-        .filter_map(|line| assigned_url(line))
-        .filter(|(name, _)| is_used(name))
-        .map(|(_, url)| url);
-    let mut hosts = calls().flat_map(urls).chain(assigned).map(host_and_port);
+    let assigned = assigned.iter().filter(|(name, _)| is_used(name)).map(|(_, url)| *url);
+    let mut hosts = calls.iter().flat_map(|call| urls(call)).chain(assigned).map(host_and_port);
     let first = hosts.next()??;
     hosts.all(|host| host == Some(first)).then_some(first)
 }

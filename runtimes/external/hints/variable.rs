@@ -23,7 +23,9 @@ pub(crate) fn variable_hint(ctx: &SkillContext, script: &ScriptText<'_>, said: &
         [] => None,
         [name] => Some(one_variable_help(ctx, name)),
         [first, ..] if are_alternatives => {
-            let chosen = names.iter().copied().find(|name| ctx.has_variable(name)).unwrap_or(first);
+            // What is set is only for the person who runs the script.
+            let set = names.iter().copied().find(|name| is_for_person(ctx) && ctx.has_variable(name));
+            let chosen = set.unwrap_or(first);
             let needs =
                 format!("the script says that it needs one of the environment variables {}", listed(&names));
             let (help, hint) = permission_hint(ctx, &variable_access(chosen)?)?;
@@ -82,10 +84,11 @@ pub(crate) fn unpassed_variable_hint(
     }
     let is_passed =
         |name: &str| std::env::var_os(name).is_some_and(|value| is_inherited(OsStr::new(name), &value));
-    let name = last_names(searched_end(said))
-        .into_iter()
-        .find(|name| ctx.has_variable(name) && !is_passed(name) && script.reads_variable(name))?;
-    let (help, hint) = permission_hint(ctx, &variable_access(name)?)?;
+    let names = last_names(searched_end(said)).into_iter();
+    let mut names =
+        names.filter(|name| ctx.has_variable(name) && !is_passed(name) && script.reads_variable(name));
+    let (name, (help, hint)) =
+        names.find_map(|name| Some((name, permission_hint(ctx, &variable_access(name)?)?)))?;
     let text = format!(
         "the script reads the environment variable {name}, which is set here and was not passed; if it should have it, {help}"
     );

@@ -8,14 +8,23 @@ pub(crate) fn is_comment(line: &str) -> bool {
 
 /// Whether a text reads this environment variable, and does not set it before.
 pub(crate) fn reads_variable(text: &str, name: &str) -> bool {
-    for line in text.lines().filter(|line| line.contains(name) && !is_comment(line)) {
+    /// Longer lines are data.
+    const MAX_LINE_BYTES: usize = 4096;
+    let mut is_in_list = false;
+    for line in text.lines().filter(|line| line.len() <= MAX_LINE_BYTES && !is_comment(line)) {
         for (at, _) in line.match_indices(name).take(16) {
             match line_use(line, at, at + name.len()) {
                 Use::Read => return true,
+                Use::Listed if is_in_list => return true,
                 Use::Set => return false,
-                Use::Other => {}
+                Use::Listed | Use::Other => {}
             }
         }
+        is_in_list = match line.trim_end() {
+            opened if opened.ends_with("=(") || opened.ends_with(" in \\") => true,
+            closed if closed.trim_start().starts_with(')') || closed.ends_with("; do") => false,
+            _ => is_in_list,
+        };
     }
     false
 }
@@ -25,6 +34,8 @@ pub(crate) fn reads_variable(text: &str, name: &str) -> bool {
 enum Use {
     Read,
     Set,
+    /// Its name stands in a line of nothing but names, which is a list of the script only inside of one.
+    Listed,
     /// Its name is part of a sentence.
     Other,
 }
@@ -46,7 +57,20 @@ fn line_use(line: &str, start: usize, end: usize) -> Use {
     } else {
         is_expanded(before) || is_whole_string(before, after) || is_listed(before, after)
     };
-    if is_read { Use::Read } else { Use::Other }
+    match is_read {
+        true => Use::Read,
+        false if !is_printed && is_bare(before) && is_bare(after) => Use::Listed,
+        false => Use::Other,
+    }
+}
+
+/// Whether this part of a line has nothing but names.
+fn is_bare(part: &str) -> bool {
+    part.trim_end_matches('\\').chars().all(is_of_names)
+}
+
+fn is_of_names(c: char) -> bool {
+    c.is_ascii_uppercase() || c.is_ascii_digit() || "_ ,\t".contains(c)
 }
 
 /// Whether a shell gives the variable a value here: `NAME=value`, `for NAME in`, `read NAME`.
@@ -99,13 +123,11 @@ fn is_whole_string(before: &str, after: &str) -> bool {
 
 /// Whether the name stands in a list of nothing but names: `for v in A NAME`, `(A NAME)`, `"A,NAME"`, `{ A, NAME } = process.env`.
 fn is_listed(before: &str, after: &str) -> bool {
-    let is_inside = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || "_ ,\t".contains(c);
-    let start = before.trim_end_matches(is_inside);
-    let rest = after.trim_start_matches(is_inside);
+    let start = before.trim_end_matches(is_of_names);
+    let rest = after.trim_start_matches(is_of_names);
     let is_destructured = start.ends_with('{') && rest.starts_with('}') && after.contains("env");
-    let is_shell_list =
-        (start.is_empty() || start.ends_with('(') || start.ends_with(" in") || start.ends_with("=\""))
-            && (rest.is_empty() || rest.starts_with([')', ';', '\\', '"']));
+    let is_shell_list = (start.ends_with('(') || start.ends_with(" in") || start.ends_with("=\""))
+        && (rest.is_empty() || rest.starts_with([')', ';', '\\', '"']));
     is_destructured || is_shell_list
 }
 
@@ -155,6 +177,9 @@ mod tests {
             "for BASE_URL in a b; do echo $BASE_URL; done",
             "while read -r BASE_URL; do echo $BASE_URL; done",
             "echo 'Please set: API_KEY, BASE_URL'",
+            ": <<X\nBASE_URL\nX",
+            "BASE_URL",
+            "\"\"\"\nBASE_URL API_KEY\n\"\"\"",
             "BASE_URL = 5",
             "echo $BASE_URLS $MY_BASE_URL",
         ] {
