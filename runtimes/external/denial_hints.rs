@@ -21,7 +21,9 @@ use crate::runtimes::external::hints::network::{
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::user_home::{named_home_hint, user_home_hint};
-use crate::runtimes::external::hints::words::{MAX_LAST_BYTES, last_lines, matches_any, searched_end};
+use crate::runtimes::external::hints::words::{
+    MAX_LAST_BYTES, contains_word, last_lines, matches_any, searched_end,
+};
 use crate::runtimes::external::interpreter::path::{is_executable_file, search_path};
 use crate::runtimes::external::system_paths::is_system_path;
 
@@ -235,16 +237,17 @@ fn pattern_hint(ctx: &SkillContext, text: &str, has_hosts: bool) -> Option<Help>
     let lines = text.lines().map(str::to_lowercase);
     let lines: Vec<String> = lines.filter(|line| is_of_terminal || !line.contains(PSEUDO_TERMINAL)).collect();
     let whole = lines.join("\n");
+    let is_traceback = whole.contains("traceback (most recent call last)");
     let says_why = |line: &&String| {
         Some(*line) == failed.as_ref() || FAILURE_WORDS.iter().any(|words| line.contains(words))
     };
     let reasons: Vec<&String> = lines.iter().filter(says_why).collect();
     let matches = |sign: &DenialPattern| {
-        // All rights are no advice for a remark: all words are in one line that says why.
+        // All rights are no advice for a remark: a line that says why has all words, or in a traceback, which shows the call, one of them.
         let has_row = |row: &&[&str]| {
-            let is_traceback = row.iter().any(|words| words.starts_with("multiprocessing/"));
+            let says_part = || row.iter().any(|words| reasons.iter().any(|line| contains_word(line, words)));
             reasons.iter().any(|line| matches_any(line, &[row]))
-                || is_traceback && matches_any(&whole, &[row])
+                || is_traceback && matches_any(&whole, &[row]) && says_part()
         };
         if (sign.access)() == Access::exec_unsandboxed() {
             sign.error_texts.iter().any(has_row)
