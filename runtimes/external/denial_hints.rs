@@ -9,9 +9,10 @@ use crate::error::Hint;
 use crate::host::SkillContext;
 use crate::policy::Access;
 use crate::runtimes::external::error_line::error_line;
+use crate::runtimes::external::hints::audience::is_for_person;
 use crate::runtimes::external::hints::database::database_hint;
 use crate::runtimes::external::hints::file_change::{
-    denied_file_hint, is_for_person, refused_change_hint, refused_changes, unwritten_file_hint,
+    denied_file_hint, refused_change_hint, refused_changes, unwritten_file_hint,
 };
 use crate::runtimes::external::hints::git_change::git_hint;
 use crate::runtimes::external::hints::missing_file::skill_file_hint;
@@ -230,35 +231,52 @@ const FAILURE_WORDS: [&str; 14] = [
     "not running",
 ];
 
+/// The lines of an output in lower case, and those of them that say why the program failed.
+struct FailedLines {
+    all: String,
+    reasons: Vec<String>,
+}
+
+impl FailedLines {
+    fn new(text: &str) -> Self {
+        let failed = error_line(text).map(str::to_lowercase);
+        let is_of_terminal = failed.as_ref().is_some_and(|line| line.contains(PSEUDO_TERMINAL));
+        let lines = text.lines().map(str::to_lowercase);
+        let lines: Vec<String> =
+            lines.filter(|line| is_of_terminal || !line.contains(PSEUDO_TERMINAL)).collect();
+        let all = lines.join("\n");
+        let says_why = |line: &String| {
+            Some(line) == failed.as_ref() || FAILURE_WORDS.iter().any(|words| line.contains(words))
+        };
+        Self { all, reasons: lines.into_iter().filter(says_why).collect() }
+    }
+
+    fn has(&self, sign: &DenialPattern) -> bool {
+        // All rights are no advice for a remark.
+        if (sign.access)() == Access::exec_unsandboxed() {
+            sign.error_texts.iter().any(|row| self.is_reason(row))
+        } else {
+            matches_any(&self.all, sign.error_texts)
+        }
+    }
+
+    /// Whether a line that says why has all words of the row. In a traceback, which shows the call in lines of its own, it has one of them.
+    fn is_reason(&self, row: &&[&str]) -> bool {
+        let has_part = || row.iter().any(|words| self.reasons.iter().any(|line| contains_word(line, words)));
+        self.reasons.iter().any(|line| matches_any(line, &[row]))
+            || self.all.contains("traceback (most recent call last)")
+                && matches_any(&self.all, &[row])
+                && has_part()
+    }
+}
+
 /// `has_hosts` says whether the script reached granted hosts, to which the texts of the network do not apply.
 fn pattern_hint(ctx: &SkillContext, text: &str, has_hosts: bool) -> Option<Help> {
-    let failed = error_line(text).map(str::to_lowercase);
-    let is_of_terminal = failed.as_ref().is_some_and(|line| line.contains(PSEUDO_TERMINAL));
-    let lines = text.lines().map(str::to_lowercase);
-    let lines: Vec<String> = lines.filter(|line| is_of_terminal || !line.contains(PSEUDO_TERMINAL)).collect();
-    let whole = lines.join("\n");
-    let is_traceback = whole.contains("traceback (most recent call last)");
-    let says_why = |line: &&String| {
-        Some(*line) == failed.as_ref() || FAILURE_WORDS.iter().any(|words| line.contains(words))
-    };
-    let reasons: Vec<&String> = lines.iter().filter(says_why).collect();
-    let matches = |sign: &DenialPattern| {
-        // All rights are no advice for a remark: a line that says why has all words, or in a traceback, which shows the call, one of them.
-        let has_row = |row: &&[&str]| {
-            let says_part = || row.iter().any(|words| reasons.iter().any(|line| contains_word(line, words)));
-            reasons.iter().any(|line| matches_any(line, &[row]))
-                || is_traceback && matches_any(&whole, &[row]) && says_part()
-        };
-        if (sign.access)() == Access::exec_unsandboxed() {
-            sign.error_texts.iter().any(has_row)
-        } else {
-            matches_any(&whole, sign.error_texts)
-        }
-    };
+    let lines = FailedLines::new(text);
     let applies = |sign: &&DenialPattern| !has_hosts || (sign.access)() != Access::network();
     let sign = DENIAL_PATTERNS
         .iter()
-        .filter(|sign| applies(sign) && matches(sign))
+        .filter(|sign| applies(sign) && lines.has(sign))
         .find(|sign| !ctx.permissions().allows(&(sign.access)()))?;
     let (help, hint) = permission_hint(ctx, &(sign.access)())?;
     Some((format!("{}; if the script needs it, {help}", sign.explanation), hint))

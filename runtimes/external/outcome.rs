@@ -13,8 +13,8 @@ use crate::host::{
 use crate::policy::{Access, StopCause};
 use crate::runtimes::external::denial_hints::RunPlace;
 use crate::runtimes::external::error_line::error_line;
+use crate::runtimes::external::hints::audience::is_for_person;
 use crate::runtimes::external::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
-use crate::runtimes::external::hints::file_change::is_for_person;
 use crate::runtimes::external::hints::network::{
     RunNetwork, lost_network_hint, mentions_no_network, no_network_hint,
 };

@@ -13,7 +13,7 @@ use crate::engine::folder_lock::{FolderLock, may_change_folder};
 use crate::engine::host_capabilities::require_capabilities;
 use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
-use crate::engine::result_cache::{ResultCache, ResultSlot, cache_ttl, result_key};
+use crate::engine::result_cache::{ResultSlot, cache_ttl, result_key};
 use crate::engine::run_context::catch_runtime_panic;
 use crate::engine::run_target::RunTarget;
 use crate::engine::script_selection::SelectedScript;
@@ -76,14 +76,10 @@ impl ScriptRun<'_> {
             Ok(split) => split,
             Err(error) => return not_run(self.skill, &self.given_limits, error),
         };
-        let cache = self.engine.results.as_ref();
-        let source =
-            opened.as_ref().ok().filter(|_| cache.is_some()).map(|(script, _)| script.source.clone());
+        let source = opened.as_ref().ok().map(|(script, _)| script.source.clone());
         let outcome = match self.prepare(opened, invocation, &limits, trace) {
             Ok(ReadyScript { reservation: _reservation, executor, context, input }) => {
-                let slot = cache.zip(source);
-                let slot =
-                    slot.and_then(|(cache, source)| self.result_slot(cache, &source, &input, &context));
+                let slot = source.and_then(|source| self.result_slot(&source, &input, &context));
                 let result =
                     self.execute(&*executor, &context, input, invocation, &not_applied, slot.as_ref());
                 self.outcome(result, &context, &limits, slot)
@@ -248,13 +244,13 @@ impl ScriptRun<'_> {
     }
 
     /// Where the value of this run is kept for equal ones, if its skill permits it.
-    fn result_slot<'c>(
+    fn result_slot(
         &self,
-        cache: &'c ResultCache,
         source: &[u8],
         input: &SkillInput,
         context: &SkillContext,
-    ) -> Option<ResultSlot<'c>> {
+    ) -> Option<ResultSlot<'_>> {
+        let cache = self.engine.results.as_ref()?;
         let ttl = cache_ttl(self.skill, self.selected.runtime, context)?;
         let files = self.digest.or_else(|| Some(self.list_files()?.digest()))?;
         Some(cache.slot(result_key((self.skill, files), (self.selected, source), input, context), ttl))

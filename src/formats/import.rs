@@ -43,10 +43,12 @@ pub fn import(file_name: &str, source: &[u8]) -> Result<Vec<ImportedSkill>> {
     if file_name.to_ascii_lowercase().ends_with(".md") {
         return import_skill_file(source).map(|skill| vec![skill]);
     }
-    match import_parts(file_name, source)? {
-        Some(skills) => Ok(skills),
-        None => import_definition(file_name, source).map(|skill| vec![skill]),
+    if let Some(skills) = import_parts(file_name, source)? {
+        return Ok(skills);
     }
+    let own_name =
+        if file_name.to_ascii_lowercase().ends_with(".json") { "skill.json" } else { "skill.yaml" };
+    import_definition(&Origin { file: file_name, part: None }, own_name, source).map(|skill| vec![skill])
 }
 
 /// A skill of a file with several.
@@ -57,27 +59,45 @@ struct Part {
     definition: Json,
 }
 
-fn import_part(file_name: &str, Part { name, definition }: Part) -> Result<ImportedSkill> {
-    let source = definition.to_string();
-    import_definition("skill.json", source.as_bytes()).map_err(|error| {
-        // The place is one in the definition that was made of a part, which nobody can look at.
-        let reason = super::parse_alone("skill.json", source.as_bytes(), "").1.diagnostics;
-        let reason = reason.into_iter().find(|found| found.blocks).map(|found| found.message);
-        let reason = reason.unwrap_or_else(|| error.message().to_owned());
-        let name = crate::excerpt::shorten(&name, 60);
-        let sentence = format!("failed to import {file_name}: the skill `{name}`: {reason}");
-        let help = error.help().map(str::to_owned);
-        let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
-        match help {
+/// Where a definition comes from, for errors.
+struct Origin<'a> {
+    file: &'a str,
+    /// The skill of a file with several. A place in its own definition is one in a text that nobody can look at.
+    part: Option<&'a str>,
+}
+
+impl Origin<'_> {
+    fn refusal(&self, reason: &str) -> SkillError {
+        let part = self.part.map(|part| format!(": the skill `{}`", crate::excerpt::shorten(part, 60)));
+        let sentence = format!("failed to import {}{}{reason}", self.file, part.unwrap_or_default());
+        SkillError::new(ErrorKind::InvalidSkill, sentence)
+    }
+
+    /// The error for a definition with these diagnostics.
+    fn refusal_of(&self, diagnostics: &[Diagnostic]) -> SkillError {
+        let cause = diagnostics.iter().find(|found| found.blocks);
+        let reason = cause.map(|cause| match self.part {
+            None => format!(":{}:{}: {}", cause.line, cause.column, cause.message),
+            Some(_) => format!(": {}", cause.message),
+        });
+        let error = self.refusal(&reason.unwrap_or_default());
+        match cause.and_then(|cause| cause.help.clone()) {
             Some(help) => error.with_help(help),
             None => error,
         }
-    })
+    }
+}
+
+fn import_part(file: &str, Part { name, definition }: &Part) -> Result<ImportedSkill> {
+    let origin = Origin { file, part: Some(name) };
+    import_definition(&origin, "skill.json", definition.to_string().as_bytes())
 }
 
 fn import_skill_file(source: &[u8]) -> Result<ImportedSkill> {
     let parsed = crate::skill::parse(source, SkillLocation { directory: "", file_name: "SKILL.md" });
-    let Some(manifest) = parsed.manifest else { return Err(refusal("SKILL.md", &parsed.diagnostics)) };
+    let Some(manifest) = parsed.manifest else {
+        return Err(Origin { file: "SKILL.md", part: None }.refusal_of(&parsed.diagnostics));
+    };
     let name = folder_name(&manifest.name)?;
     let text = String::from_utf8_lossy(source);
     let mut missing: Vec<String> = manifest.entrypoint().map(str::to_owned).into_iter().collect();
@@ -87,19 +107,16 @@ fn import_skill_file(source: &[u8]) -> Result<ImportedSkill> {
     Ok(ImportedSkill { name, files, diagnostics: Vec::new(), missing })
 }
 
-fn import_definition(file_name: &str, source: &[u8]) -> Result<ImportedSkill> {
-    let extension = if file_name.to_ascii_lowercase().ends_with(".json") { "json" } else { "yaml" };
-    let own_name = format!("skill.{extension}");
-    let (loaded, parsed) = super::parse_alone(&own_name, source, "");
+fn import_definition(origin: &Origin<'_>, own_name: &str, source: &[u8]) -> Result<ImportedSkill> {
+    let (loaded, parsed) = super::parse_alone(own_name, source, "");
     let Some((manifest, contract)) = loaded.manifest.zip(parsed.contract) else {
-        return Err(refusal(file_name, &parsed.diagnostics));
+        return Err(origin.refusal_of(&parsed.diagnostics));
     };
     if contract.name.is_none() {
-        let sentence = format!("failed to import {file_name}: it has no name");
-        return Err(SkillError::new(ErrorKind::InvalidSkill, sentence).with_help("write its name into it"));
+        return Err(origin.refusal(": it has no name").with_help("write its name into it"));
     }
     let name = folder_name(&manifest.name)?;
-    let mut files = vec![(own_name, source.to_vec())];
+    let mut files = vec![(own_name.to_owned(), source.to_vec())];
     // Other clients read a name in few letters only; a SKILL.md with another name would disagree with the definition.
     if is_allowed_name(&name) {
         let text = super::instructions(&contract);
@@ -138,11 +155,9 @@ fn import_parts(file_name: &str, source: &[u8]) -> Result<Option<Vec<ImportedSki
         return Ok(None);
     };
     let Some(skills) = find(&entries, "skills") else { return Ok(None) };
-    let refused = |reason: String| {
-        let sentence = format!("failed to import {file_name}: {reason}");
-        SkillError::new(ErrorKind::InvalidSkill, sentence)
-    };
-    let import = |part: std::result::Result<Part, String>| import_part(file_name, part.map_err(refused)?);
+    let origin = Origin { file: file_name, part: None };
+    let refused = |reason: String| origin.refusal(&format!(": {reason}"));
+    let import = |part: std::result::Result<Part, String>| import_part(file_name, &part.map_err(refused)?);
     let is_manifest = find(&entries, "manifestVersion").is_some();
     let count = match &skills.value {
         Value::List(items) if is_manifest && items.len() > 1 => items.len(),
@@ -205,15 +220,4 @@ fn folder_name(name: &str) -> Result<String> {
     let sentence = format!("failed to import a skill: {name:?} cannot be the name of a folder");
     Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
         .with_help("write another name into its definition"))
-}
-
-fn refusal(file_name: &str, diagnostics: &[Diagnostic]) -> SkillError {
-    let cause = diagnostics.iter().find(|found| found.blocks);
-    let place = cause.map(|cause| format!(":{}:{}: {}", cause.line, cause.column, cause.message));
-    let sentence = format!("failed to import {file_name}{}", place.unwrap_or_default());
-    let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
-    match cause.and_then(|cause| cause.help.clone()) {
-        Some(help) => error.with_help(help),
-        None => error,
-    }
 }

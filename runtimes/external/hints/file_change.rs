@@ -4,16 +4,17 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::Hint;
 use crate::executor::DefiningFiles;
-use crate::executor::ForModel;
 use crate::host::SkillContext;
 use crate::policy::Access;
 use crate::runtimes::external::error_line::error_line;
+use crate::runtimes::external::hints::audience::is_for_person;
 use crate::runtimes::external::hints::denied_file::{
     READ_ONLY_TEXTS, denied_file, missing_file, read_only_file,
 };
 use crate::runtimes::external::hints::failed_write::unwritten_file;
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::script_text::ScriptText;
+use crate::runtimes::external::hints::shown_path::{is_path, is_typable, shown_path};
 use crate::runtimes::external::hints::words::contains_word;
 use crate::runtimes::external::policy::names_folder;
 use crate::runtimes::external::system_paths::is_system_path;
@@ -92,25 +93,6 @@ pub(crate) fn refused_changes<'a>(
     })
 }
 
-/// The most bytes of a path that a hint repeats, and folders in it.
-const MAX_PATH_BYTES: usize = 512;
-const MAX_PATH_PARTS: usize = 64;
-
-/// Whether a text could be the path of a file. A script may write anything, and each folder above a file is looked at.
-pub(crate) fn is_path(text: &str) -> bool {
-    text.len() <= MAX_PATH_BYTES && text.matches('/').count() <= MAX_PATH_PARTS
-}
-
-/// Whether a letter of a path means nothing to a shell and ends no word of a sentence.
-fn is_plain(c: char) -> bool {
-    c.is_alphanumeric() || "._-/~@+,".contains(c)
-}
-
-/// Whether a person may be told to type this path or permission, which has a name that a script may have chosen.
-fn is_typable(text: &str) -> bool {
-    text.chars().all(|c| is_plain(c) || c == ':')
-}
-
 /// What an output says about the access that was denied.
 #[derive(Clone, Copy, Default)]
 struct Denial {
@@ -131,18 +113,6 @@ impl Denial {
 /// Whether a traceback shows that the script creates its folders if they are missing: then a grant may create the folder first.
 fn accepts_existing_folder(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("    ") && line.contains("exist_ok=True"))
-}
-
-/// Whether the person who started the script reads its hints: no model, and no script that called this one. Only such hints say what
-/// lies where the script cannot look.
-pub(crate) fn is_for_person(ctx: &SkillContext) -> bool {
-    ctx.depth() == 0 && ctx.extensions().get::<ForModel>().is_none()
-}
-
-/// A path that a script wrote, as a hint shows it: in quotes, if it could be read as words of the hint.
-pub(crate) fn shown_path(path: &str) -> String {
-    let path = crate::excerpt::shorten(path, MAX_PATH_BYTES);
-    if path.chars().all(is_plain) { path } else { format!("{path:?}") }
 }
 
 /// The hint about a file that was denied, if it lies in the project or beside the script.

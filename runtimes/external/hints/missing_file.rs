@@ -5,8 +5,9 @@ use std::path::Path;
 use crate::host::SkillContext;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::denied_file::missing_file;
-use crate::runtimes::external::hints::file_change::{is_path, normalize_lexically, shown_path};
+use crate::runtimes::external::hints::file_change::normalize_lexically;
 use crate::runtimes::external::hints::permission_hint::Help;
+use crate::runtimes::external::hints::shown_path::{is_path, shown_path};
 
 /// The hint for a file that is missing in the project, where scripts run, and lies in the folder of the skill.
 pub(crate) fn skill_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<Help> {

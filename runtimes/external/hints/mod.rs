@@ -1,5 +1,6 @@
 //! Hints for scripts that failed: what they may have met, and what the user can do about it. One file for each kind of failure.
 
+pub(super) mod audience;
 pub(super) mod database;
 pub(super) mod denied_file;
 pub(super) mod failed_write;
@@ -13,6 +14,7 @@ pub(super) mod network;
 pub(super) mod permission_hint;
 pub(super) mod run_output;
 pub(super) mod script_text;
+pub(super) mod shown_path;
 pub(super) mod silent_program;
 pub(super) mod user_home;
 pub(super) mod variable;

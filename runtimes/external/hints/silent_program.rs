@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_that_ends_itself_with_the_code_is_known() {
+    fn an_exit_of_the_script_with_the_code_is_found() {
         assert!(has_exit("exit 6", 6) && has_exit("sys.exit(6)", 6) && has_exit("[ x ] || exit 6;", 6));
         assert!(!has_exit("exit 60", 6) && !has_exit("exit $code", 6) && !has_exit("", 6));
     }

@@ -4,10 +4,11 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::host::SkillContext;
 use crate::runtimes::external::error_line::error_line;
+use crate::runtimes::external::hints::audience::is_for_person;
 use crate::runtimes::external::hints::denied_file::missing_file;
-use crate::runtimes::external::hints::file_change::{is_for_person, shown_path};
 use crate::runtimes::external::hints::permission_hint::Help;
 use crate::runtimes::external::hints::script_text::ScriptText;
+use crate::runtimes::external::hints::shown_path::shown_path;
 
 /// What says, in lower case, that a file is not there.
 const ABSENCE_WORDS: [&str; 10] = [
