@@ -272,7 +272,8 @@ impl ScriptCommand {
             Some(_) => Vec::new(),
             None => packages::virtual_environments(&interpreter, skill, project),
         };
-        let query = InterpreterQuery::new(&interpreter, untrusted).with_dirs_before_path(environments);
+        let query =
+            InterpreterQuery::new(&interpreter, project, untrusted).with_dirs_before_path(environments);
         let installation = self.services.interpreter_cache.installation(query, name)?;
         self.check_language(&installation.command.program, ctx)?;
         Ok((installation, prepared))

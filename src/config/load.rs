@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::configuration::Configuration;
 use super::environment::read_environment;
-use super::open::open_regular;
 use super::origin::ValueOrigin;
 use super::toml_file::{MAX_REPORTS, Owner, TomlFile};
 use crate::error::{ErrorKind, Location, Result, SkillError};
-use crate::host::Files;
 use crate::host::canonical_folder::canonical_folder;
 use crate::host::metier_dirs::{CONFIG_FILE, config_dir};
+use crate::host::{Files, open_regular};
 use crate::suggestion::{closest, did_you_mean};
 
 /// Maximum bytes of a configuration file.

@@ -20,7 +20,6 @@ mod load;
 mod narrowing;
 #[cfg_attr(not(feature = "config"), allow(dead_code))]
 mod nesting;
-mod open;
 mod origin;
 mod providers;
 #[cfg(unix)]

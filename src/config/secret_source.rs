@@ -140,7 +140,7 @@ fn without_line_end(mut text: String) -> String {
 /// At most one byte more than a secret may have.
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    super::open::open_regular(path)?.take(MAX_SIZE as u64 + 1).read_to_end(&mut content)?;
+    crate::host::open_regular(path)?.take(MAX_SIZE as u64 + 1).read_to_end(&mut content)?;
     Ok(content)
 }
 

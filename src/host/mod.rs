@@ -35,6 +35,7 @@ pub(crate) mod outcome;
 mod output_lines;
 mod provider_thread;
 mod redaction;
+mod regular_file;
 mod report;
 mod run_events;
 mod run_id;
@@ -97,6 +98,7 @@ pub(crate) use memory::{HostMemory, check_memory_reserve};
 #[cfg(unix)]
 pub(crate) use redaction::RedactedStream;
 pub(crate) use redaction::{Redacted, Redaction};
+pub(crate) use regular_file::open_regular;
 pub use report::{
     EnforcedLevel, NetworkReport, ProcessReport, ProcessUsage, RefusedConnection, SandboxReport,
 };

@@ -242,3 +242,36 @@ fn the_history_of_a_case_is_not_created_by_a_program_of_the_project() {
         assert!(tested.code == 0 || !IS_SANDBOXED, "{tested:?}");
     }
 }
+
+/// A shim takes some 50 ms to find the version, and in a sandbox it sees only part of what it reads.
+#[test]
+fn the_version_of_a_version_manager_runs_in_place_of_its_shim() {
+    if !IS_SANDBOXED {
+        return not_run("the version of a version manager", "this build has no sandbox");
+    }
+    let fixture = PathFixture::new();
+    let shims = fixture.beside("pyenv/shims/python3", "#!/bin/sh\nexport PYENV_ROOT=x\necho the shim ran\n");
+    let shims = shims.parent().unwrap().to_str().unwrap().to_owned();
+    fixture.beside("pyenv/version", "3.1.1\n");
+    for version in ["3.1.1", "3.2.2"] {
+        let path = format!("pyenv/versions/{version}/bin/python3");
+        fixture
+            .beside(&path, &format!("#!/bin/sh\n[ \"$(command -v python3)\" = \"$0\" ] && echo {version}\n"));
+    }
+    let skill = ".metier/skills/says";
+    let fixture = PathFixture {
+        project: fixture.project.skill(skill).file(&format!("{skill}/scripts/run.py"), ""),
+        ..fixture
+    };
+    let ran = || fixture.metier(&["run", "says"], &[&shims]);
+    assert_eq!(ran().stdout, "3.1.1\n", "{:?}", ran());
+    fs::write(fixture.project.path(".python-version"), "3.2\n").unwrap();
+    assert_eq!(ran().stdout, "3.2.2\n", "{:?}", ran());
+    let doctor = fixture.metier(&["doctor", "--json"], &[&shims]).json();
+    let rows = doctor["interpreters"].as_array().unwrap();
+    let path = rows.iter().find(|row| row["command"] == "python3").unwrap()["path"].as_str().unwrap();
+    assert!(path.ends_with("versions/3.2.2/bin/python3"), "{path}");
+    // The shim says best what is wrong.
+    fs::write(fixture.project.path(".python-version"), "3.3.3\n").unwrap();
+    assert_eq!(ran().stdout, "the shim ran\n", "{:?}", ran());
+}

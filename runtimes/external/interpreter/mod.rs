@@ -13,3 +13,5 @@ pub(super) mod shebang;
 pub(super) mod typescript;
 #[cfg(unix)]
 pub(super) mod version;
+#[cfg(unix)]
+pub(super) mod version_manager;

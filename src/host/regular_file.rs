@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 /// Opens a regular file; links are followed.
-pub(super) fn open_regular(path: &Path) -> io::Result<File> {
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     let mut options = std::fs::OpenOptions::new();
     options.read(true);
     #[cfg(unix)]

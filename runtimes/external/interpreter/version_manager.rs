@@ -1,0 +1,249 @@
+//! Version managers of the family of rbenv: pyenv, rbenv, nodenv.
+//!
+//! They put one folder of shims on `PATH`. A shim is a script of the shell that finds out the version to use, from a variable, from a
+//! file of the project or from one of the user, and starts the program of that version. This takes some 50 ms at
+//! each start, and in a sandbox a shim sees only part of what it reads. So scripts get the folders of the chosen versions in its place.
+
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use crate::host::open_regular;
+use crate::host::untrusted::UntrustedDirs;
+
+struct VersionManager {
+    /// Its shims set this variable, by which they are known.
+    root_variable: &'static str,
+    /// The variable of the user that names the versions.
+    version_variable: &'static str,
+    /// The file in a project, or above it, that names them.
+    version_file: &'static str,
+    /// What may stand before the name of a version.
+    version_prefix: &'static str,
+    /// Whether `3.11` means the newest release of 3.11.
+    completes_versions: bool,
+}
+
+const VERSION_MANAGERS: [VersionManager; 3] = [
+    VersionManager {
+        root_variable: "PYENV_ROOT",
+        version_variable: "PYENV_VERSION",
+        version_file: ".python-version",
+        version_prefix: "python-",
+        completes_versions: true,
+    },
+    VersionManager {
+        root_variable: "RBENV_ROOT",
+        version_variable: "RBENV_VERSION",
+        version_file: ".ruby-version",
+        version_prefix: "ruby-",
+        completes_versions: false,
+    },
+    VersionManager {
+        root_variable: "NODENV_ROOT",
+        version_variable: "NODENV_VERSION",
+        version_file: ".node-version",
+        version_prefix: "node-",
+        completes_versions: false,
+    },
+];
+
+/// What names the programs of the system, which are further behind on `PATH`.
+const SYSTEM: &str = "system";
+
+/// Maximum number of bytes that are read of a shim or of a file with versions.
+const MAX_READ: u64 = 4096;
+
+/// The folders of `PATH`, with those of the versions that a script in this directory uses in place of shims. The shims stay where
+/// a version is not installed or cannot be told: they say what is wrong.
+pub(crate) fn replace_shims(
+    path_dirs: Vec<PathBuf>,
+    working_dir: &Path,
+    untrusted: &UntrustedDirs,
+) -> Vec<PathBuf> {
+    let replaced = |folder: PathBuf| {
+        let is_of_user = folder.ends_with("shims") && !untrusted.may_control(&folder);
+        let versions = if is_of_user { version_dirs(&folder, working_dir, variable) } else { None };
+        versions.unwrap_or_else(|| vec![folder])
+    };
+    path_dirs.into_iter().flat_map(replaced).collect()
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// The folders with the programs of the versions to which these shims lead; none for those of the system.
+fn version_dirs(
+    shims: &Path,
+    working_dir: &Path,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Option<Vec<PathBuf>> {
+    let (root, manager) = (shims.parent()?, VersionManager::of_shims(shims)?);
+    let mut versions = manager.versions(root, working_dir, variable);
+    if versions.last().is_some_and(|last| last == SYSTEM) {
+        versions.pop();
+    }
+    versions.iter().map(|version| manager.program_dir(root, version)).collect()
+}
+
+impl VersionManager {
+    /// The one whose shims are in this folder.
+    fn of_shims(folder: &Path) -> Option<&'static Self> {
+        let shim = std::fs::read_dir(folder).ok()?.find_map(Result::ok)?;
+        let text = read_head(&shim.path())?;
+        VERSION_MANAGERS.iter().find(|manager| text.contains(&format!("export {}=", manager.root_variable)))
+    }
+
+    /// The names of the versions, best first.
+    fn versions(
+        &self,
+        root: &Path,
+        working_dir: &Path,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Vec<String> {
+        if let Some(names) = variable(self.version_variable).filter(|names| !names.is_empty()) {
+            return names.split(':').map(str::to_owned).collect();
+        }
+        let files = working_dir.ancestors().map(|folder| folder.join(self.version_file));
+        let text = files.chain([root.join("version")]).find_map(|file| read_head(&file)).unwrap_or_default();
+        let words = text.lines().filter_map(|line| line.split_whitespace().next());
+        words.filter(|word| !word.starts_with('#')).map(str::to_owned).collect()
+    }
+
+    /// The folder with the programs of a version, if it is installed.
+    fn program_dir(&self, root: &Path, version: &str) -> Option<PathBuf> {
+        let versions = root.join("versions");
+        let plain = version.strip_prefix(self.version_prefix);
+        let installed = [Some(version), plain].into_iter().flatten().find_map(|name| {
+            let is_inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+            let found = is_inside.then(|| versions.join(name)).filter(|folder| folder.is_dir());
+            found.or_else(|| newest_release(&versions, name).filter(|_| self.completes_versions))
+        });
+        Some(installed?.join("bin")).filter(|folder| folder.is_dir())
+    }
+}
+
+/// The newest installed release whose numbers begin with these.
+fn newest_release(versions: &Path, begin: &str) -> Option<PathBuf> {
+    let numbers = |name: &str| name.split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>();
+    let begin = numbers(begin)?;
+    let installed = std::fs::read_dir(versions).ok()?.filter_map(Result::ok);
+    let releases = installed.filter_map(|entry| Some((numbers(entry.file_name().to_str()?)?, entry.path())));
+    releases.filter(|(release, _)| release.starts_with(&begin)).max().map(|(_, path)| path)
+}
+
+/// The beginning of a small text; `None` if there is none at this path.
+fn read_head(path: &Path) -> Option<String> {
+    let mut bytes = Vec::new();
+    open_regular(path).ok()?.take(MAX_READ).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use tempfile::TempDir;
+
+    /// The root of a version manager, and a project.
+    struct Fixture(TempDir);
+
+    impl Fixture {
+        fn new(root_variable: &str, versions: &[&str]) -> Self {
+            let fixture = Self(tempfile::tempdir().unwrap());
+            fixture.file(
+                "root/shims/program",
+                &format!("#!/usr/bin/env bash\nset -e\nexport {root_variable}=\"/x\"\n"),
+            );
+            fixture.file("home/project/sub/file", "");
+            for version in versions {
+                fs::create_dir_all(fixture.path("root/versions").join(version).join("bin")).unwrap();
+            }
+            fixture
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            self.0.path().join(path)
+        }
+
+        fn file(&self, path: &str, text: &str) {
+            fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+            fs::write(self.path(path), text).unwrap();
+        }
+
+        /// The names of the versions; `None` if the shims stay.
+        fn chosen(&self, variables: &[(&str, &str)]) -> Option<Vec<String>> {
+            let variable = |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            };
+            let folders = version_dirs(&self.path("root/shims"), &self.path("home/project/sub"), variable)?;
+            let versions = self.path("root/versions");
+            let name = |folder: PathBuf| {
+                let version = folder.parent().unwrap().strip_prefix(&versions).unwrap();
+                version.to_str().unwrap().to_owned()
+            };
+            Some(folders.into_iter().map(name).collect())
+        }
+    }
+
+    #[test]
+    fn a_variable_comes_before_the_nearest_file_and_that_before_the_file_of_the_user() {
+        let fixture = Fixture::new("PYENV_ROOT", &["3.9.1", "3.10.2", "3.11.7", "2.7.18"]);
+        assert_eq!(fixture.chosen(&[]).unwrap(), [""; 0], "the system");
+        fixture.file("root/version", "3.9.1\n2.7.18\n");
+        assert_eq!(fixture.chosen(&[]).unwrap(), ["3.9.1", "2.7.18"]);
+        fixture.file("home/.python-version", "# ours\n\n3.10.2 for work\r\nsystem\n");
+        assert_eq!(fixture.chosen(&[]).unwrap(), ["3.10.2"]);
+        fixture.file("home/project/.python-version", "3.11.7");
+        assert_eq!(fixture.chosen(&[]).unwrap(), ["3.11.7"]);
+        assert_eq!(fixture.chosen(&[("PYENV_VERSION", "2.7.18:3.9.1")]).unwrap(), ["2.7.18", "3.9.1"]);
+        assert_eq!(fixture.chosen(&[("PYENV_VERSION", ""), ("RBENV_VERSION", "x")]).unwrap(), ["3.11.7"]);
+    }
+
+    #[test]
+    fn the_begin_of_a_release_means_the_newest_one_where_the_manager_reads_it_so() {
+        let versions = ["3.9.18", "3.11.7", "3.11.10", "3.11.12-dev", "3.110.0", "work/3.11.99"];
+        let fixture = Fixture::new("PYENV_ROOT", &versions);
+        let chosen = |version| fixture.chosen(&[("PYENV_VERSION", version)]);
+        assert_eq!(chosen("3.11").unwrap(), ["3.11.10"]);
+        assert_eq!(chosen("python-3.9").unwrap(), ["3.9.18"]);
+        assert_eq!(chosen("work/3.11.99").unwrap(), ["work/3.11.99"]);
+        assert_eq!(chosen("3.12"), None);
+        let fixture = Fixture::new("RBENV_ROOT", &["3.3.1"]);
+        assert_eq!(fixture.chosen(&[("RBENV_VERSION", "3.3")]), None);
+        assert_eq!(fixture.chosen(&[("RBENV_VERSION", "ruby-3.3.1")]).unwrap(), ["3.3.1"]);
+    }
+
+    #[test]
+    fn the_shims_stay_where_they_cannot_be_replaced() {
+        let fixture = Fixture::new("PYENV_ROOT", &["3.9.1"]);
+        fs::create_dir_all(fixture.path("away/bin")).unwrap();
+        let away = fixture.path("away");
+        for versions in ["../../away", away.to_str().unwrap(), ".", "3.9.1/..", "system:3.9.1", "3.9.1:none"]
+        {
+            assert_eq!(fixture.chosen(&[("PYENV_VERSION", versions)]), None, "{versions}");
+        }
+        // A pipe must not stop the search.
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            fixture.path("home/project/.python-version"),
+            rustix::fs::Mode::RWXU,
+        )
+        .unwrap();
+        assert_eq!(fixture.chosen(&[]).unwrap(), [""; 0]);
+        assert_eq!(Fixture::new("OTHER_ROOT", &["3.9.1"]).chosen(&[]), None);
+    }
+
+    #[test]
+    fn only_shims_of_the_user_are_replaced() {
+        let fixture = Fixture::new("NODENV_ROOT", &["20.1.0"]);
+        fixture.file("root/version", "20.1.0");
+        let project = fixture.path("home/project");
+        let shims = fixture.path("root/shims");
+        let path = || vec![PathBuf::from("/first"), shims.clone(), PathBuf::from("/last")];
+        let replaced = |untrusted: &Path| replace_shims(path(), &project, &UntrustedDirs::new([untrusted]));
+        let versions = fixture.path("root/versions/20.1.0/bin");
+        assert_eq!(replaced(&project), [PathBuf::from("/first"), versions, PathBuf::from("/last")]);
+        assert_eq!(replaced(&fixture.path("root")), path());
+    }
+}
