@@ -33,18 +33,20 @@ pub(crate) struct RuntimeServices {
 
 impl Default for RuntimeServices {
     fn default() -> Self {
-        Self::new(None, SandboxLevel::default())
+        Self::new(None, false, SandboxLevel::default())
     }
 }
 
 impl RuntimeServices {
-    /// `helper` is the program that starts processes, if the embedder named one; `level` is the highest sandbox level to set
-    /// up.
+    /// `helper` is the program that starts processes, if the embedder named one; without one, a copy of this process does if it
+    /// `copies_host`. `level` is the highest sandbox level to set up.
     #[cfg_attr(not(unix), allow(unused_variables))]
-    pub(crate) fn new(helper: Option<PathBuf>, level: SandboxLevel) -> Self {
+    pub(crate) fn new(helper: Option<PathBuf>, copies_host: bool, level: SandboxLevel) -> Self {
         #[cfg(unix)]
-        let launcher =
-            Arc::new(Launcher::new(helper.map(ForkServerSource::Program).unwrap_or_default(), level));
+        let launcher = {
+            let own = if copies_host { ForkServerSource::Copy } else { ForkServerSource::CurrentProgram };
+            Arc::new(Launcher::new(helper.map_or(own, ForkServerSource::Program), level))
+        };
         Self {
             #[cfg(unix)]
             embedded_workers: Arc::default(),

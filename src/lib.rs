@@ -146,7 +146,7 @@ impl ScriptLoader {
         runtime: executor::RuntimeId,
         script: &executor::Script,
     ) -> error::Result<Box<dyn executor::SkillExecutor>> {
-        let shared = runtimes::RuntimeServices::new(self.helper, policy::SandboxLevel::default())
+        let shared = runtimes::RuntimeServices::new(self.helper, false, policy::SandboxLevel::default())
             .with_compile_in_process(self.compile_in_process)
             .with_load_timeout();
         let built_in = runtimes::Runtimes::built_in();

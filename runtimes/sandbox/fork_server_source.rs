@@ -8,6 +8,9 @@ pub(crate) enum ForkServerSource {
     /// This very program, where its `main` begins with [`helper_main`](crate::helper_main); otherwise a copy of this process.
     #[default]
     CurrentProgram,
+    /// A copy of this process, which is there sooner. Its `main` begins with [`helper_main`](crate::helper_main), for the rest of what
+    /// a helper program does.
+    Copy,
     /// The `metier` program at this path, or another whose `main` begins in that way.
     Program(PathBuf),
 }

@@ -369,6 +369,7 @@ fn prepare(
     Ok((
         session
             .builder(configuration.clone())?
+            .fork_host(true)
             .compile_in_process(is_unsandboxed)
             .config(args.config.settings()?)
             .secrets(secrets),

@@ -63,6 +63,7 @@ pub struct EngineBuilder {
     max_threads: usize,
     max_runs: Option<usize>,
     helper: Option<PathBuf>,
+    forks_host: bool,
     interpreters: Vec<(String, PathBuf)>,
     host_lookup: HostLookup,
     compile_in_process: bool,
@@ -89,6 +90,7 @@ impl EngineBuilder {
             max_threads: ThreadBudget::DEFAULT_MAX,
             max_runs: None,
             helper: None,
+            forks_host: false,
             interpreters: Vec::new(),
             host_lookup: HostLookup::default(),
             compile_in_process: false,
@@ -201,6 +203,16 @@ impl EngineBuilder {
     /// takes longer to create the more memory the process has.
     pub fn helper(mut self, program: impl Into<PathBuf>) -> Self {
         self.helper = Some(program.into());
+        self
+    }
+
+    /// Whether external scripts are started by a copy of this process although its `main` begins with
+    /// [`helper_main`](crate::helper_main), unless there is another [`helper`](Self::helper) program. Default: no.
+    ///
+    /// A copy is there 2 ms sooner than a new start of a large program, for the first script only. It is made when that script runs, and
+    /// has all that is in the memory of this process then. So it is for small programs that run a script and end, like `metier run`.
+    pub fn fork_host(mut self, yes: bool) -> Self {
+        self.forks_host = yes;
         self
     }
 
@@ -395,7 +407,7 @@ impl EngineBuilder {
                 script_cache: ScriptCache::new(
                     self.services
                         .unwrap_or_else(|| {
-                            RuntimeServices::new(self.helper, self.sandbox_level)
+                            RuntimeServices::new(self.helper, self.forks_host, self.sandbox_level)
                                 .with_compile_in_process(self.compile_in_process)
                                 .with_interpreters(self.interpreters)
                                 .with_host_lookup(self.host_lookup)

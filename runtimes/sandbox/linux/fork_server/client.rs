@@ -56,11 +56,11 @@ impl Launcher {
     }
 
     /// Starts the fork server, if there is none yet, and announces a request with this policy: the server starts and prepares while
-    /// the request is put together. A copy of the host is not made in advance.
+    /// the request is put together. A copy of a host that did not ask for one is not made in advance.
     pub(crate) fn prepare(&self, sandbox: &SandboxPolicy) {
-        let is_program = self.source != ForkServerSource::CurrentProgram || has_main_hook();
+        let is_chosen = self.source != ForkServerSource::CurrentProgram || has_main_hook();
         let mut client = self.lock_client();
-        if client.is_some() || !is_program {
+        if client.is_some() || !is_chosen {
             return;
         }
         // Where it cannot be started, the request says so.
@@ -108,15 +108,15 @@ impl Launcher {
     pub(crate) fn server_program(&self) -> Option<PathBuf> {
         match &self.source {
             ForkServerSource::Program(path) => std::path::absolute(path).ok(),
-            ForkServerSource::CurrentProgram if has_main_hook() => std::env::current_exe().ok(),
-            ForkServerSource::CurrentProgram => None,
+            _ if has_main_hook() => std::env::current_exe().ok(),
+            _ => None,
         }
     }
 
     /// Whether the program that runs as the fork server is this very one.
     #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
     pub(crate) fn uses_current_program(&self) -> bool {
-        self.source == ForkServerSource::CurrentProgram
+        !matches!(self.source, ForkServerSource::Program(_))
     }
 
     #[cfg(test)]
@@ -156,7 +156,14 @@ impl ForkServerClient {
             ForkServerSource::CurrentProgram if has_main_hook() => {
                 spawn_program(Path::new("/proc/self/exe"), server_socket)?
             }
-            ForkServerSource::CurrentProgram => fork_copy(&server_socket)?,
+            ForkServerSource::CurrentProgram => {
+                // The engine warns its embedder once.
+                tracing::debug!(
+                    "scripts are started by a copy of this process: its `main` does not begin with `metier::helper_main()`"
+                );
+                fork_copy(&server_socket)?
+            }
+            ForkServerSource::Copy => fork_copy(&server_socket)?,
         };
         Ok(Self { socket, pid, effective_ids: effective_ids() })
     }
@@ -195,10 +202,6 @@ fn spawn_program(path: &Path, socket: OwnedFd) -> io::Result<Pid> {
 
 /// A copy of this process that runs as the fork server. The copy takes longer the more memory the host has, but happens once.
 fn fork_copy(socket: &OwnedFd) -> io::Result<Pid> {
-    // The engine warns its embedder once.
-    tracing::debug!(
-        "scripts are started by a copy of this process: its `main` does not begin with `metier::helper_main()`"
-    );
     match sys::fork()? {
         ForkResult::Child => {
             child::IS_HOST_COPY.store(true, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use crate::runtimes::sandbox::NetworkAccess;
 use crate::runtimes::sandbox::linux::ipc::SandboxProfile;
 use crate::runtimes::sandbox::linux::layers::namespaces::{NamespaceConfig, NetworkIsolation};
 use crate::runtimes::sandbox::linux::layers::netns::HostNetns;
-use crate::runtimes::sandbox::linux::layers::seccomp::{SeccompFilter, SeccompOptions};
+use crate::runtimes::sandbox::linux::layers::seccomp::SeccompFilter;
 use crate::runtimes::sandbox::linux::sys;
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 
@@ -15,6 +15,8 @@ use crate::runtimes::sandbox::linux::sys::ForkResult;
 #[derive(Default)]
 pub(super) struct NamespaceSupport {
     config: Option<NamespaceConfig>,
+    /// Whether nothing has shown yet that the machine supports it.
+    is_assumed: bool,
     checked_at: Option<Instant>,
     /// Whether this process has tried to leave the host's network namespace, and the way back if it has left it.
     tried_shared_netns: bool,
@@ -30,24 +32,45 @@ impl NamespaceSupport {
     pub(super) fn may_be_available(&mut self) -> bool {
         let is_complete = self.config.is_some_and(|config| config.network != NetworkIsolation::FilterOnly);
         if !is_complete && self.checked_at.is_none_or(|checked_at| checked_at.elapsed() > RECHECK_AFTER) {
-            let Ok(config) = NamespaceConfig::detect() else { return true };
+            self.enter_shared_netns();
+            let Ok(config) = NamespaceConfig::detect(self.host_netns.is_some()) else { return true };
             (self.config, self.checked_at) = (config, Some(Instant::now()));
+            if config.is_none_or(|config| config.network != NetworkIsolation::SharedNetns) {
+                self.host_netns.take().map(|host_netns| host_netns.enter());
+            }
         }
         self.config.is_some()
     }
 
-    /// Moves this process into the empty network namespace that scripts share from now on, if they need no user namespace: a
-    /// process in a user namespace may enter only network namespaces that it owns.
-    pub(super) fn enter_shared_netns(&mut self) {
-        let Some(config) = &mut self.config else { return };
-        let may_try = !std::mem::replace(&mut self.tried_shared_netns, true)
-            && SeccompFilter::cached(SeccompOptions { network: NetworkAccess::Blocked, allow_flock: false })
-                .is_ok();
-        if may_try && config.user_namespace.is_none() && config.network == NetworkIsolation::OwnNetns {
+    /// Assumes what most machines support, until a start shows otherwise: to try it first would take as long as the start.
+    pub(super) fn assume(&mut self) {
+        if self.config.is_none() && self.checked_at.is_none() {
+            self.enter_shared_netns();
+            self.config = NamespaceConfig::likely(self.host_netns.is_some());
+            self.is_assumed = self.config.is_some();
+        }
+    }
+
+    /// A script starts with what was assumed.
+    pub(super) fn confirm(&mut self) {
+        self.is_assumed = false;
+    }
+
+    /// A start has failed: whether that was with what was only assumed, which is detected now.
+    pub(super) fn refute(&mut self) -> bool {
+        if self.is_assumed {
+            (self.config, self.is_assumed) = (None, false);
+            self.may_be_available();
+            return true;
+        }
+        false
+    }
+
+    /// Moves this process into an empty network namespace that scripts can share if they need no user namespace: a process in a user
+    /// namespace may enter only network namespaces that it owns.
+    fn enter_shared_netns(&mut self) {
+        if !std::mem::replace(&mut self.tried_shared_netns, true) && SeccompFilter::is_supported() {
             self.host_netns = HostNetns::leave();
-            if self.host_netns.is_some() {
-                config.network = NetworkIsolation::SharedNetns;
-            }
         }
     }
 

@@ -180,8 +180,11 @@ impl ForkServer {
         NextAction::Exit
     }
 
-    /// Detects what the machine supports and forks a standby, for a request that is still on its way.
+    /// Forks a standby for a request that is still on its way.
     fn prepare(&mut self, profile: SandboxProfile, process_limit: Option<u64>) -> NextAction {
+        if profile.level == SandboxLevel::Namespaces {
+            self.namespaces.assume();
+        }
         let profile = self.supported_profile(profile);
         // A supervisor that can kill a tree only generation by generation does so depending on the request.
         if profile.level == SandboxLevel::LandlockUnscoped || self.standby.is_some() {
@@ -209,7 +212,11 @@ impl ForkServer {
         let PendingLaunch { ready_fd, message, attempt } = launch;
         let is_ready = rustix::io::read(&ready_fd, &mut [0; 1]) == Ok(1);
         match attempt {
+            _ if is_ready && message.profile.level == SandboxLevel::Namespaces => self.namespaces.confirm(),
             _ if is_ready => {}
+            Attempt::Standby | Attempt::WithNamespaces if self.namespaces.refute() => {
+                return self.start_again(message);
+            }
             Attempt::Standby => return self.start_supervisor(message),
             Attempt::WithNamespaces => return self.start_without_namespaces(message, SandboxLevel::Landlock),
             // Without a report its pipe hangs up, which the host understands.
@@ -258,6 +265,12 @@ impl ForkServer {
         }
     }
 
+    /// Starts a supervisor with what the machine was found to support.
+    fn start_again(&mut self, mut message: LaunchMessage) -> NextAction {
+        message.profile = self.supported_profile(message.profile);
+        self.start_supervisor(message)
+    }
+
     fn start_without_namespaces(&mut self, mut message: LaunchMessage, level: SandboxLevel) -> NextAction {
         message.is_downgraded = message.profile.level != level;
         message.profile.level = level;
@@ -282,6 +295,7 @@ impl ForkServer {
                 self.pending_launches.push(PendingLaunch { ready_fd: ready_fd.into(), message, attempt });
                 NextAction::Continue
             }
+            Err(_) if self.namespaces.refute() => self.start_again(message),
             Err(_) if namespaces.is_some() => self.start_without_namespaces(message, SandboxLevel::Landlock),
             // Without a report its pipe hangs up, which the host understands.
             Err(_) => NextAction::Continue,
@@ -295,7 +309,6 @@ impl ForkServer {
         };
         // From now on changes count.
         mounts.has_changed();
-        self.namespaces.enter_shared_netns();
         let namespaces = self.namespaces.config().filter(|_| profile.level == SandboxLevel::Namespaces);
         match self.namespaces.fork(namespaces, profile) {
             Ok(ForkResult::Child) => {
@@ -303,7 +316,9 @@ impl ForkServer {
                 return NextAction::StandBy(StandbySupervisor { socket, profile, process_limit, namespaces });
             }
             Ok(ForkResult::Parent(pid)) => self.standby = Some(StandbyHandle { pid, socket, profile }),
-            Err(_) => {}
+            Err(_) => {
+                self.namespaces.refute();
+            }
         }
         NextAction::Continue
     }
@@ -314,8 +329,10 @@ impl ForkServer {
         let mut has_orphans = false;
         while let Ok(Some((pid, status))) = sys::reap() {
             if self.standby.take_if(|standby| standby.pid.as_raw_pid() == pid).is_some() {
-                // It had no request, and left nothing. Another one would fail in the same way.
-                self.mount_watcher = None;
+                // It had no request, and left nothing. Another one would fail in the same way, unless it gets other namespaces.
+                if !self.namespaces.refute() {
+                    self.mount_watcher = None;
+                }
                 continue;
             }
             let index = self.supervisors.iter().position(|supervisor| supervisor.as_raw_pid() == pid);

@@ -63,19 +63,12 @@ const BASE_CLONE_FLAGS: libc::c_int =
     libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
 
 impl NamespaceConfig {
-    /// Detects the namespaces that a script can get here, if any. If they are refused, this may be inside another sandbox. `Err`
-    /// means a transient failure, which does not predict the next attempt.
-    pub(crate) fn detect() -> io::Result<Option<Self>> {
-        let user = Some((geteuid(), getegid()));
-        let has_sys_admin = rustix::thread::capabilities(None)
-            .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
-        let user_namespaces = if has_sys_admin { vec![None, user] } else { vec![user] };
-        let networks = [NetworkIsolation::OwnNetns, NetworkIsolation::FilterOnly];
-        let configs = networks.into_iter().flat_map(|network| {
-            user_namespaces.iter().map(move |&user_namespace| Self { user_namespace, network })
-        });
+    /// Detects the namespaces that a script can get here, if any; whether this process is in an empty network namespace, which
+    /// scripts can share. If they are refused, this may be inside another sandbox. `Err` means a transient failure, which does not
+    /// predict the next attempt.
+    pub(crate) fn detect(is_in_empty_netns: bool) -> io::Result<Option<Self>> {
         let mut result = Ok(None);
-        for config in configs {
+        for config in Self::candidates(is_in_empty_netns) {
             match config.probe() {
                 Ok(()) => return Ok(Some(config)),
                 Err(error) if is_transient(&error) => result = Err(error),
@@ -83,6 +76,28 @@ impl NamespaceConfig {
             }
         }
         result
+    }
+
+    /// What most machines support; nothing is tried.
+    pub(crate) fn likely(is_in_empty_netns: bool) -> Option<Self> {
+        Self::candidates(is_in_empty_netns).next()
+    }
+
+    /// What to try, best first.
+    fn candidates(is_in_empty_netns: bool) -> impl Iterator<Item = Self> {
+        let user = Some((geteuid(), getegid()));
+        let has_sys_admin = rustix::thread::capabilities(None)
+            .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
+        let user_namespaces = if has_sys_admin { vec![None, user] } else { vec![user] };
+        let networks = [NetworkIsolation::OwnNetns, NetworkIsolation::FilterOnly];
+        networks.into_iter().flat_map(move |network| {
+            user_namespaces.clone().into_iter().map(move |user_namespace| match (user_namespace, network) {
+                (None, NetworkIsolation::OwnNetns) if is_in_empty_netns => {
+                    Self { user_namespace, network: NetworkIsolation::SharedNetns }
+                }
+                _ => Self { user_namespace, network },
+            })
+        })
     }
 
     fn probe(self) -> io::Result<()> {

@@ -7,12 +7,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
-use rustix::io::retry_on_intr;
-use rustix::process::{WaitOptions, waitpid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::runtimes::sandbox::linux::sys;
-use crate::runtimes::sandbox::linux::sys::ForkResult;
 
 /// The network namespace this process was in before it entered an empty one.
 pub(crate) struct HostNetns(File);
@@ -22,15 +19,9 @@ impl HostNetns {
     /// way back.
     pub(crate) fn leave() -> Option<Self> {
         let outside = Self(File::open("/proc/thread-self/ns/net").ok()?);
-        let (_, tried) = match sys::fork().ok()? {
-            ForkResult::Child => {
-                let tried = sys::unshare_network().and_then(|()| outside.enter());
-                sys::exit(i32::from(tried.is_err()))
-            }
-            ForkResult::Parent(pid) => retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())).ok()??,
-        };
-        let may = tried.exit_status() == Some(0) && sys::unshare_network().is_ok();
-        may.then_some(outside)
+        // To enter it takes the same rights from inside as from outside.
+        outside.enter().and_then(|()| sys::unshare_network()).ok()?;
+        Some(outside)
     }
 
     /// Goes back.

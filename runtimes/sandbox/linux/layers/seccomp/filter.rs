@@ -35,6 +35,11 @@ impl SeccompFilter {
         Ok(FILTERS[index].get_or_init(compiled))
     }
 
+    /// Whether the calls of this architecture have been reviewed.
+    pub(crate) const fn is_supported() -> bool {
+        AUDIT_ARCH.is_some()
+    }
+
     /// Filters the calls of this process and of whatever it starts. It refuses none of the calls still needed before the program
     /// is executed.
     pub(crate) fn apply(&self) -> io::Result<()> {
