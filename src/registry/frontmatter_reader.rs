@@ -2,12 +2,12 @@
 
 use std::io::{self, Read};
 
-use crate::skill::{FrontmatterLen, MAX_FRONTMATTER, frontmatter_len};
+use crate::skill::{FrontmatterLen, MAX_FRONTMATTER, MAX_UNTITLED_HEAD, frontmatter_len};
 
 /// Bytes of the first chunk, which holds most frontmatter; each further chunk doubles what was read.
-const INITIAL_CHUNK: usize = 4 << 10;
+const INITIAL_CHUNK: usize = MAX_UNTITLED_HEAD;
 
-/// The frontmatter at the beginning of a file, or as much of the file as shows that it has none.
+/// The frontmatter at the beginning of a file; of a file without any, the beginning that describes the skill.
 pub(super) fn read_frontmatter(mut file: impl Read) -> io::Result<Vec<u8>> {
     let mut head = vec![0; INITIAL_CHUNK];
     let mut filled = 0;
@@ -25,6 +25,7 @@ pub(super) fn read_frontmatter(mut file: impl Read) -> io::Result<Vec<u8>> {
                 }
                 continue;
             }
+            FrontmatterLen::NoFrontmatter if read > 0 && filled < INITIAL_CHUNK => continue,
             FrontmatterLen::NeedMore => filled,
             FrontmatterLen::NoFrontmatter | FrontmatterLen::TooLarge => complete_chars(&head[..filled]),
         };

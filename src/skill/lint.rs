@@ -39,7 +39,7 @@ rules! {
     CRLF = "crlf", Info, LOADS, "Lines end in CR LF.";
     CONTROL_CHARACTER = "control-character", Error, BLOCKS, "The frontmatter or contract holds a control character.";
     BODY_CONTROL_CHARACTER = "body-control-character", Warning, LOADS, "The body holds a control character.";
-    FRONTMATTER_MISSING = "frontmatter-missing", Error, BLOCKS, "The file does not start with frontmatter.";
+    FRONTMATTER_MISSING = "frontmatter-missing", Error, LOADS, "The file does not start with frontmatter; its first paragraph describes the skill.";
     FRONTMATTER_UNCLOSED = "frontmatter-unclosed", Error, BLOCKS, "The frontmatter has no closing line.";
     FRONTMATTER_TOO_LARGE = "frontmatter-too-large", Error, BLOCKS, "The frontmatter is larger than 64 KiB.";
     YAML_INVALID = "yaml-invalid", Error, BLOCKS, "The frontmatter or contract is not YAML.";

@@ -23,6 +23,7 @@ mod skills_ref;
 mod text_fields;
 mod typed_frontmatter;
 mod unknown_keys;
+mod untitled;
 pub(crate) mod version;
 pub(crate) mod yaml;
 
@@ -38,6 +39,7 @@ pub use self::parse::{ParsedSkill, parse};
 #[doc(hidden)]
 pub use self::typed_frontmatter::typed_frontmatter;
 pub use self::unknown_keys::{KeyClass, UnknownKey};
+pub(crate) use self::untitled::MAX_UNTITLED_HEAD;
 pub use contract::{Contract, ParsedContract, Schema};
 pub use diagnostic::{Diagnostic, Severity};
 #[doc(hidden)]

@@ -8,7 +8,7 @@ use super::location::SkillLocation;
 use super::manifest::{self, Manifest};
 use super::profile::Profile;
 use super::yaml::{self, Entry, Tree, Value, YamlError};
-use super::{repair, skills_ref};
+use super::{repair, skills_ref, untitled};
 use crate::skill::diagnostic_sink::{DiagnosticSink, find_control_character};
 use crate::skill::lint;
 
@@ -30,7 +30,7 @@ impl ParsedSkill {
     }
 
     /// Whether a lenient client loads the skill: it has a description, and its YAML can be read, perhaps only after quotes
-    /// were added. Everything else is only a warning.
+    /// were added; or it has no frontmatter, and its text begins with what describes it. Everything else is only a warning.
     pub fn is_loadable(&self) -> bool {
         self.manifest.is_some()
     }
@@ -70,6 +70,9 @@ pub fn parse(source: &[u8], place: SkillLocation<'_>) -> ParsedSkill {
     let (manifest, reference) = match reading {
         ParseProgress::Rejected => (None, diagnostics.clone()),
         ParseProgress::NoYaml => (None, skills_ref::check(text, place, None, &diagnostics)),
+        ParseProgress::NoFrontmatter(manifest) => {
+            (manifest.map(|manifest| *manifest), skills_ref::check(text, place, None, &diagnostics))
+        }
         ParseProgress::Yaml(yaml) => {
             let known = (&yaml.range, yaml.tree.as_ref());
             let reference = skills_ref::check(text, place, Some(known), &diagnostics);
@@ -82,7 +85,11 @@ pub fn parse(source: &[u8], place: SkillLocation<'_>) -> ParsedSkill {
 /// Like [`parse`], without the verdict of other profiles.
 pub fn load(source: &[u8], place: SkillLocation<'_>) -> LoadedSkill {
     let Examination { reading, diagnostics, .. } = examine(source, place);
-    let manifest = if let ParseProgress::Yaml(yaml) = reading { yaml.manifest } else { None };
+    let manifest = match reading {
+        ParseProgress::Yaml(yaml) => yaml.manifest,
+        ParseProgress::NoFrontmatter(manifest) => manifest.map(|manifest| *manifest),
+        ParseProgress::Rejected | ParseProgress::NoYaml => None,
+    };
     LoadedSkill { manifest, diagnostics }
 }
 
@@ -131,7 +138,7 @@ fn examine<'a>(source: &'a [u8], place: SkillLocation<'_>) -> Examination<'a> {
             let message = "SKILL.md must start with YAML frontmatter (---)";
             let help = "put `---`, name, description and `---` on lines of their own before the text";
             report.add(&lint::FRONTMATTER_MISSING, &at, message).help(help);
-            ParseProgress::NoYaml
+            ParseProgress::NoFrontmatter(untitled::read(text, place.directory, &mut report).map(Box::new))
         }
         FrontmatterMatch::Unclosed(at) => {
             let message = "frontmatter is not properly closed with ---";
@@ -150,6 +157,8 @@ enum ParseProgress {
     Rejected,
     /// There is no YAML between delimiters; the reference validator may find some elsewhere.
     NoYaml,
+    /// The file is text only, which describes the skill.
+    NoFrontmatter(Option<Box<Manifest>>),
     /// There is YAML.
     Yaml(Box<ParsedYaml>),
 }

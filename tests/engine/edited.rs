@@ -99,7 +99,7 @@ fn a_broken_text_is_reported_and_never_replaced_by_the_old_one() {
     let project = Project::lua_with_tools("write", WRITES);
     let engine = project.engine();
     assert_eq!(value(run(&engine)), json!(true));
-    for broken in ["---\nname: x\n", "---\nname: x\n---\n", "no frontmatter", ""] {
+    for broken in ["---\nname: x\n", "---\nname: x\n---\n", "name: x", ""] {
         write(&project.path(TEXT), broken);
         for _ in 0..2 {
             let outcome = run(&engine);

@@ -32,7 +32,7 @@ fn whoever_asks_for_a_broken_skill_hears_why_and_where() {
     let registry = Project::new()
         .file(".metier/skills/half/SKILL.md", "---\nname: half\n---\n")
         .file(".metier/skills/twice/SKILL.md", "---\nname: twice\nname: y\ndescription: d\n---\n")
-        .file(".metier/skills/none/SKILL.md", "no frontmatter")
+        .file(".metier/skills/none/SKILL.md", "name: none")
         .registry();
     for (name, place, why) in [
         ("half", "/half/SKILL.md:", "description"),

@@ -24,6 +24,18 @@ fn a_cosmetic_fault_in_the_name_does_not_hide_a_skill() {
 }
 
 #[test]
+fn a_file_without_frontmatter_is_described_by_its_text() {
+    let parsed = read("pdf", "\u{feff}# PDF\n\nReads forms.\n");
+    assert_eq!(codes(&parsed), ["frontmatter-missing"]);
+    let manifest = manifest(parsed);
+    assert_eq!((manifest.name.as_str(), manifest.description.as_str()), ("pdf", "Reads forms."));
+    assert_eq!((manifest.body_offset, manifest.allowed_tools.len()), (3, 0));
+    // What is read in steps says the same as the whole file.
+    let long = format!("{}\nWords.{}é\n", "#".repeat(4000), "a".repeat(88));
+    assert_eq!(read("pdf", &long[..4095]).manifest, read("pdf", &long).manifest);
+}
+
+#[test]
 fn the_directory_stands_in_for_a_missing_name() {
     for name in ["", "name:", "name: ~", "name: ' '", "name: [a]"] {
         loads_as("pdf", pdf(&format!("{name}\ndescription: x")));
@@ -64,7 +76,8 @@ fn yaml_beyond_repair_does_not_load() {
 
 #[test]
 fn what_is_no_manifest_says_why() {
-    does_not_load(&read("pdf", "# PDF\n"), "frontmatter-missing");
+    does_not_load(&read("pdf", "name: pdf\ndescription: x\n"), "frontmatter-missing");
+    does_not_load(&read("pdf", "Reads \u{1b}[31m forms"), "control-character");
     does_not_load(&read("pdf", "---\nname: pdf\n"), "frontmatter-unclosed");
     does_not_load(&pdf("just text"), "not-a-map");
 }

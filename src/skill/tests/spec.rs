@@ -181,8 +181,8 @@ fn only_a_line_of_three_hyphens_delimits() {
     assert_eq!(manifest(parsed).description, "one --- two\n---\nthree");
     strict(&read("pdf", "---\nname: pdf\ndescription: x\n---more\n"), &["frontmatter-unclosed"]);
     strict(&read("pdf", "---\nname: pdf\ndescription: x\n...\n"), &["frontmatter-unclosed"]);
-    strict(&read("pdf", "name: pdf\n"), &["frontmatter-missing"]);
-    strict(&read("pdf", ""), &["frontmatter-missing"]);
+    strict(&read("pdf", "name: pdf\n"), &["frontmatter-missing", "description-missing"]);
+    strict(&read("pdf", ""), &["frontmatter-missing", "description-missing"]);
     strict(&pdf("- name\n- pdf"), &["not-a-map"]);
     strict(&pdf("# nothing"), &["not-a-map"]);
 }
