@@ -7,6 +7,8 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{ProcessOutput, SandboxReport, SkillContext};
 use crate::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
+use crate::runtimes::external::hints::script_text::ScriptText;
+use crate::runtimes::external::hints::user_home::unread_home_warning;
 use crate::runtimes::external::home;
 use crate::runtimes::external::host_api::RequestHandler;
 use crate::runtimes::external::outcome::{self, EndedScript, ProtectionGaps};
@@ -139,11 +141,17 @@ impl ExternalExecutor {
         let launch = self.script.prepare_launch(&input.args, variables, state.as_ref(), ctx)?;
         let guard = launch.creation_guard(ctx);
         let gaps = warn_of_protection_gaps(ctx, &launch);
-        let PreparedLaunch { request, egress, temp_dir, .. } = launch;
+        let PreparedLaunch { request, egress, temp_dir, home_links, .. } = launch;
         let launch = Launch::Sandboxed(&self.script.services.launcher, Box::new(request), egress);
         let own_home = temp_dir.home();
         let home = state.as_ref().map_or(own_home.as_path(), StateLease::home);
         let result = self.run_process(launch, input, (state.as_ref(), Some(home)), &gaps, ctx);
+        drop(home_links);
+        if result.is_ok() {
+            let script =
+                ScriptText::new(ctx, self.script.file.name(), self.script.file.source(), &input.args);
+            unread_home_warning(ctx, home, &script).into_iter().for_each(|warning| ctx.warn(warning));
+        }
         if state.is_none() {
             home::warn_of_lost_files(ctx, self.script.file.name(), &temp_dir.home());
         }
@@ -168,14 +176,14 @@ impl ExternalExecutor {
         let launch = self.script.prepare_launch(Self::arguments(input, ctx), variables, state, ctx)?;
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let (fingerprint, creation_guard) = (launch.fingerprint(), launch.creation_guard(ctx));
-        let PreparedLaunch { request, egress, temp_dir, .. } = launch;
+        let PreparedLaunch { request, egress, temp_dir, home_links, .. } = launch;
         let launcher = &self.script.services.launcher;
         let failed = |error| self.start_error(ctx, &gaps, error);
         let report = probe(launcher, request.sandbox.clone()).map_err(failed)?;
         let session =
             WorkerSession::start(Launch::Sandboxed(launcher, Box::new(request), egress), ctx.limits())
                 .map_err(failed)?;
-        let cleanup = WorkerCleanup { creation_guard, fingerprint, temp_dir: Some(temp_dir) };
+        let cleanup = WorkerCleanup { creation_guard, fingerprint, home_links, temp_dir: Some(temp_dir) };
         self.new_worker_process(session, worker, outcome::sandbox_report(&report), cleanup, ctx)
     }
 

@@ -27,6 +27,8 @@ mod hints;
 #[cfg(unix)]
 mod home;
 #[cfg(unix)]
+mod home_files;
+#[cfg(unix)]
 mod host_api;
 mod interpreter;
 #[cfg(unix)]

@@ -11,6 +11,7 @@ use crate::host::untrusted::UntrustedDirs;
 use crate::host::{AccessReason, FileId, Files, SkillContext};
 use crate::policy::{Access, Limits, SandboxMode};
 use crate::runtimes::external::egress::EgressRules;
+use crate::runtimes::external::home_files::HomeFile;
 use crate::runtimes::external::interpreter::cache::Installation;
 use crate::runtimes::external::interpreter::path::search_path;
 use crate::runtimes::external::interpreter::path_dir::PathDir;
@@ -36,6 +37,8 @@ pub(super) struct RunPaths<'a> {
     pub(super) temp_dir: &'a RunTempDir,
     /// That of the skill, or one in the temp dir.
     pub(super) home: &'a Path,
+    /// Those of the user's home that the run may read.
+    pub(super) home_files: &'a [HomeFile],
     /// The packages that were prepared for the script.
     pub(super) packages: Option<&'a Path>,
     pub(super) user_packages: Option<&'a UserPackages>,
@@ -125,6 +128,7 @@ pub(super) fn access_reason(path: &Path, paths: &RunPaths<'_>) -> AccessReason {
         _ if paths.user_packages.is_some_and(|user| user.folders().iter().any(|known| is_same(known))) => {
             AccessReason::Packages
         }
+        _ if paths.home_files.iter().any(|file| is_same(&file.real_path)) => AccessReason::Granted,
         _ if is_same(paths.project) => AccessReason::Project,
         _ if is_same(paths.skill) => AccessReason::Skill,
         _ if is_one_of(&NETWORK_CONFIG_FILES) => AccessReason::Network,
@@ -158,6 +162,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
         read.extend(NETWORK_CONFIG_FILES.iter().map(Into::into));
     }
     read.extend(paths.packages.map(Into::into));
+    read.extend(paths.home_files.iter().map(|file| file.real_path.clone().into()));
     read.extend(paths.user_packages.into_iter().flat_map(UserPackages::folders).map(Into::into));
     if let Some(ReadablePaths(others)) = ctx.extensions().get::<ReadablePaths>() {
         read.extend(others.iter().map(Into::into));

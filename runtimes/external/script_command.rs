@@ -13,6 +13,7 @@ use crate::host::untrusted::UntrustedDirs;
 use crate::host::{FileId, Files, SkillContext, temp_dirs};
 use crate::packages::{PreparedFiles, SkillPackages};
 use crate::runtimes::external::egress::EgressRules;
+use crate::runtimes::external::home_files::{HomeFile, HomeLinks};
 use crate::runtimes::external::host_api::imports_client;
 use crate::runtimes::external::interpreter::cache::{Installation, InterpreterQuery};
 use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
@@ -50,6 +51,9 @@ pub(super) struct PreparedLaunch<'a> {
     /// Removed with everything in it when this is dropped.
     pub(super) temp_dir: RunTempDir,
     home: PathBuf,
+    /// Removed from it when this is dropped.
+    pub(super) home_links: Option<HomeLinks>,
+    home_files: Vec<HomeFile>,
     /// The packages that were prepared for the script.
     packages: Option<PreparedFiles>,
     /// Those of the user that it may import.
@@ -197,9 +201,13 @@ impl ScriptCommand {
         let mut avoided = vec![project, skill];
         avoided.extend(installation.prefix_paths.iter().map(AsRef::<Path>::as_ref));
         avoided.extend(prepared.as_ref().map(|prepared| prepared.folder.as_path()));
+        let home_files = HomeFile::granted(ctx, &[project, skill])?;
+        avoided.extend(home_files.iter().map(|file| file.real_path.as_path()));
         let interpreter =
             self.with_script_arguments(installation.command.clone(), prepared.as_ref(), &avoided)?;
         let (temp_dir, home) = self.create_folders(state, &avoided)?;
+        let home_links = HomeLinks::create(&home, &home_files)
+            .map_err(|error| SkillError::io("failed to link what is granted of your home folder", error))?;
         let packages = prepared.as_ref().map(|prepared| prepared.folder.as_path());
         if let Some(folder) = packages {
             packages::require_outside(folder, &[project, skill])?;
@@ -209,6 +217,7 @@ impl ScriptCommand {
             skill,
             temp_dir: &temp_dir,
             home: &home,
+            home_files: &home_files,
             packages,
             user_packages: user_packages.as_ref(),
             installation: &installation,
@@ -238,6 +247,8 @@ impl ScriptCommand {
             egress,
             temp_dir,
             home,
+            home_links,
+            home_files,
             packages: prepared,
             user_packages,
             installation,
@@ -310,6 +321,7 @@ impl PreparedLaunch<'_> {
             skill: self.skill,
             temp_dir: &self.temp_dir,
             home: &self.home,
+            home_files: &self.home_files,
             packages: self.packages.as_ref().map(|prepared| prepared.folder.as_path()),
             user_packages: self.user_packages.as_ref(),
             installation: &self.installation,

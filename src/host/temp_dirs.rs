@@ -162,6 +162,11 @@ fn parent_dir_in(base: &Path) -> PathBuf {
     base.join(format!("{TEMP_DIR_PREFIX}{}", geteuid().as_raw()))
 }
 
+/// All of them.
+pub(crate) fn own_dirs() -> &'static [PathBuf] {
+    &OWN_DIRS
+}
+
 /// Those of them below this canonical folder: no script may read or change their content, whatever it was granted.
 pub(crate) fn metier_dirs_in(folder: &Path) -> Vec<PathBuf> {
     OWN_DIRS.iter().filter(|own| own.starts_with(folder)).cloned().collect()

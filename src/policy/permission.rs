@@ -57,6 +57,7 @@ enum PermissionKind {
     State,
     OwnFolder,
     UserPackages,
+    Home,
 }
 
 /// The scope that may follow the colon.
@@ -64,6 +65,7 @@ enum PermissionKind {
 enum ScopeRule {
     NoScope,
     OptionalPath,
+    RequiredPath,
     OptionalHost,
     OptionalUnsandboxed,
     RequiredName,
@@ -71,7 +73,7 @@ enum ScopeRule {
 }
 
 /// Kind, name, rule for the scope; in the order of the enum.
-const KINDS: [(PermissionKind, &str, ScopeRule); 14] = [
+const KINDS: [(PermissionKind, &str, ScopeRule); 15] = [
     (PermissionKind::Read, "read", ScopeRule::OptionalPath),
     (PermissionKind::Write, "write", ScopeRule::OptionalPath),
     (PermissionKind::Exec, "exec", ScopeRule::OptionalUnsandboxed),
@@ -86,6 +88,7 @@ const KINDS: [(PermissionKind, &str, ScopeRule); 14] = [
     (PermissionKind::State, "state", ScopeRule::NoScope),
     (PermissionKind::OwnFolder, "own-folder", ScopeRule::NoScope),
     (PermissionKind::UserPackages, "user-packages", ScopeRule::NoScope),
+    (PermissionKind::Home, "home", ScopeRule::RequiredPath),
 ];
 
 /// Tool names of other clients in `allowed-tools` that clearly mean one of our permissions.
@@ -134,6 +137,12 @@ impl Permission {
         Self::scoped(PermissionKind::Write, path)
     }
 
+    /// Reading this path of the user's home folder and everything below it, at the same path of the script's own home, in external
+    /// scripts; `usage` for the home folder itself and for a path that leads out of it.
+    pub fn home(path: &str) -> Result<Self, SkillError> {
+        Self::scoped(PermissionKind::Home, path)
+    }
+
     /// Connecting to this host, by name or address; with `:PORT`, to that port only (`[V6]:PORT` for an IPv6 address). `*.` and a
     /// domain are all hosts below it. Without a port, a process reaches the ports 80 and 443, and `ctx.http` every port.
     pub fn net(host: &str) -> Result<Self, SkillError> {
@@ -166,13 +175,13 @@ impl Permission {
     }
 
     /// The word before the colon: `read`, `write`, `exec`, `net`, `tool`, `skill`, `secret`, `env`, `sample`, `shm`, `wasi`,
-    /// `state`, `own-folder` or `user-packages`.
+    /// `state`, `own-folder`, `user-packages` or `home`.
     pub fn name(&self) -> &'static str {
         self.kind.name()
     }
 
-    /// What follows the colon: a path relative to the project (empty for the project itself), a host, or a name; `unsandboxed`
-    /// for `exec`. `None` if the permission has no scope and covers all of its kind.
+    /// What follows the colon: a path relative to the project (empty for the project itself) or to the home folder, a host, or a
+    /// name; `unsandboxed` for `exec`. `None` if the permission has no scope and covers all of its kind.
     pub fn scope(&self) -> Option<&str> {
         self.scope.as_deref()
     }
@@ -203,8 +212,8 @@ impl Permission {
 
     /// Whether the sandbox of a process enforces it from the start, so that nobody can be asked about it later. Leaving the sandbox is nothing that an approver could permit.
     pub(super) fn is_enforced_on_processes(&self) -> bool {
-        use PermissionKind::{Env, Net, OwnFolder, Read, Shm, State, UserPackages, Write};
-        matches!(self.kind, Read | Write | Shm | Env | Net | State | OwnFolder | UserPackages)
+        use PermissionKind::{Env, Home, Net, OwnFolder, Read, Shm, State, UserPackages, Write};
+        matches!(self.kind, Read | Write | Shm | Env | Net | State | OwnFolder | UserPackages | Home)
     }
 
     /// Whether both have the same kind.
@@ -238,6 +247,11 @@ impl Permission {
         (self.kind == PermissionKind::Write).then(|| self.scope.as_deref().unwrap_or_default())
     }
 
+    /// The path of the home folder below which this permission lets a script read.
+    pub(super) fn home_path(&self) -> Option<&str> {
+        self.scope.as_deref().filter(|_| self.kind == PermissionKind::Home)
+    }
+
     /// Whether denying this permission forbids the access. Unlike [`Permission::covers`], it includes protected paths, and access to
     /// any host, which includes each single one.
     pub(super) fn forbids(&self, need: &Access) -> bool {
@@ -249,7 +263,9 @@ impl Permission {
         self.kind == need.kind
             && match (self.kind.scope_rule(), &self.scope) {
                 (_, None) => true,
-                (ScopeRule::OptionalPath, Some(scope)) => is_within(&need.target, scope),
+                (ScopeRule::OptionalPath | ScopeRule::RequiredPath, Some(scope)) => {
+                    is_within(&need.target, scope)
+                }
                 (ScopeRule::OptionalHost, Some(_)) => {
                     need.target.is_empty()
                         || self.host_scope().is_some_and(|scope| scope.forbids(&need.target, need.port))
@@ -282,6 +298,7 @@ impl Permission {
                         && (!need.is_protected(protection)
                             || need.with_target(scope).is_protected(protection))
                 }
+                (ScopeRule::RequiredPath, Some(scope)) => is_within(&need.target, scope),
                 (ScopeRule::OptionalUnsandboxed, None) => need.target.is_empty(),
                 (ScopeRule::OptionalHost | ScopeRule::NoScope, None)
                 | (ScopeRule::OptionalUnsandboxed, Some(_)) => true,
@@ -289,7 +306,9 @@ impl Permission {
                     self.host_scope().is_some_and(|scope| scope.covers(&need.target, need.port))
                 }
                 (_, Some(name)) => *name == need.target,
-                (ScopeRule::RequiredName | ScopeRule::RequiredVariable, None) => false,
+                (ScopeRule::RequiredName | ScopeRule::RequiredVariable | ScopeRule::RequiredPath, None) => {
+                    false
+                }
             }
     }
 }
@@ -364,6 +383,11 @@ impl Access {
         Self::new(PermissionKind::UserPackages, "")
     }
 
+    /// Reading `path` of the user's home folder, `/`-separated, without `.` or `..`.
+    pub fn home(path: impl Into<String>) -> Self {
+        Self::new(PermissionKind::Home, path)
+    }
+
     /// Connecting to any host.
     pub fn network() -> Self {
         Self::net(String::new())
@@ -429,6 +453,7 @@ impl Access {
             self.kind.scope_rule(),
             ScopeRule::RequiredName
                 | ScopeRule::RequiredVariable
+                | ScopeRule::RequiredPath
                 | ScopeRule::OptionalHost
                 | ScopeRule::OptionalUnsandboxed
         ) || self.is_protected(protection);

@@ -31,6 +31,7 @@ fn meaning(permission: &Permission) -> String {
         ("state", _) => "keep its home folder for later runs in this project".into(),
         ("own-folder", _) => "change the files of its own folder, its scripts too".into(),
         ("user-packages", _) => "import the Python packages that you installed for all programs".into(),
+        ("home", _) => format!("read {scope} in your home folder"),
         ("wasi", _) => "use the clock and random numbers".into(),
         ("exec", None) => "start processes in a sandbox".into(),
         ("exec", Some(_)) => "start processes without a sandbox, with all your rights".into(),
@@ -63,6 +64,7 @@ mod tests {
             "state",
             "own-folder",
             "user-packages",
+            "home:.app",
             "exec",
             "exec:unsandboxed",
         ] {

@@ -379,12 +379,28 @@ impl Permissions {
     /// The paths below which the run may write, relative to the project; the project itself is empty. Some of them may still
     /// contain protected paths.
     pub(crate) fn writable_paths(&self) -> Vec<String> {
+        self.permitted_paths(Permission::writable_path)
+    }
+
+    /// The paths of the user's home folder that the run may read.
+    pub(crate) fn home_paths(&self) -> Vec<String> {
+        let mut paths = self.permitted_paths(Permission::home_path);
+        let denied = || self.denied.as_deref().into_iter().flatten().filter_map(Permission::home_path);
+        // A sandbox cannot leave out what lies within.
+        paths.retain(|path| !denied().any(|denied| is_within(denied, path)));
+        paths
+    }
+
+    /// The paths of all permissions of a kind that were both granted and requested.
+    fn permitted_paths(&self, path_of: fn(&Permission) -> Option<&str>) -> Vec<String> {
         let granted = self.grants_and_approvals();
-        let granted = granted.iter().filter_map(Permission::writable_path).map(str::to_owned).collect();
+        let granted = granted.iter().filter_map(path_of).map(str::to_owned).collect();
         let mut paths: Vec<String> =
             self.requesters.iter().fold(granted, |paths, requester| match &requester.requested {
                 RequestedPermissions::All => paths,
-                RequestedPermissions::Listed(requested) => intersect_paths(&paths, requested),
+                RequestedPermissions::Listed(requested) => {
+                    intersect_paths(&paths, requested.iter().filter_map(path_of).collect())
+                }
             });
         paths.sort_unstable();
         paths.dedup();
@@ -421,12 +437,11 @@ impl Permissions {
 }
 
 /// The paths that both lists cover: of a folder and one inside it, the inner one.
-fn intersect_paths(paths: &[String], requested: &[Permission]) -> Vec<String> {
+fn intersect_paths(paths: &[String], requested: Vec<&str>) -> Vec<String> {
     let both = |path: &String, requested: &str| {
         let inner = if is_within(path, requested) { path.as_str() } else { requested };
         (is_within(inner, path) && is_within(inner, requested)).then(|| inner.to_owned())
     };
-    let requested: Vec<&str> = requested.iter().filter_map(Permission::writable_path).collect();
     paths
         .iter()
         .flat_map(|path| requested.iter().filter_map(|requested| both(path, requested)).collect::<Vec<_>>())

@@ -3,7 +3,7 @@
 use crate::cli::Project;
 use crate::hints::{FailedScript, NODE, PYTHON, SHELL, check, script};
 
-const HOME: &str = "a script has a home of its own in the sandbox";
+const HOME: &str = "a script has a home of its own in the sandbox; run with --allow home:.myapp/";
 
 fn sessions(project: &Project) {
     std::fs::create_dir_all(project.home().join(".myapp/sessions")).unwrap();

@@ -7,8 +7,11 @@ mod attacks;
 mod cli;
 mod command;
 mod crashes;
+mod home;
 mod keeping;
 mod limits;
+#[path = "../support/not_run.rs"]
+mod not_run;
 mod own_folder;
 
 use std::path::PathBuf;

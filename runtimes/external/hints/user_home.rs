@@ -2,13 +2,15 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::host::SkillContext;
+use crate::host::{Files, SkillContext};
+use crate::policy::Access;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::audience::is_for_person;
 use crate::runtimes::external::hints::denied_file::missing_file;
-use crate::runtimes::external::hints::permission_hint::Help;
+use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::script_text::ScriptText;
-use crate::runtimes::external::hints::shown_path::shown_path;
+use crate::runtimes::external::hints::shown_path::{is_typable, shown_path};
+use crate::runtimes::external::home_files::HomeFile;
 
 /// What says, in lower case, that a file is not there.
 const ABSENCE_WORDS: [&str; 10] = [
@@ -41,7 +43,7 @@ pub(crate) fn user_home_hint(ctx: &SkillContext, home: Option<&Path>, text: &str
     let is_about_absence =
         ABSENCE_WORDS.iter().any(|words| small.contains(words)) || requires_setting(&small);
     let rest = path_below(line, homes.script).filter(|rest| is_about_absence && homes.is_of_user(rest))?;
-    Some(home_help(&rest, ""))
+    Some(home_help(ctx, &rest, ""))
 }
 
 /// Whether a line in lower case asks to set something in a file of the home: `set x.enabled in ~/.app/config.json`.
@@ -76,16 +78,56 @@ pub(crate) fn named_home_hint(
         .filter(is_meant)
         .map(PathBuf::from)
         .find(|rest| homes.is_of_user(rest))?;
-    Some(home_help(&rest, ", which the script names,"))
+    Some(home_help(ctx, &rest, ", which the script names,"))
 }
 
-fn home_help(rest: &Path, remark: &str) -> Help {
-    let shown = shown_path(&format!("~/{}", rest.to_string_lossy()));
+/// What the text of a script names below its home and only the user has, with the way to let the script read it, for a run that ended
+/// well: it may have done less than the script is for. Only for the person who runs the script.
+pub(crate) fn unread_home_warning(
+    ctx: &SkillContext,
+    home: &Path,
+    script: &ScriptText<'_>,
+) -> Option<String> {
+    /// How many are named.
+    const MAX_NAMED: usize = 3;
+    let mut named: Vec<String> = script.home_paths();
+    if named.is_empty() {
+        return None;
+    }
+    let homes = Homes::new(ctx, home)?;
+    named.retain(|path| homes.is_of_user(Path::new(path)) && grant(ctx, path).is_some());
+    named.sort_unstable();
+    named.dedup();
+    named.truncate(MAX_NAMED);
+    let helps: Vec<String> = named.iter().filter_map(|path| Some(grant(ctx, path)?.0)).collect();
+    let paths: Vec<String> = named.iter().map(|path| format!("~/{path}")).collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "the script names {}, which is in your home folder and not in its own; if it is to read that, {}",
+            paths.join(" and "),
+            helps.join(", and ")
+        )
+    })
+}
+
+/// The grant that lets a script read this path of the home; `None` if none does.
+fn grant(ctx: &SkillContext, path: &str) -> Option<Help> {
+    let own = [ctx.project().ok().map(Files::root), ctx.skill_files().ok().map(Files::root)];
+    let own: Vec<&Path> = own.into_iter().flatten().collect();
+    let is_grantable = is_typable(path) && HomeFile::is_grantable(path, &own);
+    is_grantable.then(|| permission_hint(ctx, &Access::home(path))).flatten()
+}
+
+fn home_help(ctx: &SkillContext, rest: &Path, remark: &str) -> Help {
+    let rest = rest.to_string_lossy();
+    let (way_out, hint) = grant(ctx, &rest).unwrap_or_else(|| {
+        ("copy what it needs into the project, or pass the path of the copy".to_owned(), None)
+    });
+    let shown = shown_path(&format!("~/{rest}"));
     let text = format!(
-        "{shown}{remark} is in your home folder, and a script has a home of its own in the sandbox; copy what it needs into the project, or \
-         pass the path of the copy"
+        "{shown}{remark} is in your home folder, and a script has a home of its own in the sandbox; {way_out}"
     );
-    (text, None)
+    (text, hint)
 }
 
 /// The home that the script had, and that of the user.

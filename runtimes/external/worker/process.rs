@@ -12,6 +12,7 @@ use crate::host::{
     check_value_memory,
 };
 use crate::policy::WorkerOptions;
+use crate::runtimes::external::home_files::HomeLinks;
 use crate::runtimes::external::host_api::RequestHandler;
 use crate::runtimes::external::limit_errors;
 use crate::runtimes::external::outcome::{self, EndedScript, ProtectionGaps};
@@ -43,6 +44,8 @@ pub(crate) struct WorkerCleanup {
     pub(crate) creation_guard: Option<CreationGuard>,
     /// The protected paths of its sandbox.
     pub(crate) fingerprint: Fingerprint,
+    /// Dropped before the home that they are in.
+    pub(crate) home_links: Option<HomeLinks>,
     pub(crate) temp_dir: Option<RunTempDir>,
 }
 
@@ -86,8 +89,9 @@ impl WorkerProcess {
 
     /// Ends the process after this run, whose result becomes an error if something that it created cannot be quarantined.
     pub(crate) fn shut_down(self, ctx: &SkillContext, result: Result<Value>) -> Result<Value> {
-        let Self { session, script, cleanup: WorkerCleanup { creation_guard, temp_dir, .. }, .. } = self;
-        drop((session, temp_dir));
+        let Self { session, script, cleanup, .. } = self;
+        let WorkerCleanup { creation_guard, home_links, temp_dir, .. } = cleanup;
+        drop((session, home_links, temp_dir));
         match creation_guard {
             Some(mut guard) => guard.enforce_on(ctx, &script, result),
             None => result,

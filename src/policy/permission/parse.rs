@@ -26,6 +26,13 @@ impl FromStr for Permission {
             (ScopeRule::RequiredName | ScopeRule::RequiredVariable, None | Some("")) => {
                 return Err(invalid_permission(text, &format!("write {name}:NAME")));
             }
+            (ScopeRule::RequiredPath, path) => {
+                let path = path.map(|path| path.strip_prefix("~/").unwrap_or(path));
+                Some(path.and_then(normalize_scope).filter(|path| !path.is_empty()).ok_or_else(|| {
+                    let help = "write home:PATH, with a path in your home folder that is relative to it";
+                    invalid_permission(text, help)
+                })?)
+            }
             (ScopeRule::NoScope, Some(_)) => {
                 return Err(invalid_permission(text, &format!("{name} takes no scope")));
             }
@@ -58,7 +65,11 @@ impl Permission {
     /// the other names alone, which deny all of them. What could deny nothing is an error: who denies must know that it holds.
     pub(crate) fn parse_denied(text: &str) -> Result<Self, String> {
         let whole = KINDS.into_iter().find(|(_, known, rule)| {
-            *known == text && matches!(rule, ScopeRule::RequiredName | ScopeRule::RequiredVariable)
+            let is_required = matches!(
+                rule,
+                ScopeRule::RequiredName | ScopeRule::RequiredVariable | ScopeRule::RequiredPath
+            );
+            *known == text && is_required
         });
         if let Some((kind, ..)) = whole {
             return Ok(Self { kind, scope: None });
