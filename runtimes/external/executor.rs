@@ -7,8 +7,6 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{ProcessOutput, SandboxReport, SkillContext};
 use crate::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
-use crate::runtimes::external::hints::script_text::ScriptText;
-use crate::runtimes::external::hints::user_home::unread_home_warning;
 use crate::runtimes::external::home;
 use crate::runtimes::external::host_api::RequestHandler;
 use crate::runtimes::external::outcome::{self, EndedScript, ProtectionGaps};
@@ -147,11 +145,6 @@ impl ExternalExecutor {
         let home = state.as_ref().map_or(own_home.as_path(), StateLease::home);
         let result = self.run_process(launch, input, (state.as_ref(), Some(home)), &gaps, ctx);
         drop(home_links);
-        if result.is_ok() {
-            let script =
-                ScriptText::new(ctx, self.script.file.name(), self.script.file.source(), &input.args);
-            unread_home_warning(ctx, home, &script).into_iter().for_each(|warning| ctx.warn(warning));
-        }
         if state.is_none() {
             home::warn_of_lost_files(ctx, self.script.file.name(), &temp_dir.home());
         }
@@ -217,6 +210,7 @@ impl ExternalExecutor {
         ctx: &SkillContext,
     ) -> Result<SkillOutput> {
         let name = self.script.file.name();
+        let hidden_files = launch.hidden_files();
         let handler = RequestHandler::new(ctx, name, input.value.as_ref());
         // Where standard input is passed through, the input reaches the script by the client only.
         let stdin = match (ctx.take_stdin(), &input.value) {
@@ -244,7 +238,8 @@ impl ExternalExecutor {
         let (exit, excess) = home::watch_state(state, ctx, start);
         let exit = exit.map_err(|error| self.start_error(ctx, gaps, error))?;
         let code = exit.status.code();
-        let script = EndedScript { name, source: self.script.file.source(), args: &input.args, home };
+        let source = self.script.file.source();
+        let script = EndedScript { name, source, args: &input.args, home, hidden_files: &hidden_files };
         let result =
             outcome::evaluate_exit(ctx, &script, exit).map_err(|error| handler.error_for_exit(error, code));
         match excess.filter(|_| ctx.cancel().cause().is_none()) {

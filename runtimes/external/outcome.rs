@@ -1,6 +1,6 @@
 //! Evaluates how a run ended, from what its process did: one outcome, and a report in every case.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,6 +15,7 @@ use crate::runtimes::external::denial_hints::RunPlace;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::audience::is_for_person;
 use crate::runtimes::external::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
+use crate::runtimes::external::hints::hidden_file::hidden_file_warning;
 use crate::runtimes::external::hints::network::{
     RunNetwork, lost_network_hint, mentions_no_network, no_network_hint,
 };
@@ -22,6 +23,7 @@ use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::run_output::RunOutput;
 use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::silent_program::silent_program_hint;
+use crate::runtimes::external::hints::user_home::unread_home_warning;
 use crate::runtimes::external::hints::variable::{unpassed_variable_hint, variable_hint};
 use crate::runtimes::external::hints::words::searched_end;
 use crate::runtimes::external::missing_package::{advised_package_help, missing_package_help};
@@ -55,12 +57,14 @@ pub(super) struct EndedScript<'a> {
     pub(super) args: &'a [String],
     /// Its home folder in the sandbox; `None` if it had that of the user.
     pub(super) home: Option<&'a Path>,
+    /// What its sandbox hides from it, if it has mounts.
+    pub(super) hidden_files: &'a [PathBuf],
 }
 
 impl<'a> EndedScript<'a> {
     /// A script of which only the name is known.
     pub(super) fn with_name(name: &'a str) -> Self {
-        Self { name, source: &[], args: &[], home: None }
+        Self { name, source: &[], args: &[], home: None, hidden_files: &[] }
     }
 }
 
@@ -79,6 +83,7 @@ pub(super) fn evaluate_exit(
     if failure.is_none() {
         warn_of_refused_changes(ctx, name, &ended);
         warn_of_lost_network(ctx, script, &ended);
+        warn_of_unread_files(ctx, script, &ended);
     }
     if let Some(sandboxed) = &ended.report {
         ctx.report_sandbox(sandbox_report(sandboxed));
@@ -245,6 +250,18 @@ fn warn_of_lost_network(ctx: &SkillContext, script: &EndedScript<'_>, ended: &Pr
     let hint = |output| lost_network_hint(ctx, &text, redacted_text(ctx, output).as_inner(), network);
     if let Some((help, _)) = outputs.find_map(hint) {
         ctx.warn(format!("{} ended well, but {help}", script.name));
+    }
+}
+
+/// Warns of files that the script names, and that it could not read.
+fn warn_of_unread_files(ctx: &SkillContext, script: &EndedScript<'_>, ended: &ProcessExit) {
+    let Some(report) = ended.report.as_ref().filter(|_| is_for_person(ctx)) else { return };
+    let is_hidden = report.enforcement.has(Restrictions::PROTECTED_PATHS);
+    let hidden = if is_hidden { script.hidden_files } else { &[] };
+    let text = ScriptText::new(ctx, script.name, script.source, script.args);
+    let of_home = script.home.and_then(|home| unread_home_warning(ctx, home, &text));
+    for warning in of_home.into_iter().chain(hidden_file_warning(ctx, hidden, &text)) {
+        ctx.warn(warning);
     }
 }
 

@@ -399,7 +399,7 @@ impl Permissions {
             self.requesters.iter().fold(granted, |paths, requester| match &requester.requested {
                 RequestedPermissions::All => paths,
                 RequestedPermissions::Listed(requested) => {
-                    intersect_paths(&paths, requested.iter().filter_map(path_of).collect())
+                    intersect_paths(&paths, &requested.iter().filter_map(path_of).collect::<Vec<_>>())
                 }
             });
         paths.sort_unstable();
@@ -437,7 +437,7 @@ impl Permissions {
 }
 
 /// The paths that both lists cover: of a folder and one inside it, the inner one.
-fn intersect_paths(paths: &[String], requested: Vec<&str>) -> Vec<String> {
+fn intersect_paths(paths: &[String], requested: &[&str]) -> Vec<String> {
     let both = |path: &String, requested: &str| {
         let inner = if is_within(path, requested) { path.as_str() } else { requested };
         (is_within(inner, path) && is_within(inner, requested)).then(|| inner.to_owned())

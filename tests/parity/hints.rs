@@ -471,3 +471,16 @@ fn a_grant_that_names_a_dot_folder_creates_it() {
         assert!(!project.tree().iter().any(|path| path.contains("quarantine")), "{:?}", project.tree());
     }
 }
+
+#[test]
+fn a_script_that_names_a_hidden_file_and_ends_well_is_told_of_it() {
+    let scan = "for f in .env .env.example; do [ -s \"$f\" ] && echo \"$f has text\"; done; true";
+    let project = Project::new().shell("scan", scan).file(".env", "KEY=value\n").file("key.pem", "x");
+    let run = |options: &[&str]| project.metier(&[&["run", "scan"], options].concat());
+    let told = run(&[]);
+    let expected = "the script names .env, which the sandbox hides from it; if it is to read that, run with --allow read:.env";
+    assert!(told.stdout.trim().is_empty() && told.stderr.contains(expected), "{told:?}");
+    let granted = run(&["--allow", "read:.env"]);
+    assert!(granted.stdout.contains(".env has text") && granted.stderr.is_empty(), "{granted:?}");
+    assert!(!run(&["--for-model", "--trust"]).stderr.contains(".env"));
+}

@@ -6,6 +6,7 @@ pub(super) mod denied_file;
 pub(super) mod failed_write;
 pub(super) mod file_change;
 pub(super) mod git_change;
+pub(super) mod hidden_file;
 pub(super) mod home_path;
 pub(super) mod install_command;
 pub(super) mod missing_file;

@@ -1,6 +1,7 @@
 //! Starts a process, sandboxed or not.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::process_group::ProcessGroup;
@@ -19,6 +20,16 @@ pub(crate) enum Launch<'a> {
 }
 
 impl Launch<'_> {
+    /// The files that a sandbox with mounts hides from it.
+    pub(crate) fn hidden_files(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Unsandboxed(_) => Vec::new(),
+            Self::Sandboxed(_, request, _) => {
+                request.sandbox.files.protected_paths.hidden.iter().map(PathBuf::from).collect()
+            }
+        }
+    }
+
     /// Starts it. Without `has_input` its standard input is empty.
     pub(crate) fn start(self, has_input: bool, limits: &Limits) -> io::Result<Box<dyn ProcessTree>> {
         Ok(match self {
