@@ -114,8 +114,8 @@ impl RhaiEngine {
             ),
         }
         .map_err(RunError::Script)?;
-        // The last operation has not been checked yet.
-        if self.slot.must_stop_or_is_cancelled() {
+        // The last operation has not been checked yet. Whether the run was cancelled is checked when it has left its stack.
+        if self.slot.must_stop() {
             return Err(RunError::Script(EvalAltResult::ErrorTerminated(value, Position::NONE).into()));
         }
         self.slot

@@ -35,10 +35,10 @@ pub(super) struct Ctx(pub(super) Arc<RunSlot>);
 
 impl RunSlot {
     /// The engine belongs to this run until the guard is dropped.
-    pub(super) fn occupy(self: &Arc<Self>, context: &SkillContext) -> SlotGuard {
+    pub(super) fn occupy(&self, context: &SkillContext) -> SlotGuard<'_> {
         *self.lock() = ActiveRun { context: Some(context.clone()), error: None };
         self.is_stopped.store(false, Ordering::Relaxed);
-        SlotGuard(self.clone())
+        SlotGuard(self)
     }
 
     /// Begins the run at this place of the stack, with limits in bytes for the stack of its calls and for the script's
@@ -143,9 +143,9 @@ impl RunSlot {
 }
 
 /// Exists while a run occupies the engine.
-pub(super) struct SlotGuard(Arc<RunSlot>);
+pub(super) struct SlotGuard<'a>(&'a RunSlot);
 
-impl Drop for SlotGuard {
+impl Drop for SlotGuard<'_> {
     fn drop(&mut self) {
         *self.0.lock() = ActiveRun::default();
     }

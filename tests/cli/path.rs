@@ -250,7 +250,9 @@ fn the_version_of_a_version_manager_runs_in_place_of_its_shim() {
         return not_run("the version of a version manager", "this build has no sandbox");
     }
     let fixture = PathFixture::new();
-    let shims = fixture.beside("pyenv/shims/python3", "#!/bin/sh\nexport PYENV_ROOT=x\necho the shim ran\n");
+    let shim = "#!/bin/sh\nexport PYENV_ROOT=x\necho the shim ran\n";
+    fixture.beside("pyenv/shims/python", shim);
+    let shims = fixture.beside("pyenv/shims/python3", shim);
     let shims = shims.parent().unwrap().to_str().unwrap().to_owned();
     fixture.beside("pyenv/version", "3.1.1\n");
     for version in ["3.1.1", "3.2.2"] {

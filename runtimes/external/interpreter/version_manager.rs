@@ -11,7 +11,8 @@ use crate::host::open_regular;
 use crate::host::untrusted::UntrustedDirs;
 
 struct VersionManager {
-    /// Its shims set this variable, by which they are known.
+    /// A program that it has a shim for, which sets this variable.
+    program: &'static str,
     root_variable: &'static str,
     /// The variable of the user that names the versions.
     version_variable: &'static str,
@@ -25,6 +26,7 @@ struct VersionManager {
 
 const VERSION_MANAGERS: [VersionManager; 3] = [
     VersionManager {
+        program: "python",
         root_variable: "PYENV_ROOT",
         version_variable: "PYENV_VERSION",
         version_file: ".python-version",
@@ -32,6 +34,7 @@ const VERSION_MANAGERS: [VersionManager; 3] = [
         completes_versions: true,
     },
     VersionManager {
+        program: "ruby",
         root_variable: "RBENV_ROOT",
         version_variable: "RBENV_VERSION",
         version_file: ".ruby-version",
@@ -39,6 +42,7 @@ const VERSION_MANAGERS: [VersionManager; 3] = [
         completes_versions: false,
     },
     VersionManager {
+        program: "node",
         root_variable: "NODENV_ROOT",
         version_variable: "NODENV_VERSION",
         version_file: ".node-version",
@@ -89,9 +93,11 @@ fn version_dirs(
 impl VersionManager {
     /// The one whose shims are in this folder.
     fn of_shims(folder: &Path) -> Option<&'static Self> {
-        let shim = std::fs::read_dir(folder).ok()?.find_map(Result::ok)?;
-        let text = read_head(&shim.path())?;
-        VERSION_MANAGERS.iter().find(|manager| text.contains(&format!("export {}=", manager.root_variable)))
+        let is_of = |manager: &&Self| {
+            let shim = read_head(&folder.join(manager.program));
+            shim.is_some_and(|shim| shim.contains(&format!("export {}=", manager.root_variable)))
+        };
+        VERSION_MANAGERS.iter().find(is_of)
     }
 
     /// The names of the versions, best first.
@@ -151,10 +157,10 @@ mod tests {
     impl Fixture {
         fn new(root_variable: &str, versions: &[&str]) -> Self {
             let fixture = Self(tempfile::tempdir().unwrap());
-            fixture.file(
-                "root/shims/program",
-                &format!("#!/usr/bin/env bash\nset -e\nexport {root_variable}=\"/x\"\n"),
-            );
+            for program in ["python", "ruby", "node"] {
+                let shim = format!("#!/usr/bin/env bash\nset -e\nexport {root_variable}=\"/x\"\n");
+                fixture.file(&format!("root/shims/{program}"), &shim);
+            }
             fixture.file("home/project/sub/file", "");
             for version in versions {
                 fs::create_dir_all(fixture.path("root/versions").join(version).join("bin")).unwrap();

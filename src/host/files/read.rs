@@ -175,18 +175,32 @@ fn whole_content(
 
 /// The bytes of a file in one piece. Data appended meanwhile is not included, and data cut off meanwhile is missing.
 fn read_up_to(file: &mut FileContent, size: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
-    let mut end = 0;
-    while end < bytes.len() {
-        match file.read(&mut bytes[end..]) {
+    let size = usize::try_from(size).unwrap_or_default();
+    let mut bytes = Vec::with_capacity(size);
+    while bytes.len() < size {
+        match read_more(file, &mut bytes, size) {
             Ok(0) => break,
-            Ok(count) => end += count,
+            Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    bytes.truncate(end);
+    bytes.truncate(size);
     Ok(bytes)
+}
+
+/// Reads into the free capacity, which is not zeroed first.
+#[cfg(unix)]
+fn read_more(file: &mut FileContent, bytes: &mut Vec<u8>, size: usize) -> io::Result<usize> {
+    match file {
+        FileContent::Disk(file) => Ok(rustix::io::read(file, rustix::buffer::spare_capacity(bytes))?),
+        FileContent::Unsaved(content, _) => content.take((size - bytes.len()) as u64).read_to_end(bytes),
+    }
+}
+
+#[cfg(not(unix))]
+fn read_more(file: &mut FileContent, bytes: &mut Vec<u8>, size: usize) -> io::Result<usize> {
+    file.take((size - bytes.len()) as u64).read_to_end(bytes)
 }
 
 /// The bytes of a file that does not report its size, up to a block more than the read limit.
