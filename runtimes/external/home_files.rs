@@ -7,36 +7,47 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{SkillContext, temp_dirs};
+use crate::host::{FileId, SkillContext, temp_dirs};
+use crate::runtimes::external::hints::audience::is_for_person;
+use crate::runtimes::sandbox::PinnedPath;
 
 /// A file or folder of the user's home that a run may read.
 pub(super) struct HomeFile {
     /// Relative to the home folder.
     path: PathBuf,
     pub(super) real_path: PathBuf,
+    file_id: FileId,
 }
 
-/// Why something of the home folder is granted to nobody.
-enum Reason {
+/// Why something of the home folder cannot be granted.
+#[derive(Debug)]
+enum Refusal {
     Absent,
-    OutsideHome(PathBuf),
+    /// A link, which somebody else may have made, or change: it leads here now.
+    Link(PathBuf),
     /// It holds this folder of a run, or of metier, or is in it.
     Overlap(PathBuf),
+    /// The configuration denies it, or this part of it.
+    Denied(String),
 }
 
+/// The folders of a metier with other settings, in a home.
+const METIER_FOLDERS: [&str; 4] =
+    [".cache/metier", ".config/metier", ".local/share/metier", ".local/state/metier"];
+
 impl HomeFile {
-    /// All that the run may read; `unavailable` for what lies around or in one of these folders or of metier's own, which have rules
-    /// of their own. A file that does not exist is left out with a warning.
+    /// All that the run may read; `unavailable` for what cannot be granted: a path through a link, and one around or in the folders of
+    /// the run or of metier, which have rules of their own. A file that does not exist is left out with a warning.
     pub(super) fn granted(ctx: &SkillContext, folders: &[&Path]) -> Result<Vec<Self>> {
         let mut found = Vec::new();
         for path in ctx.permissions().home_paths() {
-            match Self::find(&path, folders) {
+            match Self::find(ctx, &path, folders) {
                 Ok(file) => found.push(file),
-                Err(Reason::Absent) => ctx.warn(format!("~/{path}, which the run may read, does not exist")),
-                Err(reason) => {
-                    let sentence = format!("~/{path} cannot be granted: {}", reason.sentence());
-                    let help = "grant a file or folder beside that, such as home:.app/settings.json";
-                    return Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(help));
+                Err(Refusal::Absent) => ctx.warn(format!("~/{path}, which the run may read, does not exist")),
+                Err(refusal) => {
+                    let sentence =
+                        format!("~/{path} cannot be granted: {}", refusal.reason(is_for_person(ctx)));
+                    return Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(refusal.help()));
                 }
             }
         }
@@ -44,31 +55,59 @@ impl HomeFile {
     }
 
     /// Whether a grant could give a run this path.
-    pub(super) fn is_grantable(path: &str, folders: &[&Path]) -> bool {
-        Self::find(path, folders).is_ok()
+    pub(super) fn is_grantable(ctx: &SkillContext, path: &str, folders: &[&Path]) -> bool {
+        Self::find(ctx, path, folders).is_ok()
     }
 
-    fn find(path: &str, folders: &[&Path]) -> std::result::Result<Self, Reason> {
-        let home = std::env::home_dir().and_then(|home| home.canonicalize().ok()).ok_or(Reason::Absent)?;
-        let real_path = home.join(path).canonicalize().map_err(|_| Reason::Absent)?;
-        if !real_path.starts_with(&home) || real_path == home {
-            return Err(Reason::OutsideHome(real_path));
+    fn find(ctx: &SkillContext, path: &str, folders: &[&Path]) -> std::result::Result<Self, Refusal> {
+        let home = std::env::home_dir().and_then(|home| home.canonicalize().ok()).ok_or(Refusal::Absent)?;
+        let joined = home.join(path);
+        let real_path = joined.canonicalize().map_err(|_| Refusal::Absent)?;
+        // Every other user's files are below the root.
+        if home.parent().is_none() {
+            return Err(Refusal::Overlap(home));
         }
-        let own = temp_dirs::own_dirs();
+        if real_path != joined {
+            return Err(Refusal::Link(real_path));
+        }
+        let named = METIER_FOLDERS.iter().filter_map(|folder| home.join(folder).canonicalize().ok());
+        let own: Vec<PathBuf> = named.chain(temp_dirs::own_dirs().iter().cloned()).collect();
         let mut others = folders.iter().copied().chain(own.iter().map(PathBuf::as_path));
-        match others.find(|other| real_path.starts_with(other) || other.starts_with(&real_path)) {
-            Some(other) => Err(Reason::Overlap(other.to_owned())),
-            None => Ok(Self { path: path.into(), real_path }),
+        if let Some(other) =
+            others.find(|other| real_path.starts_with(other) || other.starts_with(&real_path))
+        {
+            return Err(Refusal::Overlap(other.to_owned()));
         }
+        if let Some(denied) = ctx.permissions().denied_home_path(path) {
+            return Err(Refusal::Denied(denied));
+        }
+        let about = real_path.symlink_metadata().map_err(|_| Refusal::Absent)?;
+        Ok(Self { path: path.into(), real_path, file_id: FileId::from_metadata(&about) })
+    }
+
+    /// What was found, whatever is at its path by the time the sandbox is set up.
+    pub(super) fn pinned(&self) -> PinnedPath {
+        PinnedPath { path: self.real_path.clone().into(), file_id: Some(self.file_id) }
     }
 }
 
-impl Reason {
-    fn sentence(&self) -> String {
+impl Refusal {
+    /// Only a person hears where something lies that is not granted.
+    fn reason(&self, is_for_person: bool) -> String {
         match self {
             Self::Absent => "it does not exist".into(),
-            Self::OutsideHome(real) => format!("it leads out of your home folder, to {}", real.display()),
-            Self::Overlap(folder) => format!("{} has rules of its own", folder.display()),
+            Self::Link(real) if is_for_person => format!("a link leads from there to {}", real.display()),
+            Self::Link(_) => "a link leads from there to another place".into(),
+            Self::Overlap(folder) if is_for_person => format!("{} has rules of its own", folder.display()),
+            Self::Overlap(_) => "a folder there has rules of its own".into(),
+            Self::Denied(denied) => format!("the configuration denies home:{denied}"),
+        }
+    }
+
+    fn help(&self) -> &'static str {
+        match self {
+            Self::Link(_) => "grant the path to which it leads, if that is in your home folder",
+            _ => "grant a file or folder beside that, such as home:.app/settings.json",
         }
     }
 }
@@ -81,8 +120,8 @@ pub(crate) struct HomeLinks {
 }
 
 impl HomeLinks {
-    /// Links to these files. What the home of a skill already has at such a path stays: the skill made it.
-    pub(super) fn create(home: &Path, files: &[HomeFile]) -> io::Result<Option<Self>> {
+    /// Links to these files. What the home of a skill already has at such a path stays, since the skill made it: a warning says so.
+    pub(super) fn create(ctx: &SkillContext, home: &Path, files: &[HomeFile]) -> io::Result<Option<Self>> {
         if files.is_empty() {
             return Ok(None);
         }
@@ -90,21 +129,30 @@ impl HomeLinks {
         let home = Dir::open_ambient_dir(home, ambient_authority())?;
         let mut made = Self { home, links: Vec::new(), folders: Vec::new() };
         for file in files {
-            made.add(file);
+            if !made.add(file) {
+                ctx.warn(format!(
+                    "the script sees a file of its own in the place of ~/{}, which it keeps in its home",
+                    file.path.display()
+                ));
+            }
         }
         Ok(Some(made))
     }
 
-    fn add(&mut self, file: &HomeFile) {
+    /// Whether there was room for the link.
+    fn add(&mut self, file: &HomeFile) -> bool {
         let above: Vec<&Path> = file.path.ancestors().skip(1).filter(|path| *path != Path::new("")).collect();
         for folder in above.into_iter().rev() {
             if self.home.create_dir(folder).is_ok() {
                 self.folders.push(folder.to_owned());
             }
         }
-        if self.home.symlink_contents(&file.real_path, &file.path).is_ok() {
+        let is_made = self.home.symlink_contents(&file.real_path, &file.path).is_ok();
+        if is_made {
             self.links.push((file.path.clone(), file.real_path.clone()));
         }
+        // Another grant may have brought it.
+        is_made || self.links.iter().any(|(link, _)| file.path.starts_with(link))
     }
 }
 
@@ -129,7 +177,8 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     fn file(path: &str, real_path: &Path) -> HomeFile {
-        HomeFile { path: path.into(), real_path: real_path.to_owned() }
+        let file_id = FileId::from_metadata(&real_path.symlink_metadata().unwrap());
+        HomeFile { path: path.into(), real_path: real_path.to_owned(), file_id }
     }
 
     #[test]
@@ -141,7 +190,8 @@ mod tests {
         fs::write(&real, "text").unwrap();
         let files =
             [".app/deep/a", ".app/b", ".kept/own", ".kept/c", ".replaced"].map(|path| file(path, &real));
-        let links = HomeLinks::create(&home, &files).unwrap();
+        let ctx = SkillContext::builder("x").build();
+        let links = HomeLinks::create(&ctx, &home, &files).unwrap();
         for path in [".app/deep/a", ".app/b", ".kept/c"] {
             assert_eq!(fs::read_to_string(home.join(path)).unwrap(), "text", "{path}");
         }
@@ -152,7 +202,7 @@ mod tests {
         let left = |path: &str| home.join(path).symlink_metadata().is_ok();
         assert!(left(".kept/own") && left(".replaced") && left(".app/new"));
         assert!(!left(".app/deep") && !left(".app/b") && !left(".kept/c"));
-        assert!(HomeLinks::create(&home, &[]).unwrap().is_none());
+        assert!(HomeLinks::create(&ctx, &home, &[]).unwrap().is_none());
     }
 
     #[test]
@@ -164,7 +214,7 @@ mod tests {
         symlink(&away, home.join(".app")).unwrap();
         symlink("../away", home.join(".other")).unwrap();
         let files = [file(".app/a", &away), file(".other/deep/b", &away)];
-        let links = HomeLinks::create(&home, &files).unwrap();
+        let links = HomeLinks::create(&SkillContext::builder("x").build(), &home, &files).unwrap();
         assert_eq!(fs::read_dir(&away).unwrap().count(), 0);
         drop(links);
         assert!(home.join(".app").exists());

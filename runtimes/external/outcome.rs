@@ -25,7 +25,7 @@ use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::silent_program::silent_program_hint;
 use crate::runtimes::external::hints::user_home::unread_home_warning;
 use crate::runtimes::external::hints::variable::{unpassed_variable_hint, variable_hint};
-use crate::runtimes::external::hints::words::searched_end;
+use crate::runtimes::external::hints::words::{last_text, searched_end};
 use crate::runtimes::external::missing_package::{advised_package_help, missing_package_help};
 use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
@@ -253,15 +253,20 @@ fn warn_of_lost_network(ctx: &SkillContext, script: &EndedScript<'_>, ended: &Pr
     }
 }
 
-/// Warns of files that the script names, and that it could not read.
+/// Warns of a file that the script says is not there, and that it could not read.
 fn warn_of_unread_files(ctx: &SkillContext, script: &EndedScript<'_>, ended: &ProcessExit) {
     let Some(report) = ended.report.as_ref().filter(|_| is_for_person(ctx)) else { return };
     let is_hidden = report.enforcement.has(Restrictions::PROTECTED_PATHS);
     let hidden = if is_hidden { script.hidden_files } else { &[] };
     let text = ScriptText::new(ctx, script.name, script.source, script.args);
-    let of_home = script.home.and_then(|home| unread_home_warning(ctx, home, &text));
-    for warning in of_home.into_iter().chain(hidden_file_warning(ctx, hidden, &text)) {
-        ctx.warn(warning);
+    for output in [&ended.stderr, &ended.stdout] {
+        let said = redacted_text(ctx, output);
+        let said = last_text(said.as_inner());
+        let of_home = script.home.and_then(|home| unread_home_warning(ctx, home, &text, said));
+        if let Some(warning) = of_home.or_else(|| hidden_file_warning(ctx, hidden, &text, said)) {
+            ctx.warn(warning);
+            return;
+        }
     }
 }
 

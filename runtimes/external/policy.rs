@@ -162,7 +162,6 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
         read.extend(NETWORK_CONFIG_FILES.iter().map(Into::into));
     }
     read.extend(paths.packages.map(Into::into));
-    read.extend(paths.home_files.iter().map(|file| file.real_path.clone().into()));
     read.extend(paths.user_packages.into_iter().flat_map(UserPackages::folders).map(Into::into));
     if let Some(ReadablePaths(others)) = ctx.extensions().get::<ReadablePaths>() {
         read.extend(others.iter().map(Into::into));
@@ -173,6 +172,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
         _ => pin(folder),
     };
     let own = [pin_open(ctx.project(), paths.project), pin_open(ctx.skill_files(), paths.skill)];
+    let of_home = paths.home_files.iter().map(HomeFile::pinned);
     let mut write = vec![PinnedPath::from(DEV_NULL)];
     // Their paths are canonical: metier made them.
     let (temporary_files, home) = (paths.temporary_files(), paths.temp_dir.home());
@@ -195,7 +195,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
     // The mount over a folder also hides the folders in it, which then need no mount of their own.
     let is_outer = |folder: &&PathBuf| !folder.ancestors().skip(1).any(|above| covered.contains(above));
     protected_paths.own = covered.iter().filter(is_outer).map(Into::into).collect();
-    let own = own.into_iter().flatten().collect();
+    let own = own.into_iter().flatten().chain(of_home).collect();
     let rules = FileRules { read, own, write, private_tmp: None, protected_paths };
     FileRules { private_tmp: private_tmp(&rules, paths), ..rules }
 }

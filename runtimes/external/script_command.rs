@@ -206,7 +206,7 @@ impl ScriptCommand {
         let interpreter =
             self.with_script_arguments(installation.command.clone(), prepared.as_ref(), &avoided)?;
         let (temp_dir, home) = self.create_folders(state, &avoided)?;
-        let home_links = HomeLinks::create(&home, &home_files)
+        let home_links = HomeLinks::create(ctx, &home, &home_files)
             .map_err(|error| SkillError::io("failed to link what is granted of your home folder", error))?;
         let packages = prepared.as_ref().map(|prepared| prepared.folder.as_path());
         if let Some(folder) = packages {

@@ -384,11 +384,13 @@ impl Permissions {
 
     /// The paths of the user's home folder that the run may read.
     pub(crate) fn home_paths(&self) -> Vec<String> {
-        let mut paths = self.permitted_paths(Permission::home_path);
-        let denied = || self.denied.as_deref().into_iter().flatten().filter_map(Permission::home_path);
-        // A sandbox cannot leave out what lies within.
-        paths.retain(|path| !denied().any(|denied| is_within(denied, path)));
-        paths
+        self.permitted_paths(Permission::home_path)
+    }
+
+    /// What the configuration denies of this path of the home folder: a sandbox cannot leave out what lies within.
+    pub(crate) fn denied_home_path(&self, path: &str) -> Option<String> {
+        let mut denied = self.denied.as_deref().into_iter().flatten().filter_map(Permission::home_path);
+        denied.find(|denied| is_within(denied, path) || is_within(path, denied)).map(str::to_owned)
     }
 
     /// The paths of all permissions of a kind that were both granted and requested.

@@ -35,28 +35,64 @@ pub(super) fn read(text: &str, directory: &str, report: &mut DiagnosticSink<'_>)
     Some(Manifest { description, body_offset, ..Manifest::empty(&normalise(directory)) })
 }
 
-/// The first paragraph on one line, or else the first heading. A text that begins like frontmatter describes nothing.
+/// The first paragraph on one line, or else the first heading. A text that begins like frontmatter of another kind describes nothing.
 fn description(text: &str) -> Option<String> {
-    let lines = || text.lines().map(str::trim);
-    let first = lines().find(|line| !line.is_empty())?;
-    if ["name:", "description:", "---"].iter().any(|key| first.starts_with(key)) {
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    if begins_like_data(first) {
         return None;
     }
-    let is_text = |line: &&str| !line.is_empty() && !line.starts_with(['#', '<', '!', '|', '[']);
-    let mut in_block = false;
-    let paragraph: Vec<&str> = lines()
-        .filter(|line| {
-            let is_fence = line.starts_with("```") || line.starts_with("~~~");
-            in_block ^= is_fence;
-            !is_fence && !in_block
-        })
+    let lines = shown_lines(text);
+    let is_text = |line: &&&str| !line.starts_with(['#', '<', '!', '|', '[']) && !is_rule(line);
+    let paragraph: Vec<&str> = lines
+        .iter()
         .skip_while(|line| !is_text(line))
         .take_while(is_text)
-        .flat_map(str::split_whitespace)
+        .flat_map(|line| line.split_whitespace())
         .collect();
-    let heading = || Some(lines().find(|line| line.starts_with('#'))?.trim_matches(['#', ' ']).to_owned());
-    let found = if paragraph.is_empty() { heading()? } else { paragraph.join(" ") };
-    Some(shorten(&found, MAX_DESCRIPTION_CHARS)).filter(|found| !found.is_empty())
+    let is_data = paragraph.first().is_some_and(|word| begins_like_data(word));
+    let heading =
+        || lines.iter().find(|line| line.starts_with('#')).map(|line| line.trim_matches(['#', ' ']));
+    let found = if paragraph.is_empty() || is_data {
+        heading()?.split_whitespace().collect::<Vec<_>>().join(" ")
+    } else {
+        paragraph.join(" ")
+    };
+    Some(shorten(&found, MAX_DESCRIPTION_CHARS)).filter(|found| found.contains(char::is_alphanumeric))
+}
+
+/// Whether a line begins as YAML, TOML or JSON do, and no sentence.
+fn begins_like_data(line: &str) -> bool {
+    let is_key = |word: &str| {
+        let word = word.trim_matches(['"', '\'', '\u{feff}']);
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == '_')
+    };
+    line.split_once(':').is_some_and(|(key, _)| is_key(key))
+        || ["---", "+++", "{", "\u{feff}"].iter().any(|start| line.starts_with(start))
+}
+
+/// The lines that a reader of the page sees, without code; blank where a paragraph ends.
+fn shown_lines(text: &str) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let (mut fence, mut in_comment) = (None::<&str>, false);
+    for line in text.lines().map(str::trim) {
+        let marks = &line[..line.len() - line.trim_start_matches(['`', '~']).len()];
+        match fence {
+            Some(open) => {
+                if marks.starts_with(open) && marks == line {
+                    fence = None;
+                }
+            }
+            None if in_comment || line.starts_with("<!--") => in_comment = !line.contains("-->"),
+            None if marks.len() >= 3 => fence = Some(marks),
+            None => lines.push(line),
+        }
+    }
+    lines
+}
+
+/// Whether a line is blank, draws a line, or makes the one above it a heading.
+fn is_rule(line: &str) -> bool {
+    line.chars().all(|c| c.is_whitespace() || "=-*_".contains(c))
 }
 
 #[cfg(test)]
@@ -77,6 +113,20 @@ mod tests {
             ("", None),
             (" \n\n", None),
             ("#\n", None),
+            ("Title\n=====\n\nReads forms.", Some("Title")),
+            ("***\nReads forms.", Some("Reads forms.")),
+            ("<!-- hidden\nwords -->\nReads forms.", Some("Reads forms.")),
+            ("````\n```\ncode\n```\n````\nReads forms.", Some("Reads forms.")),
+            ("~~~\n```\n~~~\nReads forms.", Some("Reads forms.")),
+            ("# PDF\tof\u{a0}forms\r\n", Some("PDF of forms")),
+            ("Note: reads forms.", Some("Note: reads forms.")),
+            ("\u{200b}\u{200b}", None),
+            ("title: pdf\n\nReads forms.", None),
+            ("\"name\": pdf\n\nReads forms.", None),
+            ("+++\ntitle = 'x'\n+++\nReads forms.", None),
+            ("{\"name\": \"pdf\"}", None),
+            ("\u{feff}---\nname: pdf\n---\n", None),
+            ("# PDF\n\nname: pdf\ndescription: x\n", Some("PDF")),
             ("name: pdf\n\nReads forms.", None),
             ("description: Reads forms.\n---\nBody", None),
         ] {

@@ -473,14 +473,24 @@ fn a_grant_that_names_a_dot_folder_creates_it() {
 }
 
 #[test]
-fn a_script_that_names_a_hidden_file_and_ends_well_is_told_of_it() {
-    let scan = "for f in .env .env.example; do [ -s \"$f\" ] && echo \"$f has text\"; done; true";
+fn a_script_that_misses_a_hidden_file_and_ends_well_is_told_of_it() {
+    let scan = "[ -s .env ] && echo '.env has text' || echo 'no .env here'";
     let project = Project::new().shell("scan", scan).file(".env", "KEY=value\n").file("key.pem", "x");
     let run = |options: &[&str]| project.metier(&[&["run", "scan"], options].concat());
     let told = run(&[]);
-    let expected = "the script names .env, which the sandbox hides from it; if it is to read that, run with --allow read:.env";
-    assert!(told.stdout.trim().is_empty() && told.stderr.contains(expected), "{told:?}");
+    let expected =
+        "the sandbox hides .env, which the script misses; if it is to read that, run with --allow read:.env";
+    assert!(told.stdout == "no .env here\n" && told.stderr.contains(expected), "{told:?}");
     let granted = run(&["--allow", "read:.env"]);
-    assert!(granted.stdout.contains(".env has text") && granted.stderr.is_empty(), "{granted:?}");
+    assert!(granted.stdout == ".env has text\n" && granted.stderr.is_empty(), "{granted:?}");
     assert!(!run(&["--for-model", "--trust"]).stderr.contains(".env"));
+    for quiet in [
+        "SKIP='.env node_modules'; echo '3 files, none skipped'",
+        "grep -r TODO . --exclude=.env || echo 'nothing found'",
+        "echo 'never reads .env'",
+    ] {
+        let project = Project::new().shell("scan", quiet).file(".env", "KEY=value\n");
+        let answer = project.metier(&["run", "scan"]);
+        assert_eq!((answer.code, answer.stderr.as_str()), (0, ""), "{quiet}");
+    }
 }

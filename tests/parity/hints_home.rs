@@ -1,7 +1,8 @@
 //! Hints about files of the user's home, which a script in a sandbox does not have.
 
 use crate::cli::Project;
-use crate::hints::{FailedScript, NODE, PYTHON, SHELL, check, script};
+use crate::hints::{FailedScript, NODE, PYTHON, SHELL, check, project_with, script};
+use crate::not_run::find_program;
 
 const HOME: &str = "a script has a home of its own in the sandbox; run with --allow home:.myapp/";
 
@@ -66,4 +67,41 @@ fn a_folder_of_the_home_is_not_named_where_the_error_is_about_something_else() {
         ],
         sessions,
     );
+}
+
+#[test]
+fn no_printed_word_makes_metier_advise_a_key_of_the_user_and_no_denied_path_is_advised() {
+    const COPY: &[&str] = &["in your home folder", "copy what it needs into the project"];
+    let keys = |project: &Project| {
+        for path in [".ssh/id_rsa", ".aws/credentials", ".myapp/denied"] {
+            crate::cli::write(&project.home().join(path), "");
+        }
+        let config = project.home().join(".config/metier/config.toml");
+        crate::cli::write(&config, "[permissions]\ndeny = [\"home:.myapp/denied\"]\n");
+    };
+    check(
+        [
+            script(
+                SHELL,
+                "echo \"Error: settings not found: ~/$(printf '.%s/%s' ssh id_rsa)\" >&2; exit 1",
+                COPY,
+            ),
+            script(SHELL, "echo 'Error: not found: ~/.aws/credentials' >&2; exit 1", COPY),
+            script(SHELL, "echo 'Error: not found: ~/.myapp/denied' >&2; exit 1", COPY),
+        ],
+        keys,
+    );
+}
+
+#[test]
+fn a_path_in_the_home_that_was_refused_is_named_with_its_grant() {
+    if find_program("cat").is_none() {
+        return;
+    }
+    let text = Box::leak(Box::new(String::from("cat \"$1\"")));
+    let project = project_with("bash", text);
+    let path = project.home().join(".myapp/config.json");
+    let answer = project.metier(&["run", "x", "--json", "--", path.to_str().unwrap()]).json();
+    let help = answer["error"]["help"].as_str().unwrap_or_default();
+    assert!(help.contains("run with --allow home:.myapp/config.json"), "{answer}");
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use crate::cli::{Answer, Project, write};
 use crate::not_run::{find_program, not_run};
@@ -51,44 +52,78 @@ fn a_granted_path_is_read_at_its_place_in_the_home_and_not_changed() {
 }
 
 #[test]
-fn what_leads_out_of_the_home_or_has_rules_of_its_own_is_refused_with_the_reason() {
+fn what_leads_elsewhere_or_has_rules_of_its_own_is_refused_with_the_reason() {
     let project = project();
     let home = project.home();
     write(&home.join(".local/share/metier/trust/x"), "");
+    write(&home.join("other-state/trust/x"), "");
     symlink("/etc", home.join("etc")).unwrap();
+    symlink(".app", home.join("link")).unwrap();
     symlink("../.other", home.join(".app/link")).unwrap();
-    symlink(&*home, home.join(".app/all")).unwrap();
     symlink(project.root(), home.join("work")).unwrap();
     for level in LEVELS {
         for (grant, reason) in [
-            ("home:etc/passwd", "it leads out of your home folder, to /etc/passwd"),
+            ("home:etc/passwd", "a link leads from there to /etc/passwd"),
+            ("home:link", "a link leads from there to "),
+            ("home:link/settings", "a link leads from there to "),
+            ("home:work", "a link leads from there to "),
             ("home:.local/share", "has rules of its own"),
             ("home:.local", "has rules of its own"),
             ("home:.local/share/metier/trust/x", "has rules of its own"),
-            ("home:.app/all", "it leads out of your home folder"),
-            ("home:work", "it leads out of your home folder"),
+            ("home:other-state/trust/x", "has rules of its own"),
         ] {
-            let answer = show(&project, level, &[grant], &[".other"]);
+            let mut command = project.command(&["run", "show", "--allow", grant, "--", ".other"]);
+            command.env("METIER_SANDBOX_LEVEL", level).env("METIER_DATA_DIR", home.join("other-state"));
+            let answer: Answer = command.output().unwrap().into();
             assert!(answer.code != 0 && answer.stderr.contains(reason), "{level} {grant} {answer:?}");
             assert_eq!(answer.stdout, "", "{level} {grant}");
         }
-        let mut inside =
-            project.command(&["run", "show", "--allow", &format!("home:{}", folder_name(&project))]);
-        let inside: Answer = inside
-            .env("HOME", project.root().parent().unwrap())
-            .env("METIER_SANDBOX_LEVEL", level)
-            .output()
-            .unwrap()
-            .into();
-        assert!(inside.code != 0 && inside.stderr.contains("has rules of its own"), "{level} {inside:?}");
+        let args = ["run", "show", "--allow", &format!("home:{}", folder_name(&project))];
+        for (home, reason) in [
+            (project.root().parent().unwrap(), "has rules of its own"),
+            (Path::new("/"), "/ has rules of its own"),
+        ] {
+            let mut command = project.command(&args);
+            command.env("HOME", home).env("METIER_SANDBOX_LEVEL", level);
+            if home == Path::new("/") {
+                command.args(["--allow", "home:etc/shadow"]);
+            }
+            let inside: Answer = command.output().unwrap().into();
+            assert!(inside.code != 0 && inside.stderr.contains(reason), "{level} {home:?} {inside:?}");
+        }
         // A link in what is granted leads to nothing that is not.
         let linked = show(&project, level, &["home:.app"], &[".app/link"]);
         assert!(linked.stdout.starts_with("refused\n"), "{level} {linked:?}");
         assert_eq!(fs::read_to_string(home.join(".other")).unwrap(), "other\n", "{level}");
+        // A model does not hear where a link leads.
+        let model = project.metier(&["run", "show", "--allow", "home:link", "--for-model", "--trust"]);
+        assert!(model.code != 0 && model.stderr.contains("to another place"), "{model:?}");
+        assert!(!model.stderr.contains(".app"), "{model:?}");
     }
     for grant in ["home", "home:", "home:.", "home:~/", "home:/root", "home:../x", "home:a/../../b"] {
         let answer = show(&project, "namespaces", &[grant], &[]);
         assert!(answer.stderr.contains("write home:PATH"), "{grant} {answer:?}");
+    }
+}
+
+/// A skill of another project may write to what was granted of the home, and put a link in its place.
+#[test]
+fn a_link_in_the_place_of_what_was_granted_opens_nothing() {
+    let project = project();
+    let home = project.home();
+    write(&home.join("work/data/file"), "file\n");
+    write(&home.join(".ssh/key"), "KEY\n");
+    for level in LEVELS {
+        assert!(
+            show(&project, level, &["home:work/data"], &["work/data/file"]).stdout.starts_with("file\n"),
+            "{level}"
+        );
+        fs::rename(home.join("work/data"), home.join("work/old")).unwrap();
+        symlink("../.ssh", home.join("work/data")).unwrap();
+        let answer = show(&project, level, &["home:work/data"], &["work/data/key"]);
+        assert!(answer.code != 0 && !answer.stdout.contains("KEY"), "{level} {answer:?}");
+        fs::remove_file(home.join("work/data")).unwrap();
+        fs::rename(home.join("work/old"), home.join("work/data")).unwrap();
     }
 }
 
@@ -97,7 +132,7 @@ fn folder_name(project: &Project) -> String {
 }
 
 #[test]
-fn only_a_skill_that_requests_it_has_it_and_what_is_denied_within_denies_all() {
+fn only_a_skill_that_requests_it_has_it_and_nobody_what_is_denied() {
     let skill = "---\nname: show\ndescription: Shows.\nallowed-tools: home:.app/settings write:out\n---\n";
     let project = project().file(".metier/skills/show/SKILL.md", skill);
     let files = [".app/settings", ".app/deep/token"];
@@ -109,7 +144,8 @@ fn only_a_skill_that_requests_it_has_it_and_what_is_denied_within_denies_all() {
             "[permissions]\ndeny = [\"home:.app/settings\"]\n",
         );
         let denied = show(&project, level, &["home:.app"], &files);
-        assert!(denied.stdout.starts_with("refused\n"), "{level} {denied:?}");
+        let reason = "~/.app/settings cannot be granted: the configuration denies home:.app/settings";
+        assert!(denied.code != 0 && denied.stderr.contains(reason), "{level} {denied:?}");
         fs::remove_file(project.home().join(".config/metier/config.toml")).unwrap();
     }
 }
@@ -126,18 +162,42 @@ fn no_link_becomes_part_of_what_a_skill_keeps() {
 }
 
 #[test]
-fn who_runs_a_script_hears_what_it_names_and_could_not_read() {
-    let project = Project::new().shell("count", "ls \"$HOME/.app/sessions\" 2>/dev/null | wc -l");
-    write(&project.home().join(".app/sessions/one"), "");
-    let run = |options: &[&str]| project.metier(&[&["run", "count"], options].concat());
-    let told = run(&[]);
-    let expected = "the script names ~/.app/sessions, which is in your home folder and not in its own; if it is to read that, \
+fn who_runs_a_script_hears_what_it_misses_of_the_home() {
+    let count = "d=\"$HOME/.app/sessions\"; [ -d \"$d\" ] && ls \"$d\" || echo 'no sessions found'";
+    let skips = "SKIP='.env .app/sessions'; d=\"$HOME/.app/sessions\"; echo \"counted 3 files\"; true";
+    let project = Project::new().shell("count", count).shell("skips", skips).shell("show", SHOW);
+    for path in [".app/sessions/one", ".ssh/id_rsa", "data/a"] {
+        write(&project.home().join(path), "");
+    }
+    let told = project.metier(&["run", "count"]);
+    let expected = "~/.app/sessions is in your home folder, and the script has a home of its own; if it is to read that, \
                     run with --allow home:.app/sessions";
-    assert!(told.stdout == "0\n" && told.stderr.contains(expected), "{told:?}");
-    let granted = run(&["--allow", "home:.app/sessions"]);
-    assert_eq!((granted.stdout.as_str(), granted.stderr.as_str()), ("1\n", ""));
-    let model = run(&["--for-model", "--trust"]);
+    assert!(told.stdout == "no sessions found\n" && told.stderr.contains(expected), "{told:?}");
+    let granted = project.metier(&["run", "count", "--allow", "home:.app/sessions"]);
+    assert_eq!((granted.stdout.as_str(), granted.stderr.as_str()), ("one\n", ""));
+    let model = project.metier(&["run", "count", "--for-model", "--trust"]);
     assert!(!model.stderr.contains(".app"), "{model:?}");
+    // An argument says what the script is to read.
+    let passed = project.metier(&["run", "skips", "--", "~/data"]);
+    assert!(passed.stderr.contains("run with --allow home:data"), "{passed:?}");
+    for quiet in
+        [&["run", "skips"][..], &["run", "skips", "--", "~/.ssh/id_rsa"], &["run", "skips", "--", "~/none"]]
+    {
+        let answer = project.metier(quiet);
+        assert_eq!(answer.stderr, "", "{quiet:?}");
+    }
+}
+
+#[test]
+fn what_a_skill_keeps_in_the_place_of_a_granted_file_is_told() {
+    let project = project();
+    let keeps = "mkdir -p \"$HOME/.app\"; echo own > \"$HOME/.app/settings\"";
+    let project = project.shell("show", &format!("[ \"$1\" = keep ] && {{ {keeps}; exit; }}; {SHOW}"));
+    let granted = ["run", "show", "--allow", "state", "--allow", "home:.app/settings", "--"];
+    project.metier(&["run", "show", "--allow", "state", "--", "keep"]);
+    let answer = project.metier(&[&granted[..], &[".app/settings"]].concat());
+    assert!(answer.stdout.starts_with("own\n"), "{answer:?}");
+    assert!(answer.stderr.contains("a file of its own in the place of ~/.app/settings"), "{answer:?}");
 }
 
 #[test]

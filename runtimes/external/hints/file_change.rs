@@ -15,6 +15,7 @@ use crate::runtimes::external::hints::failed_write::unwritten_file;
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::shown_path::{is_path, is_typable, shown_path};
+use crate::runtimes::external::hints::user_home::home_grant;
 use crate::runtimes::external::hints::words::contains_word;
 use crate::runtimes::external::policy::names_folder;
 use crate::runtimes::external::system_paths::is_system_path;
@@ -54,6 +55,10 @@ pub(crate) fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -
     let advice =
         if is_system { "write to the project, or to $HOME" } else { "copy what it needs into the project" };
     let is_own = path.starts_with(std::env::temp_dir()) && path.to_string_lossy().contains("/metier-");
+    if let Some((help, hint)) = home_grant(ctx, &path).filter(|_| !denial.is_change) {
+        let text = format!("{shown} lies outside of the project; if the script is to read it, {help}");
+        return Some((text, hint));
+    }
     (!is_own).then(|| {
         let text = format!("{shown} lies outside of the project, and scripts in a sandbox {reach}; {advice}");
         (text, None)

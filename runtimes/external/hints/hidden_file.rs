@@ -1,7 +1,6 @@
-//! The warning about files that the sandbox hid from a script which names them, and which ended well: it may have found nothing where
-//! there is something.
+//! The warning about a file that the sandbox hid from a script, which found nothing where there is something, and ended well.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::host::SkillContext;
 use crate::policy::Access;
@@ -9,32 +8,27 @@ use crate::runtimes::external::hints::audience::is_for_person;
 use crate::runtimes::external::hints::permission_hint::permission_hint;
 use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::shown_path::is_typable;
+use crate::runtimes::external::hints::user_home::says_absence;
 
-/// Only for the person who runs the script.
+/// The warning for a script that names a hidden file and says that it is not there. Only for the person who runs the script.
 pub(crate) fn hidden_file_warning(
     ctx: &SkillContext,
     hidden: &[PathBuf],
     script: &ScriptText<'_>,
+    said: &str,
 ) -> Option<String> {
-    /// How many are named.
-    const MAX_NAMED: usize = 3;
     let project = ctx.project().ok().filter(|_| is_for_person(ctx))?.root();
-    let named = hidden.iter().filter_map(|path| path.strip_prefix(project).ok()?.to_str());
-    let named = named.filter(|path| is_typable(path) && names(script, Path::new(path)));
-    let named: Vec<&str> = named.take(MAX_NAMED).collect();
-    let (help, _) = permission_hint(ctx, &Access::read(*named.first()?))?;
-    Some(format!(
-        "the script names {}, which the sandbox hides from it; if it is to read that, {help}",
-        named.join(" and ")
-    ))
+    let complaints: Vec<&str> = said.lines().filter(|line| says_absence(&line.to_lowercase())).collect();
+    let path = hidden.iter().filter_map(|path| path.strip_prefix(project).ok()?.to_str()).find(|path| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let is_missed = complaints.iter().any(|line| has_name(line, name));
+        is_missed && is_typable(path) && script.lines().any(|line| has_name(line, name))
+    })?;
+    let (help, _) = permission_hint(ctx, &Access::read(path))?;
+    Some(format!("the sandbox hides {path}, which the script misses; if it is to read that, {help}"))
 }
 
-/// Whether a line of the script that is no comment has the name of this file as a word: `.env` is none in `process.env`.
-fn names(script: &ScriptText<'_>, path: &Path) -> bool {
-    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
-    script.lines().any(|line| has_name(line, name))
-}
-
+/// Whether a line has the name of a file as a word: `.env` is none in `process.env`.
 fn has_name(line: &str, name: &str) -> bool {
     let goes_on = |c: char| c.is_alphanumeric() || "_-.".contains(c);
     // `process.env` and `config().env` are no files.

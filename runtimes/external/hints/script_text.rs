@@ -136,6 +136,12 @@ impl<'a> ScriptText<'a> {
         lines.flat_map(home_paths).take(MAX_PATHS).collect()
     }
 
+    /// Those of its arguments that are paths below the home folder, as they are written with `~`.
+    pub(crate) fn home_arguments(&self) -> Vec<String> {
+        let paths = self.arguments.lines().filter_map(|argument| argument.strip_prefix("~/"));
+        paths.map(|path| path.trim_end_matches('/').to_owned()).filter(|path| !path.is_empty()).collect()
+    }
+
     /// The lines of the script and its arguments as the shell reads them: one that ends with a `\` goes on in the next.
     pub(crate) fn shell_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();

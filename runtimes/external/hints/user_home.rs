@@ -33,6 +33,19 @@ const LACK_WORDS: [&str; 9] = ["disabled", "empty", "no ", "no_", "none", "not "
 const COMMON_WORDS: [&str; 12] =
     ["config", "data", "file", "home", "json", "local", "main", "share", "text", "toml", "user", "yaml"];
 
+/// Folders of a home that are for secrets. Files with secrets are known by their names anywhere.
+const SECRET_FOLDERS: [&str; 9] = [
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".docker",
+    ".gnupg",
+    ".kube",
+    ".local/share/keyrings",
+    ".password-store",
+    ".ssh",
+];
+
 /// The hint for a file that the script looked for in its home, and that is in the home of the user. What is there is only for the
 /// person who runs the script: no model is told, and no script that called this one.
 pub(crate) fn user_home_hint(ctx: &SkillContext, home: Option<&Path>, text: &str) -> Option<Help> {
@@ -66,7 +79,7 @@ pub(crate) fn named_home_hint(
     let homes = Homes::new(ctx, home?)?;
     let line = error_line(text)?;
     let small = line.to_lowercase();
-    let is_about_absence = ABSENCE_WORDS.iter().chain(&LACK_WORDS).any(|words| small.contains(words));
+    let is_about_absence = says_absence(&small);
     // An error about another file is about that one.
     if !is_about_absence || missing_file(line).is_some_and(|file| file.contains('/')) {
         return None;
@@ -81,41 +94,51 @@ pub(crate) fn named_home_hint(
     Some(home_help(ctx, &rest, ", which the script names,"))
 }
 
-/// What the text of a script names below its home and only the user has, with the way to let the script read it, for a run that ended
-/// well: it may have done less than the script is for. Only for the person who runs the script.
+/// The warning for a script that ended well without a file of the user's home: one of its arguments, or one that its text names and
+/// that it says is not there. Only for the person who runs the script, too.
 pub(crate) fn unread_home_warning(
     ctx: &SkillContext,
     home: &Path,
     script: &ScriptText<'_>,
+    said: &str,
 ) -> Option<String> {
-    /// How many are named.
-    const MAX_NAMED: usize = 3;
-    let mut named: Vec<String> = script.home_paths();
-    if named.is_empty() {
+    let (named, passed) = (script.home_paths(), script.home_arguments());
+    if named.is_empty() && passed.is_empty() {
         return None;
     }
+    let said = said.to_lowercase();
+    let complaints: Vec<&str> = said.lines().filter(|line| says_absence(line)).collect();
     let homes = Homes::new(ctx, home)?;
-    named.retain(|path| homes.is_of_user(Path::new(path)) && grant(ctx, path).is_some());
-    named.sort_unstable();
-    named.dedup();
-    named.truncate(MAX_NAMED);
-    let helps: Vec<String> = named.iter().filter_map(|path| Some(grant(ctx, path)?.0)).collect();
-    let paths: Vec<String> = named.iter().map(|path| format!("~/{path}")).collect();
-    (!named.is_empty()).then(|| {
-        format!(
-            "the script names {}, which is in your home folder and not in its own; if it is to read that, {}",
-            paths.join(" and "),
-            helps.join(", and ")
-        )
-    })
+    let is_missed = |path: &String| complaints.iter().any(|line| shares_word(line, path));
+    let mut paths = passed.into_iter().chain(named.into_iter().filter(is_missed));
+    let path = paths.find(|path| homes.is_of_user(Path::new(path)))?;
+    let (help, _) = grant(ctx, &path)?;
+    Some(format!(
+        "~/{path} is in your home folder, and the script has a home of its own; if it is to read that, {help}"
+    ))
 }
 
-/// The grant that lets a script read this path of the home; `None` if none does.
+/// Whether a line in lower case says that something is not there.
+pub(crate) fn says_absence(small: &str) -> bool {
+    ABSENCE_WORDS.iter().chain(&LACK_WORDS).any(|words| small.contains(words))
+}
+
+/// The grant that lets a script read this absolute path, if it is in the home of the user; only for the person who runs the script.
+pub(crate) fn home_grant(ctx: &SkillContext, path: &Path) -> Option<Help> {
+    let home = std::env::home_dir().filter(|_| is_for_person(ctx))?.canonicalize().ok()?;
+    grant(ctx, path.strip_prefix(home).ok()?.to_str()?)
+}
+
+/// The grant that lets a script read this path of the home; `None` if none does, and for what holds secrets, which a script could name
+/// for no good.
 fn grant(ctx: &SkillContext, path: &str) -> Option<Help> {
     let own = [ctx.project().ok().map(Files::root), ctx.skill_files().ok().map(Files::root)];
     let own: Vec<&Path> = own.into_iter().flatten().collect();
-    let is_grantable = is_typable(path) && HomeFile::is_grantable(path, &own);
-    is_grantable.then(|| permission_hint(ctx, &Access::home(path))).flatten()
+    let is_advisable = is_typable(path)
+        && !ctx.permissions().protection().protects_read(path)
+        && !SECRET_FOLDERS.iter().any(|folder| Path::new(path).starts_with(folder))
+        && HomeFile::is_grantable(ctx, path, &own);
+    is_advisable.then(|| permission_hint(ctx, &Access::home(path))).flatten()
 }
 
 fn home_help(ctx: &SkillContext, rest: &Path, remark: &str) -> Help {

@@ -13,6 +13,11 @@ pub(crate) fn searched_end(text: &str) -> &str {
     &text[start..]
 }
 
+/// The end of an output after a script that ended well, as far as it is looked at.
+pub(crate) fn last_text(text: &str) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(MAX_LAST_BYTES))..]
+}
+
 /// The last lines that are not blank, the last one first.
 pub(crate) fn last_lines(text: &str) -> impl Iterator<Item = &str> {
     /// How many lines at the end may say why a program failed.

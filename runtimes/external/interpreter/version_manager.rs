@@ -54,6 +54,9 @@ const VERSION_MANAGERS: [VersionManager; 3] = [
 /// What names the programs of the system, which are further behind on `PATH`.
 const SYSTEM: &str = "system";
 
+/// Maximum number of versions that are used together.
+const MAX_VERSIONS: usize = 16;
+
 /// Maximum number of bytes that are read of a shim or of a file with versions.
 const MAX_READ: u64 = 4096;
 
@@ -112,8 +115,12 @@ impl VersionManager {
         }
         let files = working_dir.ancestors().map(|folder| folder.join(self.version_file));
         let text = files.chain([root.join("version")]).find_map(|file| read_head(&file)).unwrap_or_default();
-        let words = text.lines().filter_map(|line| line.split_whitespace().next());
-        words.filter(|word| !word.starts_with('#')).map(str::to_owned).collect()
+        let words =
+            text.lines().filter_map(|line| line.split([' ', '\t', '\r']).find(|word| !word.is_empty()));
+        let mut names: Vec<String> =
+            words.filter(|word| !word.starts_with('#')).take(MAX_VERSIONS).map(str::to_owned).collect();
+        names.dedup();
+        names
     }
 
     /// The folder with the programs of a version, if it is installed.
@@ -131,11 +138,17 @@ impl VersionManager {
 
 /// The newest installed release whose numbers begin with these.
 fn newest_release(versions: &Path, begin: &str) -> Option<PathBuf> {
-    let numbers = |name: &str| name.split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>();
-    let begin = numbers(begin)?;
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers = |name: &str| -> Option<Vec<u64>> {
+        name.split('.').map(|part| part.parse().ok().filter(|_| is_number(part))).collect()
+    };
+    numbers(begin)?;
+    let begin = format!("{begin}.");
     let installed = std::fs::read_dir(versions).ok()?.filter_map(Result::ok);
-    let releases = installed.filter_map(|entry| Some((numbers(entry.file_name().to_str()?)?, entry.path())));
-    releases.filter(|(release, _)| release.starts_with(&begin)).max().map(|(_, path)| path)
+    let names = installed.filter_map(|entry| entry.file_name().into_string().ok());
+    let releases =
+        names.filter(|name| name.starts_with(&begin)).filter_map(|name| Some((numbers(&name)?, name)));
+    releases.max().map(|(_, name)| versions.join(name))
 }
 
 /// The beginning of a small text; `None` if there is none at this path.
@@ -214,7 +227,9 @@ mod tests {
         assert_eq!(chosen("3.11").unwrap(), ["3.11.10"]);
         assert_eq!(chosen("python-3.9").unwrap(), ["3.9.18"]);
         assert_eq!(chosen("work/3.11.99").unwrap(), ["work/3.11.99"]);
-        assert_eq!(chosen("3.12"), None);
+        for none in ["3.12", "03.9", "+3.9", "3.+9", "3.", ".9", "3.9.18.", "3.1"] {
+            assert_eq!(chosen(none), None, "{none}");
+        }
         let fixture = Fixture::new("RBENV_ROOT", &["3.3.1"]);
         assert_eq!(fixture.chosen(&[("RBENV_VERSION", "3.3")]), None);
         assert_eq!(fixture.chosen(&[("RBENV_VERSION", "ruby-3.3.1")]).unwrap(), ["3.3.1"]);
