@@ -15,7 +15,7 @@ use crate::runtimes::external::denial_hints::RunPlace;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::audience::is_for_person;
 use crate::runtimes::external::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
-use crate::runtimes::external::hints::hidden_file::hidden_file_warning;
+use crate::runtimes::external::hints::hidden_file::hidden_file_hint;
 use crate::runtimes::external::hints::network::{
     RunNetwork, lost_network_hint, mentions_no_network, no_network_hint,
 };
@@ -65,6 +65,14 @@ impl<'a> EndedScript<'a> {
     /// A script of which only the name is known.
     pub(super) fn with_name(name: &'a str) -> Self {
         Self { name, source: &[], args: &[], home: None, hidden_files: &[] }
+    }
+}
+
+impl EndedScript<'_> {
+    /// What was hidden from it.
+    fn hidden_files(&self, ended: &ProcessExit) -> &[PathBuf] {
+        let is_hidden = |report: &SupervisorReport| report.enforcement.has(Restrictions::PROTECTED_PATHS);
+        if ended.report.as_ref().is_some_and(is_hidden) { self.hidden_files } else { &[] }
     }
 }
 
@@ -255,15 +263,17 @@ fn warn_of_lost_network(ctx: &SkillContext, script: &EndedScript<'_>, ended: &Pr
 
 /// Warns of a file that the script says is not there, and that it could not read.
 fn warn_of_unread_files(ctx: &SkillContext, script: &EndedScript<'_>, ended: &ProcessExit) {
-    let Some(report) = ended.report.as_ref().filter(|_| is_for_person(ctx)) else { return };
-    let is_hidden = report.enforcement.has(Restrictions::PROTECTED_PATHS);
-    let hidden = if is_hidden { script.hidden_files } else { &[] };
+    if ended.report.is_none() || !is_for_person(ctx) {
+        return;
+    }
+    let hidden = script.hidden_files(ended);
     let text = ScriptText::new(ctx, script.name, script.source, script.args);
     for output in [&ended.stderr, &ended.stdout] {
         let said = redacted_text(ctx, output);
         let said = last_text(said.as_inner());
         let of_home = script.home.and_then(|home| unread_home_warning(ctx, home, &text, said));
-        if let Some(warning) = of_home.or_else(|| hidden_file_warning(ctx, hidden, &text, said)) {
+        let of_project = || hidden_file_hint(ctx, hidden, &text, said).map(|(help, _)| help);
+        if let Some(warning) = of_home.or_else(of_project) {
             ctx.warn(warning);
             return;
         }
@@ -321,6 +331,8 @@ fn output_hint(
         .or_else(|| package_hint(ctx, ended, printed?))
         .or_else(|| unpassed_variable_hint(ctx, &text, said))
         .or_else(|| unpassed_variable_hint(ctx, &text, printed?))
+        .or_else(|| hidden_file_hint(ctx, script.hidden_files(ended), &text, said))
+        .or_else(|| hidden_file_hint(ctx, script.hidden_files(ended), &text, printed?))
 }
 
 /// The hint about a package that is not installed, if that is why the script failed.

@@ -479,11 +479,14 @@ fn a_script_that_misses_a_hidden_file_and_ends_well_is_told_of_it() {
     let run = |options: &[&str]| project.metier(&[&["run", "scan"], options].concat());
     let told = run(&[]);
     let expected =
-        "the sandbox hides .env, which the script misses; if it is to read that, run with --allow read:.env";
+        "the sandbox hides .env from the script; if it is to read that, run with --allow read:.env";
     assert!(told.stdout == "no .env here\n" && told.stderr.contains(expected), "{told:?}");
     let granted = run(&["--allow", "read:.env"]);
     assert!(granted.stdout == ".env has text\n" && granted.stderr.is_empty(), "{granted:?}");
     assert!(!run(&["--for-model", "--trust"]).stderr.contains(".env"));
+    let lists = Project::new().shell("scan", "find . -name .env; exit 1").file(".env", "KEY=value\n");
+    let answer = lists.metier(&["run", "scan"]);
+    assert!(answer.stderr.contains(expected), "{answer:?}");
     for quiet in [
         "SKIP='.env node_modules'; echo '3 files, none skipped'",
         "grep -r TODO . --exclude=.env || echo 'nothing found'",

@@ -1,31 +1,33 @@
-//! The warning about a file that the sandbox hid from a script, which found nothing where there is something, and ended well.
+//! The hint about a file that the sandbox hid from a script, which found nothing where there is something.
 
 use std::path::PathBuf;
 
 use crate::host::SkillContext;
 use crate::policy::Access;
 use crate::runtimes::external::hints::audience::is_for_person;
-use crate::runtimes::external::hints::permission_hint::permission_hint;
+use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::shown_path::is_typable;
 use crate::runtimes::external::hints::user_home::says_absence;
 
-/// The warning for a script that names a hidden file and says that it is not there. Only for the person who runs the script.
-pub(crate) fn hidden_file_warning(
+/// The hint for a script that names a hidden file and says that it is not there, or lists its path. Only for the person who runs the
+/// script.
+pub(crate) fn hidden_file_hint(
     ctx: &SkillContext,
     hidden: &[PathBuf],
     script: &ScriptText<'_>,
     said: &str,
-) -> Option<String> {
+) -> Option<Help> {
     let project = ctx.project().ok().filter(|_| is_for_person(ctx))?.root();
     let complaints: Vec<&str> = said.lines().filter(|line| says_absence(&line.to_lowercase())).collect();
     let path = hidden.iter().filter_map(|path| path.strip_prefix(project).ok()?.to_str()).find(|path| {
         let name = path.rsplit('/').next().unwrap_or_default();
-        let is_missed = complaints.iter().any(|line| has_name(line, name));
+        let is_listed = || said.lines().any(|line| line.trim().trim_start_matches("./") == *path);
+        let is_missed = complaints.iter().any(|line| has_name(line, name)) || is_listed();
         is_missed && is_typable(path) && script.lines().any(|line| has_name(line, name))
     })?;
-    let (help, _) = permission_hint(ctx, &Access::read(path))?;
-    Some(format!("the sandbox hides {path}, which the script misses; if it is to read that, {help}"))
+    let (help, hint) = permission_hint(ctx, &Access::read(path))?;
+    Some((format!("the sandbox hides {path} from the script; if it is to read that, {help}"), hint))
 }
 
 /// Whether a line has the name of a file as a word: `.env` is none in `process.env`.
