@@ -23,7 +23,7 @@ use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::run_output::RunOutput;
 use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::silent_program::silent_program_hint;
-use crate::runtimes::external::hints::user_home::unread_home_warning;
+use crate::runtimes::external::hints::user_home::{says_absence, unread_home_warning};
 use crate::runtimes::external::hints::variable::{unpassed_variable_hint, variable_hint};
 use crate::runtimes::external::hints::words::{last_text, searched_end};
 use crate::runtimes::external::missing_package::{advised_package_help, missing_package_help};
@@ -261,18 +261,23 @@ fn warn_of_lost_network(ctx: &SkillContext, script: &EndedScript<'_>, ended: &Pr
     }
 }
 
-/// Warns of a file that the script says is not there, and that it could not read.
+/// Warns of a file that the script says is not there, and that it could not read. Nothing of the output is repeated, so that it need
+/// not be redacted.
 fn warn_of_unread_files(ctx: &SkillContext, script: &EndedScript<'_>, ended: &ProcessExit) {
     if ended.report.is_none() || !is_for_person(ctx) {
         return;
     }
     let hidden = script.hidden_files(ended);
-    let text = ScriptText::new(ctx, script.name, script.source, script.args);
+    let was_passed_home = script.args.iter().any(|argument| argument.starts_with("~/"));
     for output in [&ended.stderr, &ended.stdout] {
-        let said = redacted_text(ctx, output);
-        let said = last_text(said.as_inner());
-        let of_home = script.home.and_then(|home| unread_home_warning(ctx, home, &text, said));
-        let of_project = || hidden_file_hint(ctx, hidden, &text, said).map(|(help, _)| help);
+        let said = last_text(&output.bytes);
+        // Most scripts write nothing of the kind, and nothing more is done for them.
+        if !was_passed_home && hidden.is_empty() && !says_absence(&said.to_lowercase()) {
+            continue;
+        }
+        let text = ScriptText::new(ctx, script.name, script.source, script.args);
+        let of_home = script.home.and_then(|home| unread_home_warning(ctx, home, &text, &said));
+        let of_project = || hidden_file_hint(ctx, hidden, &text, &said).map(|(help, _)| help);
         if let Some(warning) = of_home.or_else(of_project) {
             ctx.warn(warning);
             return;

@@ -18,14 +18,19 @@ pub(crate) fn hidden_file_hint(
     script: &ScriptText<'_>,
     said: &str,
 ) -> Option<Help> {
+    /// How many are looked for.
+    const MAX_HIDDEN: usize = 256;
     let project = ctx.project().ok().filter(|_| is_for_person(ctx))?.root();
     let complaints: Vec<&str> = said.lines().filter(|line| says_absence(&line.to_lowercase())).collect();
-    let path = hidden.iter().filter_map(|path| path.strip_prefix(project).ok()?.to_str()).find(|path| {
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let is_listed = || said.lines().any(|line| line.trim().trim_start_matches("./") == *path);
-        let is_missed = complaints.iter().any(|line| has_name(line, name)) || is_listed();
-        is_missed && is_typable(path) && script.lines().any(|line| has_name(line, name))
-    })?;
+    let path =
+        hidden.iter().take(MAX_HIDDEN).filter_map(|path| path.strip_prefix(project).ok()?.to_str()).find(
+            |path| {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let is_listed = || said.lines().any(|line| line.trim().trim_start_matches("./") == *path);
+                let is_missed = complaints.iter().any(|line| has_name(line, name)) || is_listed();
+                is_missed && is_typable(path) && script.lines().any(|line| has_name(line, name))
+            },
+        )?;
     let (help, hint) = permission_hint(ctx, &Access::read(path))?;
     Some((format!("the sandbox hides {path} from the script; if it is to read that, {help}"), hint))
 }

@@ -1,5 +1,7 @@
 //! Searches the output of programs for the words of their errors.
 
+use std::borrow::Cow;
+
 /// How many bytes at the end of an output are searched.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
@@ -14,8 +16,8 @@ pub(crate) fn searched_end(text: &str) -> &str {
 }
 
 /// The end of an output after a script that ended well, as far as it is looked at.
-pub(crate) fn last_text(text: &str) -> &str {
-    &text[text.ceil_char_boundary(text.len().saturating_sub(MAX_LAST_BYTES))..]
+pub(crate) fn last_text(output: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&output[output.len().saturating_sub(MAX_LAST_BYTES)..])
 }
 
 /// The last lines that are not blank, the last one first.
