@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use crate::error::Hint;
 use crate::host::SkillContext;
 use crate::policy::Access;
+use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::external::error_line::error_line;
-use crate::runtimes::external::hints::audience::is_for_person;
 use crate::runtimes::external::hints::database::database_hint;
 use crate::runtimes::external::hints::file_change::{
     denied_file_hint, refused_change_hint, refused_changes, unwritten_file_hint,
@@ -21,7 +21,7 @@ use crate::runtimes::external::hints::network::{
 };
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::script_text::ScriptText;
-use crate::runtimes::external::hints::user_home::{named_home_hint, user_home_hint};
+use crate::runtimes::external::hints::user_home::{named_home_hint, read_only_home_hint, user_home_hint};
 use crate::runtimes::external::hints::words::{
     MAX_LAST_BYTES, contains_word, last_lines, matches_any, searched_end,
 };
@@ -134,6 +134,7 @@ pub(super) fn denial_hint(ctx: &SkillContext, said: &str, place: RunPlace<'_>) -
         .or_else(|| refused_change_hint(ctx, project, text))
         .or_else(|| git_hint(ctx, project, last_lines(text)))
         .or_else(|| user_home_hint(ctx, place.home, text))
+        .or_else(|| read_only_home_hint(ctx, place.home, text))
         .or_else(|| network_hint(ctx, text, place.network))
         .or_else(|| pattern_hint(ctx, text, place.network.report.is_some()))
         .or_else(|| database_hint(ctx, place.script, text))

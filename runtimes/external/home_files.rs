@@ -8,7 +8,7 @@ use cap_std::fs::Dir;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{FileId, SkillContext, temp_dirs};
-use crate::runtimes::external::hints::audience::is_for_person;
+use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::sandbox::PinnedPath;
 
 /// A file or folder of the user's home that a run may read.

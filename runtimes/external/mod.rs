@@ -4,6 +4,8 @@
 //! Only detection works outside of Unix.
 
 #[cfg(unix)]
+mod audience;
+#[cfg(unix)]
 mod command;
 #[cfg(unix)]
 mod denial_hints;

@@ -11,9 +11,9 @@ use crate::host::{
     EnforcedLevel, Files, NetworkReport, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext,
 };
 use crate::policy::{Access, StopCause};
+use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::external::denial_hints::RunPlace;
 use crate::runtimes::external::error_line::error_line;
-use crate::runtimes::external::hints::audience::is_for_person;
 use crate::runtimes::external::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
 use crate::runtimes::external::hints::hidden_file::hidden_file_hint;
 use crate::runtimes::external::hints::network::{

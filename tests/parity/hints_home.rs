@@ -105,3 +105,19 @@ fn a_path_in_the_home_that_was_refused_is_named_with_its_grant() {
     let help = answer["error"]["help"].as_str().unwrap_or_default();
     assert!(help.contains("run with --allow home:.myapp/config.json"), "{answer}");
 }
+
+#[test]
+fn a_change_of_what_is_granted_of_the_home_is_answered_with_the_reason() {
+    const GRANT: &[&str] = &["--allow", "home:.myapp/config.json"];
+    const HELP: &[&str] = &["~/.myapp/config.json is granted for reading only"];
+    let scripts = [
+        script(SHELL, "echo x >> \"$HOME/.myapp/config.json\"", HELP),
+        script(PYTHON, "import pathlib\n(pathlib.Path.home() / '.myapp/config.json').write_text('x')", HELP),
+        script(
+            NODE,
+            "require('fs').writeFileSync(require('os').homedir() + '/.myapp/config.json', 'x')",
+            HELP,
+        ),
+    ];
+    check(scripts.map(|script| FailedScript { options: GRANT, ..script }), |_| {});
+}

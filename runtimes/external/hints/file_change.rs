@@ -6,8 +6,8 @@ use crate::error::Hint;
 use crate::executor::DefiningFiles;
 use crate::host::SkillContext;
 use crate::policy::Access;
+use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::external::error_line::error_line;
-use crate::runtimes::external::hints::audience::is_for_person;
 use crate::runtimes::external::hints::denied_file::{
     READ_ONLY_TEXTS, denied_file, missing_file, read_only_file,
 };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::host::SkillContext;
 use crate::policy::Access;
-use crate::runtimes::external::hints::audience::is_for_person;
+use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::shown_path::is_typable;

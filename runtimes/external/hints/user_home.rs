@@ -4,9 +4,9 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::host::{Files, SkillContext};
 use crate::policy::Access;
+use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::external::error_line::error_line;
-use crate::runtimes::external::hints::audience::is_for_person;
-use crate::runtimes::external::hints::denied_file::missing_file;
+use crate::runtimes::external::hints::denied_file::{denied_file, missing_file};
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::shown_path::{is_typable, shown_path};
@@ -92,6 +92,19 @@ pub(crate) fn named_home_hint(
         .map(PathBuf::from)
         .find(|rest| homes.is_of_user(rest))?;
     Some(home_help(ctx, &rest, ", which the script names,"))
+}
+
+/// The hint for a script that tried to change what it was granted of the user's home.
+pub(crate) fn read_only_home_hint(ctx: &SkillContext, home: Option<&Path>, text: &str) -> Option<Help> {
+    let homes = Homes::new(ctx, home?)?;
+    let file = Path::new(denied_file(error_line(text)?)?);
+    let below = file.strip_prefix(homes.script).or_else(|_| file.strip_prefix(&homes.user));
+    let rest = below.ok()?.to_str().filter(|rest| ctx.permissions().allows(&Access::home(*rest)))?;
+    let shown = shown_path(&format!("~/{rest}"));
+    let text = format!(
+        "{shown} is granted for reading only, and no grant lets a script change your home folder; let it work on a copy in the project"
+    );
+    Some((text, None))
 }
 
 /// The warning for a script that ended well without a file of the user's home: one of its arguments, or one that its text names and

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 
 use crate::error::Hint;
 use crate::host::{SkillContext, variable_access};
+use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::external::environment::is_inherited;
-use crate::runtimes::external::hints::audience::is_for_person;
 use crate::runtimes::external::hints::missing_variable::{MissingVariables, last_names, missing_variables};
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::script_text::ScriptText;

@@ -30,7 +30,7 @@ const STEP_HINTS: [(&str, &str); 4] = [
     ),
     (
         PROTECTED_PATHS_STEP,
-        "name a smaller project; a best-effort sandbox continues with what could be protected",
+        "name a smaller project, or one that is mounted at one place only; a best-effort sandbox continues with what could be protected",
     ),
     (
         DENIED_PATHS_STEP,
