@@ -216,7 +216,7 @@ fn a_plain_name_prefers_the_chosen_folder() {
     assert_eq!(value(on_b("only-a")), json!("hostile of b"), "no other has the name");
     assert_eq!(value(on_b("project/.metier:helper")), json!("hostile of b"), "a person names it in full");
     assert_eq!(value(engine.run(Invocation::new("helper"))), json!("hostile of a"));
-    write(&project.path("b/.metier/skills/helper/SKILL.md"), "broken");
+    write(&project.path("b/.metier/skills/helper/SKILL.md"), "name: helper");
     assert_eq!(kind(&on_b("helper")), ErrorKind::InvalidSkill, "none takes the place of a broken one");
 }
 

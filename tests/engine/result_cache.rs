@@ -7,9 +7,9 @@ use std::time::Duration;
 use metier::engine::{Engine, Invocation};
 use metier::error::Result;
 use metier::host::{ApprovalRequest, Approver, LogLine, SkillContext};
+use metier::policy::Approval;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
-use metier::policy::SandboxMode;
-use metier::policy::{Approval, Limits, OutputPolicy};
+use metier::policy::{Limits, OutputPolicy, SandboxMode};
 use serde_json::{Value, json};
 
 use crate::project::{Project, granted, value, wait_until, write};
@@ -77,21 +77,6 @@ fn ar_t15_a_failed_run_is_not_kept() {
     assert!(engine.run(run(1)).result.is_err());
     write(&wrong.path("n.txt"), "right");
     assert_eq!(value(engine.run(run(1))), "right");
-}
-
-#[test]
-fn a_value_that_was_cut_short_is_not_kept() {
-    let project = project(CACHEABLE, "return ctx.read_file('n.txt')");
-    let engine = caching(&project);
-    let said = |text: &str, cap: u64| {
-        write(&project.path("n.txt"), text);
-        let limits = Limits::default().output(cap).on_output(OutputPolicy::Truncate);
-        value(engine.run(run(1).limits(limits)))
-    };
-    assert_eq!(said("a long text", 8), "a long");
-    assert_eq!(said("other words", 8), "other ");
-    assert_eq!(said("a long text", 80), "a long text");
-    assert_eq!(said("other words", 80), "a long text", "a whole value is kept");
 }
 
 #[test]
@@ -215,6 +200,25 @@ fn an_external_script_is_cached_where_a_sandbox_is_required_and_its_streams_are_
         let fed = Invocation::new("x").sandbox_mode(SandboxMode::Required).stdin(text.as_bytes());
         assert_eq!(value(engine.run(fed)), format!("second{text}"));
     }
+}
+
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[test]
+fn a_value_that_was_cut_short_is_not_kept() {
+    let project = Project::shell("", "cat n.txt")
+        .file(".metier/skills/x/skill.yaml", format!("metadata: {{{CACHEABLE}}}\n"));
+    let engine = caching(&project);
+    let said = |text: &str, cap: u64| {
+        write(&project.path("n.txt"), text);
+        let limits = Limits::default().output(cap).on_output(OutputPolicy::Truncate);
+        let outcome = engine.run(Invocation::new("x").sandbox_mode(SandboxMode::Required).limits(limits));
+        (outcome.limits.truncated, value(outcome))
+    };
+    assert!(said("a long text", 8).0);
+    let (truncated, other) = said("other words", 8);
+    assert!(truncated && other.as_str().unwrap().starts_with('o'), "{other}");
+    assert_eq!(said("a long text", 80).1, "a long text");
+    assert_eq!(said("other words", 80).1, "a long text", "a whole value is kept");
 }
 
 #[test]
