@@ -14,7 +14,7 @@ use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::executor::ExternalExecutor;
 use crate::runtimes::external::interpreter::detect;
 use crate::runtimes::external::interpreter::path::{find_on_path, is_executable_file, search_path};
-use crate::runtimes::external::interpreter::version_manager::replace_shims;
+use crate::runtimes::external::interpreter::version_manager::precede_shims;
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::policy;
 use crate::runtimes::external::process::setup_error::probe;
@@ -190,7 +190,7 @@ fn machine_report(report: &SupervisorReport, helper: Option<PathBuf>) -> Sandbox
 /// The commands that run scripts, installed or not, with the version that they report.
 pub(crate) fn interpreters(services: &ExternalServices, project: &Path) -> Vec<InterpreterReport> {
     let untrusted = UntrustedDirs::new(services.folders().iter().map(PathBuf::as_path).chain([project]));
-    let folders = replace_shims(search_path(), project, &untrusted);
+    let folders = precede_shims(search_path(), project, &untrusted);
     detect::commands()
         .into_iter()
         .map(|(name, endings)| {

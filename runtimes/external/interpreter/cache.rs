@@ -19,7 +19,7 @@ use crate::runtimes::external::interpreter::path_dir::PathDir;
 use crate::runtimes::external::interpreter::prefix::{
     COMMON_INTERPRETERS, VERSION_MANAGER_DIRS, readable_paths,
 };
-use crate::runtimes::external::interpreter::version_manager::replace_shims;
+use crate::runtimes::external::interpreter::version_manager::precede_shims;
 use crate::runtimes::external::system_paths::{is_outside_system, readable_system_paths, real_path};
 
 /// Short enough for a user who has just installed something, and long enough for hundreds of runs.
@@ -61,7 +61,7 @@ pub(crate) struct Installation {
 impl InterpreterQuery {
     /// For a script that runs in this directory.
     pub(crate) fn new(interpreter: &Interpreter, working_dir: &Path, untrusted_dirs: UntrustedDirs) -> Self {
-        let path_dirs = replace_shims(search_path(), working_dir, &untrusted_dirs);
+        let path_dirs = precede_shims(search_path(), working_dir, &untrusted_dirs);
         let home_dir = std::env::var_os("HOME");
         Self { interpreter: interpreter.clone(), path_dirs, home_dir, untrusted_dirs }
     }

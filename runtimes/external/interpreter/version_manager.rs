@@ -2,7 +2,7 @@
 //!
 //! They put one folder of shims on `PATH`. A shim is a script of the shell that finds out the version to use, from a variable, from a
 //! file of the project or from one of the user, and starts the program of that version. This takes some 50 ms at
-//! each start, and in a sandbox a shim sees only part of what it reads. So scripts get the folders of the chosen versions in its place.
+//! each start, and in a sandbox a shim sees only part of what it reads. So scripts get the folders of the chosen versions before it.
 
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
@@ -60,19 +60,19 @@ const MAX_VERSIONS: usize = 16;
 /// Maximum number of bytes that are read of a shim or of a file with versions.
 const MAX_READ: u64 = 4096;
 
-/// The folders of `PATH`, with those of the versions that a script in this directory uses in place of shims. The shims stay where
-/// a version is not installed or cannot be told: they say what is wrong.
-pub(crate) fn replace_shims(
+/// The folders of `PATH`, with those of the versions that a script in this directory uses before shims. The shims stay: where a version
+/// is not installed or cannot be told, they say what is wrong, and a program may be named by the path of its shim.
+pub(crate) fn precede_shims(
     path_dirs: Vec<PathBuf>,
     working_dir: &Path,
     untrusted: &UntrustedDirs,
 ) -> Vec<PathBuf> {
-    let replaced = |folder: PathBuf| {
+    let with_versions = |folder: PathBuf| {
         let is_of_user = folder.ends_with("shims") && !untrusted.may_control(&folder);
         let versions = if is_of_user { version_dirs(&folder, working_dir, variable) } else { None };
-        versions.unwrap_or_else(|| vec![folder])
+        versions.into_iter().flatten().chain([folder]).collect::<Vec<_>>()
     };
-    path_dirs.into_iter().flat_map(replaced).collect()
+    path_dirs.into_iter().flat_map(with_versions).collect()
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -256,15 +256,15 @@ mod tests {
     }
 
     #[test]
-    fn only_shims_of_the_user_are_replaced() {
+    fn only_shims_of_the_user_are_preceded() {
         let fixture = Fixture::new("NODENV_ROOT", &["20.1.0"]);
         fixture.file("root/version", "20.1.0");
         let project = fixture.path("home/project");
         let shims = fixture.path("root/shims");
         let path = || vec![PathBuf::from("/first"), shims.clone(), PathBuf::from("/last")];
-        let replaced = |untrusted: &Path| replace_shims(path(), &project, &UntrustedDirs::new([untrusted]));
+        let searched = |untrusted: &Path| precede_shims(path(), &project, &UntrustedDirs::new([untrusted]));
         let versions = fixture.path("root/versions/20.1.0/bin");
-        assert_eq!(replaced(&project), [PathBuf::from("/first"), versions, PathBuf::from("/last")]);
-        assert_eq!(replaced(&fixture.path("root")), path());
+        assert_eq!(searched(&project), ["/first".into(), versions, shims.clone(), PathBuf::from("/last")]);
+        assert_eq!(searched(&fixture.path("root")), path());
     }
 }
