@@ -39,12 +39,12 @@ impl Default for RuntimeServices {
 
 impl RuntimeServices {
     /// `helper` is the program that starts processes, if the embedder named one; without one, a copy of this process does if it
-    /// `copies_host`. `level` is the highest sandbox level to set up.
+    /// `forks_host`. `level` is the highest sandbox level to set up.
     #[cfg_attr(not(unix), allow(unused_variables))]
-    pub(crate) fn new(helper: Option<PathBuf>, copies_host: bool, level: SandboxLevel) -> Self {
+    pub(crate) fn new(helper: Option<PathBuf>, forks_host: bool, level: SandboxLevel) -> Self {
         #[cfg(unix)]
         let launcher = {
-            let own = if copies_host { ForkServerSource::Copy } else { ForkServerSource::CurrentProgram };
+            let own = if forks_host { ForkServerSource::Copy } else { ForkServerSource::CurrentProgram };
             Arc::new(Launcher::new(helper.map_or(own, ForkServerSource::Program), level))
         };
         Self {

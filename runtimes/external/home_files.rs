@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_their_folders_are_gone_afterwards_and_what_a_script_made_is_not() {
+    fn a_run_leaves_no_link_and_no_folder_of_one_and_keeps_the_files_of_its_script() {
         let stage = tempfile::tempdir().unwrap();
         let (home, real) = (stage.path().join("home"), stage.path().join("real"));
         fs::create_dir_all(home.join(".kept")).unwrap();

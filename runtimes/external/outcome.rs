@@ -66,11 +66,9 @@ impl<'a> EndedScript<'a> {
     pub(super) fn with_name(name: &'a str) -> Self {
         Self { name, source: &[], args: &[], home: None, hidden_files: &[] }
     }
-}
 
-impl EndedScript<'_> {
-    /// What was hidden from it.
-    fn hidden_files(&self, ended: &ProcessExit) -> &[PathBuf] {
+    /// What its sandbox did hide from it.
+    fn hidden_files_in(&self, ended: &ProcessExit) -> &[PathBuf] {
         let is_hidden = |report: &SupervisorReport| report.enforcement.has(Restrictions::PROTECTED_PATHS);
         if ended.report.as_ref().is_some_and(is_hidden) { self.hidden_files } else { &[] }
     }
@@ -267,21 +265,18 @@ fn warn_of_unread_files(ctx: &SkillContext, script: &EndedScript<'_>, ended: &Pr
     if ended.report.is_none() || !is_for_person(ctx) {
         return;
     }
-    let hidden = script.hidden_files(ended);
+    let hidden = script.hidden_files_in(ended);
     let was_passed_home = script.args.iter().any(|argument| argument.starts_with("~/"));
-    for output in [&ended.stderr, &ended.stdout] {
-        let said = last_text(&output.bytes);
-        // Most scripts write nothing of the kind, and nothing more is done for them.
-        if !was_passed_home && hidden.is_empty() && !says_absence(&said.to_lowercase()) {
-            continue;
-        }
-        let text = ScriptText::new(ctx, script.name, script.source, script.args);
-        let of_home = script.home.and_then(|home| unread_home_warning(ctx, home, &text, &said));
-        let of_project = || hidden_file_hint(ctx, hidden, &text, &said).map(|(help, _)| help);
-        if let Some(warning) = of_home.or_else(of_project) {
-            ctx.warn(warning);
-            return;
-        }
+    let said = [&ended.stderr, &ended.stdout].map(|output| last_text(&output.bytes)).join("\n");
+    // Most scripts write nothing of the kind, and nothing more is done for them.
+    if !was_passed_home && hidden.is_empty() && !says_absence(&said.to_lowercase()) {
+        return;
+    }
+    let text = ScriptText::new(ctx, script.name, script.source, script.args);
+    let of_home = script.home.and_then(|home| unread_home_warning(ctx, home, &text, &said));
+    let of_project = || hidden_file_hint(ctx, hidden, &text, &said).map(|(help, _)| help);
+    if let Some(warning) = of_home.or_else(of_project) {
+        ctx.warn(warning);
     }
 }
 
@@ -336,8 +331,8 @@ fn output_hint(
         .or_else(|| package_hint(ctx, ended, printed?))
         .or_else(|| unpassed_variable_hint(ctx, &text, said))
         .or_else(|| unpassed_variable_hint(ctx, &text, printed?))
-        .or_else(|| hidden_file_hint(ctx, script.hidden_files(ended), &text, said))
-        .or_else(|| hidden_file_hint(ctx, script.hidden_files(ended), &text, printed?))
+        .or_else(|| hidden_file_hint(ctx, script.hidden_files_in(ended), &text, said))
+        .or_else(|| hidden_file_hint(ctx, script.hidden_files_in(ended), &text, printed?))
 }
 
 /// The hint about a package that is not installed, if that is why the script failed.

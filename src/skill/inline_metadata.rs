@@ -8,8 +8,8 @@ use crate::excerpt::shorten;
 /// How much of a script is read for it.
 pub(crate) const MAX_HEAD: usize = 64 << 10;
 
-/// The most characters of a description.
-const MAX_DESCRIPTION_CHARS: usize = 1_000;
+/// The most characters of a description that a text gives.
+pub(super) const MAX_DESCRIPTION_CHARS: usize = 1_000;
 
 /// The block that is a contract.
 const CONTRACT_BLOCK: &str = "skill";

@@ -1,5 +1,6 @@
 //! A `SKILL.md` without frontmatter: the name is that of its folder, and its first paragraph describes it, as some clients read it.
 
+use super::inline_metadata::MAX_DESCRIPTION_CHARS;
 use super::manifest::Manifest;
 use super::name::normalise;
 use crate::excerpt::shorten;
@@ -8,9 +9,6 @@ use crate::skill::lint;
 
 /// How many bytes of the file are read for it.
 pub(crate) const MAX_UNTITLED_HEAD: usize = 4 << 10;
-
-/// The most characters of the description.
-const MAX_DESCRIPTION_CHARS: usize = 1_000;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 

@@ -1,8 +1,8 @@
 //! Version managers of the family of rbenv: pyenv, rbenv, nodenv.
 //!
 //! They put one folder of shims on `PATH`. A shim is a script of the shell that finds out the version to use, from a variable, from a
-//! file of the project or from one of the user, and starts the program of that version. This takes some 50 ms at
-//! each start, and in a sandbox a shim sees only part of what it reads. So scripts get the folders of the chosen versions before it.
+//! file of the project or from one of the user, and starts the program of that version. This takes some 50 ms at each start, and in a
+//! sandbox a shim sees only part of what it reads. So on the `PATH` of a script the folders of the chosen versions come before it.
 
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};

@@ -18,7 +18,7 @@ pub(super) enum ForkResult {
 /// Forks this process.
 ///
 /// For the fork server and its supervisors, which have one thread: their children may do whatever a program may do. A host
-/// without a program for the fork server forks once, to have a fork server at all; the copy takes no lock but the allocator's,
+/// without a program for the fork server, or that wants it sooner, forks once to have one; the copy takes no lock but the allocator's,
 /// which the C library repairs after a fork.
 pub(super) fn fork() -> io::Result<ForkResult> {
     // SAFETY: no lock that the child takes is held by a thread it lacks: the caller has one thread, or keeps to the above.

@@ -1,4 +1,4 @@
-//! Which namespaces this machine supports, as the fork server has detected.
+//! Which namespaces this machine supports, as the fork server has assumed or detected.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::runtimes::sandbox::linux::layers::seccomp::SeccompFilter;
 use crate::runtimes::sandbox::linux::sys;
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 
-/// What was detected on this machine. A failure may be a transient lack of memory or process ids.
+/// What was assumed of this machine, or detected on it. A failure may be a transient lack of memory or process ids.
 #[derive(Default)]
 pub(super) struct NamespaceSupport {
     config: Option<NamespaceConfig>,
