@@ -120,8 +120,9 @@ impl ExternalExecutor {
         self.script.verified_script_path(ctx)?;
         let state = home::lease_state(ctx)?;
         let start = || self.start_worker(worker, variables, state.as_ref(), input, ctx);
-        // The state is that of one run at a time.
-        let value = if worker.is_single_run() || state.is_some() {
+        // The state is that of one run at a time, and what is left in the user's home is looked at after each run.
+        let changes_home = !ctx.permissions().writable_home_paths().is_empty();
+        let value = if worker.is_single_run() || state.is_some() || changes_home {
             start()?.run_once(input, ctx)
         } else {
             self.workers.run(WorkerKey::new(ctx, variables)?, input, ctx, start)
@@ -137,7 +138,7 @@ impl ExternalExecutor {
     ) -> Result<SkillOutput> {
         let state = home::lease_state(ctx)?;
         let launch = self.script.prepare_launch(&input.args, variables, state.as_ref(), ctx)?;
-        let guard = launch.creation_guard(ctx);
+        let (guard, home_guard) = (launch.creation_guard(ctx), launch.home_guard());
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let PreparedLaunch { request, egress, temp_dir, home_links, .. } = launch;
         let launch = Launch::Sandboxed(&self.script.services.launcher, Box::new(request), egress);
@@ -151,6 +152,10 @@ impl ExternalExecutor {
         drop(temp_dir);
         let result = match guard {
             Some(mut guard) => guard.enforce_on(ctx, self.script.file.name(), result),
+            None => result,
+        };
+        let result = match home_guard {
+            Some(guard) => guard.enforce_on(ctx, self.script.file.name(), result),
             None => result,
         };
         home::keep_state(state, ctx, result)
@@ -169,6 +174,7 @@ impl ExternalExecutor {
         let launch = self.script.prepare_launch(Self::arguments(input, ctx), variables, state, ctx)?;
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let (fingerprint, creation_guard) = (launch.fingerprint(), launch.creation_guard(ctx));
+        let home_guard = launch.home_guard();
         let PreparedLaunch { request, egress, temp_dir, home_links, .. } = launch;
         let launcher = &self.script.services.launcher;
         let failed = |error| self.start_error(ctx, &gaps, error);
@@ -176,7 +182,8 @@ impl ExternalExecutor {
         let session =
             WorkerSession::start(Launch::Sandboxed(launcher, Box::new(request), egress), ctx.limits())
                 .map_err(failed)?;
-        let cleanup = WorkerCleanup { creation_guard, fingerprint, home_links, temp_dir: Some(temp_dir) };
+        let temp_dir = Some(temp_dir);
+        let cleanup = WorkerCleanup { creation_guard, home_guard, fingerprint, home_links, temp_dir };
         self.new_worker_process(session, worker, outcome::sandbox_report(&report), cleanup, ctx)
     }
 

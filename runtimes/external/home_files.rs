@@ -1,4 +1,5 @@
-//! What a run may read of the user's home folder, by the permission `home:PATH`: links at the same paths of its own home lead to it.
+//! What a run may read of the user's home folder, by the permission `home:PATH`, or also change, by `home-write:PATH`: links at the
+//! same paths of its own home lead to it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,15 +9,18 @@ use cap_std::fs::Dir;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{FileId, SkillContext, temp_dirs};
+use crate::policy::{Permission, protected_home_path};
 use crate::runtimes::external::audience::is_for_person;
+use crate::runtimes::external::home_guard;
 use crate::runtimes::sandbox::PinnedPath;
 
-/// A file or folder of the user's home that a run may read.
+/// A file or folder of the user's home that a run may read, or also change.
 pub(super) struct HomeFile {
     /// Relative to the home folder.
     path: PathBuf,
     pub(super) real_path: PathBuf,
     file_id: FileId,
+    pub(super) is_writable: bool,
 }
 
 /// Why something of the home folder cannot be granted.
@@ -28,7 +32,11 @@ enum Refusal {
     /// It holds this folder of a run, or of metier, or is in it.
     Overlap(PathBuf),
     /// The configuration denies it, or this part of it.
-    Denied(String),
+    Denied(Permission),
+    /// A script that changed it could make programs of the user run what it likes, because of this path.
+    Protected(String),
+    /// Whether it holds such a path is not known, for this reason.
+    Unknown(String),
 }
 
 /// The folders of a metier with other settings, in a home.
@@ -40,10 +48,20 @@ impl HomeFile {
     /// the run or of metier, which have rules of their own. A file that does not exist is left out with a warning.
     pub(super) fn granted(ctx: &SkillContext, folders: &[&Path]) -> Result<Vec<Self>> {
         let mut found = Vec::new();
+        let writable = ctx.permissions().writable_home_paths();
         for path in ctx.permissions().home_paths() {
-            match Self::find(ctx, &path, folders) {
+            let is_writable = writable.contains(&path);
+            let file = match Self::find(ctx, &path, folders, is_writable) {
+                Err(Refusal::Absent) if is_writable && names_folder(&path) => {
+                    create_folder(&path).and_then(|()| Self::find(ctx, &path, folders, is_writable))
+                }
+                found => found,
+            };
+            match file {
                 Ok(file) => found.push(file),
-                Err(Refusal::Absent) => ctx.warn(format!("~/{path}, which the run may read, does not exist")),
+                Err(Refusal::Absent) if !is_writable => {
+                    ctx.warn(format!("~/{path}, which the run may read, does not exist"));
+                }
                 Err(refusal) => {
                     let sentence =
                         format!("~/{path} cannot be granted: {}", refusal.reason(is_for_person(ctx)));
@@ -54,21 +72,30 @@ impl HomeFile {
         Ok(found)
     }
 
-    /// Whether a grant could give a run this path.
-    pub(super) fn is_grantable(ctx: &SkillContext, path: &str, folders: &[&Path]) -> bool {
-        Self::find(ctx, path, folders).is_ok()
+    /// Whether a grant could give a run this path, for reading or also for changing.
+    pub(super) fn is_grantable(ctx: &SkillContext, path: &str, folders: &[&Path], is_writable: bool) -> bool {
+        Self::find(ctx, path, folders, is_writable).is_ok()
     }
 
-    fn find(ctx: &SkillContext, path: &str, folders: &[&Path]) -> std::result::Result<Self, Refusal> {
-        let home = std::env::home_dir().and_then(|home| home.canonicalize().ok()).ok_or(Refusal::Absent)?;
-        let joined = home.join(path);
-        let real_path = joined.canonicalize().map_err(|_| Refusal::Absent)?;
+    fn find(
+        ctx: &SkillContext,
+        path: &str,
+        folders: &[&Path],
+        is_writable: bool,
+    ) -> std::result::Result<Self, Refusal> {
+        let home = user_home()?;
         // Every other user's files are below the root.
         if home.parent().is_none() {
             return Err(Refusal::Overlap(home));
         }
-        if real_path != joined {
-            return Err(Refusal::Link(real_path));
+        let real_path = home.join(path);
+        // The path itself may not exist yet.
+        let existing = real_path.ancestors().find(|above| above.symlink_metadata().is_ok());
+        let existing = existing.ok_or(Refusal::Absent)?;
+        match existing.canonicalize() {
+            Ok(real) if real != existing => return Err(Refusal::Link(real)),
+            Ok(_) => {}
+            Err(_) => return Err(Refusal::Absent),
         }
         let named = METIER_FOLDERS.iter().filter_map(|folder| home.join(folder).canonicalize().ok());
         let own: Vec<PathBuf> = named.chain(temp_dirs::own_dirs().iter().cloned()).collect();
@@ -78,11 +105,21 @@ impl HomeFile {
         {
             return Err(Refusal::Overlap(other.to_owned()));
         }
-        if let Some(denied) = ctx.permissions().denied_home_path(path) {
+        if let Some(denied) = ctx.permissions().denied_home_path(path, is_writable) {
             return Err(Refusal::Denied(denied));
         }
+        if let Some(protected) = is_writable.then(|| protected_home_path(path)).flatten() {
+            return Err(Refusal::Protected(protected));
+        }
         let about = real_path.symlink_metadata().map_err(|_| Refusal::Absent)?;
-        Ok(Self { path: path.into(), real_path, file_id: FileId::from_metadata(&about) })
+        let found = is_writable.then(|| home_guard::find_protected(&real_path)).transpose();
+        match found.map_err(Refusal::Unknown)?.as_ref().and_then(|found| found.first()) {
+            Some(found) => Err(Refusal::Protected(found.path_below(&home))),
+            None => {
+                let file_id = FileId::from_metadata(&about);
+                Ok(Self { path: path.into(), real_path, file_id, is_writable })
+            }
+        }
     }
 
     /// What was found, whatever is at its path by the time the sandbox is set up.
@@ -100,16 +137,41 @@ impl Refusal {
             Self::Link(_) => "a link leads from there to another place".into(),
             Self::Overlap(folder) if is_for_person => format!("{} has rules of its own", folder.display()),
             Self::Overlap(_) => "a folder there has rules of its own".into(),
-            Self::Denied(denied) => format!("the configuration denies home:{denied}"),
+            Self::Denied(denied) => format!("the configuration denies {denied}"),
+            Self::Protected(path) if is_for_person => {
+                format!("programs of yours run or obey ~/{path} by themselves, or it holds secrets")
+            }
+            Self::Protected(_) => "programs of the user run or obey what is there by themselves".into(),
+            Self::Unknown(reason) => reason.clone(),
         }
     }
 
     fn help(&self) -> &'static str {
         match self {
             Self::Link(_) => "grant the path to which it leads, if that is in your home folder",
+            Self::Absent => "make it first, or grant the folder in which the script makes it",
+            Self::Protected(_) | Self::Unknown(_) => {
+                "grant the folder of one program, such as home-write:.app, or let the script keep its own files by `state`"
+            }
             _ => "grant a file or folder beside that, such as home:.app/settings.json",
         }
     }
+}
+
+fn user_home() -> std::result::Result<PathBuf, Refusal> {
+    std::env::home_dir().and_then(|home| home.canonicalize().ok()).ok_or(Refusal::Absent)
+}
+
+/// Whether a path that does not exist is meant as a folder: its name has no extension.
+fn names_folder(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    !name.trim_start_matches('.').contains('.')
+}
+
+/// Makes a folder of the user's home that a run may change. A link there is followed nowhere out of the home.
+fn create_folder(path: &str) -> std::result::Result<(), Refusal> {
+    let home = Dir::open_ambient_dir(user_home()?, ambient_authority()).map_err(|_| Refusal::Absent)?;
+    home.create_dir_all(path).map_err(|error| Refusal::Unknown(format!("it cannot be made: {error}")))
 }
 
 /// The links in the home of a run. Dropped after the run, they are gone, and so are the folders that were made for them.
@@ -178,7 +240,7 @@ mod tests {
 
     fn file(path: &str, real_path: &Path) -> HomeFile {
         let file_id = FileId::from_metadata(&real_path.symlink_metadata().unwrap());
-        HomeFile { path: path.into(), real_path: real_path.to_owned(), file_id }
+        HomeFile { path: path.into(), real_path: real_path.to_owned(), file_id, is_writable: false }
     }
 
     #[test]

@@ -31,6 +31,8 @@ mod home;
 #[cfg(unix)]
 mod home_files;
 #[cfg(unix)]
+mod home_guard;
+#[cfg(unix)]
 mod host_api;
 mod interpreter;
 #[cfg(unix)]

@@ -24,7 +24,9 @@ use crate::runtimes::external::hints::run_output::RunOutput;
 use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::silent_program::silent_program_hint;
 use crate::runtimes::external::hints::user_home::{says_absence, unread_home_warning};
-use crate::runtimes::external::hints::variable::{unpassed_variable_hint, variable_hint};
+use crate::runtimes::external::hints::variable::{
+    unpassed_variable_hint, unpassed_variables_warning, variable_hint,
+};
 use crate::runtimes::external::hints::words::{last_text, searched_end};
 use crate::runtimes::external::missing_package::{advised_package_help, missing_package_help};
 use crate::runtimes::external::process::pipes::CapturedOutput;
@@ -46,6 +48,9 @@ const SHELL_EXIT_CODES: [(i32, &str); 2] = [
 
 /// A run that used no more than this part of its time on a processor waited for something.
 const MIN_IDLE_FACTOR: u32 = 4;
+
+/// How many bytes of a script that ended well are searched for variables.
+const MAX_SEARCHED_SOURCE: usize = 64 << 10;
 
 /// How many characters of the line that says why the script failed go into the message.
 const MAX_LINE_CHARS: usize = 300;
@@ -90,6 +95,7 @@ pub(super) fn evaluate_exit(
         warn_of_refused_changes(ctx, name, &ended);
         warn_of_lost_network(ctx, script, &ended);
         warn_of_unread_files(ctx, script, &ended);
+        warn_of_unpassed_variables(ctx, script, &ended);
     }
     if let Some(sandboxed) = &ended.report {
         ctx.report_sandbox(sandbox_report(sandboxed));
@@ -268,14 +274,31 @@ fn warn_of_unread_files(ctx: &SkillContext, script: &EndedScript<'_>, ended: &Pr
     let hidden = script.hidden_files_in(ended);
     let was_passed_home = script.args.iter().any(|argument| argument.starts_with("~/"));
     let said = [&ended.stderr, &ended.stdout].map(|output| last_text(&output.bytes)).join("\n");
+    let is_silent = said.trim().is_empty();
     // Most scripts write nothing of the kind, and nothing more is done for them.
-    if !was_passed_home && hidden.is_empty() && !says_absence(&said.to_lowercase()) {
+    if !was_passed_home && hidden.is_empty() && !is_silent && !says_absence(&said.to_lowercase()) {
         return;
     }
     let text = ScriptText::new(ctx, script.name, script.source, script.args);
+    if is_silent && !was_passed_home && !text.may_name_home() {
+        return;
+    }
     let of_home = script.home.and_then(|home| unread_home_warning(ctx, home, &text, &said));
     let of_project = || hidden_file_hint(ctx, hidden, &text, &said).map(|(help, _)| help);
     if let Some(warning) = of_home.or_else(of_project) {
+        ctx.warn(warning);
+    }
+}
+
+/// Warns of variables that the script reads and was not given.
+fn warn_of_unpassed_variables(ctx: &SkillContext, script: &EndedScript<'_>, ended: &ProcessExit) {
+    // Not of a script whose text is not at hand, and never of a long one: most scripts miss nothing.
+    let is_short = !script.source.is_empty() && script.source.len() <= MAX_SEARCHED_SOURCE;
+    if ended.report.is_none() || !is_short || !is_for_person(ctx) {
+        return;
+    }
+    let text = ScriptText::new(ctx, script.name, script.source, &[]);
+    if let Some(warning) = unpassed_variables_warning(ctx, &text) {
         ctx.warn(warning);
     }
 }

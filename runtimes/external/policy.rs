@@ -37,7 +37,7 @@ pub(super) struct RunPaths<'a> {
     pub(super) temp_dir: &'a RunTempDir,
     /// That of the skill, or one in the temp dir.
     pub(super) home: &'a Path,
-    /// Those of the user's home that the run may read.
+    /// Those of the user's home that the run may read, or also change.
     pub(super) home_files: &'a [HomeFile],
     /// The packages that were prepared for the script.
     pub(super) packages: Option<&'a Path>,
@@ -79,7 +79,8 @@ fn policy_without_files(ctx: &SkillContext, has_hosts: bool) -> SandboxPolicy {
     };
     SandboxPolicy {
         network,
-        allow_flock: !ctx.permissions().writable_paths().is_empty(),
+        allow_flock: !ctx.permissions().writable_paths().is_empty()
+            || !ctx.permissions().writable_home_paths().is_empty(),
         required: ctx.sandbox_mode() == SandboxMode::Required,
         limits: resource_limits(ctx.limits()),
         ..SandboxPolicy::default()
@@ -172,13 +173,15 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
         _ => pin(folder),
     };
     let own = [pin_open(ctx.project(), paths.project), pin_open(ctx.skill_files(), paths.skill)];
-    let of_home = paths.home_files.iter().map(HomeFile::pinned);
+    let (home_write, home_read): (Vec<&HomeFile>, Vec<&HomeFile>) =
+        paths.home_files.iter().partition(|file| file.is_writable);
     let mut write = vec![PinnedPath::from(DEV_NULL)];
     // Their paths are canonical: metier made them.
     let (temporary_files, home) = (paths.temporary_files(), paths.temp_dir.home());
     write.extend(pin_canonical(&temporary_files));
     write.extend(if paths.home == home { pin_canonical(&home) } else { pin(paths.home) });
     write.extend(writable_paths(ctx));
+    write.extend(home_write.into_iter().map(HomeFile::pinned));
     if defining_files(ctx).is_some() {
         write.extend(pin_open(ctx.skill_files(), paths.skill));
     }
@@ -195,7 +198,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
     // The mount over a folder also hides the folders in it, which then need no mount of their own.
     let is_outer = |folder: &&PathBuf| !folder.ancestors().skip(1).any(|above| covered.contains(above));
     protected_paths.own = covered.iter().filter(is_outer).map(Into::into).collect();
-    let own = own.into_iter().flatten().chain(of_home).collect();
+    let own = own.into_iter().flatten().chain(home_read.into_iter().map(HomeFile::pinned)).collect();
     let rules = FileRules { read, own, write, private_tmp: None, protected_paths };
     FileRules { private_tmp: private_tmp(&rules, paths), ..rules }
 }

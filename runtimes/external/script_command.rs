@@ -14,6 +14,7 @@ use crate::host::{FileId, Files, SkillContext, temp_dirs};
 use crate::packages::{PreparedFiles, SkillPackages};
 use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::home_files::{HomeFile, HomeLinks};
+use crate::runtimes::external::home_guard::HomeGuard;
 use crate::runtimes::external::host_api::imports_client;
 use crate::runtimes::external::interpreter::cache::{Installation, InterpreterQuery};
 use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
@@ -334,6 +335,12 @@ impl PreparedLaunch<'_> {
 
     pub(super) fn fingerprint(&self) -> Fingerprint {
         Fingerprint::new(self.protected_paths())
+    }
+
+    /// Detects what the script leaves in the user's home; `None` if it may not change anything there.
+    pub(super) fn home_guard(&self) -> Option<HomeGuard> {
+        let writable = self.home_files.iter().filter(|file| file.is_writable);
+        HomeGuard::new(writable.map(|file| file.real_path.clone()).collect())
     }
 
     /// Detects what the script creates; `None` if it may not write to the project.

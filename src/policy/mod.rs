@@ -9,6 +9,8 @@ mod cancel;
 mod config_field;
 mod execution_mode;
 mod grant;
+#[cfg_attr(not(unix), allow(dead_code, reason = "only processes change files of the home"))]
+mod home_protection;
 mod limits;
 mod memory_budget;
 mod output_policy;
@@ -39,6 +41,8 @@ pub use self::cancel::{CancelToken, Cancelled, StopCause, StopGuard};
 pub use self::config_field::{ConfigField, ConfigRequirement};
 pub use self::execution_mode::ExecutionMode;
 pub use self::grant::{GrantOrigin, GrantReport};
+#[cfg_attr(not(unix), allow(unused_imports))]
+pub(crate) use self::home_protection::{is_protected_in_home, protected_home_path};
 #[doc(hidden)]
 pub use self::memory_budget::MemoryBudget;
 pub use self::output_policy::OutputPolicy;

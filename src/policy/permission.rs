@@ -58,6 +58,7 @@ enum PermissionKind {
     OwnFolder,
     UserPackages,
     Home,
+    HomeWrite,
 }
 
 /// The scope that may follow the colon.
@@ -73,7 +74,7 @@ enum ScopeRule {
 }
 
 /// Kind, name, rule for the scope; in the order of the enum.
-const KINDS: [(PermissionKind, &str, ScopeRule); 15] = [
+const KINDS: [(PermissionKind, &str, ScopeRule); 16] = [
     (PermissionKind::Read, "read", ScopeRule::OptionalPath),
     (PermissionKind::Write, "write", ScopeRule::OptionalPath),
     (PermissionKind::Exec, "exec", ScopeRule::OptionalUnsandboxed),
@@ -89,6 +90,7 @@ const KINDS: [(PermissionKind, &str, ScopeRule); 15] = [
     (PermissionKind::OwnFolder, "own-folder", ScopeRule::NoScope),
     (PermissionKind::UserPackages, "user-packages", ScopeRule::NoScope),
     (PermissionKind::Home, "home", ScopeRule::RequiredPath),
+    (PermissionKind::HomeWrite, "home-write", ScopeRule::RequiredPath),
 ];
 
 /// Tool names of other clients in `allowed-tools` that clearly mean one of our permissions.
@@ -143,6 +145,12 @@ impl Permission {
         Self::scoped(PermissionKind::Home, path)
     }
 
+    /// Reading and changing this path of the user's home folder and everything below it; else as [`home`](Self::home). A run is
+    /// refused what programs of the user execute or obey by themselves, such as `.bashrc`, and folders that hold such a file.
+    pub fn home_write(path: &str) -> Result<Self, SkillError> {
+        Self::scoped(PermissionKind::HomeWrite, path)
+    }
+
     /// Connecting to this host, by name or address; with `:PORT`, to that port only (`[V6]:PORT` for an IPv6 address). `*.` and a
     /// domain are all hosts below it. Without a port, a process reaches the ports 80 and 443, and `ctx.http` every port.
     pub fn net(host: &str) -> Result<Self, SkillError> {
@@ -175,7 +183,7 @@ impl Permission {
     }
 
     /// The word before the colon: `read`, `write`, `exec`, `net`, `tool`, `skill`, `secret`, `env`, `sample`, `shm`, `wasi`,
-    /// `state`, `own-folder`, `user-packages` or `home`.
+    /// `state`, `own-folder`, `user-packages`, `home` or `home-write`.
     pub fn name(&self) -> &'static str {
         self.kind.name()
     }
@@ -212,8 +220,9 @@ impl Permission {
 
     /// Whether the sandbox of a process enforces it from the start, so that nobody can be asked about it later. Leaving the sandbox is nothing that an approver could permit.
     pub(super) fn is_enforced_on_processes(&self) -> bool {
-        use PermissionKind::{Env, Home, Net, OwnFolder, Read, Shm, State, UserPackages, Write};
-        matches!(self.kind, Read | Write | Shm | Env | Net | State | OwnFolder | UserPackages | Home)
+        use PermissionKind::{Env, Home, HomeWrite, Net, OwnFolder, Read, Shm, State, UserPackages, Write};
+        let kinds = [Read, Write, Shm, Env, Net, State, OwnFolder, UserPackages, Home, HomeWrite];
+        kinds.contains(&self.kind)
     }
 
     /// Whether both have the same kind.
@@ -249,7 +258,13 @@ impl Permission {
 
     /// The path of the home folder below which this permission lets a script read.
     pub(super) fn home_path(&self) -> Option<&str> {
-        self.scope.as_deref().filter(|_| self.kind == PermissionKind::Home)
+        let reads = matches!(self.kind, PermissionKind::Home | PermissionKind::HomeWrite);
+        self.scope.as_deref().filter(|_| reads)
+    }
+
+    /// The path of the home folder below which this permission lets a script write.
+    pub(super) fn writable_home_path(&self) -> Option<&str> {
+        self.scope.as_deref().filter(|_| self.kind == PermissionKind::HomeWrite)
     }
 
     /// Whether denying this permission forbids the access. Unlike [`Permission::covers`], it includes protected paths, and access to
@@ -260,7 +275,10 @@ impl Permission {
             let skill = split_tool_name(&need.target).map(|(skill, _)| plain_skill_name(skill));
             return skill.is_some() && self.scope == skill;
         }
-        self.kind == need.kind
+        // Who may not read may not change either.
+        let is_same = self.kind == need.kind
+            || (self.kind, need.kind) == (PermissionKind::Home, PermissionKind::HomeWrite);
+        is_same
             && match (self.kind.scope_rule(), &self.scope) {
                 (_, None) => true,
                 (ScopeRule::OptionalPath | ScopeRule::RequiredPath, Some(scope)) => {
@@ -290,7 +308,9 @@ impl Permission {
     /// Whether this permission covers the access. Protected paths are covered only by a scope that is itself protected, so
     /// neither `write` nor `write:.` covers `.git`.
     pub fn covers(&self, need: &Access, protection: &PathProtection) -> bool {
-        self.kind == need.kind
+        let is_same = self.kind == need.kind
+            || (self.kind, need.kind) == (PermissionKind::HomeWrite, PermissionKind::Home);
+        is_same
             && match (self.kind.scope_rule(), &self.scope) {
                 (ScopeRule::OptionalPath, None) => !need.is_protected(protection),
                 (ScopeRule::OptionalPath, Some(scope)) => {
@@ -386,6 +406,11 @@ impl Access {
     /// Reading `path` of the user's home folder, `/`-separated, without `.` or `..`.
     pub fn home(path: impl Into<String>) -> Self {
         Self::new(PermissionKind::Home, path)
+    }
+
+    /// Changing `path` of the user's home folder.
+    pub fn home_write(path: impl Into<String>) -> Self {
+        Self::new(PermissionKind::HomeWrite, path)
     }
 
     /// Connecting to any host.

@@ -32,6 +32,7 @@ fn meaning(permission: &Permission) -> String {
         ("own-folder", _) => "change the files of its own folder, its scripts too".into(),
         ("user-packages", _) => "import the Python packages that you installed for all programs".into(),
         ("home", _) => format!("read {scope} in your home folder"),
+        ("home-write", _) => format!("read and change {scope} in your home folder"),
         ("wasi", _) => "use the clock and random numbers".into(),
         ("exec", None) => "start processes in a sandbox".into(),
         ("exec", Some(_)) => "start processes without a sandbox, with all your rights".into(),
@@ -65,6 +66,7 @@ mod tests {
             "own-folder",
             "user-packages",
             "home:.app",
+            "home-write:.app",
             "exec",
             "exec:unsandboxed",
         ] {

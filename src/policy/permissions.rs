@@ -387,10 +387,20 @@ impl Permissions {
         self.permitted_paths(Permission::home_path)
     }
 
-    /// What the configuration denies of this path of the home folder: a sandbox cannot leave out what lies within.
-    pub(crate) fn denied_home_path(&self, path: &str) -> Option<String> {
-        let mut denied = self.denied.as_deref().into_iter().flatten().filter_map(Permission::home_path);
-        denied.find(|denied| is_within(denied, path) || is_within(path, denied)).map(str::to_owned)
+    /// The paths of the user's home folder that the run may change.
+    pub(crate) fn writable_home_paths(&self) -> Vec<String> {
+        self.permitted_paths(Permission::writable_home_path)
+    }
+
+    /// What the configuration denies of reading this path of the home folder, or of changing it: a sandbox cannot leave out what lies
+    /// within.
+    pub(crate) fn denied_home_path(&self, path: &str, is_writable: bool) -> Option<Permission> {
+        let denies = |denied: &&Permission| {
+            let is_about = is_writable || denied.writable_home_path().is_none();
+            let scope = denied.home_path().filter(|_| is_about);
+            scope.is_some_and(|scope| is_within(scope, path) || is_within(path, scope))
+        };
+        self.denied.as_deref().into_iter().flatten().find(denies).cloned()
     }
 
     /// The paths of all permissions of a kind that were both granted and requested.

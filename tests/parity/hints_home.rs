@@ -109,7 +109,8 @@ fn a_path_in_the_home_that_was_refused_is_named_with_its_grant() {
 #[test]
 fn a_change_of_what_is_granted_of_the_home_is_answered_with_the_reason() {
     const GRANT: &[&str] = &["--allow", "home:.myapp/config.json"];
-    const HELP: &[&str] = &["~/.myapp/config.json is granted for reading only"];
+    const HELP: &[&str] =
+        &["~/.myapp/config.json is granted for reading only; run with --allow home-write:.myapp/config.json"];
     let scripts = [
         script(SHELL, "echo x >> \"$HOME/.myapp/config.json\"", HELP),
         script(PYTHON, "import pathlib\n(pathlib.Path.home() / '.myapp/config.json').write_text('x')", HELP),

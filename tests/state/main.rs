@@ -8,6 +8,7 @@ mod cli;
 mod command;
 mod crashes;
 mod home;
+mod home_write;
 mod keeping;
 mod limits;
 #[path = "../support/not_run.rs"]

@@ -1,4 +1,4 @@
-//! The paths below the home folder that a line of a script names, in the ways of shells, Python and Node.
+//! The paths below the home folder that a script names, in the ways of shells, Python and Node, also by variables of its own.
 
 /// What stands for the home folder. The rest of the path follows, as text or as further strings.
 const HOMES: [&str; 9] = [
@@ -13,23 +13,77 @@ const HOMES: [&str; 9] = [
     "environ['HOME']",
 ];
 
-/// How Python begins a path with `~` that it expands.
-const EXPANDED: [&str; 2] = ["expanduser(\"~", "expanduser('~"];
-
 /// The longest path of Linux.
 const MAX_PATH_BYTES: usize = 4096;
 
 /// How many places of one line are looked at.
 const MAX_PLACES: usize = 16;
 
-/// The paths below the home folder that this line of a script names whole, without `~/`.
-pub(crate) fn home_paths(line: &str) -> Vec<String> {
+/// How many variables with such paths are known at a time.
+const MAX_VARIABLES: usize = 16;
+
+/// The paths that were found, and the variables of the script that have one.
+#[derive(Default)]
+pub(crate) struct HomePaths {
+    variables: Vec<(String, String)>,
+}
+
+impl HomePaths {
+    /// The paths below the home folder that the next line of the script names whole, without `~/`.
+    pub(crate) fn in_line(&mut self, line: &str) -> Vec<String> {
+        let mut paths = literal_paths(line);
+        let inner = self.variables.iter().flat_map(|(name, folder)| {
+            places_of(line, name).filter_map(move |at| {
+                let rest = literal_path(&line[at..])?;
+                Some(format!("{folder}/{rest}"))
+            })
+        });
+        paths.extend(inner.collect::<Vec<_>>());
+        if let (Some(name), Some(path)) = (assigned_name(line), paths.first())
+            && self.variables.len() < MAX_VARIABLES
+        {
+            self.variables.push((name.to_owned(), path.clone()));
+        }
+        paths
+    }
+}
+
+/// Where the value of this variable ends in a line: `$NAME`, `${NAME}`, or the name alone as a word.
+fn places_of<'a>(line: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(name).take(MAX_PLACES).filter_map(move |(at, _)| {
+        let (before, end) = (&line[..at], at + name.len());
+        let after = &line[end..];
+        if before.ends_with("${") {
+            return after.starts_with('}').then_some(end + 1);
+        }
+        (!before.ends_with(is_part) && !after.starts_with(is_part)).then_some(end)
+    })
+}
+
+/// The variable to which this line gives a value: `NAME=`, `export NAME=`, `const NAME =`, `NAME: Path =`.
+fn assigned_name(line: &str) -> Option<&str> {
+    const WORDS: [&str; 7] = ["export ", "local ", "readonly ", "declare ", "const ", "let ", "var "];
+    let line = line.trim_start();
+    let line = WORDS.iter().find_map(|word| line.strip_prefix(word)).unwrap_or(line).trim_start();
+    let length = line.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))?;
+    let (name, rest) = line.split_at(length);
+    let (before, value) = rest.split_once('=')?;
+    let is_typed = before.trim().is_empty() || before.starts_with(':');
+    (!name.is_empty() && is_typed && !value.starts_with('=')).then_some(name)
+}
+
+/// The paths that this line names by the home folder itself.
+fn literal_paths(line: &str) -> Vec<String> {
     let after =
         |words: &'static str| line.match_indices(words).take(MAX_PLACES).map(move |(at, _)| at + words.len());
     let by_name = HOMES.into_iter().flat_map(after);
-    let expanded = EXPANDED.into_iter().flat_map(after).filter(|at| line[*at..].starts_with('/'));
+    // `expanduser("~/x")`, and also `Path("~/x").expanduser()`.
+    let is_expanded = |at: &usize| line.contains("expanduser") && line[*at..].starts_with('/');
+    let expanded = ["\"~", "'~"].into_iter().flat_map(after).filter(is_expanded);
     let by_shell = after("~").filter(|at| is_tilde_of_shell(line, *at - 1));
-    by_name.chain(expanded).chain(by_shell).filter_map(|at| literal_path(&line[at..])).collect()
+    let found = by_name.chain(expanded).chain(by_shell);
+    found.filter_map(|at| literal_path(line[at..].trim_start_matches('}'))).collect()
 }
 
 /// Whether a shell reads the `~` there as the home folder: at the beginning of a word, and not in quotes.
@@ -56,7 +110,7 @@ fn literal_path(text: &str) -> Option<String> {
         if !is_begun || length == 0 {
             // What follows must end the path, and not be the value of a variable or a pattern.
             let is_whole =
-                rest.is_empty() || rest.starts_with(['"', '\'', ' ', ')', ']', ';', ',', '`', '/']);
+                rest.is_empty() || rest.starts_with(['"', '\'', ' ', ')', ']', ';', ',', '`', '/', '}']);
             let is_open = next.starts_with(['$', '{', '*', '?', '<']) && between.contains('/');
             let is_plain = parts.iter().all(|part| !["..", "."].contains(part));
             return (is_whole && !is_open && is_plain && !parts.is_empty()).then(|| parts.join("/"));
@@ -91,8 +145,36 @@ mod tests {
             ("p = os.path.join(os.path.expanduser('~'), '.app', 'a.json')", ".app/a.json"),
             ("const p = path.join(os.homedir(), '.app', 'a.json'), q = 1", ".app/a.json"),
             ("const p = process.env.HOME + '/.app/a.json'", ".app/a.json"),
+            ("const p = `${os.homedir()}/.app/a.json`", ".app/a.json"),
+            ("DIR=\"${APP_DIR:-$HOME/.app/data}\"", ".app/data"),
+            ("p = os.path.expanduser(os.environ.get('X', '~/.app/a.json'))", ".app/a.json"),
+            ("p = Path(\"~/.app/a.json\").expanduser()", ".app/a.json"),
         ] {
-            assert_eq!(home_paths(line), [path], "{line}");
+            assert_eq!(HomePaths::default().in_line(line), [path], "{line}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_found_by_the_variables_of_the_script() {
+        for (lines, path) in [
+            (["BASE=\"${HOME}/.app\"", "local dir=\"${BASE}/sessions\"", "ls $dir/one"], ".app/sessions/one"),
+            (
+                ["BASE = Path.home() / '.app'", "DIR: Path = BASE / \"sessions\"", "DIR / 'one'"],
+                ".app/sessions/one",
+            ),
+            (
+                ["const b = path.join(os.homedir(), '.app')", "const d = path.join(b, 'x')", "d + '/one'"],
+                ".app/x/one",
+            ),
+        ] {
+            let mut paths = HomePaths::default();
+            let found = lines.map(|line| paths.in_line(line));
+            assert_eq!(found[2], [path], "{lines:?} {found:?}");
+        }
+        let mut paths = HomePaths::default();
+        paths.in_line("BASE=$HOME/.app");
+        for line in ["DATABASE/x", "$BASE_DIR/x", "${BASE:-x}/y", "BASE", "if BASE == 'x'"] {
+            assert_eq!(paths.in_line(line), [""; 0], "{line}");
         }
     }
 
@@ -112,7 +194,7 @@ mod tests {
             "a~/b",
             "Path.home()",
         ] {
-            assert_eq!(home_paths(line), [""; 0], "{line}");
+            assert_eq!(HomePaths::default().in_line(line), [""; 0], "{line}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::host::{Files, SkillContext};
 use crate::policy::CancelToken;
-use crate::runtimes::external::hints::home_path::home_paths;
+use crate::runtimes::external::hints::home_path::HomePaths;
 use crate::runtimes::external::hints::variable_use::{is_comment, reads_variable};
 
 /// How much of one text is searched.
@@ -122,18 +122,35 @@ impl<'a> ScriptText<'a> {
         self.has_text(|text| reads_variable(text, name))
     }
 
+    /// Whether the text of the script alone, which need not be read for that, reads this environment variable.
+    pub(crate) fn reads_variable_itself(&self, name: &str) -> bool {
+        reads_variable(&self.text, name)
+    }
+
     /// Whether the script, or a file of its skill, has a call that reaches the network.
     pub(crate) fn uses_network(&self) -> bool {
         self.has_line(&NETWORK_CALLS)
     }
 
-    /// The paths below the home folder that the script names whole, in lines that print nothing.
+    /// The paths below the home folder that the script, or a file of its skill that it may call or import, names whole, in lines that
+    /// print nothing.
     pub(crate) fn home_paths(&self) -> Vec<String> {
         /// How many are looked at.
-        const MAX_PATHS: usize = 32;
-        let lines =
-            self.lines().filter(|line| !PRINTS.iter().any(|word| line.trim_start().starts_with(word)));
-        lines.flat_map(home_paths).take(MAX_PATHS).collect()
+        const MAX_PATHS: usize = 64;
+        let others = self.other_texts().iter().flat_map(|text| text.lines());
+        let lines = others.filter(|line| !is_comment(line)).chain(self.lines());
+        let lines = lines.filter(|line| !PRINTS.iter().any(|word| line.trim_start().starts_with(word)));
+        let mut paths = HomePaths::default();
+        lines.flat_map(|line| paths.in_line(line)).take(MAX_PATHS).collect()
+    }
+
+    /// Whether the script may name a path below the home folder.
+    pub(crate) fn may_name_home(&self) -> bool {
+        let is_sourced =
+            |line: &str| ["source ", ". "].iter().any(|word| line.trim_start().starts_with(word));
+        self.lines().any(|line| {
+            line.contains(['~']) || line.to_ascii_lowercase().contains("home") || is_sourced(line)
+        })
     }
 
     /// Those of its arguments that are paths below the home folder, as they are written with `~`.
@@ -167,12 +184,11 @@ impl<'a> ScriptText<'a> {
 
     /// Whether the script, or a file of its skill that it may call or import, is like this.
     fn has_text(&self, is_like: impl Fn(&str) -> bool) -> bool {
-        is_like(&self.text)
-            || self
-                .others
-                .get_or_init(|| named_texts(&self.text, other_texts(self.ctx)))
-                .iter()
-                .any(|text| is_like(text))
+        is_like(&self.text) || self.other_texts().iter().any(|text| is_like(text))
+    }
+
+    fn other_texts(&self) -> &[String] {
+        self.others.get_or_init(|| named_texts(&self.text, other_texts(self.ctx)))
     }
 
     /// Whether the script, or a file of its skill, has a call that writes a file.

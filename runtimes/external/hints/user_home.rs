@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::host::{Files, SkillContext};
-use crate::policy::Access;
+use crate::policy::{Access, is_within};
 use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::denied_file::{denied_file, missing_file};
@@ -99,16 +99,18 @@ pub(crate) fn read_only_home_hint(ctx: &SkillContext, home: Option<&Path>, text:
     let homes = Homes::new(ctx, home?)?;
     let file = Path::new(denied_file(error_line(text)?)?);
     let below = file.strip_prefix(homes.script).or_else(|_| file.strip_prefix(&homes.user));
-    let rest = below.ok()?.to_str().filter(|rest| ctx.permissions().allows(&Access::home(*rest)))?;
-    let shown = shown_path(&format!("~/{rest}"));
-    let text = format!(
-        "{shown} is granted for reading only, and no grant lets a script change your home folder; let it work on a copy in the project"
-    );
-    Some((text, None))
+    let rest = below.ok()?.to_str()?;
+    let granted = ctx.permissions().home_paths().into_iter().find(|granted| is_within(rest, granted))?;
+    let (way_out, hint) = grant(ctx, &granted, true).unwrap_or_else(|| {
+        let way_out = "no grant lets a script change that; let it work on a copy in the project";
+        (way_out.to_owned(), None)
+    });
+    let shown = shown_path(&format!("~/{granted}"));
+    Some((format!("{shown} is granted for reading only; {way_out}"), hint))
 }
 
 /// The warning for a script that ended well without a file of the user's home: one of its arguments, or one that its text names and
-/// that it says is not there. Only for the person who runs the script, too.
+/// that it says is not there, or says nothing at all. Only for the person who runs the script, too.
 pub(crate) fn unread_home_warning(
     ctx: &SkillContext,
     home: &Path,
@@ -122,10 +124,11 @@ pub(crate) fn unread_home_warning(
     let said = said.to_lowercase();
     let complaints: Vec<&str> = said.lines().filter(|line| says_absence(line)).collect();
     let homes = Homes::new(ctx, home)?;
-    let is_missed = |path: &String| complaints.iter().any(|line| shares_word(line, path));
+    let is_silent = said.trim().is_empty();
+    let is_missed = |path: &String| is_silent || complaints.iter().any(|line| shares_word(line, path));
     let mut paths = passed.into_iter().chain(named.into_iter().filter(is_missed));
     let path = paths.find(|path| homes.is_of_user(Path::new(path)))?;
-    let (help, _) = grant(ctx, &path)?;
+    let (help, _) = grant(ctx, &path, false)?;
     Some(format!(
         "~/{path} is in your home folder, and the script has a home of its own; if it is to read that, {help}"
     ))
@@ -139,24 +142,25 @@ pub(crate) fn says_absence(small: &str) -> bool {
 /// The grant that lets a script read this absolute path, if it is in the home of the user; only for the person who runs the script.
 pub(crate) fn home_grant(ctx: &SkillContext, path: &Path) -> Option<Help> {
     let home = std::env::home_dir().filter(|_| is_for_person(ctx))?.canonicalize().ok()?;
-    grant(ctx, path.strip_prefix(home).ok()?.to_str()?)
+    grant(ctx, path.strip_prefix(home).ok()?.to_str()?, false)
 }
 
-/// The grant that lets a script read this path of the home; `None` if none does, and for what holds secrets, which a script could name
-/// for no good.
-fn grant(ctx: &SkillContext, path: &str) -> Option<Help> {
+/// The grant that lets a script read this path of the home, or also change it; `None` if none does, and for what holds secrets, which
+/// a script could name for no good.
+fn grant(ctx: &SkillContext, path: &str, is_writable: bool) -> Option<Help> {
     let own = [ctx.project().ok().map(Files::root), ctx.skill_files().ok().map(Files::root)];
     let own: Vec<&Path> = own.into_iter().flatten().collect();
     let is_advisable = is_typable(path)
         && !ctx.permissions().protection().protects_read(path)
         && !SECRET_FOLDERS.iter().any(|folder| Path::new(path).starts_with(folder))
-        && HomeFile::is_grantable(ctx, path, &own);
-    is_advisable.then(|| permission_hint(ctx, &Access::home(path))).flatten()
+        && HomeFile::is_grantable(ctx, path, &own, is_writable);
+    let need = if is_writable { Access::home_write(path) } else { Access::home(path) };
+    is_advisable.then(|| permission_hint(ctx, &need)).flatten()
 }
 
 fn home_help(ctx: &SkillContext, rest: &Path, remark: &str) -> Help {
     let rest = rest.to_string_lossy();
-    let (way_out, hint) = grant(ctx, &rest).unwrap_or_else(|| {
+    let (way_out, hint) = grant(ctx, &rest, false).unwrap_or_else(|| {
         ("copy what it needs into the project, or pass the path of the copy".to_owned(), None)
     });
     let shown = shown_path(&format!("~/{rest}"));

@@ -4,12 +4,64 @@ use std::ffi::OsStr;
 
 use crate::error::Hint;
 use crate::host::{SkillContext, variable_access};
+use crate::policy::is_secret_variable;
 use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::external::environment::is_inherited;
 use crate::runtimes::external::hints::missing_variable::{MissingVariables, last_names, missing_variables};
 use crate::runtimes::external::hints::permission_hint::{Help, permission_hint};
 use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::words::searched_end;
+
+/// Variables of terminals, desktops and development tools, which many programs read and few need: how their names begin.
+const COMMON_VARIABLES: [&str; 44] = [
+    "ALACRITTY_",
+    "ASDF_",
+    "CARGO_",
+    "CLICOLOR_",
+    "COLOR",
+    "CONDA_",
+    "DBUS_",
+    "DESKTOP_",
+    "DOCKER_",
+    "FORCE_COLOR",
+    "GDM",
+    "GITHUB_",
+    "GJS_",
+    "GNOME_",
+    "GPG_",
+    "GTK_",
+    "HIST",
+    "HOMEBREW_",
+    "ITERM_",
+    "KDE_",
+    "KITTY_",
+    "LC_",
+    "LESS_",
+    "LS_",
+    "MAKE",
+    "NO_COLOR",
+    "NVM_",
+    "PIP_",
+    "POETRY_",
+    "PS1_",
+    "PYENV_",
+    "QT_",
+    "RUST_",
+    "SESSION_",
+    "SHELL_",
+    "SSH_",
+    "SYSTEMD_",
+    "TERM_",
+    "TERMINAL_",
+    "UV_",
+    "VIRTUAL_ENV",
+    "VSCODE_",
+    "VTE_",
+    "WT_",
+];
+
+/// How many variables a warning names.
+const MAX_UNPASSED: usize = 4;
 
 /// The hint about environment variables that are not set, if the output of a failed script says that it misses them.
 pub(crate) fn variable_hint(ctx: &SkillContext, script: &ScriptText<'_>, said: &str) -> Option<Help> {
@@ -47,6 +99,13 @@ fn one_variable_help(ctx: &SkillContext, name: &str) -> Help {
 
 /// The help for several variables, all of which take a grant and no more.
 fn many_variables_help(ctx: &SkillContext, names: &[&str]) -> Option<Help> {
+    let (grants, hint) = grants_of_all(ctx, names)?;
+    let needs = format!("the script says that it needs the environment variables {}", listed(names));
+    Some((format!("{needs}; if it should have them, {grants}"), hint))
+}
+
+/// The grants of all these variables; `None` if one of them takes more than a grant.
+fn grants_of_all(ctx: &SkillContext, names: &[&str]) -> Option<Help> {
     let is_grant_enough = |name: &&str| {
         let help = variable_access(name).and_then(|access| permission_hint(ctx, &access));
         help.is_some_and(|(help, _)| help == format!("grant env:{name}"))
@@ -55,12 +114,7 @@ fn many_variables_help(ctx: &SkillContext, names: &[&str]) -> Option<Help> {
         return None;
     }
     let permissions: Vec<String> = names.iter().map(|name| format!("env:{name}")).collect();
-    let text = format!(
-        "the script says that it needs the environment variables {}; if it should have them, grant {}",
-        listed(names),
-        listed(&permissions)
-    );
-    Some((text, permissions.into_iter().next().map(Hint::Grant)))
+    Some((format!("grant {}", listed(&permissions)), permissions.into_iter().next().map(Hint::Grant)))
 }
 
 /// `A, B and C`
@@ -93,4 +147,30 @@ pub(crate) fn unpassed_variable_hint(
         "the script reads the environment variable {name}, which is set here and was not passed; if it should have it, {help}"
     );
     Some((text, hint))
+}
+
+/// The warning for a script that ended well, and whose text reads variables that are set here and were not passed. None of a secret,
+/// which a script could name for no good. It is only for the person who runs the script.
+pub(crate) fn unpassed_variables_warning(ctx: &SkillContext, script: &ScriptText<'_>) -> Option<String> {
+    let names: Vec<String> = std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| {
+            let is_own = name.contains('_') && !COMMON_VARIABLES.iter().any(|start| name.starts_with(start));
+            let access = variable_access(name).filter(|_| is_own && !is_secret_variable(name));
+            let is_missing = access.is_some_and(|access| !ctx.permissions().allows(&access));
+            is_missing && ctx.has_variable(name) && script.reads_variable_itself(name)
+        })
+        .take(MAX_UNPASSED)
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (grants, _) = grants_of_all(ctx, &names).filter(|_| !names.is_empty())?;
+    Some(match names[..] {
+        [name] => format!(
+            "the script reads the environment variable {name}, which is set here and was not passed; if it should have it, {grants}"
+        ),
+        _ => format!(
+            "the script reads the environment variables {}, which are set here and were not passed; if it should have them, {grants}",
+            listed(&names)
+        ),
+    })
 }

@@ -13,6 +13,7 @@ use crate::host::{
 };
 use crate::policy::WorkerOptions;
 use crate::runtimes::external::home_files::HomeLinks;
+use crate::runtimes::external::home_guard::HomeGuard;
 use crate::runtimes::external::host_api::RequestHandler;
 use crate::runtimes::external::limit_errors;
 use crate::runtimes::external::outcome::{self, EndedScript, ProtectionGaps};
@@ -42,6 +43,8 @@ pub(crate) struct WorkerProcess {
 #[derive(Default)]
 pub(crate) struct WorkerCleanup {
     pub(crate) creation_guard: Option<CreationGuard>,
+    /// Where there is one, the process serves one run.
+    pub(crate) home_guard: Option<HomeGuard>,
     /// The protected paths of its sandbox.
     pub(crate) fingerprint: Fingerprint,
     /// Dropped before the home that they are in.
@@ -90,10 +93,14 @@ impl WorkerProcess {
     /// Ends the process after this run, whose result becomes an error if something that it created cannot be quarantined.
     pub(crate) fn shut_down(self, ctx: &SkillContext, result: Result<Value>) -> Result<Value> {
         let Self { session, script, cleanup, .. } = self;
-        let WorkerCleanup { creation_guard, home_links, temp_dir, .. } = cleanup;
+        let WorkerCleanup { creation_guard, home_guard, home_links, temp_dir, .. } = cleanup;
         drop((session, home_links, temp_dir));
-        match creation_guard {
+        let result = match creation_guard {
             Some(mut guard) => guard.enforce_on(ctx, &script, result),
+            None => result,
+        };
+        match home_guard {
+            Some(guard) => guard.enforce_on(ctx, &script, result),
             None => result,
         }
     }

@@ -29,8 +29,9 @@ impl FromStr for Permission {
             (ScopeRule::RequiredPath, path) => {
                 let path = path.map(|path| path.strip_prefix("~/").unwrap_or(path));
                 Some(path.and_then(normalize_scope).filter(|path| !path.is_empty()).ok_or_else(|| {
-                    let help = "write home:PATH, with a path in your home folder that is relative to it";
-                    invalid_permission(text, help)
+                    let help =
+                        format!("write {name}:PATH, with a path in your home folder that is relative to it");
+                    invalid_permission(text, &help)
                 })?)
             }
             (ScopeRule::NoScope, Some(_)) => {
