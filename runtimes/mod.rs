@@ -276,7 +276,7 @@ pub(crate) fn check_sandbox_built_in() -> Result<()> {
 /// program is set.
 pub(crate) fn starts_from_copy(shared: &RuntimeServices) -> bool {
     #[cfg(unix)]
-    return check_sandbox_built_in().is_ok() && shared.launcher().server_program().is_none();
+    return check_sandbox_built_in().is_ok() && !shared.launcher().has_server_program();
     #[cfg(not(unix))]
     {
         let _ = shared;

@@ -113,13 +113,11 @@ impl HomeFile {
         }
         let about = real_path.symlink_metadata().map_err(|_| Refusal::Absent)?;
         let found = is_writable.then(|| home_guard::find_protected(&real_path)).transpose();
-        match found.map_err(Refusal::Unknown)?.as_ref().and_then(|found| found.first()) {
-            Some(found) => Err(Refusal::Protected(found.path_below(&home))),
-            None => {
-                let file_id = FileId::from_metadata(&about);
-                Ok(Self { path: path.into(), real_path, file_id, is_writable })
-            }
+        if let Some(found) = found.map_err(Refusal::Unknown)?.as_ref().and_then(|found| found.first()) {
+            return Err(Refusal::Protected(found.path_below(&home)));
         }
+        let file_id = FileId::from_metadata(&about);
+        Ok(Self { path: path.into(), real_path, file_id, is_writable })
     }
 
     /// What was found, whatever is at its path by the time the sandbox is set up.

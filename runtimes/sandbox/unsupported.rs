@@ -41,6 +41,11 @@ impl Launcher {
         None
     }
 
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
+    pub(crate) fn has_server_program(&self) -> bool {
+        false
+    }
+
     #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub(crate) fn uses_current_program(&self) -> bool {

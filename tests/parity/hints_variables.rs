@@ -129,3 +129,39 @@ fn a_variable_that_is_set_here_and_was_not_passed_is_named() {
     // What is set here is nothing for a model.
     assert_eq!(run(text, &["--for-model", "--trust"]), "");
 }
+
+#[test]
+fn a_script_that_ended_well_is_told_of_variables_that_it_reads_and_was_not_passed() {
+    const VARIABLES: [(&str, &str); 5] = [
+        ("BLOB_LIST", "value-1"),
+        ("BLOB_SIZE", "2"),
+        ("MY_TOKEN", "s3cret"),
+        ("TERM_PROGRAM", "x"),
+        ("PLAIN", "x"),
+    ];
+    let run = |text: &str, options: &[&str]| {
+        let project = project_with("bash", text);
+        let arguments = [&["run", "x"], options].concat();
+        let answer = project.command(&arguments).envs(VARIABLES).output().unwrap();
+        assert!(answer.status.success(), "{answer:?}");
+        String::from_utf8(answer.stderr).unwrap()
+    };
+    let one = run("echo \"${BLOB_LIST:-none}\"", &[]);
+    assert!(
+        one.contains("reads the environment variable BLOB_LIST, which is set here and was not passed; if it should have it, run with --env BLOB_LIST"),
+        "{one}"
+    );
+    assert!(!one.contains("value-1"), "{one}");
+    let both = run("echo \"$BLOB_LIST$BLOB_SIZE\"", &[]);
+    assert!(both.contains("BLOB_LIST and BLOB_SIZE, which are set here and were not passed"), "{both}");
+    for (text, options) in [
+        ("echo \"$BLOB_LIST\"", &["--env", "BLOB_LIST"][..]),
+        // A secret is advised to nobody, and what many programs read is no news.
+        ("echo \"$MY_TOKEN$TERM_PROGRAM$PLAIN$UNSET_LIST\"", &[]),
+        ("BLOB_LIST=$1; echo \"$BLOB_LIST\"", &[]),
+        ("# reads $BLOB_LIST\necho 'see BLOB_LIST'", &[]),
+        ("echo \"$BLOB_LIST\"", &["--for-model", "--trust"]),
+    ] {
+        assert_eq!(run(text, options), "", "{text} {options:?}");
+    }
+}

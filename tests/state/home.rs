@@ -189,6 +189,28 @@ fn who_runs_a_script_hears_what_it_misses_of_the_home() {
 }
 
 #[test]
+fn a_script_that_says_nothing_is_told_of_what_it_names_in_the_home() {
+    let silent = "DIR=\"${APP_DIR:-$HOME/.app/sessions}\"\n[ -d \"$DIR\" ] || exit 0\nls \"$DIR\"";
+    let sourced = ". \"$(dirname \"$0\")/common.sh\"\n[ -d \"$BASE/sessions\" ] || exit 0";
+    let speaks = "DIR=\"$HOME/.app/sessions\"\necho done";
+    let project = Project::new().shell("silent", silent).shell("sourced", sourced).shell("speaks", speaks);
+    let project = project.file(".metier/skills/sourced/scripts/common.sh", "BASE=\"${HOME}/.app\"\n");
+    write(&project.home().join(".app/sessions/one"), "");
+    for (args, grant) in [
+        (&["run", "silent"][..], Some("run with --allow home:.app/sessions")),
+        (&["run", "sourced", "--script", "scripts/main.sh"], Some("run with --allow home:.app")),
+        (&["run", "speaks"], None),
+    ] {
+        let answer = project.metier(args);
+        assert_eq!(answer.code, 0, "{answer:?}");
+        match grant {
+            Some(grant) => assert!(answer.stderr.contains(grant), "{answer:?}"),
+            None => assert_eq!(answer.stderr, "", "{answer:?}"),
+        }
+    }
+}
+
+#[test]
 fn what_a_skill_keeps_in_the_place_of_a_granted_file_is_told() {
     let project = project();
     let keeps = "mkdir -p \"$HOME/.app\"; echo own > \"$HOME/.app/settings\"";

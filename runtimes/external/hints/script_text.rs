@@ -124,7 +124,7 @@ impl<'a> ScriptText<'a> {
 
     /// Whether the text of the script alone, which need not be read for that, reads this environment variable.
     pub(crate) fn reads_variable_itself(&self, name: &str) -> bool {
-        reads_variable(&self.text, name)
+        self.text.contains(name) && reads_variable(&self.text, name)
     }
 
     /// Whether the script, or a file of its skill, has a call that reaches the network.

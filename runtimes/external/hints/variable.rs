@@ -152,14 +152,17 @@ pub(crate) fn unpassed_variable_hint(
 /// The warning for a script that ended well, and whose text reads variables that are set here and were not passed. None of a secret,
 /// which a script could name for no good. It is only for the person who runs the script.
 pub(crate) fn unpassed_variables_warning(ctx: &SkillContext, script: &ScriptText<'_>) -> Option<String> {
+    let is_named = |name: &String| {
+        let is_common = || COMMON_VARIABLES.iter().any(|start| name.starts_with(start));
+        name.contains('_') && !is_secret_variable(name) && !is_common()
+    };
+    let is_missing = |name: &String| {
+        let access = variable_access(name).filter(|_| ctx.has_variable(name));
+        access.is_some_and(|access| !ctx.permissions().allows(&access))
+    };
     let names: Vec<String> = std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
-        .filter(|name| {
-            let is_own = name.contains('_') && !COMMON_VARIABLES.iter().any(|start| name.starts_with(start));
-            let access = variable_access(name).filter(|_| is_own && !is_secret_variable(name));
-            let is_missing = access.is_some_and(|access| !ctx.permissions().allows(&access));
-            is_missing && ctx.has_variable(name) && script.reads_variable_itself(name)
-        })
+        .filter(|name| is_named(name) && script.reads_variable_itself(name) && is_missing(name))
         .take(MAX_UNPASSED)
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

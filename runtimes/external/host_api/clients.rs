@@ -11,16 +11,20 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, lstat, openat, statat};
+use serde_json::Value;
+
 use super::request;
 use crate::host::FileId;
 use crate::host::temp_dirs::PrivateTempDir;
+use crate::runtimes::sandbox::compat::OPEN_BY_NAME;
 use crate::runtimes::sandbox::{HOST_API_FD, LaunchRequest};
-use serde_json::Value;
 
 /// Path in the folder, and text. `{{functions}}` is replaced by the table of functions: JSON in a string literal that is valid in
 /// every language.
@@ -58,12 +62,14 @@ pub(crate) struct ApiClients(Mutex<Option<ClientDir>>);
 struct ClientDir {
     temp_dir: PrivateTempDir,
     program: Option<PathBuf>,
+    /// The folder, held open.
+    opened: OwnedFd,
     /// The stamps of all folders and files when they were written.
     stamps: Vec<FileStamp>,
 }
 
 /// What a change cannot leave as it was: device and inode number, mode, owner, and the time of the last change of any of them.
-type FileStamp = (FileId, (u32, u32), (i64, i64));
+type FileStamp = (FileId, (u32, u32), (i128, i128));
 
 impl ApiClients {
     /// Gives a sandboxed script access to the clients and the number of the host API descriptor. `program` is called when the
@@ -146,14 +152,15 @@ impl ClientDir {
             fs::write(&command, REFUSING_COMMAND)?;
             fs::set_permissions(&command, fs::Permissions::from_mode(0o700))?;
         }
-        let stamps = file_stamps(folder.path())?;
-        Ok(Self { temp_dir: folder, program, stamps })
+        let opened = openat(CWD, folder.path(), OPEN_BY_NAME | OFlags::CLOEXEC, Mode::empty())?;
+        let stamps = file_stamps(folder.path(), &opened)?;
+        Ok(Self { temp_dir: folder, program, opened, stamps })
     }
 
     /// Whether everything is as it was written. In a sandbox a script cannot change the files, but it may be able to change their
     /// modes and give other users access.
     fn is_intact(&self) -> bool {
-        file_stamps(self.temp_dir.path()).is_ok_and(|stamps| stamps == self.stamps)
+        file_stamps(self.temp_dir.path(), &self.opened).is_ok_and(|stamps| stamps == self.stamps)
     }
 
     fn is_outside(&self, avoided: &[&Path]) -> bool {
@@ -197,15 +204,16 @@ impl Drop for ClientDir {
     }
 }
 
-/// The stamps of all folders and files. That of a folder changes with every entry that is added or removed.
-fn file_stamps(folder: &Path) -> io::Result<Vec<FileStamp>> {
-    let names = [""].into_iter().chain(CLIENT_DIRS).chain(CLIENT_FILES.map(|(name, _)| name));
-    let stamp = |name: &str| {
-        let found = fs::symlink_metadata(folder.join(name))?;
-        let changed = (found.ctime(), found.ctime_nsec());
-        Ok((FileId::from_metadata(&found), (found.mode(), found.uid()), changed))
+/// The stamps of all folders and files: of what is at the path of the folder, and of what is in the folder that is open. That of a
+/// folder changes with every entry that is added or removed.
+fn file_stamps(folder: &Path, opened: &OwnedFd) -> io::Result<Vec<FileStamp>> {
+    let stamp = |found: Stat| {
+        let changed = (found.st_ctime.into(), found.st_ctime_nsec.into());
+        (FileId::from_stat(&found), (found.st_mode, found.st_uid), changed)
     };
-    names.map(stamp).collect()
+    let names = CLIENT_DIRS.into_iter().chain(CLIENT_FILES.map(|(name, _)| name));
+    let inner = names.map(|name| statat(opened, name, AtFlags::SYMLINK_NOFOLLOW));
+    std::iter::once(lstat(folder)).chain(inner).map(|found| Ok(stamp(found?))).collect()
 }
 
 /// Whether Node runs this source and it imports the client as an ES module does.

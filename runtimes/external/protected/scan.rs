@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ffi::OsString;
-use std::fs::{self, DirEntry, FileType};
+use std::fs::{self, DirEntry, FileType, Metadata};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -335,11 +335,9 @@ impl ProtectedScan<'_> {
             if self.script_access(path) != ScriptAccess::Read {
                 continue;
             }
-            let links = symlinks_along(self.project, Path::new(path));
-            let is_real = links.is_empty();
+            let (links, found) = symlinks_along(self.project, Path::new(path));
             self.read_only.extend(links);
             let place = self.project.join(path);
-            let found = if is_real { place.symlink_metadata().ok() } else { None };
             // The configuration of the project is a file beside the skills.
             if let Some(found) = found.as_ref().filter(|found| !found.is_dir()) {
                 self.note_hard_links_below(&place, found.file_type());
@@ -546,15 +544,16 @@ fn file_id(place: &Path) -> Option<FileId> {
     place.symlink_metadata().ok().as_ref().map(FileId::from_metadata)
 }
 
-/// The symlinks in a project that a path leads through, as real paths.
-fn symlinks_along(project: &Path, path: &Path) -> Vec<PathBuf> {
-    let mut links = Vec::new();
+/// The symlinks in a project that a path leads through, as real paths; and what is at the path if it leads through none.
+fn symlinks_along(project: &Path, path: &Path) -> (Vec<PathBuf>, Option<Metadata>) {
+    let (mut links, mut last) = (Vec::new(), None);
     let mut place = project.to_owned();
     for part in path {
         place.push(part);
-        let Ok(about) = place.symlink_metadata() else { break };
+        let Ok(about) = place.symlink_metadata() else { return (links, None) };
         // What is no symlink, in a folder that leads through none, is its own real path.
         if !about.is_symlink() {
+            last = Some(about);
             continue;
         }
         links.push(place.clone());
@@ -564,7 +563,8 @@ fn symlinks_along(project: &Path, path: &Path) -> Vec<PathBuf> {
         }
         place = real;
     }
-    links
+    let is_real = links.is_empty();
+    (links, last.filter(|_| is_real))
 }
 
 pub(crate) fn is_git_dir_name(name: &str) -> bool {

@@ -17,12 +17,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::linux::ipc::{LaunchFds, LaunchMessage, Message, SandboxProfile};
+use crate::runtimes::sandbox::linux::layers::landlock::PreparedRuleset;
 use crate::runtimes::sandbox::linux::layers::seccomp::SeccompFilter;
 use crate::runtimes::sandbox::linux::layers::{capabilities, landlock};
 use crate::runtimes::sandbox::linux::sys::{ExecProgram, ForkResult};
 use crate::runtimes::sandbox::linux::{ipc, sys};
 use crate::runtimes::sandbox::{
-    Enforcement, HOST_API_FD, LaunchRequest, NetworkAccess, ResourceLimits, Restrictions,
+    Enforcement, FileRules, HOST_API_FD, LaunchRequest, NetworkAccess, ResourceLimits, Restrictions,
 };
 
 /// The messages that the child sends to its supervisor, in this order.
@@ -50,14 +51,14 @@ pub(super) struct ChildHandle {
 }
 
 impl ChildHandle {
-    /// Forks it. It does everything that needs no request, and waits for one.
-    pub(super) fn fork(profile: SandboxProfile) -> io::Result<Self> {
+    /// Forks it. It does everything that needs no request, and what one that reads these files needs, and waits for one.
+    pub(super) fn fork(profile: SandboxProfile, expected_read: &[OsString]) -> io::Result<Self> {
         let (socket, child_socket) = ipc::socket_pair()?;
         let (setup_read, setup_write) = io::pipe()?;
         match sys::fork()? {
             ForkResult::Child => {
                 drop((socket, setup_read));
-                become_program(profile, child_socket, setup_write.into())
+                become_program(profile, expected_read, child_socket, setup_write.into())
             }
             ForkResult::Parent(pid) => {
                 drop((child_socket, setup_write));
@@ -82,7 +83,12 @@ impl ChildHandle {
 }
 
 /// Receives the request and executes its program, sandboxed. The pipe to the supervisor closes when the program starts.
-fn become_program(profile: SandboxProfile, socket: OwnedFd, setup_pipe: OwnedFd) -> ! {
+fn become_program(
+    profile: SandboxProfile,
+    expected_read: &[OsString],
+    socket: OwnedFd,
+    setup_pipe: OwnedFd,
+) -> ! {
     // No descriptor that is still needed may have the number of the host API.
     let (Ok(socket), Ok(setup_pipe)) = (dup_above_api_fd(socket), dup_above_api_fd(setup_pipe)) else {
         sys::exit(127)
@@ -96,10 +102,13 @@ fn become_program(profile: SandboxProfile, socket: OwnedFd, setup_pipe: OwnedFd)
     }
     let (step, error) = match apply_fixed_restrictions(profile) {
         Ok(enforcement) => {
+            let is_expected = !expected_read.is_empty();
+            let prepared =
+                is_expected.then(|| PreparedRuleset::new(expected_read, blocks_network(profile))).flatten();
             match ipc::receive(&socket) {
                 Ok(Message::Launch(message)) => {
                     drop(socket);
-                    exec_program(*message, enforcement, &mut setup_pipe)
+                    exec_program(*message, prepared, enforcement, &mut setup_pipe)
                 }
                 // The supervisor has no request for it.
                 _ => sys::exit(0),
@@ -148,15 +157,20 @@ fn raise_oom_score() {
 }
 
 /// Executes the program. Returns only if that fails, with the reason.
-fn exec_program(message: LaunchMessage, enforcement: Enforcement, setup_pipe: &mut File) -> SetupError {
+fn exec_program(
+    message: LaunchMessage,
+    prepared: Option<PreparedRuleset>,
+    enforcement: Enforcement,
+    setup_pipe: &mut File,
+) -> SetupError {
     let LaunchMessage { profile, request, fds, nproc_rlimit, .. } = message;
     let request = match request.decode() {
         Ok(request) => request,
         Err(error) => return ("request", error),
     };
     let limits = request.sandbox.limits;
-    let block_network = profile.seccomp.network == NetworkAccess::Blocked;
-    let (enforcement, program) = match prepare_program(request, fds, enforcement, block_network) {
+    let restrict = |files: &FileRules| landlock::restrict_from(prepared, files, blocks_network(profile));
+    let (enforcement, program) = match prepare_program(request, fds, enforcement, restrict) {
         Ok(prepared) => prepared,
         Err(failed) => return failed,
     };
@@ -166,6 +180,10 @@ fn exec_program(message: LaunchMessage, enforcement: Enforcement, setup_pipe: &m
     }
     send_setup(setup_pipe, &SetupMessage::Ready(enforcement));
     ("program", program.exec())
+}
+
+fn blocks_network(profile: SandboxProfile) -> bool {
+    profile.seccomp.network == NetworkAccess::Blocked
 }
 
 fn send_setup(setup_pipe: &mut File, message: &SetupMessage) {
@@ -186,12 +204,12 @@ fn prepare_program(
     request: LaunchRequest,
     fds: LaunchFds,
     mut enforcement: Enforcement,
-    block_network: bool,
+    restrict: impl FnOnce(&FileRules) -> io::Result<u8>,
 ) -> Result<(Enforcement, ExecProgram), SetupError> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
     rustix::process::chdir(request.folder.as_os_str()).map_err(at("folder"))?;
     let sandbox = &request.sandbox;
-    match landlock::restrict(&sandbox.files, block_network) {
+    match restrict(&sandbox.files) {
         Ok(abi) => enforcement.landlock_abi = abi,
         Err(error) if sandbox.required => return Err(("files", error)),
         Err(_) => {}

@@ -3,6 +3,7 @@
 //! Forking a process with its namespaces takes as long as the rest of a start. From the second request on, the fork server keeps
 //! one standby that is ready for another request like the last.
 
+use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -26,6 +27,8 @@ pub(super) struct StandbySupervisor {
     pub(super) profile: SandboxProfile,
     /// The process limit of the previous request, which the next one is likely to have as well.
     pub(super) process_limit: Option<u64>,
+    /// The files of the system that the previous request read, likewise.
+    pub(super) expected_read: Vec<OsString>,
     pub(super) namespaces: Option<NamespaceConfig>,
 }
 
@@ -44,10 +47,10 @@ impl StandbyHandle {
 impl StandbySupervisor {
     /// Waits for a request and runs it to its end. Returns the supervisor's own exit code.
     pub(super) fn wait_and_run(self) -> i32 {
-        let Self { socket, profile, process_limit, namespaces } = self;
+        let Self { socket, profile, process_limit, expected_read, namespaces } = self;
         let entered = namespaces.map(|namespaces| namespaces.enter(process_limit));
         let Ok(entered) = entered.transpose() else { return 1 };
-        let supervisor = match IdleSupervisor::new(profile, entered.is_some()) {
+        let supervisor = match IdleSupervisor::new(profile, &expected_read, entered.is_some()) {
             Ok(supervisor) if supervisor.has_scoped_kill() => supervisor,
             // Whether a sandbox without this suffices depends on the request.
             _ => return 1,

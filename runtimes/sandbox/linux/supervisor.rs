@@ -5,6 +5,7 @@
 //! signals inside, so that killing every process it may signal kills exactly its descendants, at once, however they fork or hide.
 //! The script is in a domain of its own inside that one and can do nothing to the supervisor.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -42,9 +43,13 @@ pub(super) struct IdleSupervisor {
 }
 
 impl IdleSupervisor {
-    /// Makes this process a supervisor for requests of that profile. `is_first` says whether it is the first process in namespaces
-    /// of its own.
-    pub(super) fn new(profile: SandboxProfile, is_first: bool) -> Result<Self, SetupError> {
+    /// Makes this process a supervisor for requests of that profile, which are expected to read these files. `is_first` says whether
+    /// it is the first process in namespaces of its own.
+    pub(super) fn new(
+        profile: SandboxProfile,
+        expected_read: &[OsString],
+        is_first: bool,
+    ) -> Result<Self, SetupError> {
         let at = |step| move |error: Errno| (step, std::io::Error::from(error));
         let sigchld = sys::sigchld_fd().map_err(|error| ("signals", error))?;
         setsid().map_err(at("session"))?;
@@ -52,7 +57,7 @@ impl IdleSupervisor {
         set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
         let kill_method = if is_first { KillMethod::Scoped } else { KillMethod::set_up(profile.level) };
-        let child = ChildHandle::fork(profile).map_err(|error| ("fork", error))?;
+        let child = ChildHandle::fork(profile, expected_read).map_err(|error| ("fork", error))?;
         Ok(Self { sigchld, kill_method, child })
     }
 
@@ -87,7 +92,7 @@ impl LaunchTask {
         let Ok(entered) = self.namespaces.map(|namespaces| namespaces.enter(None)).transpose() else {
             return 1;
         };
-        let supervisor = IdleSupervisor::new(self.message.profile, entered.is_some());
+        let supervisor = IdleSupervisor::new(self.message.profile, &[], entered.is_some());
         set_up_and_supervise(self.message, self.ready_fd, entered, supervisor)
     }
 }

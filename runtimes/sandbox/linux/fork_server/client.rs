@@ -113,6 +113,11 @@ impl Launcher {
         }
     }
 
+    /// Whether there is such a program; its path takes longer to find.
+    pub(crate) fn has_server_program(&self) -> bool {
+        matches!(self.source, ForkServerSource::Program(_)) || has_main_hook()
+    }
+
     /// Whether the program that runs as the fork server is this very one.
     #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
     pub(crate) fn uses_current_program(&self) -> bool {

@@ -3,6 +3,7 @@
 //! A process that forks must copy its page tables; here there are next to none, however much memory the host has. If a supervisor
 //! is killed, its remaining processes become children of the fork server, which kills them.
 
+use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,6 @@ use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_b
 use super::mount_watcher::MountWatcher;
 use super::namespace_support::NamespaceSupport;
 use crate::policy::SandboxLevel;
-use crate::runtimes::sandbox::RESPONSE_TIMEOUT;
 use crate::runtimes::sandbox::linux::cleanup_list::CleanupList;
 use crate::runtimes::sandbox::linux::ipc::{LaunchMessage, Message, SandboxProfile};
 use crate::runtimes::sandbox::linux::layers::capabilities;
@@ -21,6 +21,7 @@ use crate::runtimes::sandbox::linux::standby::{StandbyHandle, StandbySupervisor}
 use crate::runtimes::sandbox::linux::supervisor::LaunchTask;
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 use crate::runtimes::sandbox::linux::{child_processes, ipc, sys};
+use crate::runtimes::sandbox::{NetworkAccess, RESPONSE_TIMEOUT};
 
 /// Serves requests from the socket that is standard input until the host hangs up.
 pub(super) fn serve_stdin() -> ! {
@@ -80,13 +81,21 @@ struct ForkServer {
     mount_watcher: Option<MountWatcher>,
     supervisors: Vec<Pid>,
     standby: Option<StandbyHandle>,
-    /// A standby that is still to be forked: for which profile and process limit, and when.
-    pending_standby: Option<(SandboxProfile, Option<u64>, Instant)>,
+    /// A standby that is still to be forked, and when.
+    pending_standby: Option<(ExpectedRequest, Instant)>,
     /// Whether there was a request before, so that another one is likely.
     has_launched_before: bool,
     /// Requests for which supervisors are preparing.
     pending_launches: Vec<PendingLaunch>,
     cleanup_list: CleanupList,
+}
+
+/// What is known of the request for which a standby is forked.
+struct ExpectedRequest {
+    profile: SandboxProfile,
+    process_limit: Option<u64>,
+    /// The files of the system that it reads; empty if they are not known.
+    read: Vec<OsString>,
 }
 
 struct PendingLaunch {
@@ -129,7 +138,7 @@ impl ForkServer {
             vec![PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.sigchld, PollFlags::IN)];
         fds.extend(self.pending_launches.iter().map(|launch| PollFd::new(&launch.ready_fd, PollFlags::IN)));
         let left =
-            self.pending_standby.as_ref().map(|(_, _, when)| when.saturating_duration_since(Instant::now()));
+            self.pending_standby.as_ref().map(|(_, when)| when.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         let ready: Vec<bool> = match poll(&mut fds, timeout.as_ref()) {
             Err(_) => return NextAction::Continue,
@@ -138,9 +147,7 @@ impl ForkServer {
         drop(fds);
         if !ready.contains(&true) {
             let standby = self.pending_standby.take();
-            return standby.map_or(NextAction::Continue, |(profile, process_limit, _)| {
-                self.fork_standby(profile, process_limit)
-            });
+            return standby.map_or(NextAction::Continue, |(expected, _)| self.fork_standby(expected));
         }
         if ready[1] {
             self.reap();
@@ -190,7 +197,7 @@ impl ForkServer {
         if profile.level == SandboxLevel::LandlockUnscoped || self.standby.is_some() {
             return NextAction::Continue;
         }
-        self.fork_standby(profile, process_limit)
+        self.fork_standby(ExpectedRequest { profile, process_limit, read: Vec::new() })
     }
 
     fn launch(&mut self, mut message: LaunchMessage) -> NextAction {
@@ -228,8 +235,12 @@ impl ForkServer {
         // A supervisor that can kill a tree only generation by generation does so depending on the request.
         let is_worth_it = profile.level != SandboxLevel::LandlockUnscoped && self.standby.is_none();
         if std::mem::replace(&mut self.has_launched_before, true) && is_worth_it {
-            let process_limit = request.decode().ok().and_then(|request| request.sandbox.limits.processes);
-            self.pending_standby = Some((profile, process_limit, Instant::now() + STANDBY_DELAY));
+            let sandbox = request.decode().map(|request| request.sandbox).unwrap_or_default();
+            // In a network of its own, files of the system are covered that a request reads.
+            let has_cover = profile.seccomp.network == NetworkAccess::Hosts;
+            let read = if has_cover { Vec::new() } else { sandbox.files.read };
+            let expected = ExpectedRequest { profile, process_limit: sandbox.limits.processes, read };
+            self.pending_standby = Some((expected, Instant::now() + STANDBY_DELAY));
         }
         NextAction::Continue
     }
@@ -302,8 +313,9 @@ impl ForkServer {
         }
     }
 
-    /// Forks a supervisor that stands by for a request of that profile.
-    fn fork_standby(&mut self, profile: SandboxProfile, process_limit: Option<u64>) -> NextAction {
+    /// Forks a supervisor that stands by for such a request.
+    fn fork_standby(&mut self, expected: ExpectedRequest) -> NextAction {
+        let ExpectedRequest { profile, process_limit, read: expected_read } = expected;
         let (Some(mounts), Ok((socket, standby_socket))) = (&self.mount_watcher, ipc::socket_pair()) else {
             return NextAction::Continue;
         };
@@ -313,7 +325,8 @@ impl ForkServer {
         match self.namespaces.fork(namespaces, profile) {
             Ok(ForkResult::Child) => {
                 let socket = standby_socket;
-                return NextAction::StandBy(StandbySupervisor { socket, profile, process_limit, namespaces });
+                let standby = StandbySupervisor { socket, profile, process_limit, expected_read, namespaces };
+                return NextAction::StandBy(standby);
             }
             Ok(ForkResult::Parent(pid)) => self.standby = Some(StandbyHandle { pid, socket, profile }),
             Err(_) => {

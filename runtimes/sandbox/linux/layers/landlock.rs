@@ -1,6 +1,6 @@
 //! Landlock: which files a script may open, and that its signals stay inside.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
@@ -40,17 +40,66 @@ pub(crate) fn scope_signals() -> io::Result<bool> {
 
 /// Restricts this process to the rules. Returns the Landlock ABI that the kernel enforces.
 pub(crate) fn restrict(rules: &FileRules, block_network: bool) -> io::Result<u8> {
-    apply_ruleset(rules, block_network).map(|status| abi(&status)).map_err(io::Error::other)
+    restrict_from(None, rules, block_network)
 }
 
-fn apply_ruleset(rules: &FileRules, block_network: bool) -> Result<RestrictionStatus, RulesetError> {
-    let system = rules.read.iter().filter_map(|path| open_following_symlinks(path).ok());
-    let system = system.map(|opened| (opened, read_access()));
-    let own = rules.own.iter().filter_map(|path| Some((open_pinned(path).ok()?, read_access())));
-    let write = rules.write.iter().filter_map(|path| Some((open_pinned(path).ok()?, write_access())));
+/// The same, from a ruleset that was prepared, if it still fits.
+pub(crate) fn restrict_from(
+    prepared: Option<PreparedRuleset>,
+    rules: &FileRules,
+    block_network: bool,
+) -> io::Result<u8> {
+    let restricted = || {
+        let fitting = prepared.filter(|prepared| prepared.fits(&rules.read, block_network));
+        let system = match fitting {
+            Some(prepared) => prepared.ruleset,
+            None => add_read_rules(empty_ruleset(block_network)?, &rules.read)?,
+        };
+        let own = rules.own.iter().filter_map(|path| Some((open_pinned(path).ok()?, read_access())));
+        let write = rules.write.iter().filter_map(|path| Some((open_pinned(path).ok()?, write_access())));
+        let all = own.chain(write).map(|(opened, access)| PathBeneath::new(opened, access));
+        system.add_rules(all.map(Ok::<_, RulesetError>))?.restrict_self()
+    };
+    restricted().map(|status| abi(&status)).map_err(io::Error::other)
+}
+
+/// A ruleset with the rules for the files of the system, made before the request that is expected to have them.
+pub(crate) struct PreparedRuleset {
+    ruleset: RulesetCreated,
+    block_network: bool,
+    /// What was at each path.
+    read: Vec<(OsString, Option<FileId>)>,
+}
+
+impl PreparedRuleset {
+    /// `None` where the kernel makes no such ruleset; the request then says why.
+    pub(crate) fn new(read: &[OsString], block_network: bool) -> Option<Self> {
+        // Before the rules, so that what comes to a path meanwhile does not fit.
+        let found = read.iter().map(|path| (path.clone(), file_id(path))).collect();
+        let ruleset = empty_ruleset(block_network).and_then(|ruleset| add_read_rules(ruleset, read)).ok()?;
+        Some(Self { ruleset, block_network, read: found })
+    }
+
+    /// Whether it is what these rules would be now.
+    fn fits(&self, read: &[OsString], block_network: bool) -> bool {
+        let is_same = |((known, id), path): (&(OsString, Option<FileId>), &OsString)| {
+            known == path && *id == file_id(path)
+        };
+        self.block_network == block_network
+            && self.read.len() == read.len()
+            && self.read.iter().zip(read).all(is_same)
+    }
+}
+
+fn file_id(path: &OsStr) -> Option<FileId> {
+    rustix::fs::stat(path).ok().map(|about| FileId::from_stat(&about))
+}
+
+fn add_read_rules(ruleset: RulesetCreated, read: &[OsString]) -> Result<RulesetCreated, RulesetError> {
     // One after the other, because each has a file open. The crate takes the rights of folders from files.
-    let all = system.chain(own).chain(write).map(|(opened, access)| PathBeneath::new(opened, access));
-    empty_ruleset(block_network)?.add_rules(all.map(Ok::<_, RulesetError>))?.restrict_self()
+    let opened = read.iter().filter_map(|path| open_following_symlinks(path).ok());
+    let rules = opened.map(|opened| PathBeneath::new(opened, read_access()));
+    ruleset.add_rules(rules.map(Ok::<_, RulesetError>))
 }
 
 /// A ruleset without rules: nothing may be opened.

@@ -210,3 +210,43 @@ fn a_standby_opens_what_its_request_reads_now_and_nothing_of_the_one_before() {
         assert_eq!(output(&["tools/one"]), "again\n");
     }
 }
+
+/// The rules for the files of the system are made before the request is there.
+#[test]
+fn a_file_that_was_replaced_since_its_rule_was_prepared_is_the_new_one() {
+    let project = tempfile::tempdir().unwrap();
+    let system = tempfile::tempdir().unwrap();
+    let (file, old) = (system.path().join("file"), system.path().join("old"));
+    for level in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
+        std::fs::write(&file, "first").unwrap();
+        let launcher = Launcher::new(ForkServerSource::CurrentProgram, level);
+        let script = format!("cat {}; cat {} 2>/dev/null; true", file.display(), old.display());
+        let mut request = launch_request(project.path(), &script);
+        request.sandbox.files.read.push(file.clone().into());
+        for _ in 0..3 {
+            assert_eq!(run(&launcher, &request).stdout, "first", "{level:?}");
+            standby_of_running(&launcher);
+        }
+        std::fs::rename(&file, &old).unwrap();
+        std::fs::write(&file, "second").unwrap();
+        assert_eq!(run(&launcher, &request).stdout, "second", "{level:?}");
+        standby_of_running(&launcher);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(run(&launcher, &request).stdout, "", "{level:?}");
+        standby_of_running(&launcher);
+        // Another request than the one that was expected.
+        request.sandbox.files.read.pop();
+        std::fs::write(&file, "third").unwrap();
+        assert_eq!(run(&launcher, &request).stdout, "", "{level:?}");
+    }
+}
+
+/// Waits for a standby, which there is none of after the first request.
+fn standby_of_running(launcher: &Launcher) {
+    for _ in 0..50 {
+        if matches!(supervisors_of(launcher)[..], [standby] if child_of(standby).is_some()) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
