@@ -65,6 +65,7 @@ pub mod host;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod packages;
+mod percent_encoding;
 pub mod plan;
 pub mod policy;
 pub mod registry;

@@ -1,11 +1,10 @@
 //! The request of a declared call. What an input names stays where it is written: in its segment of the path, its parameter, its header
 //! or its part of the body.
 
-use std::fmt::Write;
-
 use serde_json::{Map, Value, json};
 
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::percent_encoding::{self, decode_lenient};
 use crate::skill::contract::{HttpCall, SECRETS, named_value};
 use crate::template::{PathSegment, Reference, ReferenceRoot, ResolveError, Resolver, TemplatePiece};
 
@@ -162,15 +161,7 @@ fn is_segment(text: &str) -> bool {
 
 /// The text with what is percent-encoded in it decoded, and whether anything was.
 fn decoded(text: &str) -> (String, bool) {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let pair = tail.get(..2).filter(|pair| *first == b'%' && pair.iter().all(u8::is_ascii_hexdigit));
-        let pair = pair.and_then(|pair| std::str::from_utf8(pair).ok());
-        let byte = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &tail[2..] } else { tail };
-    }
+    let bytes = decode_lenient(text.as_bytes());
     let is_encoded = bytes.len() < text.len();
     (String::from_utf8_lossy(&bytes).into_owned(), is_encoded)
 }
@@ -186,14 +177,7 @@ fn scalar_text(value: &Value) -> Option<String> {
 
 /// Adds a text, with everything but unreserved characters percent-encoded (RFC 3986, 2.3).
 fn encode(url: &mut String, text: &str) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            url.push(char::from(byte));
-        } else {
-            // Writing to a text does not fail.
-            write!(url, "%{byte:02X}").ok();
-        }
-    }
+    url.push_str(&percent_encoding::encode(text.as_bytes(), "-._~"));
 }
 
 fn is_header_value(text: &str) -> bool {

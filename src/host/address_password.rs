@@ -1,5 +1,7 @@
 //! Passwords in addresses and in the settings of a connection, by which a value of the environment is known to be secret.
 
+use crate::percent_encoding::decode_lenient;
+
 /// The ends of names, without case and signs, whose values are passwords.
 const PASSWORD_NAMES: [&str; 14] = [
     "password",
@@ -66,14 +68,7 @@ pub(super) fn passwords(value: &str) -> Vec<&str> {
 
 /// A part of an address as its program reads it: with the characters that `%` and two digits stand for.
 pub(super) fn percent_decoded(text: &str) -> String {
-    let (mut decoded, mut rest) = (Vec::new(), text.as_bytes());
-    while let [byte, after @ ..] = rest {
-        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let code = digits.filter(|_| *byte == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        decoded.push(code.unwrap_or(*byte));
-        rest = if code.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
+    String::from_utf8_lossy(&decode_lenient(text.as_bytes())).into_owned()
 }
 
 /// Whether what follows a host and a colon begins with a port, so that the `@` is in the path.

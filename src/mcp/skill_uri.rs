@@ -1,5 +1,7 @@
 //! The addresses of skills and their files, `skill://NAME/PATH`, and of results.
 
+use crate::percent_encoding::{self, decode_strict};
+
 /// Before the path of a file: the name of its skill.
 const SKILL_SCHEME: &str = "skill://";
 
@@ -22,32 +24,11 @@ pub(super) fn parse_file_uri(uri: &str) -> Option<(String, String)> {
 
 /// All but what a part of an address may hold as it is.
 fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.extend([format!("%{byte:02X}")]);
-        }
-    }
-    encoded
+    percent_encoding::encode(text.as_bytes(), "-._~")
 }
 
 fn decode(segment: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digit = |byte: Option<u8>| {
-                    char::from(byte?).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-                };
-                digit(rest.next())? * 16 + digit(rest.next())?
-            }
-            b'?' | b'#' => return None,
-            byte => byte,
-        });
-    }
+    let bytes = decode_strict(segment.as_bytes()).filter(|_| !segment.contains(['?', '#']))?;
     let name = String::from_utf8(bytes).ok()?;
     let is_plain = !matches!(name.as_str(), "" | "." | "..") && !name.contains(['/', '\\', '\0']);
     is_plain.then_some(name)

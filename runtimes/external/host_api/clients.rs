@@ -23,6 +23,7 @@ use serde_json::Value;
 use super::request;
 use crate::host::FileId;
 use crate::host::temp_dirs::PrivateTempDir;
+use crate::percent_encoding;
 use crate::runtimes::sandbox::compat::OPEN_BY_NAME;
 use crate::runtimes::sandbox::{HOST_API_FD, LaunchRequest};
 
@@ -227,9 +228,7 @@ pub(crate) fn imports_client(program: &Path, source: &[u8]) -> bool {
 
 /// The `file:` URL of a path.
 fn file_url(path: &Path) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
-    let part = |byte: &u8| if plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };
-    let path: String = path.as_os_str().as_encoded_bytes().iter().map(part).collect();
+    let path = percent_encoding::encode(path.as_os_str().as_encoded_bytes(), "/-._~");
     format!("file://{path}")
 }
 

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use http::Uri;
 
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::percent_encoding::decode_lenient;
 
 /// An `http` or `https` URL with a whole host, no name or password, and no fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,16 +179,7 @@ fn percent_decoded(segment: &str) -> Vec<u8> {
     const MAX_PASSES: usize = 4;
     let mut bytes = segment.as_bytes().to_vec();
     for _ in 0..MAX_PASSES {
-        let mut decoded = Vec::with_capacity(bytes.len());
-        let mut rest = &bytes[..];
-        while let [first, tail @ ..] = rest {
-            let digits =
-                tail.get(..2).filter(|pair| *first == b'%' && pair.iter().all(u8::is_ascii_hexdigit));
-            let digits = digits.and_then(|pair| std::str::from_utf8(pair).ok());
-            let byte = digits.and_then(|pair| u8::from_str_radix(pair, 16).ok());
-            decoded.push(byte.unwrap_or(*first));
-            rest = if byte.is_some() { &tail[2..] } else { tail };
-        }
+        let decoded = decode_lenient(&bytes);
         if decoded.len() == bytes.len() {
             return decoded;
         }

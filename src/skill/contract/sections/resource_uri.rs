@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::ser::{Serialize, Serializer};
 
+use crate::percent_encoding::decode_strict;
+
 /// The most bytes of an address.
 const MAX_LEN: usize = 512;
 /// The most bytes of an address that is looked for; longer ones are none.
@@ -186,17 +188,7 @@ fn is_plain(text: &str) -> bool {
 
 /// The value of a variable: not empty, and no path.
 fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        let digit =
-            |byte: Option<u8>| char::from(byte?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        bytes.push(match byte {
-            b'%' => digit(rest.next())? * 16 + digit(rest.next())?,
-            b'?' | b'#' => return None,
-            byte => byte,
-        });
-    }
+    let bytes = decode_strict(text.as_bytes()).filter(|_| !text.contains(['?', '#']))?;
     let value = String::from_utf8(bytes).ok()?;
     let is_path = matches!(value.as_str(), "" | "." | "..") || value.contains(['/', '\\']);
     (!is_path && !value.contains(char::is_control)).then_some(value)
