@@ -131,10 +131,10 @@ pub(super) fn denial_hint(ctx: &SkillContext, said: &str, place: RunPlace<'_>) -
     let text = searched_end(said);
     let project = place.project;
     git_hint(ctx, project, error_line(text).into_iter())
+        .or_else(|| read_only_home_hint(ctx, place.home, text))
         .or_else(|| refused_change_hint(ctx, project, text))
         .or_else(|| git_hint(ctx, project, last_lines(text)))
         .or_else(|| user_home_hint(ctx, place.home, text))
-        .or_else(|| read_only_home_hint(ctx, place.home, text))
         .or_else(|| network_hint(ctx, text, place.network))
         .or_else(|| pattern_hint(ctx, text, place.network.report.is_some()))
         .or_else(|| database_hint(ctx, place.script, text))

@@ -8,6 +8,7 @@ use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{ProcessOutput, SandboxReport, SkillContext};
 use crate::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
 use crate::runtimes::external::home;
+use crate::runtimes::external::home_files::HomeFile;
 use crate::runtimes::external::host_api::RequestHandler;
 use crate::runtimes::external::outcome::{self, EndedScript, ProtectionGaps};
 use crate::runtimes::external::policy;
@@ -103,6 +104,7 @@ impl ExternalExecutor {
     fn run_sandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
         self.script.services.launcher.prepare(&policy::launch_policy(ctx));
         policy::create_granted_folders(ctx);
+        HomeFile::create_granted(ctx, &[ctx.project()?.root(), self.script.file.folder()]);
         let variables = ctx.process_variables()?;
         match ctx.worker() {
             Some(worker) => self.run_in_worker(worker, &variables, input, ctx),
@@ -137,8 +139,8 @@ impl ExternalExecutor {
         ctx: &SkillContext,
     ) -> Result<SkillOutput> {
         let state = home::lease_state(ctx)?;
-        let launch = self.script.prepare_launch(&input.args, variables, state.as_ref(), ctx)?;
-        let (guard, home_guard) = (launch.creation_guard(ctx), launch.home_guard());
+        let mut launch = self.script.prepare_launch(&input.args, variables, state.as_ref(), ctx)?;
+        let (guard, home_guard) = (launch.creation_guard(ctx), launch.take_home_guard());
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let PreparedLaunch { request, egress, temp_dir, home_links, .. } = launch;
         let launch = Launch::Sandboxed(&self.script.services.launcher, Box::new(request), egress);
@@ -171,10 +173,10 @@ impl ExternalExecutor {
         input: &SkillInput,
         ctx: &SkillContext,
     ) -> Result<WorkerProcess> {
-        let launch = self.script.prepare_launch(Self::arguments(input, ctx), variables, state, ctx)?;
+        let mut launch = self.script.prepare_launch(Self::arguments(input, ctx), variables, state, ctx)?;
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let (fingerprint, creation_guard) = (launch.fingerprint(), launch.creation_guard(ctx));
-        let home_guard = launch.home_guard();
+        let home_guard = launch.take_home_guard();
         let PreparedLaunch { request, egress, temp_dir, home_links, .. } = launch;
         let launcher = &self.script.services.launcher;
         let failed = |error| self.start_error(ctx, &gaps, error);

@@ -8,10 +8,10 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{FileId, SkillContext, temp_dirs};
+use crate::host::{FileId, SkillContext, git, metier_dirs, temp_dirs};
 use crate::policy::{Permission, protected_home_path};
 use crate::runtimes::external::audience::is_for_person;
-use crate::runtimes::external::home_guard;
+use crate::runtimes::external::home_guard::HomeFolder;
 use crate::runtimes::sandbox::PinnedPath;
 
 /// A file or folder of the user's home that a run may read, or also change.
@@ -20,7 +20,9 @@ pub(super) struct HomeFile {
     path: PathBuf,
     pub(super) real_path: PathBuf,
     file_id: FileId,
+    /// Whether the run may also change it; a folder is held open for that.
     pub(super) is_writable: bool,
+    folder: Option<HomeFolder>,
 }
 
 /// Why something of the home folder cannot be granted.
@@ -39,7 +41,7 @@ enum Refusal {
     Unknown(String),
 }
 
-/// The folders of a metier with other settings, in a home.
+/// The folders of a metier with other settings, in a home, whether they exist or not.
 const METIER_FOLDERS: [&str; 4] =
     [".cache/metier", ".config/metier", ".local/share/metier", ".local/state/metier"];
 
@@ -51,14 +53,10 @@ impl HomeFile {
         let writable = ctx.permissions().writable_home_paths();
         for path in ctx.permissions().home_paths() {
             let is_writable = writable.contains(&path);
-            let file = match Self::find(ctx, &path, folders, is_writable) {
-                Err(Refusal::Absent) if is_writable && names_folder(&path) => {
-                    create_folder(&path).and_then(|()| Self::find(ctx, &path, folders, is_writable))
-                }
-                found => found,
-            };
-            match file {
+            match Self::find(ctx, &path, folders, is_writable) {
                 Ok(file) => found.push(file),
+                // It is made before a run.
+                Err(Refusal::Absent) if is_writable && names_folder(&path) => {}
                 Err(Refusal::Absent) if !is_writable => {
                     ctx.warn(format!("~/{path}, which the run may read, does not exist"));
                 }
@@ -70,6 +68,22 @@ impl HomeFile {
             }
         }
         Ok(found)
+    }
+
+    /// Makes the folders that grants such as `home-write:.app` name and that do not exist, before a run that is granted them.
+    pub(super) fn create_granted(ctx: &SkillContext, folders: &[&Path]) {
+        for path in ctx.permissions().writable_home_paths() {
+            let found = Self::find(ctx, &path, folders, true);
+            if names_folder(&path) && matches!(found, Err(Refusal::Absent)) {
+                // A script that needs a folder which cannot be made says so itself.
+                create_folder(&path).ok();
+            }
+        }
+    }
+
+    /// The folder, held open, if the run may change it; it is given away once.
+    pub(super) fn take_folder(&mut self) -> Option<HomeFolder> {
+        self.folder.take()
     }
 
     /// Whether a grant could give a run this path, for reading or also for changing.
@@ -97,8 +111,9 @@ impl HomeFile {
             Ok(_) => {}
             Err(_) => return Err(Refusal::Absent),
         }
-        let named = METIER_FOLDERS.iter().filter_map(|folder| home.join(folder).canonicalize().ok());
-        let own: Vec<PathBuf> = named.chain(temp_dirs::own_dirs().iter().cloned()).collect();
+        let named = METIER_FOLDERS.iter().map(|folder| home.join(folder));
+        let data = metier_dirs::data_dir();
+        let own: Vec<PathBuf> = named.chain(data).chain(temp_dirs::own_dirs().iter().cloned()).collect();
         let mut others = folders.iter().copied().chain(own.iter().map(PathBuf::as_path));
         if let Some(other) =
             others.find(|other| real_path.starts_with(other) || other.starts_with(&real_path))
@@ -112,12 +127,31 @@ impl HomeFile {
             return Err(Refusal::Protected(protected));
         }
         let about = real_path.symlink_metadata().map_err(|_| Refusal::Absent)?;
-        let found = is_writable.then(|| home_guard::find_protected(&real_path)).transpose();
-        if let Some(found) = found.map_err(Refusal::Unknown)?.as_ref().and_then(|found| found.first()) {
-            return Err(Refusal::Protected(found.path_below(&home)));
+        let folder = if is_writable { Self::open_unprotected(&home, &real_path)? } else { None };
+        let file_id = match &folder {
+            Some(folder) => folder.file_id().map_err(|error| Refusal::Unknown(error.to_string()))?,
+            None => FileId::from_metadata(&about),
+        };
+        Ok(Self { path: path.into(), real_path, file_id, is_writable, folder })
+    }
+
+    /// Opens what a run may change, if it is a folder, and neither in nor around anything that programs run or obey.
+    fn open_unprotected(home: &Path, path: &Path) -> std::result::Result<Option<HomeFolder>, Refusal> {
+        let protected = |found: &Path| {
+            Refusal::Protected(found.strip_prefix(home).unwrap_or(found).to_string_lossy().into_owned())
+        };
+        let above = path.ancestors().skip(1).take_while(|above| *above != home);
+        for folder in above {
+            let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
+            if has("SKILL.md") || has(".git") || git::is_repository(has) {
+                return Err(protected(folder));
+            }
         }
-        let file_id = FileId::from_metadata(&about);
-        Ok(Self { path: path.into(), real_path, file_id, is_writable })
+        let Some(folder) = HomeFolder::open(path).map_err(Refusal::Unknown)? else { return Ok(None) };
+        match folder.first_protected().map_err(Refusal::Unknown)? {
+            Some(found) => Err(protected(&found)),
+            None => Ok(Some(folder)),
+        }
     }
 
     /// What was found, whatever is at its path by the time the sandbox is set up.
@@ -137,7 +171,9 @@ impl Refusal {
             Self::Overlap(_) => "a folder there has rules of its own".into(),
             Self::Denied(denied) => format!("the configuration denies {denied}"),
             Self::Protected(path) if is_for_person => {
-                format!("programs of yours run or obey ~/{path} by themselves, or it holds secrets")
+                format!(
+                    "programs of yours run or obey ~/{path} by themselves, or it holds secrets (a run that was killed may have made it)"
+                )
             }
             Self::Protected(_) => "programs of the user run or obey what is there by themselves".into(),
             Self::Unknown(reason) => reason.clone(),
@@ -238,7 +274,13 @@ mod tests {
 
     fn file(path: &str, real_path: &Path) -> HomeFile {
         let file_id = FileId::from_metadata(&real_path.symlink_metadata().unwrap());
-        HomeFile { path: path.into(), real_path: real_path.to_owned(), file_id, is_writable: false }
+        HomeFile {
+            path: path.into(),
+            real_path: real_path.to_owned(),
+            file_id,
+            is_writable: false,
+            folder: None,
+        }
     }
 
     #[test]

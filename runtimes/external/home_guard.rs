@@ -1,145 +1,270 @@
 //! What a script may not leave in a folder of the user's home that it may change: files that programs of the user run or obey as soon as
 //! they are there. Such a folder is granted only if it holds none; what a run makes of them is quarantined.
 //!
-//! A mount cannot cover what does not exist, and in a folder without any there is nothing to cover.
+//! A mount cannot cover what does not exist, and in a folder without any there is nothing to cover. The folder is held open from before
+//! the run, and everything in it is reached from there: a script may exchange the folders of a path, or put links there.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat};
+use rustix::io::Errno;
+
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{SkillContext, git};
+use crate::host::{FileId, OPEN_BY_NAME, SkillContext, git, open_without_links};
 use crate::policy::is_protected_in_home;
-use crate::runtimes::external::protected::quarantine::quarantine;
+use crate::runtimes::external::protected::quarantine::{make_accessible, quarantine_in};
 
-/// How many files and folders are looked at in one granted folder.
-const MAX_ENTRIES: usize = 1 << 16;
+/// How many files and folders a granted folder may hold, and how many a run may leave in it.
+const MAX_ENTRIES_BEFORE: usize = 1 << 16;
+const MAX_ENTRIES_AFTER: usize = 1 << 20;
 
-/// An entry of a folder that programs run or obey.
-pub(super) struct ProtectedEntry {
-    folder: PathBuf,
-    name: OsString,
+/// How many folders may be inside one another. Each is held open.
+const MAX_DEPTH: usize = 100;
+
+/// How many quarantined things are named.
+const MAX_NAMED: usize = 16;
+
+/// A folder of the user's home that a run may change.
+pub(super) struct HomeFolder {
+    path: PathBuf,
+    opened: OwnedFd,
 }
 
-impl ProtectedEntry {
-    /// Its path below the home folder of the user.
-    pub(super) fn path_below(&self, home: &Path) -> String {
-        let path = self.folder.join(&self.name);
-        path.strip_prefix(home).unwrap_or(&path).to_string_lossy().into_owned()
+impl HomeFolder {
+    /// Opens it; `None` for a file. The error is why that is not possible.
+    pub(super) fn open(path: &Path) -> std::result::Result<Option<Self>, String> {
+        match open_without_links(path) {
+            Ok(Some(opened)) => Ok(Some(Self { path: path.to_owned(), opened: opened.into() })),
+            Ok(None) => Err("this kernel, or a filter of system calls, lacks openat2".into()),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(None),
+            Err(error) => Err(format!("it cannot be opened: {error}")),
+        }
+    }
+
+    pub(super) fn file_id(&self) -> io::Result<FileId> {
+        Ok(FileId::from_stat(&fstat(&self.opened)?))
+    }
+
+    /// The path of something in it that programs run or obey; the error is why that is not known.
+    pub(super) fn first_protected(&self) -> std::result::Result<Option<PathBuf>, String> {
+        let mut first = None;
+        let walk = Walk::new(MAX_ENTRIES_BEFORE, |_: &OwnedFd, folder: &Path, name: &OsStr| {
+            first.get_or_insert_with(|| self.path.join(folder).join(name));
+        });
+        let reason = walk.run(self);
+        first.map_or_else(|| reason.map_or(Ok(None), Err), |first| Ok(Some(first)))
     }
 }
 
-/// The folders of the user's home that a run may change.
+/// The folders of the user's home that a run may change, as they were opened before it.
 pub(crate) struct HomeGuard {
     home: PathBuf,
-    folders: Vec<PathBuf>,
+    folders: Vec<HomeFolder>,
 }
 
 impl HomeGuard {
     /// `None` if it may change none.
-    pub(super) fn new(folders: Vec<PathBuf>) -> Option<Self> {
+    pub(super) fn new(folders: Vec<HomeFolder>) -> Option<Self> {
         let home = std::env::home_dir()?.canonicalize().ok()?;
         (!folders.is_empty()).then_some(Self { home, folders })
     }
 
     /// Quarantines what the script made, once nothing of its process tree is left. The outcome becomes an error where that cannot be
-    /// done, or where it is not known what the script made.
+    /// done, or where it is not known what the script made; the log says so in any case.
     pub(crate) fn enforce_on<T>(self, ctx: &SkillContext, script: &str, outcome: Result<T>) -> Result<T> {
-        let mut failure = None;
-        for folder in &self.folders {
-            let shown = |path: &Path| {
-                let below = path.strip_prefix(&self.home).unwrap_or(path);
-                format!("~/{}", below.to_string_lossy().escape_debug())
-            };
-            let found = match find_protected(folder) {
-                Ok(found) => found,
-                Err(reason) => {
-                    let sentence = format!("what {script} made in {} is not known: {reason}", shown(folder));
-                    failure = Some(sentence);
-                    continue;
-                }
-            };
-            for ProtectedEntry { folder: above, name } in found {
-                let made = format!("{script} made {}, which no grant covers", shown(&above.join(&name)));
-                match quarantine(folder, &above, &name) {
-                    Ok(moved) => ctx.warn(format!("{made}; it was moved to {}", shown(&moved))),
+        let shown = |path: &Path| {
+            let below = path.strip_prefix(&self.home).unwrap_or(path);
+            format!("~/{}", below.to_string_lossy().escape_debug())
+        };
+        let (mut failures, mut count) = (Vec::new(), 0);
+        for home_folder in &self.folders {
+            let walk = Walk::new(MAX_ENTRIES_AFTER, |opened: &OwnedFd, folder: &Path, name: &OsStr| {
+                let folder = home_folder.path.join(folder);
+                let made = format!("{script} made {}, which no grant covers", shown(&folder.join(name)));
+                match quarantine_in(opened, name) {
+                    Ok(new_name) => {
+                        count += 1;
+                        if count <= MAX_NAMED {
+                            ctx.warn(format!("{made}; it was moved to {}", shown(&folder.join(new_name))));
+                        }
+                    }
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => failure = Some(format!("{made}; it could not be quarantined ({error})")),
+                    Err(error) => failures.push(format!("{made}; it could not be quarantined ({error})")),
                 }
-            }
+            });
+            let reason = walk.changing_modes().run(home_folder);
+            failures.extend(reason.map(|reason| {
+                format!("what {script} made in {} is not known: {reason}", shown(&home_folder.path))
+            }));
+        }
+        if count > MAX_NAMED {
+            ctx.warn(format!("{} more things that {script} made were moved likewise", count - MAX_NAMED));
+        }
+        failures.truncate(MAX_NAMED);
+        for failure in &failures {
+            ctx.warn(failure.as_str());
         }
         let help = "look at it before you open that folder in an editor, a shell or an agent";
-        match failure {
-            Some(sentence) => outcome.and(Err(SkillError::new(ErrorKind::Denied, sentence).with_help(help))),
+        match failures.into_iter().next() {
+            Some(failure) => outcome.and(Err(SkillError::new(ErrorKind::Denied, failure).with_help(help))),
             None => outcome,
         }
     }
 }
 
-/// What programs run or obey in this file or folder; the error is why that is not known.
-pub(super) fn find_protected(top: &Path) -> std::result::Result<Vec<ProtectedEntry>, String> {
-    let (mut found, mut count) = (Vec::new(), 0);
-    let mut queue = vec![top.to_owned()];
-    while let Some(folder) = queue.pop() {
-        let unread = |error: io::Error| format!("a folder in it cannot be read: {error}");
-        let entries = match fs::read_dir(&folder) {
+/// Looks through a folder, inner folders first, and calls `on_found` with each entry that programs run or obey: the open folder in which
+/// it lies, the path of that, and its name. What is in such an entry is looked at as well, since it keeps its content when it is renamed.
+struct Walk<F> {
+    on_found: F,
+    max_entries: usize,
+    entry_count: usize,
+    /// Whether folders that cannot be read get a mode in which they can.
+    changes_modes: bool,
+    /// Why not everything was looked at.
+    reason: Option<String>,
+}
+
+impl<F: FnMut(&OwnedFd, &Path, &OsStr)> Walk<F> {
+    fn new(max_entries: usize, on_found: F) -> Self {
+        Self { on_found, max_entries, entry_count: 0, changes_modes: false, reason: None }
+    }
+
+    fn changing_modes(mut self) -> Self {
+        self.changes_modes = true;
+        self
+    }
+
+    /// Returns why not everything was looked at.
+    fn run(mut self, folder: &HomeFolder) -> Option<String> {
+        let name = folder.path.file_name().unwrap_or_default();
+        self.visit(&folder.opened, OsStr::new("."), name, Path::new(""), 0);
+        self.reason
+    }
+
+    fn fail(&mut self, reason: String) {
+        self.reason.get_or_insert(reason);
+    }
+
+    fn visit(&mut self, above: &OwnedFd, entry: &OsStr, name: &OsStr, path: &Path, depth: usize) {
+        let opened = match self.open_folder(above, entry) {
+            Ok(opened) => opened,
+            Err(Errno::NOENT) => return,
+            Err(error) => return self.fail(format!("a folder in it cannot be read: {error}")),
+        };
+        let entries = match self.entries(&opened) {
             Ok(entries) => entries,
-            // It is a file, or has just been removed.
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::NotFound) => {
+            Err(error) => return self.fail(format!("a folder in it cannot be read: {error}")),
+        };
+        for (inner, kind) in &entries {
+            if !kind.is_dir() {
                 continue;
             }
-            Err(error) => return Err(unread(error)),
-        };
-        let above = folder.strip_prefix(top).unwrap_or(&folder).to_string_lossy();
-        let above = if above.is_empty() { String::new() } else { format!("{above}/") };
-        let mut parts = [false; git::REPOSITORY_ENTRIES.len()];
-        for entry in entries {
-            let entry = entry.map_err(unread)?;
-            count += 1;
-            if count > MAX_ENTRIES {
-                return Err(format!("it holds more than {MAX_ENTRIES} files and folders"));
-            }
-            let name = entry.file_name();
-            if let Some(part) = git::REPOSITORY_ENTRIES.iter().position(|part| name == *part) {
-                parts[part] = true;
-            }
-            if is_protected_in_home(&above, &name.to_string_lossy()) {
-                found.push(ProtectedEntry { folder: folder.clone(), name });
-            } else if entry.file_type().map_err(unread)?.is_dir() {
-                queue.push(entry.path());
+            if depth == MAX_DEPTH {
+                self.fail(format!("more than {MAX_DEPTH} folders are inside one another"));
+            } else {
+                self.visit(&opened, inner, inner, &path.join(inner), depth + 1);
             }
         }
-        let has = |name: &str| {
-            git::REPOSITORY_ENTRIES.iter().zip(parts).any(|(part, is_there)| is_there && *part == name)
-        };
+        let has = |part: &str| entries.iter().any(|(entry, _)| entry == part);
         if git::is_repository(has) {
-            found.push(ProtectedEntry { folder, name: OsStr::new(git::REPOSITORY_ENTRIES[0]).to_owned() });
+            (self.on_found)(&opened, path, OsStr::new(git::REPOSITORY_ENTRIES[0]));
+        }
+        let folder = name.to_string_lossy();
+        for (inner, _) in &entries {
+            if is_protected_in_home(&folder, &inner.to_string_lossy()) {
+                (self.on_found)(&opened, path, inner);
+            }
         }
     }
-    Ok(found)
+
+    fn open_folder(&self, above: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(above, name, OFlags::RDONLY | flags, Mode::empty()) {
+            Err(Errno::ACCESS) if self.changes_modes => {
+                let by_name = openat(above, name, OPEN_BY_NAME | flags, Mode::empty())?;
+                make_accessible(&by_name)?;
+                openat(above, name, OFlags::RDONLY | flags, Mode::empty())
+            }
+            opened => opened,
+        }
+    }
+
+    fn entries(&mut self, folder: &OwnedFd) -> rustix::io::Result<Vec<(OsString, FileType)>> {
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(folder)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            self.entry_count += 1;
+            if self.entry_count > self.max_entries {
+                self.fail(format!("it holds more than {} files and folders", self.max_entries));
+                break;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => {
+                    let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                    FileType::from_raw_mode(found.st_mode)
+                }
+                known => known,
+            };
+            entries.push((name.to_owned(), kind));
+        }
+        Ok(entries)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
     use super::*;
+
+    fn found_in(top: &Path, max_entries: usize) -> (Vec<String>, Option<String>) {
+        let mut found = Vec::new();
+        let folder = HomeFolder::open(top).unwrap().unwrap();
+        let walk = Walk::new(max_entries, |_: &OwnedFd, folder: &Path, name: &OsStr| {
+            found.push(folder.join(name).display().to_string());
+        });
+        let reason = walk.run(&folder);
+        found.sort_unstable();
+        (found, reason)
+    }
 
     #[test]
     fn what_programs_run_is_found_at_any_depth_and_behind_no_link() {
         let stage = tempfile::tempdir().unwrap();
-        let top = stage.path().join("top");
-        for path in ["top/data", "top/deep/.git", "top/bare/objects", "top/bare/refs", "away/.git"] {
-            fs::create_dir_all(stage.path().join(path)).unwrap();
+        let stage = fs::canonicalize(stage.path()).unwrap();
+        let top = stage.join(".top");
+        for path in [".top/data", ".top/deep/.git/refs", ".top/bare/objects", ".top/bare/refs", "away/.git"] {
+            fs::create_dir_all(stage.join(path)).unwrap();
         }
-        for path in ["top/data/a.json", "top/deep/.envrc", "top/bare/HEAD", "top/data/Claude.md"] {
-            fs::write(stage.path().join(path), "").unwrap();
+        for path in ["data/a.json", "deep/.envrc", "bare/HEAD", "data/Claude.md", "deep/.git/.envrc"] {
+            fs::write(top.join(path), "").unwrap();
         }
-        std::os::unix::fs::symlink("../away", top.join("link")).unwrap();
-        let mut found: Vec<String> =
-            find_protected(&top).unwrap().iter().map(|found| found.path_below(&top)).collect();
-        found.sort_unstable();
-        assert_eq!(found, ["bare/HEAD", "data/Claude.md", "deep/.envrc", "deep/.git"]);
-        assert!(find_protected(&top.join("data/a.json")).unwrap().is_empty(), "a file holds nothing");
-        assert!(find_protected(&top.join("none")).unwrap().is_empty());
+        fs::create_dir_all(top.join("skills/x")).unwrap();
+        fs::create_dir_all(top.join("data/skills/x")).unwrap();
+        symlink("../away", top.join("link")).unwrap();
+        let all = ["bare/HEAD", "data/Claude.md", "deep/.envrc", "deep/.git", "deep/.git/.envrc", "skills"];
+        assert_eq!(found_in(&top, 1000), (all.map(str::to_owned).to_vec(), None));
+        assert!(found_in(&top, 5).1.unwrap().contains("more than 5"));
+        assert!(HomeFolder::open(&top.join("data/a.json")).unwrap().is_none(), "a file holds nothing");
+        assert!(HomeFolder::open(&top.join("link")).is_err(), "a link leads elsewhere");
+    }
+
+    #[test]
+    fn folders_that_are_nested_too_deep_are_told() {
+        let stage = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(stage.path()).unwrap();
+        fs::create_dir_all(top.join("a/".repeat(MAX_DEPTH))).unwrap();
+        assert_eq!(found_in(&top, 1000), (Vec::new(), None));
+        fs::create_dir_all(top.join("a/".repeat(MAX_DEPTH + 1))).unwrap();
+        assert!(found_in(&top, 1000).1.unwrap().contains("inside one another"));
     }
 }

@@ -338,9 +338,8 @@ impl PreparedLaunch<'_> {
     }
 
     /// Detects what the script leaves in the user's home; `None` if it may not change anything there.
-    pub(super) fn home_guard(&self) -> Option<HomeGuard> {
-        let writable = self.home_files.iter().filter(|file| file.is_writable);
-        HomeGuard::new(writable.map(|file| file.real_path.clone()).collect())
+    pub(super) fn take_home_guard(&mut self) -> Option<HomeGuard> {
+        HomeGuard::new(self.home_files.iter_mut().filter_map(HomeFile::take_folder).collect())
     }
 
     /// Detects what the script creates; `None` if it may not write to the project.

@@ -18,7 +18,15 @@ pub(crate) fn canonical_folder(path: &Path) -> io::Result<PathBuf> {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) use self::linux::{open_canonical, open_without_links};
+pub(super) use self::linux::open_canonical;
+#[cfg(target_os = "linux")]
+pub(crate) use self::linux::open_without_links;
+
+/// Elsewhere there is no such system call.
+#[cfg(all(unix, not(target_os = "linux")))]
+pub(crate) fn open_without_links(_: &Path) -> io::Result<Option<cap_std::fs::Dir>> {
+    Ok(None)
+}
 
 #[cfg(target_os = "linux")]
 mod linux {

@@ -92,6 +92,12 @@ impl SkillContext {
         self.extensions().get::<Environment>().is_some_and(|environment| environment.get(name).is_some())
     }
 
+    /// The same for a value that is no secret, by its name or by a password in it.
+    pub(crate) fn has_plain_variable(&self, name: &str) -> bool {
+        let value = self.extensions().get::<Environment>().and_then(|environment| environment.get(name));
+        value.is_some_and(|(_, is_secret)| !is_secret)
+    }
+
     /// The names of the variables that a process of this run is given; of secrets those that could be.
     pub(crate) fn process_variable_names(&self) -> Vec<String> {
         let secrets = self.permitted_secrets();

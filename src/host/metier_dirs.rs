@@ -83,7 +83,7 @@ pub(crate) fn package_store_dir() -> Option<PathBuf> {
 }
 
 /// The data directory: the folder that `METIER_DATA_DIR` names, or `metier` in that of the user.
-fn data_dir() -> Option<PathBuf> {
+pub(crate) fn data_dir() -> Option<PathBuf> {
     match std::env::var_os("METIER_DATA_DIR").filter(|folder| !folder.is_empty()) {
         Some(folder) => std::path::absolute(folder).ok(),
         None => Some(etcetera::base_strategy::choose_native_strategy().ok()?.data_dir().join(DIR_NAME)),

@@ -8,144 +8,324 @@ use super::path_protection::{PathProtection, is_within};
 /// that run wherever they lie. Programs on `PATH` are among them.
 const RUN_BY_THEMSELVES: &[&str] = &[
     ".Rprofile",
+    ".Xauthority",
+    ".Xdefaults",
     ".Xresources",
+    ".agents",
+    ".aider.conf.yml",
+    ".ansible",
     ".asdf",
     ".asdfrc",
+    ".augment",
+    ".aws",
+    ".azure",
+    ".bin",
+    ".bitcoin",
     ".bun",
     ".cabal",
-    ".cargo",
-    ".composer",
-    ".conda",
-    ".condarc",
+    ".cache/Cypress",
+    ".cache/bazelisk",
     ".cache/deno",
+    ".cache/gitstatus",
     ".cache/go-build",
+    ".cache/huggingface",
     ".cache/ms-playwright",
+    ".cache/node",
+    ".cache/nvim",
     ".cache/pip",
     ".cache/pre-commit",
     ".cache/puppeteer",
+    ".cache/pypoetry",
+    ".cache/selenium",
+    ".cache/torch",
     ".cache/uv",
+    ".cargo",
+    ".claude.json",
+    ".cline",
+    ".codeium",
+    ".composer",
+    ".conda",
+    ".condarc",
+    ".config/BraveSoftware",
+    ".config/Claude",
     ".config/Code",
     ".config/Cursor",
     ".config/JetBrains",
     ".config/VSCodium",
+    ".config/Windsurf",
+    ".config/agents",
     ".config/alacritty",
+    ".config/amp",
+    ".config/awesome",
+    ".config/bash",
+    ".config/bspwm",
     ".config/chromium",
     ".config/containers",
+    ".config/crush",
+    ".config/dconf",
     ".config/direnv",
     ".config/emacs",
     ".config/environment.d",
+    ".config/fish",
+    ".config/gcloud",
+    ".config/gdb",
+    ".config/gh",
     ".config/ghostty",
+    ".config/git",
     ".config/google-chrome",
+    ".config/goose",
+    ".config/helix",
+    ".config/hg",
     ".config/hypr",
     ".config/i3",
+    ".config/jj",
     ".config/kitty",
+    ".config/lazygit",
+    ".config/mcp",
+    ".config/microsoft-edge",
     ".config/mimeapps.list",
+    ".config/mise",
+    ".config/mpv",
+    ".config/niri",
+    ".config/nix",
     ".config/npm",
     ".config/nushell",
+    ".config/nvim",
+    ".config/openbox",
     ".config/opencode",
     ".config/pip",
     ".config/plasma-workspace",
+    ".config/polybar",
     ".config/powershell",
+    ".config/qtile",
+    ".config/rclone",
+    ".config/shell",
+    ".config/solana",
+    ".config/sops",
+    ".config/starship.toml",
     ".config/sway",
+    ".config/sxhkd",
     ".config/systemd",
     ".config/tmux",
     ".config/uv",
+    ".config/waybar",
     ".config/wezterm",
     ".config/zed",
+    ".config/zsh",
+    ".copilot",
     ".cshrc",
     ".curlrc",
+    ".cursor-server",
     ".deno",
+    ".docker",
     ".doom.d",
     ".dotnet",
+    ".electrum",
     ".emacs",
     ".emacs.d",
+    ".ethereum",
+    ".factory",
+    ".forward",
+    ".fzf",
     ".gem",
+    ".ghcup",
     ".git-templates",
+    ".gnupg",
     ".gradle",
+    ".gvimrc",
+    ".hg",
     ".hgrc",
     ".inputrc",
     ".ipython",
     ".irbrc",
     ".jupyter",
+    ".k5login",
+    ".krew",
     ".kshrc",
+    ".kube",
+    ".lessfilter",
     ".lesskey",
     ".local/bin",
     ".local/lib",
+    ".local/opt",
+    ".local/sbin",
     ".local/share/JetBrains",
     ".local/share/applications",
+    ".local/share/bash-completion",
+    ".local/share/claude",
+    ".local/share/cursor-agent",
     ".local/share/dbus-1",
+    ".local/share/direnv",
+    ".local/share/fish",
+    ".local/share/flatpak",
     ".local/share/fnm",
+    ".local/share/gh",
+    ".local/share/gnome-shell",
+    ".local/share/jupyter",
+    ".local/share/keyrings",
     ".local/share/mise",
+    ".local/share/nautilus",
     ".local/share/nvim",
+    ".local/share/opencode",
     ".local/share/pipx",
+    ".local/share/plasma",
     ".local/share/pnpm",
+    ".local/share/powershell",
     ".local/share/systemd",
     ".local/share/uv",
+    ".local/share/vulkan",
+    ".local/share/zed",
+    ".local/share/zinit",
+    ".local/state/nix",
     ".login",
     ".logout",
     ".m2",
     ".mailcap",
+    ".mcp.json",
     ".mozilla",
+    ".netrc",
     ".nix-profile",
+    ".node_libraries",
+    ".node_modules",
     ".nodenv",
+    ".npm",
     ".npm-global",
     ".nvm",
     ".oh-my-zsh",
     ".opam",
+    ".opt",
+    ".p10k.zsh",
     ".pam_environment",
+    ".password-store",
+    ".pdbrc",
     ".pip",
+    ".pixi",
+    ".procmailrc",
+    ".psqlrc",
+    ".pub-cache",
     ".pyenv",
+    ".qwen",
     ".rbenv",
+    ".rhosts",
     ".rustup",
+    ".rvm",
+    ".rye",
     ".screenrc",
     ".sdkman",
+    ".shosts",
+    ".sqliterc",
+    ".ssh",
+    ".steam",
+    ".subversion",
     ".tcshrc",
+    ".terraform.d",
+    ".thunderbird",
+    ".tmux",
     ".tmux.conf",
+    ".trae",
+    ".venv",
     ".vim",
+    ".virtualenvs",
     ".volta",
+    ".vscode-oss",
+    ".vscode-server",
     ".wgetrc",
+    ".windsurf-server",
+    ".wine",
+    ".xbindkeysrc",
+    ".xinitrc",
+    ".xmonad",
+    ".xonshrc",
+    ".xprofile",
+    ".xsession",
+    ".xsessionrc",
+    ".zcompdump",
 ];
 
-/// The same, of which there are many: names at the top of a home that begin so.
-const RUN_BY_THEMSELVES_PREFIXES: [&str; 4] = [".vscode-", ".x", ".yarn", ".zsh"];
+/// The same, of which there are many: names at the top of a home, and in `.config`, that begin so.
+const PREFIXES: [&str; 4] = [".bash", ".vscode-", ".yarn", ".zsh"];
+const PREFIXES_IN_CONFIG: [&str; 2] = ["Code", "Cursor"];
 
 /// Folders of programs at the top of a home that do not begin with a dot.
-const PROGRAM_FOLDERS: [&str; 5] = ["Library", "bin", "go", "node_modules", "snap"];
+const PROGRAM_FOLDERS: [&str; 9] =
+    ["Applications", "Library", "anaconda3", "bin", "go", "miniconda3", "node_modules", "snap", "venv"];
 
 /// Folders of agents, which hold their settings and their records.
 const AGENT_FOLDERS: [&str; 9] =
     [".claude", ".codex", ".continue", ".cursor", ".gemini", ".kiro", ".openclaw", ".roo", ".windsurf"];
 
 /// How the names of the files and folders in them begin that agents obey or run. The rest are their records.
-const AGENT_SETTINGS: [&str; 24] = [
+const AGENT_SETTINGS: &[&str] = &[
+    ".credentials",
     ".mcp",
     "AGENTS",
     "CLAUDE",
     "GEMINI",
     "agents",
+    "antigravity",
     "argv",
+    "auth",
+    "bin",
+    "chrome",
+    "cloud",
     "command",
     "config",
+    "cron",
     "cursor",
     "exec",
     "extension",
     "hook",
+    "ide",
     "instructions",
+    "local",
     "mcp",
+    "memories",
+    "modes",
+    "oauth",
     "openclaw",
     "output-styles",
     "plugins",
     "powers",
     "prompts",
+    "remote-settings",
     "rules",
+    "scheduled",
+    "session-env",
     "settings",
+    "shell-snapshots",
     "skills",
     "statusline",
     "steering",
+    "tools",
 ];
 
-/// Files that agents obey wherever they lie.
-const INSTRUCTIONS: [&str; 4] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "SKILL.md"];
+/// What agents, editors and version control obey wherever it lies, besides what runs as soon as a folder is opened.
+const OBEYED_ANYWHERE: [&str; 24] = [
+    ".agents",
+    ".clinerules",
+    ".cursorrules",
+    ".goosehints",
+    ".hg",
+    ".jj",
+    ".metier",
+    ".npmrc",
+    ".nvim",
+    ".opencode",
+    ".pdbrc",
+    ".svn",
+    ".vimspector.json",
+    ".windsurfrules",
+    ".yarnrc",
+    ".yarnrc.yml",
+    "AGENTS.md",
+    "AGENTS.override.md",
+    "CLAUDE.local.md",
+    "CLAUDE.md",
+    "GEMINI.md",
+    "QWEN.md",
+    "SKILL.md",
+    "copilot-instructions.md",
+];
 
 /// What keeps a script from changing this path of the home folder (relative, `/`-separated): a path at, above or below it.
 pub(crate) fn protected_home_path(path: &str) -> Option<String> {
@@ -154,9 +334,12 @@ pub(crate) fn protected_home_path(path: &str) -> Option<String> {
     if AGENT_FOLDERS.iter().any(is) {
         return protected_agent_path(first, rest);
     }
+    let has_prefix = PREFIXES.iter().any(|start| starts_with(first, start))
+        || is(&".config") && PREFIXES_IN_CONFIG.iter().any(|start| starts_with(rest, start));
     if PathProtection::default().protects_write(path)
+        || is_obeyed_anywhere(path)
         || PROGRAM_FOLDERS.iter().any(is)
-        || RUN_BY_THEMSELVES_PREFIXES.iter().any(|start| starts_with(first, start))
+        || has_prefix
     {
         return Some(path.to_owned());
     }
@@ -172,16 +355,28 @@ pub(crate) fn protected_home_path(path: &str) -> Option<String> {
 /// The same for a path in the folder of an agent, in which only its records may be changed.
 fn protected_agent_path(folder: &str, rest: &str) -> Option<String> {
     let (name, _) = rest.split_once('/').unwrap_or((rest, ""));
-    let is_obeyed = name.is_empty() || AGENT_SETTINGS.iter().any(|start| starts_with(name, start));
-    (is_obeyed || PathProtection::default().protects_write(rest)).then(|| format!("{folder}/{name}"))
+    // The workspace of an agent has its instructions at the top.
+    let is_obeyed =
+        ["", "workspace"].contains(&rest) || AGENT_SETTINGS.iter().any(|start| starts_with(name, start));
+    let is_protected =
+        is_obeyed || is_obeyed_anywhere(rest) || PathProtection::default().protects_write(rest);
+    is_protected.then(|| format!("{folder}/{name}"))
 }
 
-/// Whether the entry `name` of a granted folder, whose path below it is `above` and empty or ends with `/`, is something that programs
-/// run or obey as soon as the folder is opened or entered.
-pub(crate) fn is_protected_in_home(above: &str, name: &str) -> bool {
+/// Whether a part of this path is obeyed wherever it lies.
+fn is_obeyed_anywhere(path: &str) -> bool {
+    let mut folder = "";
+    path.split('/').any(|name| is_protected_in_home(std::mem::replace(&mut folder, name), name))
+}
+
+/// Whether the entry `name` in a folder of that name is something that programs run or obey as soon as a folder is opened or entered, or
+/// a folder of skills.
+pub(crate) fn is_protected_in_home(folder: &str, name: &str) -> bool {
+    let is = |known: &&str| known.eq_ignore_ascii_case(name);
     name.eq_ignore_ascii_case(".git")
-        || runs_on_open(above, name)
-        || INSTRUCTIONS.iter().any(|known| known.eq_ignore_ascii_case(name))
+        || runs_on_open(&format!("{folder}/"), name)
+        || OBEYED_ANYWHERE.iter().any(is)
+        || folder.starts_with('.') && name.eq_ignore_ascii_case("skills")
 }
 
 fn starts_with(name: &str, start: &str) -> bool {
@@ -204,6 +399,9 @@ mod tests {
             ".claude/app/sessions",
             "notes/today.md",
             "Documents",
+            ".xyz",
+            "Code/app",
+            ".openclaw/workspace/app",
         ] {
             assert_eq!(protected_home_path(path), None, "{path}");
         }
@@ -236,6 +434,17 @@ mod tests {
             ".claude/app/.git",
             ".docker/config.json",
             ".docker",
+            ".agents",
+            ".agents/skills/x/scripts",
+            ".app/skills",
+            ".metier",
+            "work/.metier/skills/x",
+            ".bash_functions",
+            ".config/Code - OSS",
+            ".claude.json",
+            ".claude/shell-snapshots",
+            ".openclaw/workspace",
+            ".local/share/fish",
         ] {
             assert!(protected_home_path(path).is_some(), "{path}");
         }

@@ -113,6 +113,7 @@ fn a_change_of_what_is_granted_of_the_home_is_answered_with_the_reason() {
         &["~/.myapp/config.json is granted for reading only; run with --allow home-write:.myapp/config.json"];
     let scripts = [
         script(SHELL, "echo x >> \"$HOME/.myapp/config.json\"", HELP),
+        script(SHELL, "cd \"$HOME\" && echo x >> .myapp/config.json", HELP),
         script(PYTHON, "import pathlib\n(pathlib.Path.home() / '.myapp/config.json').write_text('x')", HELP),
         script(
             NODE,

@@ -139,6 +139,90 @@ fn what_a_script_makes_that_programs_run_is_quarantined() {
 }
 
 #[test]
+fn nothing_outside_of_a_grant_is_renamed_whatever_a_script_puts_on_its_path() {
+    // The inner grant is moved away, and a link to the home of the user takes its place.
+    const SWAP: &str =
+        "cd \"$(readlink -f \"$HOME/.app\")\" && mv x y && ln -s ../.. x && touch y/NAME/.envrc";
+    for level in LEVELS {
+        let project = project();
+        let name = project.home().file_name().unwrap().to_str().unwrap().to_owned();
+        let project = project.shell("swap", &SWAP.replace("NAME", &name));
+        for path in [".bashrc", ".app/data/kept", ".claude/settings.json"] {
+            write(&project.home().join(path), "");
+        }
+        fs::create_dir_all(project.home().join(".app/x").join(&name)).unwrap();
+        let inner = format!("home-write:.app/x/{name}");
+        let args = ["run", "swap", "--allow", "home-write:.app", "--allow", &inner];
+        let answer = metier_at(&project, level, &args);
+        for path in [".bashrc", ".app/data/kept", ".claude/settings.json"] {
+            assert!(project.home().join(path).exists(), "{level} {path} {answer:?}");
+        }
+        assert!(!project.home().join(".app/y").join(&name).join(".envrc").exists(), "{level} {answer:?}");
+        assert!(answer.stderr.contains("made ~/.app/"), "{level} {answer:?}");
+    }
+}
+
+#[test]
+fn a_folder_below_a_skill_or_a_repository_is_refused_and_skills_that_appear_are_moved() {
+    let makes = "mkdir -p \"$HOME/.app/skills\" \"$HOME/.app/.agents/skills\"; echo x > \"$HOME/.app/skills/x.sh\"; exit 3";
+    for level in LEVELS {
+        let project = project().shell("make", makes);
+        for path in [".lib/dep/SKILL.md", "bare/HEAD", "bare/objects/x", "bare/refs/x", "work/.git/config"] {
+            write(&project.home().join(path), "");
+        }
+        for folder in [".lib/dep/scripts", "bare/hooks", "work/src"] {
+            fs::create_dir_all(project.home().join(folder)).unwrap();
+            let refused = add(&project, level, &[&format!("home-write:{folder}")], &[".x"]);
+            assert!(
+                refused.code != 0 && refused.stderr.contains("run or obey"),
+                "{level} {folder} {refused:?}"
+            );
+        }
+        let mut command = project.command(&["run", "add", "--allow", "home-write:md/skills", "--", ".x"]);
+        command.env("METIER_SANDBOX_LEVEL", level).env("METIER_DATA_DIR", project.home().join("md"));
+        let data: Answer = command.output().unwrap().into();
+        assert!(data.code != 0 && data.stderr.contains("has rules of its own"), "{level} {data:?}");
+        // A run that failed tells what it left, too.
+        let failed = metier_at(&project, level, &["run", "make", "--allow", "home-write:.app"]);
+        assert!(failed.code != 0, "{failed:?}");
+        for path in ["skills", ".agents"] {
+            assert!(
+                failed.stderr.contains(&format!("made ~/.app/{path}, which")),
+                "{level} {path} {failed:?}"
+            );
+            assert!(!project.home().join(".app").join(path).exists(), "{level} {path}");
+        }
+    }
+}
+
+#[test]
+fn what_was_quarantined_is_no_repository_and_closes_no_folder() {
+    if find_program("git").is_none() {
+        return not_run("a repository in a folder of the home", "git is not installed");
+    }
+    let makes = "cd \"$HOME/.app\" && git init -q r && mkdir -p .idea && git init -q .idea && chmod 0 r";
+    for level in LEVELS {
+        let project = project().shell("make", makes);
+        let made = metier_at(&project, level, &["run", "make", "--allow", "home-write:.app"]);
+        assert_eq!(made.code, 0, "{level} {made:?}");
+        for path in ["r/.git", ".idea", ".idea/.git"] {
+            assert!(made.stderr.contains(&format!("made ~/.app/{path}, which")), "{level} {path} {made:?}");
+        }
+        let repositories = std::process::Command::new("find")
+            .arg(project.home().join(".app"))
+            .args(["-name", "HEAD", "-o", "-name", ".git"])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&repositories.stdout), "", "{level}");
+        let again = add(&project, level, &["home-write:.app"], &[".app/data/log"]);
+        assert_eq!((again.code, again.stderr.as_str()), (0, ""), "{level} {again:?}");
+        // Nothing is made where nothing runs.
+        metier_at(&project, level, &["run", "add", "--explain", "--allow", "home-write:.explained"]);
+        assert!(!project.home().join(".explained").exists(), "{level}");
+    }
+}
+
+#[test]
 fn no_link_and_no_hard_link_leads_out_of_what_is_granted() {
     let escapes = "cd \"$HOME/.app\" && ln -s ../.other link && ln -s /etc/passwd abs; \
                    for f in link abs ../.other; do { echo x >> $f; } 2>/dev/null && echo \"wrote $f\"; done; \

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::host::{Files, SkillContext};
-use crate::policy::{Access, is_within};
+use crate::policy::{Access, is_within, secret_paths_in_folders};
 use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::external::error_line::error_line;
 use crate::runtimes::external::hints::denied_file::{denied_file, missing_file};
@@ -33,17 +33,32 @@ const LACK_WORDS: [&str; 9] = ["disabled", "empty", "no ", "no_", "none", "not "
 const COMMON_WORDS: [&str; 12] =
     ["config", "data", "file", "home", "json", "local", "main", "share", "text", "toml", "user", "yaml"];
 
-/// Folders of a home that are for secrets. Files with secrets are known by their names anywhere.
-const SECRET_FOLDERS: [&str; 9] = [
+/// Folders and files of a home that are for secrets. Others are known by their names anywhere.
+const SECRET_PATHS: [&str; 24] = [
+    ".Xauthority",
     ".aws",
     ".azure",
+    ".bitcoin",
+    ".cache/huggingface/token",
+    ".claude.json",
+    ".claude/.credentials.json",
+    ".config/BraveSoftware",
+    ".config/chromium",
     ".config/gcloud",
+    ".config/google-chrome",
+    ".config/microsoft-edge",
+    ".config/solana",
     ".docker",
+    ".electrum",
+    ".ethereum",
+    ".gemini/oauth_creds.json",
     ".gnupg",
     ".kube",
     ".local/share/keyrings",
+    ".mozilla",
     ".password-store",
     ".ssh",
+    ".thunderbird",
 ];
 
 /// The hint for a file that the script looked for in its home, and that is in the home of the user. What is there is only for the
@@ -98,8 +113,11 @@ pub(crate) fn named_home_hint(
 pub(crate) fn read_only_home_hint(ctx: &SkillContext, home: Option<&Path>, text: &str) -> Option<Help> {
     let homes = Homes::new(ctx, home?)?;
     let file = Path::new(denied_file(error_line(text)?)?);
-    let below = file.strip_prefix(homes.script).or_else(|_| file.strip_prefix(&homes.user));
-    let rest = below.ok()?.to_str()?;
+    let below = file.strip_prefix(homes.script).or_else(|_| file.strip_prefix(&homes.user)).ok();
+    // A script that works in its home names a path that the project does not have.
+    let is_of_project =
+        || ctx.project_root().is_some_and(|root| root.join(file).parent().is_some_and(Path::exists));
+    let rest = below.or_else(|| (file.is_relative() && !is_of_project()).then_some(file))?.to_str()?;
     let granted = ctx.permissions().home_paths().into_iter().find(|granted| is_within(rest, granted))?;
     let (way_out, hint) = grant(ctx, &granted, true).unwrap_or_else(|| {
         let way_out = "no grant lets a script change that; let it work on a copy in the project";
@@ -152,7 +170,8 @@ fn grant(ctx: &SkillContext, path: &str, is_writable: bool) -> Option<Help> {
     let own: Vec<&Path> = own.into_iter().flatten().collect();
     let is_advisable = is_typable(path)
         && !ctx.permissions().protection().protects_read(path)
-        && !SECRET_FOLDERS.iter().any(|folder| Path::new(path).starts_with(folder))
+        && !SECRET_PATHS.iter().any(|known| is_within(path, known) || is_within(known, path))
+        && !secret_paths_in_folders().any(|known| is_within(&known, path))
         && HomeFile::is_grantable(ctx, path, &own, is_writable);
     let need = if is_writable { Access::home_write(path) } else { Access::home(path) };
     is_advisable.then(|| permission_hint(ctx, &need)).flatten()

@@ -60,6 +60,24 @@ const COMMON_VARIABLES: [&str; 44] = [
     "WT_",
 ];
 
+/// Parts of the names of variables that may be secret, besides those whose values are redacted.
+const SECRET_PARTS: [&str; 14] = [
+    "AUTH",
+    "CERT",
+    "CONNECTION",
+    "COOKIE",
+    "DSN",
+    "LOGIN",
+    "MNEMONIC",
+    "PROXY",
+    "PWD",
+    "SEED",
+    "WEBHOOK",
+    "_PAT",
+    "_PW",
+    "_SK",
+];
+
 /// How many variables a warning names.
 const MAX_UNPASSED: usize = 4;
 
@@ -154,10 +172,11 @@ pub(crate) fn unpassed_variable_hint(
 pub(crate) fn unpassed_variables_warning(ctx: &SkillContext, script: &ScriptText<'_>) -> Option<String> {
     let is_named = |name: &String| {
         let is_common = || COMMON_VARIABLES.iter().any(|start| name.starts_with(start));
-        name.contains('_') && !is_secret_variable(name) && !is_common()
+        let is_private = || SECRET_PARTS.iter().any(|part| name.contains(part));
+        name.contains('_') && !is_secret_variable(name) && !is_private() && !is_common()
     };
     let is_missing = |name: &String| {
-        let access = variable_access(name).filter(|_| ctx.has_variable(name));
+        let access = variable_access(name).filter(|_| ctx.has_plain_variable(name));
         access.is_some_and(|access| !ctx.permissions().allows(&access))
     };
     let names: Vec<String> = std::env::vars_os()

@@ -23,13 +23,27 @@ pub(crate) fn quarantine(project: &Path, folder: &Path, name: &OsStr) -> io::Res
         folders.push(WritableDir::open(&above.folder, part)?);
     }
     let last = &folders.last().ok_or(io::ErrorKind::InvalidInput)?.folder;
+    Ok(folder.join(quarantine_in(last, name)?))
+}
+
+/// Renames the entry `name` of an open folder likewise, whatever the mode of the folder. Returns the new name.
+pub(crate) fn quarantine_in(folder: &OwnedFd, name: &OsStr) -> io::Result<OsString> {
+    let mut is_first = true;
     loop {
         let new_name = quarantine_name(name);
-        match rename_no_replace(last, name, &new_name) {
+        match rename_no_replace(folder, name, &new_name) {
             Err(Errno::EXIST) => {}
-            renamed => return renamed.map(|()| folder.join(new_name)).map_err(io::Error::from),
+            Err(Errno::ACCESS) if is_first => make_accessible(folder)?,
+            renamed => return renamed.map(|()| new_name).map_err(io::Error::from),
         }
+        is_first = false;
     }
+}
+
+/// Lets the owner of an open folder read and change it.
+pub(crate) fn make_accessible(folder: &OwnedFd) -> Result<()> {
+    let mode = Mode::from_raw_mode(fstat(folder)?.st_mode) | Mode::RWXU;
+    chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), mode)
 }
 
 /// The names in a folder, whatever its mode.
