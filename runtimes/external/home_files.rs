@@ -235,6 +235,14 @@ impl HomeLinks {
         Ok(Some(made))
     }
 
+    /// The paths of links in whose place the script put something of its own.
+    pub(super) fn replaced(&self) -> impl Iterator<Item = &str> {
+        let is_replaced = |(link, _): &&(PathBuf, PathBuf)| {
+            self.home.symlink_metadata(link).is_ok_and(|found| !found.is_symlink())
+        };
+        self.links.iter().filter(is_replaced).filter_map(|(link, _)| link.to_str())
+    }
+
     /// Whether there was room for the link.
     fn add(&mut self, file: &HomeFile) -> bool {
         let above: Vec<&Path> = file.path.ancestors().skip(1).filter(|path| *path != Path::new("")).collect();

@@ -25,7 +25,7 @@ use crate::runtimes::external::hints::script_text::ScriptText;
 use crate::runtimes::external::hints::silent_program::silent_program_hint;
 use crate::runtimes::external::hints::user_home::{says_absence, unread_home_warning};
 use crate::runtimes::external::hints::variable::{
-    unpassed_variable_hint, unpassed_variables_warning, variable_hint,
+    unpassed_variable_hint, unpassed_variable_warnings, variable_hint,
 };
 use crate::runtimes::external::hints::words::{last_text, searched_end};
 use crate::runtimes::external::missing_package::{advised_package_help, missing_package_help};
@@ -298,7 +298,7 @@ fn warn_of_unpassed_variables(ctx: &SkillContext, script: &EndedScript<'_>, ende
         return;
     }
     let text = ScriptText::new(ctx, script.name, script.source, &[]);
-    if let Some(warning) = unpassed_variables_warning(ctx, &text) {
+    for warning in unpassed_variable_warnings(ctx, &text) {
         ctx.warn(warning);
     }
 }

@@ -139,6 +139,29 @@ fn what_a_script_makes_that_programs_run_is_quarantined() {
 }
 
 #[test]
+fn a_granted_file_that_a_script_replaces_is_told_with_the_grant_of_its_folder() {
+    let replaces = "cd \"$HOME/.app\" && echo new > settings.tmp && mv settings.tmp settings";
+    for level in LEVELS {
+        let project = project().shell("replace", replaces);
+        for grant in ["home-write:.app/settings", "home:.app/settings"] {
+            let told = metier_at(&project, level, &["run", "replace", "--allow", grant]);
+            assert!(
+                told.stderr.contains("the script replaced ~/.app/settings by a new file"),
+                "{level} {told:?}"
+            );
+            assert!(told.stderr.contains("run with --allow home-write:.app\n"), "{level} {told:?}");
+            assert_eq!(text(&project, ".app/settings"), "old\n", "{level}");
+        }
+        let answer = metier_at(&project, level, &["run", "replace", "--allow", "home-write:.app"]);
+        assert_eq!(
+            (answer.stderr.as_str(), text(&project, ".app/settings").as_str()),
+            ("", "new\n"),
+            "{level}"
+        );
+    }
+}
+
+#[test]
 fn nothing_outside_of_a_grant_is_renamed_whatever_a_script_puts_on_its_path() {
     // The inner grant is moved away, and a link to the home of the user takes its place.
     const SWAP: &str =

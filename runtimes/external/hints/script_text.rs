@@ -122,9 +122,16 @@ impl<'a> ScriptText<'a> {
         self.has_text(|text| reads_variable(text, name))
     }
 
-    /// Whether the text of the script alone, which need not be read for that, reads this environment variable.
+    /// Whether the text of the script, which need not be read for that, or of what a shell includes in it, reads this environment
+    /// variable.
     pub(crate) fn reads_variable_itself(&self, name: &str) -> bool {
-        self.text.contains(name) && reads_variable(&self.text, name)
+        let reads = |text: &str| text.contains(name) && reads_variable(text, name);
+        reads(&self.text) || self.includes_files() && self.other_texts().iter().any(|text| reads(text))
+    }
+
+    /// Whether a shell reads other files into the script.
+    fn includes_files(&self) -> bool {
+        self.lines().any(|line| ["source ", ". "].iter().any(|word| line.trim_start().starts_with(word)))
     }
 
     /// Whether the script, or a file of its skill, has a call that reaches the network.
@@ -146,11 +153,8 @@ impl<'a> ScriptText<'a> {
 
     /// Whether the script may name a path below the home folder.
     pub(crate) fn may_name_home(&self) -> bool {
-        let is_sourced =
-            |line: &str| ["source ", ". "].iter().any(|word| line.trim_start().starts_with(word));
-        self.lines().any(|line| {
-            line.contains(['~']) || line.to_ascii_lowercase().contains("home") || is_sourced(line)
-        })
+        let names = |line: &str| line.contains('~') || line.to_ascii_lowercase().contains("home");
+        self.includes_files() || self.lines().any(names)
     }
 
     /// Those of its arguments that are paths below the home folder, as they are written with `~`.

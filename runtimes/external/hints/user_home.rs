@@ -30,8 +30,10 @@ const ABSENCE_WORDS: [&str; 10] = [
 const LACK_WORDS: [&str; 9] = ["disabled", "empty", "no ", "no_", "none", "not ", "off ", "off)", "without"];
 
 /// Words that are parts of many paths, and say nothing about which is meant.
-const COMMON_WORDS: [&str; 12] =
-    ["config", "data", "file", "home", "json", "local", "main", "share", "text", "toml", "user", "yaml"];
+const COMMON_WORDS: [&str; 14] = [
+    "config", "data", "file", "home", "json", "local", "main", "script", "share", "skill", "text", "toml",
+    "user", "yaml",
+];
 
 /// Folders and files of a home that are for secrets. Others are known by their names anywhere.
 const SECRET_PATHS: [&str; 24] = [
@@ -99,14 +101,31 @@ pub(crate) fn named_home_hint(
     if !is_about_absence || missing_file(line).is_some_and(|file| file.contains('/')) {
         return None;
     }
-    let is_meant = |path: &String| shares_word(&small, path);
-    let rest = script
-        .home_paths()
-        .into_iter()
-        .filter(is_meant)
-        .map(PathBuf::from)
-        .find(|rest| homes.is_of_user(rest))?;
-    Some(home_help(ctx, &rest, ", which the script names,"))
+    let named = script.home_paths();
+    let meant = named.iter().find(|path| shares_word(&small, path) && homes.is_of_user(Path::new(path)))?;
+    let folder = named_folder(ctx, &homes, &named, meant);
+    Some(home_help(ctx, Path::new(folder), ", which the script names,"))
+}
+
+/// The outermost of the named paths that holds this one and can be granted: the folder of the program, in which a script finds its files
+/// behind the link that leads to what is granted, as `find` does not behind a link that it is given.
+fn named_folder<'a>(ctx: &SkillContext, homes: &Homes<'_>, named: &'a [String], path: &'a str) -> &'a str {
+    let outer = named.iter().filter(|outer| is_within(path, outer) && homes.is_of_user(Path::new(outer)));
+    let mut outer: Vec<&str> = outer.map(String::as_str).collect();
+    outer.sort_by_key(|outer| outer.len());
+    outer.into_iter().find(|outer| grant(ctx, outer, false).is_some()).unwrap_or(path)
+}
+
+/// The warning for a script that replaced a granted file of the home by a new one, which is not there after the run.
+pub(crate) fn replaced_home_warning(ctx: &SkillContext, path: &str) -> String {
+    let folder = path.rsplit_once('/').map(|(folder, _)| folder).filter(|_| is_for_person(ctx));
+    let way_out = folder.and_then(|folder| Some(grant(ctx, folder, true)?.0));
+    let way_out = way_out.map(|way_out| format!("; for that it needs the folder: {way_out}"));
+    format!(
+        "the script replaced {} by a new file, and the old one stays in your home folder{}",
+        shown_path(&format!("~/{path}")),
+        way_out.unwrap_or_default()
+    )
 }
 
 /// The hint for a script that tried to change what it was granted of the user's home.
@@ -144,9 +163,10 @@ pub(crate) fn unread_home_warning(
     let homes = Homes::new(ctx, home)?;
     let is_silent = said.trim().is_empty();
     let is_missed = |path: &String| is_silent || complaints.iter().any(|line| shares_word(line, path));
-    let mut paths = passed.into_iter().chain(named.into_iter().filter(is_missed));
+    let mut paths = passed.iter().chain(named.iter().filter(|path| is_missed(path)));
     let path = paths.find(|path| homes.is_of_user(Path::new(path)))?;
-    let (help, _) = grant(ctx, &path, false)?;
+    let path = named_folder(ctx, &homes, &named, path);
+    let (help, _) = grant(ctx, path, false)?;
     Some(format!(
         "~/{path} is in your home folder, and the script has a home of its own; if it is to read that, {help}"
     ))

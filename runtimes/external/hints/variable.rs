@@ -78,7 +78,7 @@ const SECRET_PARTS: [&str; 14] = [
     "_SK",
 ];
 
-/// How many variables a warning names.
+/// How many variables are warned of.
 const MAX_UNPASSED: usize = 4;
 
 /// The hint about environment variables that are not set, if the output of a failed script says that it misses them.
@@ -117,13 +117,6 @@ fn one_variable_help(ctx: &SkillContext, name: &str) -> Help {
 
 /// The help for several variables, all of which take a grant and no more.
 fn many_variables_help(ctx: &SkillContext, names: &[&str]) -> Option<Help> {
-    let (grants, hint) = grants_of_all(ctx, names)?;
-    let needs = format!("the script says that it needs the environment variables {}", listed(names));
-    Some((format!("{needs}; if it should have them, {grants}"), hint))
-}
-
-/// The grants of all these variables; `None` if one of them takes more than a grant.
-fn grants_of_all(ctx: &SkillContext, names: &[&str]) -> Option<Help> {
     let is_grant_enough = |name: &&str| {
         let help = variable_access(name).and_then(|access| permission_hint(ctx, &access));
         help.is_some_and(|(help, _)| help == format!("grant env:{name}"))
@@ -132,7 +125,12 @@ fn grants_of_all(ctx: &SkillContext, names: &[&str]) -> Option<Help> {
         return None;
     }
     let permissions: Vec<String> = names.iter().map(|name| format!("env:{name}")).collect();
-    Some((format!("grant {}", listed(&permissions)), permissions.into_iter().next().map(Hint::Grant)))
+    let text = format!(
+        "the script says that it needs the environment variables {}; if it should have them, grant {}",
+        listed(names),
+        listed(&permissions)
+    );
+    Some((text, permissions.into_iter().next().map(Hint::Grant)))
 }
 
 /// `A, B and C`
@@ -167,32 +165,25 @@ pub(crate) fn unpassed_variable_hint(
     Some((text, hint))
 }
 
-/// The warning for a script that ended well, and whose text reads variables that are set here and were not passed. None of a secret,
-/// which a script could name for no good. It is only for the person who runs the script.
-pub(crate) fn unpassed_variables_warning(ctx: &SkillContext, script: &ScriptText<'_>) -> Option<String> {
+/// The warnings for a script that ended well, and that reads variables that are set here and were not passed. None of a secret, which a
+/// script could name for no good. They are only for the person who runs the script.
+pub(crate) fn unpassed_variable_warnings(ctx: &SkillContext, script: &ScriptText<'_>) -> Vec<String> {
     let is_named = |name: &String| {
         let is_common = || COMMON_VARIABLES.iter().any(|start| name.starts_with(start));
         let is_private = || SECRET_PARTS.iter().any(|part| name.contains(part));
         name.contains('_') && !is_secret_variable(name) && !is_private() && !is_common()
     };
-    let is_missing = |name: &String| {
-        let access = variable_access(name).filter(|_| ctx.has_plain_variable(name));
-        access.is_some_and(|access| !ctx.permissions().allows(&access))
+    let grant = |name: &str| {
+        let access = variable_access(name).filter(|_| ctx.has_plain_variable(name))?;
+        permission_hint(ctx, &access)
     };
-    let names: Vec<String> = std::env::vars_os()
-        .filter_map(|(name, _)| name.into_string().ok())
-        .filter(|name| is_named(name) && script.reads_variable_itself(name) && is_missing(name))
-        .take(MAX_UNPASSED)
-        .collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let (grants, _) = grants_of_all(ctx, &names).filter(|_| !names.is_empty())?;
-    Some(match names[..] {
-        [name] => format!(
-            "the script reads the environment variable {name}, which is set here and was not passed; if it should have it, {grants}"
-        ),
-        _ => format!(
-            "the script reads the environment variables {}, which are set here and were not passed; if it should have them, {grants}",
-            listed(&names)
-        ),
-    })
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let names = names.filter(|name| is_named(name) && script.reads_variable_itself(name));
+    let warning = |name: String| {
+        let (help, _) = grant(&name)?;
+        Some(format!(
+            "the script reads the environment variable {name}, which is set here and was not passed; if it should have it, {help}"
+        ))
+    };
+    names.filter_map(warning).take(MAX_UNPASSED).collect()
 }
