@@ -126,6 +126,11 @@ pub(crate) struct ForModel;
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub(crate) struct ReadablePaths(pub(crate) Vec<PathBuf>);
 
+/// The folders in which skills are looked for: a process that changes one makes skills.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+pub(crate) struct SkillRoots(pub(crate) Vec<PathBuf>);
+
 /// Hosts that the user has configured: a process that may connect to them may do so wherever they are.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]

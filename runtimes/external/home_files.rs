@@ -8,8 +8,9 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::SkillRoots;
 use crate::host::{FileId, SkillContext, git, metier_dirs, temp_dirs};
-use crate::policy::{Permission, protected_home_path};
+use crate::policy::{Permission, protected_home_path, protected_home_paths};
 use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::external::home_guard::HomeFolder;
 use crate::runtimes::sandbox::PinnedPath;
@@ -41,6 +42,10 @@ enum Refusal {
     Unknown(String),
 }
 
+/// What makes a folder a skill, or the work tree of a version control system.
+const DEFINING_NAMES: [&str; 8] =
+    [".git", ".hg", ".jj", ".svn", "SKILL.md", "skill.json", "skill.md", "skill.yaml"];
+
 /// The folders of a metier with other settings, in a home, whether they exist or not.
 const METIER_FOLDERS: [&str; 4] =
     [".cache/metier", ".config/metier", ".local/share/metier", ".local/state/metier"];
@@ -56,7 +61,9 @@ impl HomeFile {
             match Self::find(ctx, &path, folders, is_writable) {
                 Ok(file) => found.push(file),
                 // It is made before a run.
-                Err(Refusal::Absent) if is_writable && names_folder(&path) => {}
+                Err(Refusal::Absent) if is_writable && names_folder(&path) => {
+                    ctx.warn(format!("~/{path}, which the run may change, does not exist"));
+                }
                 Err(Refusal::Absent) if !is_writable => {
                     ctx.warn(format!("~/{path}, which the run may read, does not exist"));
                 }
@@ -112,8 +119,12 @@ impl HomeFile {
             Err(_) => return Err(Refusal::Absent),
         }
         let named = METIER_FOLDERS.iter().map(|folder| home.join(folder));
-        let data = metier_dirs::data_dir();
-        let own: Vec<PathBuf> = named.chain(data).chain(temp_dirs::own_dirs().iter().cloned()).collect();
+        let roots = ctx.extensions().get::<SkillRoots>().map(|SkillRoots(roots)| roots.as_slice());
+        let roots = roots.unwrap_or_default().iter().filter(|_| is_writable).cloned();
+        let named = named.chain(metier_dirs::data_dir()).chain(roots);
+        // By their own paths, too: a link can be made to lead elsewhere.
+        let own = named.flat_map(|folder| [metier_dirs::resolve_existing(&folder), folder]);
+        let own: Vec<PathBuf> = own.chain(temp_dirs::own_dirs().iter().cloned()).collect();
         let mut others = folders.iter().copied().chain(own.iter().map(PathBuf::as_path));
         if let Some(other) =
             others.find(|other| real_path.starts_with(other) || other.starts_with(&real_path))
@@ -125,6 +136,9 @@ impl HomeFile {
         }
         if let Some(protected) = is_writable.then(|| protected_home_path(path)).flatten() {
             return Err(Refusal::Protected(protected));
+        }
+        if let Some(linked) = is_writable.then(|| linked_protected_path(&home, &real_path)).flatten() {
+            return Err(Refusal::Protected(linked));
         }
         let about = real_path.symlink_metadata().map_err(|_| Refusal::Absent)?;
         let folder = if is_writable { Self::open_unprotected(&home, &real_path)? } else { None };
@@ -143,7 +157,7 @@ impl HomeFile {
         let above = path.ancestors().skip(1).take_while(|above| *above != home);
         for folder in above {
             let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
-            if has("SKILL.md") || has(".git") || git::is_repository(has) {
+            if DEFINING_NAMES.into_iter().any(has) || git::is_repository(has) {
                 return Err(protected(folder));
             }
         }
@@ -170,11 +184,10 @@ impl Refusal {
             Self::Overlap(folder) if is_for_person => format!("{} has rules of its own", folder.display()),
             Self::Overlap(_) => "a folder there has rules of its own".into(),
             Self::Denied(denied) => format!("the configuration denies {denied}"),
-            Self::Protected(path) if is_for_person => {
-                format!(
-                    "programs of yours run or obey ~/{path} by themselves, or it holds secrets (a run that was killed may have made it)"
-                )
-            }
+            Self::Protected(path) if is_for_person => format!(
+                "programs of yours run or obey ~/{} by themselves, or it holds secrets (another run may have made it)",
+                path.escape_debug()
+            ),
             Self::Protected(_) => "programs of the user run or obey what is there by themselves".into(),
             Self::Unknown(reason) => reason.clone(),
         }
@@ -190,6 +203,19 @@ impl Refusal {
             _ => "grant a file or folder beside that, such as home:.app/settings.json",
         }
     }
+}
+
+/// What programs run or obey, if a link leads from there to this path, into it, or to something around it.
+fn linked_protected_path(home: &Path, path: &Path) -> Option<String> {
+    let is_reached = |name: &String| {
+        let place = home.join(name);
+        let real = place.canonicalize().ok().filter(|real| *real != place);
+        real.is_some_and(|real| real.starts_with(path) || path.starts_with(&real) && real != *home)
+    };
+    let top = std::fs::read_dir(home).into_iter().flatten().flatten();
+    let top = top.filter_map(|entry| entry.file_name().into_string().ok());
+    let at_top = top.filter(|name| protected_home_path(name).is_some());
+    protected_home_paths().chain(at_top).find(is_reached)
 }
 
 fn user_home() -> std::result::Result<PathBuf, Refusal> {

@@ -18,12 +18,11 @@ use crate::host::{FileId, OPEN_BY_NAME, SkillContext, git, open_without_links};
 use crate::policy::is_protected_in_home;
 use crate::runtimes::external::protected::quarantine::{make_accessible, quarantine_in};
 
-/// How many files and folders a granted folder may hold, and how many a run may leave in it.
-const MAX_ENTRIES_BEFORE: usize = 1 << 16;
-const MAX_ENTRIES_AFTER: usize = 1 << 20;
+/// How many files and folders a granted folder may hold.
+const MAX_ENTRIES: usize = 1 << 18;
 
 /// How many folders may be inside one another. Each is held open.
-const MAX_DEPTH: usize = 100;
+const MAX_DEPTH: usize = 48;
 
 /// How many quarantined things are named.
 const MAX_NAMED: usize = 16;
@@ -52,7 +51,7 @@ impl HomeFolder {
     /// The path of something in it that programs run or obey; the error is why that is not known.
     pub(super) fn first_protected(&self) -> std::result::Result<Option<PathBuf>, String> {
         let mut first = None;
-        let walk = Walk::new(MAX_ENTRIES_BEFORE, |_: &OwnedFd, folder: &Path, name: &OsStr| {
+        let walk = Walk::new(MAX_ENTRIES, |_: &OwnedFd, folder: &Path, name: &OsStr| {
             first.get_or_insert_with(|| self.path.join(folder).join(name));
         });
         let reason = walk.run(self);
@@ -82,9 +81,10 @@ impl HomeGuard {
         };
         let (mut failures, mut count) = (Vec::new(), 0);
         for home_folder in &self.folders {
-            let walk = Walk::new(MAX_ENTRIES_AFTER, |opened: &OwnedFd, folder: &Path, name: &OsStr| {
+            let walk = Walk::new(MAX_ENTRIES, |opened: &OwnedFd, folder: &Path, name: &OsStr| {
                 let folder = home_folder.path.join(folder);
-                let made = format!("{script} made {}, which no grant covers", shown(&folder.join(name)));
+                let came = shown(&folder.join(name));
+                let made = format!("{came} came while {script} ran, which may not have made it");
                 match quarantine_in(opened, name) {
                     Ok(new_name) => {
                         count += 1;
@@ -98,11 +98,11 @@ impl HomeGuard {
             });
             let reason = walk.changing_modes().run(home_folder);
             failures.extend(reason.map(|reason| {
-                format!("what {script} made in {} is not known: {reason}", shown(&home_folder.path))
+                format!("what {script} left in {} is not known: {reason}", shown(&home_folder.path))
             }));
         }
         if count > MAX_NAMED {
-            ctx.warn(format!("{} more things that {script} made were moved likewise", count - MAX_NAMED));
+            ctx.warn(format!("{} more things that came meanwhile were moved likewise", count - MAX_NAMED));
         }
         failures.truncate(MAX_NAMED);
         for failure in &failures {
@@ -141,6 +141,8 @@ impl<F: FnMut(&OwnedFd, &Path, &OsStr)> Walk<F> {
     /// Returns why not everything was looked at.
     fn run(mut self, folder: &HomeFolder) -> Option<String> {
         let name = folder.path.file_name().unwrap_or_default();
+        // If that fails, so does opening it.
+        self.open_up(&folder.opened).ok();
         self.visit(&folder.opened, OsStr::new("."), name, Path::new(""), 0);
         self.reason
     }
@@ -150,21 +152,25 @@ impl<F: FnMut(&OwnedFd, &Path, &OsStr)> Walk<F> {
     }
 
     fn visit(&mut self, above: &OwnedFd, entry: &OsStr, name: &OsStr, path: &Path, depth: usize) {
+        let unread = |error| format!("{} cannot be read: {error}", shown_below(path));
         let opened = match self.open_folder(above, entry) {
             Ok(opened) => opened,
             Err(Errno::NOENT) => return,
-            Err(error) => return self.fail(format!("a folder in it cannot be read: {error}")),
+            Err(error) => return self.fail(unread(error)),
         };
-        let entries = match self.entries(&opened) {
+        let entries = match self.open_up(&opened).and_then(|()| self.entries(&opened)) {
             Ok(entries) => entries,
-            Err(error) => return self.fail(format!("a folder in it cannot be read: {error}")),
+            Err(error) => return self.fail(unread(error)),
         };
         for (inner, kind) in &entries {
             if !kind.is_dir() {
                 continue;
             }
             if depth == MAX_DEPTH {
-                self.fail(format!("more than {MAX_DEPTH} folders are inside one another"));
+                self.fail(format!(
+                    "more than {MAX_DEPTH} folders are inside one another, in {}",
+                    shown_below(path.iter().next().map_or(path, Path::new))
+                ));
             } else {
                 self.visit(&opened, inner, inner, &path.join(inner), depth + 1);
             }
@@ -179,6 +185,12 @@ impl<F: FnMut(&OwnedFd, &Path, &OsStr)> Walk<F> {
                 (self.on_found)(&opened, path, inner);
             }
         }
+    }
+
+    /// Lets the owner look into an open folder.
+    fn open_up(&self, folder: &OwnedFd) -> rustix::io::Result<()> {
+        let mode = Mode::from_raw_mode(fstat(folder)?.st_mode);
+        if self.changes_modes && !mode.contains(Mode::RWXU) { make_accessible(folder) } else { Ok(()) }
     }
 
     fn open_folder(&self, above: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
@@ -217,6 +229,12 @@ impl<F: FnMut(&OwnedFd, &Path, &OsStr)> Walk<F> {
         }
         Ok(entries)
     }
+}
+
+/// A path in a granted folder, for a sentence.
+fn shown_below(path: &Path) -> String {
+    let shown = path.to_string_lossy().escape_debug().to_string();
+    if shown.is_empty() { "it".into() } else { shown }
 }
 
 #[cfg(test)]

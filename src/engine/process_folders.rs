@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{EngineInner, Invocation};
 use crate::engine::script_selection::SelectedScript;
-use crate::executor::{DefiningFiles, RuntimeId};
+use crate::executor::{DefiningFiles, RuntimeId, SkillRoots};
 use crate::host::{Extensions, SkillContext};
 use crate::packages::SkillPackages;
 use crate::policy::CancelToken;
@@ -45,6 +45,7 @@ impl EngineInner {
         } else {
             self.script_packages(skill, &selected.path, source)
         });
+        extensions.insert(SkillRoots(self.skills.folders_of_skills()));
         let defining = skill.folder().disk_path().filter(|_| matches!(skill.folder(), SkillFolder::Disk(_)));
         extensions.insert::<Option<DefiningFiles>>(defining.map(|folder| {
             let names = ["SKILL.md", selected.path.as_str()].into_iter().chain(skill.contract_file());

@@ -42,6 +42,12 @@ impl CurrentSkills {
         &self.roots
     }
 
+    /// The folders in which skills are looked for, and those that are skills by themselves.
+    pub(super) fn folders_of_skills(&self) -> Vec<PathBuf> {
+        let roots = self.roots.iter().map(|root| root.path.clone());
+        roots.chain(self.folders.iter().cloned()).collect()
+    }
+
     /// The set as it is now. Skills in it may have been edited since.
     pub(super) fn set(&self) -> Arc<SkillSet> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()

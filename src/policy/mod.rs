@@ -42,7 +42,7 @@ pub use self::config_field::{ConfigField, ConfigRequirement};
 pub use self::execution_mode::ExecutionMode;
 pub use self::grant::{GrantOrigin, GrantReport};
 #[cfg_attr(not(unix), allow(unused_imports))]
-pub(crate) use self::home_protection::{is_protected_in_home, protected_home_path};
+pub(crate) use self::home_protection::{is_protected_in_home, protected_home_path, protected_home_paths};
 #[doc(hidden)]
 pub use self::memory_budget::MemoryBudget;
 pub use self::output_policy::OutputPolicy;

@@ -127,7 +127,7 @@ fn what_a_script_makes_that_programs_run_is_quarantined() {
         assert_eq!(answer.code, 0, "{level} {answer:?}");
         for path in [".git", "data/.git", "data/bare/HEAD", "data/.envrc", "data/CLAUDE.md", "data/.vscode"] {
             let told = format!(
-                "made ~/.app/{path}, which no grant covers; it was moved to ~/.app/{path}.quarantine-"
+                "~/.app/{path} came while scripts/main.sh ran, which may not have made it; it was moved to ~/.app/{path}.quarantine-"
             );
             assert!(answer.stderr.contains(&told), "{level} {path} {answer:?}");
             assert!(!project.home().join(".app").join(path).exists(), "{level} {path}");
@@ -181,7 +181,7 @@ fn nothing_outside_of_a_grant_is_renamed_whatever_a_script_puts_on_its_path() {
             assert!(project.home().join(path).exists(), "{level} {path} {answer:?}");
         }
         assert!(!project.home().join(".app/y").join(&name).join(".envrc").exists(), "{level} {answer:?}");
-        assert!(answer.stderr.contains("made ~/.app/"), "{level} {answer:?}");
+        assert!(answer.stderr.contains("came while"), "{level} {answer:?}");
     }
 }
 
@@ -210,7 +210,7 @@ fn a_folder_below_a_skill_or_a_repository_is_refused_and_skills_that_appear_are_
         assert!(failed.code != 0, "{failed:?}");
         for path in ["skills", ".agents"] {
             assert!(
-                failed.stderr.contains(&format!("made ~/.app/{path}, which")),
+                failed.stderr.contains(&format!("~/.app/{path} came while")),
                 "{level} {path} {failed:?}"
             );
             assert!(!project.home().join(".app").join(path).exists(), "{level} {path}");
@@ -229,7 +229,7 @@ fn what_was_quarantined_is_no_repository_and_closes_no_folder() {
         let made = metier_at(&project, level, &["run", "make", "--allow", "home-write:.app"]);
         assert_eq!(made.code, 0, "{level} {made:?}");
         for path in ["r/.git", ".idea", ".idea/.git"] {
-            assert!(made.stderr.contains(&format!("made ~/.app/{path}, which")), "{level} {path} {made:?}");
+            assert!(made.stderr.contains(&format!("~/.app/{path} came while")), "{level} {path} {made:?}");
         }
         let repositories = std::process::Command::new("find")
             .arg(project.home().join(".app"))
@@ -303,5 +303,55 @@ fn a_worker_changes_what_its_run_is_granted() {
         let answers = [metier_at(&project, level, &args), metier_at(&project, level, &args)];
         assert_eq!(answers[1].json()["value"], "line\nline\n", "{level} {answers:?}");
         assert!(!project.home().join(".app/.envrc").exists(), "{level} {answers:?}");
+    }
+}
+
+#[test]
+fn no_link_of_the_user_makes_a_folder_of_skills_or_settings_grantable() {
+    for level in LEVELS {
+        let project = project();
+        let home = project.home();
+        for path in ["disk/local/share/x", "Sync/bashrc", "Sync/ssh/authorized_keys", "mine/x", "data/x"] {
+            write(&home.join(path), "");
+        }
+        symlink("disk/local", home.join(".local")).unwrap();
+        symlink("Sync/bashrc", home.join(".bashrc")).unwrap();
+        symlink("Sync/ssh", home.join(".ssh")).unwrap();
+        symlink("data", home.join("linked-data")).unwrap();
+        write(&home.join(".config/metier/config.toml"), "roots = [\"~/mine\"]\n");
+        for (grant, reason) in [
+            ("home-write:disk/local/share/metier/skills", "has rules of its own"),
+            ("home-write:disk", "has rules of its own"),
+            ("home-write:Sync", "run or obey ~/"),
+            ("home-write:Sync/ssh", "run or obey ~/"),
+            ("home-write:mine", "has rules of its own"),
+            ("home-write:mine/x/scripts", "has rules of its own"),
+            ("home-write:data/skills", "has rules of its own"),
+        ] {
+            let mut command = project.command(&["run", "add", "--allow", grant, "--", ".x"]);
+            command.env("METIER_SANDBOX_LEVEL", level).env("METIER_DATA_DIR", home.join("linked-data"));
+            let answer: Answer = command.output().unwrap().into();
+            assert!(answer.code != 0 && answer.stderr.contains(reason), "{level} {grant} {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn no_mode_of_a_folder_hides_what_is_in_it() {
+    let makes = "cd \"$(readlink -f \"$HOME/.app\")\" && mkdir -p a/b/.git c/d && touch .envrc a/b/.envrc c/d/.envrc && \
+                 chmod 600 a && chmod 300 c/d && chmod 0 c && chmod 400 .";
+    for level in LEVELS {
+        let project = project().shell("make", makes);
+        let answer = metier_at(&project, level, &["run", "make", "--allow", "home-write:.app"]);
+        assert_eq!(answer.code, 0, "{level} {answer:?}");
+        for path in [".envrc", "a/b/.envrc", "a/b/.git", "c/d/.envrc"] {
+            assert!(
+                answer.stderr.contains(&format!("~/.app/{path} came while")),
+                "{level} {path} {answer:?}"
+            );
+            assert!(!project.home().join(".app").join(path).exists(), "{level} {path}");
+        }
+        let again = add(&project, level, &["home-write:.app"], &[".app/data/log"]);
+        assert_eq!((again.code, again.stderr.as_str()), (0, ""), "{level} {again:?}");
     }
 }
