@@ -7,9 +7,8 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{ProcessOutput, SandboxReport, SkillContext};
 use crate::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
-use crate::runtimes::external::hints::user_home::replaced_home_warning;
 use crate::runtimes::external::home;
-use crate::runtimes::external::home_files::{HomeFile, HomeLinks};
+use crate::runtimes::external::home_files::HomeFile;
 use crate::runtimes::external::host_api::RequestHandler;
 use crate::runtimes::external::outcome::{self, EndedScript, ProtectionGaps};
 use crate::runtimes::external::policy;
@@ -148,9 +147,7 @@ impl ExternalExecutor {
         let own_home = temp_dir.home();
         let home = state.as_ref().map_or(own_home.as_path(), StateLease::home);
         let result = self.run_process(launch, input, (state.as_ref(), Some(home)), &gaps, ctx);
-        for path in home_links.iter().flat_map(HomeLinks::replaced) {
-            ctx.warn(replaced_home_warning(ctx, path));
-        }
+        home::warn_of_replaced_files(ctx, home_links.as_ref());
         drop(home_links);
         if state.is_none() {
             home::warn_of_lost_files(ctx, self.script.file.name(), &temp_dir.home());

@@ -9,6 +9,8 @@ use crate::executor::SkillOutput;
 use crate::host::SkillContext;
 use crate::policy::{Access, CancelToken};
 use crate::runtimes::external::hints::permission_hint::permission_hint;
+use crate::runtimes::external::hints::user_home::replaced_home_warning;
+use crate::runtimes::external::home_files::HomeLinks;
 use crate::state::{SkillState, StateLease, TreeError, excess_error, files_left_in};
 
 /// The state of the skill, if the run may keep it; waits until no other run works on it.
@@ -126,4 +128,11 @@ pub(super) fn warn_of_lost_files(ctx: &SkillContext, name: &str, home: &Path) {
         names.join(", "),
         keep.unwrap_or_default()
     ));
+}
+
+/// Warns if a script replaced granted files of the user's home by its own, which are thrown away or kept for itself.
+pub(super) fn warn_of_replaced_files(ctx: &SkillContext, links: Option<&HomeLinks>) {
+    for path in links.into_iter().flat_map(HomeLinks::replaced_paths) {
+        ctx.warn(replaced_home_warning(ctx, path));
+    }
 }

@@ -80,9 +80,10 @@ impl HomeFile {
     /// Makes the folders that grants such as `home-write:.app` name and that do not exist, before a run that is granted them.
     pub(super) fn create_granted(ctx: &SkillContext, folders: &[&Path]) {
         for path in ctx.permissions().writable_home_paths() {
-            let found = Self::find(ctx, &path, folders, true);
-            if names_folder(&path) && matches!(found, Err(Refusal::Absent)) {
-                // A script that needs a folder which cannot be made says so itself.
+            let is_there = user_home().is_ok_and(|home| home.join(&path).symlink_metadata().is_ok());
+            let is_absent = || matches!(Self::find(ctx, &path, folders, true), Err(Refusal::Absent));
+            if !is_there && names_folder(&path) && is_absent() {
+                // The run warns of a folder that could not be made.
                 create_folder(&path).ok();
             }
         }
@@ -140,6 +141,9 @@ impl HomeFile {
         if let Some(linked) = is_writable.then(|| linked_protected_path(&home, &real_path)).flatten() {
             return Err(Refusal::Protected(linked));
         }
+        if let Some(above) = is_writable.then(|| defining_folder(&home, &real_path)).flatten() {
+            return Err(Refusal::Protected(above));
+        }
         let about = real_path.symlink_metadata().map_err(|_| Refusal::Absent)?;
         let folder = if is_writable { Self::open_unprotected(&home, &real_path)? } else { None };
         let file_id = match &folder {
@@ -149,21 +153,11 @@ impl HomeFile {
         Ok(Self { path: path.into(), real_path, file_id, is_writable, folder })
     }
 
-    /// Opens what a run may change, if it is a folder, and neither in nor around anything that programs run or obey.
+    /// Opens what a run may change, if it is a folder; refused if it holds anything that programs run or obey.
     fn open_unprotected(home: &Path, path: &Path) -> std::result::Result<Option<HomeFolder>, Refusal> {
-        let protected = |found: &Path| {
-            Refusal::Protected(found.strip_prefix(home).unwrap_or(found).to_string_lossy().into_owned())
-        };
-        let above = path.ancestors().skip(1).take_while(|above| *above != home);
-        for folder in above {
-            let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
-            if DEFINING_NAMES.into_iter().any(has) || git::is_repository(has) {
-                return Err(protected(folder));
-            }
-        }
         let Some(folder) = HomeFolder::open(path).map_err(Refusal::Unknown)? else { return Ok(None) };
         match folder.first_protected().map_err(Refusal::Unknown)? {
-            Some(found) => Err(protected(&found)),
+            Some(found) => Err(Refusal::Protected(below(home, &found))),
             None => Ok(Some(folder)),
         }
     }
@@ -185,10 +179,12 @@ impl Refusal {
             Self::Overlap(_) => "a folder there has rules of its own".into(),
             Self::Denied(denied) => format!("the configuration denies {denied}"),
             Self::Protected(path) if is_for_person => format!(
-                "programs of yours run or obey ~/{} by themselves, or it holds secrets (another run may have made it)",
+                "programs of yours run or obey ~/{} by themselves, or it holds secrets; if you did not make it, another run may have",
                 path.escape_debug()
             ),
-            Self::Protected(_) => "programs of the user run or obey what is there by themselves".into(),
+            Self::Protected(_) => {
+                "programs of the user run or obey what is there by themselves, or it holds secrets".into()
+            }
             Self::Unknown(reason) => reason.clone(),
         }
     }
@@ -197,12 +193,30 @@ impl Refusal {
         match self {
             Self::Link(_) => "grant the path to which it leads, if that is in your home folder",
             Self::Absent => "make it first, or grant the folder in which the script makes it",
-            Self::Protected(_) | Self::Unknown(_) => {
+            Self::Unknown(_) => "let the script keep its own files by `state`",
+            Self::Protected(_) => {
                 "grant the folder of one program, such as home-write:.app, or let the script keep its own files by `state`"
             }
-            _ => "grant a file or folder beside that, such as home:.app/settings.json",
+            Self::Overlap(_) | Self::Denied(_) => {
+                "grant another file or folder of your home folder, such as .app/settings.json"
+            }
         }
     }
+}
+
+/// The folder above this path that is a skill, or the work tree or the repository of a version control system.
+fn defining_folder(home: &Path, path: &Path) -> Option<String> {
+    let is_defining = |folder: &&Path| {
+        let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
+        DEFINING_NAMES.into_iter().any(has) || git::is_repository(has)
+    };
+    let mut above = path.ancestors().skip(1).take_while(|above| *above != home);
+    above.find(is_defining).map(|folder| below(home, folder))
+}
+
+/// A path in the home folder, relative to that.
+fn below(home: &Path, path: &Path) -> String {
+    path.strip_prefix(home).unwrap_or(path).to_string_lossy().into_owned()
 }
 
 /// What programs run or obey, if a link leads from there to this path, into it, or to something around it.
@@ -262,7 +276,7 @@ impl HomeLinks {
     }
 
     /// The paths of links in whose place the script put something of its own.
-    pub(super) fn replaced(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn replaced_paths(&self) -> impl Iterator<Item = &str> {
         let is_replaced = |(link, _): &&(PathBuf, PathBuf)| {
             self.home.symlink_metadata(link).is_ok_and(|found| !found.is_symlink())
         };

@@ -84,12 +84,12 @@ impl HomeGuard {
             let walk = Walk::new(MAX_ENTRIES, |opened: &OwnedFd, folder: &Path, name: &OsStr| {
                 let folder = home_folder.path.join(folder);
                 let came = shown(&folder.join(name));
-                let made = format!("{came} came while {script} ran, which may not have made it");
+                let made = format!("{came} appeared while {script} ran, made by it or by another program");
                 match quarantine_in(opened, name) {
                     Ok(new_name) => {
                         count += 1;
                         if count <= MAX_NAMED {
-                            ctx.warn(format!("{made}; it was moved to {}", shown(&folder.join(new_name))));
+                            ctx.warn(format!("{made}; it was renamed to {}", shown(&folder.join(new_name))));
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -102,7 +102,10 @@ impl HomeGuard {
             }));
         }
         if count > MAX_NAMED {
-            ctx.warn(format!("{} more things that came meanwhile were moved likewise", count - MAX_NAMED));
+            ctx.warn(format!(
+                "{} more things that appeared meanwhile were renamed likewise",
+                count - MAX_NAMED
+            ));
         }
         failures.truncate(MAX_NAMED);
         for failure in &failures {
@@ -190,7 +193,8 @@ impl<F: FnMut(&OwnedFd, &Path, &OsStr)> Walk<F> {
     /// Lets the owner look into an open folder.
     fn open_up(&self, folder: &OwnedFd) -> rustix::io::Result<()> {
         let mode = Mode::from_raw_mode(fstat(folder)?.st_mode);
-        if self.changes_modes && !mode.contains(Mode::RWXU) { make_accessible(folder) } else { Ok(()) }
+        let is_open = mode.contains(Mode::RUSR | Mode::XUSR);
+        if self.changes_modes && !is_open { make_accessible(folder) } else { Ok(()) }
     }
 
     fn open_folder(&self, above: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {

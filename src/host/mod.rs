@@ -57,10 +57,10 @@ pub use self::async_providers::{
     AsyncSecretProvider, AsyncToolProvider,
 };
 #[cfg(unix)]
-#[cfg(unix)]
 pub(crate) use self::canonical_folder::open_without_links;
 pub(crate) use self::catch_panic::catch_panic;
 pub use self::closure_tools::ClosureTools;
+#[cfg(unix)]
 pub(crate) use self::dir_cleaner::{DirCleaner, OPEN_BY_NAME, open_unlocked};
 pub(crate) use self::environment::{Environment, variable_access};
 pub use self::event::{Event, EventKind, Observer, OutputStream, PlanStep};

@@ -185,6 +185,7 @@ const RUN_BY_THEMSELVES: &[&str] = &[
     ".local/bin",
     ".local/lib",
     ".local/opt",
+    ".local/pipx",
     ".local/sbin",
     ".local/share/JetBrains",
     ".local/share/Steam",
@@ -331,6 +332,7 @@ const AGENT_SETTINGS: &[&str] = &[
     "auth",
     "bin",
     "chrome",
+    "cli-config",
     "cloud",
     "command",
     "config",
@@ -349,7 +351,9 @@ const AGENT_SETTINGS: &[&str] = &[
     "openclaw",
     "output-styles",
     "plugins",
+    "policies",
     "powers",
+    "projects",
     "prompts",
     "remote-settings",
     "rules",
@@ -361,6 +365,7 @@ const AGENT_SETTINGS: &[&str] = &[
     "statusline",
     "steering",
     "tools",
+    "trusted",
 ];
 
 /// What agents, editors and version control obey wherever it lies, besides what runs as soon as a folder is opened.

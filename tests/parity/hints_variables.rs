@@ -132,7 +132,8 @@ fn a_variable_that_is_set_here_and_was_not_passed_is_named() {
 
 #[test]
 fn a_script_that_ended_well_is_told_of_variables_that_it_reads_and_was_not_passed() {
-    const VARIABLES: [(&str, &str); 7] = [
+    const VARIABLES: [(&str, &str); 8] = [
+        ("_", "x"),
         ("DATABASE_URL", "postgres://me:hunter22@db/x"),
         ("LOGIN_PW", "x"),
         ("BLOB_LIST", "value-1"),
@@ -161,7 +162,7 @@ fn a_script_that_ended_well_is_told_of_variables_that_it_reads_and_was_not_passe
     for (text, options) in [
         ("echo \"$BLOB_LIST\"", &["--env", "BLOB_LIST"][..]),
         // A secret is advised to nobody, and what many programs read is no news.
-        ("echo \"$MY_TOKEN$TERM_PROGRAM$PLAIN$UNSET_LIST$DATABASE_URL$LOGIN_PW\"", &[]),
+        ("echo \"$MY_TOKEN$TERM_PROGRAM$PLAIN$UNSET_LIST$DATABASE_URL$LOGIN_PW$_\"", &[]),
         ("BLOB_LIST=$1; echo \"$BLOB_LIST\"", &[]),
         ("# reads $BLOB_LIST\necho 'see BLOB_LIST'", &[]),
         ("echo \"$BLOB_LIST\"", &["--for-model", "--trust"]),

@@ -198,7 +198,7 @@ fn a_script_that_says_nothing_is_told_of_what_it_names_in_the_home() {
     write(&project.home().join(".app/sessions/one"), "");
     for (args, grant) in [
         (&["run", "silent"][..], Some("run with --allow home:.app/sessions")),
-        (&["run", "sourced", "--script", "scripts/main.sh"], Some("run with --allow home:.app")),
+        (&["run", "sourced", "--script", "scripts/main.sh"], Some("run with --allow home:.app\n")),
         (&["run", "speaks"], None),
     ] {
         let answer = project.metier(args);

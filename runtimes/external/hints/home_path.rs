@@ -22,34 +22,34 @@ const MAX_PLACES: usize = 16;
 /// How many variables with such paths are known at a time.
 const MAX_VARIABLES: usize = 16;
 
-/// The paths that were found, and the variables of the script that have one.
+/// Variables of the script whose value is a path below the home folder.
 #[derive(Default)]
-pub(crate) struct HomePaths {
+pub(crate) struct HomeVariables {
     variables: Vec<(String, String)>,
 }
 
-impl HomePaths {
+impl HomeVariables {
     /// The paths below the home folder that the next line of the script names whole, without `~/`.
     pub(crate) fn in_line(&mut self, line: &str) -> Vec<String> {
         let mut paths = literal_paths(line);
         let inner = self.variables.iter().flat_map(|(name, folder)| {
-            places_of(line, name).filter_map(move |at| {
+            ends_of_uses(line, name).filter_map(move |at| {
                 let rest = literal_path(&line[at..])?;
                 Some(format!("{folder}/{rest}"))
             })
         });
         paths.extend(inner.collect::<Vec<_>>());
-        if let (Some(name), Some(path)) = (assigned_name(line), paths.first())
-            && self.variables.len() < MAX_VARIABLES
-        {
-            self.variables.push((name.to_owned(), path.clone()));
+        if let Some(name) = assigned_name(line) {
+            self.variables.retain(|(known, _)| known != name);
+            let path = paths.first().filter(|_| self.variables.len() < MAX_VARIABLES);
+            self.variables.extend(path.map(|path| (name.to_owned(), path.clone())));
         }
         paths
     }
 }
 
 /// Where the value of this variable ends in a line: `$NAME`, `${NAME}`, or the name alone as a word.
-fn places_of<'a>(line: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
+fn ends_of_uses<'a>(line: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(name).take(MAX_PLACES).filter_map(move |(at, _)| {
         let (before, end) = (&line[..at], at + name.len());
@@ -150,7 +150,7 @@ mod tests {
             ("p = os.path.expanduser(os.environ.get('X', '~/.app/a.json'))", ".app/a.json"),
             ("p = Path(\"~/.app/a.json\").expanduser()", ".app/a.json"),
         ] {
-            assert_eq!(HomePaths::default().in_line(line), [path], "{line}");
+            assert_eq!(HomeVariables::default().in_line(line), [path], "{line}");
         }
     }
 
@@ -167,11 +167,11 @@ mod tests {
                 ".app/x/one",
             ),
         ] {
-            let mut paths = HomePaths::default();
+            let mut paths = HomeVariables::default();
             let found = lines.map(|line| paths.in_line(line));
             assert_eq!(found[2], [path], "{lines:?} {found:?}");
         }
-        let mut paths = HomePaths::default();
+        let mut paths = HomeVariables::default();
         paths.in_line("BASE=$HOME/.app");
         for line in ["DATABASE/x", "$BASE_DIR/x", "${BASE:-x}/y", "BASE", "if BASE == 'x'"] {
             assert_eq!(paths.in_line(line), [""; 0], "{line}");
@@ -194,7 +194,7 @@ mod tests {
             "a~/b",
             "Path.home()",
         ] {
-            assert_eq!(HomePaths::default().in_line(line), [""; 0], "{line}");
+            assert_eq!(HomeVariables::default().in_line(line), [""; 0], "{line}");
         }
     }
 }

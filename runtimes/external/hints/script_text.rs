@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::host::{Files, SkillContext};
 use crate::policy::CancelToken;
-use crate::runtimes::external::hints::home_path::HomePaths;
+use crate::runtimes::external::hints::home_path::HomeVariables;
 use crate::runtimes::external::hints::variable_use::{is_comment, reads_variable};
 
 /// How much of one text is searched.
@@ -147,8 +147,8 @@ impl<'a> ScriptText<'a> {
         let others = self.other_texts().iter().flat_map(|text| text.lines());
         let lines = others.filter(|line| !is_comment(line)).chain(self.lines());
         let lines = lines.filter(|line| !PRINTS.iter().any(|word| line.trim_start().starts_with(word)));
-        let mut paths = HomePaths::default();
-        lines.flat_map(|line| paths.in_line(line)).take(MAX_PATHS).collect()
+        let mut variables = HomeVariables::default();
+        lines.flat_map(|line| variables.in_line(line)).take(MAX_PATHS).collect()
     }
 
     /// Whether the script may name a path below the home folder.

@@ -137,6 +137,9 @@ pub(crate) fn read_only_home_hint(ctx: &SkillContext, home: Option<&Path>, text:
     let is_of_project =
         || ctx.project_root().is_some_and(|root| root.join(file).parent().is_some_and(Path::exists));
     let rest = below.or_else(|| (file.is_relative() && !is_of_project()).then_some(file))?.to_str()?;
+    if ctx.permissions().writable_home_paths().iter().any(|writable| is_within(rest, writable)) {
+        return None;
+    }
     let granted = ctx.permissions().home_paths().into_iter().find(|granted| is_within(rest, granted))?;
     let (way_out, hint) = grant(ctx, &granted, true).unwrap_or_else(|| {
         let way_out = "no grant lets a script change that; let it work on a copy in the project";

@@ -60,8 +60,8 @@ const COMMON_VARIABLES: [&str; 44] = [
     "WT_",
 ];
 
-/// Parts of the names of variables that may be secret, besides those whose values are redacted.
-const SECRET_PARTS: [&str; 14] = [
+/// Words in the names of variables that may be secret, besides those whose values are redacted.
+const SECRET_WORDS: [&str; 14] = [
     "AUTH",
     "CERT",
     "CONNECTION",
@@ -69,13 +69,13 @@ const SECRET_PARTS: [&str; 14] = [
     "DSN",
     "LOGIN",
     "MNEMONIC",
+    "PAT",
     "PROXY",
+    "PW",
     "PWD",
     "SEED",
+    "SK",
     "WEBHOOK",
-    "_PAT",
-    "_PW",
-    "_SK",
 ];
 
 /// How many variables are warned of.
@@ -165,13 +165,13 @@ pub(crate) fn unpassed_variable_hint(
     Some((text, hint))
 }
 
-/// The warnings for a script that ended well, and that reads variables that are set here and were not passed. None of a secret, which a
-/// script could name for no good. They are only for the person who runs the script.
+/// The warnings for a script that ended well, and that reads variables that are set here and were not passed. Never for secrets: a
+/// malicious script could name one to have it passed.
 pub(crate) fn unpassed_variable_warnings(ctx: &SkillContext, script: &ScriptText<'_>) -> Vec<String> {
     let is_named = |name: &String| {
         let is_common = || COMMON_VARIABLES.iter().any(|start| name.starts_with(start));
-        let is_private = || SECRET_PARTS.iter().any(|part| name.contains(part));
-        name.contains('_') && !is_secret_variable(name) && !is_private() && !is_common()
+        let is_private = || name.split('_').any(|word| SECRET_WORDS.contains(&word));
+        name.trim_matches('_').contains('_') && !is_secret_variable(name) && !is_private() && !is_common()
     };
     let grant = |name: &str| {
         let access = variable_access(name).filter(|_| ctx.has_plain_variable(name))?;

@@ -12,6 +12,7 @@ use crate::host::{
     check_value_memory,
 };
 use crate::policy::WorkerOptions;
+use crate::runtimes::external::home::warn_of_replaced_files;
 use crate::runtimes::external::home_files::HomeLinks;
 use crate::runtimes::external::home_guard::HomeGuard;
 use crate::runtimes::external::host_api::RequestHandler;
@@ -94,7 +95,9 @@ impl WorkerProcess {
     pub(crate) fn shut_down(self, ctx: &SkillContext, result: Result<Value>) -> Result<Value> {
         let Self { session, script, cleanup, .. } = self;
         let WorkerCleanup { creation_guard, home_guard, home_links, temp_dir, .. } = cleanup;
-        drop((session, home_links, temp_dir));
+        drop(session);
+        warn_of_replaced_files(ctx, home_links.as_ref());
+        drop((home_links, temp_dir));
         let result = match creation_guard {
             Some(mut guard) => guard.enforce_on(ctx, &script, result),
             None => result,

@@ -236,7 +236,7 @@ impl ForkServer {
         let is_worth_it = profile.level != SandboxLevel::LandlockUnscoped && self.standby.is_none();
         if std::mem::replace(&mut self.has_launched_before, true) && is_worth_it {
             let sandbox = request.decode().map(|request| request.sandbox).unwrap_or_default();
-            // In a network of its own, files of the system are covered that a request reads.
+            // With a network of its own, mounts cover some of these files, and prepared rules would not fit.
             let has_cover = profile.seccomp.network == NetworkAccess::Hosts;
             let read = if has_cover { Vec::new() } else { sandbox.files.read };
             let expected = ExpectedRequest { profile, process_limit: sandbox.limits.processes, read };
