@@ -157,10 +157,7 @@ impl ExternalExecutor {
             Some(mut guard) => guard.enforce_on(ctx, self.script.file.name(), result),
             None => result,
         };
-        let result = match home_guard {
-            Some(guard) => guard.enforce_on(ctx, self.script.file.name(), result),
-            None => result,
-        };
+        let result = home_guard.enforce_on(ctx, self.script.file.name(), result);
         home::keep_state(state, ctx, result)
     }
 

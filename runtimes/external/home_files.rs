@@ -51,7 +51,7 @@ const METIER_FOLDERS: [&str; 4] =
     [".cache/metier", ".config/metier", ".local/share/metier", ".local/state/metier"];
 
 impl HomeFile {
-    /// All that the run may read; `unavailable` for what cannot be granted: a path through a link, and one around or in the folders of
+    /// All that the run may read or change; `unavailable` for what cannot be granted: a path through a link, and one around or in the folders of
     /// the run or of metier, which have rules of their own. A file that does not exist is left out with a warning.
     pub(super) fn granted(ctx: &SkillContext, folders: &[&Path]) -> Result<Vec<Self>> {
         let mut found = Vec::new();

@@ -59,24 +59,26 @@ impl HomeFolder {
     }
 }
 
-/// The folders of the user's home that a run may change, as they were opened before it.
+/// The folders of the user's home that a run may change, as they were opened before it; most runs have none.
+#[derive(Default)]
 pub(crate) struct HomeGuard {
-    home: PathBuf,
     folders: Vec<HomeFolder>,
 }
 
 impl HomeGuard {
-    /// `None` if it may change none.
-    pub(super) fn new(folders: Vec<HomeFolder>) -> Option<Self> {
-        let home = std::env::home_dir()?.canonicalize().ok()?;
-        (!folders.is_empty()).then_some(Self { home, folders })
+    pub(super) fn new(folders: Vec<HomeFolder>) -> Self {
+        Self { folders }
     }
 
     /// Quarantines what the script made, once nothing of its process tree is left. The outcome becomes an error where that cannot be
     /// done, or where it is not known what the script made; the log says so in any case.
     pub(crate) fn enforce_on<T>(self, ctx: &SkillContext, script: &str, outcome: Result<T>) -> Result<T> {
+        if self.folders.is_empty() {
+            return outcome;
+        }
+        let home = std::env::home_dir().and_then(|home| home.canonicalize().ok()).unwrap_or_default();
         let shown = |path: &Path| {
-            let below = path.strip_prefix(&self.home).unwrap_or(path);
+            let below = path.strip_prefix(&home).unwrap_or(path);
             format!("~/{}", below.to_string_lossy().escape_debug())
         };
         let (mut failures, mut count) = (Vec::new(), 0);
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_are_nested_too_deep_are_told() {
+    fn folders_that_are_nested_too_deep_are_reported() {
         let stage = tempfile::tempdir().unwrap();
         let top = fs::canonicalize(stage.path()).unwrap();
         fs::create_dir_all(top.join("a/".repeat(MAX_DEPTH))).unwrap();

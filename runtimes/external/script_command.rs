@@ -337,8 +337,8 @@ impl PreparedLaunch<'_> {
         Fingerprint::new(self.protected_paths())
     }
 
-    /// Detects what the script leaves in the user's home; `None` if it may not change anything there.
-    pub(super) fn take_home_guard(&mut self) -> Option<HomeGuard> {
+    /// Detects what the script leaves in the user's home.
+    pub(super) fn take_home_guard(&mut self) -> HomeGuard {
         HomeGuard::new(self.home_files.iter_mut().filter_map(HomeFile::take_folder).collect())
     }
 

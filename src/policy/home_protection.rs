@@ -4,8 +4,8 @@
 use super::autorun::runs_on_open;
 use super::path_protection::{PathProtection, is_within};
 
-/// Files and folders of a home that shells, desktops, package managers and other programs execute or obey by themselves, besides those
-/// that run wherever they lie. Programs on `PATH` are among them.
+/// Files and folders of a home that shells, desktops, package managers and other programs execute or obey by themselves. Programs on
+/// `PATH` are among them. What runs wherever it lies is in lists of its own, and need not stand here.
 const RUN_BY_THEMSELVES: &[&str] = &[
     ".Rprofile",
     ".Xauthority",
@@ -437,13 +437,6 @@ pub(crate) fn protected_home_path(path: &str) -> Option<String> {
     })
 }
 
-/// The known paths of a home that no script may change.
-pub(crate) fn protected_home_paths() -> impl Iterator<Item = String> {
-    let known =
-        RUN_BY_THEMSELVES.iter().chain(&PROGRAM_FOLDERS).chain(&AGENT_FOLDERS).map(|path| (*path).to_owned());
-    known.chain(super::run_on_open_paths()).chain(super::path_protection::secret_paths_in_folders())
-}
-
 /// The same for a path in the folder of an agent, in which only its records may be changed.
 fn protected_agent_path(folder: &str, rest: &str) -> Option<String> {
     let (name, _) = rest.split_once('/').unwrap_or((rest, ""));
@@ -453,6 +446,13 @@ fn protected_agent_path(folder: &str, rest: &str) -> Option<String> {
     let is_protected =
         is_obeyed || is_obeyed_anywhere(rest) || PathProtection::default().protects_write(rest);
     is_protected.then(|| format!("{folder}/{name}"))
+}
+
+/// The known paths of a home that no script may change.
+pub(crate) fn protected_home_paths() -> impl Iterator<Item = String> {
+    let known =
+        RUN_BY_THEMSELVES.iter().chain(&PROGRAM_FOLDERS).chain(&AGENT_FOLDERS).map(|path| (*path).to_owned());
+    known.chain(super::run_on_open_paths()).chain(super::path_protection::secret_paths_in_folders())
 }
 
 /// Whether a part of this path is obeyed wherever it lies.

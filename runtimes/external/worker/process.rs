@@ -44,8 +44,8 @@ pub(crate) struct WorkerProcess {
 #[derive(Default)]
 pub(crate) struct WorkerCleanup {
     pub(crate) creation_guard: Option<CreationGuard>,
-    /// Where there is one, the process serves one run.
-    pub(crate) home_guard: Option<HomeGuard>,
+    /// Where it has folders, the process serves one run.
+    pub(crate) home_guard: HomeGuard,
     /// The protected paths of its sandbox.
     pub(crate) fingerprint: Fingerprint,
     /// Dropped before the home that they are in.
@@ -102,10 +102,7 @@ impl WorkerProcess {
             Some(mut guard) => guard.enforce_on(ctx, &script, result),
             None => result,
         };
-        match home_guard {
-            Some(guard) => guard.enforce_on(ctx, &script, result),
-            None => result,
-        }
+        home_guard.enforce_on(ctx, &script, result)
     }
 
     /// Waits for the next run. Returns whether there is one and the process can execute it.

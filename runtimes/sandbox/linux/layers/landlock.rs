@@ -205,4 +205,25 @@ mod tests {
             assert_eq!(open(&at("real/nothing")).unwrap_err(), Errno::NOENT);
         }
     }
+
+    #[test]
+    fn prepared_rules_fit_the_same_files_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, absent] = ["file", "absent"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "").unwrap();
+        let read = [file.clone().into_os_string(), absent.clone().into_os_string()];
+        let prepared = PreparedRuleset::new(&read, true).unwrap();
+        assert!(prepared.fits(&read, true));
+        assert!(
+            !prepared.fits(&read, false) && !prepared.fits(&read[..1], true) && !prepared.fits(&[], true)
+        );
+        std::fs::rename(&file, folder.path().join("old")).unwrap();
+        assert!(!prepared.fits(&read, true), "it is gone");
+        std::fs::write(&file, "").unwrap();
+        assert!(!prepared.fits(&read, true), "another file is there");
+        std::fs::rename(folder.path().join("old"), &file).unwrap();
+        assert!(prepared.fits(&read, true));
+        std::fs::write(&absent, "").unwrap();
+        assert!(!prepared.fits(&read, true), "it has come");
+    }
 }
