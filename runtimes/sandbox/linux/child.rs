@@ -4,7 +4,7 @@
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,9 @@ use rustix::process::{
 use serde::{Deserialize, Serialize};
 
 use crate::policy::SandboxLevel;
-use crate::runtimes::sandbox::linux::ipc::{LaunchFds, LaunchMessage, Message, SandboxProfile};
+use crate::runtimes::sandbox::linux::ipc::{
+    EncodedRequest, LaunchFds, LaunchMessage, Message, SandboxProfile,
+};
 use crate::runtimes::sandbox::linux::layers::landlock::PreparedRuleset;
 use crate::runtimes::sandbox::linux::layers::seccomp::SeccompFilter;
 use crate::runtimes::sandbox::linux::layers::{capabilities, landlock};
@@ -51,14 +53,14 @@ pub(super) struct ChildHandle {
 }
 
 impl ChildHandle {
-    /// Forks it. It does everything that needs no request, and what one that reads these files needs, and waits for one.
-    pub(super) fn fork(profile: SandboxProfile, expected_read: &[OsString]) -> io::Result<Self> {
+    /// Forks it. It does everything that needs no request, and what one like the previous one needs, and waits for one.
+    pub(super) fn fork(profile: SandboxProfile, previous: Option<&EncodedRequest>) -> io::Result<Self> {
         let (socket, child_socket) = ipc::socket_pair()?;
         let (setup_read, setup_write) = io::pipe()?;
         match sys::fork()? {
             ForkResult::Child => {
                 drop((socket, setup_read));
-                become_program(profile, expected_read, child_socket, setup_write.into())
+                become_program(profile, previous, child_socket, setup_write.into())
             }
             ForkResult::Parent(pid) => {
                 drop((child_socket, setup_write));
@@ -85,7 +87,7 @@ impl ChildHandle {
 /// Receives the request and executes its program, sandboxed. The pipe to the supervisor closes when the program starts.
 fn become_program(
     profile: SandboxProfile,
-    expected_read: &[OsString],
+    previous: Option<&EncodedRequest>,
     socket: OwnedFd,
     setup_pipe: OwnedFd,
 ) -> ! {
@@ -93,6 +95,8 @@ fn become_program(
     let (Ok(socket), Ok(setup_pipe)) = (dup_above_api_fd(socket), dup_above_api_fd(setup_pipe)) else {
         sys::exit(127)
     };
+    // The supervisor's copies alone say that it lives.
+    sys::close_inherited(&mut [socket.as_raw_fd(), setup_pipe.as_raw_fd()]);
     let mut setup_pipe = File::from(setup_pipe);
     // If the supervisor is killed for lack of memory, this process is killed too.
     set_parent_process_death_signal(Some(Signal::KILL)).ok();
@@ -102,9 +106,14 @@ fn become_program(
     }
     let (step, error) = match apply_fixed_restrictions(profile) {
         Ok(enforcement) => {
-            let is_expected = !expected_read.is_empty();
-            let prepared =
-                is_expected.then(|| PreparedRuleset::new(expected_read, blocks_network(profile))).flatten();
+            let previous = previous.and_then(|previous| previous.decode().ok());
+            // With a network of its own, mounts cover some of these files, and prepared rules would not fit.
+            let has_cover = profile.seccomp.network == NetworkAccess::Hosts;
+            let prepared = previous.as_ref().filter(|_| !has_cover).and_then(|previous| {
+                PreparedRuleset::new(&previous.sandbox.files.read, blocks_network(profile))
+            });
+            // What this touches in memory is there when the next request arrives.
+            previous.map(build_program);
             match ipc::receive(&socket) {
                 Ok(Message::Launch(message)) => {
                     drop(socket);

@@ -1,4 +1,5 @@
-//! Requests and descriptors on their way from the host to the fork server, and from there to a supervisor, one message each.
+//! Requests and descriptors on their way from the host to the process that runs them, and what these processes tell each other, one
+//! message each.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Write};
@@ -74,6 +75,9 @@ impl SandboxProfile {
 
 /// A request and what goes with it.
 pub(crate) struct LaunchMessage {
+    /// As the host asks for it.
+    pub(crate) requested: SandboxProfile,
+    /// What of it this machine supports.
     pub(crate) profile: SandboxProfile,
     /// The process limit that each process inherits, which is known once its namespaces are set up.
     pub(crate) nproc_rlimit: Option<u64>,
@@ -81,6 +85,8 @@ pub(crate) struct LaunchMessage {
     pub(crate) fds: LaunchFds,
     /// Whether the machine supports a stronger sandbox than this, which could not be set up.
     pub(crate) is_downgraded: bool,
+    /// Whether a standby has accepted the request and could not set up its sandbox.
+    pub(crate) has_failed: bool,
 }
 
 /// A request, not decoded yet. It goes in the message, or lies in a file in memory.
@@ -101,6 +107,10 @@ struct MessageHeader<'a> {
 enum MessageContent {
     Launch(LaunchHeader),
     Prepare(SandboxProfile, Option<u64>),
+    /// Whether the request follows, or lies in a file.
+    Started {
+        is_inline: bool,
+    },
     Shutdown,
 }
 
@@ -112,6 +122,7 @@ struct LaunchHeader {
     is_inline: bool,
     has_api: bool,
     has_egress: bool,
+    has_failed: bool,
 }
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -137,6 +148,8 @@ pub(crate) enum Message {
     Launch(Box<LaunchMessage>),
     /// That a request with this profile and this process limit is about to come.
     Prepare(SandboxProfile, Option<u64>),
+    /// That a standby is running this request.
+    Started(EncodedRequest),
     /// That nothing more is to be run.
     Shutdown,
     /// The sender is gone.
@@ -146,12 +159,15 @@ pub(crate) enum Message {
 impl LaunchMessage {
     /// Encodes a request, at this sandbox level at most.
     pub(crate) fn new(request: &LaunchRequest, level: SandboxLevel, fds: LaunchFds) -> io::Result<Self> {
+        let requested = SandboxProfile::new(&request.sandbox, level);
         Ok(Self {
-            profile: SandboxProfile::new(&request.sandbox, level),
+            requested,
+            profile: requested,
             nproc_rlimit: None,
             request: EncodedRequest::encode(request)?,
             fds,
             is_downgraded: false,
+            has_failed: false,
         })
     }
 }
@@ -191,6 +207,19 @@ impl EncodedRequest {
         }
     }
 
+    /// The bytes that go in the message, and the file that goes with it.
+    fn parts(&self) -> (&[u8], Option<BorrowedFd<'_>>) {
+        match self {
+            Self::Inline(bytes) => (bytes, None),
+            Self::Memfd(file) => (&[], Some(file.as_fd())),
+        }
+    }
+
+    /// The request if it went in a message.
+    pub(crate) fn into_inline(self) -> Option<Self> {
+        matches!(self, Self::Inline(_)).then_some(self)
+    }
+
     /// The same request, to be read later.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
@@ -198,6 +227,11 @@ impl EncodedRequest {
             Self::Memfd(file) => Self::Memfd(file.try_clone()?),
         })
     }
+}
+
+/// Tells the host that the request belongs to this process, and must not be given to another one. Whether the host has learnt it.
+pub(crate) fn send_taken(socket: &OwnedFd) -> bool {
+    rustix::io::write(socket, b"taken").is_ok()
 }
 
 /// Announces that no more requests come.
@@ -218,13 +252,16 @@ fn send_announcement(socket: &OwnedFd, content: MessageContent) {
     }
 }
 
+/// Announces that this process, a standby, is running the request.
+pub(crate) fn send_started(socket: &OwnedFd, request: &EncodedRequest) -> io::Result<()> {
+    let (short, long) = request.parts();
+    send(socket, MessageContent::Started { is_inline: long.is_none() }, short, &Vec::from_iter(long))
+}
+
 /// Sends a request.
 pub(crate) fn send_launch(socket: &OwnedFd, message: &LaunchMessage) -> io::Result<()> {
-    let LaunchMessage { profile, nproc_rlimit, request, fds, .. } = message;
-    let (short, long) = match request {
-        EncodedRequest::Inline(bytes) => (bytes.as_slice(), None),
-        EncodedRequest::Memfd(file) => (&[][..], Some(file.as_fd())),
-    };
+    let LaunchMessage { profile, nproc_rlimit, request, fds, has_failed, .. } = message;
+    let (short, long) = request.parts();
     let [api, egress] = [&fds.api, &fds.egress].map(|fd| fd.as_ref().map(AsFd::as_fd));
     let launch = LaunchHeader {
         profile: *profile,
@@ -232,15 +269,21 @@ pub(crate) fn send_launch(socket: &OwnedFd, message: &LaunchMessage) -> io::Resu
         is_inline: long.is_none(),
         has_api: api.is_some(),
         has_egress: egress.is_some(),
+        has_failed: *has_failed,
     };
-    let header = encode(&MessageHeader { release: RELEASE, content: MessageContent::Launch(launch) })?;
     let always = [&fds.stdin, &fds.stdout, &fds.stderr, &fds.control, &fds.report].map(AsFd::as_fd);
     let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(long).chain(api).chain(egress).collect();
-    let buffers = [IoSlice::new(&header), IoSlice::new(short)];
+    send(socket, MessageContent::Launch(launch), short, &all)
+}
+
+/// Sends a header, what follows it, and these descriptors.
+fn send(socket: &OwnedFd, content: MessageContent, rest: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let header = encode(&MessageHeader { release: RELEASE, content })?;
+    let buffers = [IoSlice::new(&header), IoSlice::new(rest)];
     let send = || {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !ancillary.push(SendAncillaryMessage::ScmRights(&all)) {
+        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
             return Err(Errno::NOMEM);
         }
         retry_on_intr(|| sendmsg(socket, &buffers, &mut ancillary, SendFlags::NOSIGNAL))
@@ -283,19 +326,25 @@ pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Message> {
     if release != RELEASE {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let LaunchHeader { profile, nproc_rlimit, is_inline, has_api, has_egress } = match content {
-        MessageContent::Launch(launch) => launch,
-        MessageContent::Prepare(profile, process_limit) => {
-            return Ok(Message::Prepare(profile, process_limit));
-        }
-        MessageContent::Shutdown => return Ok(Message::Shutdown),
-    };
     let rights = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(rights) => Some(rights),
         _ => None,
     });
     let mut rights = rights.flatten();
     let mut next = || rights.next().ok_or(io::ErrorKind::InvalidData);
+    let LaunchHeader { profile, nproc_rlimit, is_inline, has_api, has_egress, has_failed } = match content {
+        MessageContent::Launch(launch) => launch,
+        MessageContent::Prepare(profile, process_limit) => {
+            return Ok(Message::Prepare(profile, process_limit));
+        }
+        MessageContent::Started { is_inline: true } => {
+            return Ok(Message::Started(EncodedRequest::Inline(rest.to_vec())));
+        }
+        MessageContent::Started { is_inline: false } => {
+            return Ok(Message::Started(EncodedRequest::Memfd(next()?.into())));
+        }
+        MessageContent::Shutdown => return Ok(Message::Shutdown),
+    };
     let (stdin, stdout, stderr) = (next()?, next()?, next()?);
     let (control, report) = (next()?, next()?);
     let request =
@@ -303,7 +352,10 @@ pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Message> {
     let api = has_api.then(&mut next).transpose()?;
     let egress = has_egress.then(&mut next).transpose()?;
     let fds = LaunchFds { stdin, stdout, stderr, api, control, report, egress };
-    Ok(Message::Launch(Box::new(LaunchMessage { profile, nproc_rlimit, request, fds, is_downgraded: false })))
+    let is_downgraded = false;
+    let requested = profile;
+    let message = LaunchMessage { requested, profile, nproc_rlimit, request, fds, is_downgraded, has_failed };
+    Ok(Message::Launch(Box::new(message)))
 }
 
 #[cfg(test)]
@@ -359,6 +411,9 @@ mod tests {
                 assert_eq!(message.request.decode().unwrap().args, request.args, "{argument}");
                 assert_eq!(message.fds.api.is_some(), has_api);
                 assert_eq!(message.fds.egress.is_some(), has_api);
+                send_started(&ours, &message.request).unwrap();
+                let Message::Started(started) = receive(&theirs).unwrap() else { panic!("{argument}") };
+                assert_eq!(started.decode().unwrap().args, request.args, "{argument}");
                 File::from(message.fds.report).write_all(b"x").unwrap();
                 assert_eq!(rustix::io::read(&report, &mut [0; 8]), Ok(1));
             }

@@ -5,6 +5,8 @@
 //!   ▲                                                   │ passes the request on, supervises, kills, reaps
 //!   └────────────────────── report ─────────────────────┘
 //! ```
+//!
+//! A supervisor that was forked in advance (`standby`) receives the next request itself, and tells the fork server.
 
 mod child;
 mod child_processes;
@@ -13,6 +15,7 @@ mod fork_server;
 mod ipc;
 mod layers;
 mod memory_monitor;
+mod mount_watcher;
 mod procfs;
 mod standby;
 mod supervisor;

@@ -1,65 +1,120 @@
-//! The standby supervisor: forked and sandboxed in advance, it waits for the next request.
+//! The standby supervisor: forked and sandboxed in advance, it waits for the next request, in the place of its fork server.
 //!
 //! Forking a process with its namespaces takes as long as the rest of a start. From the second request on, the fork server keeps
-//! one standby that is ready for another request like the last.
+//! one standby that is ready for another request like the last. A request then wakes the process that runs it, and no other.
 
-use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid};
 
 use crate::runtimes::sandbox::linux::ipc;
-use crate::runtimes::sandbox::linux::ipc::{LaunchMessage, Message, SandboxProfile};
+use crate::runtimes::sandbox::linux::ipc::{EncodedRequest, LaunchMessage, Message, SandboxProfile};
 use crate::runtimes::sandbox::linux::layers::namespaces::NamespaceConfig;
-use crate::runtimes::sandbox::linux::supervisor::{IdleSupervisor, set_up_and_supervise};
+use crate::runtimes::sandbox::linux::mount_watcher::MountWatcher;
+use crate::runtimes::sandbox::linux::supervisor::{IdleSupervisor, ServerLink, set_up_and_supervise};
 
 /// The fork server's handle of a standby.
 pub(super) struct StandbyHandle {
     pub(super) pid: Pid,
-    /// Takes the request, and announces that the script starts next.
+    /// Receives what became of the next request, unless it hangs up first.
     pub(super) socket: OwnedFd,
-    pub(super) profile: SandboxProfile,
+    /// The profile of requests for which it stands by.
+    pub(super) requested: SandboxProfile,
+    /// Its exit status, once it is reaped: its process id may then be that of another process.
+    pub(super) wait_status: Option<i32>,
 }
 
 /// The standby process itself.
 pub(super) struct StandbySupervisor {
-    pub(super) socket: OwnedFd,
+    /// The host's requests. Only the standby reads them as long as there is one.
+    pub(super) requests: OwnedFd,
+    /// Hangs up when the fork server ends.
+    pub(super) server: OwnedFd,
+    /// What has changed since this process was forked, it does not see.
+    pub(super) mount_watcher: MountWatcher,
+    /// The profile of requests for which it stands by, and what of it this machine supports.
+    pub(super) requested: SandboxProfile,
     pub(super) profile: SandboxProfile,
-    /// The process limit of the previous request, which the next one is likely to have as well.
+    /// The process limit that the next request is likely to have.
     pub(super) process_limit: Option<u64>,
-    /// The files of the system that the previous request read, likewise.
-    pub(super) expected_read: Vec<OsString>,
+    /// A request that the next one is likely to resemble.
+    pub(super) previous: Option<EncodedRequest>,
     pub(super) namespaces: Option<NamespaceConfig>,
 }
 
 impl StandbyHandle {
-    /// Whether the standby has received the request. It accepts none with another profile than its own.
-    pub(super) fn submit(&self, message: &LaunchMessage) -> bool {
-        message.profile == self.profile && ipc::send_launch(&self.socket, message).is_ok()
-    }
-
     pub(super) fn kill_and_reap(self) {
-        kill_process(self.pid, Signal::KILL).ok();
-        waitpid(Some(self.pid), WaitOptions::empty()).ok();
+        if self.wait_status.is_none() {
+            kill_process(self.pid, Signal::KILL).ok();
+            waitpid(Some(self.pid), WaitOptions::empty()).ok();
+        }
     }
 }
 
 impl StandbySupervisor {
     /// Waits for a request and runs it to its end. Returns the supervisor's own exit code.
-    pub(super) fn wait_and_run(self) -> i32 {
-        let Self { socket, profile, process_limit, expected_read, namespaces } = self;
-        let entered = namespaces.map(|namespaces| namespaces.enter(process_limit));
+    pub(super) fn wait_and_run(mut self) -> i32 {
+        let entered = self.namespaces.map(|namespaces| namespaces.enter(self.process_limit));
         let Ok(entered) = entered.transpose() else { return 1 };
-        let supervisor = match IdleSupervisor::new(profile, &expected_read, entered.is_some()) {
+        let previous = self.previous.take();
+        let supervisor = match IdleSupervisor::new(self.profile, previous.as_ref(), entered.is_some()) {
             Ok(supervisor) if supervisor.has_scoped_kill() => supervisor,
             // Whether a sandbox without this suffices depends on the request.
             _ => return 1,
         };
-        let Ok(Message::Launch(message)) = ipc::receive(&socket) else { return 0 };
-        if !supervisor.has_child() {
-            // The child was killed first when memory was short. Another supervisor takes the request.
-            return 1;
+        // What this touches in memory is there when the next request is decoded.
+        previous.map(|previous| previous.decode());
+        // The host kills a fork server that does not answer. What lies in the socket must then be gone as well.
+        set_parent_process_death_signal(Some(Signal::KILL)).ok();
+        let Some(mut message) = self.accept_request(&supervisor) else { return 0 };
+        set_parent_process_death_signal(None).ok();
+        message.profile = self.profile;
+        // As long as a process holds its end, the host takes the fork server to be alive.
+        let Self { requests, server, mount_watcher, .. } = self;
+        drop((requests, mount_watcher));
+        set_up_and_supervise(message, ServerLink::Standby(server), entered, Ok(supervisor))
+    }
+
+    /// The next request, which from now on belongs to this process. A request that does not fit goes to the fork server.
+    fn accept_request(&self, supervisor: &IdleSupervisor) -> Option<LaunchMessage> {
+        loop {
+            let mut fds =
+                [PollFd::new(&self.server, PollFlags::IN), PollFd::new(&self.requests, PollFlags::IN)];
+            let ready = poll(&mut fds, None);
+            let has_no_server = !fds[0].revents().is_empty();
+            match ready {
+                Err(_) => continue,
+                Ok(_) if has_no_server => return None,
+                Ok(_) => {}
+            }
+            match ipc::receive(&self.requests) {
+                Ok(Message::Launch(message)) => {
+                    let is_fit = message.profile == self.requested
+                        && !self.mount_watcher.has_changed()
+                        // The child was killed first when memory was short.
+                        && supervisor.has_child();
+                    if !is_fit {
+                        ipc::send_launch(&self.server, &message).ok();
+                        return None;
+                    }
+                    // A host that has given up waiting sends it to another process.
+                    return ipc::send_taken(&self.requests).then_some(*message);
+                }
+                // This process has too many descriptors to receive more. Without a report its pipe hangs up.
+                Err(error) if error.kind() == ErrorKind::InvalidData => {
+                    ipc::send_taken(&self.requests);
+                }
+                // This is prepared for a request.
+                Ok(Message::Prepare(..) | Message::Started(_)) => {}
+                // `Unsupported` is a host of another release, which has started nothing here.
+                Ok(Message::Shutdown) => break,
+                Err(error) if error.kind() == ErrorKind::Unsupported => break,
+                Ok(Message::Disconnected) | Err(_) => return None,
+            }
         }
-        set_up_and_supervise(*message, socket, entered, Ok(supervisor))
+        ipc::send_shutdown(&self.server);
+        None
     }
 }

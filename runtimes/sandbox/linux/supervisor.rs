@@ -5,10 +5,9 @@
 //! signals inside, so that killing every process it may signal kills exactly its descendants, at once, however they fork or hide.
 //! The script is in a domain of its own inside that one and can do nothing to the supervisor.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,7 +19,7 @@ use rustix::process::{
 
 use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::linux::child::{ChildHandle, SetupError, SetupMessage};
-use crate::runtimes::sandbox::linux::ipc::{LaunchFds, LaunchMessage, SandboxProfile};
+use crate::runtimes::sandbox::linux::ipc::{EncodedRequest, LaunchFds, LaunchMessage, SandboxProfile};
 use crate::runtimes::sandbox::linux::layers::namespaces::{
     EnteredNamespaces, NamespaceConfig, NamespaceSetup,
 };
@@ -43,11 +42,11 @@ pub(super) struct IdleSupervisor {
 }
 
 impl IdleSupervisor {
-    /// Makes this process a supervisor for requests of that profile, which are expected to read these files. `is_first` says whether
-    /// it is the first process in namespaces of its own.
+    /// Makes this process a supervisor for requests of that profile, the next of which is likely to resemble `previous`. `is_first`
+    /// says whether it is the first process in namespaces of its own.
     pub(super) fn new(
         profile: SandboxProfile,
-        expected_read: &[OsString],
+        previous: Option<&EncodedRequest>,
         is_first: bool,
     ) -> Result<Self, SetupError> {
         let at = |step| move |error: Errno| (step, std::io::Error::from(error));
@@ -57,7 +56,7 @@ impl IdleSupervisor {
         set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
         let kill_method = if is_first { KillMethod::Scoped } else { KillMethod::set_up(profile.level) };
-        let child = ChildHandle::fork(profile, expected_read).map_err(|error| ("fork", error))?;
+        let child = ChildHandle::fork(profile, previous).map_err(|error| ("fork", error))?;
         Ok(Self { sigchld, kill_method, child })
     }
 
@@ -77,12 +76,44 @@ impl IdleSupervisor {
     }
 }
 
+/// How the fork server learns whether the script has started.
+pub(super) enum ServerLink {
+    /// It has the request, too, and gives it to another supervisor if this pipe hangs up before a byte arrives.
+    Pipe(OwnedFd),
+    /// It has not seen the request, which was sent to a standby.
+    Standby(OwnedFd),
+}
+
+impl ServerLink {
+    /// The script is about to start.
+    fn announce_start(&self) {
+        if let Self::Pipe(pipe) = self {
+            rustix::io::write(pipe, b"x").ok();
+        }
+    }
+
+    /// The script has started, or could not be.
+    fn report_start(self, message: &LaunchMessage) {
+        if let Self::Standby(server) = self {
+            ipc::send_started(&server, &message.request).ok();
+        }
+    }
+
+    /// The sandbox could not be set up here: another supervisor gets the request.
+    fn give_back(self, mut message: LaunchMessage) {
+        if let Self::Standby(server) = self {
+            (message.profile, message.has_failed) = (message.requested, true);
+            ipc::send_launch(&server, &message).ok();
+        }
+    }
+}
+
 /// A request, and where to run it.
 pub(super) struct LaunchTask {
     pub(super) message: LaunchMessage,
     /// Namespaces in which this process is the first, and which it must set up; `None` if it runs among the machine's processes.
     pub(super) namespaces: Option<NamespaceConfig>,
-    /// Receives a message when the script is about to start. A supervisor that hangs up before that has started nothing.
+    /// Receives a byte when the script is about to start. A supervisor that hangs up before that has started nothing.
     pub(super) ready_fd: OwnedFd,
 }
 
@@ -92,26 +123,24 @@ impl LaunchTask {
         let Ok(entered) = self.namespaces.map(|namespaces| namespaces.enter(None)).transpose() else {
             return 1;
         };
-        let supervisor = IdleSupervisor::new(self.message.profile, &[], entered.is_some());
-        set_up_and_supervise(self.message, self.ready_fd, entered, supervisor)
+        let supervisor = IdleSupervisor::new(self.message.profile, None, entered.is_some());
+        set_up_and_supervise(self.message, ServerLink::Pipe(self.ready_fd), entered, supervisor)
     }
 }
 
-/// Sets up the namespaces that this process has entered, writes to `ready_fd`, and runs the request to its end. Returns the
-/// supervisor's own exit code.
+/// Sets up the namespaces that this process has entered, and runs the request to its end. Returns the supervisor's own exit code.
 pub(super) fn set_up_and_supervise(
     mut message: LaunchMessage,
-    ready_fd: OwnedFd,
+    server: ServerLink,
     entered: Option<EnteredNamespaces>,
     supervisor: Result<IdleSupervisor, SetupError>,
 ) -> i32 {
     let Ok(request) = message.request.decode() else { return 1 };
     let sandbox = &request.sandbox;
-    let egress_fd = message.fds.egress.take();
     let setup = entered.map(|entered| entered.set_up(&sandbox.files, sandbox.limits)).transpose();
     let has_hosts = message.profile.seccomp.network == NetworkAccess::Hosts;
-    let egress = match (&setup, egress_fd) {
-        (Ok(Some(_)), Some(host)) if has_hosts => egress::set_up(&sandbox.egress, &host),
+    let egress = match (&setup, &message.fds.egress) {
+        (Ok(Some(_)), Some(host)) if has_hosts => egress::set_up(&sandbox.egress, host),
         // Sockets may be created, and whose network that would be is not known.
         _ if has_hosts => Err(Errno::OPNOTSUPP.into()),
         // The script has no network of its own, and no other.
@@ -123,7 +152,10 @@ pub(super) fn set_up_and_supervise(
         Ok(_) if egress.is_err() => Err(("hosts", egress.err().unwrap_or_else(|| Errno::IO.into()))),
         Ok(_) if lacks_hosts && sandbox.required => Err(("hosts", Errno::OPNOTSUPP.into())),
         Ok(setup) if !sandbox.required => Ok(setup),
-        Err(_) if !sandbox.required => return 1,
+        Err(_) if !sandbox.required => {
+            server.give_back(message);
+            return 1;
+        }
         Err(error) => Err(("namespaces", error)),
         // Only a mount can hide what lies in the project.
         Ok(None) if !sandbox.files.protected_paths.own.is_empty() => {
@@ -143,21 +175,22 @@ pub(super) fn set_up_and_supervise(
             (Err(refused), None)
         }
     };
-    rustix::io::write(&ready_fd, b"x").ok();
-    drop(ready_fd);
+    // The script must not get it.
+    drop(message.fds.egress.take());
+    server.announce_start();
     message.nproc_rlimit = setup.and_then(|setup| setup.nproc_rlimit);
-    supervise(&request, message, supervisor, setup)
+    let started =
+        supervisor.and_then(|supervisor| SupervisedTree::start(&request, &message, supervisor, setup));
+    server.report_start(&message);
+    supervise(&request, message, started)
 }
 
 /// Runs the request to its end and reports. Returns the supervisor's own exit code: zero if nothing is left of the tree.
 fn supervise(
     request: &LaunchRequest,
     message: LaunchMessage,
-    supervisor: Result<IdleSupervisor, SetupError>,
-    namespaces: Option<NamespaceSetup>,
+    started: Result<SupervisedTree, SetupError>,
 ) -> i32 {
-    let started =
-        supervisor.and_then(|supervisor| SupervisedTree::start(request, &message, supervisor, namespaces));
     // The supervisor must not hold open what belongs to the script alone.
     let LaunchMessage {
         request: encoded,
@@ -170,6 +203,8 @@ fn supervise(
     let mut report = outcome.unwrap_or_else(|(step, error)| setup_failed_report(step, sys::errno(&error)));
     report.enforcement.is_downgraded = is_downgraded;
     let is_sent = ipc::encode(&report).is_ok_and(|bytes| File::from(report_fd).write_all(&bytes).is_ok());
+    // The host was woken on this processor, and would otherwise wait until this process has exited.
+    rustix::thread::sched_yield();
     i32::from(!is_sent || !report.enforcement.has(Restrictions::TREE_GONE))
 }
 
@@ -292,7 +327,7 @@ impl SupervisedTree {
             // When it executes the program, its end of the pipe is closed.
             let has_begun = is_hung_up(&self.setup_pipe);
             let is_stopped =
-                || until.is_some_and(|until| until <= Instant::now()) || is_readable(control.as_fd());
+                || until.is_some_and(|until| until <= Instant::now()) || sys::is_readable(control.as_fd());
             if self
                 .memory_monitor
                 .as_mut()
@@ -400,12 +435,6 @@ fn is_hung_up(setup_pipe: &File) -> bool {
     let mut fds = [PollFd::new(setup_pipe, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
         && fds[0].revents().contains(PollFlags::HUP)
-}
-
-/// Whether there is anything to read at this end, even if only that the other end hung up.
-fn is_readable(fd: BorrowedFd<'_>) -> bool {
-    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// Whether signals really stay inside: neither the fork server nor process 1 may be signalled from here.

@@ -4,8 +4,9 @@
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::MountAttrFlags;
 use rustix::process::Pid;
 
@@ -232,20 +233,37 @@ pub(super) fn unblock_signals() {
 ///
 /// For a process that has just become the fork server: nothing in it uses what it inherited.
 pub(super) fn close_all_except(socket: &impl AsFd) -> io::Result<OwnedFd> {
-    const FIRST: RawFd = 3;
-    let socket = rustix::io::fcntl_dupfd_cloexec(socket, FIRST + 1)?;
+    let socket = rustix::io::fcntl_dupfd_cloexec(socket, FIRST_FD + 1)?;
     let nowhere = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
     rustix::stdio::dup2_stdin(&nowhere)?;
     rustix::stdio::dup2_stdout(&nowhere)?;
     rustix::stdio::dup2_stderr(&nowhere)?;
     // Never closed twice: all but one are closed below.
     std::mem::forget(nowhere);
-    let number = socket.as_raw_fd();
-    for (first, last) in [(FIRST, number - 1), (number + 1, RawFd::MAX)] {
-        // SAFETY: whoever owned these descriptors belongs to the host that this process no longer is.
-        unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-    }
+    close_inherited(&mut [socket.as_raw_fd()]);
     Ok(socket)
+}
+
+/// Closes every descriptor but the standard streams and these.
+pub(super) fn close_inherited(kept: &mut [RawFd]) {
+    kept.sort_unstable();
+    let mut first = FIRST_FD;
+    for last in kept.iter().map(|kept| kept - 1).chain([RawFd::MAX]) {
+        if first <= last {
+            // SAFETY: whoever owned these descriptors belongs to the process of which this one is a copy, and which it no longer is.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+        first = last.saturating_add(2);
+    }
+}
+
+/// The number after the standard streams.
+const FIRST_FD: RawFd = 3;
+
+/// Whether there is anything to read at this end, even if only that the other end hung up.
+pub(super) fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// The system's error number, however deeply it is nested.

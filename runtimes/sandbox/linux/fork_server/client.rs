@@ -187,8 +187,9 @@ impl ForkServerClient {
             _ => no_reply(),
         })?;
         if !wait_readable(&self.socket) {
-            // A reply sent at the last moment can still be read.
             kill_process(self.pid, Signal::KILL).ok();
+            // From here on no process can take the request. A reply sent at the last moment can still be read.
+            shutdown(&self.socket, Shutdown::Both).ok();
         }
         let reply = retry_on_intr(|| rustix::io::read(&self.socket, &mut [0; 8]));
         if reply.is_ok_and(|length| length > 0) { Ok(self) } else { Err(no_reply()) }

@@ -2,6 +2,5 @@
 
 pub(super) mod client;
 pub(super) mod main_hook;
-mod mount_watcher;
 mod namespace_support;
 mod server;

@@ -3,25 +3,24 @@
 //! A process that forks must copy its page tables; here there are next to none, however much memory the host has. If a supervisor
 //! is killed, its remaining processes become children of the fork server, which kills them.
 
-use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_behavior, setsid};
 
-use super::mount_watcher::MountWatcher;
 use super::namespace_support::NamespaceSupport;
 use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::linux::cleanup_list::CleanupList;
-use crate::runtimes::sandbox::linux::ipc::{LaunchMessage, Message, SandboxProfile};
+use crate::runtimes::sandbox::linux::ipc::{EncodedRequest, LaunchMessage, Message, SandboxProfile};
 use crate::runtimes::sandbox::linux::layers::capabilities;
 use crate::runtimes::sandbox::linux::layers::namespaces::NamespaceConfig;
+use crate::runtimes::sandbox::linux::mount_watcher::MountWatcher;
 use crate::runtimes::sandbox::linux::standby::{StandbyHandle, StandbySupervisor};
 use crate::runtimes::sandbox::linux::supervisor::LaunchTask;
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 use crate::runtimes::sandbox::linux::{child_processes, ipc, sys};
-use crate::runtimes::sandbox::{NetworkAccess, RESPONSE_TIMEOUT};
+use crate::runtimes::sandbox::{LaunchRequest, RESPONSE_TIMEOUT};
 
 /// Serves requests from the socket that is standard input until the host hangs up.
 pub(super) fn serve_stdin() -> ! {
@@ -80,6 +79,7 @@ struct ForkServer {
     /// Without it no standby is kept.
     mount_watcher: Option<MountWatcher>,
     supervisors: Vec<Pid>,
+    /// As long as there is one, it receives the requests.
     standby: Option<StandbyHandle>,
     /// A standby that is still to be forked, and when.
     pending_standby: Option<(ExpectedRequest, Instant)>,
@@ -92,14 +92,15 @@ struct ForkServer {
 
 /// What is known of the request for which a standby is forked.
 struct ExpectedRequest {
+    /// As the host asks for it.
     profile: SandboxProfile,
     process_limit: Option<u64>,
-    /// The files of the system that it reads; empty if they are not known.
-    read: Vec<OsString>,
+    /// The request before it, if there was one that is not long.
+    previous: Option<EncodedRequest>,
 }
 
 struct PendingLaunch {
-    /// Receives a message when the script is about to start.
+    /// Receives a byte when the script is about to start.
     ready_fd: OwnedFd,
     message: LaunchMessage,
     attempt: Attempt,
@@ -108,8 +109,6 @@ struct PendingLaunch {
 /// Which supervisor has the request, and so what follows if it exits before the script starts.
 #[derive(Clone, Copy, PartialEq)]
 enum Attempt {
-    /// A standby, which something may have killed: a new supervisor gets the request.
-    Standby,
     /// One in namespaces, which could not be set up: one without gets the request.
     WithNamespaces,
     /// One without namespaces: nobody else can get the request.
@@ -134,8 +133,8 @@ impl ForkServer {
 
     /// Waits for the next event and handles it.
     fn next_action(&mut self) -> NextAction {
-        let mut fds =
-            vec![PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.sigchld, PollFlags::IN)];
+        let requests = self.standby.as_ref().map_or(&self.socket, |standby| &standby.socket);
+        let mut fds = vec![PollFd::new(requests, PollFlags::IN), PollFd::new(&self.sigchld, PollFlags::IN)];
         fds.extend(self.pending_launches.iter().map(|launch| PollFd::new(&launch.ready_fd, PollFlags::IN)));
         let left =
             self.pending_standby.as_ref().map(|(_, when)| when.saturating_duration_since(Instant::now()));
@@ -149,6 +148,10 @@ impl ForkServer {
             let standby = self.pending_standby.take();
             return standby.map_or(NextAction::Continue, |(expected, _)| self.fork_standby(expected));
         }
+        // A standby that has ended may have said before what became of its request.
+        if self.standby.as_ref().is_some_and(|standby| sys::is_readable(standby.socket.as_fd())) {
+            return self.receive_from_standby();
+        }
         if ready[1] {
             self.reap();
         }
@@ -156,14 +159,14 @@ impl ForkServer {
             let launch = self.pending_launches.swap_remove(index);
             return self.on_supervisor_ready(launch);
         }
-        if ready[0] { self.receive_request() } else { NextAction::Continue }
+        if ready[0] && self.standby.is_none() { self.receive_request() } else { NextAction::Continue }
     }
 
     fn receive_request(&mut self) -> NextAction {
         match ipc::receive(&self.socket) {
             Ok(Message::Launch(message)) => {
                 // From here on the request belongs to this process, and must not be given to another one.
-                if rustix::io::write(&self.socket, b"taken").is_ok() {
+                if ipc::send_taken(&self.socket) {
                     return self.launch(*message);
                 }
             }
@@ -173,13 +176,63 @@ impl ForkServer {
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return self.shut_down(),
             // This process has too many descriptors to receive more. Without a report its pipe hangs up.
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-                rustix::io::write(&self.socket, b"taken").ok();
+                ipc::send_taken(&self.socket);
                 return NextAction::Continue;
             }
-            Ok(Message::Disconnected) | Err(_) => {}
+            Ok(Message::Disconnected | Message::Started(_)) | Err(_) => {}
         }
         self.clean_up_after_host();
         self.shut_down()
+    }
+
+    /// The standby has received a request, or has ended. From now on this process receives the requests.
+    fn receive_from_standby(&mut self) -> NextAction {
+        let Some(standby) = self.standby.take() else { return NextAction::Continue };
+        match ipc::receive(&standby.socket) {
+            Ok(Message::Started(request)) => {
+                match standby.wait_status {
+                    None => self.supervisors.push(standby.pid),
+                    Some(0) => {}
+                    Some(_) => self.kill_orphans(),
+                }
+                if standby.requested.level == SandboxLevel::Namespaces {
+                    self.namespaces.confirm();
+                }
+                if let Ok(LaunchRequest { sandbox, cleanup_dirs, .. }) = request.decode() {
+                    self.cleanup_list.add(cleanup_dirs);
+                    self.expect_another(standby.requested, sandbox.limits.processes, request);
+                }
+                NextAction::Continue
+            }
+            // It could not set up the sandbox of a request that it had taken.
+            Ok(Message::Launch(message)) if message.has_failed => {
+                standby.kill_and_reap();
+                self.namespaces.refute();
+                self.launch(*message)
+            }
+            // The request does not fit.
+            Ok(Message::Launch(message)) => {
+                standby.kill_and_reap();
+                if ipc::send_taken(&self.socket) { self.launch(*message) } else { NextAction::Continue }
+            }
+            Ok(Message::Shutdown) => {
+                standby.kill_and_reap();
+                self.shut_down()
+            }
+            _ => {
+                standby.kill_and_reap();
+                self.on_standby_lost();
+                NextAction::Continue
+            }
+        }
+    }
+
+    /// The standby has ended without a request, and left nothing. Another one would fail in the same way, unless it gets other
+    /// namespaces.
+    fn on_standby_lost(&mut self) {
+        if !self.namespaces.refute() {
+            self.mount_watcher = None;
+        }
     }
 
     fn shut_down(&mut self) -> NextAction {
@@ -192,12 +245,7 @@ impl ForkServer {
         if profile.level == SandboxLevel::Namespaces {
             self.namespaces.assume();
         }
-        let profile = self.supported_profile(profile);
-        // A supervisor that can kill a tree only generation by generation does so depending on the request.
-        if profile.level == SandboxLevel::LandlockUnscoped || self.standby.is_some() {
-            return NextAction::Continue;
-        }
-        self.fork_standby(ExpectedRequest { profile, process_limit, read: Vec::new() })
+        self.fork_standby(ExpectedRequest { profile, process_limit, previous: None })
     }
 
     fn launch(&mut self, mut message: LaunchMessage) -> NextAction {
@@ -221,28 +269,31 @@ impl ForkServer {
         match attempt {
             _ if is_ready && message.profile.level == SandboxLevel::Namespaces => self.namespaces.confirm(),
             _ if is_ready => {}
-            Attempt::Standby | Attempt::WithNamespaces if self.namespaces.refute() => {
-                return self.start_again(message);
-            }
-            Attempt::Standby => return self.start_supervisor(message),
+            Attempt::WithNamespaces if self.namespaces.refute() => return self.start_again(message),
             Attempt::WithNamespaces => return self.start_without_namespaces(message, SandboxLevel::Landlock),
             // Without a report its pipe hangs up, which the host understands.
             Attempt::WithoutNamespaces => return NextAction::Continue,
         }
         // Any earlier it would have delayed the supervisor that has a request.
-        let LaunchMessage { profile, request, fds, .. } = message;
+        let LaunchMessage { requested, request, fds, .. } = message;
         drop(fds);
-        // A supervisor that can kill a tree only generation by generation does so depending on the request.
-        let is_worth_it = profile.level != SandboxLevel::LandlockUnscoped && self.standby.is_none();
-        if std::mem::replace(&mut self.has_launched_before, true) && is_worth_it {
-            let sandbox = request.decode().map(|request| request.sandbox).unwrap_or_default();
-            // With a network of its own, mounts cover some of these files, and prepared rules would not fit.
-            let has_cover = profile.seccomp.network == NetworkAccess::Hosts;
-            let read = if has_cover { Vec::new() } else { sandbox.files.read };
-            let expected = ExpectedRequest { profile, process_limit: sandbox.limits.processes, read };
-            self.pending_standby = Some((expected, Instant::now() + STANDBY_DELAY));
-        }
+        let sandbox = request.decode().map(|request| request.sandbox).unwrap_or_default();
+        self.expect_another(requested, sandbox.limits.processes, request);
         NextAction::Continue
+    }
+
+    /// A script was started. If it was not the first one, another one like it is likely to follow: a standby is forked for it soon.
+    fn expect_another(
+        &mut self,
+        profile: SandboxProfile,
+        process_limit: Option<u64>,
+        previous: EncodedRequest,
+    ) {
+        if !std::mem::replace(&mut self.has_launched_before, true) {
+            return;
+        }
+        let expected = ExpectedRequest { profile, process_limit, previous: previous.into_inline() };
+        self.pending_standby = Some((expected, Instant::now() + STANDBY_DELAY));
     }
 
     /// The profile, reduced to what this machine supports.
@@ -256,17 +307,6 @@ impl ForkServer {
     }
 
     fn start_supervisor(&mut self, message: LaunchMessage) -> NextAction {
-        if let Some(standby) = self.standby.take() {
-            // A standby sees the machine as it was when it was forked.
-            let is_late = self.mount_watcher.as_ref().is_none_or(MountWatcher::has_changed);
-            if !is_late && standby.submit(&message) {
-                self.supervisors.push(standby.pid);
-                let ready_fd = standby.socket;
-                self.pending_launches.push(PendingLaunch { ready_fd, message, attempt: Attempt::Standby });
-                return NextAction::Continue;
-            }
-            standby.kill_and_reap();
-        }
         match (message.profile.level, self.namespaces.config()) {
             (SandboxLevel::Namespaces, Some(config)) => self.fork_supervisor(message, Some(config)),
             (SandboxLevel::Namespaces, None) => {
@@ -315,7 +355,12 @@ impl ForkServer {
 
     /// Forks a supervisor that stands by for such a request.
     fn fork_standby(&mut self, expected: ExpectedRequest) -> NextAction {
-        let ExpectedRequest { profile, process_limit, read: expected_read } = expected;
+        let ExpectedRequest { profile: requested, process_limit, previous } = expected;
+        let profile = self.supported_profile(requested);
+        // A supervisor that can kill a tree only generation by generation does so depending on the request.
+        if profile.level == SandboxLevel::LandlockUnscoped || self.standby.is_some() {
+            return NextAction::Continue;
+        }
         let (Some(mounts), Ok((socket, standby_socket))) = (&self.mount_watcher, ipc::socket_pair()) else {
             return NextAction::Continue;
         };
@@ -324,11 +369,23 @@ impl ForkServer {
         let namespaces = self.namespaces.config().filter(|_| profile.level == SandboxLevel::Namespaces);
         match self.namespaces.fork(namespaces, profile) {
             Ok(ForkResult::Child) => {
-                let socket = standby_socket;
-                let standby = StandbySupervisor { socket, profile, process_limit, expected_read, namespaces };
-                return NextAction::StandBy(standby);
+                let (Ok(requests), Ok(mount_watcher)) = (self.socket.try_clone(), mounts.try_clone()) else {
+                    sys::exit(1)
+                };
+                return NextAction::StandBy(StandbySupervisor {
+                    requests,
+                    server: standby_socket,
+                    mount_watcher,
+                    requested,
+                    profile,
+                    process_limit,
+                    previous,
+                    namespaces,
+                });
             }
-            Ok(ForkResult::Parent(pid)) => self.standby = Some(StandbyHandle { pid, socket, profile }),
+            Ok(ForkResult::Parent(pid)) => {
+                self.standby = Some(StandbyHandle { pid, socket, requested, wait_status: None })
+            }
             Err(_) => {
                 self.namespaces.refute();
             }
@@ -341,11 +398,9 @@ impl ForkServer {
         rustix::io::read(&self.sigchld, &mut [0; 128]).ok();
         let mut has_orphans = false;
         while let Ok(Some((pid, status))) = sys::reap() {
-            if self.standby.take_if(|standby| standby.pid.as_raw_pid() == pid).is_some() {
-                // It had no request, and left nothing. Another one would fail in the same way, unless it gets other namespaces.
-                if !self.namespaces.refute() {
-                    self.mount_watcher = None;
-                }
+            if let Some(standby) = self.standby.as_mut().filter(|standby| standby.pid.as_raw_pid() == pid) {
+                // What it has said is received next.
+                standby.wait_status = Some(status);
                 continue;
             }
             let index = self.supervisors.iter().position(|supervisor| supervisor.as_raw_pid() == pid);
@@ -355,10 +410,14 @@ impl ForkServer {
             }
         }
         if has_orphans {
-            let standby = self.standby.as_ref().map(|standby| standby.pid);
-            let own: Vec<Pid> = self.supervisors.iter().copied().chain(standby).collect();
-            child_processes::kill_all_except(&own);
+            self.kill_orphans();
         }
+    }
+
+    fn kill_orphans(&self) {
+        let standby = self.standby.as_ref().map(|standby| standby.pid);
+        let own: Vec<Pid> = self.supervisors.iter().copied().chain(standby).collect();
+        child_processes::kill_all_except(&own);
     }
 
     /// The host was killed: once every tree is gone, its cleanup directories are removed.

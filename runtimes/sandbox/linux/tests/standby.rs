@@ -1,5 +1,7 @@
 //! What the standby process of a fork server promises: it is new for each run, and keeps nothing.
 
+use rustix::process::{Pid, Signal};
+
 use super::*;
 
 /// Waits until the supervisors of earlier requests are gone, and a standby waits with its child.
@@ -209,6 +211,96 @@ fn a_standby_opens_what_its_request_reads_now_and_nothing_of_the_one_before() {
         std::fs::write(at("tools/one"), "again\n").unwrap();
         assert_eq!(output(&["tools/one"]), "again\n");
     }
+}
+
+#[test]
+fn a_standby_that_was_stopped_is_replaced_and_does_nothing_late() {
+    let project = tempfile::tempdir().unwrap();
+    let launcher = Launcher::default();
+    let request = launch_request(project.path(), "echo hi; echo ran >> file");
+    for _ in 0..2 {
+        assert_eq!(run(&launcher, &request).stdout, "hi\n");
+    }
+    let standby = standby_of(&launcher);
+    let signal = |signal| rustix::process::kill_process(Pid::from_raw(standby).unwrap(), signal).unwrap();
+    signal(Signal::STOP);
+    assert_eq!(run(&launcher, &request).stdout, "hi\n");
+    signal(Signal::CONT);
+    for _ in 0..1000 {
+        if !is_there(standby) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(!is_there(standby));
+    assert_eq!(std::fs::read_to_string(project.path().join("file")).unwrap(), "ran\nran\nran\n");
+}
+
+#[test]
+fn a_fork_server_that_was_stopped_learns_later_what_its_standby_has_run() {
+    let project = tempfile::tempdir().unwrap();
+    let launcher = Launcher::default();
+    let request = launch_request(project.path(), "echo hi");
+    for _ in 0..2 {
+        assert_eq!(run(&launcher, &request).stdout, "hi\n");
+    }
+    let (server, first) = (launcher.server_pid(), standby_of(&launcher));
+    launcher.signal_server(Signal::STOP);
+    assert_eq!(run(&launcher, &request).stdout, "hi\n");
+    launcher.signal_server(Signal::CONT);
+    assert_ne!(standby_of(&launcher), first);
+    assert_eq!((run(&launcher, &request).stdout.as_str(), launcher.server_pid()), ("hi\n", server));
+}
+
+#[test]
+fn a_request_whose_sandbox_a_standby_cannot_set_up_goes_to_another_supervisor() {
+    let (project, secret) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let inside = secret.path().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    let launcher = Launcher::default();
+    let mut request = launch_request(project.path(), "cat; echo ran | tee -a file");
+    request.sandbox.required = false;
+    for _ in 0..2 {
+        assert_eq!(run(&launcher, &request).stdout, "inputran\n");
+    }
+    let standby = standby_of(&launcher);
+    // When it is mounted back, nothing exists there: the folder around it is hidden.
+    let files = request.sandbox.files.clone();
+    request.sandbox.files.write.push((&inside).into());
+    request.sandbox.files.protected_paths.hidden.push(secret.path().into());
+    let ran = run(&launcher, &request);
+    assert_eq!(ran.stdout, "inputran\n", "{}", ran.stderr);
+    let enforcement = ran.report.unwrap().enforcement;
+    assert!(enforcement.is_downgraded && enforcement.landlock_abi > 0, "{enforcement:?}");
+    assert!(!is_there(standby));
+    // The next one has everything again.
+    request.sandbox.files = files;
+    let ran = run(&launcher, &request);
+    assert_eq!(ran.stdout, "inputran\n", "{}", ran.stderr);
+    let enforcement = ran.report.unwrap().enforcement;
+    assert!(!enforcement.is_downgraded && enforcement.has(Restrictions::NAMESPACES), "{enforcement:?}");
+    assert_eq!(std::fs::read_to_string(project.path().join("file")).unwrap(), "ran\n".repeat(4));
+}
+
+#[test]
+fn requests_from_several_threads_each_run_once() {
+    let project = tempfile::tempdir().unwrap();
+    let launcher = Launcher::default();
+    let run_some = |thread: usize| {
+        for round in 0..20 {
+            let name = format!("{thread}-{round}");
+            // Every third one is for another kind of standby.
+            let mut request = launch_request(project.path(), &format!("echo {name} | tee -a {name}"));
+            request.sandbox.network = network(round % 3 != 0);
+            assert_eq!(run(&launcher, &request).stdout, format!("{name}\n"));
+            assert_eq!(std::fs::read_to_string(project.path().join(&name)).unwrap(), format!("{name}\n"));
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || run_some(thread));
+        }
+    });
 }
 
 /// The rules for the files of the system are made before the request is there.

@@ -14,6 +14,11 @@ impl MountWatcher {
         File::open("/proc/self/mountinfo").ok().map(|table| Self(table.into()))
     }
 
+    /// Another handle: what one of them has told, the others do not tell.
+    pub(super) fn try_clone(&self) -> std::io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
     /// Whether there were changes since the last call.
     pub(super) fn has_changed(&self) -> bool {
         let mut changes = [PollFd::new(&self.0, PollFlags::PRI)];
