@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 /// The canonical path of a folder.
 #[cfg(target_os = "linux")]
 pub(crate) fn canonical_folder(path: &Path) -> io::Result<PathBuf> {
-    match open_canonical(path) {
-        Some(_) => Ok(path.to_owned()),
-        None => std::fs::canonicalize(path),
+    match linux::try_open_canonical(path) {
+        Ok(Some(_)) => Ok(path.to_owned()),
+        // No link is on the way to what is missing.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
+        _ => std::fs::canonicalize(path),
     }
 }
 
@@ -39,12 +41,17 @@ mod linux {
 
     /// Opens the folder at a canonical path; `None` for every other path, and where `openat2` does not work.
     pub(crate) fn open_canonical(path: &Path) -> Option<Dir> {
+        try_open_canonical(path).ok()?
+    }
+
+    /// The same; an error if no folder is there, or a link is on the way.
+    pub(super) fn try_open_canonical(path: &Path) -> io::Result<Option<Dir>> {
         let normal: PathBuf = path.components().collect();
         let is_normal = path.is_absolute() && normal.as_os_str() == path.as_os_str();
         if !is_normal || path.components().any(|part| part == Component::ParentDir) {
-            return None;
+            return Ok(None);
         }
-        open_without_links(path).ok()?
+        open_without_links(path)
     }
 
     /// Opens the folder at an absolute path that leads through no symbolic link; `None` where `openat2` does not work.
@@ -75,7 +82,8 @@ mod tests {
         for path in ["a/b", "a//b", "a/./b", "a/b/", "a/b/../b", "link/b", "link/../a/b"] {
             assert_eq!(canonical_folder(&real.join(path)).unwrap(), real.join("a/b"), "{path}");
         }
-        for path in ["missing", "a/b/c"] {
+        std::os::unix::fs::symlink(real.join("gone"), real.join("a/dangling")).unwrap();
+        for path in ["missing", "a/b/c", "a/dangling", "link/missing"] {
             let kind = canonical_folder(&real.join(path)).unwrap_err().kind();
             assert_eq!(kind, io::ErrorKind::NotFound, "{path}");
         }

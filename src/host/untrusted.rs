@@ -1,7 +1,8 @@
 //! Untrusted directories, whose content anybody may have written: the project and the skill. The target of a symbolic link in one
 //! of them is not trusted either.
 
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
@@ -34,17 +35,38 @@ impl UntrustedDirs {
     /// Whether an untrusted directory can determine what is at this path: the path leads through one, or through more symbolic
     /// links than the system follows.
     pub(crate) fn may_control(&self, path: &Path) -> bool {
-        leads_through(&self.folders, path)
+        leads_through(&self.folders, path, |path| std::fs::read_link(path).ok())
     }
 
     /// Whether a script can change what is at this path before the next run: the path leads through one of the directories, even
     /// if it is the user's home.
     pub(crate) fn may_change(&self, path: &Path) -> bool {
-        leads_through(&self.with_home_dirs, path)
+        self.may_change_by(path, &SymlinkReader::default())
+    }
+
+    /// The same for one of many paths.
+    pub(crate) fn may_change_by(&self, path: &Path, links: &SymlinkReader) -> bool {
+        leads_through(&self.with_home_dirs, path, |path| links.read(path))
     }
 }
 
-fn leads_through(folders: &[PathBuf], path: &Path) -> bool {
+/// Reads the symbolic links on the way to many paths, each once: what it says is of the moment in which it is used.
+#[derive(Default)]
+pub(crate) struct SymlinkReader(RefCell<HashMap<PathBuf, Option<PathBuf>>>);
+
+impl SymlinkReader {
+    /// Where the link at this path leads; `None` if there is none.
+    pub(crate) fn read(&self, path: &Path) -> Option<PathBuf> {
+        if let Some(known) = self.0.borrow().get(path) {
+            return known.clone();
+        }
+        let target = std::fs::read_link(path).ok();
+        self.0.borrow_mut().insert(path.to_owned(), target.clone());
+        target
+    }
+}
+
+fn leads_through(folders: &[PathBuf], path: &Path, read_link: impl Fn(&Path) -> Option<PathBuf>) -> bool {
     let (mut place, mut rest) = (PathBuf::new(), path_parts(path));
     let mut left = MAX_SYMLINKS;
     while let Some(part) = rest.pop() {
@@ -56,14 +78,14 @@ fn leads_through(folders: &[PathBuf], path: &Path) -> bool {
         if folders.iter().any(|folder| next.starts_with(folder)) {
             return true;
         }
-        match std::fs::read_link(&next) {
-            Ok(_) if left == 0 => return true,
-            Ok(target) => {
+        match read_link(&next) {
+            Some(_) if left == 0 => return true,
+            Some(target) => {
                 left -= 1;
                 // An absolute target begins at the root again.
                 rest.extend(path_parts(&target));
             }
-            Err(_) => place = next,
+            None => place = next,
         }
     }
     false

@@ -6,13 +6,12 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
-use crate::host::untrusted::UntrustedDirs;
+use crate::host::untrusted::{SymlinkReader, UntrustedDirs};
 use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
 use crate::runtimes::external::interpreter::path::{is_executable_file, search_path};
 use crate::runtimes::external::interpreter::path_dir::PathDir;
@@ -138,11 +137,12 @@ impl InterpreterQuery {
 
     /// Whether an untrusted party may change a path that was read, or create one that did not exist.
     fn depends_on_untrusted(&self, program: &Path, prefix_paths: &BTreeSet<PathBuf>) -> bool {
-        let may_change = |path: &Path| self.untrusted_dirs.may_change(path);
+        let links = SymlinkReader::default();
+        let may_change = |path: &Path| self.untrusted_dirs.may_change_by(path, &links);
         // In a folder that only the user can change, an untrusted party can only be behind a symlink.
         let is_untrusted_link = |folder: &Path, name: &str| {
             let path = folder.join(name);
-            fs::read_link(&path).is_ok() && may_change(&path)
+            links.read(&path).is_some() && may_change(&path)
         };
         let names: BTreeSet<&str> = self.interpreter.program_names().chain(COMMON_INTERPRETERS).collect();
         let may_change_dir =
@@ -164,6 +164,7 @@ impl InterpreterQuery {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use tempfile::TempDir;
 

@@ -21,6 +21,7 @@ use crate::host::FileId;
 use crate::runtimes::sandbox::linux::layers::landlock::{open_final_symlink, open_no_symlinks, open_pinned};
 use crate::runtimes::sandbox::linux::layers::mount_alias::have_mount_alias;
 use crate::runtimes::sandbox::linux::layers::mount_clone::{attach, clone_mount};
+use crate::runtimes::sandbox::linux::layers::private_tmp;
 use crate::runtimes::sandbox::linux::layers::private_tmp::PrivateTmp;
 use crate::runtimes::sandbox::linux::procfs::read_lossy;
 use crate::runtimes::sandbox::linux::sys::{MountChange, mount_setattr};
@@ -47,6 +48,7 @@ enum MountStep {
 /// A medium unmounted while there is no request is unmounted here too: otherwise it would be in use.
 pub(crate) fn prepare() -> io::Result<bool> {
     mount_setattr(&CWD, c"/", MountChange::ReceiveOnly)?;
+    private_tmp::user_name();
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(mount(c"proc", c"/proc", c"proc", flags, None).is_ok())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
+use std::sync::OnceLock;
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, mkdirat, openat};
 use rustix::io::Errno;
@@ -72,18 +73,27 @@ impl<'a> PrivateTmp<'a> {
 /// Java puts its counters below `/tmp`, whatever `TMPDIR` says, and complains on standard output if it cannot lock them. Where a file has
 /// the name of their folder it has none, and is silent.
 fn keep_java_out(folder: &OwnedFd) {
-    let user = format!(":{}:", geteuid().as_raw());
-    let accounts = read_lossy("/etc/passwd").unwrap_or_default();
-    // root:x:0:0:root:/root:/bin/bash
-    let of_user = |line: &&str| {
-        line.split_once(':').is_some_and(|(_, rest)| rest.trim_start_matches(|c| c != ':').starts_with(&user))
-    };
-    let name = accounts.lines().find(of_user).and_then(|line| line.split(':').next());
-    if let Some(name) = name {
+    if let Some(name) = user_name() {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // Without it Java complains, and works.
         openat(folder, format!("hsperfdata_{name}"), flags, Mode::RUSR).ok();
     }
+}
+
+/// The name of the user, read once: before the request, where there is time.
+pub(super) fn user_name() -> Option<&'static str> {
+    static NAME: OnceLock<Option<String>> = OnceLock::new();
+    let name = NAME.get_or_init(|| {
+        let user = format!(":{}:", geteuid().as_raw());
+        let accounts = read_lossy("/etc/passwd").ok()?;
+        // root:x:0:0:root:/root:/bin/bash
+        let of_user = |line: &&str| {
+            line.split_once(':')
+                .is_some_and(|(_, rest)| rest.trim_start_matches(|c| c != ':').starts_with(&user))
+        };
+        accounts.lines().find(of_user).and_then(|line| line.split(':').next()).map(str::to_owned)
+    });
+    name.as_deref()
 }
 
 /// Creates a folder, or an empty file, at the path that it has below `/tmp`. Nobody else knows the new folder in which it lies.
