@@ -106,6 +106,8 @@ struct MessageHeader<'a> {
 #[derive(Serialize, Deserialize)]
 enum MessageContent {
     Launch(LaunchHeader),
+    /// A request that a standby has accepted and could not run.
+    GivenBack(LaunchHeader),
     Prepare(SandboxProfile, Option<u64>),
     /// Whether the request follows, or lies in a file.
     Started {
@@ -122,7 +124,6 @@ struct LaunchHeader {
     is_inline: bool,
     has_api: bool,
     has_egress: bool,
-    has_failed: bool,
 }
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -269,11 +270,12 @@ pub(crate) fn send_launch(socket: &OwnedFd, message: &LaunchMessage) -> io::Resu
         is_inline: long.is_none(),
         has_api: api.is_some(),
         has_egress: egress.is_some(),
-        has_failed: *has_failed,
     };
+    let content =
+        if *has_failed { MessageContent::GivenBack(launch) } else { MessageContent::Launch(launch) };
     let always = [&fds.stdin, &fds.stdout, &fds.stderr, &fds.control, &fds.report].map(AsFd::as_fd);
     let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(long).chain(api).chain(egress).collect();
-    send(socket, MessageContent::Launch(launch), short, &all)
+    send(socket, content, short, &all)
 }
 
 /// Sends a header, what follows it, and these descriptors.
@@ -332,8 +334,9 @@ pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Message> {
     });
     let mut rights = rights.flatten();
     let mut next = || rights.next().ok_or(io::ErrorKind::InvalidData);
-    let LaunchHeader { profile, nproc_rlimit, is_inline, has_api, has_egress, has_failed } = match content {
-        MessageContent::Launch(launch) => launch,
+    let has_failed = matches!(content, MessageContent::GivenBack(_));
+    let LaunchHeader { profile, nproc_rlimit, is_inline, has_api, has_egress } = match content {
+        MessageContent::Launch(launch) | MessageContent::GivenBack(launch) => launch,
         MessageContent::Prepare(profile, process_limit) => {
             return Ok(Message::Prepare(profile, process_limit));
         }

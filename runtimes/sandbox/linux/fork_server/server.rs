@@ -384,7 +384,7 @@ impl ForkServer {
                 });
             }
             Ok(ForkResult::Parent(pid)) => {
-                self.standby = Some(StandbyHandle { pid, socket, requested, wait_status: None })
+                self.standby = Some(StandbyHandle { pid, socket, requested, wait_status: None });
             }
             Err(_) => {
                 self.namespaces.refute();
