@@ -85,8 +85,6 @@ pub(crate) struct LaunchMessage {
     pub(crate) fds: LaunchFds,
     /// Whether the machine supports a stronger sandbox than this, which could not be set up.
     pub(crate) is_downgraded: bool,
-    /// Whether a standby has accepted the request and could not set up its sandbox.
-    pub(crate) has_failed: bool,
 }
 
 /// A request, not decoded yet. It goes in the message, or lies in a file in memory.
@@ -106,13 +104,9 @@ struct MessageHeader<'a> {
 #[derive(Serialize, Deserialize)]
 enum MessageContent {
     Launch(LaunchHeader),
-    /// A request that a standby has accepted and could not run.
-    GivenBack(LaunchHeader),
+    /// A request that a standby has accepted.
+    Accepted(LaunchHeader),
     Prepare(SandboxProfile, Option<u64>),
-    /// Whether the request follows, or lies in a file.
-    Started {
-        is_inline: bool,
-    },
     Shutdown,
 }
 
@@ -149,8 +143,8 @@ pub(crate) enum Message {
     Launch(Box<LaunchMessage>),
     /// That a request with this profile and this process limit is about to come.
     Prepare(SandboxProfile, Option<u64>),
-    /// That a standby is running this request.
-    Started(EncodedRequest),
+    /// That a standby has accepted this request; `None` if this process has too many descriptors to receive it.
+    Accepted(Option<Box<LaunchMessage>>),
     /// That nothing more is to be run.
     Shutdown,
     /// The sender is gone.
@@ -168,7 +162,6 @@ impl LaunchMessage {
             request: EncodedRequest::encode(request)?,
             fds,
             is_downgraded: false,
-            has_failed: false,
         })
     }
 }
@@ -205,14 +198,6 @@ impl EncodedRequest {
                 file.read_exact_at(&mut bytes, 0)?;
                 Ok(decode(&bytes)?.0)
             }
-        }
-    }
-
-    /// The bytes that go in the message, and the file that goes with it.
-    fn parts(&self) -> (&[u8], Option<BorrowedFd<'_>>) {
-        match self {
-            Self::Inline(bytes) => (bytes, None),
-            Self::Memfd(file) => (&[], Some(file.as_fd())),
         }
     }
 
@@ -253,16 +238,26 @@ fn send_announcement(socket: &OwnedFd, content: MessageContent) {
     }
 }
 
-/// Announces that this process, a standby, is running the request.
-pub(crate) fn send_started(socket: &OwnedFd, request: &EncodedRequest) -> io::Result<()> {
-    let (short, long) = request.parts();
-    send(socket, MessageContent::Started { is_inline: long.is_none() }, short, &Vec::from_iter(long))
-}
-
 /// Sends a request.
 pub(crate) fn send_launch(socket: &OwnedFd, message: &LaunchMessage) -> io::Result<()> {
-    let LaunchMessage { profile, nproc_rlimit, request, fds, has_failed, .. } = message;
-    let (short, long) = request.parts();
+    send_request(socket, message, MessageContent::Launch)
+}
+
+/// Sends a copy of a request that this process, a standby, has accepted.
+pub(crate) fn send_accepted(socket: &OwnedFd, message: &LaunchMessage) -> io::Result<()> {
+    send_request(socket, message, MessageContent::Accepted)
+}
+
+fn send_request(
+    socket: &OwnedFd,
+    message: &LaunchMessage,
+    content: impl FnOnce(LaunchHeader) -> MessageContent,
+) -> io::Result<()> {
+    let LaunchMessage { profile, nproc_rlimit, request, fds, .. } = message;
+    let (short, long) = match request {
+        EncodedRequest::Inline(bytes) => (bytes.as_slice(), None),
+        EncodedRequest::Memfd(file) => (&[][..], Some(file.as_fd())),
+    };
     let [api, egress] = [&fds.api, &fds.egress].map(|fd| fd.as_ref().map(AsFd::as_fd));
     let launch = LaunchHeader {
         profile: *profile,
@@ -271,21 +266,14 @@ pub(crate) fn send_launch(socket: &OwnedFd, message: &LaunchMessage) -> io::Resu
         has_api: api.is_some(),
         has_egress: egress.is_some(),
     };
-    let content =
-        if *has_failed { MessageContent::GivenBack(launch) } else { MessageContent::Launch(launch) };
+    let header = encode(&MessageHeader { release: RELEASE, content: content(launch) })?;
     let always = [&fds.stdin, &fds.stdout, &fds.stderr, &fds.control, &fds.report].map(AsFd::as_fd);
     let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(long).chain(api).chain(egress).collect();
-    send(socket, content, short, &all)
-}
-
-/// Sends a header, what follows it, and these descriptors.
-fn send(socket: &OwnedFd, content: MessageContent, rest: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let header = encode(&MessageHeader { release: RELEASE, content })?;
-    let buffers = [IoSlice::new(&header), IoSlice::new(rest)];
+    let buffers = [IoSlice::new(&header), IoSlice::new(short)];
     let send = || {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        if !ancillary.push(SendAncillaryMessage::ScmRights(&all)) {
             return Err(Errno::NOMEM);
         }
         retry_on_intr(|| sendmsg(socket, &buffers, &mut ancillary, SendFlags::NOSIGNAL))
@@ -333,21 +321,30 @@ pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Message> {
         _ => None,
     });
     let mut rights = rights.flatten();
-    let mut next = || rights.next().ok_or(io::ErrorKind::InvalidData);
-    let has_failed = matches!(content, MessageContent::GivenBack(_));
-    let LaunchHeader { profile, nproc_rlimit, is_inline, has_api, has_egress } = match content {
-        MessageContent::Launch(launch) | MessageContent::GivenBack(launch) => launch,
+    let next = || rights.next().ok_or(io::ErrorKind::InvalidData);
+    let is_accepted = matches!(content, MessageContent::Accepted(_));
+    let header = match content {
+        MessageContent::Launch(launch) | MessageContent::Accepted(launch) => launch,
         MessageContent::Prepare(profile, process_limit) => {
             return Ok(Message::Prepare(profile, process_limit));
         }
-        MessageContent::Started { is_inline: true } => {
-            return Ok(Message::Started(EncodedRequest::Inline(rest.to_vec())));
-        }
-        MessageContent::Started { is_inline: false } => {
-            return Ok(Message::Started(EncodedRequest::Memfd(next()?.into())));
-        }
         MessageContent::Shutdown => return Ok(Message::Shutdown),
     };
+    match receive_launch(header, rest, next) {
+        Ok(message) if is_accepted => Ok(Message::Accepted(Some(message))),
+        Ok(message) => Ok(Message::Launch(message)),
+        Err(_) if is_accepted => Ok(Message::Accepted(None)),
+        Err(missing) => Err(missing.into()),
+    }
+}
+
+/// The request of a header, with what follows it in the message and the descriptors that came with it.
+fn receive_launch(
+    header: LaunchHeader,
+    rest: &[u8],
+    mut next: impl FnMut() -> Result<OwnedFd, io::ErrorKind>,
+) -> Result<Box<LaunchMessage>, io::ErrorKind> {
+    let LaunchHeader { profile, nproc_rlimit, is_inline, has_api, has_egress } = header;
     let (stdin, stdout, stderr) = (next()?, next()?, next()?);
     let (control, report) = (next()?, next()?);
     let request =
@@ -355,10 +352,14 @@ pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Message> {
     let api = has_api.then(&mut next).transpose()?;
     let egress = has_egress.then(&mut next).transpose()?;
     let fds = LaunchFds { stdin, stdout, stderr, api, control, report, egress };
-    let is_downgraded = false;
-    let requested = profile;
-    let message = LaunchMessage { requested, profile, nproc_rlimit, request, fds, is_downgraded, has_failed };
-    Ok(Message::Launch(Box::new(message)))
+    Ok(Box::new(LaunchMessage {
+        requested: profile,
+        profile,
+        nproc_rlimit,
+        request,
+        fds,
+        is_downgraded: false,
+    }))
 }
 
 #[cfg(test)]
@@ -414,9 +415,9 @@ mod tests {
                 assert_eq!(message.request.decode().unwrap().args, request.args, "{argument}");
                 assert_eq!(message.fds.api.is_some(), has_api);
                 assert_eq!(message.fds.egress.is_some(), has_api);
-                send_started(&ours, &message.request).unwrap();
-                let Message::Started(started) = receive(&theirs).unwrap() else { panic!("{argument}") };
-                assert_eq!(started.decode().unwrap().args, request.args, "{argument}");
+                send_accepted(&ours, &message).unwrap();
+                let Message::Accepted(Some(copy)) = receive(&theirs).unwrap() else { panic!("{argument}") };
+                assert_eq!(copy.request.decode().unwrap().args, request.args, "{argument}");
                 File::from(message.fds.report).write_all(b"x").unwrap();
                 assert_eq!(rustix::io::read(&report, &mut [0; 8]), Ok(1));
             }

@@ -5,6 +5,7 @@
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid};
@@ -13,15 +14,14 @@ use crate::runtimes::sandbox::linux::ipc;
 use crate::runtimes::sandbox::linux::ipc::{EncodedRequest, LaunchMessage, Message, SandboxProfile};
 use crate::runtimes::sandbox::linux::layers::namespaces::NamespaceConfig;
 use crate::runtimes::sandbox::linux::mount_watcher::MountWatcher;
-use crate::runtimes::sandbox::linux::supervisor::{IdleSupervisor, ServerLink, set_up_and_supervise};
+use crate::runtimes::sandbox::linux::supervisor::{IdleSupervisor, set_up_and_supervise};
 
 /// The fork server's handle of a standby.
 pub(super) struct StandbyHandle {
     pub(super) pid: Pid,
-    /// Receives what became of the next request, unless it hangs up first.
+    /// Receives a copy of the request that the standby accepts, or a request that does not fit; then a byte when the script is about to
+    /// start.
     pub(super) socket: OwnedFd,
-    /// The profile of requests for which it stands by.
-    pub(super) requested: SandboxProfile,
     /// Its exit status, once it is reaped: its process id may then be that of another process.
     pub(super) wait_status: Option<i32>,
 }
@@ -32,6 +32,8 @@ pub(super) struct StandbySupervisor {
     pub(super) requests: OwnedFd,
     /// Hangs up when the fork server ends.
     pub(super) server: OwnedFd,
+    /// From then on this machine may support more than was found.
+    pub(super) valid_until: Option<Instant>,
     /// What has changed since this process was forked, it does not see.
     pub(super) mount_watcher: MountWatcher,
     /// The profile of requests for which it stands by, and what of it this machine supports.
@@ -74,7 +76,7 @@ impl StandbySupervisor {
         // As long as a process holds its end, the host takes the fork server to be alive.
         let Self { requests, server, mount_watcher, .. } = self;
         drop((requests, mount_watcher));
-        set_up_and_supervise(message, ServerLink::Standby(server), entered, Ok(supervisor))
+        set_up_and_supervise(message, server, entered, Ok(supervisor))
     }
 
     /// The next request, which from now on belongs to this process. A request that does not fit goes to the fork server.
@@ -92,22 +94,29 @@ impl StandbySupervisor {
             match ipc::receive(&self.requests) {
                 Ok(Message::Launch(message)) => {
                     let is_fit = message.profile == self.requested
+                        && self.valid_until.is_none_or(|until| Instant::now() < until)
                         && !self.mount_watcher.has_changed()
                         // The child was killed first when memory was short.
                         && supervisor.has_child();
                     if !is_fit {
-                        ipc::send_launch(&self.server, &message).ok();
+                        if ipc::send_launch(&self.server, &message).is_err() {
+                            // Without a report its pipe hangs up, and the run fails at once.
+                            ipc::send_taken(&self.requests);
+                        }
                         return None;
                     }
                     // A host that has given up waiting sends it to another process.
-                    return ipc::send_taken(&self.requests).then_some(*message);
+                    let is_mine = ipc::send_taken(&self.requests);
+                    // Until the script starts, the fork server can give its copy to another supervisor.
+                    let is_kept = is_mine && ipc::send_accepted(&self.server, &message).is_ok();
+                    return is_kept.then_some(*message);
                 }
                 // This process has too many descriptors to receive more. Without a report its pipe hangs up.
                 Err(error) if error.kind() == ErrorKind::InvalidData => {
                     ipc::send_taken(&self.requests);
                 }
                 // This is prepared for a request.
-                Ok(Message::Prepare(..) | Message::Started(_)) => {}
+                Ok(Message::Prepare(..) | Message::Accepted(_)) => {}
                 // `Unsupported` is a host of another release, which has started nothing here.
                 Ok(Message::Shutdown) => break,
                 Err(error) if error.kind() == ErrorKind::Unsupported => break,

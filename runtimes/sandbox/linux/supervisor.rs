@@ -76,38 +76,6 @@ impl IdleSupervisor {
     }
 }
 
-/// How the fork server learns whether the script has started.
-pub(super) enum ServerLink {
-    /// It has the request, too, and gives it to another supervisor if this pipe hangs up before a byte arrives.
-    Pipe(OwnedFd),
-    /// It has not seen the request, which was sent to a standby.
-    Standby(OwnedFd),
-}
-
-impl ServerLink {
-    /// The script is about to start.
-    fn announce_start(&self) {
-        if let Self::Pipe(pipe) = self {
-            rustix::io::write(pipe, b"x").ok();
-        }
-    }
-
-    /// The script has started, or could not be.
-    fn report_start(self, message: &LaunchMessage) {
-        if let Self::Standby(server) = self {
-            ipc::send_started(&server, &message.request).ok();
-        }
-    }
-
-    /// The sandbox could not be set up here: another supervisor gets the request.
-    fn give_back(self, mut message: LaunchMessage) {
-        if let Self::Standby(server) = self {
-            (message.profile, message.has_failed) = (message.requested, true);
-            ipc::send_launch(&server, &message).ok();
-        }
-    }
-}
-
 /// A request, and where to run it.
 pub(super) struct LaunchTask {
     pub(super) message: LaunchMessage,
@@ -124,23 +92,26 @@ impl LaunchTask {
             return 1;
         };
         let supervisor = IdleSupervisor::new(self.message.profile, None, entered.is_some());
-        set_up_and_supervise(self.message, ServerLink::Pipe(self.ready_fd), entered, supervisor)
+        set_up_and_supervise(self.message, self.ready_fd, entered, supervisor)
     }
 }
 
-/// Sets up the namespaces that this process has entered, and runs the request to its end. Returns the supervisor's own exit code.
+/// Sets up the namespaces that this process has entered, writes to `ready_fd`, and runs the request to its end. Returns the
+/// supervisor's own exit code.
 pub(super) fn set_up_and_supervise(
     mut message: LaunchMessage,
-    server: ServerLink,
+    ready_fd: OwnedFd,
     entered: Option<EnteredNamespaces>,
     supervisor: Result<IdleSupervisor, SetupError>,
 ) -> i32 {
     let Ok(request) = message.request.decode() else { return 1 };
     let sandbox = &request.sandbox;
+    message.is_downgraded |= message.profile.level == SandboxLevel::Namespaces && entered.is_none();
+    let egress_fd = message.fds.egress.take();
     let setup = entered.map(|entered| entered.set_up(&sandbox.files, sandbox.limits)).transpose();
     let has_hosts = message.profile.seccomp.network == NetworkAccess::Hosts;
-    let egress = match (&setup, &message.fds.egress) {
-        (Ok(Some(_)), Some(host)) if has_hosts => egress::set_up(&sandbox.egress, host),
+    let egress = match (&setup, egress_fd) {
+        (Ok(Some(_)), Some(host)) if has_hosts => egress::set_up(&sandbox.egress, &host),
         // Sockets may be created, and whose network that would be is not known.
         _ if has_hosts => Err(Errno::OPNOTSUPP.into()),
         // The script has no network of its own, and no other.
@@ -152,10 +123,7 @@ pub(super) fn set_up_and_supervise(
         Ok(_) if egress.is_err() => Err(("hosts", egress.err().unwrap_or_else(|| Errno::IO.into()))),
         Ok(_) if lacks_hosts && sandbox.required => Err(("hosts", Errno::OPNOTSUPP.into())),
         Ok(setup) if !sandbox.required => Ok(setup),
-        Err(_) if !sandbox.required => {
-            server.give_back(message);
-            return 1;
-        }
+        Err(_) if !sandbox.required => return 1,
         Err(error) => Err(("namespaces", error)),
         // Only a mount can hide what lies in the project.
         Ok(None) if !sandbox.files.protected_paths.own.is_empty() => {
@@ -175,22 +143,21 @@ pub(super) fn set_up_and_supervise(
             (Err(refused), None)
         }
     };
-    // The script must not get it.
-    drop(message.fds.egress.take());
-    server.announce_start();
+    rustix::io::write(&ready_fd, b"x").ok();
+    drop(ready_fd);
     message.nproc_rlimit = setup.and_then(|setup| setup.nproc_rlimit);
-    let started =
-        supervisor.and_then(|supervisor| SupervisedTree::start(&request, &message, supervisor, setup));
-    server.report_start(&message);
-    supervise(&request, message, started)
+    supervise(&request, message, supervisor, setup)
 }
 
 /// Runs the request to its end and reports. Returns the supervisor's own exit code: zero if nothing is left of the tree.
 fn supervise(
     request: &LaunchRequest,
     message: LaunchMessage,
-    started: Result<SupervisedTree, SetupError>,
+    supervisor: Result<IdleSupervisor, SetupError>,
+    namespaces: Option<NamespaceSetup>,
 ) -> i32 {
+    let started =
+        supervisor.and_then(|supervisor| SupervisedTree::start(request, &message, supervisor, namespaces));
     // The supervisor must not hold open what belongs to the script alone.
     let LaunchMessage {
         request: encoded,

@@ -27,11 +27,22 @@ pub(super) struct NamespaceSupport {
 const RECHECK_AFTER: Duration = Duration::from_mins(1);
 
 impl NamespaceSupport {
+    /// Whether all is there that a script can have.
+    fn is_complete(&self) -> bool {
+        self.config.is_some_and(|config| config.network != NetworkIsolation::FilterOnly)
+    }
+
+    /// When it is detected again what this machine supports; `None` if there is no need.
+    pub(super) fn next_detection(&self) -> Option<Instant> {
+        self.checked_at.filter(|_| !self.is_complete()).map(|checked_at| checked_at + RECHECK_AFTER)
+    }
+
     /// Whether a script may get namespaces now. True while detection fails transiently; the launch itself then fails if there are
     /// none.
     pub(super) fn may_be_available(&mut self) -> bool {
-        let is_complete = self.config.is_some_and(|config| config.network != NetworkIsolation::FilterOnly);
-        if !is_complete && self.checked_at.is_none_or(|checked_at| checked_at.elapsed() > RECHECK_AFTER) {
+        if !self.is_complete()
+            && self.checked_at.is_none_or(|checked_at| checked_at.elapsed() > RECHECK_AFTER)
+        {
             self.enter_shared_netns();
             let Ok(config) = NamespaceConfig::detect(self.host_netns.is_some()) else { return true };
             (self.config, self.checked_at) = (config, Some(Instant::now()));

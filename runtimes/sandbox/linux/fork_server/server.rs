@@ -11,6 +11,7 @@ use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_b
 
 use super::namespace_support::NamespaceSupport;
 use crate::policy::SandboxLevel;
+use crate::runtimes::sandbox::RESPONSE_TIMEOUT;
 use crate::runtimes::sandbox::linux::cleanup_list::CleanupList;
 use crate::runtimes::sandbox::linux::ipc::{EncodedRequest, LaunchMessage, Message, SandboxProfile};
 use crate::runtimes::sandbox::linux::layers::capabilities;
@@ -20,7 +21,6 @@ use crate::runtimes::sandbox::linux::standby::{StandbyHandle, StandbySupervisor}
 use crate::runtimes::sandbox::linux::supervisor::LaunchTask;
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 use crate::runtimes::sandbox::linux::{child_processes, ipc, sys};
-use crate::runtimes::sandbox::{LaunchRequest, RESPONSE_TIMEOUT};
 
 /// Serves requests from the socket that is standard input until the host hangs up.
 pub(super) fn serve_stdin() -> ! {
@@ -102,13 +102,16 @@ struct ExpectedRequest {
 struct PendingLaunch {
     /// Receives a byte when the script is about to start.
     ready_fd: OwnedFd,
-    message: LaunchMessage,
+    /// `None` if the standby alone has the request.
+    message: Option<LaunchMessage>,
     attempt: Attempt,
 }
 
 /// Which supervisor has the request, and so what follows if it exits before the script starts.
 #[derive(Clone, Copy, PartialEq)]
 enum Attempt {
+    /// A standby, which something may have killed: a new supervisor gets the request.
+    Standby,
     /// One in namespaces, which could not be set up: one without gets the request.
     WithNamespaces,
     /// One without namespaces: nobody else can get the request.
@@ -179,7 +182,7 @@ impl ForkServer {
                 ipc::send_taken(&self.socket);
                 return NextAction::Continue;
             }
-            Ok(Message::Disconnected | Message::Started(_)) | Err(_) => {}
+            Ok(Message::Disconnected | Message::Accepted(_)) | Err(_) => {}
         }
         self.clean_up_after_host();
         self.shut_down()
@@ -189,31 +192,30 @@ impl ForkServer {
     fn receive_from_standby(&mut self) -> NextAction {
         let Some(standby) = self.standby.take() else { return NextAction::Continue };
         match ipc::receive(&standby.socket) {
-            Ok(Message::Started(request)) => {
+            Ok(Message::Accepted(message)) => {
                 match standby.wait_status {
                     None => self.supervisors.push(standby.pid),
                     Some(0) => {}
                     Some(_) => self.kill_orphans(),
                 }
-                if standby.requested.level == SandboxLevel::Namespaces {
-                    self.namespaces.confirm();
+                if let Some(Ok(request)) = message.as_ref().map(|message| message.request.decode()) {
+                    self.cleanup_list.add(request.cleanup_dirs);
                 }
-                if let Ok(LaunchRequest { sandbox, cleanup_dirs, .. }) = request.decode() {
-                    self.cleanup_list.add(cleanup_dirs);
-                    self.expect_another(standby.requested, sandbox.limits.processes, request);
-                }
+                let message = message.map(|message| *message);
+                let (ready_fd, attempt) = (standby.socket, Attempt::Standby);
+                self.pending_launches.push(PendingLaunch { ready_fd, message, attempt });
                 NextAction::Continue
-            }
-            // It could not set up the sandbox of a request that it had taken.
-            Ok(Message::Launch(message)) if message.has_failed => {
-                standby.kill_and_reap();
-                self.namespaces.refute();
-                self.launch(*message)
             }
             // The request does not fit.
             Ok(Message::Launch(message)) => {
                 standby.kill_and_reap();
                 if ipc::send_taken(&self.socket) { self.launch(*message) } else { NextAction::Continue }
+            }
+            // The same, and this process has too many descriptors to receive it.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                standby.kill_and_reap();
+                ipc::send_taken(&self.socket);
+                NextAction::Continue
             }
             Ok(Message::Shutdown) => {
                 standby.kill_and_reap();
@@ -221,6 +223,7 @@ impl ForkServer {
             }
             _ => {
                 standby.kill_and_reap();
+                self.kill_orphans();
                 self.on_standby_lost();
                 NextAction::Continue
             }
@@ -266,10 +269,15 @@ impl ForkServer {
     fn on_supervisor_ready(&mut self, launch: PendingLaunch) -> NextAction {
         let PendingLaunch { ready_fd, message, attempt } = launch;
         let is_ready = rustix::io::read(&ready_fd, &mut [0; 1]) == Ok(1);
+        let Some(message) = message else { return NextAction::Continue };
         match attempt {
             _ if is_ready && message.profile.level == SandboxLevel::Namespaces => self.namespaces.confirm(),
             _ if is_ready => {}
             Attempt::WithNamespaces if self.namespaces.refute() => return self.start_again(message),
+            Attempt::Standby => {
+                self.namespaces.refute();
+                return self.start_again(message);
+            }
             Attempt::WithNamespaces => return self.start_without_namespaces(message, SandboxLevel::Landlock),
             // Without a report its pipe hangs up, which the host understands.
             Attempt::WithoutNamespaces => return NextAction::Continue,
@@ -343,7 +351,8 @@ impl ForkServer {
                     Some(_) => Attempt::WithNamespaces,
                     None => Attempt::WithoutNamespaces,
                 };
-                self.pending_launches.push(PendingLaunch { ready_fd: ready_fd.into(), message, attempt });
+                let (ready_fd, message) = (ready_fd.into(), Some(message));
+                self.pending_launches.push(PendingLaunch { ready_fd, message, attempt });
                 NextAction::Continue
             }
             Err(_) if self.namespaces.refute() => self.start_again(message),
@@ -361,12 +370,17 @@ impl ForkServer {
         if profile.level == SandboxLevel::LandlockUnscoped || self.standby.is_some() {
             return NextAction::Continue;
         }
+        let namespaces = self.namespaces.config().filter(|_| profile.level == SandboxLevel::Namespaces);
+        if profile.level == SandboxLevel::Namespaces && namespaces.is_none() {
+            // What this machine supports could not be found out just now.
+            return NextAction::Continue;
+        }
+        let valid_until = self.namespaces.next_detection();
         let (Some(mounts), Ok((socket, standby_socket))) = (&self.mount_watcher, ipc::socket_pair()) else {
             return NextAction::Continue;
         };
         // From now on changes count.
         mounts.has_changed();
-        let namespaces = self.namespaces.config().filter(|_| profile.level == SandboxLevel::Namespaces);
         match self.namespaces.fork(namespaces, profile) {
             Ok(ForkResult::Child) => {
                 let (Ok(requests), Ok(mount_watcher)) = (self.socket.try_clone(), mounts.try_clone()) else {
@@ -375,6 +389,7 @@ impl ForkServer {
                 return NextAction::StandBy(StandbySupervisor {
                     requests,
                     server: standby_socket,
+                    valid_until,
                     mount_watcher,
                     requested,
                     profile,
@@ -384,7 +399,7 @@ impl ForkServer {
                 });
             }
             Ok(ForkResult::Parent(pid)) => {
-                self.standby = Some(StandbyHandle { pid, socket, requested, wait_status: None });
+                self.standby = Some(StandbyHandle { pid, socket, wait_status: None });
             }
             Err(_) => {
                 self.namespaces.refute();

@@ -160,6 +160,10 @@ impl EnteredNamespaces {
         let is_limited = |max| pid_limit == Some(max) || (private_proc && limit_pids(max));
         // Set now, while it can still be changed.
         let has_pid_limit = limits.processes.is_some_and(is_limited);
+        if limits.processes.is_none() && pid_limit.is_some() {
+            // The previous request had a limit.
+            limit_pids(MAX_PIDS - RESERVED_PIDS);
+        }
         let protected_paths = mounts::apply(files, limits.tree_memory)?;
         let nproc_rlimit = limits.processes.filter(|_| !has_pid_limit && config.user_namespace.is_some());
         Ok(NamespaceSetup { protected_paths, private_proc, has_pid_limit, nproc_rlimit })
@@ -185,6 +189,9 @@ fn map_own_ids(user: Uid, group: Gid) -> io::Result<()> {
 
 /// The process ids that a namespace does not reuse once it has used them all.
 const RESERVED_PIDS: u64 = 300;
+
+/// The maximum of the system itself.
+const MAX_PIDS: u64 = 4 << 20;
 
 /// Limits the process ids of the namespace. Before Linux 6.14 there is one such limit for the whole machine, which is not ours to
 /// change.

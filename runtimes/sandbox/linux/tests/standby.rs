@@ -122,6 +122,62 @@ fn a_standby_keeps_nothing_mounted_that_is_not() {
     assert!(!is_mounted());
 }
 
+/// A process that cannot be created for the moment says nothing about what the machine supports.
+#[test]
+fn no_standby_runs_without_namespaces_what_requires_them() {
+    const NAME: &str =
+        "runtimes::sandbox::linux::tests::standby::no_standby_runs_without_namespaces_what_requires_them";
+    if std::env::var_os("METIER_NO_NAMESPACES").is_none() {
+        let again = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env("METIER_NO_NAMESPACES", "1")
+            .output()
+            .unwrap();
+        let output = String::from_utf8_lossy(&again.stdout);
+        assert!(again.status.success() && output.contains("1 passed"), "{output}");
+        return;
+    }
+    fail_to_create_namespaces();
+    let project = tempfile::tempdir().unwrap();
+    let launcher = Launcher::default();
+    let mut request = launch_request(project.path(), "echo ran >> file; echo ran");
+    for round in 0..6 {
+        let ran = run(&launcher, &request);
+        let end = ran.report.unwrap().end;
+        assert!(
+            matches!(&end, LaunchOutcome::SetupFailed { step, .. } if step == "namespaces"),
+            "{round} {end:?}"
+        );
+        assert_eq!(ran.stdout, "", "{round}");
+    }
+    request.sandbox.required = false;
+    for round in 0..3 {
+        let ran = run(&launcher, &request);
+        let enforcement = ran.report.unwrap().enforcement;
+        assert!(
+            enforcement.is_downgraded && !enforcement.has(Restrictions::NAMESPACES) && ran.stdout == "ran\n",
+            "{round} {enforcement:?}"
+        );
+    }
+}
+
+/// From now on this process and its children get `EAGAIN` for a new mount namespace.
+fn fail_to_create_namespaces() {
+    use seccompiler::{
+        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+        SeccompRule,
+    };
+    let flag = u64::from(libc::CLONE_NEWNS.unsigned_abs());
+    let has_flag =
+        SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag).unwrap();
+    let rules = [(libc::SYS_clone, vec![SeccompRule::new(vec![has_flag]).unwrap()])].into();
+    let again = SeccompAction::Errno(libc::EAGAIN.unsigned_abs());
+    let filter =
+        SeccompFilter::new(rules, SeccompAction::Allow, again, std::env::consts::ARCH.try_into().unwrap());
+    let program: BpfProgram = filter.unwrap().try_into().unwrap();
+    seccompiler::apply_filter_all_threads(&program).unwrap();
+}
+
 /// Whether this is the test of that name in a mount namespace of its own, so that nobody else sees its mounts. If not, the test
 /// has passed there.
 fn has_own_mounts(name: &str) -> bool {
@@ -246,8 +302,14 @@ fn a_fork_server_that_was_stopped_learns_later_what_its_standby_has_run() {
     }
     let (server, first) = (launcher.server_pid(), standby_of(&launcher));
     launcher.signal_server(Signal::STOP);
-    assert_eq!(run(&launcher, &request).stdout, "hi\n");
-    launcher.signal_server(Signal::CONT);
+    std::thread::scope(|scope| {
+        // Its copy of the request holds the streams open until it has read it.
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            rustix::process::kill_process(Pid::from_raw(server).unwrap(), Signal::CONT).unwrap();
+        });
+        assert_eq!(run(&launcher, &request).stdout, "hi\n");
+    });
     assert_ne!(standby_of(&launcher), first);
     assert_eq!((run(&launcher, &request).stdout.as_str(), launcher.server_pid()), ("hi\n", server));
 }
@@ -280,6 +342,21 @@ fn a_request_whose_sandbox_a_standby_cannot_set_up_goes_to_another_supervisor() 
     let enforcement = ran.report.unwrap().enforcement;
     assert!(!enforcement.is_downgraded && enforcement.has(Restrictions::NAMESPACES), "{enforcement:?}");
     assert_eq!(std::fs::read_to_string(project.path().join("file")).unwrap(), "ran\n".repeat(4));
+}
+
+#[test]
+fn a_limit_of_the_previous_request_is_none_of_the_next() {
+    let project = tempfile::tempdir().unwrap();
+    let launcher = Launcher::default();
+    let mut request = launch_request(project.path(), "cat /proc/sys/kernel/pid_max");
+    request.sandbox.files.read.push("/proc".into());
+    request.sandbox.limits.processes = Some(20);
+    let limits: Vec<String> = (0..3).map(|_| run(&launcher, &request).stdout).collect();
+    standby_of(&launcher);
+    request.sandbox.limits.processes = None;
+    let without = run(&launcher, &request).stdout;
+    assert!(limits.iter().all(|limit| *limit != without), "{limits:?} {without}");
+    assert_eq!(without, "4194304\n");
 }
 
 #[test]
