@@ -111,7 +111,7 @@ enum MessageContent {
 }
 
 /// The header of a request; a short request follows it.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct LaunchHeader {
     profile: SandboxProfile,
     nproc_rlimit: Option<u64>,

@@ -1,7 +1,7 @@
 //! The standby supervisor: forked and sandboxed in advance, it waits for the next request, in the place of its fork server.
 //!
 //! Forking a process with its namespaces takes as long as the rest of a start. From the second request on, the fork server keeps
-//! one standby that is ready for another request like the last. A request then wakes the process that runs it, and no other.
+//! one standby that is ready for another request like the last. A request then wakes the process that runs it before any other.
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -47,11 +47,15 @@ pub(super) struct StandbySupervisor {
 }
 
 impl StandbyHandle {
-    pub(super) fn kill_and_reap(self) {
-        if self.wait_status.is_none() {
+    /// Returns whether it had ended by itself, because it could not be set up.
+    pub(super) fn kill_and_reap(self) -> bool {
+        const SETUP_FAILED: i32 = 1 << 8;
+        let status = self.wait_status.or_else(|| {
             kill_process(self.pid, Signal::KILL).ok();
-            waitpid(Some(self.pid), WaitOptions::empty()).ok();
-        }
+            let ended = waitpid(Some(self.pid), WaitOptions::empty()).ok()?;
+            ended.map(|(_, status)| status.as_raw())
+        });
+        status == Some(SETUP_FAILED)
     }
 }
 

@@ -146,11 +146,15 @@ impl LaunchHandle {
         if !wait_readable(&self.report) {
             return None;
         }
-        let mut bytes = Vec::new();
-        File::from(self.report).read_to_end(&mut bytes).ok()?;
-        ipc::decode(&bytes).ok().map(|(report, _)| report)
+        // It is written at once. To wait for the end would be to wait for the fork server, which holds a copy of the pipe for a moment.
+        let mut bytes = [0; MAX_REPORT_BYTES];
+        let length = File::from(self.report).read(&mut bytes).ok()?;
+        ipc::decode(&bytes[..length]).ok().map(|(report, _)| report)
     }
 }
+
+/// A report has some 20 bytes, or the name of a step of the setup.
+const MAX_REPORT_BYTES: usize = 1024;
 
 impl ForkServerClient {
     fn spawn(source: &ForkServerSource) -> io::Result<Self> {

@@ -222,24 +222,19 @@ impl ForkServer {
                 self.shut_down()
             }
             _ => {
-                standby.kill_and_reap();
+                let has_failed = standby.kill_and_reap();
                 self.kill_orphans();
-                self.on_standby_lost();
+                // Another one would fail in the same way, unless it gets other namespaces.
+                if has_failed && !self.namespaces.refute() {
+                    self.mount_watcher = None;
+                }
                 NextAction::Continue
             }
         }
     }
 
-    /// The standby has ended without a request, and left nothing. Another one would fail in the same way, unless it gets other
-    /// namespaces.
-    fn on_standby_lost(&mut self) {
-        if !self.namespaces.refute() {
-            self.mount_watcher = None;
-        }
-    }
-
     fn shut_down(&mut self) -> NextAction {
-        self.standby.take().into_iter().for_each(StandbyHandle::kill_and_reap);
+        self.standby.take().map(StandbyHandle::kill_and_reap);
         NextAction::Exit
     }
 
@@ -324,8 +319,11 @@ impl ForkServer {
         }
     }
 
-    /// Starts a supervisor with what the machine was found to support.
+    /// Starts a supervisor with what the machine was found to support, unless the host has given up the run.
     fn start_again(&mut self, mut message: LaunchMessage) -> NextAction {
+        if sys::is_readable(message.fds.control.as_fd()) {
+            return NextAction::Continue;
+        }
         message.profile = self.supported_profile(message.profile);
         self.start_supervisor(message)
     }

@@ -293,6 +293,39 @@ fn a_standby_that_was_stopped_is_replaced_and_does_nothing_late() {
 }
 
 #[test]
+fn a_run_ends_while_its_fork_server_is_stopped() {
+    let project = tempfile::tempdir().unwrap();
+    let launcher = Launcher::default();
+    let request = launch_request(project.path(), "exit 3");
+    for _ in 0..2 {
+        run(&launcher, &request);
+    }
+    standby_of(&launcher);
+    launcher.signal_server(Signal::STOP);
+    let [stdin, stdout, stderr] = std::array::from_fn(|_| File::open("/dev/null").unwrap().into());
+    let started = launcher.start(&request, [stdin, stdout, stderr], None).unwrap();
+    let began = Instant::now();
+    assert!(wait_readable(&started.report));
+    assert_eq!(started.kill_and_wait().unwrap().end, LaunchOutcome::Exited { status: 3 << 8 });
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    launcher.signal_server(Signal::CONT);
+}
+
+#[test]
+fn a_standby_that_was_killed_is_replaced() {
+    let project = tempfile::tempdir().unwrap();
+    let launcher = Launcher::default();
+    let request = launch_request(project.path(), "echo hi");
+    for _ in 0..2 {
+        run(&launcher, &request);
+    }
+    for _ in 0..3 {
+        kill(standby_of(&launcher));
+        assert_eq!(run(&launcher, &request).stdout, "hi\n");
+    }
+}
+
+#[test]
 fn a_fork_server_that_was_stopped_learns_later_what_its_standby_has_run() {
     let project = tempfile::tempdir().unwrap();
     let launcher = Launcher::default();
