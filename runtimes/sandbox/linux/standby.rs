@@ -62,6 +62,8 @@ impl StandbyHandle {
 impl StandbySupervisor {
     /// Waits for a request and runs it to its end. Returns the supervisor's own exit code.
     pub(super) fn wait_and_run(mut self) -> i32 {
+        // The host kills a fork server that does not answer. What lies in the socket must then be gone as well.
+        set_parent_process_death_signal(Some(Signal::KILL)).ok();
         let entered = self.namespaces.map(|namespaces| namespaces.enter(self.process_limit));
         let Ok(entered) = entered.transpose() else { return 1 };
         let previous = self.previous.take();
@@ -72,8 +74,6 @@ impl StandbySupervisor {
         };
         // What this touches in memory is there when the next request is decoded.
         previous.map(|previous| previous.decode());
-        // The host kills a fork server that does not answer. What lies in the socket must then be gone as well.
-        set_parent_process_death_signal(Some(Signal::KILL)).ok();
         let Some(mut message) = self.accept_request(&supervisor) else { return 0 };
         set_parent_process_death_signal(None).ok();
         message.profile = self.profile;

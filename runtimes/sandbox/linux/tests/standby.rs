@@ -271,25 +271,25 @@ fn a_standby_opens_what_its_request_reads_now_and_nothing_of_the_one_before() {
 
 #[test]
 fn a_standby_that_was_stopped_is_replaced_and_does_nothing_late() {
-    let project = tempfile::tempdir().unwrap();
-    let launcher = Launcher::default();
-    let request = launch_request(project.path(), "echo hi; echo ran >> file");
-    for _ in 0..2 {
-        assert_eq!(run(&launcher, &request).stdout, "hi\n");
-    }
-    let standby = standby_of(&launcher);
-    let signal = |signal| rustix::process::kill_process(Pid::from_raw(standby).unwrap(), signal).unwrap();
-    signal(Signal::STOP);
-    assert_eq!(run(&launcher, &request).stdout, "hi\n");
-    signal(Signal::CONT);
-    for _ in 0..1000 {
-        if !is_there(standby) {
-            break;
+    for level in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
+        let project = tempfile::tempdir().unwrap();
+        let launcher = Launcher::new(ForkServerSource::CurrentProgram, level);
+        let request = launch_request(project.path(), "echo hi; echo ran >> file");
+        for _ in 0..2 {
+            assert_eq!(run(&launcher, &request).stdout, "hi\n");
         }
-        std::thread::sleep(Duration::from_millis(2));
+        let standby = standby_of(&launcher);
+        rustix::process::kill_process(Pid::from_raw(standby).unwrap(), Signal::STOP).unwrap();
+        assert_eq!(run(&launcher, &request).stdout, "hi\n", "{level:?}");
+        for _ in 0..1000 {
+            if !is_there(standby) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert!(!is_there(standby), "{level:?}");
+        assert_eq!(std::fs::read_to_string(project.path().join("file")).unwrap(), "ran\nran\nran\n");
     }
-    assert!(!is_there(standby));
-    assert_eq!(std::fs::read_to_string(project.path().join("file")).unwrap(), "ran\nran\nran\n");
 }
 
 #[test]
