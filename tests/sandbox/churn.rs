@@ -364,6 +364,12 @@ fn lose_helpers() {
             std::thread::sleep(Duration::from_millis(400));
             let helper = survivors::children()[0];
             kill_process(Pid::from_raw(helper).unwrap(), Signal::KILL).unwrap();
+            // Until it has died, a process that stands by for it may still take the next run.
+            while std::fs::read_to_string(format!("/proc/{helper}/stat"))
+                .is_ok_and(|stat| !stat.contains(") Z "))
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             assert_end(KINDS[2], &engine.run(run_of_kind(&fixture, KINDS[2]).0));
             assert!(!survivors::children().contains(&helper), "it was not waited for");
             for run in runs {
