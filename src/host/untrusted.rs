@@ -50,7 +50,7 @@ impl UntrustedDirs {
     }
 }
 
-/// Reads the symbolic links on the way to many paths, each once: what it says is of the moment in which it is used.
+/// Reads the symbolic links on the way to many paths, each once. A link may change later, so there is one for each look-up.
 #[derive(Default)]
 pub(crate) struct SymlinkReader(RefCell<HashMap<PathBuf, Option<PathBuf>>>);
 

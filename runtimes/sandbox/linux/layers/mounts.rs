@@ -48,6 +48,7 @@ enum MountStep {
 /// A medium unmounted while there is no request is unmounted here too: otherwise it would be in use.
 pub(crate) fn prepare() -> io::Result<bool> {
     mount_setattr(&CWD, c"/", MountChange::ReceiveOnly)?;
+    // It is read once, and needed when there is a request.
     private_tmp::user_name();
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(mount(c"proc", c"/proc", c"proc", flags, None).is_ok())
