@@ -50,7 +50,8 @@ static PROCESSORS: LazyLock<usize> = LazyLock::new(|| available_parallelism().ma
 pub(super) struct PooledExecutor<P: Program> {
     skill: String,
     program: P,
-    idle: IdlePool<P::State>,
+    /// Boxed: a state is moved in and out for each run.
+    idle: IdlePool<Box<P::State>>,
     watchdog: Watchdog,
 }
 
@@ -66,15 +67,15 @@ impl<P: Program> PooledExecutor<P> {
         if self.program.reset_for_reuse(&mut state) {
             self.idle.checkin(state);
         } else {
-            self.program.discard(state);
+            self.program.discard(*state);
         }
         // An error is as long as the script made it: here it is redacted first, and then shortened.
         result.map(SkillOutput::from).map_err(|error| context.redaction().error(error).into_inner())
     }
 
-    fn checkout(&self, context: &SkillContext) -> Result<P::State> {
+    fn checkout(&self, context: &SkillContext) -> Result<Box<P::State>> {
         let idle = self.idle.checkout(|state| self.program.supports_limits(state, context.limits()));
-        idle.map_or_else(|| self.program.new_state(context), Ok)
+        idle.map_or_else(|| self.program.new_state(context).map(Box::new), Ok)
     }
 }
 

@@ -97,7 +97,7 @@ impl RuntimeServices {
 
     /// The token that stops a slow load, with a deadline if no run has one; it holds until the guard is dropped.
     #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
-    pub(super) fn load_token(&self, cancel: &CancelToken) -> (CancelToken, Option<DeadlineGuard>) {
+    pub(super) fn load_token(&self, cancel: &CancelToken) -> (CancelToken, Option<DeadlineGuard<'_>>) {
         let token = cancel.child();
         let until = Instant::now() + Limits::default().timeout;
         let armed = self.needs_load_timeout.then(|| self.watchdog.arm(until, &token));

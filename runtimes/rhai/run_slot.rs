@@ -58,19 +58,30 @@ impl RunSlot {
     }
 
     /// Whether the run must stop now for its memory, its stack or an error; whether it was cancelled is asked beside it. Called at
-    /// every operation, so it is only a few loads and subtractions.
+    /// every operation, so it is only a few loads and comparisons.
     #[inline]
     pub(super) fn must_stop(&self) -> bool {
+        (self.budget.needs_check() || self.needs_stack_check() || self.is_stopped.load(Ordering::Relaxed))
+            && self.check()
+    }
+
+    #[inline]
+    fn needs_stack_check(&self) -> bool {
+        stack::stack_address() < self.stack_check_address.load(Ordering::Relaxed)
+    }
+
+    /// The same with the checks that may be due.
+    #[cold]
+    fn check(&self) -> bool {
         if self.budget.needs_check() && self.budget.is_exceeded() {
             self.stop_out_of_memory();
         }
-        if stack::stack_address() < self.stack_check_address.load(Ordering::Relaxed) {
+        if self.needs_stack_check() {
             self.check_stack();
         }
         self.is_stopped.load(Ordering::Relaxed)
     }
 
-    #[cold]
     fn check_stack(&self) {
         let end = self.stack_end_address.load(Ordering::Relaxed);
         self.is_deep.store(true, Ordering::Relaxed);

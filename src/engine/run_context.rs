@@ -45,7 +45,7 @@ impl EngineInner {
             .qualified_name(skill.qualified_name())
             .project(Files::open_nofollow(&folder.path)?.with_secret_links(&folder.secret_links))
             .skill_files(files)
-            .config_fields(skill.contract().map(|contract| contract.config.clone()).unwrap_or_default())
+            .config_fields(skill.contract().map(|contract| contract.config.clone()))
             .permissions(permissions)
             .limits(limits.clone())
             .sandbox_mode(self.run_sandbox_mode(skill, invocation))

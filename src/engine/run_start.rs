@@ -21,10 +21,10 @@ pub(super) fn run_deadline(began: Instant, limits: &Limits) -> Instant {
 }
 
 /// A run whose deadline has started.
-pub(super) struct RunStart {
+pub(super) struct RunStart<'a> {
     pub(super) found: Result<FoundSkill>,
     pub(super) limits: Limits,
-    pub(super) armed: DeadlineGuard,
+    pub(super) armed: DeadlineGuard<'a>,
 }
 
 /// A skill, the set it was found in, and the script that was selected and read, or why not.
@@ -59,7 +59,7 @@ impl EngineInner {
         started: Instant,
         token: &CancelToken,
         error: SkillError,
-    ) -> RunStart {
+    ) -> RunStart<'_> {
         let limits = invocation.limits.as_ref().unwrap_or(&self.limits).clone();
         let armed = self.watchdog.arm(run_deadline(started, &limits), token);
         RunStart { found: Err(error), limits, armed }
@@ -72,7 +72,7 @@ impl EngineInner {
         invocation: &Invocation,
         started: Instant,
         token: &CancelToken,
-    ) -> RunStart {
+    ) -> RunStart<'_> {
         let by = invocation.caller.as_ref().and_then(SkillContext::qualified_name);
         let folder = self.folders.before_lookup(invocation);
         let mut attempts = Attempts::default();

@@ -10,7 +10,7 @@ mod sampling;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
@@ -67,7 +67,8 @@ struct ContextInner {
     qualified_name: Option<String>,
     project: Option<Box<Files>>,
     skill_files: Option<Box<Files>>,
-    permissions: Permissions,
+    /// Those of a run for which none were set are [`READ_ONLY`].
+    permissions: Option<Permissions>,
     limits: Limits,
     sandbox_mode: SandboxMode,
     execution_mode: ExecutionMode,
@@ -83,20 +84,25 @@ struct ContextInner {
     extensions: Extensions,
     caller: Option<SkillContext>,
     callee_limits: Option<Box<Limits>>,
-    thread_budget: ThreadBudget,
-    /// Made by the first plan, in the run that nobody called.
+    /// Shared budgets, each made where it is first needed, as most small runs need none.
+    thread_budget: OnceLock<ThreadBudget>,
+    /// In the run that nobody called.
     plan_memory: OnceLock<MemoryBudget>,
-    host_memory: HostMemory,
+    host_memory: OnceLock<HostMemory>,
+    host_memory_bytes: u64,
     redaction: Redaction,
     /// Messages that were logged once and are not logged again.
     logged_lines: Mutex<BTreeSet<String>>,
     reports: Mutex<(Option<Box<ProcessReport>>, Option<SandboxReport>)>,
     /// Used in the run that nobody called.
     change_decisions: file_editor::ChangeDecisions,
-    config_fields: Arc<[ConfigField]>,
+    config_fields: Option<Arc<[ConfigField]>>,
     journal_file: Option<PathBuf>,
     steps: Mutex<Vec<StepReport>>,
 }
+
+/// What a run may do for which no permissions were set.
+static READ_ONLY: LazyLock<Permissions> = LazyLock::new(Permissions::read_only);
 
 impl SkillContext {
     /// A context for the skill of that name: no grants, no files, default limits.
@@ -163,7 +169,7 @@ impl SkillContext {
 
     /// What the run may do.
     pub fn permissions(&self) -> &Permissions {
-        &self.inner.permissions
+        self.inner.permissions.as_ref().unwrap_or_else(|| &READ_ONLY)
     }
 
     /// The services that the host offers besides files.
@@ -173,7 +179,7 @@ impl SkillContext {
 
     /// The settings and secrets that the skill declares; empty where it declares none.
     pub(crate) fn config_fields(&self) -> &[ConfigField] {
-        &self.inner.config_fields
+        self.inner.config_fields.as_deref().unwrap_or_default()
     }
 
     /// Depth of the skill calls that led here; 0 for the skill that was invoked first.
@@ -190,7 +196,7 @@ impl SkillContext {
     /// The thread budget of the run besides its own thread, shared with the runs that called it and those that it calls.
     #[doc(hidden)]
     pub fn thread_budget(&self) -> &ThreadBudget {
-        &self.inner.thread_budget
+        self.inner.thread_budget.get_or_init(ThreadBudget::default)
     }
 
     /// The memory budget for step values that plans keep, shared by this run and all runs that it calls.
@@ -206,12 +212,15 @@ impl SkillContext {
     /// The limits of each host operation for this run: memory, file size, and the cancel token.
     pub(super) fn operation_limits(&self) -> OperationLimits<'_> {
         let file_size = self.inner.limits.file_size.unwrap_or(Limits::DEFAULT_FILE_SIZE);
-        OperationLimits { memory: &self.inner.host_memory, file_size, cancel: &self.cancel }
+        OperationLimits { memory: self.host_memory(), file_size, cancel: &self.cancel }
     }
 
     /// The memory that host functions may hold for this run and for all runs that it calls.
     pub(crate) fn host_memory(&self) -> &HostMemory {
-        &self.inner.host_memory
+        self.inner.host_memory.get_or_init(|| match &self.inner.caller {
+            Some(caller) => HostMemory::with_caller(self.inner.host_memory_bytes, caller.host_memory()),
+            None => HostMemory::new(self.inner.host_memory_bytes),
+        })
     }
 
     /// Whether the process of an external script is a worker that serves further runs.

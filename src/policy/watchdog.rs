@@ -1,6 +1,6 @@
 //! Stops runs at their deadlines: one thread for any number of deadlines, which sleeps until the nearest one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,8 @@ struct WatchdogInner {
 
 #[derive(Default)]
 struct WatchdogState {
-    deadlines: BTreeMap<DeadlineKey, ArmedToken>,
+    /// In their order. Most are armed at its end and lifted near one of its ends.
+    deadlines: VecDeque<(DeadlineKey, ArmedToken)>,
     /// Where the deadlines are that stood still for a time, by what they were at first.
     postponed: BTreeMap<DeadlineKey, DeadlineKey>,
     next: u64,
@@ -69,12 +70,12 @@ impl Watchdog {
     }
 
     /// Stops `token` at `deadline` unless the returned guard is dropped first.
-    pub fn arm(&self, deadline: Instant, token: &CancelToken) -> DeadlineGuard {
+    pub fn arm(&self, deadline: Instant, token: &CancelToken) -> DeadlineGuard<'_> {
         let mut state = self.0.lock();
         let key = (deadline, state.next);
         state.next += 1;
         let counted = token.paused_time().0;
-        state.deadlines.insert(key, ArmedToken { token: token.clone(), first: key, counted });
+        state.insert(key, ArmedToken { token: token.clone(), first: key, counted });
         let is_held = match state.thread {
             ThreadState::NotStarted => self.start(),
             ThreadState::Waiting(_) => true,
@@ -92,7 +93,7 @@ impl Watchdog {
             // Without a thread the deadline cannot be enforced, and a run that cannot be stopped must not start.
             token.stop(StopCause::Deadline);
         }
-        DeadlineGuard { shared: self.0.clone(), key }
+        DeadlineGuard { shared: &self.0, key }
     }
 
     fn start(&self) -> bool {
@@ -113,7 +114,17 @@ impl WatchdogState {
     /// Arms a token again that stood still for some time.
     fn postpone(&mut self, key: DeadlineKey, armed: ArmedToken, wait: Duration) {
         self.postponed.insert(armed.first, key);
-        self.deadlines.insert(key, ArmedToken { counted: armed.counted + wait, ..armed });
+        self.insert(key, ArmedToken { counted: armed.counted + wait, ..armed });
+    }
+
+    fn insert(&mut self, key: DeadlineKey, armed: ArmedToken) {
+        let at = self.deadlines.partition_point(|(other, _)| *other < key);
+        self.deadlines.insert(at, (key, armed));
+    }
+
+    fn remove(&mut self, key: DeadlineKey) -> Option<ArmedToken> {
+        let at = self.deadlines.binary_search_by(|(other, _)| other.cmp(&key)).ok()?;
+        self.deadlines.remove(at).map(|(_, armed)| armed)
     }
 }
 
@@ -122,11 +133,8 @@ impl WatchdogInner {
         let mut state = self.lock();
         while state.thread != ThreadState::Stopped {
             let now = Instant::now();
-            let due = state
-                .deadlines
-                .first_entry()
-                .filter(|entry| entry.key().0 <= now)
-                .map(std::collections::btree_map::OccupiedEntry::remove_entry);
+            let is_due = state.deadlines.front().is_some_and(|(key, _)| key.0 <= now);
+            let due = if is_due { state.deadlines.pop_front() } else { None };
             if let Some(((deadline, number), armed)) = due {
                 if let Some(wait) = armed.postponement() {
                     state.postpone((deadline + wait, number), armed, wait);
@@ -141,7 +149,7 @@ impl WatchdogInner {
                 state = self.lock();
                 continue;
             }
-            let nearest = state.deadlines.keys().next().map(|(deadline, _)| *deadline);
+            let nearest = state.deadlines.front().map(|((deadline, _), _)| *deadline);
             state.thread = ThreadState::Waiting(nearest);
             state = match nearest {
                 Some(deadline) => {
@@ -161,16 +169,16 @@ impl WatchdogInner {
 /// A deadline that is armed until this guard is dropped.
 #[must_use = "dropping the guard lifts the deadline"]
 #[doc(hidden)]
-pub struct DeadlineGuard {
-    shared: Arc<WatchdogInner>,
+pub struct DeadlineGuard<'a> {
+    shared: &'a WatchdogInner,
     key: DeadlineKey,
 }
 
-impl Drop for DeadlineGuard {
+impl Drop for DeadlineGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         let key = state.postponed.remove(&self.key).unwrap_or(self.key);
-        let lifted = state.deadlines.remove(&key);
+        let lifted = state.remove(key);
         drop(state);
         drop(lifted);
     }
@@ -245,8 +253,10 @@ mod tests {
 
     #[test]
     fn a_deadline_lifted_from_within_a_listener_does_not_hang_and_a_panic_there_ends_nothing() {
-        let (watchdog, now) = (Watchdog::new(), Instant::now());
+        // Listeners hold its guards, and are dropped by its thread.
+        let watchdog: &'static Watchdog = Box::leak(Box::default());
         let (sender, receiver) = std::sync::mpsc::channel();
+        let now = Instant::now();
         for number in 0..3 {
             let (token, sender) = (CancelToken::new(), sender.clone());
             let other = watchdog.arm(now + Duration::from_mins(10), &CancelToken::new());

@@ -432,7 +432,7 @@ fn settings_context(
     extensions: Extensions,
     cancel: CancelToken,
 ) -> SkillContext {
-    let fields = skill.contract().map(|contract| contract.config.clone()).unwrap_or_default();
+    let fields = skill.contract().map(|contract| contract.config.clone());
     SkillContext::builder(skill.name())
         .qualified_name(skill.qualified_name())
         .providers(providers)

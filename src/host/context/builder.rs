@@ -12,7 +12,6 @@ use crate::host::event::Observer;
 use crate::host::extensions::Extensions;
 use crate::host::files::Files;
 use crate::host::log::RunLog;
-use crate::host::memory::HostMemory;
 use crate::host::redaction::Redaction;
 use crate::host::run_events::RunEvents;
 use crate::host::run_id::RunId;
@@ -46,7 +45,7 @@ pub struct ContextBuilder {
     callee_limits: Option<Box<Limits>>,
     host_memory: Option<u64>,
     journal_file: Option<PathBuf>,
-    config_fields: Arc<[ConfigField]>,
+    config_fields: Option<Arc<[ConfigField]>>,
 }
 
 impl ContextBuilder {
@@ -76,7 +75,7 @@ impl ContextBuilder {
             callee_limits: None,
             host_memory: None,
             journal_file: None,
-            config_fields: Arc::default(),
+            config_fields: None,
         }
     }
 
@@ -234,7 +233,7 @@ impl ContextBuilder {
     }
 
     /// The settings and secrets that the skill declares.
-    pub(crate) fn config_fields(mut self, fields: Arc<[ConfigField]>) -> Self {
+    pub(crate) fn config_fields(mut self, fields: Option<Arc<[ConfigField]>>) -> Self {
         self.config_fields = fields;
         self
     }
@@ -243,23 +242,22 @@ impl ContextBuilder {
     pub fn build(self) -> SkillContext {
         // Whether the folder exists is checked where it is used.
         crate::alloc_counter::ensure_reserve();
-        let host_memory =
-            self.host_memory.or(self.limits.memory).unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
         let run_id = self.run_id.unwrap_or_else(RunId::next);
         let observed = |observer| RunEvents::new(observer, run_id, &self.skill, self.extensions.clone());
         let events = self.events.or_else(|| self.observer.map(observed));
         let inner = Arc::new(ContextInner {
-            host_memory: match &self.caller {
-                Some(caller) => HostMemory::with_caller(host_memory, caller.host_memory()),
-                None => HostMemory::new(host_memory),
-            },
+            host_memory: OnceLock::new(),
+            host_memory_bytes: self
+                .host_memory
+                .or(self.limits.memory)
+                .unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS),
             plan_memory: OnceLock::new(),
             run_id,
             skill: self.skill,
             qualified_name: self.qualified_name,
             project: self.project,
             skill_files: self.skill_files,
-            permissions: self.permissions.unwrap_or_else(Permissions::read_only),
+            permissions: self.permissions,
             log: RunLog::new(self.limits.output),
             limits: self.limits,
             sandbox_mode: self.sandbox_mode,
@@ -273,7 +271,7 @@ impl ContextBuilder {
             extensions: self.extensions,
             caller: self.caller,
             callee_limits: self.callee_limits,
-            thread_budget: self.thread_budget.unwrap_or_default(),
+            thread_budget: self.thread_budget.map(OnceLock::from).unwrap_or_default(),
             redaction: Redaction::default(),
             logged_lines: Mutex::default(),
             reports: Mutex::default(),
