@@ -70,7 +70,7 @@ impl RunSlot {
         stack::stack_address() < self.stack_check_address.load(Ordering::Relaxed)
     }
 
-    /// The same with the checks that may be due.
+    /// The rest of [`Self::must_stop`]: makes the checks that are due.
     #[cold]
     fn check(&self) -> bool {
         if self.budget.needs_check() && self.budget.is_exceeded() {

@@ -359,6 +359,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_callee_reserves_of_the_memory_of_its_caller_whoever_is_first() {
+        for caller_is_first in [true, false] {
+            let caller = SkillContext::builder("outer").host_memory(1000).build();
+            if caller_is_first {
+                caller.host_memory().empty_reservation().add(1000).unwrap();
+            }
+            let callee = SkillContext::builder("inner").host_memory(1000).called_by(caller.clone()).build();
+            let mut held = callee.host_memory().empty_reservation();
+            held.add(800).unwrap();
+            assert!(caller.host_memory().empty_reservation().add(300).is_err());
+            drop(held);
+            caller.host_memory().empty_reservation().add(300).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_run_for_which_no_permissions_were_set_only_reads() {
+        let context = SkillContext::builder("test").build();
+        assert_eq!(context.permissions(), &Permissions::read_only());
+    }
+
+    #[test]
     fn a_context_is_no_larger_than_what_glibc_keeps_ready() {
         // Beside the two counters of its `Arc`.
         assert!(size_of::<ContextInner>() + 16 <= 1032, "{} bytes", size_of::<ContextInner>());

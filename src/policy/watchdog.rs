@@ -21,7 +21,7 @@ struct WatchdogInner {
 
 #[derive(Default)]
 struct WatchdogState {
-    /// In their order. Most are armed at its end and lifted near one of its ends.
+    /// Sorted by when they are due. Most are added at the end and removed near one of the ends.
     deadlines: VecDeque<(DeadlineKey, ArmedToken)>,
     /// Where the deadlines are that stood still for a time, by what they were at first.
     postponed: BTreeMap<DeadlineKey, DeadlineKey>,
