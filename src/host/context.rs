@@ -354,23 +354,23 @@ impl SkillContext {
     }
 }
 
-#[cfg(all(test, target_os = "linux", target_pointer_width = "64"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_callee_reserves_of_the_memory_of_its_caller_whoever_is_first() {
         for caller_is_first in [true, false] {
-            let caller = SkillContext::builder("outer").host_memory(1000).build();
+            let outer = SkillContext::builder("outer").host_memory(1000).build();
             if caller_is_first {
-                caller.host_memory().empty_reservation().add(1000).unwrap();
+                outer.host_memory().empty_reservation().add(1000).unwrap();
             }
-            let callee = SkillContext::builder("inner").host_memory(1000).called_by(caller.clone()).build();
-            let mut held = callee.host_memory().empty_reservation();
+            let inner = SkillContext::builder("inner").host_memory(1000).called_by(outer.clone()).build();
+            let mut held = inner.host_memory().empty_reservation();
             held.add(800).unwrap();
-            assert!(caller.host_memory().empty_reservation().add(300).is_err());
+            assert!(outer.host_memory().empty_reservation().add(300).is_err());
             drop(held);
-            caller.host_memory().empty_reservation().add(300).unwrap();
+            outer.host_memory().empty_reservation().add(300).unwrap();
         }
     }
 
@@ -380,6 +380,7 @@ mod tests {
         assert_eq!(context.permissions(), &Permissions::read_only());
     }
 
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     #[test]
     fn a_context_is_no_larger_than_what_glibc_keeps_ready() {
         // Beside the two counters of its `Arc`.
