@@ -2,6 +2,8 @@
 //!
 //! Names are compared and kept in Unicode NFKC, so `café` is one name however it was typed.
 
+use std::borrow::Cow;
+
 use unicode_normalization::UnicodeNormalization;
 
 use super::yaml::{Entry, Node};
@@ -29,42 +31,45 @@ pub(crate) fn read(entry: Option<&Entry>, directory: &str, report: &mut Diagnost
 
 /// The name in the form in which names are compared: trimmed, in NFKC.
 pub(crate) fn normalise(name: &str) -> String {
-    name.trim().nfkc().collect()
+    compose(name.trim()).into_owned()
+}
+
+/// The text in NFKC, which ASCII is by itself.
+fn compose(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() { text.into() } else { text.nfkc().collect() }
 }
 
 /// What is wrong with a normalised name by itself. `is_allowed` says which characters may join the hyphen.
 pub(super) fn name_problems(name: &str, is_allowed: fn(char) -> bool) -> Vec<NameProblem> {
+    let mut problems = Vec::new();
     let length = name.chars().count();
-    let checks: [(bool, NameProblem); 5] = [
-        (
-            length > MAX_CHARS,
-            (&lint::NAME_TOO_LONG, format!("name exceeds {MAX_CHARS} character limit ({length} characters)")),
-        ),
-        (name != name.to_lowercase(), (&lint::NAME_UPPERCASE, format!("name `{name}` must be lowercase"))),
-        (
-            name.starts_with('-') || name.ends_with('-'),
-            (&lint::NAME_EDGE_HYPHEN, format!("name `{name}` cannot start or end with a hyphen")),
-        ),
-        (
-            name.contains("--"),
-            (&lint::NAME_DOUBLE_HYPHEN, format!("name `{name}` cannot contain consecutive hyphens")),
-        ),
-        (
-            !name.chars().all(|c| c == '-' || is_allowed(c)),
-            (
-                &lint::NAME_CHARACTERS,
-                format!(
-                    "name `{name}` contains invalid characters; only letters, digits and hyphens are allowed"
-                ),
-            ),
-        ),
-    ];
-    checks.into_iter().filter_map(|(wrong, fault)| wrong.then_some(fault)).collect()
+    if length > MAX_CHARS {
+        let message = format!("name exceeds {MAX_CHARS} character limit ({length} characters)");
+        problems.push((&lint::NAME_TOO_LONG, message));
+    }
+    if name != name.to_lowercase() {
+        problems.push((&lint::NAME_UPPERCASE, format!("name `{name}` must be lowercase")));
+    }
+    if name.starts_with('-') || name.ends_with('-') {
+        let message = format!("name `{name}` cannot start or end with a hyphen");
+        problems.push((&lint::NAME_EDGE_HYPHEN, message));
+    }
+    if name.contains("--") {
+        let message = format!("name `{name}` cannot contain consecutive hyphens");
+        problems.push((&lint::NAME_DOUBLE_HYPHEN, message));
+    }
+    if !name.chars().all(|c| c == '-' || is_allowed(c)) {
+        let message = format!(
+            "name `{name}` contains invalid characters; only letters, digits and hyphens are allowed"
+        );
+        problems.push((&lint::NAME_CHARACTERS, message));
+    }
+    problems
 }
 
 /// The problem of a normalised name that differs from the directory's.
 pub(crate) fn directory_mismatch(name: &str, directory: &str) -> Option<NameProblem> {
-    let expected: String = directory.nfkc().collect();
+    let expected = compose(directory);
     let message = || format!("directory name `{directory}` must match skill name `{name}`");
     (expected != name).then(|| (&lint::NAME_MISMATCH, message()))
 }
@@ -83,10 +88,9 @@ fn name_text<'a>(node: &'a Node, report: &mut DiagnosticSink<'_>) -> Option<&'a 
 
 fn check_name(raw: &str, node: &Node, directory: &str, report: &mut DiagnosticSink<'_>) -> String {
     let name = normalise(raw);
-    let suggestion = suggested_name(&name);
     for (rule, message) in name_problems(&name, is_letter_or_digit) {
         let diagnostic = report.add(rule, &node.span, message);
-        if let Some(suggestion) = &suggestion {
+        if let Some(suggestion) = suggested_name(&name) {
             diagnostic.help(format!("call it `{suggestion}`, and its directory too"));
         }
     }
