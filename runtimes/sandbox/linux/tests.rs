@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::{LaunchHandle, Launcher};
 use crate::host::FileId;
 use crate::policy::SandboxLevel;
+use crate::runtimes::sandbox::linux::layers::mounts::make_everything_read_only;
 use crate::runtimes::sandbox::*;
 
 /// The result of a program in a sandbox.
@@ -397,4 +398,56 @@ fn only_scripts_with_the_network_are_in_the_network_namespace_of_the_machine() {
             "{enforcement:?}"
         );
     }
+}
+
+/// Whether this is the test of that name in a mount namespace of its own, so that nobody else sees its mounts. If not, the test
+/// has passed there.
+fn has_own_mounts(name: &str) -> bool {
+    if std::env::var_os("METIER_OWN_MOUNTS").is_some() {
+        return true;
+    }
+    // Mount events propagate among them, as on any machine.
+    let again = std::process::Command::new("unshare")
+        .args(["--map-root-user", "--mount", "--propagation", "shared"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env("METIER_OWN_MOUNTS", "1")
+        .output()
+        .unwrap();
+    let output = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success() && output.contains("1 passed"), "{output}");
+    false
+}
+
+#[test]
+fn mounts_that_somebody_writes_to_for_a_moment_become_read_only_after_it() {
+    const NAME: &str = "runtimes::sandbox::linux::tests::mounts_that_somebody_writes_to_for_a_moment_become_read_only_after_it";
+    if !has_own_mounts(NAME) {
+        return;
+    }
+    let nothing = rustix::mount::MountFlags::empty();
+    rustix::mount::mount(c"none", c"/tmp", c"tmpfs", nothing, None).unwrap();
+    let file = File::create("/tmp/file").unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(10));
+            drop(file);
+        });
+        make_everything_read_only().unwrap();
+    });
+    let error = File::create("/tmp/other").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+}
+
+#[test]
+fn mounts_that_are_written_to_all_the_time_are_an_error() {
+    const NAME: &str =
+        "runtimes::sandbox::linux::tests::mounts_that_are_written_to_all_the_time_are_an_error";
+    if !has_own_mounts(NAME) {
+        return;
+    }
+    let nothing = rustix::mount::MountFlags::empty();
+    rustix::mount::mount(c"none", c"/tmp", c"tmpfs", nothing, None).unwrap();
+    let _file = File::create("/tmp/file").unwrap();
+    assert_eq!(make_everything_read_only().unwrap_err().kind(), std::io::ErrorKind::ResourceBusy);
 }

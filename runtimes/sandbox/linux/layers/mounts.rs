@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
@@ -24,6 +25,7 @@ use crate::runtimes::sandbox::linux::layers::mount_clone::{attach, clone_mount};
 use crate::runtimes::sandbox::linux::layers::private_tmp;
 use crate::runtimes::sandbox::linux::layers::private_tmp::PrivateTmp;
 use crate::runtimes::sandbox::linux::procfs::read_lossy;
+use crate::runtimes::sandbox::linux::sys;
 use crate::runtimes::sandbox::linux::sys::{MountChange, mount_setattr};
 use crate::runtimes::sandbox::{FileRules, PinnedPath, ProtectedPaths};
 
@@ -67,7 +69,7 @@ pub(crate) fn apply(files: &FileRules, shm_limit: Option<u64>) -> io::Result<boo
     let private_tmp = PrivateTmp::prepare(files, is_writable)?;
     // Nothing is mounted over the root, and nothing need be if all of it is writable.
     if !files.write.iter().any(|pinned| pinned.path == ROOT) {
-        mount_setattr(&CWD, c"/", MountChange::ReadOnly)?;
+        make_everything_read_only()?;
     }
     let empty = private_tmp.map(PrivateTmp::attach).transpose()?.unwrap_or_default();
     let mut is_protected = files.protected_paths.incomplete_reason.is_none() && !have_alias;
@@ -90,6 +92,21 @@ pub(crate) fn apply(files: &FileRules, shm_limit: Option<u64>) -> io::Result<boo
         }
     }
     Ok(is_protected)
+}
+
+/// Makes all mounts read-only, of which the kernel refuses one that is written to. Here only the child could, and has no file open for that;
+/// but where it follows a link, the kernel notes the time of that on the mount. This lasts a moment.
+pub(crate) fn make_everything_read_only() -> io::Result<()> {
+    const TIME_LIMIT: Duration = Duration::from_millis(100);
+    let began = Instant::now();
+    loop {
+        match mount_setattr(&CWD, c"/", MountChange::ReadOnly) {
+            Err(error) if sys::errno(&error) == libc::EBUSY && began.elapsed() < TIME_LIMIT => {
+                rustix::thread::sched_yield();
+            }
+            done => return done,
+        }
+    }
 }
 
 /// The root directory.

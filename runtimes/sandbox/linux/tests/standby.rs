@@ -178,25 +178,6 @@ fn fail_to_create_namespaces() {
     seccompiler::apply_filter_all_threads(&program).unwrap();
 }
 
-/// Whether this is the test of that name in a mount namespace of its own, so that nobody else sees its mounts. If not, the test
-/// has passed there.
-fn has_own_mounts(name: &str) -> bool {
-    if std::env::var_os("METIER_OWN_MOUNTS").is_some() {
-        return true;
-    }
-    // Mount events propagate among them, as on any machine.
-    let again = std::process::Command::new("unshare")
-        .args(["--map-root-user", "--mount", "--propagation", "shared"])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture"])
-        .env("METIER_OWN_MOUNTS", "1")
-        .output()
-        .unwrap();
-    let output = String::from_utf8_lossy(&again.stdout);
-    assert!(again.status.success() && output.contains("1 passed"), "{output}");
-    false
-}
-
 fn child_of(standby: i32) -> Option<i32> {
     let children = std::fs::read_to_string(format!("/proc/{standby}/task/{standby}/children"));
     children.ok()?.trim().parse().ok()
