@@ -149,7 +149,7 @@ impl ExternalExecutor {
         let result = self.run_process(launch, input, (state.as_ref(), Some(home)), &gaps, ctx);
         home::warn_of_replaced_files(ctx, home_links.as_ref());
         drop(home_links);
-        if state.is_none() {
+        if state.is_none() && !temp_dir.remove_unused_home() {
             home::warn_of_lost_files(ctx, self.script.file.name(), &temp_dir.home());
         }
         drop(temp_dir);

@@ -123,7 +123,7 @@ pub(super) fn access_reason(path: &Path, paths: &RunPaths<'_>) -> AccessReason {
     let is_one_of = |paths: &[&str]| paths.iter().any(|known| path == Path::new(known));
     let is_same = |known: &Path| path == known || real_path(known).is_some_and(|real| path == real);
     match path {
-        _ if is_same(&paths.temp_dir.home()) || is_same(&paths.temporary_files()) => AccessReason::TempDir,
+        _ if is_same(paths.temp_dir.path()) || is_same(&paths.temporary_files()) => AccessReason::TempDir,
         _ if is_same(paths.home) => AccessReason::State,
         _ if paths.packages.is_some_and(is_same) => AccessReason::Packages,
         _ if paths.user_packages.is_some_and(|user| user.folders().iter().any(|known| is_same(known))) => {
@@ -177,9 +177,10 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
         paths.home_files.iter().partition(|file| file.is_writable);
     let mut write = vec![PinnedPath::from(DEV_NULL)];
     // Their paths are canonical: metier made them.
-    let (temporary_files, home) = (paths.temporary_files(), paths.temp_dir.home());
-    write.extend(pin_canonical(&temporary_files));
-    write.extend(if paths.home == home { pin_canonical(&home) } else { pin(paths.home) });
+    write.extend(pin_canonical(&paths.temporary_files()));
+    // One mount serves both folders.
+    let has_temp_home = paths.home == paths.temp_dir.home();
+    write.extend(if has_temp_home { pin_canonical(paths.temp_dir.path()) } else { pin(paths.home) });
     write.extend(writable_paths(ctx));
     write.extend(home_write.into_iter().map(HomeFile::pinned));
     if defining_files(ctx).is_some() {

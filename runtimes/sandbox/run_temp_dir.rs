@@ -60,26 +60,30 @@ impl RunTempDir {
     pub(crate) fn path(&self) -> &Path {
         &self.folder
     }
+
+    /// Removes the home, if it is empty. Returns whether it was, for which nothing has to be listed.
+    pub(crate) fn remove_unused_home(&self) -> bool {
+        std::fs::remove_dir(self.home()).is_ok()
+    }
 }
 
 impl Drop for RunTempDir {
     fn drop(&mut self) {
-        // Most scripts leave nothing in them.
-        for folder in [self.home(), self.temporary_files()] {
-            std::fs::remove_dir(folder).ok();
-        }
-        if std::fs::remove_dir(&self.folder).is_ok() {
-            return;
-        }
-        let Ok(mut cleaner) = DirCleaner::open(&self.folder) else { return };
-        if matches!(cleaner.remove_entries(MAX_SYNC_REMOVALS), Ok(false)) {
-            let (folder, process_dir) = (self.folder.clone(), Arc::clone(&self.process_dir));
-            self.cleanup.take(move || {
-                remove(&folder, |_| true);
-                drop(Arc::clone(&process_dir));
-            });
-        } else {
-            std::fs::remove_dir(&self.folder).ok();
+        // Most scripts leave nothing in them, and nothing beside them.
+        for folder in [self.home(), self.temporary_files(), self.folder.clone()] {
+            if !std::fs::remove_dir(&folder).is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+                continue;
+            }
+            let Ok(mut cleaner) = DirCleaner::open(&folder) else { continue };
+            if matches!(cleaner.remove_entries(MAX_SYNC_REMOVALS), Ok(false)) {
+                let (folder, process_dir) = (self.folder.clone(), Arc::clone(&self.process_dir));
+                self.cleanup.take(move || {
+                    remove(&folder, |_| true);
+                    drop(Arc::clone(&process_dir));
+                });
+                return;
+            }
+            std::fs::remove_dir(&folder).ok();
         }
     }
 }

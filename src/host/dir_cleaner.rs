@@ -1,7 +1,7 @@
 //! Removes a directory tree that an untrusted script could change freely, whatever its depth or modes.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
@@ -51,12 +51,12 @@ impl DirCleaner {
         let Self { top, moved } = self;
         // What an earlier call left is found again from the top.
         moved.pending.clear();
-        if !moved.empty(top, top, 0, &mut most)? {
+        if !moved.empty(top, Dir::read_from(&*top)?, 0, &mut most)? {
             return Ok(false);
         }
         while let Some(name) = moved.pending.pop() {
-            let folder = open_unlocked(&*top, name.as_c_str())?;
-            if !moved.empty(top, &folder, 1, &mut most)? {
+            let folder = Dir::new(open_unlocked(&*top, name.as_c_str())?)?;
+            if !moved.empty(top, folder, 1, &mut most)? {
                 return Ok(false);
             }
             unlinkat(&*top, name, AtFlags::REMOVEDIR)?;
@@ -67,15 +67,16 @@ impl DirCleaner {
 
 impl MovedFolders {
     /// Empties a folder that lies below so many open ones; what is nested too deep is at the top afterwards.
-    fn empty(&mut self, top: &OwnedFd, folder: &OwnedFd, depth: usize, most: &mut usize) -> Result<bool> {
-        let Some(filled) = remove_files_and_list_folders(folder, most)? else { return Ok(false) };
+    fn empty(&mut self, top: &OwnedFd, mut folder: Dir, depth: usize, most: &mut usize) -> Result<bool> {
+        let Some(filled) = remove_files_and_list_folders(&mut folder, most)? else { return Ok(false) };
+        let folder = folder.fd()?;
         for name in filled {
             if depth == MAX_OPEN {
                 self.move_to_top(top, folder, &name)?;
                 continue;
             }
-            let inner = open_unlocked(folder, name.as_c_str())?;
-            if !self.empty(top, &inner, depth + 1, most)? {
+            let inner = Dir::new(open_unlocked(folder, name.as_c_str())?)?;
+            if !self.empty(top, inner, depth + 1, most)? {
                 return Ok(false);
             }
             unlinkat(folder, name, AtFlags::REMOVEDIR)?;
@@ -84,7 +85,7 @@ impl MovedFolders {
     }
 
     /// Moves a folder to the top, under an unused name.
-    fn move_to_top(&mut self, top: &OwnedFd, folder: &OwnedFd, name: &CStr) -> Result<()> {
+    fn move_to_top(&mut self, top: &OwnedFd, folder: BorrowedFd<'_>, name: &CStr) -> Result<()> {
         // Only a process that may write to a folder may move it.
         open_unlocked(folder, name)?;
         loop {
@@ -116,10 +117,11 @@ pub(crate) fn open_unlocked(above: impl AsFd, name: impl Arg + Copy) -> Result<O
 
 /// Removes everything except folders that are not empty, and returns their names; `None` if there are more entries than may be
 /// visited.
-fn remove_files_and_list_folders(folder: &OwnedFd, most: &mut usize) -> Result<Option<Vec<CString>>> {
+fn remove_files_and_list_folders(folder: &mut Dir, most: &mut usize) -> Result<Option<Vec<CString>>> {
     let mut folders = Vec::new();
-    for entry in Dir::read_from(folder)? {
+    while let Some(entry) = folder.read() {
         let entry = entry?;
+        let folder = folder.fd()?;
         let name = entry.file_name();
         if name == c"." || name == c".." {
             continue;
