@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::executor::{DefiningFiles, ReadablePaths};
 use crate::host::temp_dirs::existing_metier_dirs_in;
 use crate::host::untrusted::UntrustedDirs;
-use crate::host::{AccessReason, FileId, Files, SkillContext};
+use crate::host::{AccessReason, FileId, Files, SkillContext, begins_with};
 use crate::policy::{Access, Limits, SandboxMode};
 use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::home_files::HomeFile;
@@ -208,14 +208,14 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
 /// stay there but what has a rule and is reached without a link.
 fn private_tmp(rules: &FileRules, paths: &RunPaths<'_>) -> Option<PinnedPath> {
     let tmp = Path::new(PRIVATE_TMP);
-    let is_real = |path: &Path| !path.starts_with(tmp) || real_path(path).is_none_or(|real| real == path);
+    let is_real = |path: &Path| !begins_with(path, tmp) || real_path(path).is_none_or(|real| real == path);
     let pinned = || rules.own.iter().chain(&rules.write).map(|pinned| Path::new(&pinned.path));
     let program = &paths.installation.command.program;
     let mut listed = rules.read.iter().map(Path::new).chain(pinned());
-    let has_program = !program.starts_with(tmp) || listed.any(|path| program.starts_with(path));
+    let has_program = !begins_with(program, tmp) || listed.any(|path| program.starts_with(path));
     let is_possible = has_program
         && real_path(tmp).is_some_and(|real| real == tmp)
-        && !pinned().any(|path| tmp.starts_with(path))
+        && !pinned().any(|path| begins_with(tmp, path))
         && rules.read.iter().all(|path| is_real(Path::new(path)));
     is_possible.then(|| pin_canonical(&paths.temporary_files())).flatten()
 }

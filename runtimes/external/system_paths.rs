@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::host::begins_with;
 use crate::runtimes::external::system_config;
 
 /// System paths that programs need in order to run at all. Without its TLS configuration Debian's Node aborts; `pwd` and `whoami`
@@ -45,7 +46,7 @@ pub(super) const SYSTEM_PATHS: [&str; 32] = [
 
 /// Whether every script in a sandbox may read this.
 pub(super) fn is_system_path(path: &Path) -> bool {
-    SYSTEM_PATHS.iter().any(|system| path.starts_with(system))
+    SYSTEM_PATHS.iter().any(|system| begins_with(path, Path::new(system)))
 }
 
 /// Whether this path exists and the rules for the system do not make it readable.

@@ -33,6 +33,8 @@ pub(crate) mod metier_dirs;
 pub(crate) mod outcome;
 #[cfg(unix)]
 mod output_lines;
+#[cfg(unix)]
+mod path_prefix;
 mod provider_thread;
 mod redaction;
 mod regular_file;
@@ -77,6 +79,8 @@ pub(crate) use self::host_lookup::HostLookup;
 pub use self::log::{LogLevel, LogLine, Progress};
 #[cfg(unix)]
 pub(crate) use self::output_lines::ProcessOutput;
+#[cfg(unix)]
+pub(crate) use self::path_prefix::begins_with;
 pub(crate) use self::run_events::{PanicSafeObserver, RunEvents};
 pub use self::run_id::RunId;
 pub(crate) use self::run_thread::{RunThreadGuard, works_for_run};

@@ -34,6 +34,7 @@ use crate::host::file_id::FileId;
 use crate::host::metier_dirs::{
     HOST_DIR_PREFIX, TEMP_DIR_PREFIX, metier_dirs, resolve_existing, state_dir, unsafe_reason,
 };
+use crate::host::path_prefix::begins_with;
 use crate::host::visibility_lock::is_visible_to_scripts;
 
 /// A new temporary directory that only the user can access; removed when dropped.
@@ -169,14 +170,14 @@ pub(crate) fn own_dirs() -> &'static [PathBuf] {
 
 /// Those of them below this canonical folder: no script may read or change their content, whatever it was granted.
 pub(crate) fn metier_dirs_in(folder: &Path) -> Vec<PathBuf> {
-    OWN_DIRS.iter().filter(|own| own.starts_with(folder)).cloned().collect()
+    OWN_DIRS.iter().filter(|own| begins_with(own, folder)).cloned().collect()
 }
 
 /// Those of them that exist. In shared temporary directories, where no lock can show that a script sees them, they are created
 /// first, so that the sandbox can hide them before they contain anything.
 pub(crate) fn existing_metier_dirs_in(folder: &Path) -> Vec<PathBuf> {
     const STICKY: u32 = 0o1000;
-    for base in BASE_DIRS.iter().filter(|base| base.starts_with(folder)) {
+    for base in BASE_DIRS.iter().filter(|base| begins_with(base, folder)) {
         if base.metadata().is_ok_and(|about| about.mode() & STICKY != 0) {
             // Nobody removes the directory as long as it contains another one.
             lock_state().process_dir_in(&parent_dir_in(base)).ok();

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::host::begins_with;
 use crate::runtimes::external::system_paths::{SYSTEM_PATHS, is_system_path, real_path};
 
 /// A folder of `PATH`.
@@ -31,10 +32,10 @@ impl PathDir {
 
     /// Whether this path is inside the folder, or contains it. A symlink in the folder may be all that is readable of it.
     pub(crate) fn overlaps(&self, path: &Path) -> bool {
-        self.real_path.as_ref().is_some_and(|real| path.starts_with(&self.path) || overlap(path, real))
+        self.real_path.as_ref().is_some_and(|real| begins_with(path, &self.path) || overlap(path, real))
     }
 }
 
 fn overlap(one: &Path, other: &Path) -> bool {
-    one.starts_with(other) || other.starts_with(one)
+    begins_with(one, other) || begins_with(other, one)
 }

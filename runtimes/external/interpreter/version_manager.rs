@@ -67,12 +67,14 @@ pub(crate) fn precede_shims(
     working_dir: &Path,
     untrusted: &UntrustedDirs,
 ) -> Vec<PathBuf> {
-    let with_versions = |folder: PathBuf| {
-        let is_of_user = folder.ends_with("shims") && !untrusted.may_control(&folder);
-        let versions = if is_of_user { version_dirs(&folder, working_dir, variable) } else { None };
-        versions.into_iter().flatten().chain([folder]).collect::<Vec<_>>()
-    };
-    path_dirs.into_iter().flat_map(with_versions).collect()
+    let mut all = Vec::with_capacity(path_dirs.len());
+    for folder in path_dirs {
+        if folder.ends_with("shims") && !untrusted.may_control(&folder) {
+            all.extend(version_dirs(&folder, working_dir, variable).into_iter().flatten());
+        }
+        all.push(folder);
+    }
+    all
 }
 
 fn variable(name: &str) -> Option<String> {

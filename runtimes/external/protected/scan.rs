@@ -362,11 +362,13 @@ impl ProtectedScan<'_> {
     fn script_access(&self, path: &str) -> ScriptAccess {
         let permissions = self.ctx.permissions();
         let protection = permissions.protection();
-        if !protection.protects_write(path) || permissions.allows(&Access::write(path)) {
+        let protects_read = protection.protects_read(path);
+        let protects_write = protects_read || protection.protects_change(path);
+        if !protects_write || permissions.allows(&Access::write(path)) {
             return ScriptAccess::ReadWrite;
         }
         // Programs often read the history of their project, so it is not a secret.
-        let is_secret = protection.protects_read(path) && !path.split('/').any(is_git_dir_name);
+        let is_secret = protects_read && !path.split('/').any(is_git_dir_name);
         if is_secret && !permissions.allows(&Access::read(path)) {
             ScriptAccess::Denied
         } else {

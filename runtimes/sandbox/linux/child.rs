@@ -73,6 +73,12 @@ impl ChildHandle {
         }
     }
 
+    /// Tells it that it gets a request, before which it looks at what it has prepared.
+    pub(super) fn announce_request(&self) {
+        // A child that is gone is noticed when the request is sent.
+        rustix::io::write(&self.socket, b"x").ok();
+    }
+
     /// Sends the request whose program the child executes. If it cannot, the child reports why.
     pub(super) fn launch(&self, message: &LaunchMessage) {
         ipc::send_launch(&self.socket, message).ok();
@@ -114,6 +120,9 @@ fn become_program(
             });
             // What this touches in memory is there when the next request arrives.
             previous.map(build_program);
+            // While the supervisor sets up the mounts, which takes as long.
+            retry_on_intr(|| rustix::io::read(&socket, &mut [0; 1])).ok();
+            let prepared = prepared.filter(PreparedRuleset::is_current);
             match ipc::receive(&socket) {
                 Ok(Message::Launch(message)) => {
                     drop(socket);

@@ -70,6 +70,11 @@ impl IdleSupervisor {
         !is_hung_up(&self.child.setup_pipe)
     }
 
+    /// Tells the child that it gets a request.
+    fn announce_request(&self) {
+        self.child.announce_request();
+    }
+
     /// Kills the child, which has no request.
     pub(super) fn kill_child(self) {
         self.child.kill_and_reap();
@@ -104,6 +109,7 @@ pub(super) fn set_up_and_supervise(
     entered: Option<EnteredNamespaces>,
     supervisor: Result<IdleSupervisor, SetupError>,
 ) -> i32 {
+    supervisor.iter().for_each(IdleSupervisor::announce_request);
     let Ok(request) = message.request.decode() else { return 1 };
     let sandbox = &request.sandbox;
     message.is_downgraded |= message.profile.level == SandboxLevel::Namespaces && entered.is_none();

@@ -12,8 +12,8 @@ use landlock::{
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
-use crate::host::FileId;
-use crate::runtimes::sandbox::{FileRules, MIN_LANDLOCK_ABI, PinnedPath, SIGNAL_SCOPE_ABI};
+use crate::host::{FileId, begins_with};
+use crate::runtimes::sandbox::{FileRules, MIN_LANDLOCK_ABI, PinnedPath, ProtectedPaths, SIGNAL_SCOPE_ABI};
 
 /// The newest ABI this was written for; an older kernel enforces the rules it knows.
 const TARGET_ABI: ABI = ABI::V9;
@@ -50,7 +50,7 @@ pub(crate) fn restrict_from(
     block_network: bool,
 ) -> io::Result<u8> {
     let restricted = || {
-        let fitting = prepared.filter(|prepared| prepared.fits(&rules.read, block_network));
+        let fitting = prepared.filter(|prepared| prepared.fits(rules, block_network));
         let system = match fitting {
             Some(prepared) => prepared.ruleset,
             None => add_read_rules(empty_ruleset(block_network)?, &rules.read)?,
@@ -80,14 +80,20 @@ impl PreparedRuleset {
         Some(Self { ruleset, block_network, read: found })
     }
 
-    /// Whether it is what these rules would be now.
-    fn fits(&self, read: &[OsString], block_network: bool) -> bool {
-        let is_same = |((known, id), path): (&(OsString, Option<FileId>), &OsString)| {
-            known == path && *id == file_id(path)
+    /// Whether each path still leads to the same file.
+    pub(crate) fn is_current(&self) -> bool {
+        self.read.iter().all(|(path, id)| *id == file_id(path))
+    }
+
+    /// Whether it was made for these rules, and no mount covers any of its files.
+    fn fits(&self, rules: &FileRules, block_network: bool) -> bool {
+        let ProtectedPaths { hidden, own, .. } = &rules.protected_paths;
+        let is_covered = |path: &OsStr| {
+            hidden.iter().chain(own).any(|cover| begins_with(Path::new(path), Path::new(cover)))
         };
         self.block_network == block_network
-            && self.read.len() == read.len()
-            && self.read.iter().zip(read).all(is_same)
+            && self.read.iter().map(|(path, _)| path).eq(&rules.read)
+            && !rules.read.iter().any(|path| is_covered(path))
     }
 }
 
@@ -207,23 +213,44 @@ mod tests {
     }
 
     #[test]
-    fn prepared_rules_fit_the_same_files_only() {
+    fn prepared_rules_are_current_for_the_same_files_only() {
         let folder = tempfile::tempdir().unwrap();
         let [file, absent] = ["file", "absent"].map(|name| folder.path().join(name));
         std::fs::write(&file, "").unwrap();
         let read = [file.clone().into_os_string(), absent.clone().into_os_string()];
         let prepared = PreparedRuleset::new(&read, true).unwrap();
-        assert!(prepared.fits(&read, true));
-        assert!(
-            !prepared.fits(&read, false) && !prepared.fits(&read[..1], true) && !prepared.fits(&[], true)
-        );
+        assert!(prepared.is_current());
         std::fs::rename(&file, folder.path().join("old")).unwrap();
-        assert!(!prepared.fits(&read, true), "it is gone");
+        assert!(!prepared.is_current(), "it is gone");
         std::fs::write(&file, "").unwrap();
-        assert!(!prepared.fits(&read, true), "another file is there");
+        assert!(!prepared.is_current(), "another file is there");
         std::fs::rename(folder.path().join("old"), &file).unwrap();
-        assert!(prepared.fits(&read, true));
+        assert!(prepared.is_current());
         std::fs::write(&absent, "").unwrap();
-        assert!(!prepared.fits(&read, true), "it has come");
+        assert!(!prepared.is_current(), "it has come");
+    }
+
+    #[test]
+    fn prepared_rules_fit_the_same_paths_only_where_nothing_covers_them() {
+        let rules = |read: &[&str], hidden: &[&str]| FileRules {
+            read: read.iter().map(Into::into).collect(),
+            protected_paths: ProtectedPaths {
+                hidden: hidden.iter().map(Into::into).collect(),
+                ..ProtectedPaths::default()
+            },
+            ..FileRules::default()
+        };
+        let all = ["/usr", "/etc/passwd"];
+        let prepared = PreparedRuleset::new(&rules(&all, &[]).read, true).unwrap();
+        let fits = |read: &[&str], hidden: &[&str]| prepared.fits(&rules(read, hidden), true);
+        assert!(fits(&all, &[]) && fits(&all, &["/home/.env", "/usr/x", "/etc/passwd.old"]));
+        assert!(!prepared.fits(&rules(&all, &[]), false));
+        assert!(!fits(&all[..1], &[]) && !fits(&[], &[]) && !fits(&["/usr", "/etc/group"], &[]));
+        assert!(!fits(&all, &["/etc/passwd"]) && !fits(&all, &["/etc"]));
+        let own = FileRules {
+            protected_paths: ProtectedPaths { own: vec!["/etc".into()], ..ProtectedPaths::default() },
+            ..rules(&all, &[])
+        };
+        assert!(!prepared.fits(&own, true));
     }
 }

@@ -10,6 +10,7 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use crate::host::begins_with;
 use crate::runtimes::sandbox::linux::layers::landlock::{open_no_symlinks, open_pinned};
 use crate::runtimes::sandbox::linux::layers::mount_clone::{attach, clone_mount};
 use crate::runtimes::sandbox::linux::procfs::read_lossy;
@@ -36,7 +37,7 @@ impl<'a> PrivateTmp<'a> {
         let listed: BTreeSet<&Path> = files.read.iter().chain(pinned).map(Path::new).collect();
         let mut shown: Vec<(&Path, Option<OwnedFd>)> = Vec::new();
         // Outer paths come before inner ones, which are in them.
-        for path in listed.into_iter().filter(|path| path.starts_with(PRIVATE_TMP)) {
+        for path in listed.into_iter().filter(|path| begins_with(path, Path::new(PRIVATE_TMP))) {
             if shown.iter().any(|(outer, _)| path.starts_with(outer)) {
                 continue;
             }
