@@ -178,7 +178,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
     let mut write = vec![PinnedPath::from(DEV_NULL)];
     // Their paths are canonical: metier made them.
     write.extend(pin_canonical(&paths.temporary_files()));
-    // One mount serves both folders.
+    // One mount serves both folders, and nothing else is in the folder around them.
     let has_temp_home = paths.home == paths.temp_dir.home();
     write.extend(if has_temp_home { pin_canonical(paths.temp_dir.path()) } else { pin(paths.home) });
     write.extend(writable_paths(ctx));

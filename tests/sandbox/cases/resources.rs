@@ -63,7 +63,15 @@ fn core() -> CaseResult {
 
 fn temp_dir() -> CaseResult {
     for (script, well) in [
-        ("pwd; rm -rf \"$HOME\"", false),
+        ("rm -rf \"$HOME\" \"$TMPDIR\"; true", true),
+        // What the host removes by the paths of these folders is what is there, and not where that leads.
+        ("rm -rf \"$HOME\"; ln -s \"$PWD/../outside\" \"$HOME\"; true", true),
+        ("rm -rf \"$TMPDIR\"; ln -s \"$PWD/../outside\" \"$TMPDIR\"; true", true),
+        ("mv \"$HOME\" \"$TMPDIR/home\"; mv \"$TMPDIR\" \"$HOME\"; echo x > \"$HOME/x\"; true", true),
+        (
+            "cd \"$HOME/..\"; rm -rf *; ln -s \"$OLDPWD/../outside\" home; echo x > file; mkdir -p tmp/a; true",
+            true,
+        ),
         ("chmod 000 \"$HOME\"", true),
         (
             "mkdir -p \"$HOME/a/b/c\"; touch \"$HOME/a/b/c/x\"; chmod 000 \"$HOME/a/b/c\" \"$HOME/a/b\"; chmod 500 \"$HOME/a\"",

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 use std::sync::OnceLock;
 
-use rustix::fs::{FileType, Mode, OFlags, fstat, mkdirat, openat};
+use rustix::fs::{FileType, Mode, OFlags, fstat, mkdirat, mknodat, openat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -75,9 +75,8 @@ impl<'a> PrivateTmp<'a> {
 /// the name of their folder it has none, and is silent.
 fn keep_java_out(folder: &OwnedFd) {
     if let Some(name) = user_name() {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // Without it Java complains, and works.
-        openat(folder, format!("hsperfdata_{name}"), flags, Mode::RUSR).ok();
+        mknodat(folder, format!("hsperfdata_{name}"), FileType::RegularFile, Mode::RUSR, 0).ok();
     }
 }
 
