@@ -228,9 +228,13 @@ pub(super) fn defining_files(ctx: &SkillContext) -> Option<&[PathBuf]> {
 
 /// The protected paths of the project. A path that cannot be written at all needs no protection against writes.
 pub(super) fn protected_paths(ctx: &SkillContext, project: &Path) -> ProtectedPaths {
-    let writable = writable_paths(ctx);
+    let mut writable: Vec<PathBuf> =
+        writable_paths(ctx).into_iter().map(|pinned| pinned.path.into()).collect();
+    if defining_files(ctx).is_some() {
+        writable.extend(ctx.skill_files().ok().map(|files| files.root().to_owned()));
+    }
     let mut found = scan_protected(ctx, project);
-    found.read_only.retain(|path| writable.iter().any(|folder| Path::new(path).starts_with(&folder.path)));
+    found.read_only.retain(|path| writable.iter().any(|folder| begins_with(Path::new(path), folder)));
     found
 }
 

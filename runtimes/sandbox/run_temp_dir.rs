@@ -28,7 +28,7 @@ pub(crate) struct RunTempDir {
     _visible_dirs: VisibilityLock,
 }
 
-/// Maximum number of files and folders that are removed synchronously.
+/// Maximum number of files and folders that are removed synchronously from each of its folders.
 const MAX_SYNC_REMOVALS: usize = 2048;
 
 impl RunTempDir {

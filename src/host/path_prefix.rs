@@ -6,11 +6,11 @@ use std::path::Path;
 ///
 /// Before each sandboxed run some hundred pairs are compared.
 pub(crate) fn begins_with(path: &Path, folder: &Path) -> bool {
-    !differ_at_once(path, folder) && path.starts_with(folder)
+    !first_names_differ(path, folder) && path.starts_with(folder)
 }
 
 /// Whether both are absolute and the first names in them begin with different letters.
-fn differ_at_once(one: &Path, other: &Path) -> bool {
+fn first_names_differ(one: &Path, other: &Path) -> bool {
     let first = |path: &Path| match path.as_os_str().as_encoded_bytes() {
         // `//a` and `/./a` are `/a`.
         [b'/', b'/' | b'.', ..] => None,

@@ -265,6 +265,16 @@ mod tests {
     }
 
     #[test]
+    fn a_duplicate_key_is_found_at_its_second_place_in_maps_of_any_size() {
+        for count in [1, 15, 16, 17, 40] {
+            let keys = (0..count).map(|number| format!("key{number}: 1\n")).collect::<Vec<_>>().concat();
+            let error = parse(&format!("{keys}key0: 2\nkey: [\n")).expect_err("refused");
+            assert_eq!((error.rule.code, error.span), ("yaml-duplicate-key", keys.len()..keys.len() + 4));
+            assert!(parse(&format!("{keys}key: 2\n")).is_ok());
+        }
+    }
+
+    #[test]
     fn duplicate_and_compound_keys_and_second_documents_are_refused() {
         assert_eq!(rule_of("a: 1\nb: 2\na: 3"), "yaml-duplicate-key");
         assert_eq!(rule_of("x: {a: 1, 'a': 2}"), "yaml-duplicate-key");

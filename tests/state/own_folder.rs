@@ -60,6 +60,36 @@ fn with_namespaces_the_files_that_define_the_skill_stay_as_they_are() {
     }
 }
 
+/// Tools that store files once make such links.
+#[test]
+fn the_files_that_define_the_skill_may_have_other_links_and_stay_as_they_are() {
+    let script = "cd \"$METIER_SKILL_DIR\"; echo '# bad' >> copy.md; echo '# bad' >> scripts/copy.sh; echo x > new.txt";
+    for (level, grants) in LEVELS
+        .into_iter()
+        .flat_map(|level| [&[][..], &["--allow", "write:out"]].map(|grants| (level, grants)))
+    {
+        let project = Project::new().shell("own", script).file("out/x", "");
+        let path = |name: &str| project.path(&format!(".metier/skills/own/{name}"));
+        for (file, link) in [("SKILL.md", "copy.md"), ("scripts/main.sh", "scripts/copy.sh")] {
+            std::fs::hard_link(path(file), path(link)).unwrap();
+        }
+        std::fs::hard_link(path("scripts/main.sh"), project.path("elsewhere.sh")).unwrap();
+        let read =
+            || ["SKILL.md", "scripts/main.sh"].map(|file| std::fs::read_to_string(path(file)).unwrap());
+        let before = read();
+        let answer = metier_at(
+            &project,
+            level,
+            &[&["run", "own", "--allow", "own-folder", "--json"], grants].concat(),
+        );
+        assert_eq!(answer.code, 0, "{level}: {answer:?}");
+        assert!(path("new.txt").exists(), "{level}: {answer:?}");
+        if answer.json()["sandbox"]["level"] == "namespaces" {
+            assert_eq!(read(), before, "{grants:?}: {answer:?}");
+        }
+    }
+}
+
 #[test]
 fn a_script_that_is_a_skill_by_itself_has_no_folder_of_its_own() {
     let script = "#!/bin/sh\n# description: Writes beside itself.\necho x > \"$METIER_SKILL_DIR/x\"\n";

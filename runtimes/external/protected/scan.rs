@@ -206,7 +206,7 @@ impl ProtectedScan<'_> {
             if self.can_write && kind.is_file() && runs_on_build(&path) {
                 self.build_files.extend(file_version(&place).map(|version| (place.clone().into(), version)));
             }
-            if folder.is_read_only && self.can_write && kind.is_file() {
+            if folder.is_read_only && kind.is_file() {
                 self.note_hard_links(&place);
             }
             if is_plain {
@@ -242,10 +242,7 @@ impl ProtectedScan<'_> {
                 if !inner.is_read_only {
                     self.read_only.insert(inner.full_path.clone());
                 }
-                // By another link the script could only read it, as by this one.
-                if self.can_write {
-                    self.note_hard_links_below(&inner.full_path, kind);
-                }
+                self.note_hard_links_below(&inner.full_path, kind);
             }
             ScriptAccess::ReadWrite if is_plain => self.queue.push_back(inner),
             ScriptAccess::ReadWrite => {}

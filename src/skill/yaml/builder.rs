@@ -1,6 +1,6 @@
 //! Builds a tree of limited size from the events of the parser.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use granit_parser::{Event, ScalarStyle, Span, StructureStyle};
@@ -25,6 +25,8 @@ struct OpenCollection {
     node: Node,
     anchor: usize,
     key: Option<(String, Range<usize>)>,
+    /// The keys of a map that has many.
+    keys: HashSet<String>,
 }
 
 impl Builder {
@@ -77,15 +79,12 @@ impl Builder {
         if self.open.len() >= MAX_DEPTH {
             return Err(YamlError::too_deep_error(node.span));
         }
-        self.open.push(OpenCollection { node, anchor, key: None });
+        self.open.push(OpenCollection { node, anchor, key: None, keys: HashSet::new() });
         Ok(())
     }
 
     fn close(&mut self, span: &Span) -> Result<(), YamlError> {
         let Some(OpenCollection { mut node, anchor, .. }) = self.open.pop() else { return Ok(()) };
-        if let Value::Map(entries) = &node.value {
-            refuse_duplicate_keys(entries)?;
-        }
         node.span.end = byte_range(span).end.max(node.span.start);
         self.add_node(node, anchor)
     }
@@ -139,30 +138,39 @@ impl Builder {
             Value::List(items) => items.push(node),
             Value::Map(entries) => match parent.key.take() {
                 Some((key, key_span)) => entries.push(Entry { key, key_span, node }),
-                None => parent.key = Some(take_key(node)?),
+                None => parent.key = Some(take_key(node, entries, &mut parent.keys)?),
             },
         }
         Ok(())
     }
 }
 
-fn take_key(node: Node) -> Result<(String, Range<usize>), YamlError> {
+/// Up to this many keys of a map are compared one by one, which takes less than a set of them.
+const MAX_COMPARED_KEYS: usize = 16;
+
+fn take_key(
+    node: Node,
+    entries: &[Entry],
+    keys: &mut HashSet<String>,
+) -> Result<(String, Range<usize>), YamlError> {
+    let span = node.span;
     let Value::Scalar(key) = node.value else {
         let message = "a key must be text, not a list or a map".to_owned();
-        return Err(YamlError { rule: &lint::YAML_KEY_NOT_TEXT, span: node.span, message });
+        return Err(YamlError { rule: &lint::YAML_KEY_NOT_TEXT, span, message });
     };
-    Ok((key, node.span))
-}
-
-/// Refuses a map in which a key appears twice, at its second place.
-fn refuse_duplicate_keys(entries: &[Entry]) -> Result<(), YamlError> {
-    let mut sorted: Vec<&Entry> = entries.iter().collect();
-    sorted.sort_by_key(|entry| &entry.key);
-    let repeated = sorted.windows(2).filter(|pair| pair[0].key == pair[1].key).map(|pair| pair[1]);
-    repeated.min_by_key(|entry| entry.key_span.start).map_or(Ok(()), |Entry { key, key_span, .. }| {
+    let is_repeated = if entries.len() < MAX_COMPARED_KEYS {
+        entries.iter().any(|entry| entry.key == key)
+    } else {
+        if keys.is_empty() {
+            keys.extend(entries.iter().map(|entry| entry.key.clone()));
+        }
+        !keys.insert(key.clone())
+    };
+    if is_repeated {
         let message = format!("the key `{key}` appears twice");
-        Err(YamlError { rule: &lint::YAML_DUPLICATE_KEY, span: key_span.clone(), message })
-    })
+        return Err(YamlError { rule: &lint::YAML_DUPLICATE_KEY, span, message });
+    }
+    Ok((key, span))
 }
 
 /// An escape may stand for a control character that the source itself must not contain.

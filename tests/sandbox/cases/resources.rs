@@ -63,13 +63,13 @@ fn core() -> CaseResult {
 
 fn temp_dir() -> CaseResult {
     for (script, well) in [
-        ("rm -rf \"$HOME\" \"$TMPDIR\"; true", true),
+        ("rm -rf \"$HOME\"; test ! -e \"$HOME\"", true),
         // What the host removes by the paths of these folders is what is there, and not where that leads.
-        ("rm -rf \"$HOME\"; ln -s \"$PWD/../outside\" \"$HOME\"; true", true),
-        ("rm -rf \"$TMPDIR\"; ln -s \"$PWD/../outside\" \"$TMPDIR\"; true", true),
-        ("mv \"$HOME\" \"$TMPDIR/home\"; mv \"$TMPDIR\" \"$HOME\"; echo x > \"$HOME/x\"; true", true),
+        ("rm -rf \"$HOME\"; ln -s \"$PWD/../outside\" \"$HOME\"; test -L \"$HOME\"", true),
+        ("mv \"$TMPDIR\" \"$HOME/tmp\"; ln -s \"$PWD/../outside\" \"$TMPDIR\"; test -L \"$TMPDIR\"", true),
+        ("mv \"$HOME\" \"$TMPDIR/home\"; mv \"$TMPDIR\" \"$HOME\"; echo x > \"$HOME/x\"", true),
         (
-            "cd \"$HOME/..\"; rm -rf *; ln -s \"$OLDPWD/../outside\" home; echo x > file; mkdir -p tmp/a; true",
+            "cd \"$HOME/..\"; rm -rf home; ln -s \"$OLDPWD/../outside\" home; echo x > file; test -L home",
             true,
         ),
         ("chmod 000 \"$HOME\"", true),

@@ -94,8 +94,8 @@ pub(crate) fn apply(files: &FileRules, shm_limit: Option<u64>) -> io::Result<boo
     Ok(is_protected)
 }
 
-/// Makes all mounts read-only, of which the kernel refuses one that is written to. Here only the child could, and has no file open for that;
-/// but where it follows a link, the kernel notes the time of that on the mount. This lasts a moment.
+/// Makes all mounts read-only. The kernel refuses that while somebody writes to one of them. The child writes to none, but when it follows
+/// a link, the kernel notes the time on the mount, and for that moment refuses too.
 pub(crate) fn make_everything_read_only() -> io::Result<()> {
     const TIME_LIMIT: Duration = Duration::from_millis(100);
     let began = Instant::now();
