@@ -230,6 +230,7 @@ pub(super) fn defining_files(ctx: &SkillContext) -> Option<&[PathBuf]> {
 pub(super) fn protected_paths(ctx: &SkillContext, project: &Path) -> ProtectedPaths {
     let mut writable: Vec<PathBuf> =
         writable_paths(ctx).into_iter().map(|pinned| pinned.path.into()).collect();
+    // With `own-folder`, no grant of the project names the folder that the run may change.
     if defining_files(ctx).is_some() {
         writable.extend(ctx.skill_files().ok().map(|files| files.root().to_owned()));
     }
