@@ -16,8 +16,8 @@ pub(super) type PresentContracts = [bool; CONTRACT_FILES.len()];
 pub(super) struct ContractFile {
     /// Its file name.
     pub(super) file_name: &'static str,
-    /// The contract; present exactly when the skill may run by it.
-    pub(super) contract: Option<Contract>,
+    /// The contract; present exactly when the skill may run by it. Most skills have none, and it is large.
+    pub(super) contract: Option<Box<Contract>>,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn embedded_contract(skill: &EmbeddedSkill, manifest: &Manifest) -> O
 
 impl ContractFile {
     fn new(file: &'static str, ParsedContract { contract, diagnostics }: ParsedContract) -> Self {
-        Self { file_name: file, contract, diagnostics }
+        Self { file_name: file, contract: contract.map(Box::new), diagnostics }
     }
 
     /// The diagnostic that blocks the skill from running.

@@ -63,7 +63,7 @@ impl DefinitionContent {
         diagnostics: Vec<Diagnostic>,
         contract_file: Option<ContractFile>,
     ) -> Self {
-        let contract = contract_file.as_ref().and_then(|contract_file| contract_file.contract.as_ref());
+        let contract = contract_file.as_ref().and_then(|contract_file| contract_file.contract.as_deref());
         if let Some(version) = contract.and_then(|contract| contract.version.clone()) {
             // If both declare a version they agree; otherwise there is no contract.
             manifest.version = version;

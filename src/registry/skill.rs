@@ -67,7 +67,7 @@ impl Skill {
 
     /// The contract beside its `SKILL.md`, or the definition that stands for both; `None` where there is none, or none that it may run by.
     pub fn contract(&self) -> Option<&Contract> {
-        self.content().contract_file.as_ref()?.contract.as_ref()
+        self.content().contract_file.as_ref()?.contract.as_deref()
     }
 
     /// The file name of the contract in the skill's folder, even if the contract is invalid.
@@ -103,7 +103,7 @@ impl Skill {
 
     /// Why nothing can be validated against its input or output schema.
     fn schema_error(&self, contract_file: &ContractFile) -> Option<SkillError> {
-        let contract = contract_file.contract.as_ref()?;
+        let contract = contract_file.contract.as_deref()?;
         let sections = [("inputs", contract.inputs.as_ref()), ("outputs", contract.outputs.as_ref())];
         self.section_error(contract_file, &format!("the skill `{}` does not run", self.name()), sections)
     }
