@@ -170,6 +170,9 @@ fn a_user_file_that_others_can_write_or_own_is_refused() {
         (".config/metier", 0o777),
         (".config", 0o775),
     ] {
+        // Nobody but the user is in a group of the user's own number.
+        let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let mode = if user == group && user != 0 { mode | 0o002 } else { mode };
         let project = Project::with_marker_skill().user_config("sandbox.mode = 'off'");
         std::fs::set_permissions(project.home().join(path), std::fs::Permissions::from_mode(mode)).unwrap();
         refused(&project, ".config/metier/config.toml", "can be written by others");

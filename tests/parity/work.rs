@@ -82,7 +82,9 @@ impl Work {
     /// Runs the command in the project, as a user with a home of its own.
     fn ending(&self, project: &Project, command: &mut Command) -> Ending {
         std::fs::create_dir_all(project.home()).unwrap();
-        command.current_dir(project.root()).env("HOME", project.home()).envs(self.env.iter().copied());
+        // A shell says by `PWD` where it is.
+        command.current_dir(project.root()).env("PWD", project.root());
+        command.env("HOME", project.home()).envs(self.env.iter().copied());
         // The interpreter caches what it compiles beside the script, where a script in a sandbox cannot write.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -92,7 +92,9 @@ fn a_script_does_not_run_in_a_project_that_is_mounted_twice() {
     let (project, again) = (fixture.name("project"), fixture.name("again"));
     let fixture = fixture.args(&[&again]);
     let line = |mount: &str| {
-        format!("exec unshare --user --map-current-user --mount sh -c '{mount} exec \"$@\"' sh \"$@\"")
+        format!(
+            "exec unshare --user --map-current-user --keep-caps --mount sh -c '{mount} exec \"$@\"' sh \"$@\""
+        )
     };
     let run = |mount: &str| Some(engine(&fixture, &line(mount))?.run(fixture.invocation()));
     let Some(once) = run("") else {
@@ -124,7 +126,7 @@ fn a_tree_that_cannot_be_killed_is_not_said_to_be_gone() {
     }
     let fixture =
         Fixture::bash("(setsid sleep 1000 >/dev/null 2>&1 </dev/null &); echo ran").deadline(20_000);
-    let line = "exec unshare --user --map-current-user --mount sh -c 'mount -t tmpfs none /proc && exec \"$@\"' sh \"$@\"";
+    let line = "exec unshare --user --map-current-user --keep-caps --mount sh -c 'mount -t tmpfs none /proc && exec \"$@\"' sh \"$@\"";
     let Some(program) = helper(&fixture, line) else {
         return not_run("a tree that cannot be killed", "the command line is not built in");
     };

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::case::LEVELS;
+use crate::cases::lock_user_quotas;
 use crate::fixture::{self, Fixture};
 use crate::not_run::{find_program, not_run};
 use crate::ordinary;
@@ -18,6 +19,7 @@ const LOCKS: &str = include_str!("honest/locks.bash");
 
 #[test]
 fn scripts_find_what_they_need() {
+    let _alone = lock_user_quotas();
     for (level, _) in [LEVELS[0], LEVELS[1]] {
         fixture::set_level(level);
         find_what_they_need();
@@ -46,6 +48,7 @@ fn find_what_they_need() {
 /// Programs that skills call: what works without a grant, and what is installed of it here.
 #[test]
 fn programs_people_use_find_what_they_need() {
+    let _alone = lock_user_quotas();
     for (level, _) in [LEVELS[0], LEVELS[1]] {
         fixture::set_level(level);
         let ran = Fixture::bash(PROGRAMS).deadline(240_000).run();

@@ -1,6 +1,6 @@
 //! Doors into the kernel, and the numbers of other machines.
 
-use super::{case, lock_descriptors};
+use super::{case, lock_user_quotas};
 use crate::case::{Case, CaseResult, SkipReason};
 use crate::fixture::{self, Fixture};
 
@@ -54,7 +54,7 @@ fn nameless() -> CaseResult {
 
 /// Each level is a whole metier that runs a skill which runs the next.
 fn nested() -> CaseResult {
-    let _alone = lock_descriptors();
+    let _alone = lock_user_quotas();
     let Some(metier) = fixture::helper() else {
         return SkipReason::unsupported("the command line is not built in");
     };

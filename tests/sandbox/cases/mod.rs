@@ -59,12 +59,12 @@ const ALL_CASES: &[&[Case]] = &[
     endings::CASES,
 ];
 
-/// Held by what fills the user's descriptors on their way through sockets, and by what starts hosts in sandboxes, which have no more
-/// of them than the one that fills them.
-static IN_FLIGHT_DESCRIPTORS: Mutex<()> = Mutex::new(());
+/// Held by what fills quotas that all scripts of a user share (timers, signals that wait, descriptors on their way through sockets), and
+/// by scripts that need some of them.
+static USER_QUOTAS: Mutex<()> = Mutex::new(());
 
-fn lock_descriptors() -> MutexGuard<'static, ()> {
-    IN_FLIGHT_DESCRIPTORS.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn lock_user_quotas() -> MutexGuard<'static, ()> {
+    USER_QUOTAS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The run takes more memory than so many bytes, is ended for that in so many seconds, and leaves nobody.

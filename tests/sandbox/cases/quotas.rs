@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metier::error::ErrorKind;
 
-use super::{assert_stopped_for_memory, case, lock_descriptors};
+use super::{assert_stopped_for_memory, case, lock_user_quotas};
 use crate::case::{Case, CaseResult};
 use crate::fixture::Fixture;
 
@@ -78,7 +78,7 @@ fn locks() -> CaseResult {
 }
 
 fn counted() -> CaseResult {
-    let _alone = lock_descriptors();
+    let _alone = lock_user_quotas();
     Fixture::attacker("quotas", &["counted"])?
         .run()
         .assert_stdout("timers few\nsignals few\ndescriptors few\n");
@@ -87,7 +87,7 @@ fn counted() -> CaseResult {
 
 /// Those that others see: the script is in the middle of it.
 fn in_flight() -> CaseResult {
-    let _alone = lock_descriptors();
+    let _alone = lock_user_quotas();
     let fixture = Fixture::attacker("quotas", &["in-flight"])?.deadline(5_000);
     let engine = fixture.engine();
     std::thread::scope(|scope| {
