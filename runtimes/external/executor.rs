@@ -103,7 +103,7 @@ impl ExternalExecutor {
 
     fn run_sandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
         self.script.services.launcher.prepare(&policy::launch_policy(ctx));
-        policy::create_granted_folders(ctx);
+        policy::create_granted_folders(ctx, self.script.file.source())?;
         HomeFile::create_granted(ctx, &[ctx.project()?.root(), self.script.file.folder()]);
         let variables = ctx.process_variables()?;
         match ctx.worker() {

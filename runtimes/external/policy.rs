@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{DefiningFiles, ReadablePaths};
 use crate::host::temp_dirs::existing_metier_dirs_in;
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{AccessReason, FileId, Files, SkillContext, begins_with};
-use crate::policy::{Access, Limits, SandboxMode};
+use crate::policy::{Access, Limits, SandboxMode, is_within};
 use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::home_files::HomeFile;
 use crate::runtimes::external::interpreter::cache::Installation;
@@ -275,15 +275,28 @@ const DOT_FOLDERS: [&str; 22] = [
 ];
 
 /// Creates the folders that grants such as `write:out` and `write:.claude` name and that do not exist: the sandbox can include only
-/// what exists.
-pub(super) fn create_granted_folders(ctx: &SkillContext) {
-    let Ok(files) = ctx.project() else { return };
-    for path in ctx.permissions().writable_paths() {
-        if names_folder(&path) && files.root().join(&path).symlink_metadata().is_err() {
-            // A script that needs a folder which cannot be created says so itself.
-            files.with_permissions(ctx.permissions()).create_dir(&path).ok();
-        }
+/// what exists. Fails if this leaves a grant that opens nothing, such as `write:report.md`, before the script has done half of its work.
+/// A script whose source names metier may create the file through the host.
+pub(super) fn create_granted_folders(ctx: &SkillContext, source: &[u8]) -> Result<()> {
+    let Ok(files) = ctx.project() else { return Ok(()) };
+    let writable = ctx.permissions().writable_paths();
+    let exists = |path: &str| files.root().join(path).symlink_metadata().is_ok();
+    for path in writable.iter().filter(|path| !exists(path) && names_folder(path)) {
+        files.with_permissions(ctx.permissions()).create_dir(path).ok();
     }
+    if memchr::memmem::find(source, b"metier").is_some() {
+        return Ok(());
+    }
+    let is_opened_by =
+        |path: &str, other: &String| other.len() < path.len() && is_within(path, other) && exists(other);
+    let opens_nothing =
+        |path: &&String| !exists(path) && !writable.iter().any(|other| is_opened_by(path, other));
+    let Some(path) = writable.iter().find(opens_nothing) else { return Ok(()) };
+    let sentence =
+        format!("{} opens nothing to a script in a sandbox: {path} does not exist", Access::write(path));
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let help = format!("create {path} before the run, or grant {} as well", Access::write(folder));
+    Err(SkillError::new(ErrorKind::Denied, sentence).with_help(help))
 }
 
 /// Whether a path that does not exist is meant as a folder. Other names with an extension, or that begin with a dot, may be meant as a

@@ -291,6 +291,23 @@ fn a_remembered_variable_comes_from_the_environment_of_the_command() {
     assert!(changed.code == 0 && !changed.stdout.contains("REGION"), "{changed:?}");
 }
 
+/// The address is one of the network that the script has for itself.
+#[test]
+fn a_remembered_host_is_known_in_the_network_of_the_script() {
+    if find_program("python3").is_none() {
+        return not_run("a remembered host", "python3 is not installed");
+    }
+    let script = "import socket\nfor name in ['api.example.com', 'other.example.com']:\n    try: print(name, socket.gethostbyname(name))\n    except OSError: print(name, 'unknown')\n";
+    let project = project("main.py", script);
+    assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
+    assert_eq!(project.metier(&["allow", "x", "net:api.example.com"]).code, 0);
+    let answer = project.metier(&["run", "x", "--for-model"]);
+    assert!(answer.stdout.contains("api.example.com 198.18."), "{answer:?}");
+    assert!(answer.stdout.contains("other.example.com unknown"), "{answer:?}");
+    let forgotten = project.metier(&["run", "x", "--no-remembered"]);
+    assert!(forgotten.stdout.contains("api.example.com unknown"), "{forgotten:?}");
+}
+
 #[test]
 fn an_explanation_names_the_variables_and_reads_no_value() {
     let args = ["run", "x", "--explain", "--env", "API_KEY=hunter2-hunter2", "--secret", "OTHER_KEY"];

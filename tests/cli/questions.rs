@@ -264,6 +264,24 @@ fn a_script_that_lists_nothing_is_run_again_with_what_it_needs_by_one_key() {
         let (code, screen) = start(&project, &["run", "fails"]).finish();
         assert!(code == 1 && !screen.contains("Run it again"), "{screen}");
     }
+    // What is offered is exactly what was missing.
+    for (script, wants) in [
+        ("set -u; echo \"$DEPLOY_REGION\"", "wants     env:DEPLOY_REGION "),
+        ("echo x > \"$(dirname \"$0\")/kept.txt\"", "wants     own-folder "),
+        (
+            "echo 'curl: (6) Could not resolve host: api.example.com' >&2; exit 6",
+            "wants     net:api.example.com ",
+        ),
+    ] {
+        let project = Project::new().shell("wants", script);
+        let mut command = project.command(&["run", "wants"]);
+        let mut terminal = Terminal::start(command.env("DEPLOY_REGION", "north"));
+        terminal.wait_for(wants);
+        terminal.wait_for(AGAIN);
+        terminal.press("n");
+        let (code, screen) = terminal.finish();
+        assert!(code == 1 && screen.matches("wants     ").count() == 1, "{screen}");
+    }
     // A script cannot ask again and again.
     let endless = "cat > /dev/null; echo \"tee: a$RANDOM: Permission denied\" >&2; exit 1";
     let project = Project::new().shell("fails", endless);

@@ -38,20 +38,32 @@ fn files_that_python_would_run_at_its_start_run_neither_when_prepared_nor_in_a_r
     }
     let place = tempfile::tempdir().unwrap();
     let line = format!("import os; open('{}/pth', 'w').write('x')\n", place.path().display());
+    // What prepares them cannot write there, but it can beside the file itself.
+    let beside =
+        "import os, sys; open(os.path.join(sys._getframe(1).f_locals['sitedir'], 'mark'), 'w').close()\n";
     let module = format!("open('{}/module', 'w').write('x')\n", place.path().display());
-    let files =
-        [("evil.pth", line.as_str()), ("evil.py", &module), ("setup.py", &module), ("conftest.py", &module)];
+    let files = [
+        ("evil.pth", line.as_str()),
+        ("beside.pth", beside),
+        ("evil.py", &module),
+        ("setup.py", &module),
+        ("conftest.py", &module),
+    ];
     let registry = Registry::default()
         .python("evil", "evil-1.0-py3-none-any.whl", wheel("evil", "1.0", &[], &files))
         .start();
     let skill = project("main.py", "print('ran')\n", &[("requirements.txt", "evil\n")]);
     prepare(&skill, &registry);
-    assert!(std::fs::read_dir(place.path()).unwrap().next().is_none(), "when it was prepared");
+    let prepared =
+        || walkdir::WalkDir::new(skill.home()).into_iter().map(|entry| entry.unwrap().file_name().to_owned());
+    let has_mark =
+        || prepared().any(|name| name == "mark") || std::fs::read_dir(place.path()).unwrap().next().is_some();
+    assert!(prepared().any(|name| name == "beside.pth") && !has_mark(), "when it was prepared");
     // Without a sandbox nothing but the rules of Python stands between the file and the folder.
     for sandbox in ["--sandbox=off", "--sandbox=required"] {
         let answer = metier(&skill, None, &["run", "x", sandbox]);
         assert_eq!(answer.stdout.trim(), "ran", "{answer:?}");
-        assert!(std::fs::read_dir(place.path()).unwrap().next().is_none(), "in a run with {sandbox}");
+        assert!(!has_mark(), "in a run with {sandbox}");
     }
 }
 

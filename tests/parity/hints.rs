@@ -161,7 +161,7 @@ fn a_refused_file_is_named_and_no_word_of_a_sentence_is_taken_for_one() {
                 ..script(
                     SHELL,
                     "echo x > .env",
-                    &["create .env", "run with --allow write as well, or create it before the run"],
+                    &["create .env before the run, or run with --allow write as well"],
                 )
             },
             script(

@@ -130,7 +130,11 @@ fn files() -> Vec<DenialCase> {
             Fixture::node("require('fs').writeFileSync('docs/a.txt', '')").file("project/docs/b", ""),
             "not change docs/a.txt; if it should, grant write",
         ),
-        ("bash", Fixture::bash("echo x > new.txt").grant("write:new.txt"), "create it before"),
+        (
+            "bash",
+            Fixture::bash("echo x > new.txt").grant("write:new.txt"),
+            "create new.txt before the run, or grant write as",
+        ),
         ("bash", Fixture::bash("echo x > /usr/x"), "write to the project"),
         ("bash", Fixture::bash("cat ../outside/secret"), "lies outside of the project"),
         (
