@@ -434,7 +434,9 @@ fn warn_of_weaker_sandbox(ctx: &SkillContext, name: &str, sandboxed: &Supervisor
 
 fn missing_restrictions(name: &str, held: Enforcement) -> Vec<String> {
     let lowered = held.is_downgraded.then(|| {
-        format!("{name} ran in the tier landlock: this machine gives namespaces, but could not give it any")
+        format!(
+            "{name} ran at the level landlock: this machine has namespaces, but could not create any for it"
+        )
     });
     // Without namespaces this is true of every run.
     let open = (held.has(Restrictions::NAMESPACES) && !held.has(Restrictions::PROTECTED_PATHS)).then(|| {
@@ -443,7 +445,7 @@ fn missing_restrictions(name: &str, held: Enforcement) -> Vec<String> {
     // Whether the network had to be blocked depends on the grants.
     let sandbox = SandboxPolicy { network: NetworkAccess::Open, ..SandboxPolicy::default() };
     let missing =
-        held.missing(&sandbox).map(|wall| format!("{name} ran in a sandbox that does not hold {wall}"));
+        held.missing(&sandbox).map(|part| format!("{name} ran in a sandbox that does not restrict {part}"));
     lowered.into_iter().chain(open).chain(missing).collect()
 }
 
@@ -511,9 +513,12 @@ mod tests {
         let said = missing_restrictions("x", with(Restrictions::NAMESPACES)).join("\n");
         assert!(said.starts_with("x ran where not all that is protected"), "{said}");
         let said = missing_restrictions("x", Enforcement { is_downgraded: true, ..whole }).join("\n");
-        assert!(said.starts_with("x ran in the tier landlock"), "{said}");
+        assert!(said.starts_with("x ran at the level landlock"), "{said}");
         let said = missing_restrictions("x", Enforcement::default());
-        let held_by_none = ["files", "local sockets", "signals"];
-        assert_eq!(said, held_by_none.map(|wall| format!("x ran in a sandbox that does not hold {wall}")));
+        let unrestricted = ["files", "local sockets", "signals"];
+        assert_eq!(
+            said,
+            unrestricted.map(|part| format!("x ran in a sandbox that does not restrict {part}"))
+        );
     }
 }

@@ -131,6 +131,10 @@ pub(crate) struct ProtectedPaths {
     /// Files that builds and tests execute, with their version at the scan. Only the host uses them.
     #[serde(skip)]
     pub(crate) build_files: Vec<(OsString, Version)>,
+    /// What a configuration makes git read or run and that does not exist, relative to the project: a mount cannot cover it. Only the
+    /// host uses them.
+    #[serde(skip)]
+    pub(crate) absent_git_targets: Vec<String>,
 }
 
 /// Device, inode, size, and the time of the last change by a clock that no script can set.

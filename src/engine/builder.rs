@@ -157,8 +157,8 @@ impl EngineBuilder {
     }
 
     /// The strongest sandbox level to set up for external scripts. Default: with namespaces.
-    pub fn sandbox_level(mut self, tier: SandboxLevel) -> Self {
-        self.sandbox_level = tier;
+    pub fn sandbox_level(mut self, level: SandboxLevel) -> Self {
+        self.sandbox_level = level;
         self
     }
 

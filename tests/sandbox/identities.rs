@@ -100,9 +100,9 @@ fn git_file_project(fixture: Fixture) -> Fixture {
 /// One whose history is a link, and whose configuration names a folder of hooks.
 fn git_link_project(fixture: Fixture) -> Fixture {
     let fixture = fixture
-        .file("project/real/config", "[core]\n\thooksPath = .husky/_\n# theirs\n")
+        .file("project/real/config", "[core]\n\thooksPath = tools/checks\n# theirs\n")
         .file("project/real/hooks/own", "theirs\n")
-        .file("project/.husky/_/own", "theirs\n")
+        .file("project/tools/checks/own", "theirs\n")
         .file("project/plain", "plain\n");
     symlink("real", fixture.at("project/.git")).unwrap();
     fixture
@@ -139,8 +139,8 @@ fn calls_on_a_link() -> Vec<Value> {
     let mut calls = vec![
         json!(["remove", ".git"]),
         json!(["write", "real/hooks/pre-commit", "x"]),
-        json!(["write", ".husky/_/pre-commit", "x"]),
-        json!(["write", ".husky/_/own", "x"]),
+        json!(["write", "tools/checks/pre-commit", "x"]),
+        json!(["write", "tools/checks/own", "x"]),
         json!(["mkdir", "real/hooks/new"]),
         json!(["remove", "real", {"recursive": true}]),
     ];

@@ -88,10 +88,11 @@ impl CreationGuard {
         let top: Vec<&str> = top.chain(permissions.protection().skill_folders()).collect();
         let (granted, watched): (Vec<&str>, Vec<&str>) =
             top.into_iter().partition(|path| permissions.allows(&Access::write(*path)));
-        // No grant is for these.
+        // No grant is for these, nor for what git would find where its configuration says.
         let own: Vec<String> =
             permission_dirs().iter().filter_map(|folder| path_inside(project, folder)).collect();
-        let watched: Vec<&str> = watched.into_iter().chain(own.iter().map(String::as_str)).collect();
+        let unnamed = own.iter().chain(&found.absent_git_targets).map(String::as_str);
+        let watched: Vec<&str> = watched.into_iter().chain(unnamed).collect();
         // The script does not create what exists already.
         let is_absent = |path: &&str| !PathTrace::follow(project, Path::new(path)).target_exists();
         let granted = granted.into_iter().filter(is_absent).map(str::to_owned).collect();

@@ -67,6 +67,7 @@ pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ProtectedPat
         hidden: BTreeSet::new(),
         hard_linked_files: HashSet::new(),
         build_files: Vec::new(),
+        absent_git_targets: BTreeSet::new(),
         incomplete_reason: None,
         queue: VecDeque::new(),
         covered_dirs: metier_dirs_in(project),
@@ -96,6 +97,7 @@ struct ProtectedScan<'a> {
     /// Protected files that have other hard links.
     hard_linked_files: HashSet<FileId>,
     build_files: Vec<(OsString, Version)>,
+    absent_git_targets: BTreeSet<String>,
     /// Why not all protected paths were found.
     incomplete_reason: Option<String>,
     /// Outer folders first, because what matters most is at the top.
@@ -316,11 +318,13 @@ impl ProtectedScan<'_> {
                 // Protecting it would make the whole project read-only.
                 self.incomplete_reason =
                     Some(format!("{} leads to the whole project", self.display_path(git)));
-            } else if !self.is_write_granted(&path)
-                && let Ok(about) = place.symlink_metadata()
-            {
-                self.note_hard_links_below(&place, about.file_type());
-                self.read_only.insert(place);
+            } else if !self.is_write_granted(&path) {
+                if let Ok(about) = place.symlink_metadata() {
+                    self.note_hard_links_below(&place, about.file_type());
+                    self.read_only.insert(place);
+                } else {
+                    self.absent_git_targets.insert(path);
+                }
             }
         }
     }
@@ -504,6 +508,7 @@ impl ProtectedScan<'_> {
             incomplete_reason: self.incomplete_reason.or(too_many),
             hard_linked_files: self.hard_linked_files.into_iter().collect(),
             build_files: self.build_files,
+            absent_git_targets: self.absent_git_targets.into_iter().collect(),
         }
     }
 }

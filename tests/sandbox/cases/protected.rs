@@ -31,6 +31,7 @@ pub const CASES: &[Case] = &[
     case("F32q", "history and skills behind links and second names", linked),
     case("F32r", "repositories under any name, and what a configuration names", repositories),
     case("F32s", "a repository made of what was none", made_bare),
+    case("F32w", "what a configuration names that is not there yet", made_for_git),
     case("F32v", "what editors, shells and builds run by themselves", run_by_tools),
     case("F32t", "a project filled with secrets and folders by the run before", filled_project),
     case("F32u", "a folder that was shut by the run before", unreadable_folder),
@@ -266,16 +267,16 @@ fn linked() -> CaseResult {
 fn repositories() -> CaseResult {
     let script = format!(
         "{TRY_FUNCTION}for folder in bare deep/down; do try \"echo x > $folder/config\"; try \"mkdir -p $folder/hooks/x\"; try \"mv $folder x\"; done
-        try 'echo x > .husky/_/pre-commit'; try 'rm -rf .husky/_'; try 'echo x > tools/watch.sh'; try 'rm more.cfg'
+        try 'echo x > scripts/checks/pre-commit'; try 'rm -rf scripts/checks'; try 'echo x > tools/watch.sh'; try 'rm more.cfg'
         echo x > tools/other && echo x > deep/other && echo fine"
     );
     let fixture = Fixture::bash(&script)
         .grant("write")
         .file(
             "project/.git/config",
-            "[core]\nhooksPath = .husky/_\nfsmonitor = tools/watch.sh\n[include]\npath = ../more.cfg\n",
+            "[core]\nhooksPath = scripts/checks\nfsmonitor = tools/watch.sh\n[include]\npath = ../more.cfg\n",
         )
-        .file("project/.husky/_/own", "theirs\n")
+        .file("project/scripts/checks/own", "theirs\n")
         .file("project/tools/watch.sh", "theirs\n")
         .file("project/more.cfg", "# theirs\n");
     for folder in ["bare", "deep/down"] {
@@ -297,6 +298,45 @@ fn made_bare() -> CaseResult {
     assert!(ran.assert_ok().has_warning("src became a repository of git's"), "{ran:?}");
     assert!(ran.has_warning("made HEAD") && !fixture.at("project/HEAD").exists(), "{ran:?}");
     assert!(fixture.at("project/src/HEAD").exists(), "it may be somebody else's");
+    Ok(())
+}
+
+/// By the configuration of the project and of a repository in it, and not where a grant names it.
+fn made_for_git() -> CaseResult {
+    let script = "mkdir -p hooks tools sub/checks; for file in hooks/pre-commit tools/watch.sh more.cfg sub/checks/post-commit granted/x post-merge; do echo x > $file; done; echo fine";
+    let config = "[core]\nhooksPath = hooks\nfsmonitor = tools/watch.sh\n[include]\npath = ../more.cfg\n[alias]\na = !granted/x\n";
+    let fixture = Fixture::bash(script)
+        .grant("write")
+        .grant("write:granted/x")
+        .file("project/granted/own", "")
+        .file("project/tools/own", "")
+        .file("project/.git/config", config)
+        .file("project/sub/.git/config", "[core]\nhooksPath = checks\n");
+    let ran = fixture.run();
+    assert!(ran.assert_ok().stdout().ends_with("fine\n"), "{ran:?}");
+    for (made, named) in [
+        ("hooks", "hooks/pre-commit"),
+        ("tools/watch.sh", "tools/watch.sh"),
+        ("more.cfg", "more.cfg"),
+        ("sub/checks", "sub/checks/post-commit"),
+    ] {
+        let is_gone = !fixture.at(&format!("project/{named}")).exists();
+        assert!(
+            is_gone && ran.has_warning(&format!("made {made}, which takes the permission write:")),
+            "{made}: {ran:?}"
+        );
+    }
+    for kept in ["granted/x", "post-merge", "tools/own"] {
+        assert!(fixture.at(&format!("project/{kept}")).exists(), "{kept}: {ran:?}");
+    }
+    // Where the project itself is the folder of hooks, each name of a hook is one.
+    let fixture =
+        Fixture::bash("echo x > pre-commit; echo x > plain; mkdir hooks; echo x > hooks/pre-commit")
+            .grant("write")
+            .file("project/.git/config", "[core]\nhooksPath = .\n");
+    let ran = fixture.run();
+    let (hook, plain) = (fixture.at("project/pre-commit"), fixture.at("project/hooks/pre-commit"));
+    assert!(ran.has_warning("made pre-commit, which takes") && !hook.exists() && plain.exists(), "{ran:?}");
     Ok(())
 }
 
