@@ -117,6 +117,27 @@ fn a_script_does_not_run_in_a_project_that_is_mounted_twice() {
     assert!(best.log.iter().any(|line| line.level == LogLevel::Warn), "{:?}", best.log);
 }
 
+/// What cannot be covered as a whole is not begun: here a configuration of git names a file, and its folder is the project.
+#[test]
+fn a_look_that_is_not_complete_refuses_the_run_and_names_what_stopped_it() {
+    if let Err(reason) = fixture::check_level(SandboxLevel::Namespaces) {
+        return not_run("a look that is not complete", &reason);
+    }
+    let fixture =
+        || Fixture::bash("echo ran").grant("write").file("project/.git/config", "[include]\npath = ..\n");
+    let ran = fixture().run();
+    let error = ran.error();
+    assert_eq!((error.kind(), ran.0.process.is_some()), (ErrorKind::SandboxUnavailable, false), "{error}");
+    assert!(error.message().contains(".git leads to the whole project"), "{error}");
+    let best = fixture();
+    let engine = best.builder().sandbox_mode(SandboxMode::BestEffort).build().unwrap();
+    let best = engine.run(best.invocation());
+    assert_eq!(
+        (best.process.unwrap().stdout.as_str(), best.sandbox.unwrap().protected_paths),
+        ("ran\n", false)
+    );
+}
+
 /// Without a list of processes a tree is killed by nobody, unless signals are kept inside. What is required is refused then, and
 /// the best that can be done is said to be less.
 #[test]

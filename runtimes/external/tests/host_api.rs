@@ -147,6 +147,19 @@ print(json.dumps([answer()['error']['kind'], call('log', 'info', 'x')['ok']]))",
     assert!(peak_resident() < 900 << 20, "{}", peak_resident());
 }
 
+/// A request that is short enough may still be a value of any size: it is counted before it is parsed.
+#[test]
+fn the_value_of_a_request_counts_as_memory_of_the_run_before_it_is_made() {
+    let mut stage = raw_protocol(
+        r#"
+line('{"id": 1, "call": "log", "args": [' + '[],' * 2000000 + '1]}')
+print(json.dumps([answer()['error']['kind'], call('log', 'info', 'x')['ok']]))"#,
+    )
+    .deadline(60_000);
+    stage.limits = stage.limits.memory(128 << 20);
+    assert_eq!(stage.run().value.unwrap(), json!(["memory", null]));
+}
+
 /// The most memory this process ever had, in bytes.
 fn peak_resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
