@@ -88,7 +88,7 @@ impl CreationGuard {
         let top: Vec<&str> = top.chain(permissions.protection().skill_folders()).collect();
         let (granted, watched): (Vec<&str>, Vec<&str>) =
             top.into_iter().partition(|path| permissions.allows(&Access::write(*path)));
-        // No grant is for these, nor for what git would find where its configuration says.
+        // No grant is for these. What a configuration of git names is listed only where no grant names it.
         let own: Vec<String> =
             permission_dirs().iter().filter_map(|folder| path_inside(project, folder)).collect();
         let unnamed = own.iter().chain(&found.absent_git_targets).map(String::as_str);
