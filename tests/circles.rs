@@ -1,7 +1,7 @@
 //! Inside each folder, files do not import each other in circles.
 //!
 //! Read from the syntax of each file: what `use` lines and paths name, without tests, and through re-exports to the file that
-//! defines it. A folder inside a folder counts as one file there.
+//! defines it. A folder inside a folder counts as one file there; `x.rs` beside a folder `x` is the file `mod` of that folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,17 @@ fn a_circle_is_found_through_groups_re_exports_and_inline_modules() {
         ("src/c/e.rs", "use super::Word; #[cfg(test)] mod tests { use crate::a; }"),
     ]);
     let circles = tree.circles();
-    assert_eq!(circles, [("src/c".to_owned(), vec!["d".to_owned(), "e".to_owned()])]);
+    assert_eq!(circles, ["src/c: d -> e", "src/c: e -> d"]);
+}
+
+#[test]
+fn a_circle_is_found_between_a_file_and_the_folder_of_its_name() {
+    let tree = Tree::parse(&[
+        ("src/lib.rs", "mod a;"),
+        ("src/a.rs", "mod b; pub use b::Word; pub struct Thing; fn f() -> Word { loop {} }"),
+        ("src/a/b.rs", "pub struct Word(super::Thing);"),
+    ]);
+    assert_eq!(tree.circles(), ["src/a: b -> mod", "src/a: mod -> b"]);
 }
 
 /// The sources by their module paths, and what each names.
@@ -71,13 +81,16 @@ impl Tree {
             let module = module_path(path);
             let mut reader = Reader { module: module.clone(), ..Reader::default() };
             reader.visit_file(&syn::parse_file(text).unwrap_or_else(|error| panic!("{path}: {error}")));
+            // `x.rs` declares what lies in `x`, as `x/mod.rs` would.
+            let below = path.strip_suffix(".rs").unwrap();
+            let declares = sources.iter().any(|(other, _)| other.starts_with(&format!("{below}/")));
             let path = Path::new(path);
-            let file = File {
-                folder: path.parent().unwrap().to_owned(),
-                name: path.file_stem().unwrap().to_str().unwrap().replace("lib", "mod"),
-                names: reader.names,
-                imports: reader.imports,
+            let (folder, name) = match path.file_stem().unwrap().to_str().unwrap() {
+                "lib" => (path.parent().unwrap().to_owned(), "mod"),
+                _ if declares => (PathBuf::from(below), "mod"),
+                name => (path.parent().unwrap().to_owned(), name),
             };
+            let file = File { folder, name: name.to_owned(), names: reader.names, imports: reader.imports };
             files.insert(module, file);
         }
         Self { files }
@@ -97,8 +110,8 @@ impl Tree {
         }
     }
 
-    /// Each circle as its folder and the names of its files, sorted.
-    fn circles(&self) -> Vec<(String, Vec<String>)> {
+    /// The imports of each circle, sorted: `folder: from -> to`.
+    fn circles(&self) -> Vec<String> {
         let mut edges: BTreeMap<&Path, BTreeSet<(String, String)>> = BTreeMap::new();
         for file in self.files.values() {
             for target in file.names.iter().filter_map(|path| self.definition(path, 0)) {
@@ -125,34 +138,21 @@ impl File {
     }
 }
 
-/// The strongly connected components of more than one file.
-fn circles_of(folder: &Path, edges: &BTreeSet<(String, String)>) -> Vec<(String, Vec<String>)> {
-    let reachable = |from: &str| {
-        let (mut seen, mut waiting) = (BTreeSet::new(), vec![from.to_owned()]);
+/// The edges between files that reach each other.
+fn circles_of(folder: &Path, edges: &BTreeSet<(String, String)>) -> Vec<String> {
+    let reaches = |from: &str, wanted: &str| {
+        let (mut seen, mut waiting) = (BTreeSet::new(), vec![from]);
         while let Some(at) = waiting.pop() {
-            for (_, to) in edges.iter().filter(|(start, _)| *start == at) {
-                if seen.insert(to.clone()) {
-                    waiting.push(to.clone());
+            for (_, to) in edges.iter().filter(|(start, _)| start == at) {
+                if seen.insert(to.as_str()) {
+                    waiting.push(to);
                 }
             }
         }
-        seen
+        seen.contains(wanted)
     };
-    let files: BTreeSet<&String> = edges.iter().flat_map(|(from, to)| [from, to]).collect();
-    let reach: BTreeMap<&String, BTreeSet<String>> =
-        files.iter().map(|file| (*file, reachable(file))).collect();
-    let mut circles = BTreeSet::new();
-    for file in &files {
-        let circle: Vec<String> = files
-            .iter()
-            .filter(|other| reach[file].contains(**other) && reach[*other].contains(*file))
-            .map(|other| (*other).clone())
-            .collect();
-        if circle.len() > 1 {
-            circles.insert((folder.display().to_string(), circle));
-        }
-    }
-    circles.into_iter().collect()
+    let in_circles = edges.iter().filter(|(from, to)| reaches(to, from));
+    in_circles.map(|(from, to)| format!("{}: {from} -> {to}", folder.display())).collect()
 }
 
 fn module_path(path: &str) -> Vec<String> {
@@ -254,11 +254,12 @@ impl<'ast> Visit<'ast> for Reader {
         }
     }
 
+    fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-        if segments.len() > 1
-            && let Some(path) = self.resolve(&segments)
-        {
+        let resolved = self.resolve(&segments).filter(|_| segments.len() > 1);
+        if let Some(path) = resolved.or_else(|| self.imports.get(&segments[0]).cloned()) {
             self.names.push(path);
         }
         visit::visit_path(self, path);

@@ -63,7 +63,7 @@ impl Args {
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     if let Some((name, _)) = drop_in_name(args) {
-        return drop_in::create(args, name, session);
+        return create_drop_in(args, name, session);
     }
     let template = select_template(args.runtime.as_deref(), args.script.as_deref())?;
     let script = script_name(args.script.as_deref(), template)?;
@@ -80,25 +80,72 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let unavailable = unavailable_reason(&path, session);
     session.exit_watchdog().finish();
     let files = files.into_iter().map(|(path, _)| path).collect();
-    let created = CreatedSkill {
-        name: args.name.clone(),
-        path,
-        files,
-        runnable: unavailable.is_none(),
-        reason: unavailable.as_ref().map(ToString::to_string),
-    };
+    report_created(args, &args.name, session, template, Creation { path, files, unavailable })
+}
+
+/// Creates a skill of one file, and trusts it as it is.
+fn create_drop_in(args: &Args, name: &str, session: &Session) -> Result<u8> {
+    let template = select_template(args.runtime.as_deref(), Some(&args.name))?;
+    refuse_control_characters("name", &args.name)?;
+    refuse_control_characters("description", args.description.as_deref().unwrap_or_default())?;
+    validate_files(name, &template.files(name, args.description.as_deref(), &args.name))?;
+    let (base, parent) = target_folder(args, session)?;
+    let path = strip_current_dir(&base.join(&parent).join(&args.name));
+    self::drop_in::create(&base, &parent, &args.name, &template.drop_in(args.description.as_deref()))
+        .map_err(|error| creation_error(&path, error))?;
+    let mut unavailable = None;
+    if args.here.is_none() {
+        session.exit_watchdog().start_loading_timeout();
+        let trusted = session.engine().and_then(|engine| {
+            let registry = engine.registry();
+            let skill = registry.find(name)?;
+            unavailable = engine.availability(skill).reason;
+            let files = engine.skill_files(skill)?;
+            let project = engine.project_identity(skill)?;
+            engine.trust_store().map_or(Ok(()), |store| store.trust_skills(&project, &[files]))
+        });
+        session.exit_watchdog().finish();
+        if let Err(error) = trusted {
+            output::print_error_as_warning(&error, "the skill was created, and is not trusted");
+        }
+    }
+    let files = vec![args.name.clone()];
+    report_created(args, name, session, template, Creation { path, files, unavailable })
+}
+
+/// What was created, and why it cannot run on this machine now.
+struct Creation {
+    path: PathBuf,
+    files: Vec<String>,
+    unavailable: Option<SkillError>,
+}
+
+/// Prints what was created, and how to run it.
+fn report_created(
+    args: &Args,
+    name: &str,
+    session: &Session,
+    template: &Template,
+    Creation { path, files, unavailable }: Creation,
+) -> Result<u8> {
     if session.json() {
-        let path = std::path::absolute(&created.path).unwrap_or(created.path);
-        output::print_json(&CreatedSkill { path, ..created })?;
+        output::print_json(&CreatedSkill {
+            name: name.to_owned(),
+            path: std::path::absolute(&path).unwrap_or(path),
+            files,
+            runnable: unavailable.is_none(),
+            reason: unavailable.as_ref().map(ToString::to_string),
+        })?;
         return Ok(0);
     }
-    let list: Vec<String> = created.files.iter().map(|file| format!("  {file}")).collect();
-    let path = escape_line(&created.path.display().to_string());
-    output::print(&format!("created {path}\n{}", list.join("\n")))?;
+    // A skill of one file is its path.
+    let list = files.iter().filter(|file| **file != args.name).map(|file| format!("\n  {file}"));
+    let list: String = list.collect();
+    output::print(&format!("created {}{list}", escape_line(&path.display().to_string())))?;
     if let Some(reason) = &unavailable {
         output::print_error_as_warning(reason, "the skill cannot run on this machine yet");
     }
-    output::eprint(&escape_line(&run_hint(args, &args.name, session, template)));
+    output::eprint(&escape_line(&run_hint(args, name, session, template)));
     Ok(0)
 }
 

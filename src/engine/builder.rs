@@ -77,6 +77,16 @@ pub struct EngineBuilder {
     configuration: Option<Configuration>,
 }
 
+impl Engine {
+    /// An engine for the project in this folder.
+    ///
+    /// The folder is not checked: if it is a home folder, the whole home becomes the project, and scripts may be granted access
+    /// to it. The command accepts a home folder only with `--project`.
+    pub fn builder(project: impl Into<PathBuf>) -> EngineBuilder {
+        EngineBuilder::new(project.into())
+    }
+}
+
 impl EngineBuilder {
     pub(super) fn new(project: PathBuf) -> Self {
         Self {

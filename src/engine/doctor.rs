@@ -4,13 +4,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Availability, EngineInner, Requirement, RequirementKind, RequirementState, SettingsReport};
+use super::{
+    Availability, Engine, EngineFuture, EngineInner, Requirement, RequirementKind, RequirementState,
+    SettingsReport,
+};
 use crate::engine::activation::{ambiguous_aliases, tool_aliases};
 use crate::engine::script_selection::ScriptChoice;
 use crate::error::Hint;
 use crate::executor::RuntimeId;
 use crate::host::outcome::RunWarning;
 use crate::host::{EnforcedLevel, InterpreterReport, SandboxSupport, TreeKill};
+use crate::policy::CancelToken;
 use crate::registry::{Problem, Registry, Scope};
 use crate::runtimes::{self, Runtime};
 use crate::skill::Severity;
@@ -192,6 +196,20 @@ const VALIDATE_HELP: &str = "validate it to see what is wrong with it";
 
 /// Interpreters that most scripts are written for.
 const COMMON_INTERPRETERS: [&str; 3] = ["python3", "node", "bash"];
+
+impl Engine {
+    /// What this machine, this build and these skills support. Starts a sandbox around a program that does nothing, and every
+    /// interpreter to query its version; no skill runs.
+    pub fn diagnosis(&self) -> Diagnosis {
+        self.0.diagnosis()
+    }
+
+    /// The same as [`Engine::diagnosis`], on a thread of its own; `unavailable` when no thread can be started.
+    pub fn diagnosis_async(&self) -> EngineFuture<Diagnosis> {
+        let engine = self.clone();
+        EngineFuture::new(CancelToken::new(), move || Ok(engine.diagnosis()))
+    }
+}
 
 impl EngineInner {
     pub(super) fn diagnosis(&self) -> Diagnosis {

@@ -36,6 +36,34 @@ pub struct EventStream {
     queue: Arc<EventQueue>,
 }
 
+impl Engine {
+    /// Runs a skill on a thread of its own; the stream has its events as they happen, and ends after
+    /// [`EventKind::Finished`]. An observer of the invocation receives the events as well.
+    ///
+    /// Nothing starts before the first poll, and dropping the stream cancels the run. It works on every executor.
+    ///
+    /// ```
+    /// use std::pin::pin;
+    ///
+    /// use futures_core::Stream;
+    /// use metier::engine::{Engine, Invocation};
+    /// use metier::host::EventKind;
+    ///
+    /// # async fn run() -> metier::error::Result<()> {
+    /// let mut events = pin!(Engine::builder(".").build()?.run_streamed(Invocation::new("word-count")));
+    /// while let Some(event) = std::future::poll_fn(|context| events.as_mut().poll_next(context)).await {
+    ///     if let EventKind::Finished { outcome, .. } = &event.kind {
+    ///         println!("{:?}", outcome.result);
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_streamed(&self, invocation: Invocation) -> EventStream {
+        EventStream::new(self.clone(), invocation)
+    }
+}
+
 impl EventStream {
     pub(super) fn new(engine: Engine, mut invocation: Invocation) -> Self {
         let next = invocation.observer.take().map(PanicSafeObserver::new);

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::{EngineInner, Invocation, LimitsReport, Requirement, worker};
+use super::{Engine, EngineFuture, EngineInner, Invocation, LimitsReport, Requirement, worker};
 use crate::engine::callee_resolver::load_plan;
 use crate::engine::run_start::run_deadline;
 use crate::engine::script_selection::{ScriptChoice, SelectedScript};
@@ -128,6 +128,22 @@ struct ExplainedSkill {
     process: Option<LaunchPreview>,
     requirements: Vec<Requirement>,
     reason: Option<SkillError>,
+}
+
+impl Engine {
+    /// What a run could access, without running it: its sandbox is set up around a program that does nothing, and its
+    /// interpreter is started to query its version. Fails with the same errors as a run that does not start.
+    pub fn explain(&self, invocation: &Invocation) -> Result<Explanation> {
+        self.0.explain(invocation)
+    }
+
+    /// The same as [`Engine::explain`], on a thread of its own.
+    pub fn explain_async(&self, mut invocation: Invocation) -> EngineFuture<Explanation> {
+        let cancel = invocation.cancel.child();
+        invocation.cancel = cancel.clone();
+        let engine = self.clone();
+        EngineFuture::new(cancel, move || engine.explain(&invocation))
+    }
 }
 
 impl EngineInner {

@@ -51,7 +51,7 @@ mod trust;
 mod unpacked_skills;
 mod worker;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -60,13 +60,11 @@ use crate::error::{Result, SkillError};
 use crate::host::temp_dirs::TempDirLease;
 use crate::host::{Providers, SandboxSupport, works_for_run};
 use crate::packages::PackageStore;
-use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxMode, Watchdog};
+use crate::policy::{ExecutionMode, Limits, SandboxMode, Watchdog};
 use crate::registry::{Registry, Roots, Skill};
 use crate::runtimes;
 use crate::state::StateStore;
 use crate::trust::TrustStore;
-
-use self::script_selection::ScriptChoice;
 
 pub use self::callee_resolver::requested_permissions;
 pub use self::event_stream::EventStream;
@@ -130,14 +128,6 @@ struct EngineInner {
 }
 
 impl Engine {
-    /// An engine for the project in this folder.
-    ///
-    /// The folder is not checked: if it is a home folder, the whole home becomes the project, and scripts may be granted access
-    /// to it. The command accepts a home folder only with `--project`.
-    pub fn builder(project: impl Into<PathBuf>) -> EngineBuilder {
-        EngineBuilder::new(project.into())
-    }
-
     /// Runs a skill to its end on this thread.
     ///
     /// Failures are part of the outcome, so that log, process report and limits survive them. It waits if as many runs are in
@@ -154,96 +144,6 @@ impl Engine {
             }
             Err(error) => self.0.refuse(&invocation, error),
         }
-    }
-
-    /// Runs a skill on a thread of its own; the future works on every executor, current-thread tokio included.
-    ///
-    /// Nothing starts before the first poll, and dropping the future cancels the run.
-    pub fn run_async(&self, invocation: Invocation) -> RunFuture {
-        RunFuture::new(self.clone(), invocation)
-    }
-
-    /// Runs a skill on a thread of its own; the stream has its events as they happen, and ends after
-    /// [`EventKind::Finished`](crate::host::EventKind::Finished). An observer of the invocation receives the events as well.
-    ///
-    /// Nothing starts before the first poll, and dropping the stream cancels the run. It works on every executor.
-    ///
-    /// ```
-    /// use std::pin::pin;
-    ///
-    /// use futures_core::Stream;
-    /// use metier::engine::{Engine, Invocation};
-    /// use metier::host::EventKind;
-    ///
-    /// # async fn run() -> metier::error::Result<()> {
-    /// let mut events = pin!(Engine::builder(".").build()?.run_streamed(Invocation::new("word-count")));
-    /// while let Some(event) = std::future::poll_fn(|context| events.as_mut().poll_next(context)).await {
-    ///     if let EventKind::Finished { outcome, .. } = &event.kind {
-    ///         println!("{:?}", outcome.result);
-    ///     }
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn run_streamed(&self, invocation: Invocation) -> EventStream {
-        EventStream::new(self.clone(), invocation)
-    }
-
-    /// What a run could access, without running it: its sandbox is set up around a program that does nothing, and its
-    /// interpreter is started to query its version. Fails with the same errors as a run that does not start.
-    pub fn explain(&self, invocation: &Invocation) -> Result<Explanation> {
-        self.0.explain(invocation)
-    }
-
-    /// The same as [`Engine::explain`], on a thread of its own.
-    pub fn explain_async(&self, mut invocation: Invocation) -> EngineFuture<Explanation> {
-        let cancel = invocation.cancel.child();
-        invocation.cancel = cancel.clone();
-        let engine = self.clone();
-        EngineFuture::new(cancel, move || engine.explain(&invocation))
-    }
-
-    /// What this machine, this build and these skills support. Starts a sandbox around a program that does nothing, and every
-    /// interpreter to query its version; no skill runs.
-    pub fn diagnosis(&self) -> Diagnosis {
-        self.0.diagnosis()
-    }
-
-    /// The same as [`Engine::diagnosis`], on a thread of its own; `unavailable` when no thread can be started.
-    pub fn diagnosis_async(&self) -> EngineFuture<Diagnosis> {
-        let engine = self.clone();
-        EngineFuture::new(CancelToken::new(), move || Ok(engine.diagnosis()))
-    }
-
-    /// Whether a skill could run now, in which runtime, and if not, why: the answer that a run gives as well.
-    ///
-    /// No code of the skill runs. A program on `PATH` is started, in a sandbox, if the contract names a range of its versions. Settings
-    /// are asked of the engine's [`ConfigProvider`](crate::host::ConfigProvider), and secrets with
-    /// [`SecretProvider::has`](crate::host::SecretProvider::has). Services and files are not looked for.
-    pub fn availability(&self, skill: &Skill) -> Availability {
-        self.0.availability(skill, ScriptChoice::Main)
-    }
-
-    /// The same for several skills, in their order: what skills need in common is checked once.
-    pub fn availabilities(&self, skills: &[&Skill]) -> Vec<Availability> {
-        self.0.availabilities(skills)
-    }
-
-    /// The same as [`Engine::availability`], and looks for the services and files that the contract names under
-    /// `dependencies.infrastructure`, at most ten seconds in all. Connects to any host that the contract names, so call it only where a
-    /// person asks for it.
-    pub fn probed_availability(&self, skill: &Skill) -> Availability {
-        self.0.probed_availability(skill)
-    }
-
-    /// The same for one of the skill's scripts, named as for [`Invocation::script`].
-    pub fn script_availability(&self, skill: &Skill, script: &str) -> Availability {
-        self.0.availability(skill, ScriptChoice::Named(script))
-    }
-
-    /// The same for a tool that the skill offers.
-    pub fn tool_availability(&self, skill: &Skill, tool: &str) -> Availability {
-        self.0.availability(skill, ScriptChoice::Tool(tool))
     }
 
     /// The scripts of a skill, as paths in its folder: those in `scripts/`, and those elsewhere that its text names. A run names one

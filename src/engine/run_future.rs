@@ -34,6 +34,15 @@ pub(super) struct ReadyRun {
     pub(super) place: Result<Option<RunPlace>>,
 }
 
+impl Engine {
+    /// Runs a skill on a thread of its own; the future works on every executor, current-thread tokio included.
+    ///
+    /// Nothing starts before the first poll, and dropping the future cancels the run.
+    pub fn run_async(&self, invocation: Invocation) -> RunFuture {
+        RunFuture::new(self.clone(), invocation)
+    }
+}
+
 impl PendingRun {
     pub(super) fn new(engine: Engine, mut invocation: Invocation) -> Self {
         let cancel = invocation.cancel.child();

@@ -1,42 +1,63 @@
 //! The context of one run: the project's files, the skill's files, permissions, limits and log. Scripts see it as `ctx`.
+//!
+//! Beside it stand the traits of providers, which an embedder implements and which get the context: tools, other skills, a model,
+//! settings, secrets, an HTTP client, an approver. All are small, and may block; [`Async`](crate::host::Async) makes them of
+//! asynchronous ones.
+//!
+//! A provider's result counts against the memory of the run once it is complete: only the provider can keep it from becoming too
+//! large while it is built, and nothing counts the other memory that it takes.
+//!
+//! Permissions are checked before a provider is called. Every method but those of [`SkillProvider`] is called on a thread of its
+//! own: when its run stops, the run ends without waiting for it, and what it returns later is dropped. A method that waits should
+//! still listen to `ctx.cancel()`, so that its thread ends. A panic fails the call and nothing else.
+//!
+//! A provider gets the arguments as the script passed them, including secrets: tools and web pages need them.
 
-mod approver;
+mod approval;
+mod approval_request;
+mod budgets;
 mod builder;
+mod change_decisions;
+mod events;
 mod file_editor;
+mod http_request;
 mod log;
-mod providers;
+mod reports;
+mod sample;
+mod sample_stream;
 mod sampling;
+mod tool;
 
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use self::change_decisions::ChangeDecisions;
+use self::sample_stream::SampleStream;
 use super::extensions::Extensions;
-use super::files::{FileEditor, Files, FilesView};
-use super::memory::{HostMemory, OperationLimits};
-use super::redaction::{Redacted, Redaction};
+use super::files::{ChangeDecision, FileChange, FileEditor, Files, FilesView};
+use super::memory::HostMemory;
+use super::redaction::Redaction;
 use super::report::{ProcessReport, SandboxReport};
 use super::run_events::RunEvents;
 use super::run_id::RunId;
 use super::steps::StepReport;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::event::EventKind;
 use crate::host::log::RunLog;
 use crate::policy::{
-    CancelToken, ConfigField, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, SkillDigest,
-    ThreadBudget, WorkerOptions,
+    Approval, CancelToken, ConfigField, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode,
+    SkillDigest, ThreadBudget, WorkerOptions,
 };
 
-pub use approver::{ApprovalNeed, ApprovalRequest, Approver};
-pub use builder::ContextBuilder;
-pub use providers::{
-    ConfigProvider, FileProvider, HttpClient, HttpRequest, HttpResponse, Providers, SamplingProvider,
-    SecretProvider, SkillProvider, Tool, ToolProvider,
-};
-pub use sampling::{SampleMessage, SampleRequest, SampleResponse, SampleRole, SampleUsage, StopReason};
+pub use self::approval_request::{ApprovalNeed, ApprovalRequest};
+pub use self::builder::ContextBuilder;
+pub use self::http_request::{HttpRequest, HttpResponse};
+pub use self::sample::{SampleMessage, SampleRequest, SampleResponse, SampleRole, SampleUsage, StopReason};
+pub use self::tool::Tool;
 
 /// Forwards host API calls of a run that executes in another process than its host.
 pub(crate) trait HostApiClient: Send + Sync {
@@ -56,7 +77,7 @@ pub struct SkillContext {
     /// The index of the plan step that makes calls with this context; `None` for a script.
     step: Option<usize>,
     /// Where the text of a model goes while it comes, in the context of a provider that is asked for it.
-    sample: Option<Arc<sampling::SampleStream>>,
+    sample: Option<Arc<SampleStream>>,
 }
 
 /// One is made for each run. The large parts that not every run has are boxed: beyond 1,032 bytes, glibc tidies up its free
@@ -95,7 +116,7 @@ struct ContextInner {
     logged_lines: Mutex<BTreeSet<String>>,
     reports: Mutex<(Option<Box<ProcessReport>>, Option<SandboxReport>)>,
     /// Used in the run that nobody called.
-    change_decisions: file_editor::ChangeDecisions,
+    change_decisions: ChangeDecisions,
     config_fields: Option<Arc<[ConfigField]>>,
     journal_file: Option<PathBuf>,
     steps: Mutex<Vec<StepReport>>,
@@ -105,11 +126,6 @@ struct ContextInner {
 static READ_ONLY: LazyLock<Permissions> = LazyLock::new(Permissions::read_only);
 
 impl SkillContext {
-    /// A context for the skill of that name: no grants, no files, default limits.
-    pub fn builder(skill: impl Into<String>) -> ContextBuilder {
-        ContextBuilder::new(skill.into())
-    }
-
     /// The identity of this run. A skill that it calls has another one.
     pub fn run_id(&self) -> RunId {
         self.inner.run_id
@@ -193,36 +209,6 @@ impl SkillContext {
         &self.inner.limits
     }
 
-    /// The thread budget of the run besides its own thread, shared with the runs that called it and those that it calls.
-    #[doc(hidden)]
-    pub fn thread_budget(&self) -> &ThreadBudget {
-        self.inner.thread_budget.get_or_init(ThreadBudget::default)
-    }
-
-    /// The memory budget for step values that plans keep, shared by this run and all runs that it calls.
-    pub(crate) fn plan_memory(&self) -> &MemoryBudget {
-        match &self.inner.caller {
-            Some(caller) => caller.plan_memory(),
-            None => self.inner.plan_memory.get_or_init(|| {
-                MemoryBudget::new(self.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS))
-            }),
-        }
-    }
-
-    /// The limits of each host operation for this run: memory, file size, and the cancel token.
-    pub(super) fn operation_limits(&self) -> OperationLimits<'_> {
-        let file_size = self.inner.limits.file_size.unwrap_or(Limits::DEFAULT_FILE_SIZE);
-        OperationLimits { memory: self.host_memory(), file_size, cancel: &self.cancel }
-    }
-
-    /// The memory that host functions may hold for this run and for all runs that it calls.
-    pub(crate) fn host_memory(&self) -> &HostMemory {
-        self.inner.host_memory.get_or_init(|| match &self.inner.caller {
-            Some(caller) => HostMemory::with_caller(self.inner.host_memory_bytes, caller.host_memory()),
-            None => HostMemory::new(self.inner.host_memory_bytes),
-        })
-    }
-
     /// Whether the process of an external script is a worker that serves further runs.
     #[doc(hidden)]
     pub fn worker(&self) -> Option<WorkerOptions> {
@@ -291,88 +277,316 @@ impl SkillContext {
         self.callee_journal.as_deref()
     }
 
-    /// Whether somebody observes the run.
-    pub(crate) fn is_observed(&self) -> bool {
-        self.inner.events.is_some()
-    }
-
-    /// Where the events of the run go, if somebody observes it.
-    pub(crate) fn events(&self) -> Option<&RunEvents> {
-        self.inner.events.as_deref()
-    }
-
-    /// Notifies the observer, if there is one, without secrets.
-    pub(crate) fn notify(&self, kind: impl FnOnce() -> EventKind) {
-        if let Some(events) = &self.inner.events {
-            events.notify(self.redaction(), kind());
-        }
-    }
-
-    /// Does a part of the run on another thread, in the span of the run.
-    pub(crate) fn in_span<T>(&self, work: impl FnOnce() -> T) -> T {
-        match &self.inner.span {
-            Some(span) => span.in_scope(work),
-            None => work(),
-        }
-    }
-
     /// The index of the plan step that makes calls with this context; `None` for a script.
     pub(crate) fn step(&self) -> Option<usize> {
         self.step
     }
+}
 
-    /// Records the reports of the plan's steps, also when the run fails; without secrets, and with each error truncated to the
-    /// length that a report repeats.
-    pub(crate) fn report_steps(&self, steps: Vec<StepReport>) {
-        *self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner) = steps;
+/// The services that the host of a run offers besides files. Absent ones are `unavailable` to scripts.
+///
+/// ```
+/// use metier::engine::Invocation;
+/// use metier::host::{ClosureTools, Providers};
+/// use serde_json::json;
+///
+/// let tools = ClosureTools::new().tool("now", "The time", json!({}), |_, _| Ok(json!("12:00")));
+/// let invocation = Invocation::new("word-count").providers(Providers::default().tools(tools));
+/// # let _ = invocation;
+/// ```
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct Providers {
+    /// Tools of the embedder, for `ctx.tool`.
+    pub tools: Option<Arc<dyn ToolProvider>>,
+    /// Other skills, for `ctx.skill`. The engine sets itself here.
+    pub skills: Option<Arc<dyn SkillProvider>>,
+    /// A model, for `ctx.sample`.
+    pub sampling: Option<Arc<dyn SamplingProvider>>,
+    /// Settings, for `ctx.config`; without a provider no skill has any.
+    pub config: Option<Arc<dyn ConfigProvider>>,
+    /// Secrets, for `ctx.secret`.
+    pub secrets: Option<Arc<dyn SecretProvider>>,
+    /// HTTP requests, for `ctx.http`.
+    pub http: Option<Arc<dyn HttpClient>>,
+    /// Decides about permissions that nobody granted; without one, they are refused.
+    pub approver: Option<Arc<dyn Approver>>,
+    /// The view of an editor over the files of the project.
+    pub files: Option<Arc<dyn FileProvider>>,
+}
+
+impl Providers {
+    /// The same with these tools.
+    pub fn tools(self, tools: impl ToolProvider + 'static) -> Self {
+        Self { tools: Some(Arc::new(tools)), ..self }
     }
 
-    /// The recorded step reports of the run's plan; empty afterwards.
-    pub(crate) fn take_redacted_steps(&self) -> Redacted<Vec<StepReport>> {
-        let steps = std::mem::take(&mut *self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner));
-        self.redaction().steps(steps)
+    /// The same with this provider of other skills.
+    pub fn skills(self, skills: impl SkillProvider + 'static) -> Self {
+        Self { skills: Some(Arc::new(skills)), ..self }
     }
 
-    /// Records how the run's process ended, also when the run fails.
-    #[doc(hidden)]
-    pub fn report_process(&self, report: ProcessReport) {
-        self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(Box::new(report));
+    /// The same with this model.
+    pub fn sampling(self, model: impl SamplingProvider + 'static) -> Self {
+        Self { sampling: Some(Arc::new(model)), ..self }
     }
 
-    /// Records which sandbox was in force. Of several reports the weaker counts: a skill that calls one without a sandbox has
-    /// none.
-    pub(crate) fn report_sandbox(&self, report: SandboxReport) {
-        let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
-        reports.1 = Some(reports.1.map_or(report, |earlier| earlier.weaker(report)));
+    /// The same with these settings.
+    pub fn config(self, settings: impl ConfigProvider + 'static) -> Self {
+        Self { config: Some(Arc::new(settings)), ..self }
     }
 
-    /// The sandbox report recorded so far; empty afterwards.
-    pub(crate) fn take_reports(&self) -> (Option<ProcessReport>, Option<SandboxReport>) {
-        let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
-        let (process, sandbox) = std::mem::take(&mut *reports);
-        (process.map(|report| *report), sandbox)
+    /// The same with these secrets.
+    pub fn secrets(self, secrets: impl SecretProvider + 'static) -> Self {
+        Self { secrets: Some(Arc::new(secrets)), ..self }
+    }
+
+    /// The same with this HTTP client.
+    pub fn http(self, client: impl HttpClient + 'static) -> Self {
+        Self { http: Some(Arc::new(client)), ..self }
+    }
+
+    /// The same with this approver.
+    pub fn approver(self, approver: impl Approver + 'static) -> Self {
+        Self { approver: Some(Arc::new(approver)), ..self }
+    }
+
+    /// The same with this view of an editor.
+    pub fn files(self, editor: impl FileProvider + 'static) -> Self {
+        Self { files: Some(Arc::new(editor)), ..self }
+    }
+
+    /// These providers, with those of `others` in place of the same ones here.
+    pub(crate) fn overridden_by(&self, others: &Self) -> Self {
+        Self {
+            tools: others.tools.as_ref().or(self.tools.as_ref()).cloned(),
+            skills: others.skills.as_ref().or(self.skills.as_ref()).cloned(),
+            sampling: others.sampling.as_ref().or(self.sampling.as_ref()).cloned(),
+            config: others.config.as_ref().or(self.config.as_ref()).cloned(),
+            secrets: others.secrets.as_ref().or(self.secrets.as_ref()).cloned(),
+            http: others.http.as_ref().or(self.http.as_ref()).cloned(),
+            approver: others.approver.as_ref().or(self.approver.as_ref()).cloned(),
+            files: others.files.as_ref().or(self.files.as_ref()).cloned(),
+        }
+    }
+}
+
+/// Tools of the embedder.
+pub trait ToolProvider: Send + Sync {
+    /// All tools.
+    fn tools(&self) -> Vec<Tool>;
+
+    /// The tool of that name. Called before every tool call, so a provider with many tools should answer without building the
+    /// list.
+    fn tool(&self, name: &str) -> Option<Tool> {
+        self.tools().into_iter().find(|tool| tool.name == name)
+    }
+
+    /// Whether a tool of that name exists, even one without a description. Also called before every tool call.
+    fn has(&self, name: &str) -> bool {
+        self.tool(name).is_some()
+    }
+
+    /// Refuses arguments that the tool does not accept, before it is called: scripts see the error as it is. An engine also
+    /// validates them against [`Tool::input_schema`], whatever this returns.
+    fn check(&self, name: &str, args: &Value) -> Result<()> {
+        let _ = (name, args);
+        Ok(())
+    }
+
+    /// Calls a tool. Scripts see a failure as an error of kind `tool` with this error's message; the kinds of limits stay. The
+    /// result counts against the memory of the run once it is complete, so bound here what a script can make large.
+    fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value>;
+}
+
+/// Runs other skills for a skill.
+pub trait SkillProvider: Send + Sync {
+    /// Runs the skill of that name to its end and returns its value. Its permissions are limited to those of the caller. The
+    /// input `null` means no input.
+    fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value>;
+
+    /// Whether a skill that the running one may see offers a tool of that name, `SKILL.TOOL`. Asked where the tools of the host have
+    /// none of that name.
+    fn has_tool(&self, ctx: &SkillContext, name: &str) -> bool {
+        let _ = (ctx, name);
+        false
+    }
+
+    /// Calls the tool of a skill, by `SKILL.TOOL`, to its end and returns its value. Its permissions are limited to those of the caller.
+    /// The input `null` means no input.
+    fn call_tool(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value> {
+        let _ = (ctx, input);
+        Err(SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`")))
+    }
+
+    /// The digest of the files of the skill that runs, as text, for an approver; `None` if they are unknown or cannot be read: then
+    /// the engine computes it, and where it cannot, the answer is no.
+    fn digest(&self, ctx: &SkillContext) -> Option<String> {
+        let _ = ctx;
+        None
+    }
+}
+
+/// A model that continues a text.
+pub trait SamplingProvider: Send + Sync {
+    /// The model's answer. What comes of it earlier may be handed on with [`SkillContext::stream_sample`].
+    fn sample(&self, ctx: &SkillContext, request: &SampleRequest) -> Result<SampleResponse>;
+}
+
+/// Settings of skills.
+pub trait ConfigProvider: Send + Sync {
+    /// The settings of the skill that runs; empty if there are none. A skill of a project may have the name of another one:
+    /// [`SkillContext::qualified_name`] tells them apart.
+    fn config(&self, ctx: &SkillContext) -> Result<Map<String, Value>>;
+}
+
+/// Secrets of skills.
+pub trait SecretProvider: Send + Sync {
+    /// The secret of this name for the skill that runs, or `None`. Blank secrets are refused. A skill of a project may have the
+    /// name of another one: [`SkillContext::qualified_name`] tells them apart.
+    fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>>;
+
+    /// Whether there is a secret of this name, without reading it: asked before a run, and in lists of what can run. `None`, the default,
+    /// if only reading it would tell.
+    fn has(&self, ctx: &SkillContext, name: &str) -> Option<bool> {
+        let _ = (ctx, name);
+        None
+    }
+}
+
+/// The view of an editor over the files of the project: what it has not saved is read in place of the disk, and changes are shown
+/// to it before they are made.
+///
+/// It is asked about nothing that the run could not read or change without it: permissions, protected paths, links and limits were
+/// checked, and hold for an unsaved content as for a file. Paths are relative to the project and contain no symbolic links, so each
+/// file has one. The process of an external script reads and writes the disk itself; only what it does through `ctx` comes here.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::sync::Mutex;
+///
+/// use metier::engine::Engine;
+/// use metier::error::Result;
+/// use metier::host::{ChangeDecision, FileChange, FileChangeKind, FileProvider, SkillContext};
+///
+/// #[derive(Default)]
+/// struct Buffers(Mutex<BTreeMap<String, Vec<u8>>>);
+///
+/// impl FileProvider for Buffers {
+///     fn unsaved(&self, _: &SkillContext, path: &str) -> Result<Option<Vec<u8>>> {
+///         Ok(self.0.lock().unwrap().get(path).cloned())
+///     }
+///
+///     fn unsaved_paths(&self, _: &SkillContext) -> Result<Vec<String>> {
+///         Ok(self.0.lock().unwrap().keys().cloned().collect())
+///     }
+///
+///     fn before_change(&self, _: &SkillContext, change: &FileChange) -> Result<ChangeDecision> {
+///         match (&change.kind, self.0.lock().unwrap().get_mut(&change.path)) {
+///             (FileChangeKind::Write { content, .. }, Some(open)) => {
+///                 open.clone_from(content);
+///                 Ok(ChangeDecision::Applied)
+///             }
+///             _ => Ok(ChangeDecision::Proceed),
+///         }
+///     }
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let engine = Engine::builder(".").files(Buffers::default()).build()?;
+/// # let _ = engine;
+/// # Ok(())
+/// # }
+/// ```
+pub trait FileProvider: Send + Sync {
+    /// The unsaved content of a file, which need not exist on the disk; `None` if the disk has what is to be read. Asked at every
+    /// read of a file.
+    fn unsaved(&self, ctx: &SkillContext, path: &str) -> Result<Option<Vec<u8>>>;
+
+    /// The paths of all files that have an unsaved content, at most 10,000, so that searches and lists ask for no other file.
+    /// They are absolute or relative to the project, and without symbolic links; paths outside the project are left out.
+    fn unsaved_paths(&self, ctx: &SkillContext) -> Result<Vec<String>>;
+
+    /// Decides about a change. An error refuses it, as do a panic and an answer that takes longer than
+    /// [`time_limit`](Self::time_limit) (`denied`); then nothing is changed. Nothing tells the provider that its time is over:
+    /// it looks at its own clock, and at `ctx.cancel()` for a run that was stopped.
+    ///
+    /// The deadlines of the run stand still meanwhile: for the first 64 decisions in an invoked run with all that it calls, but for
+    /// none that begins after they have stood still for one time limit in all. Then a deadline also stops a run that waits.
+    fn before_change(&self, ctx: &SkillContext, change: &FileChange) -> Result<ChangeDecision> {
+        let _ = (ctx, change);
+        Ok(ChangeDecision::Proceed)
+    }
+
+    /// A change was made on the disk, after `before_change` answered [`ChangeDecision::Proceed`].
+    fn changed(&self, ctx: &SkillContext, change: &FileChange) {
+        let _ = (ctx, change);
+    }
+
+    /// The time that a decision may take; 5 minutes by default. After one that took longer, the invoked run and all that it calls
+    /// are refused every change.
+    fn time_limit(&self) -> Duration {
+        Duration::from_mins(5)
+    }
+}
+
+/// An HTTP client.
+pub trait HttpClient: Send + Sync {
+    /// Sends a request and reads the response. `net` of the URL's host was checked already; a client that follows a redirect
+    /// checks the next host with `ctx.permissions()`.
+    fn send(&self, ctx: &SkillContext, request: HttpRequest) -> Result<HttpResponse>;
+}
+
+/// Decides, while a run waits, about what nobody granted. It is asked about nothing that the skill, and every skill that called it,
+/// did not request; never about leaving the sandbox.
+///
+/// An in-process script is interrupted at the call that needs the permission. Before an external script starts, it is asked about
+/// the paths, the network and the shared memory that its skill lists, since a process cannot get them later. With
+/// [`Invocation::ask_first`](crate::engine::Invocation::ask_first) it is asked once, before anything runs.
+///
+/// It is called on a thread of its own, which may block. The deadlines of the run stand still meanwhile; the process of an external
+/// script goes on. A panic, an error, and an answer that comes later than [`time_limit`](Self::time_limit) are a no; the sentence of
+/// an error of kind `denied` or `untrusted` becomes that of the run. So is a yes if files of the skill changed while the question
+/// stood; nobody is asked for a skill whose files cannot be read completely. What `ctx` lacks itself is refused there and asks
+/// nobody. A yes holds at least until the invoked run ends, for the skill that asked and those that it calls; a no is not asked
+/// again in that run.
+///
+/// ```
+/// use metier::engine::Engine;
+/// use metier::error::Result;
+/// use metier::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
+/// use metier::policy::Approval;
+///
+/// struct OnlyTheDocs;
+///
+/// impl Approver for OnlyTheDocs {
+///     fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
+///         Ok(match &request.need {
+///             ApprovalNeed::Permission { permission, .. } if permission.to_string() == "write:docs" => Approval::Session,
+///             _ => Approval::No,
+///         })
+///     }
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let engine = Engine::builder(".").approver(OnlyTheDocs).build()?;
+/// # let _ = engine;
+/// # Ok(())
+/// # }
+/// ```
+pub trait Approver: Send + Sync {
+    /// Whether the run may, and for how long. `Ok(false.into())` and `Ok(true.into())` answer for this run.
+    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval>;
+
+    /// The time that an answer may take; 5 minutes by default.
+    fn time_limit(&self) -> Duration {
+        Duration::from_mins(5)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_callee_reserves_of_the_memory_of_its_caller_whoever_is_first() {
-        for caller_is_first in [true, false] {
-            let outer = SkillContext::builder("outer").host_memory(1000).build();
-            if caller_is_first {
-                outer.host_memory().empty_reservation().add(1000).unwrap();
-            }
-            let inner = SkillContext::builder("inner").host_memory(1000).called_by(outer.clone()).build();
-            let mut held = inner.host_memory().empty_reservation();
-            held.add(800).unwrap();
-            assert!(outer.host_memory().empty_reservation().add(300).is_err());
-            drop(held);
-            outer.host_memory().empty_reservation().add(300).unwrap();
-        }
-    }
 
     #[test]
     fn a_run_for_which_no_permissions_were_set_only_reads() {

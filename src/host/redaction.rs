@@ -9,6 +9,7 @@ mod forms;
 mod quoting;
 mod redacted;
 mod search;
+mod secret;
 #[cfg(unix)]
 mod stream;
 
@@ -20,6 +21,7 @@ use serde_json::Value;
 
 pub(crate) use self::redacted::Redacted;
 use self::search::SecretSearch;
+use self::secret::Secret;
 #[cfg(unix)]
 pub(crate) use self::stream::RedactedStream;
 use super::report::{NetworkReport, ProcessReport};
@@ -38,13 +40,6 @@ struct KnownSecrets {
     secrets: Vec<Secret>,
     /// Built on first use after a secret was added.
     search: Option<Arc<SecretSearch>>,
-}
-
-/// A value that must not leave, and its placeholder.
-#[derive(Clone)]
-struct Secret {
-    value: String,
-    placeholder: String,
 }
 
 impl Redaction {

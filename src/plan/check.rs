@@ -20,6 +20,9 @@ use crate::skill::Diagnostic;
 use crate::suggestion::{closest, did_you_mean};
 use crate::template::{PathSegment, Reference, ReferenceRoot};
 
+/// The budget for validating constants, in bytes of constants times bytes of schemas; beyond it, the run finds the errors.
+const VALIDATION_BUDGET: u64 = 10_000_000_000;
+
 /// The errors and advice for a plan of the skill with the identity `own`; `inputs` is the JSON Schema of its input, if one is
 /// declared. A blocking diagnostic keeps the plan from loading.
 pub fn check(plan: &Plan, own: &str, inputs: Option<&Value>, callees: &dyn Callees) -> Vec<Diagnostic> {
@@ -34,7 +37,7 @@ pub fn check(plan: &Plan, own: &str, inputs: Option<&Value>, callees: &dyn Calle
         output_schemas: HashMap::new(),
         checked_callees: BTreeSet::new(),
         call_graph: CallGraph::default(),
-        validation_budget: self::arguments::VALIDATION_BUDGET,
+        validation_budget: VALIDATION_BUDGET,
     };
     for (at, step) in plan.steps().iter().enumerate() {
         checker.step_index = at;

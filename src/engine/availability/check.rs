@@ -14,7 +14,7 @@ use super::requirements::{
 use crate::engine::run_start::run_deadline;
 use crate::engine::script_selection::{ScriptChoice, SelectedScript};
 use crate::engine::skill_set::SkillSet;
-use crate::engine::{EngineInner, Invocation, worker};
+use crate::engine::{Engine, EngineInner, Invocation, worker};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::host::{Extensions, Providers, SkillContext};
@@ -67,6 +67,39 @@ struct ContractCheck {
     requirements: Vec<Requirement>,
     circle: Option<Arc<[CirclePart]>>,
     is_cut: bool,
+}
+
+impl Engine {
+    /// Whether a skill could run now, in which runtime, and if not, why: the answer that a run gives as well.
+    ///
+    /// No code of the skill runs. A program on `PATH` is started, in a sandbox, if the contract names a range of its versions. Settings
+    /// are asked of the engine's [`ConfigProvider`](crate::host::ConfigProvider), and secrets with
+    /// [`SecretProvider::has`](crate::host::SecretProvider::has). Services and files are not looked for.
+    pub fn availability(&self, skill: &Skill) -> Availability {
+        self.0.availability(skill, ScriptChoice::Main)
+    }
+
+    /// The same for several skills, in their order: what skills need in common is checked once.
+    pub fn availabilities(&self, skills: &[&Skill]) -> Vec<Availability> {
+        self.0.availabilities(skills)
+    }
+
+    /// The same as [`Engine::availability`], and looks for the services and files that the contract names under
+    /// `dependencies.infrastructure`, at most ten seconds in all. Connects to any host that the contract names, so call it only where a
+    /// person asks for it.
+    pub fn probed_availability(&self, skill: &Skill) -> Availability {
+        self.0.probed_availability(skill)
+    }
+
+    /// The same for one of the skill's scripts, named as for [`Invocation::script`].
+    pub fn script_availability(&self, skill: &Skill, script: &str) -> Availability {
+        self.0.availability(skill, ScriptChoice::Named(script))
+    }
+
+    /// The same for a tool that the skill offers.
+    pub fn tool_availability(&self, skill: &Skill, tool: &str) -> Availability {
+        self.0.availability(skill, ScriptChoice::Tool(tool))
+    }
 }
 
 impl EngineInner {

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::Value;
 
-use super::file_editor::ChangeDecisions;
-use super::providers::Providers;
-use super::{ContextInner, HostApiClient, SkillContext};
+use super::change_decisions::ChangeDecisions;
+use super::{ContextInner, HostApiClient, Providers, SkillContext};
 use crate::host::event::Observer;
 use crate::host::extensions::Extensions;
 use crate::host::files::Files;
@@ -46,6 +45,13 @@ pub struct ContextBuilder {
     host_memory: Option<u64>,
     journal_file: Option<PathBuf>,
     config_fields: Option<Arc<[ConfigField]>>,
+}
+
+impl SkillContext {
+    /// A context for the skill of that name: no grants, no files, default limits.
+    pub fn builder(skill: impl Into<String>) -> ContextBuilder {
+        ContextBuilder::new(skill.into())
+    }
 }
 
 impl ContextBuilder {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::Secret;
 use super::finder::{SecretFinder, SecretMatch, WhitespaceMode, push_merged, significant_chars};
 use super::forms::{MIN_SECRET_LINE_CHARS, encoded_forms};
+use super::secret::Secret;
 
 /// The search for all secrets.
 pub(super) struct SecretSearch {

@@ -15,9 +15,6 @@ use crate::plan::model::argument::NamedArgument;
 use crate::plan::{Argument, CallTarget, ForEach, Step, Template, lint};
 use crate::skill::contract::ValidationFailure;
 
-/// The budget for validating constants, in bytes of constants times bytes of schemas; beyond it, the run finds the errors.
-pub(super) const VALIDATION_BUDGET: u64 = 10_000_000_000;
-
 impl<'a> Checker<'a> {
     /// Checks the arguments of a step against the parameters of its call.
     pub(super) fn check_arguments(&mut self, step: &'a Step) {

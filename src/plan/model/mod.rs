@@ -1,5 +1,6 @@
-//! The data model of a plan: steps, arguments and conditions.
+//! The data model of plans: plan, steps, arguments and conditions.
 
 pub(super) mod argument;
 pub(super) mod condition;
+pub(super) mod plan;
 pub(super) mod step;

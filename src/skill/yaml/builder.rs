@@ -7,7 +7,8 @@ use granit_parser::{Event, ScalarStyle, Span, StructureStyle};
 
 use crate::skill::diagnostic_sink::find_control_character;
 
-use super::{Entry, MAX_DEPTH, MAX_NODES, MAX_TEXT, Node, NodeWeight, Style, Tree, Value, YamlError, lint};
+use super::tree::{Entry, MAX_DEPTH, MAX_NODES, MAX_TEXT, Node, NodeWeight, Style, Tree, Value, YamlError};
+use crate::skill::lint;
 
 /// A tree that is being built.
 #[derive(Default)]

@@ -1,137 +1,15 @@
-//! An approver: whoever embeds metier asks a person, or a policy, while a run waits.
+//! The questions of a run to its approver, and what follows from the answers.
 
 use std::cell::Cell;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-use serde::Serialize;
-use serde_json::Value;
+use std::time::Instant;
 
 use super::SkillContext;
+use super::approval_request::{ApprovalNeed, ApprovalRequest};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::catch_panic::catch_panic;
 use crate::host::provider_thread::run_on_provider_thread;
-use crate::host::run_id::RunId;
-use crate::policy::{Access, Answer, Approval, CalledTool, Permission, SandboxMode};
-
-/// Decides, while a run waits, about what nobody granted. It is asked about nothing that the skill, and every skill that called it,
-/// did not request; never about leaving the sandbox.
-///
-/// An in-process script is interrupted at the call that needs the permission. Before an external script starts, it is asked about
-/// the paths, the network and the shared memory that its skill lists, since a process cannot get them later. With
-/// [`Invocation::ask_first`](crate::engine::Invocation::ask_first) it is asked once, before anything runs.
-///
-/// It is called on a thread of its own, which may block. The deadlines of the run stand still meanwhile; the process of an external
-/// script goes on. A panic, an error, and an answer that comes later than [`time_limit`](Self::time_limit) are a no; the sentence of
-/// an error of kind `denied` or `untrusted` becomes that of the run. So is a yes if files of the skill changed while the question
-/// stood; nobody is asked for a skill whose files cannot be read completely. What `ctx` lacks itself is refused there and asks
-/// nobody. A yes holds at least until the invoked run ends, for the skill that asked and those that it calls; a no is not asked
-/// again in that run.
-///
-/// ```
-/// use metier::engine::Engine;
-/// use metier::error::Result;
-/// use metier::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
-/// use metier::policy::Approval;
-///
-/// struct OnlyTheDocs;
-///
-/// impl Approver for OnlyTheDocs {
-///     fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
-///         Ok(match &request.need {
-///             ApprovalNeed::Permission { permission, .. } if permission.to_string() == "write:docs" => Approval::Session,
-///             _ => Approval::No,
-///         })
-///     }
-/// }
-///
-/// # fn main() -> Result<()> {
-/// let engine = Engine::builder(".").approver(OnlyTheDocs).build()?;
-/// # let _ = engine;
-/// # Ok(())
-/// # }
-/// ```
-pub trait Approver: Send + Sync {
-    /// Whether the run may, and for how long. `Ok(false.into())` and `Ok(true.into())` answer for this run.
-    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval>;
-
-    /// The time that an answer may take; 5 minutes by default.
-    fn time_limit(&self) -> Duration {
-        Duration::from_mins(5)
-    }
-}
-
-/// A question to an approver.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct ApprovalRequest {
-    /// The run that waits.
-    pub run: RunId,
-    /// Its skill.
-    pub skill: String,
-    /// The skill's qualified name, which distinguishes it from others of the same name.
-    pub qualified_name: Option<String>,
-    /// The digest of all files of the skill and of the skills that it calls, as text; `None` if it has none.
-    pub digest: Option<String>,
-    /// The skills that called one another to get here, the invoked one first.
-    pub callers: Vec<String>,
-    /// The project that the run works on.
-    pub project: Option<PathBuf>,
-    /// The input that the skill was called with, without the secrets that were read by now: with
-    /// [`Invocation::ask_first`](crate::engine::Invocation::ask_first) none was.
-    pub input: Option<Value>,
-    /// The arguments of its script, without the same secrets.
-    pub args: Vec<String>,
-    /// The tool of the skill that is called, with its risk; `None` for a run of the skill itself.
-    pub tool: Option<CalledTool>,
-    /// The permissions that it has already.
-    pub grants: Vec<Permission>,
-    /// The files of the skill in which it requests what it asks for, such as `SKILL.md`, `skill.yaml` or `sequence.json`; empty if
-    /// its external script may use any grant.
-    pub requested_in: Vec<String>,
-    /// What it asks for.
-    pub need: ApprovalNeed,
-}
-
-/// What a run asks an approver for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ApprovalNeed {
-    /// To start, with everything that the skill requests and nobody granted. After a no, nothing has run.
-    Start {
-        /// The permissions.
-        permissions: Vec<Permission>,
-    },
-    /// To call a tool of the skill to whose calls a person must agree, and that with the permissions that it requests and nobody
-    /// granted. A yes is for this call only, and nothing of it is remembered. After a no, the call has not begun.
-    Call {
-        /// The permissions; empty where the caller asks for them when they are needed, or where none is missing.
-        permissions: Vec<Permission>,
-    },
-    /// A permission that the skill requests and nobody granted.
-    Permission {
-        /// The permission.
-        #[serde(serialize_with = "as_text")]
-        permission: Permission,
-        /// What the call would reach: a path relative to the project, a host or a name. `None` before a process starts, and for
-        /// a call that reaches nothing of its own.
-        target: Option<String>,
-    },
-    /// To do a step of a plan again that an earlier run started and did not finish.
-    RepeatedStep {
-        /// The step's id.
-        step: String,
-        /// The item of its loop, counted from 0.
-        item: Option<usize>,
-        /// What it calls, such as `tool search`.
-        call: String,
-    },
-}
-
-fn as_text<S: serde::Serializer>(value: &impl ToString, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&value.to_string())
-}
+use crate::policy::{Access, Answer, Approval, SandboxMode};
 
 impl SkillContext {
     /// Asks the approver for a permission that is missing; returns whether the access is allowed now. Fails if the run stops
