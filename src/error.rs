@@ -76,7 +76,7 @@ const KINDS: [(ErrorKind, &str, u8); 21] = [
     (ErrorKind::Denied, "denied", 4),
     (ErrorKind::OutsideProject, "outside-project", 4),
     (ErrorKind::Untrusted, "untrusted", 4),
-    (ErrorKind::Timeout, "deadline", 5),
+    (ErrorKind::Timeout, "timeout", 5),
     (ErrorKind::Memory, "memory", 5),
     (ErrorKind::Cpu, "cpu", 5),
     (ErrorKind::Operations, "operations", 5),
@@ -337,7 +337,7 @@ impl SkillError {
     /// use metier::error::{LimitKind, Hint};
     /// use metier::policy::StopCause;
     ///
-    /// let error = StopCause::Deadline.error();
+    /// let error = StopCause::Timeout.error();
     /// assert_eq!(error.hint(), Some(&Hint::Limit(LimitKind::Timeout)));
     /// assert_eq!(error.help(), Some("give it more time, or make it do less"));
     /// ```

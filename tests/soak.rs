@@ -182,7 +182,7 @@ fn one(id: usize, language: &Loaded, watchdog: &Watchdog) -> &'static str {
         0..=4 => {
             let limits = limits().timeout(Duration::from_millis(1 + dice.roll(20)));
             assert_eq!(failed(&*language.endless, input, limits, watchdog, None), ErrorKind::Timeout);
-            "deadline"
+            "timeout"
         }
         5..=8 => {
             let (token, after) = (CancelToken::new(), Duration::from_micros(dice.roll(5000)));

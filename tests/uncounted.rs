@@ -30,7 +30,7 @@ fn what_escapes_the_exact_limit_meets_the_approximate_one() {
         "let a = []; loop { a = [take(a)]; }",
     ] {
         let (ended, peak) = run_alone(body);
-        assert!(matches!(ended.as_str(), "memory" | "deadline" | "operations"), "{body}: {ended}");
+        assert!(matches!(ended.as_str(), "memory" | "timeout" | "operations"), "{body}: {ended}");
         assert!(peak < MAX_MEMORY, "{body}: {peak} bytes");
     }
 }

@@ -203,7 +203,7 @@ fn sandbox_unavailable(sentence: String) -> SkillError {
 /// The error of a run that was stopped. One that had no network may have waited for it until its deadline.
 fn stop_error(ctx: &SkillContext, cause: StopCause, ended: &ProcessExit) -> SkillError {
     let error = cause.error();
-    let (StopCause::Deadline, Some(network)) = (cause, run_network(ended)) else { return error };
+    let (StopCause::Timeout, Some(network)) = (cause, run_network(ended)) else { return error };
     let streams = [&ended.stderr, &ended.stdout].map(|output| redacted_text(ctx, output));
     let mut said = streams.iter().map(Redacted::as_inner);
     if let Some((help, hint)) = said.find_map(|said| denial_hints::waiting_hint(ctx, said, network)) {

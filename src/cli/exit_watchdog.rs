@@ -286,7 +286,7 @@ mod tests {
         let token = CancelToken::new();
         let _following = watch.watch_token(&token);
         watch.start_loading_timeout();
-        watch.start_grace_period(StopCause::Deadline);
+        watch.start_grace_period(StopCause::Timeout);
         token.cancel();
         wait_until(|| CODE.load(Ordering::SeqCst) == 5);
         assert_eq!(finished.recv().unwrap(), ErrorKind::Timeout, "the first cause stays");
@@ -305,11 +305,11 @@ mod tests {
     fn work_that_ends_in_time_or_by_itself_is_not_interrupted() {
         static ENDED: AtomicU8 = AtomicU8::new(0);
         let watch = ExitWatchdog::with_exit(|_| {}, |_| ENDED.store(1, Ordering::SeqCst));
-        watch.start_grace_period(StopCause::Deadline);
+        watch.start_grace_period(StopCause::Timeout);
         watch.disarm();
         std::thread::sleep(2 * GRACE_PERIOD);
         watch.wait_for_cleanup(|| true);
-        watch.start_grace_period(StopCause::Deadline);
+        watch.start_grace_period(StopCause::Timeout);
         std::thread::sleep(2 * GRACE_PERIOD);
         watch.finish();
         watch.start_grace_period(StopCause::Cancelled);

@@ -13,10 +13,10 @@ use crate::suggestion::did_you_mean;
 /// The limits narrowed by the contract: it may lower those of the caller or the engine, and never raises them.
 pub(super) fn narrow_limits(target: RunTarget<'_>, limits: Limits) -> Limits {
     let Some(contract) = target.skill.contract() else { return limits };
-    let ContractLimits { deadline, output, .. } = contract.limits;
-    let deadline = deadline.into_iter().chain(target.tool.and_then(|tool| tool.timeout)).min();
+    let ContractLimits { timeout, output, .. } = contract.limits;
+    let timeout = timeout.into_iter().chain(target.tool.and_then(|tool| tool.timeout)).min();
     Limits {
-        timeout: deadline.map_or(limits.timeout, |own| own.min(limits.timeout)),
+        timeout: timeout.map_or(limits.timeout, |own| own.min(limits.timeout)),
         output: output.map_or(limits.output, |own| own.min(limits.output)),
         ..limits
     }

@@ -82,7 +82,7 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Contra
         version,
         description: required_prose(entries, "description", PLACE, report),
         inputs,
-        limits: ContractLimits { deadline: read_timeout(entries, report), ..ContractLimits::default() },
+        limits: ContractLimits { timeout: read_timeout(entries, report), ..ContractLimits::default() },
         permissions: Some(read_permissions(entries, (&secrets, &capabilities), report)),
         metadata: read_risk(find(entries, "action_risk"), report),
         sensitivity: read_sensitivity(find(entries, "sensitivity"), report),

@@ -248,7 +248,7 @@ impl Outcome {
     /// Clears the timeout from the limits report unless the run itself met its deadline: a timeout of only a part of it does
     /// not count.
     pub(crate) fn with_stop_cause(mut self, cause: Option<StopCause>) -> Self {
-        if self.limits.hit == Some(ErrorKind::Timeout) && cause != Some(StopCause::Deadline) {
+        if self.limits.hit == Some(ErrorKind::Timeout) && cause != Some(StopCause::Timeout) {
             self.limits.hit = None;
         }
         self
@@ -352,7 +352,7 @@ mod tests {
         report.not_applied = RuntimeLimit::ALL.to_vec();
         assert_eq!(
             serde_json::to_string(&report).unwrap(),
-            r#"{"hit":"deadline","timeout_ms":2000,"memory_bytes":5,"operations":null,"cpu_ms":1000,"file_bytes":null,"#
+            r#"{"hit":"timeout","timeout_ms":2000,"memory_bytes":5,"operations":null,"cpu_ms":1000,"file_bytes":null,"#
                 .to_owned()
                 + r#""open_files":null,"not_applied":["memory","operations","cpu","file_size","open_files"],"#
                 + r#""output_bytes":6,"on_output":"truncate","truncated":false}"#

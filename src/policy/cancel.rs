@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 
-/// Why a run was stopped. In JSON its name: `cancelled`, `deadline`.
+/// Why a run was stopped. In JSON its name: `cancelled`, `timeout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -21,7 +21,7 @@ pub enum StopCause {
     /// The caller cancelled it.
     Cancelled,
     /// Its deadline passed.
-    Deadline,
+    Timeout,
 }
 
 /// Stops the work that was started with it. Clones share one signal; a cancelled token stays cancelled.
@@ -276,7 +276,7 @@ impl StopCause {
     pub fn error(self) -> SkillError {
         match self {
             Self::Cancelled => SkillError::new(ErrorKind::Cancelled, "the run was cancelled"),
-            Self::Deadline => SkillError::new(ErrorKind::Timeout, "the run did not end before its deadline")
+            Self::Timeout => SkillError::new(ErrorKind::Timeout, "the run did not end before its deadline")
                 .with_help("give it more time, or make it do less")
                 .with_hint(Hint::Limit(LimitKind::Timeout)),
         }
@@ -305,14 +305,14 @@ impl Drop for StopGuard {
 fn cause_to_code(cause: StopCause) -> u8 {
     match cause {
         StopCause::Cancelled => 1,
-        StopCause::Deadline => 2,
+        StopCause::Timeout => 2,
     }
 }
 
 fn cause_from_code(code: u8) -> Option<StopCause> {
     match code {
         1 => Some(StopCause::Cancelled),
-        2 => Some(StopCause::Deadline),
+        2 => Some(StopCause::Timeout),
         _ => None,
     }
 }
@@ -425,9 +425,9 @@ mod tests {
         drop(token.on_stop(move |_| {
             counter.fetch_add(100, Ordering::SeqCst);
         }));
-        token.stop(StopCause::Deadline);
+        token.stop(StopCause::Timeout);
         token.cancel();
-        assert_eq!(token.cause(), Some(StopCause::Deadline));
+        assert_eq!(token.cause(), Some(StopCause::Timeout));
         assert_eq!(heard.load(Ordering::SeqCst), 1);
     }
 }

@@ -76,6 +76,7 @@ impl fmt::Display for SandboxMode {
 ///
 /// Lower levels are for comparisons, and for machines where namespaces cause problems.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SandboxLevel {
     /// Namespaces of its own, Landlock, seccomp.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::alloc_counter::can_start_thread;
 use crate::policy::cancel::{CancelToken, StopCause};
 
-/// Sets [`StopCause::Deadline`] on each armed token at its deadline. The thread starts with the first deadline and ends with the
+/// Sets [`StopCause::Timeout`] on each armed token at its deadline. The thread starts with the first deadline and ends with the
 /// watchdog.
 #[derive(Default)]
 #[doc(hidden)]
@@ -91,7 +91,7 @@ impl Watchdog {
         drop(state);
         if !is_held {
             // Without a thread the deadline cannot be enforced, and a run that cannot be stopped must not start.
-            token.stop(StopCause::Deadline);
+            token.stop(StopCause::Timeout);
         }
         DeadlineGuard { shared: &self.0, key }
     }
@@ -144,7 +144,7 @@ impl WatchdogInner {
                 let token = armed.token;
                 // Listeners may remove deadlines, and so may dropping the last clone of a token: the lock is not held for either.
                 drop(state);
-                token.stop(StopCause::Deadline);
+                token.stop(StopCause::Timeout);
                 drop(token);
                 state = self.lock();
                 continue;
@@ -199,7 +199,7 @@ mod tests {
         drop(watchdog.arm(now + Duration::from_millis(20), &lifted));
         let (sender, receiver) = std::sync::mpsc::channel();
         let _guard = near.on_stop(move |cause| sender.send(cause).unwrap_or_default());
-        assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(StopCause::Deadline));
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(StopCause::Timeout));
         assert_eq!((far.cause(), lifted.cause()), (None, None));
     }
 
@@ -241,7 +241,7 @@ mod tests {
                 (watchdog.arm(at(number), &token), token)
             })
             .collect();
-        let due = || armed.iter().filter(|(_, token)| token.cause() == Some(StopCause::Deadline)).count();
+        let due = || armed.iter().filter(|(_, token)| token.cause() == Some(StopCause::Timeout)).count();
         while due() < 5000 {
             assert!(started.elapsed() < Duration::from_secs(20), "{} of 5000", due());
             std::thread::sleep(Duration::from_millis(5));

@@ -200,7 +200,7 @@ fn no_script_continues_after_its_deadline_whatever_it_calls() {
             let outcome = answer.json();
             assert_shape(&outcome);
             // What needs more memory than there is ends for that.
-            let ends = [(5, "deadline"), (5, "memory")];
+            let ends = [(5, "timeout"), (5, "memory")];
             assert!(
                 ends.contains(&(answer.code, outcome["error"]["kind"].as_str().unwrap())),
                 "{at}: {outcome:#}"

@@ -322,7 +322,7 @@ fn the_outcome_of_a_command_is_that_of_a_run() {
     let well = project.metier(&["exec", "--json", "--", "echo", "{\"a\": 1}"]).json();
     assert_eq!((&well["ok"], &well["value"]), (&json!(true), &json!({"a": 1})));
     let stopped = project.metier(&["exec", "--json", "--timeout", "300ms", "--", "sleep", "30"]);
-    assert_eq!((stopped.code, stopped.json()["error"]["kind"].clone()), (5, json!("deadline")));
+    assert_eq!((stopped.code, stopped.json()["error"]["kind"].clone()), (5, json!("timeout")));
     let piped = with_input(&project, &["exec", "--json", "--", "cat"], b"piped");
     assert!(String::from_utf8_lossy(&piped.stdout).contains("\"value\": \"piped\""), "{piped:?}");
 }

@@ -53,7 +53,7 @@ fn a_limit_of_the_project_never_raises_the_default_of_a_runtime() {
 fn a_limit_is_reached() {
     let project =
         Project::new().lua("x", "while true do end").project_config("skills.x.limits.timeout = '100ms'");
-    assert_eq!(run(&project, &["x"])["error"]["kind"], "deadline");
+    assert_eq!(run(&project, &["x"])["error"]["kind"], "timeout");
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn a_run_that_is_stopped_ends_the_program() {
     let project = with_source(&format!("{{command = ['sh', '-c', '{script}', '{}']}}", mark.display()));
     let started = std::time::Instant::now();
     let answer = run(&project, &["--allow", "secret:TOKEN", "--timeout", "500ms"]);
-    assert_eq!(answer.json()["error"]["kind"], "deadline", "{answer:?}");
+    assert_eq!(answer.json()["error"]["kind"], "timeout", "{answer:?}");
     assert!(started.elapsed() < std::time::Duration::from_secs(3));
     std::thread::sleep(std::time::Duration::from_secs(4));
     assert!(!mark.exists(), "what it started went on");

@@ -29,7 +29,7 @@ fn the_sample_is_read_field_by_field() {
     assert!(read.description.as_ref().unwrap().starts_with("Search the web using the Brave Search API."));
     assert_eq!(read.sensitivity, Sensitivity::Normal);
     assert_eq!((read.metadata.risk_level.as_deref(), read.metadata.risk_score), (Some("none"), Some(0)));
-    assert_eq!(read.limits.deadline, Some(Duration::from_secs(15)));
+    assert_eq!(read.limits.timeout, Some(Duration::from_secs(15)));
     assert_eq!(read.host_needs.secrets, ["brave_api_key"]);
     let inputs = read.inputs.unwrap();
     assert_eq!(inputs.names(), ["query", "count"]);
@@ -141,7 +141,7 @@ fn cu_08_outputs_are_for_readers_and_never_wrong() {
 fn what_is_absent_has_the_defaults_of_the_format() {
     let least = r#"{"name": "x", "description": "d", "version": "1.0.0", "action_risk": "low"}"#;
     let read = contract("skill.json", least);
-    assert_eq!(read.limits.deadline, Some(Duration::from_secs(30)));
+    assert_eq!(read.limits.timeout, Some(Duration::from_secs(30)));
     assert_eq!(read.sensitivity, Sensitivity::Normal);
     assert!(read.inputs.is_none() && read.host_needs.capabilities.is_empty());
 }

@@ -128,7 +128,7 @@ fn a_call_ends_at_its_deadline() {
     // SY-35
     let project = Project::new().lua("endless", ENDLESS).trusted();
     let result = project.client(&["--timeout", "100ms"]).call("endless", json!({}));
-    assert_eq!(result["_meta"]["metier/error"]["kind"], "deadline");
+    assert_eq!(result["_meta"]["metier/error"]["kind"], "timeout");
     assert!(result["content"][0]["text"].as_str().unwrap().contains("--timeout"), "{result}");
 }
 

@@ -165,6 +165,6 @@ fn the_configuration_decides_the_limits_and_which_skills_are_there() {
         .trusted();
     let mut client = project.client(&[]);
     let result = client.call("endless", serde_json::json!({}));
-    assert_eq!(result["_meta"]["metier/error"]["kind"], "deadline", "{result}");
+    assert_eq!(result["_meta"]["metier/error"]["kind"], "timeout", "{result}");
     assert!(!client.tool_names().contains(&"hidden".to_owned()));
 }

@@ -183,12 +183,12 @@ fn an_answer_that_never_comes_meets_the_deadline() {
     let (id, request) = asked(&mut client);
     let withdrawn = client.notification("notifications/cancelled");
     assert_eq!(withdrawn["params"]["requestId"], request["id"]);
-    assert_error(&client.response(id)["result"], "deadline", "");
+    assert_error(&client.response(id)["result"], "timeout", "");
     reply(&mut client, &request, text("too late"));
     let mut client = task_client(&project, &args);
     let id = client.call_task("sampler", json!({}));
     let task = client.task_in_state(&id, "completed");
-    assert_error(&task["result"], "deadline", "");
+    assert_error(&task["result"], "timeout", "");
     client.answer_task(&id, "sample-1", text("too late"));
     assert_eq!(client.task(&id)["result"], task["result"]);
 }

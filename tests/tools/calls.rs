@@ -108,7 +108,7 @@ tools:
     let kinds = value(project.run(&grants));
     for (name, kind) in names.into_iter().zip([
         "script",
-        "deadline",
+        "timeout",
         "invalid-output",
         "invalid-input",
         "script",

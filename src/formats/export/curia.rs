@@ -53,8 +53,8 @@ pub(super) fn write(skill: SkillSource<'_>) -> Written {
         "permissions": permissions(&contract),
         "secrets": secrets(&contract, &mut changes),
     });
-    if let Some(deadline) = contract.limits.deadline {
-        manifest["timeout"] = json!(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX));
+    if let Some(timeout) = contract.limits.timeout {
+        manifest["timeout"] = json!(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
     }
     if !needs.capabilities.is_empty() {
         manifest["capabilities"] = json!(needs.capabilities);

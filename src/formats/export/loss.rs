@@ -63,7 +63,7 @@ const CONTRACT_PARTS: [ContractPart; 32] = [
     }),
     (SkillPart::Risk, "the risk", |c| c.metadata.risk_level.is_some()),
     (SkillPart::Sensitivity, "that only some may call it", |c| c.sensitivity != Sensitivity::Normal),
-    (SkillPart::Timeout, "the timeout", |c| c.limits.deadline.is_some()),
+    (SkillPart::Timeout, "the timeout", |c| c.limits.timeout.is_some()),
     (SkillPart::Limits, "the limits of memory, operations and output", |c| {
         c.limits.memory.is_some() || c.limits.operations.is_some() || c.limits.output.is_some()
     }),

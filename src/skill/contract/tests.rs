@@ -48,7 +48,7 @@ fn what_runs_and_how_much_it_takes_is_read() {
     assert_eq!(contract.entrypoint_by_name("main").unwrap().path, "scripts/main.lua");
     assert!(contract.entrypoint_by_name("other").is_none());
     let bounds = &contract.limits;
-    assert_eq!(bounds.deadline, Some(std::time::Duration::from_secs(5)), "the shorter of two");
+    assert_eq!(bounds.timeout, Some(std::time::Duration::from_secs(5)), "the shorter of two");
     assert_eq!(
         (bounds.memory, bounds.operations, bounds.output),
         (Some(32 << 20), Some(10_000), Some(1 << 20))

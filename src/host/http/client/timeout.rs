@@ -90,7 +90,7 @@ impl RequestTimeout {
     }
 
     fn timeout_error(&self) -> SkillError {
-        let Some(own) = self.request_limit else { return StopCause::Deadline.error() };
+        let Some(own) = self.request_limit else { return StopCause::Timeout.error() };
         let sentence = format!("the request took longer than its {} ms", own.as_millis());
         SkillError::new(ErrorKind::Io, sentence).with_help("raise timeout_ms")
     }

@@ -17,7 +17,7 @@ const KEYS: [&str; 5] = ["timeout", "deadline", "memory", "operations", "output"
 pub struct ContractLimits {
     /// Wall clock time.
     #[serde(rename = "timeout_ms", serialize_with = "serialize::milliseconds")]
-    pub deadline: Option<Duration>,
+    pub timeout: Option<Duration>,
     /// Bytes of memory.
     #[serde(rename = "memory_bytes")]
     pub memory: Option<u64>,
@@ -34,13 +34,13 @@ pub(in crate::skill::contract) fn read(entries: &[Entry], report: &mut Diagnosti
     let Some(limits) =
         fields::find(entries, "limits").and_then(|node| fields::entries(node, "limits", report))
     else {
-        return ContractLimits { deadline: timeout, ..ContractLimits::default() };
+        return ContractLimits { timeout, ..ContractLimits::default() };
     };
     fields::unknown_keys(limits, &KEYS, "limits", report);
     let field = |key: &str| fields::find(limits, key);
     let times = ["timeout", "deadline"].map(|key| read_duration(field(key), key, report));
     ContractLimits {
-        deadline: times.into_iter().chain([timeout]).flatten().min(),
+        timeout: times.into_iter().chain([timeout]).flatten().min(),
         memory: fields::amount(field("memory"), "memory", units::parse_bytes, report),
         operations: fields::amount(field("operations"), "operations", units::parse_count, report),
         output: fields::amount(field("output"), "output", units::parse_bytes, report),
