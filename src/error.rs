@@ -201,6 +201,14 @@ impl fmt::Display for Violation {
 ///
 /// In JSON: `{kind, message, help, location: {file, line, column}, traceback, violations: [{path, keyword, expected, found}],
 /// missing}`, absent parts `null`; `missing` is the name of the permission that was missing.
+///
+/// ```
+/// use metier::error::{ErrorKind, SkillError};
+///
+/// let error = SkillError::new(ErrorKind::Tool, "the issue tracker did not answer").with_help("try again later");
+/// assert_eq!(error.kind().name(), "tool");
+/// assert_eq!(error.help(), Some("try again later"));
+/// ```
 #[derive(Clone)]
 pub struct SkillError(Box<ErrorInner>);
 

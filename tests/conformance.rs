@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use metier::error::{ErrorKind, Result};
 use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::{
-    AccessRule, Example, FileProvider, Files, Fixtures, HostFunction, Providers, SkillContext, functions,
+    AccessRule, FileProvider, Files, Fixtures, FunctionExample, HostFunction, Providers, SkillContext, functions,
 };
 use metier::policy::{
     CancelToken, ExecutionMode, Limits, PathProtection, Permission, Permissions, RequestedPermissions,
@@ -474,7 +474,7 @@ fn call_with(
     Ok(Loaded::new(language, &source)?.executor.execute_with_context(input, Some(&context))?.value)
 }
 
-fn lay_out(root: &Path, example: &Example) {
+fn lay_out(root: &Path, example: &FunctionExample) {
     std::fs::create_dir_all(root).unwrap();
     for (path, content) in example.files {
         let path = root.join(path);

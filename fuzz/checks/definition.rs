@@ -1,7 +1,7 @@
 //! Definitions in the formats of other systems: what is read of them, alone and beside a `SKILL.md`, and written again.
 
 use metier::formats::{
-    ExportFormat, SkillSource, export, instructions, load, load_alone, parse, parse_alone,
+    ExportFormat, ExportSource, export, instructions, load, load_alone, parse, parse_alone,
 };
 use metier::skill::contract::DefinitionFormat;
 use metier::skill::{Profile, SkillLocation};
@@ -42,7 +42,7 @@ pub fn synwire(source: &[u8]) {
         lie_within(source, &found);
     }
     let text = String::from_utf8_lossy(&source[manifest.body_offset..]).into_owned();
-    let skill = SkillSource { manifest: &manifest, contract: None, text: &text };
+    let skill = ExportSource { manifest: &manifest, contract: None, text: &text };
     let written = export(ExportFormat::SkillMd, skill);
     let again = metier::skill::parse(written.text.as_bytes(), place);
     assert!(again.is_loadable(), "{}", written.text);
@@ -85,7 +85,8 @@ fn definition(file: &str, source: &[u8]) {
     assert_eq!(load_alone(file, source, "x").0.manifest.as_ref(), Some(&manifest));
     assert!(!manifest.name.is_empty() && !manifest.description.is_empty());
     assert!(serde_json::to_value(&contract).is_ok());
-    let skill = SkillSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
+    let skill =
+        ExportSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
     for (_, format) in ExportFormat::ALL {
         let written = export(format, skill);
         assert!(written.losses.iter().all(|lost| !lost.is_empty()));
@@ -113,7 +114,8 @@ fn definition(file: &str, source: &[u8]) {
 fn comes_back(source: &[u8], own: DefinitionFormat, format: ExportFormat) {
     let (loaded, parsed) = parse_alone("skill.json", source, "x");
     let Some((manifest, contract)) = loaded.manifest.zip(parsed.contract) else { return };
-    let skill = SkillSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
+    let skill =
+        ExportSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
     let written = export(format, skill);
     if contract.format == own && written.losses.is_empty() {
         let again = parse("skill.json", written.text.as_bytes(), None);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::formats::{ExportFormat, Exported, SkillSource, export};
+use metier::formats::{ExportFormat, ExportSource, Exported, export};
 use metier::registry::Skill;
 use serde_json::json;
 
@@ -63,7 +63,7 @@ fn export_skill(format: ExportFormat, skill: &Skill) -> Result<Exported> {
         return Err(error);
     }
     let text = skill.body()?;
-    Ok(export(format, SkillSource { manifest: skill.manifest(), contract: skill.contract(), text: &text }))
+    Ok(export(format, ExportSource { manifest: skill.manifest(), contract: skill.contract(), text: &text }))
 }
 
 /// Never in the place of another file.

@@ -6,8 +6,7 @@ use metier::executor::RuntimeId;
 use metier::plan::Plan;
 use metier::policy::RequestedPermissions;
 use metier::registry::Skill;
-use metier::skill::Contract;
-use metier::skill::contract::ResourceSource;
+use metier::skill::contract::{Contract, ResourceSource};
 use metier::trust::RememberedGrant;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use super::configuration::{Configuration, Setting};
 use super::key_path::KeyPath;
 use super::keys::KEYS;
 use super::origin::ValueOrigin;
-use super::value::{ConfigValue, ValueType};
+use super::value::{ConfigValue, KeyType};
 use crate::error::{ErrorKind, SkillError};
 use crate::suggestion::{closest, did_you_mean};
 
@@ -61,20 +61,20 @@ fn misspelled(variable: &str, known: &[(String, &'static str)]) -> Option<String
 }
 
 /// Reads the value of an environment variable. Lists are separated by commas, folders as in `PATH`.
-fn parse_variable(value_type: ValueType, text: &str) -> Result<ConfigValue, String> {
+fn parse_variable(value_type: KeyType, text: &str) -> Result<ConfigValue, String> {
     let list = || text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
     match value_type {
-        ValueType::Flag => match text {
+        KeyType::Flag => match text {
             "1" | "true" => Ok(ConfigValue::Flag(true)),
             "0" | "false" => Ok(ConfigValue::Flag(false)),
             _ => Err(format!("expected {}", value_type.description())),
         },
-        ValueType::Folders => {
+        KeyType::Folders => {
             let folders = std::env::split_paths(text).filter(|path| !path.as_os_str().is_empty());
             let folders: Vec<String> = folders.map(|path| path.to_string_lossy().into_owned()).collect();
             value_type.parse(&json!(folders))
         }
-        ValueType::Names | ValueType::Permissions | ValueType::Denials => {
+        KeyType::Names | KeyType::Permissions | KeyType::Denials => {
             value_type.parse(&json!(list().collect::<Vec<_>>()))
         }
         _ => value_type.parse(&json!(text)),

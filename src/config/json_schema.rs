@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::keys::{KEYS, Key};
-use super::value::ValueType;
+use super::value::KeyType;
 
 /// The JSON Schema (2020-12) of a configuration file.
 pub fn json_schema() -> Value {
@@ -49,18 +49,18 @@ fn key_schema(key: &Key) -> Value {
     schema
 }
 
-fn type_schema(value_type: ValueType) -> Value {
+fn type_schema(value_type: KeyType) -> Value {
     let texts = || json!({"type": "array", "items": {"type": "string"}});
     let amount = || json!({"type": ["string", "number"]});
     match value_type {
-        ValueType::Flag => json!({"type": "boolean"}),
-        ValueType::Text => json!({"type": "string"}),
-        ValueType::Product => json!({"type": "string", "pattern": r"^[\p{L}\p{N}_-]+$"}),
-        ValueType::Word(words) => json!({"enum": words}),
-        ValueType::Duration | ValueType::Size | ValueType::Count => amount(),
-        ValueType::Folders | ValueType::Names | ValueType::Permissions | ValueType::Denials => texts(),
-        ValueType::Json => json!({}),
-        ValueType::Secret => json!({"oneOf": [
+        KeyType::Flag => json!({"type": "boolean"}),
+        KeyType::Text => json!({"type": "string"}),
+        KeyType::Product => json!({"type": "string", "pattern": r"^[\p{L}\p{N}_-]+$"}),
+        KeyType::Word(words) => json!({"enum": words}),
+        KeyType::Duration | KeyType::Size | KeyType::Count => amount(),
+        KeyType::Folders | KeyType::Names | KeyType::Permissions | KeyType::Denials => texts(),
+        KeyType::Json => json!({}),
+        KeyType::Secret => json!({"oneOf": [
             {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"], "additionalProperties": false},
             {"type": "object", "properties": {"file": {"type": "string"}}, "required": ["file"], "additionalProperties": false},
             {"type": "object", "properties": {"command": {"type": "array", "items": {"type": "string"}, "minItems": 1}},

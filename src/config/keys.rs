@@ -1,6 +1,6 @@
 //! The table of keys: everything else about them is read from it.
 
-use super::value::ValueType;
+use super::value::KeyType;
 use crate::policy::{ExecutionMode, OutputPolicy, SandboxLevel, SandboxMode};
 
 /// A key of the configuration, such as `limits.timeout`.
@@ -10,7 +10,7 @@ pub struct Key {
     /// Its name. In those that begin with `skills.`, `NAME` is the name of a skill, and `ENTRY` a word of the user.
     pub name: &'static str,
     /// What its values are.
-    pub value_type: ValueType,
+    pub value_type: KeyType,
     /// What it does, as one sentence without a full stop.
     pub doc: &'static str,
     /// What counts if nobody sets it, as a value or in words.
@@ -50,7 +50,7 @@ impl ProjectRule {
     }
 }
 
-const fn key(name: &'static str, value_type: ValueType, project: ProjectRule, doc: &'static str) -> Key {
+const fn key(name: &'static str, value_type: KeyType, project: ProjectRule, doc: &'static str) -> Key {
     Key { name, value_type, doc, default: "", project }
 }
 
@@ -82,10 +82,10 @@ const OUTPUT_POLICIES: &[&str] = &[OutputPolicy::Kill.name(), OutputPolicy::Trun
 
 /// All keys.
 pub const KEYS: &[Key] = {
-    use ProjectRule::{Add, Lower, Never, Only, Strengthen};
-    use ValueType::{
+    use KeyType::{
         Count, Denials, Duration, Flag, Folders, Json, Names, Permissions, Product, Secret, Size, Text, Word,
     };
+    use ProjectRule::{Add, Lower, Never, Only, Strengthen};
     &[
         key("product", Product, Never, "The product whose skills are read: `.NAME/skills` in the project")
             .default("metier"),

@@ -47,4 +47,6 @@ pub use self::origin::ValueOrigin;
 pub(crate) use self::providers::{WithheldValues, with_configuration};
 pub use self::secret_source::SecretSource;
 pub(crate) use self::skill_settings::{ResolvedConfiguration, SkillSettings};
-pub use self::value::{ConfigValue, ValueType, is_product_name};
+#[doc(hidden)]
+pub use self::value::is_product_name;
+pub use self::value::{ConfigValue, KeyType};

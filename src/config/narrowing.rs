@@ -3,7 +3,7 @@
 use super::configuration::{Configuration, Setting};
 use super::key_path::KeyPath;
 use super::keys::{Key, ProjectRule};
-use super::value::{ConfigValue, ValueType};
+use super::value::{ConfigValue, KeyType};
 use crate::policy::Limits;
 
 impl Configuration {
@@ -29,7 +29,7 @@ fn check(base: &Configuration, path: &KeyPath, value: &ConfigValue) -> Result<()
             None => Ok(()),
         },
         ProjectRule::Strengthen => {
-            let ValueType::Word(words) = key.value_type else { return Ok(()) };
+            let KeyType::Word(words) = key.value_type else { return Ok(()) };
             let strictness =
                 |value: &ConfigValue| words.iter().position(|word| value.as_text() == Some(word));
             let bound = bounds(base, path).into_iter().next();
@@ -70,7 +70,7 @@ fn default_bound(key: &Key) -> Option<ConfigValue> {
         ("limits.state_size", _) => ConfigValue::Number(Limits::default().state_size),
         ("limits.open_files", _) => ConfigValue::Number(Limits::DEFAULT_OPEN_FILES),
         ("limits.operations", _) => ConfigValue::Number(Limits::OPERATIONS),
-        (_, ValueType::Word(_)) => ConfigValue::Text(key.default.to_owned()),
+        (_, KeyType::Word(_)) => ConfigValue::Text(key.default.to_owned()),
         _ => return None,
     })
 }

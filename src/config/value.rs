@@ -41,7 +41,7 @@ const MAX_ENTRIES: usize = 1_000;
 /// What the values of a key are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ValueType {
+pub enum KeyType {
     /// `true` or `false`.
     Flag,
     /// A text.
@@ -70,7 +70,7 @@ pub enum ValueType {
     Secret,
 }
 
-impl ValueType {
+impl KeyType {
     /// The type in words, as in the documentation.
     pub fn description(self) -> String {
         match self {

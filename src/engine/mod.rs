@@ -94,6 +94,22 @@ pub use crate::runtimes::{Runtime, Runtimes};
 /// Runs the skills of one project. Cheap to clone; clones share compiled scripts and the clock.
 ///
 /// It holds no global state, prints nothing and needs no async runtime.
+///
+/// ```
+/// use metier::engine::{Engine, Invocation};
+///
+/// # fn main() -> metier::error::Result<()> {
+/// let engine = Engine::builder(".").build()?;
+/// for skill in engine.registry().skills() {
+///     println!("{}: {}", skill.name(), engine.availability(skill).is_runnable());
+/// }
+/// match engine.run(Invocation::new("no-such-skill")).result {
+///     Ok(value) => println!("{value}"),
+///     Err(error) => println!("{error}"), // a sentence for a person; `error.kind()` is for programs
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Engine(Arc<EngineInner>);
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::engine::contract_validation::tool_input_error;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{LayeredTools, Tool, ToolLayer, ToolProvider, catch_panic};
-use crate::skill::Schema;
+use crate::skill::contract::Schema;
 
 /// Maximum number of cached compiled schemas; beyond it, every schema is compiled again.
 const MAX_SCHEMAS: usize = 1_000;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value as Json};
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::formats::export::{ExportFormat, SkillSource, export};
+use crate::formats::export::{ExportFormat, ExportSource, export};
 use crate::skill::contract::fields::find;
 use crate::skill::name::is_allowed_name;
 use crate::skill::yaml::{self, Entry, Node, Value};
@@ -120,7 +120,7 @@ fn import_definition(origin: &Origin<'_>, own_name: &str, source: &[u8]) -> Resu
     // Other clients read a name in few letters only; a SKILL.md with another name would disagree with the definition.
     if is_allowed_name(&name) {
         let text = super::instructions(&contract);
-        let skill = SkillSource { manifest: &manifest, contract: Some(&contract), text };
+        let skill = ExportSource { manifest: &manifest, contract: Some(&contract), text };
         files.insert(0, ("SKILL.md".to_owned(), export(ExportFormat::SkillMd, skill).text.into_bytes()));
     }
     let handlers = contract.format.handlers();

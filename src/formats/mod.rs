@@ -2,7 +2,7 @@
 //!
 //! A folder has at most one definition beside its `SKILL.md`: a `skill.yaml`, `skill.yml` or `skill.json`. `detect` tells its format
 //! by its keys; one file here reads each format. A definition that no format fits is an error, so that what it says about risk and
-//! limits is never passed over. A definition without a `SKILL.md` is a skill too: [`load_alone`] makes its manifest.
+//! limits is never passed over. A definition without a `SKILL.md` is a skill too, with a manifest of its own.
 
 mod agentskit;
 mod curia;
@@ -17,10 +17,12 @@ mod shorthand;
 mod sweny;
 mod sweny_frontmatter;
 
+#[doc(hidden)]
 pub use self::curia::CAPABILITIES as CURIA_CAPABILITIES;
-pub use self::export::{ExportFormat, Exported, SkillSource, export};
+pub use self::export::{ExportFormat, ExportSource, Exported, export};
 pub use self::import::{ImportedSkill, import};
 pub use self::package_registry::{PackageFilter, PackageRegistry, PublishedPackage};
+#[doc(hidden)]
 pub use self::sweny_frontmatter::frontmatter_contract;
 
 use self::detect::{Syntax, detect_format};
@@ -42,22 +44,26 @@ pub fn parse(file: &str, source: &[u8], manifest: Option<&Manifest>) -> ParsedCo
 }
 
 /// Like [`parse`], for loading many skills: schemas are compiled at their first use.
+#[doc(hidden)]
 pub fn load(file: &str, source: &[u8], manifest: Option<&Manifest>) -> ParsedContract {
     read(file, source, manifest, CheckDepth::Structure)
 }
 
 /// Like [`parse`], for a definition without a `SKILL.md` in a folder of that name: the manifest that it stands for, and the
 /// contract. If a diagnostic blocks, there is neither.
+#[doc(hidden)]
 pub fn parse_alone(file: &str, source: &[u8], directory: &str) -> (LoadedSkill, ParsedContract) {
     manifest::with_manifest(parse(file, source, None), source, directory)
 }
 
 /// Like [`parse_alone`], for loading many skills.
+#[doc(hidden)]
 pub fn load_alone(file: &str, source: &[u8], directory: &str) -> (LoadedSkill, ParsedContract) {
     manifest::with_manifest(load(file, source, None), source, directory)
 }
 
 /// What a model reads of a skill without a `SKILL.md`: the instructions of its definition, or else what it does.
+#[doc(hidden)]
 pub fn instructions(contract: &Contract) -> &str {
     let own = contract.persona.as_ref().map(|persona| persona.instructions.as_str());
     own.filter(|text| !text.is_empty()).or(contract.description.as_deref()).unwrap_or_default()

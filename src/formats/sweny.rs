@@ -8,7 +8,7 @@ use crate::formats::fields::{
 use crate::policy::{ConfigField, ConfigRequirement};
 use crate::skill::contract::fields::{self, find};
 use crate::skill::contract::{
-    Contract, MAX_SETTINGS, McpServer, Persona, ProvidedTool, Publication, SchemaRole, named_setting,
+    Contract, MAX_SETTINGS, McpServerAddress, Persona, ProvidedTool, Publication, SchemaRole, named_setting,
     read_schema, variable,
 };
 use crate::skill::diagnostic_sink::DiagnosticSink;
@@ -158,11 +158,11 @@ fn read_tool(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<ProvidedToo
 }
 
 /// A server needs a program or an address.
-pub(super) fn read_server(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<McpServer> {
+pub(super) fn read_server(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<McpServerAddress> {
     let place = "`mcp`";
     let entries = map_entries(node, place, report)?;
     require_known(entries, &SERVER_KEYS, place, report);
-    let server = McpServer {
+    let server = McpServerAddress {
         command: text(entries, "command", report),
         args: texts(entries, "args", report),
         url: text(entries, "url", report),

@@ -9,7 +9,8 @@ use crate::formats::sweny::{CATEGORIES, read_aliases, read_server};
 use crate::policy::{ConfigField, ConfigRequirement};
 use crate::skill::contract::fields::find;
 use crate::skill::contract::{
-    Contract, DefinitionFormat, MAX_SETTINGS, McpServer, ParsedContract, Publication, named_setting, variable,
+    Contract, DefinitionFormat, MAX_SETTINGS, McpServerAddress, ParsedContract, Publication, named_setting,
+    variable,
 };
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::yaml::{Entry, Node, Value};
@@ -97,7 +98,7 @@ fn entry_name(entry: &Entry) -> Node {
 }
 
 /// The server that a skill in a folder brings. A program is none: whoever adds a skill must not choose what starts.
-fn discovered_server(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<McpServer> {
+fn discovered_server(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<McpServerAddress> {
     let server = checked(node, "mcp", report, |report| read_server(node, report))??;
     if server.command.is_none() {
         return Some(server);

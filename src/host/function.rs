@@ -23,7 +23,7 @@ pub struct HostFunction {
     /// Its description, in a sentence or two.
     pub doc: &'static str,
     /// A call that the conformance tests make in every language.
-    pub example: Example,
+    pub example: FunctionExample,
     /// Its implementation in Rust. Called through [`HostFunction::call`], with arguments and permissions checked.
     pub(crate) body: fn(&SkillContext, &Args) -> Result<Value>,
 }
@@ -142,7 +142,7 @@ impl AccessRule {
 
 /// A call with its expected result: documentation and test at once.
 #[non_exhaustive]
-pub struct Example {
+pub struct FunctionExample {
     /// The files in the project before the call: path, content.
     pub files: &'static [(&'static str, &'static str)],
     /// The providers of the host, a JSON object for [`Fixtures`](super::Fixtures); empty when the function needs none.

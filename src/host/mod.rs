@@ -72,7 +72,7 @@ pub use self::explain::{
 pub(crate) use self::extensions::Extensions;
 pub(crate) use self::file_id::FileId;
 pub use self::fixtures::Fixtures;
-pub use self::function::{AccessRule, Example, HostFunction, Param, ValueType};
+pub use self::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 pub(crate) use self::functions::{ConfigState, config_help, config_hint};
 pub use self::functions::{function, functions};
 pub(crate) use self::host_lookup::HostLookup;

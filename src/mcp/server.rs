@@ -25,6 +25,19 @@ const LAST_MESSAGES: Duration = Duration::from_secs(1);
 const MAX_READERS: usize = 4;
 
 /// A server of the skills of an engine; see the [module](super).
+///
+/// ```
+/// use metier::engine::Engine;
+/// use metier::mcp::{McpOptions, McpServer};
+///
+/// # fn main() -> metier::error::Result<()> {
+/// let options = McpOptions::new().grant("write:out".parse()?);
+/// let server = McpServer::new(Engine::builder(".").build()?, options);
+/// println!("{}", server.tool_names().join(", "));
+/// // server.serve_stdio()? answers a client until that ends
+/// # Ok(())
+/// # }
+/// ```
 pub struct McpServer {
     engine: Engine,
     options: McpOptions,

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use crate::formats;
 use crate::registry::embedded::EmbeddedSkill;
 use crate::registry::file_names::SKILL_FILE_NAMES;
-use crate::skill::contract::{CONTRACT_FILES, MAX_CONTRACT, ParsedContract};
-use crate::skill::{Contract, Diagnostic, LoadedSkill, Manifest};
+use crate::skill::contract::{CONTRACT_FILES, Contract, MAX_CONTRACT, ParsedContract};
+use crate::skill::{Diagnostic, LoadedSkill, Manifest};
 
 /// Which of the contract's file names a folder has.
 pub(super) type PresentContracts = [bool; CONTRACT_FILES.len()];

@@ -15,6 +15,14 @@ const AGENTS_FOLDER: &str = ".agents";
 const COMPAT_FOLDERS: [(&str, bool); 3] = [(".sweny", false), (".claude", true), (".gemini", false)];
 
 /// Where to look for skills, nearest first: folders, then skills inside the program, then the builtin skills.
+///
+/// ```
+/// use metier::registry::{Registry, Root, Roots, Scope};
+///
+/// let roots = Roots::empty().with(Root::new(Scope::Project, "acme", "skills"));
+/// let registry = Registry::discover(&roots);
+/// println!("{} skills in ./skills", registry.skills().len());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
     roots: Vec<Root>,

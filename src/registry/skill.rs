@@ -16,8 +16,8 @@ use crate::registry::edit_check::is_current;
 use crate::registry::fingerprint::Fingerprint;
 use crate::registry::project::{path_in_project, unresolved_path_in_project};
 use crate::registry::skill_folder::SkillFolder;
-use crate::skill::contract::{CONTRACT_FILES, ProvidedTool, Schema};
-use crate::skill::{Contract, Diagnostic, Manifest, SkillLocation, parse};
+use crate::skill::contract::{CONTRACT_FILES, Contract, ProvidedTool, Schema};
+use crate::skill::{Diagnostic, Manifest, SkillLocation, parse};
 
 /// Maximum bytes of a `SKILL.md`, body included: 1 MiB, as in other clients.
 const MAX_SKILL_FILE_BYTES: u64 = 1 << 20;

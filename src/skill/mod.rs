@@ -1,4 +1,4 @@
-//! Parses the text of a `SKILL.md` to a [`Manifest`] and the text of a `skill.yaml` to a [`Contract`], each with
+//! Parses the text of a `SKILL.md` to a [`Manifest`] and the text of a `skill.yaml` to a [`Contract`](contract::Contract), each with
 //! [`Diagnostic`]s. Nothing here accesses the disk.
 //!
 //! A skill gets two verdicts. [`ParsedSkill::is_valid`] applies the specification, as a [`Profile`] reads it.
@@ -40,7 +40,6 @@ pub use self::parse::{ParsedSkill, parse};
 pub use self::typed_frontmatter::typed_frontmatter;
 pub use self::unknown_keys::{KeyClass, UnknownKey};
 pub(crate) use self::untitled::MAX_UNTITLED_HEAD;
-pub use contract::{Contract, ParsedContract, Schema};
 pub use diagnostic::{Diagnostic, Severity};
 #[doc(hidden)]
 pub use frontmatter::{FrontmatterLen, MAX_FRONTMATTER, frontmatter_len};

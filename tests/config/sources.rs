@@ -1,6 +1,6 @@
 //! Flag, environment, project, user, default: the strongest source of a key counts.
 
-use metier::config::{Configuration, KEYS, Key, ProjectRule, ValueOrigin, ValueType};
+use metier::config::{Configuration, KEYS, Key, KeyType, ProjectRule, ValueOrigin};
 use serde_json::{Value, json};
 
 use super::cli::Project;
@@ -9,15 +9,15 @@ use super::effective;
 /// Four values of a key, the first one the widest.
 fn values(key: &Key) -> Option<[Value; 4]> {
     Some(match key.value_type {
-        ValueType::Duration => ["8s", "7s", "6s", "5s"].map(Value::from),
-        ValueType::Size | ValueType::Count => [80, 70, 60, 50].map(Value::from),
-        ValueType::Product => ["a", "b", "c", "d"].map(Value::from),
-        ValueType::Folders => ["/a", "/b", "/c", "/d"].map(|folder| json!([folder])),
-        ValueType::Flag => match key.project {
+        KeyType::Duration => ["8s", "7s", "6s", "5s"].map(Value::from),
+        KeyType::Size | KeyType::Count => [80, 70, 60, 50].map(Value::from),
+        KeyType::Product => ["a", "b", "c", "d"].map(Value::from),
+        KeyType::Folders => ["/a", "/b", "/c", "/d"].map(|folder| json!([folder])),
+        KeyType::Flag => match key.project {
             ProjectRule::Only(only) => [!only, only, !only, only].map(Value::from),
             _ => [true, false, true, false].map(Value::from),
         },
-        ValueType::Word(words) => {
+        KeyType::Word(words) => {
             let (strict, lenient) = (words[0], words[words.len() - 1]);
             [lenient, strict, lenient, strict].map(Value::from)
         }

@@ -13,7 +13,7 @@ fn skill(more: &Value) -> Value {
     skill
 }
 
-fn read(more: &Value) -> metier::skill::Contract {
+fn read(more: &Value) -> metier::skill::contract::Contract {
     contract("skill.json", &skill(more).to_string())
 }
 

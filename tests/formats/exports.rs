@@ -1,7 +1,8 @@
 //! Out again: a definition written in its own format says the same, and what another format cannot hold is listed.
 
-use metier::formats::{ExportFormat, SkillSource, export, import, instructions, load_alone, parse};
-use metier::skill::{Contract, Profile, SkillLocation};
+use metier::formats::{ExportFormat, ExportSource, export, import, instructions, load_alone, parse};
+use metier::skill::contract::Contract;
+use metier::skill::{Profile, SkillLocation};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -9,7 +10,8 @@ use serde_json::{Value, json};
 fn exported(file: &str, source: &str, format: ExportFormat) -> (String, Vec<String>) {
     let (loaded, parsed) = load_alone(file, source.as_bytes(), "x");
     let (manifest, contract) = (loaded.manifest.unwrap(), parsed.contract.unwrap());
-    let skill = SkillSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
+    let skill =
+        ExportSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
     let written = export(format, skill);
     (written.text, written.losses)
 }

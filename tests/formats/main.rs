@@ -28,7 +28,7 @@ mod web_imports;
 mod yaml;
 
 use metier::formats::parse;
-use metier::skill::Contract;
+use metier::skill::contract::Contract;
 
 /// The contract in a file of that name.
 #[track_caller]

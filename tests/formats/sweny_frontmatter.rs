@@ -4,8 +4,8 @@ use metier::engine::Invocation;
 use metier::formats::import;
 use metier::policy::ConfigRequirement;
 use metier::registry::{Registry, Root, Roots, Scope};
-use metier::skill::contract::DefinitionFormat;
-use metier::skill::{Contract, Diagnostic, Severity};
+use metier::skill::contract::{Contract, DefinitionFormat};
+use metier::skill::{Diagnostic, Severity};
 use serde_json::json;
 
 use crate::project::{Project, value};

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use metier::formats::{ExportFormat, SkillSource, export, instructions, load_alone, parse};
+use metier::formats::{ExportFormat, ExportSource, export, instructions, load_alone, parse};
 use metier::skill::{Manifest, SkillLocation};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -153,7 +153,8 @@ fn skill_object() -> impl Strategy<Value = Value> {
 fn written(object: &Value) -> Option<(String, String)> {
     let (loaded, parsed) = load_alone("skill.json", object.to_string().as_bytes(), "x");
     let (manifest, contract) = loaded.manifest.zip(parsed.contract)?;
-    let skill = SkillSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
+    let skill =
+        ExportSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
     Some((export(ExportFormat::Sweny, skill).text, export(ExportFormat::SwenyYaml, skill).text))
 }
 
@@ -177,7 +178,7 @@ proptest! {
         let place = SkillLocation { directory: "x", file_name: "SKILL.md" };
         let source = format!("---\n{frontmatter}\n---\n\nDo it.\n");
         let Some(manifest) = metier::skill::parse(source.as_bytes(), place).manifest else { return Ok(()) };
-        let skill = SkillSource { manifest: &manifest, contract: None, text: "Do it." };
+        let skill = ExportSource { manifest: &manifest, contract: None, text: "Do it." };
         let text = export(ExportFormat::SkillMd, skill).text;
         let again = metier::skill::parse(text.as_bytes(), place).manifest;
         let texts = |manifest: &Manifest| (manifest.description.clone(), manifest.license.clone(), manifest.metadata.clone());

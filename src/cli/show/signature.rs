@@ -1,7 +1,7 @@
 //! A skill as a function: its name, what goes in and what comes out, and a row for each field.
 
 use metier::registry::Skill;
-use metier::skill::Schema;
+use metier::skill::contract::Schema;
 
 use crate::cli::terminal::escape_line;
 

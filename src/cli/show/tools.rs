@@ -3,8 +3,7 @@
 use metier::engine::{Availability, Engine};
 use metier::executor::RuntimeId;
 use metier::registry::Skill;
-use metier::skill::Schema;
-use metier::skill::contract::ProvidedTool;
+use metier::skill::contract::{ProvidedTool, Schema};
 use serde_json::{Value, json};
 
 use crate::cli::terminal::escape_line;

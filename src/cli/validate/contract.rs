@@ -7,9 +7,9 @@ use metier::engine::Runtimes;
 use metier::formats;
 use metier::plan;
 use metier::skill::contract::{
-    CONTRACT_FILES, ParsedContract, ProvidedResource, ProvidedTool, ResourceSource,
+    CONTRACT_FILES, Contract, ParsedContract, ProvidedResource, ProvidedTool, ResourceSource, Schema,
 };
-use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
+use metier::skill::{Diagnostic, Manifest, Severity};
 use serde::Serialize;
 
 use super::skill_file;

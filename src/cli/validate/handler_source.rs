@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use cap_std::fs::Dir;
 use metier::formats::CURIA_CAPABILITIES;
-use metier::skill::{Contract, Diagnostic};
+use metier::skill::Diagnostic;
+use metier::skill::contract::Contract;
 
 use super::skill_file;
 use crate::cli::validate::lints;

@@ -6,8 +6,8 @@ use cap_std::fs::Dir;
 use metier::engine::Runtimes;
 use metier::executor::RuntimeId;
 use metier::plan;
-use metier::skill::contract::ProvidedTool;
-use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
+use metier::skill::contract::{Contract, ProvidedTool, Schema};
+use metier::skill::{Diagnostic, Manifest, Severity};
 use serde::Serialize;
 
 use super::skill_file;

@@ -2,7 +2,8 @@
 
 use cap_std::fs::Dir;
 use metier::executor::RuntimeId;
-use metier::skill::{Contract, Diagnostic, Manifest, Rule};
+use metier::skill::contract::Contract;
+use metier::skill::{Diagnostic, Manifest, Rule};
 
 use super::runtime_location::runtime_location;
 use super::sequence::DEFAULT_PATH;

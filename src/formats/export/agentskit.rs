@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::formats::agentskit::is_name;
 use crate::formats::export::loss::{SkillPart, Written};
-use crate::formats::export::source::{SkillSource, json_text};
+use crate::formats::export::source::{ExportSource, json_text};
 use crate::skill::contract::DefinitionFormat;
 
 const HELD: [SkillPart; 5] =
@@ -21,7 +21,7 @@ const HELD_OF_OWN: [SkillPart; 8] = [
     SkillPart::UnknownKeys,
 ];
 
-pub(super) fn write(skill: SkillSource<'_>) -> Written {
+pub(super) fn write(skill: ExportSource<'_>) -> Written {
     let mut changes = Vec::new();
     let name: String = skill
         .manifest

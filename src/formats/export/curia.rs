@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::formats::curia::secret_variable;
 use crate::formats::export::loss::{SkillPart, Written};
-use crate::formats::export::source::{SkillSource, json_text};
+use crate::formats::export::source::{ExportSource, json_text};
 use crate::formats::shorthand::timestamp_description;
 use crate::policy::ConfigRequirement;
 use crate::skill::contract::{Contract, DefinitionFormat, Sensitivity, risk_level, risk_score};
@@ -28,7 +28,7 @@ const TYPES: [&str; 6] = ["string", "number", "integer", "boolean", "object", "n
 /// The risk of a skill that names none: one that an agent does not take alone.
 const UNKNOWN_RISK: &str = "medium";
 
-pub(super) fn write(skill: SkillSource<'_>) -> Written {
+pub(super) fn write(skill: ExportSource<'_>) -> Written {
     let contract = skill.contract.cloned().unwrap_or_default();
     let mut changes = Vec::new();
     let score = contract.metadata.risk_score;

@@ -1,6 +1,6 @@
 //! The parts of a skill that a form may not be able to hold.
 
-use crate::formats::export::source::SkillSource;
+use crate::formats::export::source::ExportSource;
 use crate::skill::contract::{Contract, Sensitivity};
 
 /// A part of a skill, which a form holds or loses.
@@ -118,7 +118,7 @@ const CONTRACT_PARTS: [ContractPart; 32] = [
 ];
 
 /// What of the skill is not among the parts that a form holds.
-pub(super) fn losses(skill: SkillSource<'_>, held: &[SkillPart]) -> Vec<&'static str> {
+pub(super) fn losses(skill: ExportSource<'_>, held: &[SkillPart]) -> Vec<&'static str> {
     let manifest = skill.manifest;
     let publication = skill.contract.map(|contract| &contract.publication);
     let is_published = publication.is_some_and(|facts| {

@@ -9,7 +9,7 @@ mod sweny;
 mod tool_description;
 mod yaml_text;
 
-pub use self::source::SkillSource;
+pub use self::source::ExportSource;
 
 /// A form in which a skill can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct Exported {
 }
 
 /// The skill in that form.
-pub fn export(format: ExportFormat, skill: SkillSource<'_>) -> Exported {
+pub fn export(format: ExportFormat, skill: ExportSource<'_>) -> Exported {
     let (text, held, changes) = match format {
         ExportFormat::SkillMd => skill_md::write(skill),
         ExportFormat::FunctionCalling => tool_description::write_function(skill),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::formats::export::loss::{SkillPart, Written};
-use crate::formats::export::source::SkillSource;
+use crate::formats::export::source::ExportSource;
 use crate::formats::export::yaml_text::{YamlTexts, yaml_text};
 
 const HELD: [SkillPart; 6] = [
@@ -17,7 +17,7 @@ const HELD: [SkillPart; 6] = [
 /// The most characters of a description.
 const MAX_DESCRIPTION: usize = 1024;
 
-pub(super) fn write(skill: SkillSource<'_>) -> Written {
+pub(super) fn write(skill: ExportSource<'_>) -> Written {
     let manifest = skill.manifest;
     let mut changes = Vec::new();
     let name = crate::skill::suggested_name(&manifest.name).unwrap_or_else(|| manifest.name.clone());

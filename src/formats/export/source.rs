@@ -2,11 +2,12 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::skill::{Contract, Manifest};
+use crate::skill::Manifest;
+use crate::skill::contract::Contract;
 
 /// A skill, as what is written of it is read.
 #[derive(Clone, Copy, Debug)]
-pub struct SkillSource<'a> {
+pub struct ExportSource<'a> {
     /// Its manifest.
     pub manifest: &'a Manifest,
     /// Its contract.
@@ -15,7 +16,7 @@ pub struct SkillSource<'a> {
     pub text: &'a str,
 }
 
-impl SkillSource<'_> {
+impl ExportSource<'_> {
     /// The schema of the input, or one that accepts any object.
     pub(super) fn input_schema(self) -> Json {
         let inputs = self.contract.and_then(|contract| contract.inputs.as_ref());

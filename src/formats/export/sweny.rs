@@ -3,11 +3,11 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::formats::export::loss::{SkillPart, Written};
-use crate::formats::export::source::{SkillSource, json_text};
+use crate::formats::export::source::{ExportSource, json_text};
 use crate::formats::export::yaml_text::{YamlTexts, yaml_text};
 use crate::formats::sweny::{CATEGORIES, is_id};
 use crate::policy::ConfigRequirement;
-use crate::skill::contract::{Contract, McpServer, ProvidedTool};
+use crate::skill::contract::{Contract, McpServerAddress, ProvidedTool};
 
 const HELD: [SkillPart; 7] = [
     SkillPart::Text,
@@ -23,19 +23,19 @@ const HELD: [SkillPart; 7] = [
 const KEYS: [&str; 9] =
     ["id", "name", "description", "category", "config", "instruction", "tools", "mcp", "mcpAliases"];
 
-pub(super) fn write(skill: SkillSource<'_>) -> Written {
+pub(super) fn write(skill: ExportSource<'_>) -> Written {
     let (object, changes) = skill_object(skill);
     (json_text(&object), &HELD, changes)
 }
 
-pub(super) fn write_yaml(skill: SkillSource<'_>) -> Written {
+pub(super) fn write_yaml(skill: ExportSource<'_>) -> Written {
     let (object, changes) = skill_object(skill);
     let entries = KEYS.iter().filter_map(|key| Some((*key, object.get(*key)?.clone())));
     (yaml_text(entries, YamlTexts::Blocks), &HELD, changes)
 }
 
 /// The skill object, and what changes in it.
-fn skill_object(skill: SkillSource<'_>) -> (Json, Vec<String>) {
+fn skill_object(skill: ExportSource<'_>) -> (Json, Vec<String>) {
     let mut changes = Vec::new();
     let name = &skill.manifest.name;
     let suggested = || crate::skill::suggested_name(name).filter(|id| is_id(id));
@@ -106,7 +106,7 @@ fn tool(tool: &ProvidedTool) -> Json {
     })
 }
 
-fn server(server: &McpServer) -> Json {
+fn server(server: &McpServerAddress) -> Json {
     let pairs = |pairs: &[(String, String)]| {
         Json::Object(pairs.iter().map(|(key, value)| (key.clone(), json!(value))).collect())
     };

@@ -4,7 +4,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::formats::export::loss::{SkillPart, Written};
-use crate::formats::export::source::{SkillSource, json_text};
+use crate::formats::export::source::{ExportSource, json_text};
 use crate::skill::contract::{Contract, ProvidedTool, Schema, risk_score};
 
 const FUNCTION: [SkillPart; 2] = [SkillPart::Inputs, SkillPart::ProvidedTools];
@@ -21,7 +21,7 @@ struct Described<'a> {
     risk_score: Option<u8>,
 }
 
-pub(super) fn write_function(skill: SkillSource<'_>) -> Written {
+pub(super) fn write_function(skill: ExportSource<'_>) -> Written {
     let (parts, mut changes) = described_parts(skill);
     let functions = parts.into_iter().map(|part| {
         json!({
@@ -39,7 +39,7 @@ pub(super) fn write_function(skill: SkillSource<'_>) -> Written {
     (text_of(skill, functions.collect()), &FUNCTION, changes)
 }
 
-pub(super) fn write_tool(skill: SkillSource<'_>) -> Written {
+pub(super) fn write_tool(skill: ExportSource<'_>) -> Written {
     let (parts, changes) = described_parts(skill);
     let tools = parts.into_iter().map(|part| {
         let mut tool =
@@ -58,19 +58,19 @@ pub(super) fn write_tool(skill: SkillSource<'_>) -> Written {
 }
 
 /// One description, or a list of them for a skill that offers tools.
-fn text_of(skill: SkillSource<'_>, mut parts: Vec<Json>) -> String {
+fn text_of(skill: ExportSource<'_>, mut parts: Vec<Json>) -> String {
     match parts.len() {
         1 if offered(skill).is_empty() => json_text(&parts.remove(0)),
         _ => json_text(&Json::Array(parts)),
     }
 }
 
-fn offered(skill: SkillSource<'_>) -> &[ProvidedTool] {
+fn offered(skill: ExportSource<'_>) -> &[ProvidedTool] {
     skill.contract.map_or(&[], |contract| &contract.tools)
 }
 
 /// The skill itself, if its contract says that it runs by itself or that it offers nothing else, and its tools.
-fn described_parts(skill: SkillSource<'_>) -> (Vec<Described<'_>>, Vec<String>) {
+fn described_parts(skill: ExportSource<'_>) -> (Vec<Described<'_>>, Vec<String>) {
     let tools = offered(skill);
     let (name, mut changes) = plain_name(&skill.manifest.name);
     let mut parts = Vec::new();

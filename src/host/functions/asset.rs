@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::encoding::{ENCODING, content};
 use crate::error::Result;
 use crate::host::files::path_below;
-use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
 use crate::policy::Access;
 
@@ -30,7 +30,7 @@ pub(super) const ASSET: HostFunction = HostFunction {
     access: AccessRule::Unrestricted,
     doc: "Answers with the content of a file in the skill's own folder, as read_file does for the project. \
           Secrets and version control there take the same permissions.",
-    example: Example {
+    example: FunctionExample {
         files: &[("template.md", "# Title\n")],
         fixtures: "",
         grants: &[],

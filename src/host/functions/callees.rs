@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::provider_call::{call_provider, catch_provider_panic, unavailable};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::RunThreadGuard;
-use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::{
     Args, SampleMessage, SampleRequest, SampleRole, SkillContext, ToolProvider, catch_panic, memory_size,
 };
@@ -32,7 +32,7 @@ pub(super) const TOOL: HostFunction = HostFunction {
     doc: "Calls a tool that the host offers, or that a skill offers (`SKILL.TOOL`), and answers with its value. Arguments that do not fit the schema by which the host \
           describes the tool are `invalid-input`, with every violation, and the tool is not called; where it takes an object, \
           null counts as an empty one. A skill's tool runs as a called skill does.",
-    example: Example {
+    example: FunctionExample {
         files: &[],
         fixtures: r#"{"tools": {"add": {"sum": 3}}}"#,
         grants: &["tool:add"],
@@ -63,7 +63,7 @@ pub(super) const SKILL: HostFunction = HostFunction {
     access: AccessRule::Skill(0),
     doc: "Runs another skill to its end and answers with its value. It may do what it asks for and this run may do too, \
           and it ends with this run; what it logs is in this run's log. Skills may call one another 8 deep.",
-    example: Example {
+    example: FunctionExample {
         files: &[],
         fixtures: r#"{"skills": {"greet": "hello, Ada"}}"#,
         grants: &["skill:greet"],
@@ -100,7 +100,7 @@ pub(super) const SAMPLE: HostFunction = HostFunction {
     returns: ValueType::OneOf(&[ValueType::Text, ValueType::Record(SAMPLE_RESPONSE)]),
     access: AccessRule::Sample,
     doc: "Asks the model that the host offers and answers with its text, or with `response` with an object.",
-    example: Example {
+    example: FunctionExample {
         files: &[],
         fixtures: r#"{"model": "Paris"}"#,
         grants: &["sample"],

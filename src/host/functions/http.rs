@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::encoding::Encoding;
 use super::provider_call::call_provider;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::http::{missing_client_error, require_below, url_host, validate_headers};
 use crate::host::{Args, HttpRequest, HttpResponse, SkillContext, memory_size};
 
@@ -36,7 +36,7 @@ pub(super) const HTTP: HostFunction = HostFunction {
     access: AccessRule::Net(0),
     doc: "Sends a request and answers with what came back; a status such as 404 is an answer, not an error. \
           Follows up to 5 redirects to hosts that are permitted too. What goes to an `http` URL can be read on the way.",
-    example: Example {
+    example: FunctionExample {
         files: &[],
         fixtures: r#"{"http": {"https://example.com/greeting":
             {"status": 200, "headers": {"content-type": "text/plain"}, "body": "hello"}}}"#,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::search::{SEARCH_OPTIONS, SearchOptions};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::EntryKind;
-use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::functions::walk_results::{AnswerOverhead, collect_entries};
 use crate::host::memory::HostMemoryReservation;
 use crate::host::{Args, SkillContext};
@@ -19,7 +19,7 @@ pub(super) const LIST_DIR: HostFunction = HostFunction {
     access: AccessRule::Read(0),
     doc: "Answers with the names in a folder, hidden ones too, sorted. Bytes of a name that are not UTF-8 are written as \
           `\\xFF`, and every function takes the name in that form.",
-    example: Example {
+    example: FunctionExample {
         files: &[("src/b.rs", ""), ("src/a.rs", ""), ("src/.keep", "")],
         fixtures: "",
         grants: &[],
@@ -49,7 +49,7 @@ pub(super) const STAT: HostFunction = HostFunction {
     returns: ValueType::Record(STAT_FIELDS),
     access: AccessRule::Read(0),
     doc: "Answers with the facts about a file or folder.",
-    example: Example {
+    example: FunctionExample {
         files: &[("notes.txt", "one\n")],
         fixtures: "",
         grants: &[],
@@ -76,7 +76,7 @@ pub(super) const TREE: HostFunction = HostFunction {
     access: AccessRule::Read(0),
     doc: "Answers with a folder and what lies below it, sorted by path. Hidden names and what .gitignore lists are passed \
           over, links are not followed.",
-    example: Example {
+    example: FunctionExample {
         files: &[("src/main.rs", ""), ("src/deep/er/x", ""), ("target/out", ""), (".gitignore", "target\n")],
         fixtures: "",
         grants: &[],

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::log::{LogLevel, Progress};
 use crate::host::{Args, SkillContext};
 
@@ -22,7 +22,7 @@ pub(super) const LOG: HostFunction = HostFunction {
     returns: ValueType::Null,
     access: AccessRule::Unrestricted,
     doc: "Writes a line to the log of the run.",
-    example: Example {
+    example: FunctionExample {
         files: &[],
         fixtures: "",
         grants: &[],
@@ -43,7 +43,13 @@ pub(super) const PROGRESS: HostFunction = HostFunction {
     returns: ValueType::Null,
     access: AccessRule::Unrestricted,
     doc: "Tells whoever watches the run how far it has come.",
-    example: Example { files: &[], fixtures: "", grants: &[], args: r#"["reading", 3, 10]"#, answer: "null" },
+    example: FunctionExample {
+        files: &[],
+        fixtures: "",
+        grants: &[],
+        args: r#"["reading", 3, 10]"#,
+        answer: "null",
+    },
     body: progress,
 };
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::encoding::{ENCODING, content};
 use crate::error::Result;
-use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
 
 pub(super) const READ_FILE: HostFunction = HostFunction {
@@ -22,7 +22,7 @@ pub(super) const READ_FILE: HostFunction = HostFunction {
     returns: ValueType::Text,
     access: AccessRule::Read(0),
     doc: "Answers with the content of a file of up to 16 MiB. It must be UTF-8 text, unless it is asked for as base64.",
-    example: Example {
+    example: FunctionExample {
         files: &[("notes.txt", "one\ntwo\n")],
         fixtures: "",
         grants: &[],
@@ -39,7 +39,7 @@ pub(super) const HEAD: HostFunction = HostFunction {
     returns: ValueType::Text,
     access: AccessRule::Read(0),
     doc: "Answers with the first lines of a text file of any size, joined by newlines; none at the end.",
-    example: Example {
+    example: FunctionExample {
         files: &[("notes.txt", "one\ntwo\nthree\n")],
         fixtures: "",
         grants: &[],
@@ -56,7 +56,7 @@ pub(super) const TAIL: HostFunction = HostFunction {
     returns: ValueType::Text,
     access: AccessRule::Read(0),
     doc: "Answers with the last lines of a text file of any size, joined by newlines; none at the end.",
-    example: Example {
+    example: FunctionExample {
         files: &[("notes.txt", "one\ntwo\nthree\n")],
         fixtures: "",
         grants: &[],

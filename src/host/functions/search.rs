@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::{Entry, Grep, GrepMatch, WalkFilter};
-use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::functions::walk_results::{AnswerOverhead, collect_entries, log_skipped};
 use crate::host::{Args, SkillContext};
 
@@ -33,7 +33,7 @@ pub(super) const GREP: HostFunction = HostFunction {
     access: AccessRule::Read(1),
     doc: "Answers with the lines that have the text in them, sorted by file. Binary files, hidden names and what .gitignore \
           lists are passed over, links are not followed. More than 20,000 lines without `max` are an error.",
-    example: Example {
+    example: FunctionExample {
         files: &[("src/a.rs", "fn a() {}\n// TODO: b\n"), ("notes.md", "TODO\n"), (".env", "TODO\n")],
         fixtures: "",
         grants: &[],
@@ -59,7 +59,7 @@ pub(super) const GLOB: HostFunction = HostFunction {
     access: AccessRule::ReadRoot,
     doc: "Answers with the paths of files and folders that match, sorted. Hidden names and what .gitignore lists are passed \
           over, links are not followed.",
-    example: Example {
+    example: FunctionExample {
         files: &[("src/a.rs", ""), ("src/deep/b.rs", ""), ("c.rs", ""), ("src/d.txt", "")],
         fixtures: "",
         grants: &[],
@@ -91,7 +91,7 @@ pub(super) const FIND: HostFunction = HostFunction {
     access: AccessRule::Read(0),
     doc: "Answers with the paths of files and folders whose name contains a text, sorted. Hidden names and what .gitignore \
           lists are passed over, links are not followed.",
-    example: Example {
+    example: FunctionExample {
         files: &[("src/main.rs", ""), ("docs/main/x", ""), ("remains.md", "")],
         fixtures: "",
         grants: &[],

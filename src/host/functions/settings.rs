@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::provider_call::{call_provider, unavailable};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
 
 pub(super) const CONFIG: HostFunction = HostFunction {
@@ -20,7 +20,7 @@ pub(super) const CONFIG: HostFunction = HostFunction {
     access: AccessRule::Unrestricted,
     doc: "Answers with a setting of the skill, null when it is not set. A skill that declares its settings reads those alone: any other \
           name is `invalid-argument`, and one that it needs and that is not set is `unavailable`.",
-    example: Example {
+    example: FunctionExample {
         files: &[],
         fixtures: r#"{"config": {"width": 80}}"#,
         grants: &[],
@@ -40,7 +40,7 @@ pub(super) const SECRET: HostFunction = HostFunction {
           `[secret:NAME]` leaves in its place, also for each line of 8 characters or more, and however white space, JSON or quotes \
           change it; what a script encodes or takes apart itself, and what is handed to tools, skills, pages and files, is not \
           changed.",
-    example: Example {
+    example: FunctionExample {
         files: &[],
         fixtures: r#"{"secrets": {"TOKEN": "s3cret"}}"#,
         grants: &["secret:TOKEN"],

@@ -46,12 +46,12 @@ mod tests {
 
     use super::*;
     use crate::error::ErrorKind;
-    use crate::host::function::{AccessRule, Example};
+    use crate::host::function::{AccessRule, FunctionExample};
     use crate::host::{Files, Fixtures, SkillContext};
     use crate::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 
     /// A run in a project with the example's files, which is its own skill's folder as well.
-    fn run(folder: &std::path::Path, example: &Example, allow: &[&str]) -> SkillContext {
+    fn run(folder: &std::path::Path, example: &FunctionExample, allow: &[&str]) -> SkillContext {
         for (path, content) in example.files {
             let path = folder.join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -70,7 +70,7 @@ mod tests {
             .build()
     }
 
-    fn arguments(example: &Example) -> Vec<Value> {
+    fn arguments(example: &FunctionExample) -> Vec<Value> {
         serde_json::from_str(example.args).unwrap()
     }
 
@@ -111,7 +111,7 @@ mod tests {
     fn every_function_that_asks_a_provider_says_when_there_is_none() {
         for function in FUNCTIONS.iter().filter(|function| !function.example.fixtures.is_empty()) {
             let folder = tempfile::tempdir().unwrap();
-            let example = Example { fixtures: "", ..function.example };
+            let example = FunctionExample { fixtures: "", ..function.example };
             let answer = function.call(&run(folder.path(), &example, example.grants), arguments(&example));
             match answer {
                 Ok(value) => assert_eq!((function.name, value), ("config", Value::Null)),

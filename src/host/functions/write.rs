@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::encoding::{ContentOptions, ENCODING, Encoding};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::memory::HostMemoryReservation;
 use crate::host::{Args, SkillContext};
 
@@ -21,7 +21,7 @@ pub(super) const WRITE: HostFunction = HostFunction {
     access: AccessRule::Write(0),
     doc: "Writes a file whole: readers see the old content or the new. Makes the folders it needs and keeps the mode of a \
           file it replaces.",
-    example: Example {
+    example: FunctionExample {
         files: &[],
         fixtures: "",
         grants: &["write"],
@@ -38,7 +38,7 @@ pub(super) const APPEND: HostFunction = HostFunction {
     returns: ValueType::Null,
     access: AccessRule::Write(0),
     doc: "Adds to the end of a file. Makes the file, and the folders it needs, where they are missing.",
-    example: Example {
+    example: FunctionExample {
         files: &[("a.log", "one\n")],
         fixtures: "",
         grants: &["write"],
@@ -55,7 +55,7 @@ pub(super) const MKDIR: HostFunction = HostFunction {
     returns: ValueType::Null,
     access: AccessRule::Write(0),
     doc: "Makes a folder with its parents; one that is there already is fine.",
-    example: Example {
+    example: FunctionExample {
         files: &[],
         fixtures: "",
         grants: &["write"],
@@ -88,7 +88,7 @@ pub(super) const EDIT: HostFunction = HostFunction {
     access: AccessRule::Write(0),
     doc: "Replaces exact text in a text file and answers with how many places changed. Text that does not occur, or occurs \
           more often than once without `all`, is an error and changes nothing.",
-    example: Example {
+    example: FunctionExample {
         files: &[("a.txt", "red and blue")],
         fixtures: "",
         grants: &["write"],
@@ -114,7 +114,7 @@ pub(super) const REMOVE: HostFunction = HostFunction {
     access: AccessRule::Write(0),
     doc: "Removes a file, an empty folder, or a link itself. With `recursive` a folder goes with everything below it, unless \
           something below is protected. The project's root cannot be removed.",
-    example: Example {
+    example: FunctionExample {
         files: &[("out/a.txt", "a"), ("out/deep/b.txt", "b")],
         fixtures: "",
         grants: &["write:out"],

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::plan::callees::{Callee, CalleeLookup, Callees};
 use crate::plan::check::schema_query;
-use crate::skill::Schema;
+use crate::skill::contract::Schema;
 
 /// The callees resolved so far, by name.
 pub(in crate::plan) struct CalleeCache<'a> {

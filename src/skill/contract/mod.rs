@@ -14,7 +14,7 @@ mod consistency;
 mod definition_format;
 pub(crate) mod fields;
 mod host_needs;
-mod mcp_server;
+mod mcp_server_address;
 mod model;
 mod parse;
 mod persona;
@@ -33,7 +33,7 @@ mod tests;
 pub use self::composition::{NamedPersona, compose};
 pub use self::definition_format::DefinitionFormat;
 pub use self::host_needs::{Enrichment, HostNeeds};
-pub use self::mcp_server::McpServer;
+pub use self::mcp_server_address::McpServerAddress;
 pub use self::model::{Contract, StepsForm};
 pub(crate) use self::parse::{CheckDepth, check_translated, parse_source, read_definition};
 #[doc(hidden)]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 
 use super::definition_format::DefinitionFormat;
 use super::host_needs::HostNeeds;
-use super::mcp_server::McpServer;
+use super::mcp_server_address::McpServerAddress;
 use super::persona::Persona;
 use super::publication::Publication;
 use super::risk::Sensitivity;
@@ -90,7 +90,7 @@ pub struct Contract {
     /// Paths of the files that its prompt has with it.
     pub attachments: Vec<String>,
     /// The server that it brings.
-    pub mcp: Option<McpServer>,
+    pub mcp: Option<McpServerAddress>,
     /// Names of tools, each with names that mean the same.
     #[serde(serialize_with = "aliases_by_name")]
     pub tool_aliases: Vec<(String, Vec<String>)>,

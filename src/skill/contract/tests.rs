@@ -1,6 +1,6 @@
 //! What a contract says, and what is told about one that is wrong.
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::skill::{SkillLocation, load as load_skill};

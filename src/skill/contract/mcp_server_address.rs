@@ -7,7 +7,7 @@ use super::serialize::by_key;
 /// How to reach a server. Nothing starts or calls it by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct McpServer {
+pub struct McpServerAddress {
     /// The program that is the server; one of `command` and `url` is set.
     pub command: Option<String>,
     /// Its arguments.
