@@ -185,7 +185,7 @@ impl ScriptDialect {
     }
 }
 
-/// A script that is no program but a module with a handler: what the program that calls the handler is told of the skill, as JSON.
+/// A script that is not a program but a module with a handler: what the program that calls the handler is told of the skill, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub(crate) struct HandlerCall {

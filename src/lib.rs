@@ -73,7 +73,8 @@ pub mod skill;
 pub mod state;
 #[doc(hidden)]
 pub mod strict_json;
-mod suggestion;
+#[doc(hidden)]
+pub mod suggestion;
 #[doc(hidden)]
 pub mod template;
 pub mod trust;

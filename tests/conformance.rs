@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use metier::error::{ErrorKind, Result};
 use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::{
-    AccessRule, FileProvider, Files, Fixtures, FunctionExample, HostFunction, Providers, SkillContext, functions,
+    AccessRule, FileProvider, Files, Fixtures, FunctionExample, HostFunction, Providers, SkillContext,
+    functions,
 };
 use metier::policy::{
     CancelToken, ExecutionMode, Limits, PathProtection, Permission, Permissions, RequestedPermissions,

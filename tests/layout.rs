@@ -27,7 +27,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("trust", &["error", "policy", "host", "registry"]),
     ("state", &["error", "policy", "host"]),
     ("config", &["error", "suggestion", "policy", "host", "registry"]),
-    ("packages", &["error", "policy", "host", "config"]),
+    ("packages", &["error", "excerpt", "policy", "host", "config"]),
     (
         "runtimes",
         &[

@@ -136,7 +136,7 @@ fn the_permissions_in_the_tables_are_permissions() {
         assert!(shown.len() >= least, "{shown:?}");
         for permission in shown {
             let is_permission = permission.parse::<metier::policy::Permission>().is_ok();
-            assert!(is_permission, "{permission} is no permission");
+            assert!(is_permission, "{permission} is not a permission");
         }
     }
 }

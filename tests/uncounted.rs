@@ -1,4 +1,4 @@
-//! A program that did not install the counting allocator: Rhai's memory limit is approximate there, and yet no open door.
+//! A program that did not install the counting allocator: Rhai's memory limit is approximate there, and is still enforced.
 #![cfg(all(target_os = "linux", feature = "rhai-runtime"))]
 #![allow(missing_docs)]
 

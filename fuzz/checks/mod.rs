@@ -34,6 +34,6 @@ pub const CHECKS: [Check; 15] = [
 /// The check of that name.
 pub fn check(name: &str, source: &[u8]) {
     let found = CHECKS.iter().find(|(known, _)| *known == name);
-    let (_, check) = found.unwrap_or_else(|| panic!("{name} is no check"));
+    let (_, check) = found.unwrap_or_else(|| panic!("{name} is not a check"));
     check(source);
 }

@@ -42,7 +42,7 @@ impl Query {
     pub(super) fn new(program: PathBuf, arguments: &[String]) -> Option<Self> {
         let metadata = std::fs::metadata(&program).ok()?;
         Some(Self {
-            file: FileId { dev: metadata.dev(), ino: metadata.ino() },
+            file: FileId::from_metadata(&metadata),
             size: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),

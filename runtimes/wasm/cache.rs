@@ -168,7 +168,7 @@ const FOLDER_FLAGS: OFlags =
 fn open_own_folder(path: &Path, inside: &[&str]) -> Result<OwnedFd, String> {
     let failed = |what: &Path, error: Errno| format!("{}: {error}", what.display());
     let (Some(base), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(format!("{} is no folder", path.display()));
+        return Err(format!("{} is not a folder", path.display()));
     };
     std::fs::create_dir_all(base).map_err(|error| format!("{}: {error}", base.display()))?;
     let mut folder = open(base, FOLDER_FLAGS, Mode::empty()).map_err(|error| failed(base, error))?;

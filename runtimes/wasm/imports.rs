@@ -45,9 +45,9 @@ impl ResolvedImport {
         let library = libraries.iter().find(|library| *library == import.module);
         let TypeRef::Func(ty) = import.ty else {
             return Err(match library {
-                Some(_) => invalid("is no function; the modules of a plug-in share nothing else")
+                Some(_) => invalid("is not a function; the modules of a plug-in share nothing else")
                     .with_help("export functions that read and write it"),
-                None => invalid("is no function; nothing else is offered"),
+                None => invalid("is not a function; nothing else is offered"),
             });
         };
         if let Some(library) = library {

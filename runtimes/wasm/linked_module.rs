@@ -124,7 +124,7 @@ fn import_source(label: &str, import: &ImportType<'_>, libraries: &[LinkedModule
             None => error.with_help("export it there, or import it from the module that has it"),
         });
     };
-    let ExternType::Func(expected) = import.ty() else { return Err(invalid("is no function")) };
+    let ExternType::Func(expected) = import.ty() else { return Err(invalid("is not a function")) };
     if !FuncType::eq(&expected, &offered) {
         let what = format!(
             "has the type {}, and the module exports it as {}",

@@ -63,7 +63,7 @@ fn read_key(folder: &OwnedFd) -> Result<Option<MacKey>, String> {
     check_owner(&found).map_err(str::to_owned)?;
     let others = Mode::RWXG | Mode::RWXO | Mode::XUSR;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-        return Err("is no file; remove it".into());
+        return Err("is not a file; remove it".into());
     }
     if Mode::from_raw_mode(found.st_mode).intersects(others) {
         return Err("can be read by others; remove it, and another one is made".into());

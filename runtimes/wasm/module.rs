@@ -78,7 +78,7 @@ impl CheckedModule {
     /// Checks a module; fails with `invalid-skill` and the reason if it cannot be run.
     pub(super) fn new(binary: &[u8], source: &ModuleSource) -> Result<Self> {
         let invalid = |error: BinaryReaderError| {
-            let sentence = format!("{} is no module that runs here: {}", source.label, error.message());
+            let sentence = format!("{} is not a module that runs here: {}", source.label, error.message());
             SkillError::new(ErrorKind::InvalidSkill, sentence)
                 .with_help(format!("the fault lies at byte {} of the binary", error.offset()))
         };

@@ -172,7 +172,7 @@ pub(crate) fn inline_modules(
     Ok(serde_json::to_vec(&manifest).unwrap_or_default())
 }
 
-/// The modules of a plug-in, and what its manifest says besides. A script that is no manifest is the only module.
+/// The modules of a plug-in, and what its manifest says besides. A script that is not a manifest is the only module.
 pub(super) fn resolve(script: &Script) -> Result<(Vec<ModuleSource>, PluginSettings)> {
     if !is_manifest(&script.path, &script.source) {
         return Ok((vec![ModuleSource::single(script, script.source.clone())], PluginSettings::default()));
@@ -293,7 +293,7 @@ fn is_manifest(path: &str, source: &[u8]) -> bool {
 
 fn parse(file: &str, source: &[u8]) -> Result<Manifest> {
     let manifest: Manifest = serde_json::from_slice(source)
-        .map_err(|error| invalid(file, &format!("is no manifest of Extism: {error}")))?;
+        .map_err(|error| invalid(file, &format!("is not a manifest of Extism: {error}")))?;
     let count = manifest.wasm.len();
     if count == 0 {
         return Err(invalid(file, "names no module").with_help("list a module under `wasm`, by its `path`"));
@@ -322,7 +322,7 @@ fn parse(file: &str, source: &[u8]) -> Result<Manifest> {
 fn permissions(file: &str, hosts: Vec<String>) -> Result<Vec<Permission>> {
     let permission = |host: String| {
         if host != "*" && host.contains(['*', '?', '[', '/', ' ']) {
-            return Err(invalid(file, &format!("has {host:?} in `allowed_hosts`, which is no host"))
+            return Err(invalid(file, &format!("has {host:?} in `allowed_hosts`, which is not a host"))
                 .with_help("list each host by its name, or `*` for all of them"));
         }
         let text = if host == "*" { "net".to_owned() } else { format!("net:{host}") };
@@ -411,11 +411,11 @@ mod tests {
         refused(&json!({"wasm": [{"path": "b.wat"}]}), "no scripts/b.wat");
         refused(&json!({"wasm": [{"path": "a.wat", "hash": SUM}]}), "expects a module whose SHA-256 is");
         refused(&json!({"wasm": one, "allowed_paths": {"/": "/"}}), "a plug-in has no files");
-        refused(&json!({"wasm": one, "allowed_hosts": ["*.a.test"]}), "which is no host");
+        refused(&json!({"wasm": one, "allowed_hosts": ["*.a.test"]}), "which is not a host");
         refused(&json!({"wasm": one, "more": 1}), "unknown field `more`");
         refused(&json!({"wasm": one, "memory": {"more": 1}}), "unknown field `more`");
         refused(&json!({"wasm": [{"path": "a.wat", "more": 1}]}), "unknown field `more`");
-        refused(&json!({"wasm": [{"data": {"ptr": 1, "len": 1}}]}), "no manifest of Extism");
+        refused(&json!({"wasm": [{"data": {"ptr": 1, "len": 1}}]}), "not a manifest of Extism");
     }
 
     #[test]

@@ -395,7 +395,7 @@ fn name_in<'m>(memory: &'m ExtismMemory, offset: u64, of: &str) -> Result<Option
 }
 
 fn no_block(what: &str) -> SkillError {
-    SkillError::new(ErrorKind::Script, format!("the plug-in gave an offset that is no block as {what}"))
+    SkillError::new(ErrorKind::Script, format!("the plug-in gave an offset that is not a block as {what}"))
 }
 
 fn too_large(what: &str, most: u64) -> SkillError {

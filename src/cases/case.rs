@@ -124,7 +124,7 @@ fn invalid(file: &str, place: Option<(usize, usize)>, reason: &str) -> SkillErro
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let (line, column) =
         place.map_or((None, None), |(line, column)| (Some(count(line)), Some(count(column))));
-    SkillError::new(ErrorKind::InvalidSkill, format!("{file} is no case: {reason}"))
+    SkillError::new(ErrorKind::InvalidSkill, format!("{file} is not a case: {reason}"))
         .with_location(Location::new(file, line, column))
 }
 
@@ -140,7 +140,7 @@ mod tests {
     fn a_slip_is_told_with_its_place() {
         let error = refused("{\n  \"inputs\": {},\n  \"expect\": {\"value\": 1}\n}");
         assert_eq!(error.kind(), ErrorKind::InvalidSkill);
-        assert!(error.message().starts_with("cases/x.json is no case: unknown field `inputs`"), "{error}");
+        assert!(error.message().starts_with("cases/x.json is not a case: unknown field `inputs`"), "{error}");
         assert_eq!(error.location().unwrap().line, Some(2));
     }
 

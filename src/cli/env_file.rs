@@ -132,7 +132,7 @@ fn parse(text: &str) -> Result<Vec<(String, String)>, (usize, String)> {
 fn check_name(name: &str) -> Result<(), String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if name.is_empty() || name.len() > 64 || !name.bytes().all(is_plain) {
-        return Err("what is before `=` is no name of a variable".into());
+        return Err("what is before `=` is not a name of a variable".into());
     }
     let capitals = format!("_{}", name.to_ascii_uppercase());
     let fits = |known: &&str| match known.strip_suffix('*') {

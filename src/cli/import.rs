@@ -118,7 +118,7 @@ fn import_packages(folder: &Path, names: &[PathBuf]) -> Result<Vec<Import>> {
     Ok(imported)
 }
 
-/// The packages in the JSON files of a folder. A file that is no package is an error, with its name.
+/// The packages in the JSON files of a folder. A file that is not a package is an error, with its name.
 fn read_registry(folder: &Path) -> Result<PackageRegistry> {
     let mut registry = PackageRegistry::default();
     let mut left = MAX_FILE_BYTES;
@@ -193,7 +193,7 @@ fn read_folder(folder: &Path) -> Result<ImportedSkill> {
 fn read(path: &Path) -> Result<Vec<u8>> {
     let failed = |error| SkillError::io(format_args!("failed to read {}", path.display()), error);
     if !path.metadata().map_err(failed)?.is_file() {
-        let sentence = format!("failed to read {}: it is no regular file", path.display());
+        let sentence = format!("failed to read {}: it is not a regular file", path.display());
         return Err(SkillError::new(ErrorKind::Usage, sentence));
     }
     let mut content = Vec::new();

@@ -77,7 +77,7 @@ fn is_page(response: &HttpResponse) -> bool {
 }
 
 fn not_a_definition(origin: &str) -> SkillError {
-    let sentence = format!("failed to import {}: it is no file of a definition", escape_line(origin));
+    let sentence = format!("failed to import {}: it is not a file of a definition", escape_line(origin));
     SkillError::new(ErrorKind::InvalidSkill, sentence).with_help(
         "give the address of the file itself (where a page shows it, its raw form): a skill.json, a skill.yaml or a SKILL.md; \
          an archive is not unpacked",

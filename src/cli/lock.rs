@@ -61,7 +61,8 @@ pub(super) fn project_skills(skills: &[Skill]) -> impl Iterator<Item = &Skill> {
 
 fn require_project_skill(engine: &Engine, skill: &Skill) -> Result<SkillFiles> {
     if skill.scope() != Scope::Project {
-        let sentence = format!("{} is no skill of the project, so it is not locked", skill.qualified_name());
+        let sentence =
+            format!("{} is not a skill of the project, so it is not locked", skill.qualified_name());
         return Err(SkillError::new(ErrorKind::Usage, sentence).with_help("name a skill of the project"));
     }
     engine.skill_files(skill)

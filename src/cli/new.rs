@@ -11,6 +11,7 @@ use metier::error::{ErrorKind, Result, SkillError};
 use metier::executor::RuntimeId;
 use metier::registry::{Root, Roots, Scope};
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse, suggested_name};
+use metier::suggestion::{closest, did_you_mean};
 use metier::trust::{ProjectIdentity, TrustStore};
 use serde::Serialize;
 
@@ -205,16 +206,15 @@ fn is_called(template: &Template, runtime: &str) -> bool {
 }
 
 fn unknown_runtime(runtime: &str) -> SkillError {
-    let known = || TEMPLATES.iter().flat_map(|template| template.names).copied();
-    let distance = |name: &&str| strsim::osa_distance(name, runtime);
+    let known = TEMPLATES.iter().flat_map(|template| template.names).copied();
     // A short name is near to every other short one.
-    let near = known().filter(|name| name.len() > 2 && distance(name) <= 2).min_by_key(distance);
+    let near = closest(runtime, known.filter(|name| name.len() > 2));
     let help = near.map_or_else(
         || {
             let names: Vec<&str> = TEMPLATES.iter().map(Template::name).collect();
             format!("the runtimes with a template are {}", names.join(", "))
         },
-        |near| format!("did you mean `{near}`?"),
+        did_you_mean,
     );
     let message = format!("there is no template for the runtime `{}`", escape_line(runtime));
     SkillError::new(ErrorKind::Usage, message).with_help(help)

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::hint::{error_help, error_message};
 use super::terminal::{escape_line, escape_sentence, escape_text};
 
-/// Writes data to standard output. A closed pipe is no error.
+/// Writes data to standard output. A closed pipe is not an error.
 pub fn print(text: &str) -> Result<()> {
     ignore_broken_pipe(writeln!(anstream::stdout(), "{text}"))
 }

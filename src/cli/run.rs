@@ -377,7 +377,7 @@ fn prepare(
     ))
 }
 
-/// The invocation, for the locked files only if the options say so; where the configuration does, what is no skill of the project
+/// The invocation, for the locked files only if the options say so; where the configuration does, what is not a skill of the project
 /// and calls none needs no lock.
 fn with_lock(args: &Args, engine: &Engine, session: &Session, invocation: Invocation) -> Result<Invocation> {
     let is_locked =
@@ -385,7 +385,7 @@ fn with_lock(args: &Args, engine: &Engine, session: &Session, invocation: Invoca
     if is_locked { verify::locked(engine, &args.name, invocation) } else { Ok(invocation) }
 }
 
-/// The permissions to grant; a name that is no permission is reported and grants nothing.
+/// The permissions to grant; a name that is not a permission is reported and grants nothing.
 pub(super) fn parse_grants(names: &[String]) -> Vec<Permission> {
     let parsed = |name: &String| match name.parse() {
         Ok(permission) => Some(permission),

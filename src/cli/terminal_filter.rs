@@ -89,7 +89,7 @@ fn first_piece(text: &str, is_last: bool) -> Piece<'_> {
             None => Piece::Text(&text[..end]),
         };
     };
-    // What is no colour begins with an escape that is spelled out, and goes on as text.
+    // What is not a colour begins with an escape that is spelled out, and goes on as text.
     let no_colour = Piece::Text(&text[..1]);
     let unknown = || if is_last { Piece::Text(&text[..1]) } else { Piece::Incomplete };
     if rest.is_empty() {

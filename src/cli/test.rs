@@ -120,7 +120,7 @@ impl CaseCounts {
         } += 1;
     }
 
-    /// A case that did not run is no success.
+    /// A case that did not run is not a success.
     fn is_ok(&self) -> bool {
         self.failed + self.not_run == 0
     }

@@ -72,7 +72,7 @@ fn skill_folder(path: &Path, session: &Session) -> Result<Option<PathBuf>> {
     let registry = session.engine()?.registry();
     match registry.find(name) {
         Ok(skill) => Ok(skill.folder().disk_path().map(Path::to_owned)),
-        // What looks like a path is no misspelt name.
+        // What looks like a path is not a misspelt name.
         Err(_) if name.contains(std::path::MAIN_SEPARATOR) => Ok(None),
         Err(error) => Err(error),
     }

@@ -42,7 +42,7 @@ pub fn set(target: &EditTarget, key: &str, value: &str) -> Result<PathBuf> {
         insert(document.as_table_mut(), &words, value).ok_or_else(|| {
             SkillError::new(
                 ErrorKind::Usage,
-                format!("failed to set `{key}`: a part of it is no table in the file"),
+                format!("failed to set `{key}`: a part of it is not a table in the file"),
             )
             .with_help("correct the file by hand")
         })

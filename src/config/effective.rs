@@ -19,7 +19,7 @@ use super::value::ConfigValue;
 pub struct EffectiveValue {
     /// The key, with the names in it.
     pub key: String,
-    /// The value as in a file; `null` for a default that is no single value.
+    /// The value as in a file; `null` for a default that is not a single value.
     pub value: Value,
     /// Where it comes from; several for lists that are put together.
     pub origins: Vec<ValueOrigin>,
@@ -127,7 +127,7 @@ fn default_value(key: &Key) -> Value {
 }
 
 impl fmt::Display for EffectiveValue {
-    /// A line of TOML; a comment for a default that is no single value.
+    /// A line of TOML; a comment for a default that is not a single value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
             Value::Null if self.default.is_empty() => write!(f, "# {} is not set", self.key),

@@ -23,7 +23,7 @@ pub(super) fn read_environment(configuration: &mut Configuration) -> (Vec<SkillE
         }
         let Some((_, name)) = known.iter().find(|(known, _)| known == variable) else {
             if let Some(help) = misspelled(variable, &known) {
-                let sentence = format!("the environment variable {variable} is no key");
+                let sentence = format!("the environment variable {variable} is not a key");
                 warnings.push(SkillError::new(ErrorKind::Usage, sentence).with_help(help));
             }
             continue;

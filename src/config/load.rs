@@ -86,7 +86,7 @@ pub fn load_with_user_file(
     loaded
 }
 
-/// The runtimes that metier brings. A program may have others, so a name that is none of them is no error.
+/// The runtimes that metier brings. A program may have others, so a name that is none of them is not an error.
 const RUNTIMES: [&str; 6] = ["external", "http-call", "lua", "rhai", "tool-sequence", "wasm"];
 
 fn unknown_runtime(name: &str, origin: &ValueOrigin) -> SkillError {

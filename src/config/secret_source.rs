@@ -118,7 +118,7 @@ fn untrusted_dirs(ctx: &SkillContext) -> UntrustedDirs {
     UntrustedDirs::from_canonical(folders.map(|files| Files::root(files).to_owned()))
 }
 
-/// A blank text is no secret: nothing could be redacted.
+/// A blank text is not a secret: nothing could be redacted.
 fn to_text(content: Vec<u8>) -> Result<String, String> {
     if content.len() > MAX_SIZE {
         return Err(format!("is larger than {MAX_SIZE} bytes"));

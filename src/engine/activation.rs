@@ -189,7 +189,7 @@ pub(super) fn ambiguous_aliases(aliases: &ToolAliases) -> Vec<String> {
     aliases.ambiguous().iter().take(MAX_AMBIGUOUS).map(sentence).collect()
 }
 
-/// What a skill makes of a model. A skill that is no persona has its text.
+/// What a skill makes of a model. A skill that is not a persona has its text.
 fn persona(skill: &Skill) -> Result<NamedPersona> {
     if let Some(error) = skill.contract_error() {
         return Err(error);

@@ -62,7 +62,7 @@ impl CalleeResolver {
 }
 
 impl CalleeResolver {
-    /// The input of the tool that a skill offers, by `SKILL.TOOL`; `None` where the name is no such name, or its skill is no skill.
+    /// The input of the tool that a skill offers, by `SKILL.TOOL`; `None` where the name is no such name, or its skill is not a skill.
     fn tool_of_skill(&self, name: &str) -> Option<CalleeLookup<Value>> {
         let (skill, tool) = split_tool_name(name)?;
         let engine = self.engine.upgrade()?;

@@ -425,7 +425,7 @@ impl Invocation {
     /// The journal decides the skill, the input and the values of finished steps, so its folder must be one to which nobody else can
     /// write.
     ///
-    /// `usage` if the file is no journal, or if the run's input contained a secret and was not saved; `io` if the journal cannot
+    /// `usage` if the file is not a journal, or if the run's input contained a secret and was not saved; `io` if the journal cannot
     /// be read or is damaged.
     pub fn resume(journal: impl Into<PathBuf>) -> Result<Self> {
         let path = journal.into();

@@ -103,7 +103,7 @@ impl ProjectFolders {
     }
 
     fn foreign_folder_error(&self, path: &Path) -> SkillError {
-        let sentence = format!("failed to run in {}: it is no folder of this engine", path.display());
+        let sentence = format!("failed to run in {}: it is not a folder of this engine", path.display());
         let known: Vec<String> = self.iter().map(|folder| folder.path.display().to_string()).collect();
         SkillError::new(ErrorKind::Usage, sentence).with_help(format!("its folders are {}", known.join(", ")))
     }

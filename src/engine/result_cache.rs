@@ -126,7 +126,7 @@ pub(super) fn cache_ttl(skill: &Skill, runtime: RuntimeId, context: &SkillContex
     let contract = skill.contract()?;
     let metadata = &contract.metadata;
     let is_declared = metadata.cacheable == Some(true) && metadata.idempotent == Some(true);
-    // What a skill keeps in its folder is no part of its digest.
+    // What a skill keeps in its folder is not part of its digest.
     let is_closed = contract.config.is_empty() && contract.state.is_empty();
     let permissions = context.permissions();
     let is_decided = permissions.only_reads() && permissions.approvable_at_start().is_empty();

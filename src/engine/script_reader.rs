@@ -70,7 +70,7 @@ impl EngineInner {
 /// A file that is run must be one of those behind the skill's digest.
 fn unlisted_file_error(skill: &Skill, path: &str) -> SkillError {
     let sentence = format!(
-        "the skill {} is not run: {path} changed while the skill was read, or it is no part of its digest",
+        "the skill {} is not run: {path} changed while the skill was read, or it is not part of its digest",
         skill.name()
     );
     SkillError::new(ErrorKind::Untrusted, sentence).with_help(

@@ -93,7 +93,7 @@ fn read_format(
     let contract = match format {
         DefinitionFormat::Contract => return read_definition(entries, manifest, depth, report),
         DefinitionFormat::Curia => curia::read(entries, report),
-        // What stands in a frontmatter is no file of its own.
+        // What stands in a frontmatter is not a file of its own.
         DefinitionFormat::Sweny | DefinitionFormat::SwenyFrontmatter => sweny::read(entries, report),
         DefinitionFormat::AgentsKit => agentskit::read_skill(entries, report),
         DefinitionFormat::AgentsKitPackage => agentskit::read_package(entries, report),

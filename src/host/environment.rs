@@ -92,7 +92,7 @@ impl SkillContext {
         self.extensions().get::<Environment>().is_some_and(|environment| environment.get(name).is_some())
     }
 
-    /// The same for a value that is no secret, by its name or by a password in it.
+    /// The same for a value that is not a secret, by its name or by a password in it.
     pub(crate) fn has_plain_variable(&self, name: &str) -> bool {
         let value = self.extensions().get::<Environment>().and_then(|environment| environment.get(name));
         value.is_some_and(|(_, is_secret)| !is_secret)

@@ -171,46 +171,39 @@ impl SandboxReport {
     pub const NONE: Self = Self::all(EnforcedLevel::None, false);
 
     const fn all(level: EnforcedLevel, holds: bool) -> Self {
-        Self::from_restrictions(level, [holds; 8])
-    }
-
-    /// In the order of the fields.
-    const fn from_restrictions(level: EnforcedLevel, restrictions: [bool; 8]) -> Self {
-        let [
-            files,
-            network,
-            unix_sockets,
-            signals,
-            tree_kill,
-            protected_paths,
-            metadata_outside,
-            process_count,
-        ] = restrictions;
         Self {
             level,
-            files,
-            network,
-            unix_sockets,
-            signals,
-            tree_kill,
-            protected_paths,
-            metadata_outside,
-            process_count,
+            files: holds,
+            network: holds,
+            unix_sockets: holds,
+            signals: holds,
+            tree_kill: holds,
+            protected_paths: holds,
+            metadata_outside: holds,
+            process_count: holds,
         }
     }
 
-    /// The restrictions that both reports have.
+    /// The restrictions that both reports have, with the level of the one that has fewer.
     pub(crate) fn weaker(self, other: Self) -> Self {
-        let strength = |report: &Self| report.restrictions().iter().filter(|holds| **holds).count();
+        let both = Self {
+            level: self.level,
+            files: self.files && other.files,
+            network: self.network && other.network,
+            unix_sockets: self.unix_sockets && other.unix_sockets,
+            signals: self.signals && other.signals,
+            tree_kill: self.tree_kill && other.tree_kill,
+            protected_paths: self.protected_paths && other.protected_paths,
+            metadata_outside: self.metadata_outside && other.metadata_outside,
+            process_count: self.process_count && other.process_count,
+        };
         // If an embedded language and a sandboxed process are combined, the process is reported.
-        let is_other = self == Self::IN_PROCESS || strength(&other) < strength(&self);
-        let level = if is_other { other.level } else { self.level };
-        let both = std::array::from_fn(|at| self.restrictions()[at] && other.restrictions()[at]);
-        Self::from_restrictions(level, both)
+        let is_other = self == Self::IN_PROCESS || other.restriction_count() < self.restriction_count();
+        Self { level: if is_other { other.level } else { self.level }, ..both }
     }
 
-    fn restrictions(&self) -> [bool; 8] {
-        [
+    fn restriction_count(&self) -> usize {
+        let restrictions = [
             self.files,
             self.network,
             self.unix_sockets,
@@ -219,7 +212,8 @@ impl SandboxReport {
             self.protected_paths,
             self.metadata_outside,
             self.process_count,
-        ]
+        ];
+        restrictions.into_iter().filter(|is_enforced| *is_enforced).count()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Serialize, Serializer};
 
-/// Identifies a run: unique in this process, and with near certainty among all processes. It is no secret, and no proof of
+/// Identifies a run: unique in this process, and with near certainty among all processes. It is not a secret, and no proof of
 /// anything.
 ///
 /// As text and in JSON: 32 hexadecimal digits, the same for the first 16 in all runs of one process.

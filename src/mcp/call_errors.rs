@@ -12,7 +12,7 @@ pub(super) fn explain(tool: &ServedTool, mut outcome: Outcome, help: Option<&Err
     outcome.result = outcome.result.map_err(|error| {
         let error = match error.kind() {
             ErrorKind::UnknownSkill if is_found => error,
-            // What a broken or untrusted file says is no text for a model.
+            // What a broken or untrusted file says is not text for a model.
             ErrorKind::InvalidSkill | ErrorKind::UnknownSkill | ErrorKind::Untrusted => {
                 changed_error(tool, &error)
             }

@@ -207,7 +207,7 @@ struct Answer {
 /// The text of an answer, which is anything that a client may send.
 fn response(answer: &Value) -> Result<SampleResponse> {
     let Ok(answer) = Answer::deserialize(answer) else {
-        return Err(failure("gave an answer that is no message of a model"));
+        return Err(failure("gave an answer that is not a message of a model"));
     };
     if answer.role != "assistant" {
         return Err(failure("gave an answer that is not from a model"));

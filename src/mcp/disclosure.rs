@@ -110,7 +110,7 @@ fn tool_result(result: Result<Vec<ContentBlock>>) -> CallToolResult {
 
 fn required_text<'a>(argument: Option<&'a str>, name: &str) -> Result<&'a str> {
     argument.ok_or_else(|| {
-        SkillError::new(ErrorKind::InvalidInput, format!("the argument {name} is missing, or is no text"))
+        SkillError::new(ErrorKind::InvalidInput, format!("the argument {name} is missing, or is not text"))
     })
 }
 

@@ -121,7 +121,7 @@ impl Inventory {
     }
 }
 
-/// Why skills cannot run. What a broken file says is no text for a model.
+/// Why skills cannot run. What a broken file says is not text for a model.
 fn reasons(engine: &Engine, skills: &[ServedSkill]) -> BTreeMap<String, String> {
     let skills: Vec<&Skill> = skills.iter().map(|served| &served.skill).collect();
     let answers = engine.availabilities(&skills);

@@ -39,7 +39,7 @@ impl Lines {
         Self::Direct(Box::new(DirectLines { input, splitter: LineSplitter::default(), buffer, unread: 0..0 }))
     }
 
-    /// The next line that ends; `None` when the input has ended. What follows the last line end is no message. A caller that does not
+    /// The next line that ends; `None` when the input has ended. What follows the last line end is not a message. A caller that does not
     /// wait for it loses nothing.
     pub(super) async fn next(&mut self) -> Option<Line> {
         match self {

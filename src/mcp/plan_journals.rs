@@ -114,7 +114,7 @@ impl Drop for PlanJournal {
     }
 }
 
-/// Removes the journals of a folder, and then the folder. What is no journal stays.
+/// Removes the journals of a folder, and then the folder. What is not a journal stays.
 fn discard(folder: &Path) {
     for found in Journal::list(folder).unwrap_or_default() {
         Journal::discard(&found.path).ok();

@@ -152,7 +152,7 @@ fn shorten_block(block: ContentBlock, audience: &Audience<'_>) -> ContentBlock {
 
 /// The blocks of a value `{"content": [..]}` in the form of the protocol: texts, images, sounds, resources and links.
 ///
-/// Every other value is no list of blocks but a value. Addresses lead to the web or to a skill, so that no script can have a client
+/// Every other value is not a list of blocks but a value. Addresses lead to the web or to a skill, so that no script can have a client
 /// open a file, or pass its own text off as one.
 fn content_blocks(value: &Value) -> Option<Vec<ContentBlock>> {
     let object = value.as_object().filter(|object| object.len() == 1)?;

@@ -181,7 +181,7 @@ impl Serving {
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(_) => Err(SkillError::new(
                 ErrorKind::Usage,
-                "the first message is no request of the Model Context Protocol",
+                "the first message is not a request of the Model Context Protocol",
             )
             .with_help("start the server from a client, which speaks first")),
         };

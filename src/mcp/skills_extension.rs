@@ -63,7 +63,7 @@ fn entry(engine: &Engine, skill: &Skill) -> Result<SkillEntry> {
     let (Some(Value::String(name)), Some(Value::String(description))) =
         (fields.remove("name"), fields.remove("description"))
     else {
-        return Err(invalid("its name or its description is no text"));
+        return Err(invalid("its name or its description is not text"));
     };
     if let Some(objection) = client_objection(&name, &fields) {
         return Err(invalid(objection));
@@ -104,9 +104,9 @@ fn client_objection(name: &str, fields: &Map<String, Value>) -> Option<&'static 
     if !is_plain {
         Some("its name has other letters than a to z")
     } else if !fields.get("compatibility").is_none_or(is_text) {
-        Some("its compatibility is no text")
+        Some("its compatibility is not text")
     } else if !fields.get("metadata").is_none_or(has_texts) {
-        Some("a value of its metadata is no text, as YAML reads it; quotes make it one")
+        Some("a value of its metadata is not text, as YAML reads it; quotes make it one")
     } else {
         None
     }

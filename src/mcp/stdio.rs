@@ -100,7 +100,7 @@ impl Stdio {
         keep_task_parts(&mut value);
         let id = request_id(&value);
         let Ok(message) = serde_json::from_value(value) else {
-            return refuse(ErrorData::invalid_request("this is no message of JSON-RPC 2.0", None), id);
+            return refuse(ErrorData::invalid_request("this is not a message of JSON-RPC 2.0", None), id);
         };
         let mut requests = lock(&self.requests);
         match &message {
@@ -199,7 +199,7 @@ impl Output {
     }
 }
 
-/// The id of something that is no message, so that its sender gets an answer.
+/// The id of something that is not a message, so that its sender gets an answer.
 fn request_id(value: &Value) -> Option<RequestId> {
     match value.get("id")? {
         Value::String(text) => Some(RequestId::String(text.as_str().into())),

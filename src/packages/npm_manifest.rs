@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
+use super::requirement::escaped_excerpt;
 use super::requirements_file::{LineError, at_line, folders_above};
 use crate::error::{ErrorKind, Result, SkillError};
 
@@ -109,7 +110,7 @@ fn check_name(name: &str) -> Result<(), String> {
     if parts.len() == count && parts.iter().all(is_part) && name.len() <= 214 {
         return Ok(());
     }
-    Err(format!("{} is not the name of a package", shorten(name)))
+    Err(format!("{} is not the name of a package", escaped_excerpt(name)))
 }
 
 /// A range of versions or a tag; `npm:NAME@RANGE` names another package of the registry.
@@ -129,7 +130,7 @@ fn check_range(name: &str, range: &str) -> Result<(), String> {
     if is_range && plain.len() <= 200 {
         return Ok(());
     }
-    Err(format!("{name} is {}: an address, a path or a repository is not used", shorten(range)))
+    Err(format!("{name} is {}: an address, a path or a repository is not used", escaped_excerpt(range)))
 }
 
 /// Fails for a lock that names a place which is not a registry, or a package without the digest of its file.
@@ -137,7 +138,11 @@ pub(crate) fn check_lock(text: &str) -> Result<(), LineError> {
     let all = parse_object(text)?;
     let error = |key: &str, reason: &str| LineError {
         line: line_of(text, key),
-        reason: if key.is_empty() { reason.to_owned() } else { format!("{}: {reason}", shorten(key)) },
+        reason: if key.is_empty() {
+            reason.to_owned()
+        } else {
+            format!("{}: {reason}", escaped_excerpt(key))
+        },
     };
     let version = all.get("lockfileVersion").and_then(Value::as_u64);
     let packages = all.get("packages").and_then(Value::as_object);
@@ -169,7 +174,7 @@ pub(crate) fn check_lock(text: &str) -> Result<(), LineError> {
         if !is_web || !is_archive || resolved.contains("git+") {
             return Err(error(
                 path,
-                &format!("{} is no archive of a registry, so it is not used", shorten(resolved)),
+                &format!("{} is not an archive of a registry, so it is not used", escaped_excerpt(resolved)),
             ));
         }
         let integrity = package.get("integrity").and_then(Value::as_str).unwrap_or_default();
@@ -202,10 +207,6 @@ fn line_of(text: &str, key: &str) -> usize {
     let mut quoted = String::new();
     let _ = write!(quoted, "{}", Value::from(key));
     text.lines().position(|line| line.contains(&quoted)).map_or(1, |index| index + 1)
-}
-
-fn shorten(text: &str) -> String {
-    text.chars().take(80).collect::<String>().escape_debug().to_string()
 }
 
 #[cfg(test)]
@@ -263,12 +264,12 @@ mod tests {
         for (entry, words) in [
             (
                 r#""node_modules/a": {"resolved": "git+ssh://git@evil.example/a.git#1", "integrity": "sha512-x"}"#,
-                "no archive",
+                "not an archive",
             ),
-            (r#""node_modules/a": {"resolved": "file:../a.tgz", "integrity": "sha512-x"}"#, "no archive"),
+            (r#""node_modules/a": {"resolved": "file:../a.tgz", "integrity": "sha512-x"}"#, "not an archive"),
             (
                 r#""node_modules/a": {"resolved": "https://codeload.example/a/tar.gz/1", "integrity": "sha512-x"}"#,
-                "no archive",
+                "not an archive",
             ),
             (r#""node_modules/a": {"resolved": "https://r.example/a.tgz"}"#, "no digest"),
             (

@@ -1,6 +1,8 @@
 //! One requirement of a Python package: a name, extras, versions and a marker ([PEP 508](https://peps.python.org/pep-0508/)), and the
 //! hashes that an author wrote beside it. Everything that names a place is refused.
 
+use crate::excerpt::shorten;
+
 /// A requirement that names a package and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Requirement {
@@ -12,6 +14,8 @@ pub(super) struct Requirement {
     pub(super) hashes: Vec<String>,
 }
 
+/// Maximum characters of a text in an error.
+const MAX_SHOWN_CHARS: usize = 80;
 /// Maximum characters of a requirement without its hashes.
 const MAX_CHARS: usize = 1_000;
 const MAX_HASHES: usize = 500;
@@ -65,7 +69,7 @@ fn refuse_places(text: &str) -> Result<(), String> {
     const ARCHIVES: [&str; 6] = [".whl", ".tar.gz", ".zip", ".tar.bz2", ".tgz", ".egg"];
     let (requirement, _) = text.split_once(';').unwrap_or((text, ""));
     let place = requirement.split_once('@').map_or(requirement, |(_, place)| place).trim();
-    let shown = shorten(place);
+    let shown = escaped_excerpt(place);
     if REPOSITORIES.iter().any(|start| place.starts_with(start)) || place.starts_with("git@") {
         return Err(format!("{shown} is a source in a repository, which is not used"));
     }
@@ -87,7 +91,7 @@ fn refuse_places(text: &str) -> Result<(), String> {
 
 /// The name of a requirement of the right form.
 fn check_form(text: &str) -> Result<&str, String> {
-    let invalid = || format!("{} is not a requirement", shorten(text));
+    let invalid = || format!("{} is not a requirement", escaped_excerpt(text));
     let end = text.find(|c: char| !is_name_char(c)).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
     let is_edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
@@ -131,11 +135,9 @@ fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._-".contains(c)
 }
 
-fn shorten(text: &str) -> String {
-    const MAX_SHOWN: usize = 80;
-    let shown: String = text.chars().take(MAX_SHOWN).collect();
-    let more = if shown.len() < text.len() { "…" } else { "" };
-    format!("{}{more}", shown.escape_debug())
+/// A text of a skill's file, for an error.
+pub(super) fn escaped_excerpt(text: &str) -> String {
+    shorten(text, MAX_SHOWN_CHARS).escape_debug().to_string()
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ impl<'a> Checker<'a> {
         self.check_call(step);
         for id in &step.after {
             if self.plan.step_index(id).is_none_or(|earlier| earlier >= at) {
-                let message = format!("{} is no step before {}", quoted_excerpt(id), step.id);
+                let message = format!("{} is not a step before {}", quoted_excerpt(id), step.id);
                 let help = self.suggest_earlier_step(at, id);
                 self.diagnostics.add(&lint::AFTER, &step.places.after, message, help);
             }

@@ -32,7 +32,7 @@ impl<'a> PlanDiagnosticSink<'a> {
         }
     }
 
-    /// Adds the error of a text that is no reference or condition. Its offset in the text is not one in the file, since texts
+    /// Adds the error of a text that is not a reference or condition. Its offset in the text is not one in the file, since texts
     /// are escaped.
     pub(super) fn add_expression_error(
         &mut self,

@@ -46,14 +46,14 @@ impl ArgumentPattern {
         Self::default()
     }
 
-    /// The pattern that only these arguments fit; `usage` if the input is no object, or is too large to be remembered.
+    /// The pattern that only these arguments fit; `usage` if the input is not an object, or is too large to be remembered.
     pub fn exactly(input: Option<&Value>, args: &[String]) -> Result<Self> {
         let input = match input {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(members)) => {
                 members.iter().map(|(k, v)| (k.clone(), map_texts(v, &globset::escape))).collect()
             }
-            Some(_) => return Err(invalid("an input that is no object cannot be remembered")),
+            Some(_) => return Err(invalid("an input that is not an object cannot be remembered")),
         };
         let args = args.iter().map(|arg| globset::escape(arg)).collect();
         Self { input: Some(input), args: Some(args) }.checked()

@@ -171,7 +171,7 @@ fn sign_of_skill(name: &OsStr, kind: EntryKind) -> Option<u8> {
     let has_script_extension =
         || name.rsplit_once('.').is_some_and(|(_, extension)| SCRIPT_EXTENSIONS.contains(&extension));
     match name {
-        // One of the spellings that are read is no sign: then the folder is a skill.
+        // One of the spellings that are read is not a sign: then the folder is a skill.
         name if name.eq_ignore_ascii_case(SKILL_FILE_NAMES[0]) && is_file => Some(4),
         SCRIPTS_FOLDER if matches!(kind, EntryKind::Dir | EntryKind::Symlink) => Some(1),
         _ => (is_file && has_script_extension()).then_some(0),

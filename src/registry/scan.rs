@@ -281,7 +281,7 @@ impl Scan {
     /// A folder that looks like a skill and has no `SKILL.md`.
     fn add_unfinished(&mut self, origin: &Arc<RootOrigin>, folder: PathBuf, sign: &str) {
         let [file_name, ..] = SKILL_FILE_NAMES;
-        let message = format!("it has {sign}, but no {file_name}, so it is no skill and no model sees it");
+        let message = format!("it has {sign}, but no {file_name}, so it is not a skill and no model sees it");
         let help = format!("add {} with a name and a description", folder.join(file_name).display());
         let problem = Problem::skipped_entry(&folder, Severity::Warning, message).with_help(help);
         let address = SkillAddress { origin: origin.clone(), folder: SkillFolder::Disk(folder), file_name };

@@ -116,7 +116,7 @@ rules! {
     SCHEMA_UNCHECKED = "schema-unchecked", Error, BLOCKS, "A schema needs the feature json-schema, which this build lacks.";
     DEFAULT_INVALID = "default-invalid", Error, BLOCKS, "A default breaks the contract it belongs to.";
     EXAMPLE_INVALID = "example-invalid", Error, LOADS, "An example breaks the contract it belongs to.";
-    ENTRYPOINT_OUTSIDE = "entrypoint-outside", Error, BLOCKS, "An entrypoint is no path in the skill's folder.";
+    ENTRYPOINT_OUTSIDE = "entrypoint-outside", Error, BLOCKS, "An entrypoint is not a path in the skill's folder.";
     PERMISSION_UNKNOWN = "permission-unknown", Warning, LOADS, "A permission is not one of metier's, and grants nothing.";
     FINDINGS_LEFT_OUT = "findings-left-out", Info, LOADS, "There are more findings than are listed.";
     DEPENDENCY_INVALID = "dependency-invalid", Error, BLOCKS, "A dependency cannot be looked up as it is written.";

@@ -20,7 +20,7 @@ pub enum Profile {
 const NAMES: [(&str, Profile); 3] =
     [("spec", Profile::Spec), ("skills-ref", Profile::SkillsRef), ("agent-plugins", Profile::AgentPlugins)];
 
-/// The error for a name that is no profile.
+/// The error for a name that is not a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct UnknownProfile(String);

@@ -68,7 +68,7 @@ impl From<io::Error> for TreeError {
 
 type Result<T> = std::result::Result<T, TreeError>;
 
-/// Opens the folder of this name, which is no link.
+/// Opens the folder of this name, which is not a link.
 pub(super) fn open_dir(above: impl AsFd, name: &CStr) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(above, name, flags, Mode::empty())

@@ -218,7 +218,10 @@ fn a_folder_without_a_skill_md_is_named_with_what_it_lacks() {
     }
     let diagnosis = project.metier(&["doctor", "--json"]).json();
     let problem = &diagnosis["problems"][0];
-    assert_eq!(problem["message"], "it has scripts, but no SKILL.md, so it is no skill and no model sees it");
+    assert_eq!(
+        problem["message"],
+        "it has scripts, but no SKILL.md, so it is not a skill and no model sees it"
+    );
     assert_eq!((&problem["severity"], &problem["skipped"]), (&json!("warning"), &json!(true)));
     let answer = project.metier(&["run", "half"]);
     assert!(answer.code == 3 && answer.stderr.contains("no SKILL.md"), "{answer:?}");

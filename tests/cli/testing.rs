@@ -237,10 +237,10 @@ fn an_invalid_case_is_reported_under_its_skill_and_stops_no_other() {
         .file(".metier/skills/x/cases/list.json", "[]");
     let project = case(project, "y", "good", &json!({"expect": {"value": 1}}));
     let answer = project.metier(&["test"]);
-    assert!(answer.stdout.contains("not run  x bad: cases/bad.json is no case: "), "{answer:?}");
+    assert!(answer.stdout.contains("not run  x bad: cases/bad.json is not a case: "), "{answer:?}");
     assert!(answer.stdout.contains(" (line 2)\n"), "{answer:?}");
     assert!(
-        answer.stdout.contains("not run  x list: cases/list.json is no case: it is a list"),
+        answer.stdout.contains("not run  x list: cases/list.json is not a case: it is a list"),
         "{answer:?}"
     );
     assert!(answer.stdout.contains("ok       y good "), "{answer:?}");

@@ -1,4 +1,4 @@
-//! Hostile configuration files: what is no plain text of the right owner is refused, and nothing runs.
+//! Hostile configuration files: what is not plain text of the right owner is refused, and nothing runs.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

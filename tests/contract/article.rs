@@ -150,7 +150,7 @@ fn a_skill_that_needs_another_says_so() {
     let outcome = needs("^2").run(&[]);
     assert_eq!(sentence(&outcome), "skill x cannot run: y ^2 is here as 1.5.0 (Signs in)");
     let gone = Project::with_contract("dependencies: {skills: [z]}", "return 1").run(&[]);
-    assert_eq!(sentence(&gone), "skill x cannot run: z is no skill here");
+    assert_eq!(sentence(&gone), "skill x cannot run: z is not a skill here");
     let help = |outcome: &Outcome| outcome.result.as_ref().unwrap_err().help().unwrap_or_default().to_owned();
     assert!(help(&gone).starts_with("add the skill, in a version that fits"), "{}", help(&gone));
     let both = "dependencies: {tools: [no-such-helm], skills: [z]}";
@@ -171,7 +171,7 @@ fn ar_t16_a_misspelt_constraint_is_an_error_and_nothing_runs_by_it() {
     let project = Project::with_contract(yaml, "return 1");
     let outcome = project.run(&[]);
     assert_eq!(kind(&outcome), ErrorKind::InvalidSkill);
-    assert!(sentence(&outcome).contains("skill.yaml:3:42: `min_lenght` of `name` is no constraint"));
+    assert!(sentence(&outcome).contains("skill.yaml:3:42: `min_lenght` of `name` is not a constraint"));
     let error = outcome.result.unwrap_err();
     let place = error.location().unwrap();
     assert_eq!((place.file.as_str(), place.line, place.column), ("skill.yaml", Some(3), Some(42)));

@@ -104,7 +104,7 @@ fn validate_shows_a_fault_of_the_contract_in_its_line() {
         .file("x/skill.yaml", "skill:\n  inputs:\n    a: {type: string, required: true, min_lenght: 1}\n");
     let answer = project.metier(&["validate", "x"]);
     let expected = "\
-error[constraint-unknown]: `min_lenght` of `a` is no constraint
+error[constraint-unknown]: `min_lenght` of `a` is not a constraint
  --> x/skill.yaml:3:39
   |
 3 |     a: {type: string, required: true, min_lenght: 1}

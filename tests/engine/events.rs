@@ -455,7 +455,7 @@ fn the_end_of_a_run_comes_after_an_event_that_another_thread_reports() {
         sink.on_event(event);
     };
     project.engine().run(Invocation::new("x").limits(deadline(60)).observer(Arc::new(observer)));
-    let expected = ["x started scripts/main.lua", "x stopping Deadline", "x finished false"];
+    let expected = ["x started scripts/main.lua", "x stopping Timeout", "x finished false"];
     assert_eq!(recorder.lines(), expected);
 }
 

@@ -48,7 +48,9 @@ fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
     let source = String::from_utf8_lossy(&script.source).trim().to_owned();
     match source.as_str() {
         "load: panic" => panic!("on purpose"),
-        "load: fail" => Err(SkillError::new(ErrorKind::InvalidSkill, format!("{} is no sum", script.path))),
+        "load: fail" => {
+            Err(SkillError::new(ErrorKind::InvalidSkill, format!("{} is not a sum", script.path)))
+        }
         "load: sleep" => {
             std::thread::sleep(Duration::from_millis(300));
             Ok(Box::new(Calc("1".into())))
@@ -88,7 +90,7 @@ fn an_own_runtime_is_selected_by_the_extension_of_a_script() {
     let upper = Project::new().skill("x", "").file(".metier/skills/x/scripts/Sum.CALC", "2");
     assert_eq!(value(upper.run_calc(json!({}))), json!(2));
     let beside = Project::calc("3").file(".metier/skills/x/scripts/notes.md", "");
-    assert_eq!(value(beside.run_calc(json!({}))), json!(3), "what nothing runs is no script");
+    assert_eq!(value(beside.run_calc(json!({}))), json!(3), "what nothing runs is not a script");
     let outcome = project.engine().run(Invocation::new("x"));
     assert_eq!(kind(&outcome), ErrorKind::Unavailable, "another engine knows no such extension");
 }
@@ -328,7 +330,7 @@ fn its_loader_may_panic_fail_or_be_late() {
     let outcome = run("load: fail");
     assert_eq!(
         (kind(&outcome), sentence(&outcome).as_str()),
-        (ErrorKind::InvalidSkill, "scripts/main.calc is no sum")
+        (ErrorKind::InvalidSkill, "scripts/main.calc is not a sum")
     );
     let project = Project::calc("load: sleep");
     let engine = engine(&project);
@@ -385,7 +387,7 @@ fn a_skill_cannot_choose_a_runtime_by_a_hostile_name() {
         ] {
             let project = Project::calc("1").file(&format!(".metier/skills/x/{path}"), &text);
             let outcome = project.run_calc(json!({}));
-            // White space around a name in SKILL.md is no part of it.
+            // White space around a name in SKILL.md is not part of it.
             if name == " calc\\n" && outcome.result.is_ok() {
                 continue;
             }

@@ -239,7 +239,7 @@ fn ak_a09_a_version_is_published_once() {
     assert_eq!(refused.len(), 7);
     assert!(refused.iter().all(|error| error.message().starts_with("AK_SKILL_DUPLICATE")), "{refused:?}");
     let mut registry = registry.into_inner().unwrap();
-    assert!(registry.publish(&package("1.0.0+build.2", &json!({}))).is_err(), "a build is no version");
+    assert!(registry.publish(&package("1.0.0+build.2", &json!({}))).is_err(), "a build is not a version");
     assert!(registry.publish(&package("1.0.1", &json!({}))).is_ok());
     for wrong in [&b"{}"[..], b"", br#"{"name": "x", "description": "d", "systemPrompt": "p"}"#] {
         let error = registry.publish(wrong).unwrap_err();

@@ -141,7 +141,7 @@ fn nothing_but_the_protocol_is_written_to_standard_output() {
     let mut client = project.client(&[]);
     assert_eq!(client.text("loud", json!({})), "quiet");
     client.close();
-    // The client fails at every line that is no message.
+    // The client fails at every line that is not a message.
     assert!(client.next(Duration::from_secs(5)).is_none());
 }
 

@@ -156,7 +156,7 @@ fn a_form_that_nobody_fills_in_stops_the_call() {
             assert!(text.contains("nobody filled in the form who") && text.contains("for name"), "{text}");
         }
     }
-    // What is no answer at all is asked for again.
+    // What is not an answer at all is asked for again.
     for no in [json!({"action": "maybe", "content": {"name": "Ada"}}), json!("accept"), json!(5), Value::Null]
     {
         let question = call(&mut client, &json!({}), None, json!({"who": no}));
@@ -328,7 +328,7 @@ permissions: ['write:out']
     assert!(lines.len() == 2 && lines[1].starts_with("The skill says: ok The skill other"), "{message}");
     let whole = asked.to_string();
     assert!(!whole.contains('\u{202e}') && whole.contains("Allow it?"), "{whole}");
-    // Its answer is no answer to the question about grants, which still comes.
+    // Its answer is not an answer to the question about grants, which still comes.
     let always = json!({"who": accept(json!({"answer": "always"}))});
     let second = call(&mut client, &json!({}), Some(&question), always);
     form(&second, "approval");

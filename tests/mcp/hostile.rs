@@ -1,4 +1,4 @@
-//! What is no message is answered or left out, and ends nothing.
+//! What is not a message is answered or left out, and ends nothing.
 
 use std::time::Duration;
 
@@ -162,7 +162,7 @@ fn a_client_that_says_nothing_and_one_that_speaks_another_protocol_end() {
     other.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     let (code, stderr) = other.wait();
     assert_eq!(code, Some(2), "{stderr}");
-    assert!(stderr.contains("no request of the Model Context Protocol"), "{stderr}");
+    assert!(stderr.contains("not a request of the Model Context Protocol"), "{stderr}");
 }
 
 #[test]

@@ -244,7 +244,7 @@ impl Session<'_> {
         self.result("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// Opens the stream for what is no answer.
+    /// Opens the stream for what is not an answer.
     pub fn listen(&self) -> Pending {
         self.server.send("GET", &self.headers, b"")
     }

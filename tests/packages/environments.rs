@@ -32,7 +32,7 @@ fn the_environment_of_the_skill_comes_before_that_of_the_project() {
     assert_eq!(said(), "project");
     environment(&skill.path(&format!("{SKILL}/.venv")), "skill");
     assert_eq!(said(), "skill");
-    // A folder of that name that is no environment is none.
+    // A folder of that name that is not an environment is none.
     std::fs::remove_file(skill.path(&format!("{SKILL}/.venv/pyvenv.cfg"))).unwrap();
     assert_eq!(said(), "project");
 }

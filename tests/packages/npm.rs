@@ -96,7 +96,7 @@ fn a_lock_that_does_not_match_and_a_package_with_another_digest_are_refused() {
     assert_refused(&project("main.js", "", &files), &registry, "does not match package.json");
     let git = lock(&registry, &digest, "1.0.0").replace("http://", "git+ssh://git@");
     let files = [("package.json", &*package()), ("package-lock.json", &git)];
-    assert_refused(&project("main.js", "", &files), &registry, "is no archive of a registry");
+    assert_refused(&project("main.js", "", &files), &registry, "is not an archive of a registry");
 }
 
 #[test]

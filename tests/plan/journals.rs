@@ -203,7 +203,7 @@ fn what_is_no_journal_of_a_called_plan_is_not_removed() {
     let all = names().len();
     fs::write(project.path("j/x.7.journal"), "my own notes\n").unwrap();
     let refused = Journal::discard(&path).unwrap_err();
-    assert!(refused.message().contains("x.7.journal is no journal of metier"), "{refused}");
+    assert!(refused.message().contains("x.7.journal is not a journal of metier"), "{refused}");
     assert_eq!(names().len(), all + 1, "nothing is removed");
     fs::remove_file(project.path("j/x.7.journal")).unwrap();
     fs::create_dir(project.path("j/x.7.journal")).unwrap();
@@ -262,11 +262,11 @@ fn a_hostile_folder_of_journals_is_bounded_and_nothing_in_it_is_followed() {
         ("x", true, ""),
         ("damaged", false, "is damaged before its last line"),
         ("empty", false, ""),
-        ("notes", false, "is no journal of metier"),
-        ("link", false, "is no journal of metier"),
-        ("zero", false, "is no journal of metier"),
-        ("dir", false, "is no journal of metier"),
-        ("fifo", false, "is no journal of metier"),
+        ("notes", false, "is not a journal of metier"),
+        ("link", false, "is not a journal of metier"),
+        ("zero", false, "is not a journal of metier"),
+        ("dir", false, "is not a journal of metier"),
+        ("fifo", false, "is not a journal of metier"),
         ("huge", false, "is too large to look at"),
     ] {
         let (_, finished, damage) = found.iter().find(|(found, ..)| found == name).expect(name);

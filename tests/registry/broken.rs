@@ -76,7 +76,7 @@ fn a_folder_that_lacks_only_its_skill_md_is_reported_with_what_it_has() {
         assert_eq!(problem.path, project.path(".metier/skills/half"), "{file}");
         assert_eq!(
             problem.message,
-            format!("it has {sign}, but no SKILL.md, so it is no skill and no model sees it")
+            format!("it has {sign}, but no SKILL.md, so it is not a skill and no model sees it")
         );
         assert!(problem.help.as_ref().unwrap().contains("half/SKILL.md"), "{file}");
         let error = refused(&registry, "half", ErrorKind::InvalidSkill);

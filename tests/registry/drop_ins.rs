@@ -99,7 +99,7 @@ fn a_script_that_cannot_be_read_is_reported() {
         .file("outside.lua", "-- Outside.")
         .link("../../outside.lua", ".metier/skills/leads-out.lua")
         .link("/dev/zero", ".metier/skills/zero.lua")
-        .file(".metier/skills/folder.lua/x", "a folder is no script")
+        .file(".metier/skills/folder.lua/x", "a folder is not a script")
         .file(".metier/skills/good.lua", "-- Good.");
     let registry = project.registry();
     assert_eq!(names(&registry), ["good"], "{}", problems(&registry));

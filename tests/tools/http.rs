@@ -192,7 +192,7 @@ fn a_call_needs_the_host_and_every_secret_and_the_base_url_is_the_request() {
 #[test]
 fn a_secret_is_in_the_request_and_in_nothing_that_is_shown() {
     let http = "path: /x\nquery: {key: $secrets.token}\nexpect: {status: 200}";
-    let client = Recorder::new(403, "your key hunter2/secret is no key");
+    let client = Recorder::new(403, "your key hunter2/secret is not a key");
     let outcome = call_with(http, &client, json!({}));
     assert!(client.requests()[0].url.ends_with("?key=hunter2%2Fsecret"));
     let told = sentence(&outcome);
@@ -238,8 +238,8 @@ fn what_cannot_be_a_call_is_refused_at_its_line() {
         found.message
     };
     for (line, words) in [
-        ("method: CONNECT", "is no method"),
-        ("method: \"GET\\r\\nX: y\"", "is no method"),
+        ("method: CONNECT", "is not a method"),
+        ("method: \"GET\\r\\nX: y\"", "is not a method"),
         ("path: /a/../b", "another path"),
         ("path: /a//b", "another path"),
         ("path: /a?x=y", "another path"),
@@ -247,19 +247,19 @@ fn what_cannot_be_a_call_is_refused_at_its_line() {
         ("path: /a%2fb", "another path"),
         ("path: '/a\\b'", "another path"),
         ("path: '/a b'", "another path"),
-        ("path: /$inputs.idd", "no input of the tool"),
+        ("path: /$inputs.idd", "not an input of the tool"),
         ("path: /$secrets.region", "no secret that the skill declares"),
         ("path: /$config.token", "no setting that the skill declares"),
         ("path: /$env.HOME", "means nothing here"),
         ("path: /$steps.a.outputs", "means nothing here"),
         ("path: /$response.body", "means nothing here"),
         ("path: /$", "dollar sign"),
-        ("headers: {Host: evil.test}", "no header that a call may set"),
-        ("headers: {content-length: '5'}", "no header that a call may set"),
-        ("headers: {Transfer-Encoding: chunked}", "no header that a call may set"),
-        ("headers: {Connection: close}", "no header that a call may set"),
-        ("headers: {Proxy-Authorization: x}", "no header that a call may set"),
-        ("headers: {\"a: b\\r\\nc\": d}", "no header that a call may set"),
+        ("headers: {Host: evil.test}", "not a header that a call may set"),
+        ("headers: {content-length: '5'}", "not a header that a call may set"),
+        ("headers: {Transfer-Encoding: chunked}", "not a header that a call may set"),
+        ("headers: {Connection: close}", "not a header that a call may set"),
+        ("headers: {Proxy-Authorization: x}", "not a header that a call may set"),
+        ("headers: {\"a: b\\r\\nc\": d}", "not a header that a call may set"),
         ("headers: {a: \"b\\r\\nc: d\"}", "printable ASCII"),
         ("headers: {a: [b]}", "must be a text"),
         ("body: {a: 1}", "a GET request has no body"),
@@ -267,10 +267,10 @@ fn what_cannot_be_a_call_is_refused_at_its_line() {
         ("response: xml", "json or text"),
         ("expect: {status: 2xx}", "a status is a number"),
         ("expect: {status: []}", "every call would fail"),
-        ("expect: {fields: [$inputs.id]}", "no part of the response"),
+        ("expect: {fields: [$inputs.id]}", "not part of the response"),
         ("result: $secrets.token", "means nothing here"),
         ("result: $config.region", "means nothing here"),
-        ("multi_segment: [id]", "no input that is a segment"),
+        ("multi_segment: [id]", "not an input that is a segment"),
     ] {
         let told = refusal(line);
         assert!(told.contains(words), "{line}: {told}");

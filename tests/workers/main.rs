@@ -133,7 +133,7 @@ fn the_lines_and_calls_of_a_worker_are_events_of_the_run_that_it_answers() {
         assert_eq!(value(engine.run(invocation)), json!("text"));
         let mut lines = lines.lock().unwrap().clone();
         lines.sort();
-        // Standard output has the response of the worker, which is no line of the script.
+        // Standard output has the response of the worker, which is not a line of the script.
         assert_eq!(lines, ["read:a.txt".to_owned(), format!("standard error: talk {number}")]);
     }
 }

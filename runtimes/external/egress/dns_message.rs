@@ -40,7 +40,7 @@ const NO_SUCH_NAME: u8 = 3;
 const NOT_IMPLEMENTED: u8 = 4;
 const REFUSED: u8 = 5;
 
-/// The answer to a query, by what `resolve` returns for its name in lower case; `None` for what is no query.
+/// The answer to a query, by what `resolve` returns for its name in lower case; `None` for what is not a query.
 pub(super) fn answer_query(query: &[u8], resolve: impl FnOnce(&str, QueryType) -> Answer) -> Option<Vec<u8>> {
     const RESPONSE: u8 = 0x80;
     const OPERATION: u8 = 0x78;

@@ -152,7 +152,7 @@ fn decode_line(line: &[u8]) -> Result<(Map<String, Value>, Option<Value>), Strin
         None => (text, None),
     };
     let read = |text| strict_json::parse(text).map_err(|reason| format!("a line that is no JSON: {reason}"));
-    let Value::Object(header) = read(header)? else { return Err("JSON that is no object".into()) };
+    let Value::Object(header) = read(header)? else { return Err("JSON that is not an object".into()) };
     Ok((header, value.map(read).transpose()?))
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn refused_changes<'a>(
     lines.find_map(|line| {
         let file = denied_file(line).filter(|file| is_path(file))?;
         let (help, hint) = project_file_hint(ctx, project, file, Denial::in_line(line))?;
-        // A secret that was not read is no refused change.
+        // A secret that was not read is not a refused change.
         let is_read = matches!(&hint, Some(Hint::Grant(permission)) if permission.starts_with("read"));
         (hint.is_some() && !is_read).then_some((help, hint))
     })

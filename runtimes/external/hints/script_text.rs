@@ -178,7 +178,7 @@ impl<'a> ScriptText<'a> {
         lines
     }
 
-    /// Whether a line that is no comment has one of these texts.
+    /// Whether a line that is not a comment has one of these texts.
     fn has_line(&self, texts: &[&str]) -> bool {
         self.has_text(|text| {
             let mut lines = text.lines().filter(|line| !is_comment(line));

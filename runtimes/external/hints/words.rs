@@ -32,7 +32,7 @@ pub(crate) fn matches_any(text: &str, rows: &[&[&str]]) -> bool {
     rows.iter().any(|row| row.iter().all(|part| contains_word(text, part)))
 }
 
-/// Whether the text contains these words, not as the end of a longer word: `enotfound` is no part of `ModuleNotFoundError`.
+/// Whether the text contains these words, not as the end of a longer word: `enotfound` is not part of `ModuleNotFoundError`.
 pub(crate) fn contains_word(text: &str, words: &str) -> bool {
     find_word(text, words).is_some()
 }

@@ -20,7 +20,7 @@ const USAGE: &str = "usage: metier ctx [--json] FUNCTION [ARGUMENT]...
        metier ctx [--json] input
 
 Calls a function of the host API. Text is printed as it is, other values as JSON, null not at all; --json prints JSON
-always. An argument that is no text or path is JSON; a text given as - is read from standard input; --args gives all
+always. An argument that is not text or path is JSON; a text given as - is read from standard input; --args gives all
 arguments as one JSON list. The exit code is that of the error's kind, as for `metier run`.
 
 ";

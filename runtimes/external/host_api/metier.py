@@ -76,11 +76,11 @@ class _Line:
         if number is None:
             raise MetierError("unavailable", "the host API is there for scripts that metier runs in a sandbox")
         try:
-            door = socket.socket(fileno=os.dup(int(number)))
+            connection = socket.socket(fileno=os.dup(int(number)))
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
             rights = array.array("i", [theirs.fileno()])
-            with door, theirs:
-                door.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            with connection, theirs:
+                connection.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         except (OSError, ValueError) as error:
             sentence = f"descriptor {number} does not lead to the host: {error}"
             raise MetierError("unavailable", sentence) from None

@@ -33,14 +33,14 @@ impl ApiRequest {
         let value = strict_json::parse(text)
             .map_err(|reason| (Value::Null, invalid_request(&format!("is no JSON: {reason}"))))?;
         let Value::Object(mut parts) = value else {
-            return Err((Value::Null, invalid_request("is no object")));
+            return Err((Value::Null, invalid_request("is not an object")));
         };
         if parts.contains_key("ok") || parts.contains_key("error") {
             return Ok(None);
         }
         let id = parts.remove("id").unwrap_or_default();
         if !is_id(&id) {
-            return Err((Value::Null, invalid_request("has an `id` that is no number and no short text")));
+            return Err((Value::Null, invalid_request("has an `id` that is neither a number nor a short text")));
         }
         Self::from_parts(id.clone(), parts).map(Some).map_err(|error| (id, error))
     }

@@ -344,7 +344,7 @@ mod tests {
         let path = ["mine/bin"];
         stage.link("project/lib", "mine/lib");
         assert!(!stage.keeps(|| stage.question(&path)));
-        // As long as the project has nothing there it is no home, and when it has, it is untrusted.
+        // As long as the project has nothing there it is not a home, and when it has, it is untrusted.
         fs::create_dir_all(stage.at("project/lib")).unwrap();
         assert!(!stage.asked(stage.question(&path)).prefix_paths.contains(&stage.at("mine/lib")));
         fs::remove_file(stage.at("mine/lib")).unwrap();

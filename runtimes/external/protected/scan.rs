@@ -558,7 +558,7 @@ fn symlinks_along(project: &Path, path: &Path) -> (Vec<PathBuf>, Option<Metadata
     for part in path {
         place.push(part);
         let Ok(about) = place.symlink_metadata() else { return (links, None) };
-        // What is no symlink, in a folder that leads through none, is its own real path.
+        // What is not a symlink, in a folder that leads through none, is its own real path.
         if !about.is_symlink() {
             last = Some(about);
             continue;

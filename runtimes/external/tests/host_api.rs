@@ -6,9 +6,9 @@ use serde_json::json;
 
 /// Python that speaks the protocol by itself: `line(text)` writes to the descriptor, `answer()` reads one line from it.
 const RAW_PROTOCOL: &str = "import array, json, os, socket, sys, time
-door = socket.socket(fileno=3)
-answers = door.makefile('rb')
-def line(text): door.sendall(text.encode() + b'\\n')
+connection = socket.socket(fileno=3)
+answers = connection.makefile('rb')
+def line(text): connection.sendall(text.encode() + b'\\n')
 def answer(): return json.loads(answers.readline())
 def call(name, *args):
     line(json.dumps({'id': 1, 'call': name, 'args': args}))
@@ -124,9 +124,9 @@ seen = []
 for text in [b'\xff\xfe{}', b'x', b'[]', b'7', b'{"id": 1}', b'{"id": 1, "call": 5}', b'{"id": 1, "call": "log", "args": {}}',
              b'{"id": 1, "call": "log", "more": 1}', b'{"id": 1, "id": 2, "call": "log"}', b'{"call": "no_such"}',
              b'{"call": "log", "args": [1, 2, 3]}', b'{"call": "fail", "args": [9, 1]}', b'[' * 100000]:
-    door.sendall(text + b'\n')
+    connection.sendall(text + b'\n')
     seen.append(answer()['error']['kind'])
-door.sendall(b'\n  \r\n\0\0\n')
+connection.sendall(b'\n  \r\n\0\0\n')
 print(json.dumps([sorted(set(seen)), len(seen), call('log', 'info', 'x')]))"#,
     );
     assert_value(&stage, json!([["invalid-argument"], 13, {"id": 1, "ok": null}]));
@@ -137,8 +137,8 @@ fn a_line_that_never_ends_is_bounded_and_what_follows_it_is_heard() {
     let stage = raw_protocol(
         r"
 chunk = b'x' * (1 << 20)
-for _ in range(1024): door.sendall(chunk)
-door.sendall(b'\n')
+for _ in range(1024): connection.sendall(chunk)
+connection.sendall(b'\n')
 print(json.dumps([answer()['error']['kind'], call('log', 'info', 'x')['ok']]))",
     );
     let ran = stage.deadline(60_000).run();
@@ -174,7 +174,7 @@ try:
     while True: line(json.dumps({'id': 1, 'call': 'read_file', 'args': ['big']}))
 except BlockingIOError: pass
 ";
-    for (how, kind) in [("", Some(ErrorKind::Timeout)), ("door.setblocking(False)", None)] {
+    for (how, kind) in [("", Some(ErrorKind::Timeout)), ("connection.setblocking(False)", None)] {
         let mut stage = raw_protocol(&format!("{how}{asks}print('\"done\"')")).deadline(3000);
         stage.limits = stage.limits.output(1 << 20);
         std::fs::write(stage.file("big"), "x".repeat(4 << 20)).unwrap();
@@ -237,7 +237,7 @@ with ThreadPoolExecutor(16) as pool: print(sum(pool.map(turn, range(500))))",
 fn whatever_descriptor_is_sent_the_host_goes_on() {
     let stage = raw_protocol(
         "
-def send(*fds): door.sendmsg([b'\\0'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', fds))])
+def send(*fds): connection.sendmsg([b'\\0'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', fds))])
 read, write = os.pipe()
 os.mkfifo('fifo')
 for fd in [read, write, os.open('fifo', os.O_RDWR), os.open('.', os.O_RDONLY), os.open('/dev/zero', os.O_RDONLY), 0]:

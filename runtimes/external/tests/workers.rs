@@ -315,7 +315,7 @@ fn a_process_that_was_killed_while_it_waited_is_replaced_and_nobody_hears_of_it(
 fn what_is_no_answer_fails_the_run_and_ends_the_process() {
     for (says, words) in [
         ("say('hello')", "a line that is no JSON"),
-        ("say('[]')", "JSON that is no object"),
+        ("say('[]')", "JSON that is not an object"),
         (
             "say(json.dumps({'id': request['id'] + 1, 'ok': 1}))",
             "the answer to a request that it was not asked",
@@ -392,9 +392,9 @@ threading.Thread(target=later, daemon=True).start()";
 fn a_word_that_hides_from_who_looks_for_it_ends_the_process() {
     let stage = raw_worker(
         "import array, socket
-door = socket.socket(fileno=os.dup(3))
+connection = socket.socket(fileno=os.dup(3))
 ours, theirs = socket.socketpair()
-door.sendmsg([b'\\0'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [theirs.fileno()]))])
+connection.sendmsg([b'\\0'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [theirs.fileno()]))])
 ours.sendall(b'{\"id\": 1, \"call\": \"api\"}\\n')
 ours.recv(1)
 time.sleep(0.2)

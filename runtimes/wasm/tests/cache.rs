@@ -483,7 +483,7 @@ fn a_key_that_somebody_else_may_know_is_not_used() {
             moved(key);
             rustix::fs::mknodat(rustix::fs::CWD, key, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         },
-        "is no file",
+        "is not a file",
     );
     if rustix::process::geteuid().is_root() {
         refused(&|key| chown(key, Some(65534), None).unwrap(), "belongs to somebody else");

@@ -219,10 +219,10 @@ fn an_import_that_a_library_does_not_offer_is_named() {
         (r#"(import "a" "add" (func (param i32)))"#, "has the type (i32) -> ()"),
         (
             r#"(import "a" "memory" (memory 1))"#,
-            "\"memory\" of a is no function; the modules of a plug-in share nothing else",
+            "\"memory\" of a is not a function; the modules of a plug-in share nothing else",
         ),
-        (r#"(import "a" "table" (table 1 funcref))"#, "\"table\" of a is no function"),
-        (r#"(import "a" "global" (global i32))"#, "\"global\" of a is no function"),
+        (r#"(import "a" "table" (table 1 funcref))"#, "\"table\" of a is not a function"),
+        (r#"(import "a" "global" (global i32))"#, "\"global\" of a is not a function"),
         (r#"(import "b" "add" (func))"#, "nothing offers the import \"b\" \"add\""),
         (r#"(import "metier:run" "grow" (func (param i64)))"#, "nothing offers the import"),
     ] {
@@ -259,7 +259,7 @@ fn a_library_keeps_its_names_except_those_of_the_host() {
         "expected valid module field",
     );
     assert_eq!(error.location().unwrap().file, "scripts/plugin.json (module a)");
-    refused(&[("a", "\0asm\u{1}\0\0\0\u{7f}"), ("main", &main)], "(module a) is no module that runs here");
+    refused(&[("a", "\0asm\u{1}\0\0\0\u{7f}"), ("main", &main)], "(module a) is not a module that runs here");
     refused(
         &[("a", &library("f", "")), ("main", &library("g", ""))],
         "(module main) exports no function `run`",

@@ -20,8 +20,8 @@ fn a_syntax_error_has_its_place() {
     assert_eq!((at.file.as_str(), at.line, at.column), ("scripts/main.wat", Some(2), Some(10)));
     invalid(&source(""), "expected");
     invalid(&source([0xFF, 0xFE]), "is no WebAssembly module");
-    invalid(&source(b"\0asm\x01\0\0\0\xFF"), "no module that runs here");
-    invalid(&source(b"\0asm\x0d\0\x01\0"), "no module that runs here");
+    invalid(&source(b"\0asm\x01\0\0\0\xFF"), "not a module that runs here");
+    invalid(&source(b"\0asm\x0d\0\x01\0"), "not a module that runs here");
     invalid(&source("(".repeat(1 << 20)), "");
     invalid(&source(format!("(module {})", "(func (block ".repeat(100_000))), "");
 }
@@ -57,8 +57,8 @@ fn an_import_that_nothing_offers_is_named() {
         ),
         (r#""extism:host/env" "reset" (func)"#, "\"reset\"", "documentation of the host API"),
         (r#""env" "abort" (func (param i32 i32 i32 i32))"#, "\"env\" \"abort\"", "extism:host/user"),
-        (r#""extism:host/env" "memory" (memory 1)"#, "is no function", ""),
-        (r#""extism:host/env" "extism_context" (global externref)"#, "is no function", ""),
+        (r#""extism:host/env" "memory" (memory 1)"#, "is not a function", ""),
+        (r#""extism:host/env" "extism_context" (global externref)"#, "is not a function", ""),
         (r#""metier:run" "begin" (func)"#, "\"metier:run\"", ""),
         (
             r#""extism:host/user" "stat" (func (param i32) (result i64))"#,

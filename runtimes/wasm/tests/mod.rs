@@ -77,7 +77,7 @@ fn source(source: impl AsRef<[u8]>) -> Script {
     Script::new("test", "scripts/main.wat", source.as_ref())
 }
 
-/// The services of these tests: their program is no compiler helper, so that they compile in process.
+/// The services of these tests: their program is not a compiler helper, so that they compile in process.
 fn shared() -> RuntimeServices {
     RuntimeServices::default().with_compile_in_process(true)
 }

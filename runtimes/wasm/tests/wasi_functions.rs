@@ -193,7 +193,7 @@ const NOTDIR: i32 = 54;
 const NOTSUP: i32 = 58;
 const OVERFLOW: i32 = 61;
 
-/// What is no file, no directory and no socket answers, whatever the descriptor.
+/// What is neither a file nor a directory nor a socket answers, whatever the descriptor.
 const ALIKE: &[(&str, &[i64], i32)] = &[
     ("fd_advise", &[0, 0, 5], BADF),
     ("fd_fdstat_set_flags", &[31], BADF),

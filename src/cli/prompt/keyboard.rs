@@ -110,7 +110,7 @@ fn read_key(stdin: &Stdin) -> Key {
     }
 }
 
-/// What these bytes mean that arrived together: one key, or something longer that is no answer.
+/// What these bytes mean that arrived together: one key, or something longer that is not an answer.
 fn key(bytes: &[u8]) -> Key {
     match bytes {
         [] | [4] => Key::End,

@@ -171,7 +171,7 @@ fn missing_files(contract: &Contract, dir: &Dir, text: &str) -> Vec<Diagnostic> 
     let diagnostic = |path: String| {
         let message = format!("`{path}` is not a file in the skill's folder that can be read");
         let found = Diagnostic::new(&lints::FILE_MISSING, text, &first_span(text, &path), message);
-        found.with_help("name a file that is no link and not hidden")
+        found.with_help("name a file that is not a link and not hidden")
     };
     missing.map(diagnostic).collect()
 }

@@ -88,7 +88,7 @@ fn literal_argument(call: &str) -> Option<&str> {
     (!text.is_empty() && !text.contains(['\n', '$', '\\'])).then_some(text)
 }
 
-/// The source with each comment as blanks, so that lines stay where they are. What looks like the end of a URL is no comment.
+/// The source with each comment as blanks, so that lines stay where they are. What looks like the end of a URL is not a comment.
 fn without_comments(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     let mut rest = source;

@@ -49,12 +49,12 @@ pub const RUNTIME_UNFIT: Rule = lint(
 pub const SCRIPT_UNFIT: Rule =
     lint("script-unfit", Error, false, "The skill's script cannot run as declared.");
 pub const ENTRYPOINT_MISSING: Rule =
-    lint("entrypoint-missing", Error, false, "An entrypoint of the contract is no file in the folder.");
+    lint("entrypoint-missing", Error, false, "An entrypoint of the contract is not a file in the folder.");
 pub const FILE_MISSING: Rule = lint(
     "file-missing",
     Error,
     false,
-    "A resource or an attachment of the contract is no file in the folder.",
+    "A resource or an attachment of the contract is not a file in the folder.",
 );
 pub const ENTRYPOINT_UNFIT: Rule =
     lint("entrypoint-unfit", Error, false, "An entrypoint is in another language than the runtime.");

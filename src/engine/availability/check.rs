@@ -368,7 +368,7 @@ impl<'e> AvailabilityCheck<'e> {
         let Ok(found) = in_range.map_or_else(|| set.registry.find_for_caller(skill, &needed.name), Ok) else {
             let nearer = set.registry.find(&needed.name).map(Skill::qualified_name);
             let only = |nearer| format!("is here only nearer to the project, as {nearer}");
-            return missing(&nearer.map_or_else(|_| "is no skill here".to_owned(), only));
+            return missing(&nearer.map_or_else(|_| "is not a skill here".to_owned(), only));
         };
         let version = found.version();
         if needed.version.as_ref().is_some_and(|range| !range.matches(version)) {
@@ -378,7 +378,7 @@ impl<'e> AvailabilityCheck<'e> {
         let known = if needed.required {
             self.check_needed(found)
         } else {
-            // Whether it needs this skill in turn is no circle: this one runs without it.
+            // Whether it needs this skill in turn is not a circle: this one runs without it.
             let path = std::mem::take(&mut self.path);
             let placeholder = (String::new(), String::new());
             self.path = vec![placeholder];

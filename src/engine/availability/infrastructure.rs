@@ -119,7 +119,9 @@ fn request(target: &str, ctx: &SkillContext, time: Duration) -> Found {
     let Some(client) = ctx.providers().http.clone() else {
         return Ok(Some("this build has no client for the web".to_owned()));
     };
-    let Some(permission) = host_permission(target) else { return Err("is no address of the web".to_owned()) };
+    let Some(permission) = host_permission(target) else {
+        return Err("is not an address of the web".to_owned());
+    };
     let permissions = Permissions::new(
         RequestedPermissions::Listed(vec![permission.clone()]),
         [permission],

@@ -41,7 +41,7 @@ pub(super) fn write(skill: ExportSource<'_>) -> Written {
     for (key, value) in &manifest.metadata {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         if !value.is_string() {
-            changes.push(format!("that metadata.{key} is no text"));
+            changes.push(format!("that metadata.{key} is not text"));
         }
         metadata.insert(key.clone(), json!(text));
     }

@@ -58,7 +58,7 @@ impl FilesView<'_> {
         self.edit_checked(path, old, new, |count| count > 0)
     }
 
-    /// Creates a folder with its parents; an existing folder is no error.
+    /// Creates a folder with its parents; an existing folder is not an error.
     pub fn create_dir(&self, path: &str) -> Result<()> {
         let operation = FileOperation::write("create the folder", path);
         let create = |shown: Option<&FileChange>| {

@@ -168,7 +168,7 @@ fn parse(body: &[u8]) -> Result<(Value, bool), ErrorData> {
     let is_changed = keep_task_parts(&mut value);
     serde_json::from_value::<rmcp::model::ClientJsonRpcMessage>(value.clone())
         .map(|_| (value, is_changed))
-        .map_err(|_| ErrorData::invalid_request("this is no message of JSON-RPC 2.0", None))
+        .map_err(|_| ErrorData::invalid_request("this is not a message of JSON-RPC 2.0", None))
 }
 
 fn too_large() -> Response<ResponseBody> {

@@ -2,7 +2,7 @@
 //!
 //! An answer takes a bounded number of messages: reports of progress that a client does not read are left out, and the place for the
 //! last message, the response, is kept from the beginning. What belongs to a task, whose call was answered long ago, goes to who
-//! waits for the result of the task, and else to the stream for what is no answer.
+//! waits for the result of the task, and else to the stream for what is not an answer.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -114,7 +114,7 @@ impl SessionStreams {
         Ok(MessageStream { messages, on_drop: Some(Box::new(on_drop)) })
     }
 
-    /// Opens a stream for what is no answer: it begins with what has waited for it. Of too many, the oldest ends.
+    /// Opens a stream for what is not an answer: it begins with what has waited for it. Of too many, the oldest ends.
     pub(super) fn open_standalone(&self) -> Result<MessageStream, StreamRefusal> {
         let mut open = self.lock();
         if open.is_closed {
@@ -267,7 +267,7 @@ impl MessageStream {
         self.messages.recv().await
     }
 
-    /// A stream of one message, which is no answer to a request that runs.
+    /// A stream of one message, which is not an answer to a request that runs.
     pub(super) fn only(message: Message) -> Self {
         let (sender, messages) = mpsc::channel(1);
         sender.try_send(message).ok();

@@ -20,7 +20,7 @@ pub(in crate::plan) fn path_error(schema: &Value, path: &[PathSegment]) -> Optio
                 Err(fault) => return Some(fault),
             },
             PathSegment::Index(_) if !allows_type(plain, "array") => {
-                return Some(("is no list".into(), format!("it is {}", describe_types(plain))));
+                return Some(("is not a list".into(), format!("it is {}", describe_types(plain))));
             }
             PathSegment::Index(_) => plain.get("items")?,
         };
@@ -196,8 +196,8 @@ mod tests {
             (".file", "has no \"file\""),
             (".files.name", "has no \"name\""),
             (".files[0].nam", "has no \"nam\""),
-            (".files[0].name[0]", "is no list"),
-            ("[0]", "is no list"),
+            (".files[0].name[0]", "is not a list"),
+            ("[0]", "is not a list"),
             (".open.x.y", "has no \"y\""),
         ] {
             assert_eq!(missing(&schema, path).as_deref(), Some(what), "{path}");

@@ -481,7 +481,7 @@ fn sentences_say_what_stands_there_and_what_was_meant() {
     assert_eq!(slip.help.as_deref(), Some("did you mean `fetch`?"));
     let none = first(&format!("{steps}- {{tool: tree, args: {{path: '$result[7]'}}}}"));
     assert_eq!(none.help.as_deref(), Some("there are ab, fetch"));
-    assert!(first("steps: [{tool: tree, id: 3}]").message.starts_with("\"3\" is no id"));
+    assert!(first("steps: [{tool: tree, id: 3}]").message.starts_with("\"3\" is not an id"));
     let retry = first("steps: [{tool: tree, on_failure: {retry: 3}}]").message;
     assert!(retry.starts_with("a map is nothing that can come"), "{retry}");
     assert!(first("steps: [{tool: tree, args: {path: 3}}]").message.ends_with("cannot be 3"));

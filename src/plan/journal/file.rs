@@ -222,7 +222,7 @@ pub(super) fn escape_file_name(name: &str) -> String {
 }
 
 pub(super) fn not_a_journal_error(path: &Path) -> SkillError {
-    let sentence = format!("{} is no journal of metier, and is left as it is", path.display());
+    let sentence = format!("{} is not a journal of metier, and is left as it is", path.display());
     SkillError::new(ErrorKind::Usage, sentence).with_help("name another folder").with_hint(Hint::Journal)
 }
 

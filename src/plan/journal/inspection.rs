@@ -104,7 +104,7 @@ impl JournalStep {
 }
 
 impl Journal {
-    /// The journals in a folder, by name, without those of plans that a plan calls. A file that is no journal, or a damaged one,
+    /// The journals in a folder, by name, without those of plans that a plan calls. A file that is not a journal, or a damaged one,
     /// is listed with what is wrong. No file is changed. Each is locked for a moment, shared with others; a run that opens it meanwhile
     /// tries again, so it is not disturbed.
     ///
@@ -150,13 +150,13 @@ impl Journal {
     /// What a journal contains, also one that a run is writing, which is not disturbed. It is locked for a moment, as by
     /// [`list`](Self::list). Of a damaged journal, what comes before the damage.
     ///
-    /// `usage` if the file is no journal, `io` if it cannot be read or has more than 64 MiB.
+    /// `usage` if the file is not a journal, `io` if it cannot be read or has more than 64 MiB.
     pub fn peek(path: &Path) -> Result<JournalContent> {
         Ok(read(path, &mut MAX_BYTES.clone())?.content(path.to_owned()))
     }
 
     /// Removes a journal, and those of the plans that its plan calls. `usage` if a run is writing one of them or if one of the files
-    /// is no journal: then nothing is removed.
+    /// is not a journal: then nothing is removed.
     pub fn discard(path: &Path) -> Result<()> {
         let failed =
             |error| SkillError::io(format_args!("failed to remove the journal {}", path.display()), error);
@@ -299,7 +299,7 @@ impl JournalRead {
     }
 }
 
-/// Reads a journal of at most so many bytes, and takes from these what it reads, also of a file that is no journal.
+/// Reads a journal of at most so many bytes, and takes from these what it reads, also of a file that is not a journal.
 fn read(path: &Path, left: &mut u64) -> Result<JournalRead> {
     let failed = |error| SkillError::io(format_args!("failed to read the journal {}", path.display()), error);
     let too_large = || {

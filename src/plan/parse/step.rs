@@ -49,7 +49,7 @@ impl StepParser {
             findings.add(
                 &lint::STEP,
                 &node.span,
-                format!("step {} is no object", at + 1),
+                format!("step {} is not an object", at + 1),
                 "write {tool: …, args: {…}}",
             );
             return None;
@@ -126,7 +126,7 @@ fn parse_call<'a>(
         !name.is_empty() && name.chars().count() <= MAX_NAME_CHARS && !name.contains(char::is_control)
     };
     let Some(name) = string_scalar(node).filter(is_name) else {
-        let message = format!("what step {} calls is no name", at + 1);
+        let message = format!("what step {} calls is not a name", at + 1);
         let help = format!("a name is a text of at most {MAX_NAME_CHARS} characters on one line");
         findings.add(&lint::CALL, &node.span, message, help);
         return None;
@@ -141,7 +141,7 @@ fn parse_call<'a>(
 fn parse_id(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> String {
     let id = string_scalar(node).unwrap_or_default();
     if !is_name(id) || id.chars().count() > MAX_NAME_CHARS {
-        let message = format!("{} is no id of a step", describe_node(node));
+        let message = format!("{} is not an id of a step", describe_node(node));
         findings.add(&lint::ID, &node.span, message, "use letters, digits, `_`, and hyphens between them");
     }
     id.to_owned()
@@ -167,7 +167,7 @@ fn parse_args(at: usize, node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> 
         }
         None => Vec::new(),
         Some(_) => {
-            let message = format!("what step {} is given is no object", at + 1);
+            let message = format!("what step {} is given is not an object", at + 1);
             findings.add(&lint::ARGS, &node.span, message, "write the parameters by name: {\"path\": …}");
             Vec::new()
         }

@@ -74,7 +74,7 @@ fn add_names(known: &mut Vec<String>, more: &[String]) {
     }
 }
 
-/// The names with `_` between them; if that is no name, its beginning and a digest of all of it.
+/// The names with `_` between them; if that is not a name, its beginning and a digest of all of it.
 fn composed_name(names: &[&str]) -> String {
     let joined = names.join("_");
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);

@@ -55,7 +55,7 @@ fn parse_plain_scalar(text: &str) -> Result<Json, String> {
         return signed.or_else(|_| number.parse::<u64>().map(Json::from)).map_err(|_| too_large(text));
     }
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
-        return Err(format!("{text} is no number that JSON has; put quotes around text"));
+        return Err(format!("{text} is not a number that JSON has; put quotes around text"));
     }
     if is_float(unsigned) {
         let number = text.parse().ok().and_then(Number::from_f64);

@@ -58,7 +58,7 @@ pub(crate) struct Tree {
     pub(in crate::skill) first_property: Option<Range<usize>>,
 }
 
-/// The error of a text that is no accepted YAML.
+/// The error of a text that is not accepted YAML.
 #[derive(Debug)]
 pub(crate) struct YamlError {
     pub(crate) rule: &'static Rule,

@@ -264,7 +264,7 @@ fn a_yes_after_a_denied_run_is_for_the_files_that_asked() {
             std::fs::write(&script, EVIL).unwrap();
             terminal.press(key);
             if (trusted_as, key) == ("nothing", "a") {
-                // It is no answer here, and two keys at once would be none either.
+                // It is not an answer here, and two keys at once would be none either.
                 std::thread::sleep(std::time::Duration::from_millis(300));
                 terminal.press("n");
             }

@@ -24,7 +24,7 @@ pub fn run(case: &Case<'_>) -> Answer {
 fn call(case: &Case<'_>) -> Result<String, extism::Error> {
     let mut plugin = Plugin::new_from_compiled(&compiled(case)?)?;
     let output = plugin.call::<String, Vec<u8>>(case.function, case.input.to_string())?;
-    // What is no text differs from everything that metier may answer with.
+    // What is not text differs from everything that metier may answer with.
     Ok(String::from_utf8_lossy(&output).into_owned())
 }
 

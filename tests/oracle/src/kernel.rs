@@ -18,7 +18,7 @@ const MEMORY: &[Row] = &[
     ("a freed block has no length", Output,
         "(local.set $a <abcd>) (call $free (local.get $a)) (call $put (call $length (local.get $a)))
          (call $put (call $length_unsafe (local.get $a)))"),
-    ("what is no block can be freed", Output,
+    ("what is not a block can be freed", Output,
         "(call $free (i64.const 0)) (call $free (i64.const 12345)) (call $free (i64.const -1)) (local.set $a <abcd>)
          (call $free (i64.add (local.get $a) (i64.const 1))) (call $free (local.get $a)) (call $free (local.get $a))
          (call $put (call $length <xyz>))"),
@@ -165,9 +165,9 @@ const VARIABLES: &[Row] = &[
          (local.set $a <b>) (drop (call $var_get (local.get $a))) (call $put (call $length (local.get $a)))"),
     ("a name that is no UTF-8", Failure, "(drop (call $var_get <\\ff>))"),
     ("a name that is no UTF-8 cannot be set", Failure, "(call $var_set <\\ff> <one>)"),
-    ("a name that is no block", Failure, "(drop (call $var_get (i64.const 12345)))"),
+    ("a name that is not a block", Failure, "(drop (call $var_get (i64.const 12345)))"),
     ("a name that is the inside of a block", Failure, "(drop (call $var_get (i64.add <abc> (i64.const 1))))"),
-    ("a value that is no block", Failure, "(call $var_set <a> (i64.const 12345))"),
+    ("a value that is not a block", Failure, "(call $var_set <a> (i64.const 12345))"),
     ("a name and a value that are one block", Output,
         "(local.set $a <a>) (call $var_set (local.get $a) (local.get $a)) (call $put_block (call $var_get <a>))"),
     ("as much as variables may take", Output,
@@ -201,7 +201,7 @@ const CONFIG: &[Row] = &[
         "(local.set $a <height>) (drop (call $config_get (local.get $a))) (call $put (call $length (local.get $a)))",
     ),
     ("a name that is no UTF-8", Failure, "(drop (call $config_get <\\ff>))"),
-    ("a name that is no block", Failure, "(drop (call $config_get (i64.const 12345)))"),
+    ("a name that is not a block", Failure, "(drop (call $config_get (i64.const 12345)))"),
 ];
 
 const LOG: &[Row] = &[
@@ -218,7 +218,7 @@ const LOG: &[Row] = &[
         Output,
         "(local.set $a <one>) (call $log_info (local.get $a)) (call $put (call $length (local.get $a)))",
     ),
-    ("a text that is no block", Failure, "(call $log_info (i64.const 12345))"),
+    ("a text that is not a block", Failure, "(call $log_info (i64.const 12345))"),
     (
         "a text that is no UTF-8",
         Differs("it is logged with a sign for each wrong byte, where Extism logs that it cannot"),
@@ -240,7 +240,7 @@ const WEB: &[Row] = &[
         "(drop (call $http_request <{\\22url\\22:\\22http://example.com/\\22}> (i64.const 0)))",
     ),
     ("a request that is no JSON", Failure, "(drop (call $http_request <abc> (i64.const 0)))"),
-    ("a request that is no block", Failure, "(drop (call $http_request (i64.const 12345) (i64.const 0)))"),
+    ("a request that is not a block", Failure, "(drop (call $http_request (i64.const 12345) (i64.const 0)))"),
     ("no request", Failure, "(drop (call $http_request (i64.const 0) (i64.const 0)))"),
 ];
 
@@ -373,7 +373,7 @@ const MODULES: &[(&str, Agreement, &str)] = &[
         Failure,
         r#"(module (import "extism:host/env" "memory" (memory 1)) (func (export "run")))"#,
     ),
-    ("what is no module", Failure, "(module"),
+    ("what is not a module", Failure, "(module"),
 ];
 
 #[test]

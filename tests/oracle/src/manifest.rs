@@ -17,7 +17,7 @@ fn rows() -> Vec<(&'static str, Agreement, Value, &'static str)> {
     vec![
         ("nothing", Output, json!({}), "(call $put (i64.const 1))"),
         ("settings", Output, json!({"config": {"width": "80"}}), setting),
-        ("a setting that is no text", Failure, json!({"config": {"width": 80}}), setting),
+        ("a setting that is not text", Failure, json!({"config": {"width": 80}}), setting),
         ("room for variables", Output, json!({"memory": {"max_var_bytes": 149}}), variable),
         ("too little room for variables", Failure, json!({"memory": {"max_var_bytes": 148}}), variable),
         ("no variables", Failure, json!({"memory": {"max_var_bytes": 0}}), variable),

@@ -13,14 +13,14 @@ static long new_child(unsigned long flags) {
     return child;
 }
 
-static int rooms(void) {
-    static const struct { const char *name; unsigned long flag; } ROOMS[] = {
+static int namespaces(void) {
+    static const struct { const char *name; unsigned long flag; } NAMESPACES[] = {
         {"user", CLONE_NEWUSER}, {"mount", CLONE_NEWNS}, {"pid", CLONE_NEWPID}, {"net", CLONE_NEWNET},
         {"ipc", CLONE_NEWIPC}, {"uts", CLONE_NEWUTS}, {"cgroup", 0x02000000}, {"time", 0x80},
     };
-    for (size_t i = 0; i < sizeof ROOMS / sizeof *ROOMS; i++) {
-        TRY(ROOMS[i].name, unshare(ROOMS[i].flag));
-        if (ROOMS[i].flag != 0x80) TRY(ROOMS[i].name, new_child(ROOMS[i].flag));
+    for (size_t i = 0; i < sizeof NAMESPACES / sizeof *NAMESPACES; i++) {
+        TRY(NAMESPACES[i].name, unshare(NAMESPACES[i].flag));
+        if (NAMESPACES[i].flag != 0x80) TRY(NAMESPACES[i].name, new_child(NAMESPACES[i].flag));
     }
     TRY("setns", setns(0, 0));
     TRY("mount", mount("none", "/tmp", "tmpfs", 0, NULL));
@@ -38,7 +38,7 @@ static int rooms(void) {
     return 0;
 }
 
-static int doors(void) {
+static int privileged_calls(void) {
     TRY("bpf", syscall(SYS_bpf, 0, text, sizeof text));
     TRY("perf", syscall(SYS_perf_event_open, text, 0, -1, -1, 0));
     TRY("userfaultfd", syscall(SYS_userfaultfd, 1));
@@ -116,8 +116,8 @@ static int nameless(char *program) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 2 && !strcmp(argv[1], "rooms")) return rooms();
-    if (argc == 2 && !strcmp(argv[1], "doors")) return doors();
+    if (argc == 2 && !strcmp(argv[1], "namespaces")) return namespaces();
+    if (argc == 2 && !strcmp(argv[1], "privileged-calls")) return privileged_calls();
     if (argc == 2 && !strcmp(argv[1], "absent")) return absent();
     if (argc == 2 && !strcmp(argv[1], "old-numbers")) return old_numbers();
     if (argc == 3 && !strcmp(argv[1], "nameless")) return nameless(argv[2]);

@@ -20,7 +20,7 @@ pub const CASES: &[Case] = &[
     case("H11", "pipes of such a process", || assert_stopped("headless-pipes")),
     case("H12", "files in shared memory that are on their way through sockets", sent),
     case("H13", "a sandbox inside of a sandbox, whose order is long", nested),
-    case("H14", "memory of processes whose name is no text", nameless),
+    case("H14", "memory of processes whose name is not text", nameless),
 ];
 
 const MAX_MEMORY: u64 = 256 << 20;

@@ -11,7 +11,7 @@ pub const CASES: &[Case] = &[
         absent,
     ),
     case("E33", "the calls of an older machine", old_numbers),
-    case("E34", "rooms of its own: namespaces, mounts, roots", own_namespaces),
+    case("E34", "namespaces of its own: namespaces, mounts, roots", own_namespaces),
     case("E35", "bpf, keys, modules, clocks, handles, terminals (E36)", privileged_calls),
     case("E37", "a program that no folder holds", nameless),
     case("E41", "sandboxes in sandboxes, deeper than the kernel goes", nested),
@@ -35,13 +35,13 @@ fn old_numbers() -> CaseResult {
 }
 
 fn own_namespaces() -> CaseResult {
-    Fixture::attacker("kernel", &["rooms"])?.grant("write").run().assert_refused(28, &["EPERM"]);
+    Fixture::attacker("kernel", &["namespaces"])?.grant("write").run().assert_refused(28, &["EPERM"]);
     Ok(())
 }
 
 fn privileged_calls() -> CaseResult {
     let attempts = if cfg!(target_arch = "x86_64") { 28 } else { 25 };
-    Fixture::attacker("kernel", &["doors"])?.run().assert_refused(attempts, &["EPERM", "ENOTTY"]);
+    Fixture::attacker("kernel", &["privileged-calls"])?.run().assert_refused(attempts, &["EPERM", "ENOTTY"]);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Walls that a machine has and that something in the project takes away: by using up what it takes to put them up.
+//! Restrictions that a machine supports and that something in the project takes away, by using up what they need.
 
 use std::fs;
 

@@ -105,7 +105,7 @@ fn add_anchor<'a>(
     }
 }
 
-/// Whether the pointer leads into data, which is no schema.
+/// Whether the pointer leads into data, which is not a schema.
 pub(super) fn points_into_data(root: &Json, pointer: &str) -> bool {
     let (mut value, mut place) = (root, SchemaPosition::Schema);
     for key in tokens(pointer) {

@@ -26,7 +26,7 @@ pub(super) fn collect_defaults(schema: &Json) -> Vec<Default> {
     properties.into_iter().flatten().filter_map(default).collect()
 }
 
-/// The value with missing fields filled in. A value that is no object stays as it is.
+/// The value with missing fields filled in. A value that is not an object stays as it is.
 pub(super) fn apply_defaults(defaults: &[Default], mut value: Json) -> Json {
     if let Json::Object(fields) = &mut value {
         insert_missing(defaults, fields);

@@ -268,7 +268,7 @@ impl ParameterReader<'_, '_> {
     }
 
     fn report_unknown_constraint(&mut self, name: &str, entry: &Entry, schema: &Map<String, Json>) {
-        let message = format!("`{}` of `{name}` is no constraint", entry.key);
+        let message = format!("`{}` of `{name}` is not a constraint", entry.key);
         let found = self.report.add(&lint::CONSTRAINT_UNKNOWN, &entry.key_span, message);
         let kind = schema.get("type").and_then(Json::as_str);
         let ours = constraints::constraint_for_alias(&entry.key, kind);

@@ -1,4 +1,4 @@
-//! Why a value is no usable schema, and where in it.
+//! Why a value is not a usable schema, and where in it.
 
 use crate::skill::lint::Rule;
 

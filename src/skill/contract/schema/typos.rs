@@ -53,7 +53,7 @@ const OTHER_KEYWORDS: [&str; 40] = [
 const MAX_KEY_LEN: usize = 32;
 const MIN_KEYWORD_LEN: usize = 4;
 
-/// A key that is no keyword, and the keyword that was probably meant.
+/// A key that is not a keyword, and the keyword that was probably meant.
 pub(in super::super) struct KeywordTypo {
     pub(in super::super) key: String,
     pub(in super::super) span: Range<usize>,

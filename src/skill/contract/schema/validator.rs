@@ -67,7 +67,7 @@ fn error_message(error: &ValidationError<'_>) -> String {
     let text = match error.kind() {
         Kind::Format { format } if format == "regex" => {
             format!(
-                "{} is no pattern that can be used here: patterns match in linear time, without look-around and \
+                "{} is not a pattern that can be used here: patterns match in linear time, without look-around and \
                  back-references, and are at most as large as {MAX_PATTERN_BYTES} bytes once compiled",
                 error.instance()
             )

@@ -169,7 +169,7 @@ fn version_arguments(node: &Node, name: &str, report: &mut DiagnosticSink<'_>) -
     if is_own && is_harmless && arguments.len() <= MAX_ARGUMENTS && arguments.iter().any(|word| asks(word)) {
         return Some(arguments);
     }
-    let message = format!("`{text}` is no way to ask {name} for its version");
+    let message = format!("`{text}` does not ask {name} for its version");
     report.add(&lint::DEPENDENCY_INVALID, &node.span, message).help(format!(
         "write `{name} version`, `{name} --version` or `{name} -V`, with up to two more flags such as `--short`"
     ));
@@ -214,7 +214,7 @@ fn infrastructure_kind(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<I
     let word = fields::text(Some(node), "kind", report)?;
     let known = KINDS.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind);
     if known.is_none() {
-        let message = format!("`{word}` is no kind of infrastructure that metier can look for");
+        let message = format!("`{word}` is not a kind of infrastructure that metier can look for");
         report.add(&lint::KEY_UNKNOWN, &node.span, message).help("write tcp, http, env or file");
     }
     known

@@ -120,7 +120,7 @@ fn read_field(
     let Some(schema) = properties.and_then(|properties| properties.get(name)) else {
         let known = inputs.map_or(&[][..], Schema::names);
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        let sentence = format!("{place} asks for `{name}`, which is no input of the skill");
+        let sentence = format!("{place} asks for `{name}`, which is not an input of the skill");
         let help = fields::similar_key(name, &known)
             .map_or_else(|| "describe it under `inputs`".to_owned(), did_you_mean);
         report.add(&lint::FORM_INVALID, &item.span, sentence).help(help);

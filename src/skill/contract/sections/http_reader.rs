@@ -134,7 +134,7 @@ impl Reader<'_, '_, '_> {
             let shown = shorten(&written, MAX_SHOWN).escape_debug().to_string();
             self.refuse(
                 node,
-                &format!("`{shown}` is no method of a call"),
+                &format!("`{shown}` is not a method of a call"),
                 &format!("write one of {}", METHODS.join(", ")),
             );
         }
@@ -194,7 +194,7 @@ impl Reader<'_, '_, '_> {
             });
             if !is_alone {
                 let shown = shorten(&name, MAX_SHOWN).escape_debug().to_string();
-                let message = format!("`{shown}` is no input that is a segment of `path` by itself");
+                let message = format!("`{shown}` is not an input that is a segment of `path` by itself");
                 self.refuse(item, &message, "name an input that stands alone between two slashes");
             }
             names.push(name);
@@ -216,7 +216,7 @@ impl Reader<'_, '_, '_> {
         for Entry { key, node, .. } in entries {
             if !is_script_header(key) {
                 let shown = shorten(key, MAX_SHOWN).escape_debug().to_string();
-                self.refuse(node, &format!("`{shown}` is no header that a call may set"), "remove it");
+                self.refuse(node, &format!("`{shown}` is not a header that a call may set"), "remove it");
             }
             let Some(template) = self.template(node, Side::Request) else { continue };
             let texts = match &template {
@@ -266,7 +266,7 @@ impl Reader<'_, '_, '_> {
                 Some(Template::Reference(reference)) if is_response(&reference) => required.push(reference),
                 Some(_) => self.refuse(
                     item,
-                    "one of `fields` is no part of the response",
+                    "one of `fields` is not part of the response",
                     "write $response.body.NAME",
                 ),
                 None => {}
@@ -378,7 +378,7 @@ impl Reader<'_, '_, '_> {
         }
         let help = closest(name, names.iter().map(String::as_str))
             .map_or_else(|| "declare it under `inputs`".to_owned(), did_you_mean);
-        self.refuse(node, &format!("{shown} is no input of the tool"), &help);
+        self.refuse(node, &format!("{shown} is not an input of the tool"), &help);
     }
 }
 

@@ -135,7 +135,7 @@ fn read_source(
                 let names: Vec<&str> = tools.iter().map(|located| located.tool.name.as_str()).collect();
                 let help = fields::similar_key(&name, &names)
                     .map_or_else(|| "declare it under `tools`".to_owned(), did_you_mean);
-                let message = format!("`{uri}` names `{name}`, which is no tool of the skill");
+                let message = format!("`{uri}` names `{name}`, which is not a tool of the skill");
                 report.add(&lint::RESOURCE_INVALID, &node.span, message).help(help);
                 return None;
             };
@@ -174,7 +174,7 @@ fn unfit_reason(uri: &ResourceUri, tool: &ProvidedTool) -> Option<String> {
             kind => kind == "string",
         };
         if !takes_text {
-            return Some(format!("its input `{name}` is no text"));
+            return Some(format!("its input `{name}` is not text"));
         }
     }
     let required = schema.and_then(|schema| schema.get("required")?.as_array()).into_iter().flatten();
@@ -210,7 +210,7 @@ fn read_mime_type(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Optio
     let fits = text.len() <= MAX_MIME_TYPE
         && text.split_once('/').is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype));
     if !fits {
-        let message = format!("`{}` is no type", crate::excerpt::shorten(&text, 80).escape_debug());
+        let message = format!("`{}` is not a type", crate::excerpt::shorten(&text, 80).escape_debug());
         report.add(&lint::RESOURCE_INVALID, &node.span, message).help("write one such as text/markdown");
     }
     fits.then_some(text)
