@@ -415,6 +415,28 @@ fn permission_for(address: SocketAddr) -> String {
 }
 
 #[test]
+fn a_name_that_is_bound_again_is_judged_at_each_connection() {
+    let (server, _) = servers::http("ok");
+    let (victim, reached) = servers::http("private");
+    let private: SocketAddr = "10.1.2.3:80".parse().unwrap();
+    let script = "for number in range(5): tries(number, connects('api.test', 80))";
+    // The answer before a refused one was allowed, and so is the one after it.
+    let fixture = attack(script)
+        .grant("net:api.test")
+        .grant(format!("net:{server}"))
+        .rebind("api.test", &[server, victim, server, private, server]);
+    let run = fixture.run();
+    let is_answered = |line: &str| line.contains("200 OK");
+    let answered: Vec<bool> = run.stdout().lines().map(is_answered).collect();
+    assert_eq!(answered, [true, false, true, false, true], "{run:?}");
+    let needs = run.network().refused.iter().filter_map(|one| one.permission.clone());
+    assert_eq!(needs.collect::<Vec<_>>(), [permission_for(victim), permission_for(private)], "{run:?}");
+    // The answer that is judged is the one that is connected to: no second lookup comes between.
+    assert_eq!(fixture.lookups(), ["api.test"; 5]);
+    assert_eq!(reached.text(), "");
+}
+
+#[test]
 fn the_network_of_one_run_cannot_be_reached_from_another() {
     let (server, _) = servers::http("ok");
     let barrier = Arc::new(Barrier::new(2));

@@ -30,6 +30,8 @@ pub struct Fixture {
     grants: Vec<String>,
     /// The names that the lookup knows, with the addresses that it returns whatever the port.
     hosts: Vec<(&'static str, Vec<SocketAddr>)>,
+    /// Names whose lookups return these addresses one after the other, and then the last one.
+    rebound: Vec<(&'static str, Vec<SocketAddr>)>,
     lookups: Arc<Mutex<Vec<String>>>,
     mode: SandboxMode,
     level: SandboxLevel,
@@ -45,6 +47,7 @@ impl Fixture {
             args: Vec::new(),
             grants: Vec::new(),
             hosts: Vec::new(),
+            rebound: Vec::new(),
             lookups: Arc::default(),
             mode: SandboxMode::Required,
             level: SandboxLevel::Namespaces,
@@ -91,6 +94,12 @@ impl Fixture {
     /// Lets the lookup return this address for a name.
     pub fn lookup(mut self, name: &'static str, address: SocketAddr) -> Self {
         self.hosts.push((name, vec![address]));
+        self
+    }
+
+    /// Lets each lookup of a name return the next of these addresses, and the last one in the end.
+    pub fn rebind(mut self, name: &'static str, addresses: &[SocketAddr]) -> Self {
+        self.rebound.push((name, addresses.to_vec()));
         self
     }
 
@@ -144,13 +153,18 @@ impl Fixture {
 
     pub fn builder(&self) -> EngineBuilder {
         let roots = Roots::empty().with(Root::new(Scope::Explicit, "skills", self.at("skills")));
-        let (hosts, lookups) = (self.hosts.clone(), self.lookups.clone());
+        let (hosts, rebound, lookups) = (self.hosts.clone(), self.rebound.clone(), self.lookups.clone());
         let builder = Engine::builder(self.at("project"))
             .roots(roots)
             .sandbox_level(self.level)
             .sandbox_mode(self.mode)
             .host_lookup(move |name, _| {
-                lookups.lock().unwrap().push(name.to_owned());
+                let mut lookups = lookups.lock().unwrap();
+                lookups.push(name.to_owned());
+                if let Some((_, addresses)) = rebound.iter().find(|(known, _)| *known == name) {
+                    let number = lookups.iter().filter(|known| *known == name).count();
+                    return Ok(vec![addresses[number.min(addresses.len()) - 1]]);
+                }
                 let found: Vec<SocketAddr> = hosts
                     .iter()
                     .filter(|(known, _)| {
