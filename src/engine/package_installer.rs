@@ -12,9 +12,9 @@ use crate::executor::{ConfiguredHosts, ReadablePaths};
 use crate::host::untrusted::UntrustedDirs;
 use crate::packages::{
     Ecosystem, InstalledInterpreter, NpmRegistry, PackageRequest, Preparation, PythonIndex, StoredPackages,
-    UserFiles, check_new_lock,
+    UserFiles, check_new_lock, host_of,
 };
-use crate::policy::{Limits, OutputPolicy, Permission, SandboxMode};
+use crate::policy::{Access, Limits, OutputPolicy, PathProtection, Permission, SandboxMode};
 use crate::registry::Roots;
 use crate::runtimes;
 
@@ -273,8 +273,7 @@ impl<'a> PackageInstaller<'a> {
             .grant(Permission::write(".")?);
         if !access.hosts.is_empty() {
             for (host, port) in &access.hosts {
-                let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-                invocation = invocation.grant(Permission::net(&format!("{host}:{port}"))?);
+                invocation = invocation.grant(net_permission(host, *port)?);
             }
             for permission in &self.request.grants {
                 invocation = invocation.grant(permission.clone());
@@ -301,12 +300,12 @@ impl<'a> PackageInstaller<'a> {
         let succeeded = outcome.process.as_ref().is_some_and(|process| process.exit_code == Some(0));
         match outcome.process {
             Some(process) if succeeded => Ok(process.stdout),
-            _ => Err(self.failure(command, outcome, &access.passwords)),
+            _ => Err(self.failure(command, outcome, access)),
         }
     }
 
     /// The error of a command that failed, with what it said.
-    fn failure(&self, command: &[&str], outcome: Outcome, passwords: &[String]) -> SkillError {
+    fn failure(&self, command: &[&str], outcome: Outcome, access: &ManagerAccess) -> SkillError {
         let name =
             Path::new(command.first().unwrap_or(&"")).file_name().unwrap_or_default().to_string_lossy();
         let error = outcome.result.err();
@@ -316,7 +315,7 @@ impl<'a> PackageInstaller<'a> {
         };
         let is_silent = process.stderr.trim().is_empty();
         let mut said = if is_silent { process.stdout } else { process.stderr };
-        for password in passwords.iter().filter(|password| !password.is_empty()) {
+        for password in access.passwords.iter().filter(|password| !password.is_empty()) {
             said = said.replace(password.as_str(), "****");
         }
         let sentence = format!(
@@ -327,20 +326,48 @@ impl<'a> PackageInstaller<'a> {
         );
         let failed = SkillError::new(ErrorKind::Unavailable, sentence);
         let refused = process.network.iter().flat_map(|network| &network.refused);
-        let wanted =
-            refused.filter_map(|refused| refused.permission.as_ref().map(|permission| (refused, permission)));
-        if let Some((refused, permission)) = wanted.into_iter().next() {
+        let mut recorded = refused.filter_map(|refused| {
+            refused.permission.clone().map(|permission| (refused.to_string(), permission))
+        });
+        if let Some((host, permission)) = recorded.next().or_else(|| self.other_host(&said, access)) {
             return failed
                 .with_help(format!(
-                    "it tried {refused}, which is not one of your registries; if one of them keeps its files there, grant {permission}"
+                    "it tried {host}, which is not one of your registries; if one of them keeps its files there, grant {permission}"
                 ))
-                .with_hint(Hint::Grant(permission.clone()));
+                .with_hint(Hint::Grant(permission));
         }
         match help_for(&said) {
             Some(help) => failed.with_help(help),
             None => failed,
         }
     }
+
+    /// Another host than the registries, and the permission for it, if the package manager could not connect to it. A port of an
+    /// address that is granted with another port is closed in the network of the sandbox, where no refusal is recorded.
+    fn other_host(&self, said: &str, access: &ManagerAccess) -> Option<(String, String)> {
+        let (host, port) = unreached_host(said).filter(|_| !access.hosts.is_empty())?;
+        let need = Access::connection(host.as_str(), port);
+        let protection = PathProtection::default();
+        let is_granted = self.request.grants.iter().any(|permission| permission.covers(&need, &protection));
+        if is_granted || access.hosts.contains(&(host.clone(), port)) {
+            return None;
+        }
+        Some((format!("{host}:{port}"), net_permission(&host, port).ok()?.to_string()))
+    }
+}
+
+/// The permission for one port of a host.
+fn net_permission(host: &str, port: u16) -> Result<Permission> {
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    Permission::net(&format!("{host}:{port}"))
+}
+
+/// The address that a package manager could not connect to, in the words of uv and npm.
+fn unreached_host(said: &str) -> Option<(String, u16)> {
+    ["error sending request for url (", "request to "].iter().find_map(|words| {
+        let (_, rest) = said.split_once(words)?;
+        host_of(rest.split([')', ' ', ',']).next()?)
+    })
 }
 
 /// What a person can do about the usual reasons.

@@ -37,4 +37,4 @@ pub use self::store::PackageStore;
 pub(crate) use self::store::{PackageRequest, Preparation, PreparedFiles};
 pub(crate) use self::stored::InstalledInterpreter;
 pub use self::stored::StoredPackages;
-pub(crate) use self::user_files::UserFiles;
+pub(crate) use self::user_files::{UserFiles, host_of};

@@ -59,7 +59,7 @@ impl<'a> UserFiles<'a> {
 }
 
 /// The host and the port of an address on the web; `None` if it is none.
-pub(super) fn host_of(url: &str) -> Option<(String, u16)> {
+pub(crate) fn host_of(url: &str) -> Option<(String, u16)> {
     let (scheme, rest) = url.split_once("://")?;
     let default = match scheme.to_ascii_lowercase().as_str() {
         "https" => 443,

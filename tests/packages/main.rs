@@ -14,5 +14,6 @@ mod not_run;
 mod npm;
 mod python;
 mod refusals;
+mod registries;
 mod registry;
 mod store;

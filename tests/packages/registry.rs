@@ -19,8 +19,10 @@ const MAX_CONNECTIONS: usize = 500;
 pub struct Registry {
     /// By path: the type of the content, and the content.
     pages: BTreeMap<String, (&'static str, Vec<u8>)>,
-    /// The files of each Python project: names, and their digests.
+    /// The files of each Python project: addresses with digests, and names.
     projects: BTreeMap<String, Vec<(String, String)>>,
+    /// By path: where it leads.
+    redirects: BTreeMap<String, String>,
     npm: Vec<(String, String, Vec<u8>)>,
 }
 
@@ -40,7 +42,19 @@ impl Registry {
     /// The same with a digest that may be that of another file.
     pub fn python_with_digest(mut self, project: &str, file: &str, bytes: Vec<u8>, digest: &str) -> Self {
         self.pages.insert(format!("/files/{file}"), ("application/octet-stream", bytes));
-        self.projects.entry(project.to_owned()).or_default().push((file.to_owned(), digest.to_owned()));
+        let address = format!("/files/{file}#sha256={digest}");
+        self.python_link(project, file, address)
+    }
+
+    /// Adds a file of a Python project that lies at this address.
+    pub fn python_link(mut self, project: &str, file: &str, address: String) -> Self {
+        self.projects.entry(project.to_owned()).or_default().push((address, file.to_owned()));
+        self
+    }
+
+    /// Answers requests for a path with a redirect to this address.
+    pub fn redirect(mut self, path: &str, address: String) -> Self {
+        self.redirects.insert(path.to_owned(), address);
         self
     }
 
@@ -55,9 +69,7 @@ impl Registry {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         for (project, files) in &self.projects {
-            let link = |(file, digest): &(String, String)| {
-                format!("<a href=\"/files/{file}#sha256={digest}\">{file}</a>\n")
-            };
+            let link = |(address, file): &(String, String)| format!("<a href=\"{address}\">{file}</a>\n");
             let links = files.iter().map(link).collect::<Vec<_>>().concat();
             let page = format!("<!DOCTYPE html><html><body>\n{links}</body></html>");
             self.pages.insert(format!("/simple/{project}/"), ("text/html", page.into_bytes()));
@@ -77,11 +89,11 @@ impl Registry {
             self.pages.insert(path, ("application/octet-stream", archive));
         }
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (pages, log) = (Arc::new(self.pages), asked.clone());
+        let (pages, log) = (Arc::new((self.pages, self.redirects)), asked.clone());
         thread::spawn(move || {
             for stream in listener.incoming().take(MAX_CONNECTIONS) {
                 let (pages, log) = (pages.clone(), log.clone());
-                thread::spawn(move || answer(stream.unwrap(), &pages, &log).ok());
+                thread::spawn(move || answer(stream.unwrap(), &pages.0, &pages.1, &log).ok());
             }
         });
         RunningRegistry { port, asked }
@@ -89,6 +101,11 @@ impl Registry {
 }
 
 impl RunningRegistry {
+    /// One at a port where nothing listens.
+    pub fn absent(port: u16) -> Self {
+        Self { port, asked: Arc::default() }
+    }
+
     pub fn python_index(&self) -> String {
         format!("http://127.0.0.1:{}/simple", self.port)
     }
@@ -106,6 +123,7 @@ impl RunningRegistry {
 fn answer(
     stream: TcpStream,
     pages: &BTreeMap<String, (&'static str, Vec<u8>)>,
+    redirects: &BTreeMap<String, String>,
     log: &Mutex<Vec<String>>,
 ) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
@@ -122,10 +140,16 @@ fn answer(
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     log.lock().unwrap().push(path.to_owned());
     let missing = ("text/plain", b"not here".to_vec());
-    let found = pages.get(path.split('?').next().unwrap_or(path));
-    let (code, (kind, body)) = found.map_or((404, &missing), |page| (200, page));
+    let path = path.split('?').next().unwrap_or(path);
+    let redirect = redirects.get(path);
+    let location = redirect.map(|address| format!("Location: {address}\r\n")).unwrap_or_default();
+    let (code, (kind, body)) = match pages.get(path) {
+        _ if redirect.is_some() => (302, &missing),
+        Some(page) => (200, page),
+        None => (404, &missing),
+    };
     let head = format!(
-        "HTTP/1.1 {code} X\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {code} X\r\n{location}Content-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
     let mut stream = stream;
