@@ -166,7 +166,11 @@ fn permission_names(engine: &Engine, skill: &Skill) -> Vec<String> {
     match requested_permissions(engine.runtimes(), skill, None) {
         RequestedPermissions::All => {
             let contract = skill.contract().into_iter();
-            let variables = contract.clone().flat_map(|contract| &contract.env).map(ToString::to_string);
+            let variables = contract.clone().flat_map(|contract| contract.env.clone());
+            let mut variables: Vec<_> = variables.chain(skill.manifest().requested_variables()).collect();
+            variables.sort();
+            variables.dedup();
+            let variables = variables.iter().map(ToString::to_string);
             let secrets = contract.flat_map(|contract| contract.config.iter()).filter(|field| field.secret);
             let secrets = secrets.map(|field| format!("secret:{}", field.key));
             std::iter::once("everything".to_owned()).chain(variables).chain(secrets).collect()

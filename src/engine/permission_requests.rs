@@ -109,15 +109,20 @@ impl EngineInner {
         let plans: Vec<Plan> =
             scripts.filter_map(|script| load_plan(skill, &script).ok().flatten()).collect();
         let source = |own| callee.map_or(own, |name| RequestSource::Callee(name.to_owned()));
+        let variables = skill.manifest().requested_variables();
         let listed = match declared_permissions(skill, runtime) {
             RequestedPermissions::Listed(listed) => listed,
-            RequestedPermissions::All => declared_values(skill),
+            RequestedPermissions::All => [declared_values(skill), variables.clone()].concat(),
         };
         let has_contract = skill.contract().is_some_and(|contract| contract.permissions.is_some());
         let own = if has_contract { RequestSource::Contract } else { RequestSource::Manifest };
         let values = declared_values(skill);
         for permission in &listed {
-            let own = if values.contains(permission) { RequestSource::Contract } else { own.clone() };
+            let own = match permission {
+                value if values.contains(value) => RequestSource::Contract,
+                variable if variables.contains(variable) => RequestSource::Manifest,
+                _ => own.clone(),
+            };
             add_request(requests, permission.clone(), source(own));
         }
         let called_tools: Vec<&str> = plans.iter().flat_map(Plan::tools).collect();

@@ -12,7 +12,8 @@ pub(super) fn declared_permissions(skill: &Skill, runtime: RuntimeId) -> Request
         Some(permissions) => permissions_from_contract(permissions),
         None => permissions_from_allowed_tools(tools, runtime),
     };
-    with_permissions(declared, declared_values(skill))
+    let variables = skill.manifest().requested_variables();
+    with_permissions(declared, declared_values(skill).into_iter().chain(variables))
 }
 
 /// The variables and secrets that the contract asks for under `env` and `config`, and the host of its declared HTTP calls, beside other

@@ -8,7 +8,7 @@ use super::context::SkillContext;
 use super::functions::read_secret;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::log::LogLevel;
-use crate::policy::{Access, check_variable_name, is_secret_variable};
+use crate::policy::{Access, Permission, check_allowed_name, check_variable_name, is_secret_variable};
 
 /// Maximum number of variables of one invocation.
 const MAX_VARIABLES: usize = 512;
@@ -111,6 +111,7 @@ impl SkillContext {
     /// The variables that a process of this run is given: those that were set for it and are permitted, and the secrets that it may
     /// read. From now on the secret ones are redacted.
     pub(crate) fn process_variables(&self) -> Result<BTreeMap<OsString, OsString>> {
+        self.check_secret_names()?;
         let mut variables = BTreeMap::new();
         if let Some(environment) = self.extensions().get::<Environment>() {
             for name in self.permitted("env") {
@@ -147,6 +148,21 @@ impl SkillContext {
             }
         }
         Ok(variables)
+    }
+
+    /// Fails if a secret is meant for a variable that no run is given. A skill that lists the secret reads it with `ctx.secret`.
+    fn check_secret_names(&self) -> Result<()> {
+        for name in self.permitted("secret") {
+            let Err(reason) = check_allowed_name(&name) else { continue };
+            if self.providers().secrets.is_none() || self.permissions().lists(&Permission::secret(&name)?) {
+                continue;
+            }
+            let sentence = format!("the secret {name} cannot be an environment variable: {reason}");
+            return Err(SkillError::new(ErrorKind::Usage, sentence).with_help(format!(
+                "name the secret otherwise, or list secret:{name} in the skill and read it with ctx.secret"
+            )));
+        }
+        Ok(())
     }
 
     /// The secrets that the run may read and a variable can hold.

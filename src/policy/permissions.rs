@@ -353,6 +353,11 @@ impl Permissions {
         !(is_granted || self.approvals.is_some() && may_be_approved())
     }
 
+    /// Whether the skill that runs lists this permission by itself. One that requests everything lists nothing.
+    pub(crate) fn lists(&self, permission: &Permission) -> bool {
+        self.requesters.last().is_some_and(|requester| requester.requested.listed().contains(permission))
+    }
+
     /// The effective permissions, sorted: grants that every skill requested, or requests that the grants cover.
     #[doc(hidden)]
     pub fn effective(&self) -> Vec<Permission> {

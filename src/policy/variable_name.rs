@@ -142,6 +142,11 @@ pub(crate) fn check_variable_name(name: &str) -> Result<(), String> {
     if !is_name || name.len() > MAX_NAME_BYTES {
         return Err("the name of a variable has letters, digits and `_`, and begins with no digit".into());
     }
+    check_allowed_name(name)
+}
+
+/// Fails with the reason if this is one of the names that no run is given.
+pub(crate) fn check_allowed_name(name: &str) -> Result<(), String> {
     match REFUSED_NAMES.iter().find(|refused| refused.names.split(' ').any(|known| fits(known, name))) {
         Some(refused) => Err(format!("{name} {}, so no run is given it", refused.effect)),
         None => Ok(()),

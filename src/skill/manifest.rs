@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::yaml::{Entry, Value};
+use crate::policy::Permission;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
 use crate::skill::unknown_keys;
@@ -88,6 +89,12 @@ impl Manifest {
     #[doc(hidden)]
     pub fn entrypoint(&self) -> Option<&str> {
         self.metadata.get("entrypoint").and_then(Json::as_str).map(str::trim).filter(|path| !path.is_empty())
+    }
+
+    /// The environment variables that `metadata` asks for, each the permission `env:NAME`.
+    #[doc(hidden)]
+    pub fn requested_variables(&self) -> Vec<Permission> {
+        metadata::variables(&self.metadata)
     }
 }
 

@@ -1,10 +1,16 @@
 //! `metadata`: a map whose keys the specification leaves to clients.
 
+use std::iter;
+
 use serde_json::{Map, Value as Json};
 
 use super::yaml::{Entry, Node, Value};
+use crate::policy::Permission;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
+
+/// The maximum number of variables that the metadata asks for.
+const MAX_VARIABLES: usize = 100;
 
 /// The entries of the metadata map; empty if it is absent or no map.
 pub(super) fn entries<'a>(entry: Option<&'a Entry>, report: &mut DiagnosticSink<'_>) -> &'a [Entry] {
@@ -31,6 +37,37 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Map<St
             .help("kept as it is; other clients may refuse it or turn it into text");
     }
     entries.iter().map(|entry| (entry.key.clone(), string_json(&entry.node))).collect()
+}
+
+/// The environment variables that the metadata asks for, each the permission `env:NAME`: `env`, `requires.env` and `primaryEnv`, of the
+/// metadata itself or of a client in it (`openclaw.requires.env`). Names are in capitals; one that no run is given asks for nothing.
+pub(super) fn variables(metadata: &Map<String, Json>) -> Vec<Permission> {
+    let clients = metadata.values().filter_map(Json::as_object);
+    let mut permissions: Vec<Permission> = Vec::new();
+    for map in iter::once(metadata).chain(clients) {
+        let required = map.get("requires").and_then(|requires| requires.get("env"));
+        let named = [map.get("env"), required, map.get("primaryEnv")].into_iter().flatten();
+        let is_name = |name: &&str| !name.is_empty() && !name.contains(|c: char| c.is_ascii_lowercase());
+        for permission in named.flat_map(names).filter(is_name).filter_map(|name| Permission::env(name).ok())
+        {
+            if permissions.len() < MAX_VARIABLES && !permissions.contains(&permission) {
+                permissions.push(permission);
+            }
+        }
+    }
+    permissions
+}
+
+/// The names in a text, in a list of names, in a list of maps with a `name`, or in the keys of a map.
+fn names(value: &Json) -> Vec<&str> {
+    match value {
+        Json::String(text) => text.split([' ', ',']).collect(),
+        Json::Array(items) => {
+            items.iter().filter_map(|item| item.get("name").unwrap_or(item).as_str()).collect()
+        }
+        Json::Object(entries) => entries.keys().map(String::as_str).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// A limit: a whole number of at least 1. One that cannot be read must not be left out.

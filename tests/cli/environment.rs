@@ -291,6 +291,89 @@ fn a_remembered_variable_comes_from_the_environment_of_the_command() {
     assert!(changed.code == 0 && !changed.stdout.contains("REGION"), "{changed:?}");
 }
 
+#[test]
+fn a_skill_asks_for_variables_in_its_metadata() {
+    let given = ["--env", "REGION=north", "--env", "API_KEY=hunter2-hunter2", "--env", "OTHER=south"];
+    for metadata in [
+        "{env: [REGION, API_KEY]}",
+        "{env: 'REGION, API_KEY'}",
+        "{env: {REGION: the region, API_KEY: the key}}",
+        "{env: [{name: REGION}, {name: API_KEY}]}",
+        "{requires: {env: [REGION]}, primaryEnv: API_KEY}",
+        "{\"openclaw\": {\"requires\": {\"env\": [\"REGION\"], \"bins\": [\"curl\"]}, \"primaryEnv\": \"API_KEY\"}}",
+        "{env: [REGION, API_KEY, LD_PRELOAD, PATH, production]}",
+    ] {
+        // A skill that lists permissions has no others, and one that lists none may request everything.
+        for (tools, shown) in [("allowed-tools: env:MODE\n", "read, env:MODE, "), ("", "everything, ")] {
+            let head = format!("---\nname: x\ndescription: d\n{tools}metadata: {metadata}\n---\n");
+            let project = printing().file(".metier/skills/x/SKILL.md", head);
+            let answer = project.metier(&[&["run", "x"][..], &given].concat());
+            assert!(answer.stdout.contains("REGION=north\n"), "{metadata}: {answer:?}");
+            assert!(answer.stdout.contains("API_KEY=[secret:API_KEY]\n"), "{metadata}: {answer:?}");
+            assert_eq!(answer.stdout.contains("OTHER"), tools.is_empty(), "{metadata}: {answer:?}");
+            let page = project.metier(&["show", "x"]).stdout;
+            let requested = page.lines().find(|line| line.contains("env:REGION")).unwrap_or(&page);
+            assert!(requested.contains(shown) && requested.contains("env:API_KEY"), "{metadata}: {page}");
+            assert!(!page.contains("env:LD_PRELOAD") && !page.contains("env:production"), "{page}");
+            // What it asks for it does not have.
+            let without = with(&project, &[("REGION", "north")], &["run", "x"]);
+            assert!(!without.stdout.contains("REGION"), "{without:?}");
+        }
+    }
+}
+
+#[test]
+fn short_and_common_values_of_a_file_are_replaced_only_under_names_of_secrets() {
+    let values = "A=abc\nB=abcd\nC=true\nD=FALSE\nE=falsey\nMY_TOKEN=abx\nMY_PASS=True\n";
+    let project = printing().file("vars", values);
+    let answer = project.metier(&["run", "x", "--env-file", "vars"]);
+    let names = ["A=", "B=", "C=", "D=", "E=", "MY_"];
+    let lines = answer.stdout.lines().filter(|line| names.iter().any(|name| line.starts_with(name)));
+    let expected = [
+        "A=abc",
+        "B=[secret:B]",
+        "C=true",
+        "D=FALSE",
+        "E=[secret:E]",
+        "MY_PASS=[secret:MY_PASS]",
+        "MY_TOKEN=[secret:MY_TOKEN]",
+    ];
+    assert_eq!(lines.collect::<Vec<_>>(), expected, "{answer:?}");
+}
+
+#[test]
+fn a_secret_with_a_name_that_no_run_is_given_is_refused_by_name() {
+    let project = project("main.sh", "touch ran; env");
+    let value = [("VALUE", "hunter2-hunter2")];
+    for name in ["LD_PRELOAD", "PATH", "BASH_ENV", "GIT_DIR", "PYTHONPATH", "NODE_OPTIONS", "HOME"] {
+        let secret = format!("{name}=VALUE");
+        for command in [
+            &["run", "x", "--allow", "write", "--secret", &secret][..],
+            &["run", "x", "--allow", "write", "--json", "--secret", &secret],
+            &["run", "x", "--allow", "write", "--sandbox", "off", "--secret", &secret],
+            &["run", "--raw", "--allow", "write", "--secret", &secret, "x"],
+            &["exec", "--allow", "write", "--secret", &secret, "--", "sh", "-c", "touch ran; env"],
+        ] {
+            let answer = with(&project, &value, command);
+            let said = format!("{}{}", answer.stdout, answer.stderr);
+            let sentence = format!("the secret {name} cannot be an environment variable: {name} ");
+            let is_refused = said.contains(&sentence) && said.contains("no run is given it");
+            assert!(is_refused && !said.contains("hunter2"), "{command:?}: {answer:?}");
+            assert!(answer.code != 0 && !project.path("ran").exists(), "{command:?}: {answer:?}");
+        }
+    }
+    // A skill that lists such a secret reads it in another way.
+    let head = "---\nname: x\ndescription: d\nallowed-tools: secret:GIT_TOKEN\n---\n";
+    let script =
+        "import os\nfrom metier import ctx\nprint(len(ctx.secret('GIT_TOKEN')), 'GIT_TOKEN' in os.environ)\n";
+    let files = [("main.py", script, "15 False"), ("main.lua", "return #ctx.secret('GIT_TOKEN')", "15")];
+    for (file, script, expected) in files {
+        let project = self::project(file, script).file(".metier/skills/x/SKILL.md", head);
+        let answer = with(&project, &value, &["run", "x", "--secret", "GIT_TOKEN=VALUE"]);
+        assert_eq!(answer.stdout.trim(), expected, "{answer:?}");
+    }
+}
+
 /// The address is one of the network that the script has for itself.
 #[test]
 fn a_remembered_host_is_known_in_the_network_of_the_script() {

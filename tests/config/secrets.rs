@@ -44,6 +44,64 @@ fn each_source_gives_the_secret_and_it_is_redacted() {
     }
 }
 
+/// The skill `x`, a program that prints its variable `TOKEN` and its length, and requests everything.
+fn program_with_source(source: &str) -> Project {
+    let script = "import os, sys\ntoken = os.environ.get('TOKEN', '')\nprint('length', len(token), token)\nprint(token, file=sys.stderr)\n";
+    Project::new()
+        .skill(".metier/skills/x")
+        .file(".metier/skills/x/scripts/main.py", script)
+        .user_config(format!("skills.x.secrets.TOKEN = {source}"))
+}
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn each_source_reaches_a_program_as_a_variable_and_is_redacted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, format!("{SECRET}\n")).unwrap();
+    for source in [
+        "{env = 'TEST_TOKEN'}".to_owned(),
+        format!("{{file = '{}'}}", file.display()),
+        format!("{{command = ['cat', '{}']}}", file.display()),
+    ] {
+        let project = program_with_source(&source);
+        for (args, expected) in [(&GRANTED[..], "length 12 [secret:TOKEN]\n"), (&[], "length 0 \n")] {
+            let answer = run(&project, args);
+            assert_eq!(answer.json()["value"], json!(expected), "{source}: {answer:?}");
+            assert!(!format!("{answer:?}").contains(SECRET), "{answer:?}");
+            let mut raw = project.command(&[&["run", "--raw", "--trust"], args, &["x"]].concat());
+            let answer: Answer = raw.env("TEST_TOKEN", SECRET).output().unwrap().into();
+            assert_eq!((answer.code, &*answer.stdout), (0, expected), "{source}: {answer:?}");
+            assert!(!answer.stderr.contains(SECRET), "{answer:?}");
+        }
+        let answer = run(&project, &[&GRANTED[..], &["--sandbox", "off"]].concat());
+        assert_eq!(answer.json()["value"], json!("length 12 [secret:TOKEN]\n"), "{source}: {answer:?}");
+    }
+}
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn a_remembered_secret_comes_from_its_source_until_the_skill_changes() {
+    let project = program_with_source("{env = 'TEST_TOKEN'}");
+    let value = |args: &[&str]| {
+        let args = [&["run", "x", "--json"], args].concat();
+        let answer: Answer = project.command(&args).env("TEST_TOKEN", SECRET).output().unwrap().into();
+        assert!(!format!("{answer:?}").contains(SECRET), "{answer:?}");
+        answer.json()["value"].clone()
+    };
+    assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
+    assert_eq!(value(&[]), json!("length 0 \n"));
+    let allowed = project.metier(&["allow", "x", "secret:TOKEN"]);
+    assert!(allowed.code == 0 && allowed.stdout.contains("secret TOKEN"), "{allowed:?}");
+    assert!(project.metier(&["show", "x"]).stdout.contains("secret:TOKEN"));
+    assert_eq!(value(&[]), json!("length 12 [secret:TOKEN]\n"));
+    assert_eq!(value(&["--for-model"]), json!("length 12 [secret:TOKEN]\n"));
+    assert_eq!(value(&["--no-remembered"]), json!("length 0 \n"));
+    let script = project.read(".metier/skills/x/scripts/main.py");
+    super::write(&project.path(".metier/skills/x/scripts/main.py"), format!("{script}# changed\n"));
+    assert_eq!(value(&[]), json!("length 0 \n"));
+}
+
 #[test]
 fn a_secret_is_read_only_when_a_script_asks_that_has_the_permission() {
     let folder = tempfile::tempdir().unwrap();
