@@ -3,6 +3,7 @@
 mod devices;
 mod endings;
 mod files;
+mod granted;
 mod hidden;
 mod kernel;
 mod links;
@@ -56,6 +57,7 @@ const ALL_CASES: &[&[Case]] = &[
     kernel::CASES,
     quotas::CASES,
     own::CASES,
+    granted::CASES,
     endings::CASES,
 ];
 
