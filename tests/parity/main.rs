@@ -16,9 +16,11 @@ mod hints_home;
 mod hints_network;
 mod hints_variables;
 mod layouts;
+mod network;
 #[path = "../support/not_run.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod not_run;
+mod packages;
 mod refusals;
 mod streams;
 mod work;

@@ -35,6 +35,12 @@ pub struct Work {
     pub options: &'static [&'static str],
     /// How often it runs, one after the other.
     pub runs: usize,
+    /// The levels of the sandbox; all of them if none is named.
+    pub levels: &'static [&'static str],
+    /// What is done in each project before.
+    pub setup: Option<fn(&Project)>,
+    /// The interpreter of the Python script, in the skill's folder, where it is not the one on `PATH`.
+    pub interpreter: &'static str,
 }
 
 impl Work {
@@ -48,7 +54,7 @@ impl Work {
                 not_run(self.what, &format!("{program} is not installed"));
                 continue;
             };
-            for level in LEVELS {
+            for level in if self.levels.is_empty() { &LEVELS } else { self.levels } {
                 self.compare(&program, script, text, level);
             }
         }
@@ -59,9 +65,15 @@ impl Work {
         let project = || self.project().file(&path, text);
         let direct = project();
         let sandboxed = project();
+        if let Some(setup) = self.setup {
+            setup(&direct);
+            setup(&sandboxed);
+        }
         for run in 0..self.runs.max(1) {
-            let expected =
-                self.ending(&direct, Command::new(program).arg(direct.path(&path)).args(self.args));
+            let own = direct.path(".metier/skills/x").join(self.interpreter);
+            let is_own = !self.interpreter.is_empty() && script == PYTHON.1;
+            let mut interpreter = Command::new(if is_own { &own } else { program });
+            let expected = self.ending(&direct, interpreter.arg(direct.path(&path)).args(self.args));
             let mut command = sandboxed.command(&["run", "x", "--raw", "--script", script]);
             command.args(self.options).arg("--").args(self.args);
             command.env("METIER_SANDBOX_LEVEL", level);
