@@ -8,6 +8,7 @@ use std::process::Command;
 use metier::error::Hint;
 
 use crate::fixture::Fixture;
+use crate::go_client;
 use crate::not_run::{find_program, not_run};
 use crate::servers;
 
@@ -86,7 +87,7 @@ urllib.request.urlopen('http://other.test/')",
 
 #[test]
 fn the_requests_library_reaches_a_granted_host() {
-    let (server, _) = servers::http("hello");
+    let ((server, _), (secure, _)) = (servers::http("hello"), servers::https("secure"));
     let run = Fixture::python(
         "import os, sys
 sys.path.insert(0, os.environ['METIER_SKILL_DIR'] + '/packages')
@@ -96,23 +97,28 @@ except ImportError:
     print('absent'); raise SystemExit
 session = requests.Session()
 print(session.get('http://api.test/').text, session.post('http://api.test/', data={'a': 'b'}).text)
+authority = os.environ['METIER_SKILL_DIR'] + '/authority.pem'
+print(session.get('https://secure.test/', verify=authority).text)
 try:
     requests.get('http://other.test/')
 except requests.exceptions.ConnectionError:
     print('refused')",
     )
     .python_packages()
+    .file("skills/x/authority.pem", servers::AUTHORITY)
     .host("api.test", server)
+    .host("secure.test", secure)
     .run();
     if run.stdout() == "absent\n" {
         return not_run("the requests library reaches a granted host", "requests is not installed");
     }
-    run.assert_stdout("hello hello\nrefused\n");
+    run.assert_stdout("hello hello\nsecure\nrefused\n");
+    assert_eq!(run.refusals(), ["other.test net:other.test"]);
 }
 
 #[test]
 fn the_httpx_library_reaches_a_granted_host() {
-    let (server, _) = servers::http("hello");
+    let ((server, _), (secure, _)) = (servers::http("hello"), servers::https("secure"));
     let run = Fixture::python(
         "import os, sys
 sys.path.insert(0, os.environ['METIER_SKILL_DIR'] + '/packages')
@@ -120,15 +126,24 @@ try:
     import httpx
 except ImportError:
     print('absent'); raise SystemExit
-print(httpx.get('http://api.test/').text)",
+import ssl
+trusted = ssl.create_default_context(cafile=os.environ['METIER_SKILL_DIR'] + '/authority.pem')
+print(httpx.get('http://api.test/').text, httpx.get('https://secure.test/', verify=trusted).text)
+try:
+    httpx.get('http://other.test/')
+except httpx.ConnectError:
+    print('refused')",
     )
     .python_packages()
+    .file("skills/x/authority.pem", servers::AUTHORITY)
     .host("api.test", server)
+    .host("secure.test", secure)
     .run();
     if run.stdout() == "absent\n" {
         return not_run("the httpx library reaches a granted host", "httpx is not installed");
     }
-    run.assert_stdout("hello\n");
+    run.assert_stdout("hello secure\nrefused\n");
+    assert_eq!(run.refusals(), ["other.test net:other.test"]);
 }
 
 #[test]
@@ -151,6 +166,28 @@ await fetch('http://other.test/').catch(error => console.log(error.cause.code))"
     .run();
     run.assert_stdout("plain\nsecure\nENOTFOUND\n");
     assert_eq!(run.refusals(), ["other.test net:other.test"]);
+}
+
+#[test]
+fn a_program_in_go_reaches_a_granted_host_with_and_without_tls() {
+    let Some(client) = go_client::program() else {
+        return not_run("a program in Go reaches a granted host", "go is not installed");
+    };
+    let ((plain, received), (secure, _)) = (servers::http("plain"), servers::https("secure"));
+    let script =
+        "exec \"$METIER_SKILL_DIR/client\" http://api.test/a https://secure.test/b http://other.test/c";
+    let run = Fixture::bash(script)
+        .file("skills/x/client", std::fs::read(client).unwrap())
+        .file("skills/x/authority.pem", servers::AUTHORITY)
+        .host("api.test", plain)
+        .host("secure.test", secure)
+        .lookup("other.test", plain)
+        .run();
+    run.assert_stdout("plain\nsecure\nno such host: other.test\n200\n");
+    assert_eq!(run.refusals(), ["other.test net:other.test"]);
+    let requests = received.text();
+    assert!(requests.starts_with("GET /a HTTP/1.1\r\nHost: api.test\r\n"), "{requests}");
+    assert!(requests.contains("POST /a HTTP/1.1\r\n") && requests.ends_with("posted"), "{requests}");
 }
 
 #[test]

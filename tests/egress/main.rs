@@ -8,6 +8,7 @@
 mod attacks;
 mod clients;
 mod fixture;
+mod go_client;
 #[path = "../support/not_run.rs"]
 mod not_run;
 mod ordinary;

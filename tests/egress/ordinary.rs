@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::fixture::{HELPER_VARIABLE, helper};
+use crate::go_client;
 use crate::not_run::{not_run, record};
 
 /// The user whom every system gives to what belongs to nobody.
@@ -25,7 +26,13 @@ fn everything_holds_for_an_ordinary_user() {
         fs::copy(helper, at("helper")).unwrap();
         command.env(HELPER_VARIABLE, at("helper"));
     }
-    for name in ["", "tmp", "tests", "helper"].iter().map(|name| at(name)).filter(|path| path.exists()) {
+    if let Some(client) = go_client::program() {
+        fs::copy(client, at("go-client")).unwrap();
+        command.env(go_client::CLIENT_VARIABLE, at("go-client"));
+    }
+    for name in
+        ["", "tmp", "tests", "helper", "go-client"].iter().map(|name| at(name)).filter(|path| path.exists())
+    {
         chown(&name, Some(NOBODY), Some(NOBODY)).unwrap();
         fs::set_permissions(&name, Permissions::from_mode(0o700)).unwrap();
     }
