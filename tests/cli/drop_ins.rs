@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cli::Project;
+use super::not_run::{find_program, not_run};
 
 fn value(project: &Project, args: &[&str]) -> Value {
     let answer = project.metier(&[&["run", "--json"], args].concat());
@@ -32,6 +33,57 @@ fn a_script_in_a_root_runs_in_its_language() {
     assert_eq!(row["path"], path.display().to_string(), "{row}");
     let shown = project.metier(&["show", "lua-one"]).stdout;
     assert!(shown.contains("Lua.") && shown.contains("scripts/lua-one.lua"), "{shown}");
+}
+
+#[test]
+fn a_module_of_webassembly_in_a_root_is_a_skill() {
+    if metier::supports(metier::executor::RuntimeId::WASM).is_err() {
+        return;
+    }
+    let module = include_bytes!("../plugins/words.wasm");
+    let project = Project::new().file(".metier/skills/words.wasm", module).file("a.txt", "three short words");
+    let input = ["words", "--input", r#"{"path": "a.txt"}"#];
+    assert_eq!(value(&project, &input)["words"], json!(3));
+    let listed = project.metier(&["list", "--json"]).json();
+    let row = listed.as_array().unwrap().iter().find(|row| row["name"] == "words").unwrap();
+    assert_eq!((&row["runtime"], &row["description"]), (&json!("wasm"), &json!("Runs words.wasm.")), "{row}");
+    let refused = project.metier(&["run", "words", "--for-model", "--input", input[2]]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
+    let trusted = project.metier(&["run", "words", "--for-model", "--input", input[2]]);
+    assert!(trusted.code == 0 && trusted.stdout.contains('3'), "{trusted:?}");
+    // Another module under this name is another skill.
+    let changed = [&module[..], &[0, 2, 1, b'x']].concat();
+    let project = project.file(".metier/skills/words.wasm", changed);
+    assert_eq!(value(&project, &input)["words"], json!(3), "an unknown section changes nothing");
+    assert_eq!(project.metier(&["run", "words", "--for-model", "--input", input[2]]).code, 4);
+    let project = project.file(".metier/skills/broken.wasm", "\0asm and no more");
+    let broken = project.metier(&["run", "broken"]);
+    assert!(broken.code != 0 && broken.stderr.contains("broken.wasm"), "{broken:?}");
+}
+
+#[test]
+fn a_script_of_javascript_in_a_root_is_a_skill() {
+    if find_program("node").is_none() {
+        return not_run("a script of JavaScript in a root", "node is not installed");
+    }
+    let script = "#!/usr/bin/env node\n/**\n * Adds numbers. Use it for sums.\n */\n// /// skill\n// inputs:\n//   numbers: {type: array}\n// ///\n\
+                  const input = JSON.parse(require('fs').readFileSync(0, 'utf8'))\n\
+                  console.log(JSON.stringify({sum: input.numbers.reduce((a, b) => a + b, 0), args: process.argv.slice(2)}))\n";
+    let module =
+        "// Tells its name.\nimport {basename} from 'node:path'\nconsole.log(basename(process.argv[1]))\n";
+    let project =
+        Project::new().file(".metier/skills/sum.js", script).file(".metier/skills/name.mjs", module);
+    let input = ["sum", "--input", r#"{"numbers": [1, 2, 39]}"#];
+    assert_eq!(value(&project, &[&input[..], &["--", "a b"]].concat()), json!({"sum": 42, "args": ["a b"]}));
+    assert_eq!(value(&project, &["name"]), json!("name.mjs\n"));
+    let shown = project.metier(&["show", "sum", "--json"]).json();
+    assert_eq!(shown["description"], json!("Adds numbers. Use it for sums."), "{shown}");
+    let refused = project.metier(&["run", "sum", "--input", r#"{"numbers": 1}"#, "--json"]).json();
+    assert_eq!(refused["error"]["kind"], "invalid-input", "{refused}");
+    let project = project.file(".metier/skills/sum.py", "\"\"\"Adds.\"\"\"\n");
+    let both = project.metier(&["run", "sum", "--input", input[2]]);
+    assert!(both.code != 0 && both.stderr.contains("sum.js") && both.stderr.contains("sum.py"), "{both:?}");
 }
 
 /// What lies beside it in the root belongs to other skills, which nobody looked at when this one was trusted.

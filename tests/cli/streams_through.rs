@@ -133,6 +133,32 @@ fn what_was_piped_in_and_not_read_is_reported() {
 }
 
 #[test]
+fn what_was_piped_in_and_not_read_is_left_for_the_next_program() {
+    let project = script("echo ok").lua("y", "return 'ok'");
+    for args in [
+        &["run", "x"][..],
+        &["run", "y"],
+        &["run", "x", "--json"],
+        &["run", "x", "--input", "{}"],
+        &["run", "--raw", "x"],
+        &["run", "nothing"],
+        &["list"],
+    ] {
+        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(&every_byte()).unwrap();
+        let answer = project.command(args).stdin(reader.try_clone().unwrap()).output().unwrap();
+        let warning = "standard input was not read";
+        let is_reported = String::from_utf8_lossy(&answer.stderr).contains(warning);
+        assert_eq!(is_reported, args[0] == "run", "{args:?}: {answer:?}");
+        // The writer was open all the time: who reads until the end would have waited.
+        drop(writer);
+        let mut rest = Vec::new();
+        reader.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest, every_byte(), "{args:?}");
+    }
+}
+
+#[test]
 fn streams_are_for_external_scripts_only() {
     let project = Project::new().lua("y", "return 'ok'").shell("x", "true");
     for args in [&["run", "y", "--stdin"][..], &["run", "y", "--raw"]] {

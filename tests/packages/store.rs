@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use crate::archives::wheel;
-use crate::fixture::{Project, entries, has_manager, metier, prepare, project, store};
+use crate::fixture::{Answer, Project, command, entries, has_manager, metier, prepare, project, store};
 use crate::registry::{Registry, RunningRegistry};
 
 fn prepared(script: &str) -> (Project, RunningRegistry) {
@@ -128,4 +128,22 @@ fn explain_and_doctor_say_where_packages_are() {
         path["why"] == "packages" && path["path"] == files(&skill).to_str().unwrap()
     };
     assert!(reads.as_array().is_some_and(|reads| reads.iter().any(is_listed)), "{answer:?}");
+    let diagnosis = metier(&skill, None, &["doctor", "--json"]).json();
+    let packages = &diagnosis["packages"];
+    assert_eq!(packages["path"], store(&skill).to_str().unwrap(), "{packages}");
+    let bytes = packages["bytes"].as_u64().unwrap();
+    assert!(packages["sets"] == 1 && bytes > 0 && packages["reason"].is_null(), "{packages}");
+    let page = metier(&skill, None, &["doctor"]).stdout;
+    let uv = packages["uv"].as_str().unwrap();
+    let line = format!("{}: 1 sets, {bytes} bytes", store(&skill).display());
+    assert!(page.contains(&line) && page.lines().any(|line| line.trim() == uv), "{page}");
+    let mut without = command(&skill, None, &["doctor"]);
+    let page: Answer = without.env("PATH", "/nowhere").output().unwrap().into();
+    for manager in ["uv", "npm"] {
+        let line = format!("no {manager} on PATH, so its packages cannot be prepared");
+        assert!(page.stdout.contains(&line), "{page:?}");
+    }
+    std::fs::set_permissions(store(&skill), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let page = metier(&skill, None, &["doctor"]);
+    assert!(page.stdout.contains("can be written by others"), "{page:?}");
 }

@@ -183,6 +183,47 @@ fn a_process_may_use_the_folder_of_a_grant_that_does_not_exist_yet() {
 }
 
 #[test]
+fn a_file_that_does_not_exist_is_written_or_refused_before_the_run_in_workers() {
+    let head = |more: &str| format!("---\nname: make\ndescription: d\n{more}---\n");
+    let lua = "ctx.write('report.md', 'made') return 'done'";
+    let rhai = "ctx.write(\"report.md\", \"made\"); \"done\"";
+    let raw = "import json, sys\nfor line in sys.stdin:\n    request = json.loads(line)\n    open('begun', 'w').close()\n    open('report.md', 'w').write('made')\n    print(json.dumps({'id': request['id'], 'ok': 'done'}), flush=True)\n";
+    let client = "from metier import ctx, serve\ndef run(input):\n    ctx.write('report.md', 'made')\n    return 'done'\nserve(run)\n";
+    let (listed, worker) = ("allowed-tools: write:report.md\n", "metadata:\n  worker: json-lines\n");
+    for (script, text, more, exists) in [
+        ("main.lua", lua, listed, false),
+        ("main.rhai", rhai, listed, false),
+        ("main.py", client, worker, false),
+        ("main.py", raw, worker, true),
+        ("main.py", raw, worker, false),
+    ] {
+        for level in LEVELS {
+            let folder = ".metier/skills/make";
+            let project = Project::new()
+                .file(&format!("{folder}/SKILL.md"), head(more))
+                .file(&format!("{folder}/scripts/{script}"), text);
+            if exists {
+                write(&project.path("report.md"), "");
+                write(&project.path("begun"), "");
+            }
+            let grants = ["--allow", "write:report.md", "--allow", "write:begun"];
+            // A grant of a file that is there opens it.
+            let grants = if exists { &grants[..] } else { &grants[..2] };
+            let answer =
+                metier_at(&project, level, &[&["run", "make", "--execution", "worker"], grants].concat());
+            if text == raw && !exists {
+                assert!(answer.code == 4 && !project.path("begun").exists(), "{level}: {answer:?}");
+                let help = "create report.md before the run, or run with --allow write as well";
+                assert!(answer.stderr.contains(help), "{level}: {answer:?}");
+            } else {
+                let found = (answer.code, answer.stdout.trim(), &*project.read("report.md"));
+                assert_eq!(found, (0, "done", "made"), "{script} {level}: {answer:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_grant_of_a_file_that_does_not_exist_is_refused_before_the_run_unless_something_else_opens_it() {
     let project = Project::new()
         .shell("report", "echo begun > \"$TMPDIR/begun\"; echo begun; echo made > report.md")
