@@ -99,7 +99,7 @@ fn an_index_that_leads_to_another_host_is_refused_and_the_host_is_named() {
             // uv tries again for some seconds, so all of them run at the same time.
             for registry in registries {
                 scope.spawn(move || {
-                    assert_named(&assert_fails(&python_skill(), &registry.start(), &[]), host)
+                    assert_named(&assert_fails(&python_skill(), &registry.start(), &[]), host);
                 });
             }
         }

@@ -80,7 +80,7 @@ try { require('greet/absent') } catch (error) { console.log(error.code); process
     .is_the_same();
 }
 
-/// Packages of npm: of CommonJS with data, of ES modules behind `exports`, and below a scope.
+/// Packages of npm: of `CommonJS` with data, of ES modules behind `exports`, and below a scope.
 const MODULES: [(&str, &str); 8] = [
     ("node_modules/greet/package.json", r#"{"name": "greet", "version": "1.2.0", "main": "lib/main.js"}"#),
     (

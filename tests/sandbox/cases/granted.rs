@@ -93,10 +93,8 @@ fn by_program() -> CaseResult {
         assert!(Permission::env(name).is_err(), "{name} is a permission");
         for is_secret in [false, true] {
             let invocation = fixture.invocation();
-            let invocation = match is_secret {
-                true => invocation.secret_env(name, PLANTED),
-                false => invocation.env(name, PLANTED),
-            };
+            let invocation =
+                if is_secret { invocation.secret_env(name, PLANTED) } else { invocation.env(name, PLANTED) };
             let outcome = engine.run(invocation);
             let error = outcome.result.as_ref().expect_err("it ran");
             assert_eq!(error.kind(), ErrorKind::Usage, "{error:?}");
@@ -187,13 +185,11 @@ print(json.dumps([os.environ['ODD'], started['ODD'], [name for name, value in [*
     let engine = fixture.engine();
     let run = |name: &str, value: &str, is_secret: bool| {
         let invocation = fixture.invocation().grant("env:ODD".parse().unwrap());
-        let invocation = match is_secret {
-            true => invocation.secret_env(name, value),
-            false => invocation.env(name, value),
-        };
+        let invocation =
+            if is_secret { invocation.secret_env(name, value) } else { invocation.env(name, value) };
         fixture.result(engine.run(invocation))
     };
-    let forged: String = NAMES.iter().map(|name| format!("\n{name}={PLANTED}")).collect();
+    let forged = NAMES.map(|name| format!("\n{name}={PLANTED}")).concat();
     for value in [
         format!("x{forged}"),
         format!("x\r{}", forged.replace('\n', "\r\n")),
