@@ -23,6 +23,8 @@ use crate::mcp::task_messages::related_task;
 
 /// Messages of one answer that the client has not read.
 const MAX_UNREAD: usize = 256;
+/// Of these, the places that reports of progress do not take, so that a question has one.
+const NO_PROGRESS: usize = 64;
 /// Messages that wait until the client opens a stream for them.
 const MAX_WAITING: usize = 64;
 /// Streams of one session that are not the answer to a request.
@@ -54,6 +56,16 @@ struct Answer {
     progress_token: Option<ProgressToken>,
     /// The task whose result it will have.
     task: Option<String>,
+}
+
+impl Answer {
+    /// Puts a message before the response. Whether it has a place.
+    fn send(&self, message: Message) -> bool {
+        let is_progress = matches!(&message, JsonRpcMessage::Notification(notification)
+            if matches!(notification.notification, ServerNotification::ProgressNotification(_)));
+        let has_place = !is_progress || self.messages.capacity() > NO_PROGRESS;
+        has_place && self.messages.try_send(message).is_ok()
+    }
 }
 
 /// Why a request gets no stream.
@@ -147,7 +159,7 @@ impl SessionStreams {
         }
         let task = related_task(&message);
         if let Some(answer) = task.as_ref().and_then(|task| open.result_of(task)) {
-            return answer.messages.try_send(message).is_ok();
+            return answer.send(message);
         }
         let target = match &message {
             JsonRpcMessage::Request(request) => {
@@ -171,7 +183,7 @@ impl SessionStreams {
             _ => None,
         };
         if let Some(answer) = target.and_then(|id| open.requests.get(&id)) {
-            return answer.messages.try_send(message).is_ok();
+            return answer.send(message);
         }
         open.send_standalone(message)
     }
@@ -325,6 +337,15 @@ mod tests {
         serde_json::from_value(request).unwrap()
     }
 
+    /// A question of the run of this request.
+    fn question_in(id: i64) -> Message {
+        let mut message = question("x");
+        if let JsonRpcMessage::Request(request) = &mut message {
+            request.request.extensions_mut().insert(OriginatingRequestId(RequestId::Number(id)));
+        }
+        message
+    }
+
     fn state() -> Message {
         let notice = CustomNotification::new("notifications/tasks/status", None);
         JsonRpcMessage::notification(ServerNotification::CustomNotification(notice))
@@ -366,6 +387,10 @@ mod tests {
         for _ in 0..MAX_UNREAD * 2 {
             streams.send(progress(1));
         }
+        for _ in 0..NO_PROGRESS {
+            assert!(streams.send(question_in(1)), "a question has a place whatever was reported");
+        }
+        assert!(!streams.send(question_in(1)));
         assert!(streams.send(response(1)));
         assert!(!streams.send(response(1)) && !streams.send(progress(1)));
         let mut count = 0;
