@@ -1,20 +1,21 @@
-//! A client of a few lines: it starts the command, and speaks the protocol line by line.
+//! A client of a few lines: it starts the command, and speaks the protocol line by line. Whatever the server does, each of its
+//! waits ends within a minute.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::Child;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::cli::Project;
 
-const TIMEOUT: Duration = Duration::from_mins(1);
+pub const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A client of one server, which ends with it.
 pub struct Client {
     pub child: Child,
-    input: Option<ChildStdin>,
+    input: Option<Input>,
     lines: Receiver<String>,
     stderr: Receiver<String>,
     /// What came and was not asked for yet.
@@ -22,6 +23,27 @@ pub struct Client {
     next_id: i64,
     /// What every request has under `_meta`.
     meta: Option<Value>,
+}
+
+/// What a thread writes to the server, and what came of each write.
+struct Input {
+    bytes: Sender<Vec<u8>>,
+    written: Receiver<std::io::Result<()>>,
+}
+
+impl Input {
+    fn new(mut input: impl Write + Send + 'static) -> Self {
+        let (bytes, to_write) = channel::<Vec<u8>>();
+        let (done, written) = channel();
+        std::thread::spawn(move || {
+            for bytes in to_write {
+                if done.send(input.write_all(&bytes).and_then(|()| input.flush())).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { bytes, written }
+    }
 }
 
 impl Project {
@@ -70,7 +92,7 @@ impl Project {
         let mut command = self.command(&[&["mcp"], args].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let input = child.stdin.take();
+        let input = child.stdin.take().map(Input::new);
         let (line_sender, lines) = channel();
         let output = child.stdout.take().unwrap();
         std::thread::spawn(move || {
@@ -162,10 +184,11 @@ impl Client {
     }
 
     /// Sends bytes as they are.
+    #[track_caller]
     pub fn send_raw(&mut self, bytes: &[u8]) {
-        let input = self.input.as_mut().unwrap();
-        input.write_all(bytes).unwrap();
-        input.flush().unwrap();
+        let input = self.input.as_ref().unwrap();
+        input.bytes.send(bytes.to_vec()).unwrap();
+        input.written.recv_timeout(TIMEOUT).expect("the server does not read").unwrap();
     }
 
     pub fn send(&mut self, message: &Value) {

@@ -1,9 +1,11 @@
 //! A client of a few lines over HTTP: it starts the command, and writes requests as bytes, so that tests can send wrong ones.
+//! Whatever the server does, each of its waits ends within a minute.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStderr, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -18,11 +20,15 @@ pub struct HttpServer {
     pub address: String,
     /// The token that it made, if it made one.
     pub token: Option<String>,
-    stderr: BufReader<std::process::ChildStderr>,
+    stderr: Receiver<String>,
 }
 
 /// A request that was sent and not read yet.
-pub struct Pending(BufReader<TcpStream>);
+pub struct Pending {
+    reader: BufReader<TcpStream>,
+    /// When what is being read has to be there. A stream of events never ends by itself, and never falls silent.
+    deadline: Instant,
+}
 
 /// What came back.
 #[derive(Debug)]
@@ -50,11 +56,11 @@ impl Project {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.envs(environment.iter().copied());
         let mut child = command.spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let stderr = lines(child.stderr.take().unwrap());
         let mut seen = String::new();
         let address = loop {
-            let mut line = String::new();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "the server did not start: {seen}");
+            let line = stderr.recv_timeout(TIMEOUT);
+            let line = line.unwrap_or_else(|_| panic!("the server did not start: {seen}"));
             if let Some(url) = line.trim().strip_prefix("serving at http://") {
                 break url.strip_suffix("/mcp").unwrap().to_owned();
             }
@@ -63,17 +69,32 @@ impl Project {
         let makes_token = !args.iter().any(|arg| arg.starts_with("--token-file") || *arg == "--no-token")
             && environment.iter().all(|(name, _)| *name != "METIER_MCP_TOKEN");
         let token = makes_token.then(|| {
-            let mut line = String::new();
-            stderr.read_line(&mut line).unwrap();
+            let line = stderr.recv_timeout(TIMEOUT).unwrap();
             line.trim().strip_prefix("token: ").unwrap().to_owned()
         });
         HttpServer { child, address, token, stderr }
     }
 }
 
+/// What a server writes to standard error, line by line with their ends.
+fn lines(stderr: ChildStderr) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(stderr);
+        loop {
+            let mut line = Vec::new();
+            let length = reader.read_until(b'\n', &mut line).unwrap_or_default();
+            if length == 0 || sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
 impl HttpServer {
     pub fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(&self.address).unwrap();
+        let stream = TcpStream::connect_timeout(&self.address.parse().unwrap(), TIMEOUT).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         stream
@@ -104,7 +125,7 @@ impl HttpServer {
         // A server that refuses a request may close the connection before it has read all of it.
         stream.write_all(head.as_bytes()).ok();
         stream.write_all(body).ok();
-        Pending(BufReader::new(stream))
+        Pending { reader: BufReader::new(stream), deadline: Instant::now() + TIMEOUT }
     }
 
     /// The headers of a request of the revision 2026-07-28.
@@ -192,8 +213,13 @@ impl HttpServer {
             std::thread::sleep(Duration::from_millis(5));
         };
         let mut text = String::new();
-        self.stderr.read_to_string(&mut text).unwrap();
-        (status.code(), text)
+        loop {
+            match self.stderr.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) => text.push_str(&line),
+                Err(RecvTimeoutError::Disconnected) => return (status.code(), text),
+                Err(RecvTimeoutError::Timeout) => panic!("standard error of the server stays open: {text}"),
+            }
+        }
     }
 }
 
@@ -258,6 +284,7 @@ impl Pending {
     /// Reads all of the answer. An answer without an end is read until the connection closes.
     #[track_caller]
     pub fn answer(mut self) -> Answer {
+        self.deadline = Instant::now() + TIMEOUT;
         let (status, headers) = self.head();
         let mut body = Vec::new();
         if headers.get("transfer-encoding").is_some_and(|coding| coding == "chunked") {
@@ -266,7 +293,7 @@ impl Pending {
             }
         } else if let Some(length) = headers.get("content-length") {
             body.resize(length.parse().unwrap(), 0);
-            self.0.read_exact(&mut body).unwrap();
+            self.reader().read_exact(&mut body).unwrap();
         }
         Answer { status, headers, body: String::from_utf8(body).unwrap() }
     }
@@ -287,15 +314,24 @@ impl Pending {
     #[track_caller]
     fn line(&mut self) -> String {
         let mut line = String::new();
-        self.0.read_line(&mut line).unwrap();
+        self.reader().read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    /// What is left to read, for as long as there is time.
+    #[track_caller]
+    fn reader(&mut self) -> &mut BufReader<TcpStream> {
+        let time_left = self.deadline.saturating_duration_since(Instant::now());
+        assert!(!time_left.is_zero(), "what was awaited did not come within {TIMEOUT:?}");
+        self.reader.get_ref().set_read_timeout(Some(time_left)).unwrap();
+        &mut self.reader
     }
 
     #[track_caller]
     fn chunk(&mut self) -> Option<Vec<u8>> {
         let size = usize::from_str_radix(&self.line(), 16).ok()?;
         let mut chunk = vec![0; size];
-        self.0.read_exact(&mut chunk).unwrap();
+        self.reader().read_exact(&mut chunk).unwrap();
         self.line();
         (size > 0).then_some(chunk)
     }
@@ -303,6 +339,7 @@ impl Pending {
     /// Reads the head and returns the stream of events.
     #[track_caller]
     pub fn events(mut self) -> Events {
+        self.deadline = Instant::now() + TIMEOUT;
         let (status, headers) = self.head();
         assert_eq!(status, 200);
         assert_eq!(headers["content-type"], "text/event-stream");
@@ -311,7 +348,7 @@ impl Pending {
 
     /// Closes the connection.
     pub fn close(self) {
-        drop(self.0);
+        drop(self.reader);
     }
 }
 
@@ -325,6 +362,7 @@ impl Events {
     /// The next message; `None` at the end.
     #[track_caller]
     pub fn next(&mut self) -> Option<Value> {
+        self.pending.deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let message = message_of(event);

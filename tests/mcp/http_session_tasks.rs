@@ -6,19 +6,23 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::cli::Project;
-use crate::http_client::{HttpServer, Session};
+use crate::http_client::{Events, HttpServer, Session, TIMEOUT};
 
 const TOKENS: [&str; 2] = ["first-token-of-the-test", "second-token-of-the-test"];
 const WAIT: &str = "ctx.progress('waiting', 1, 2) while #ctx.list_dir('out') < 2 do end return {went = true}";
+const LATE: &str =
+    "while #ctx.list_dir('out') < 2 do ctx.progress('waiting') end return ctx.sample(nil, 'why?')";
 const REVISION: &str = "2025-11-25";
 
 fn project() -> Project {
-    let text = "---\nname: sampler\ndescription: d\nallowed-tools: sample\n---\n";
+    let skill = |name: &str| format!("---\nname: {name}\ndescription: d\nallowed-tools: sample\n---\n");
     Project::new()
         .lua("wait", WAIT)
         .lua("hello", "return 'hello'")
         .lua("sampler", "return ctx.sample(nil, 'why?')")
-        .file(".metier/skills/sampler/SKILL.md", text)
+        .lua("late", LATE)
+        .file(".metier/skills/sampler/SKILL.md", skill("sampler"))
+        .file(".metier/skills/late/SKILL.md", skill("late"))
         .file("out/keep", "")
         .trusted()
 }
@@ -140,36 +144,79 @@ fn who_leaves_the_result_leaves_the_task_and_a_cancel_ends_it() {
 }
 
 #[test]
-fn a_question_of_a_task_comes_with_its_result_or_where_the_client_listens() {
+fn a_question_of_a_task_comes_with_its_result() {
     let project = project();
     let server = server(&project);
-    for listens in [false, true] {
-        let mut session = session(&server, TOKENS[0], json!({"sampling": {}}));
-        let mut standalone = listens.then(|| session.listen().events());
-        let id = start(&mut session, "sampler");
-        in_state(&mut session, &id, "input_required");
-        let (_, waiting) = session.start("tasks/result", json!({"taskId": id}));
-        let mut result = waiting.events();
-        let question = match &mut standalone {
-            None => result.next().unwrap(),
-            Some(events) => loop {
-                let message = events.next().unwrap();
-                if message["method"] == "sampling/createMessage" {
-                    break message;
-                }
-            },
-        };
-        assert_eq!(question["method"], "sampling/createMessage", "{question}");
-        let related = &question["params"]["_meta"]["io.modelcontextprotocol/related-task"];
-        assert_eq!(related["taskId"], id.as_str(), "{question}");
-        let answer =
-            json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "because"}});
-        let message = json!({"jsonrpc": "2.0", "id": question["id"], "result": answer});
-        assert_eq!(session.post(&message).answer().status, 202);
-        let last = result.next().unwrap();
-        assert_eq!(last["result"]["content"][0]["text"], "because", "{last}");
-        assert!(result.next().is_none());
+    let mut session = session(&server, TOKENS[0], json!({"sampling": {}}));
+    let id = start(&mut session, "sampler");
+    in_state(&mut session, &id, "input_required");
+    let mut result = session.start("tasks/result", json!({"taskId": id})).1.events();
+    answer_question(&session, &id, &result.next().unwrap());
+    is_answered(&mut result);
+}
+
+#[test]
+fn a_question_of_a_task_comes_where_the_client_listens_if_nobody_waits_for_the_result() {
+    let project = project();
+    let server = server(&project);
+    let mut session = session(&server, TOKENS[0], json!({"sampling": {}}));
+    let mut standalone = session.listen().events();
+    let id = start(&mut session, "sampler");
+    let question = next_of(&mut standalone, "sampling/createMessage");
+    in_state(&mut session, &id, "input_required");
+    let mut result = session.start("tasks/result", json!({"taskId": id})).1.events();
+    answer_question(&session, &id, &question);
+    is_answered(&mut result);
+}
+
+#[test]
+fn a_question_of_a_task_comes_with_its_result_also_to_a_client_that_listens() {
+    let project = project();
+    let server = server(&project);
+    let mut session = session(&server, TOKENS[0], json!({"sampling": {}}));
+    let _standalone = session.listen().events();
+    let id = start(&mut session, "late");
+    let mut result = session.start("tasks/result", json!({"taskId": id})).1.events();
+    // What comes here shows that the server knows who waits, so the question is not on its way elsewhere.
+    next_of(&mut result, "notifications/progress");
+    go(&project);
+    answer_question(&session, &id, &next_of(&mut result, "sampling/createMessage"));
+    is_answered(&mut result);
+}
+
+/// The next message of this method.
+#[track_caller]
+fn next_of(events: &mut Events, method: &str) -> Value {
+    let end = Instant::now() + TIMEOUT;
+    loop {
+        let message = events.next().unwrap();
+        if message["method"] == method {
+            return message;
+        }
+        assert!(Instant::now() < end, "no {method}: {message}");
     }
+}
+
+#[track_caller]
+fn answer_question(session: &Session<'_>, id: &str, question: &Value) {
+    assert_eq!(question["method"], "sampling/createMessage", "{question}");
+    let related = &question["params"]["_meta"]["io.modelcontextprotocol/related-task"];
+    assert_eq!(related["taskId"], id, "{question}");
+    let answer = json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "because"}});
+    let message = json!({"jsonrpc": "2.0", "id": question["id"], "result": answer});
+    assert_eq!(session.post(&message).answer().status, 202);
+}
+
+#[track_caller]
+fn is_answered(result: &mut Events) {
+    let end = Instant::now() + TIMEOUT;
+    let mut last = result.next().unwrap();
+    while last["method"] == "notifications/progress" {
+        assert!(Instant::now() < end, "no response: {last}");
+        last = result.next().unwrap();
+    }
+    assert_eq!(last["result"]["content"][0]["text"], "because", "{last}");
+    assert!(result.next().is_none());
 }
 
 #[test]

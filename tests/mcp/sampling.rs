@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::cli::Project;
-use crate::client::Client;
+use crate::client::{Client, TIMEOUT};
 
 const ALLOWED: [&str; 2] = ["--allow", "sample"];
 
@@ -86,7 +86,10 @@ fn several_questions_have_keys_of_their_own() {
     let mut client = task_client(&project, &ALLOWED);
     let id = client.call_task("sampler", json!({}));
     for (key, answer) in [("sample-1", "one "), ("sample-2", "two")] {
-        while client.task_in_state(&id, "input_required")["inputRequests"].get(key).is_none() {}
+        let end = Instant::now() + TIMEOUT;
+        while client.task_in_state(&id, "input_required")["inputRequests"].get(key).is_none() {
+            assert!(Instant::now() < end, "no question {key}");
+        }
         client.answer_task(&id, key, text(answer));
     }
     let task = client.task_in_state(&id, "completed");
