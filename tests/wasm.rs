@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 #[path = "support/hostile_modules.rs"]
 mod hostile_modules;
-use hostile_modules::hostile;
+use hostile_modules::{LARGE_MODULE, hostile};
 
 const HELPER: &str = env!("CARGO_BIN_EXE_metier");
 const DEADLINE: Duration = Duration::from_millis(300);
@@ -86,6 +86,20 @@ fn whatever_a_module_is_its_run_ends_with_its_deadline() {
             });
             assert!(is_right, "{what}: {error:?}");
         }
+    }
+}
+
+#[test]
+fn a_small_module_whose_compilation_takes_gigabytes_is_refused() {
+    let (_, module) = hostile().into_iter().find(|(name, _)| *name == LARGE_MODULE).unwrap();
+    assert!(module.len() < 200 << 10);
+    for level in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
+        let project = project(&module);
+        let limits = Limits::default().timeout(Duration::from_mins(2));
+        let engine = Engine::builder(project.path()).helper(HELPER).sandbox_level(level).limits(limits);
+        let error = engine.build().unwrap().run(Invocation::new("hostile")).result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Memory, "{level:?}: {error}");
+        assert!(error.message().contains("more than 1024 MiB"), "{level:?}: {error}");
     }
 }
 

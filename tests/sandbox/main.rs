@@ -10,6 +10,7 @@ mod attackers;
 mod case;
 mod cases;
 mod churn;
+mod compiler;
 mod denials;
 mod fixture;
 mod honesty;

@@ -206,6 +206,9 @@ fn a_worker_that_lies_is_not_believed() {
             ("torn", Ok(())),
             ("lines", Ok(())),
             ("much", Err(ErrorKind::Output)),
+            // Their memory is counted before they are parsed.
+            ("heavy", Err(ErrorKind::Memory)),
+            ("unclosed", Err(ErrorKind::Memory)),
             ("silent", Err(ErrorKind::Timeout)),
         ] {
             assert_not_believed(&liar, how, expected);
@@ -216,7 +219,7 @@ fn a_worker_that_lies_is_not_believed() {
 fn assert_not_believed(liar: &Path, how: &str, expected: Result<(), ErrorKind>) {
     let name = format!("liar-{how}");
     let deadline = if how == "silent" { 700 } else { 60_000 };
-    let fixture = Fixture::new("main.lua", "return 2").deadline(deadline).output(1 << 20);
+    let fixture = Fixture::new("main.lua", "return 2").deadline(deadline).output(8 << 20);
     fs::copy(liar, fixture.at(&name)).unwrap();
     copy_helper(&fixture, &format!("{name}.real"));
     let engine = fixture.builder().helper(fixture.at(&name)).build().unwrap();
@@ -233,6 +236,7 @@ fn assert_not_believed(liar: &Path, how: &str, expected: Result<(), ErrorKind>) 
                 assert_eq!(error.kind(), kind, "{how}: {error}");
                 assert!(error.location().is_none(), "{how}: {error:?}");
             }
+            (Ok(_), Err(kind)) => panic!("{how}: believed, and not {kind:?}"),
             (result, _) => panic!("{how}: {result:?}"),
         }
         assert!(outcome.sandbox.is_some(), "{how}");

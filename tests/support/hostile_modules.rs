@@ -9,6 +9,9 @@ fn repeated(count: usize, what: impl Fn(usize) -> String) -> String {
     })
 }
 
+/// The module whose compilation takes more than a gibibyte of memory, at a hundred kibibytes of text.
+pub const LARGE_MODULE: &str = "calls with a thousand results";
+
 /// Modules whose text is small for the time they take, or large in every way a module can be.
 #[allow(clippy::too_many_lines, reason = "a table, a row for each module")]
 pub fn hostile() -> Vec<(&'static str, String)> {
@@ -123,6 +126,16 @@ pub fn hostile() -> Vec<(&'static str, String)> {
                 ))
             ),
         ),
+        (LARGE_MODULE, {
+            let values = "i64 ".repeat(1_000);
+            format!(
+                r#"(module (func $f (param {values}) (result {values}) {}) (func (export "run") {}{}{}))"#,
+                repeated(1_000, |n| format!("(local.get {n})")),
+                "(i64.const 1)".repeat(1_000),
+                "(call $f)".repeat(10_000),
+                "(drop)".repeat(1_000)
+            )
+        }),
         ("text without end", format!("(module {}", "(func (block ".repeat(400_000))),
     ]
 }

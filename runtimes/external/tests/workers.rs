@@ -339,6 +339,25 @@ fn what_is_no_answer_fails_the_run_and_ends_the_process() {
     }
 }
 
+/// Whether it is JSON is known only after it was parsed.
+#[test]
+fn the_memory_of_an_answer_is_counted_before_it_is_parsed() {
+    for end in ["0]}", "0"] {
+        let stage = raw_worker(&format!(
+            "if input == 'wrong': say('{{\"id\": %d, \"ok\": [' % request['id'] + '[{{}}],' * (1 << 20) + '{end}')\n\
+             else: answer(request, os.environ['HOME'])"
+        ));
+        let executor = stage.load().unwrap();
+        let first = value(stage.run_again(&*executor, json!("right")));
+        let ran = stage.run_again(&*executor, json!("wrong"));
+        // Of a value of a million lists, only that there is one.
+        let error = ran.value.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Memory, "{end}: {error}");
+        assert!(error.message().contains("its value needs up to"), "{end}: {error}");
+        assert_ne!(value(stage.run_again(&*executor, json!("right"))), first, "{end}");
+    }
+}
+
 #[test]
 fn one_word_too_many_ends_the_process_after_its_run() {
     for says in [

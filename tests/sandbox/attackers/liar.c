@@ -47,6 +47,12 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "torn")) say("{\"id\":1}\x1e" "1\n{\"id\":2}\x1e\"for");
     if (!strcmp(how, "much"))
         for (;;) say("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+    /* Megabytes whose value would take hundreds. The second one never ends, which shows as soon as it is parsed. */
+    if (!strcmp(how, "heavy") || !strcmp(how, "unclosed")) {
+        say("{\"id\":1}\x1e[");
+        for (int i = 0; i < 1 << 20; i++) say("[{}],");
+        say(!strcmp(how, "heavy") ? "0]\n" : "0\n");
+    }
     if (!strcmp(how, "lines"))
         for (;;) say("{\"id\":1}\x1e" "1\n");
     for (;;) pause();
