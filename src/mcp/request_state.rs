@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rmcp::model::{RequestStateCodec, RequestStateError, SealOptions};
+use rmcp::model::{RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -20,12 +20,16 @@ const MAX_OPENED: usize = 10_000;
 pub(super) struct RequestStates {
     codec: RequestStateCodec,
     opened: Mutex<HashMap<u128, Instant>>,
+    /// States expire by the time since then: the clock of the system may be set back, and a state that was opened is forgotten.
+    started: Instant,
 }
 
 #[derive(Serialize, Deserialize)]
 struct SealedState {
     /// Different for every state.
     id: u128,
+    /// Milliseconds after the start of the server.
+    expires: u64,
     state: RequestState,
 }
 
@@ -62,7 +66,11 @@ impl RequestStates {
     pub(super) fn new() -> Option<Self> {
         let mut key = [0; RequestStateCodec::MIN_KEY_LENGTH];
         getrandom::fill(&mut key).ok()?;
-        Some(Self { codec: RequestStateCodec::try_new(key).ok()?, opened: Mutex::default() })
+        Some(Self {
+            codec: RequestStateCodec::try_new(key).ok()?,
+            opened: Mutex::default(),
+            started: Instant::now(),
+        })
     }
 
     /// The state of a question about this request; `None` if the system has no random numbers.
@@ -73,19 +81,20 @@ impl RequestStates {
     fn seal_for(&self, state: RequestState, owner: &StateOwner<'_>, lifetime: Duration) -> Option<String> {
         let mut id = [0; 16];
         getrandom::fill(&mut id).ok()?;
-        let state = SealedState { id: u128::from_be_bytes(id), state };
+        let expires = u64::try_from((self.started.elapsed() + lifetime).as_millis()).unwrap_or(u64::MAX);
+        let state = SealedState { id: u128::from_be_bytes(id), expires, state };
         let bytes = owner.bytes();
-        let options = SealOptions::new().associated_data(&bytes).ttl(lifetime);
+        let options = SealOptions::new().associated_data(&bytes);
         self.codec.seal_json_with(&state, &options).ok()
     }
 
     /// What was asked, from a state that this server made for this request and that was not opened before.
     pub(super) fn open(&self, sealed: &str, owner: &StateOwner<'_>) -> Result<RequestState> {
-        let sealed_state: SealedState =
-            self.codec.open_json_with(sealed, &owner.bytes()).map_err(|error| match error {
-                RequestStateError::Expired => refusal("came after more than ten minutes"),
-                _ => refusal("does not belong to this call"),
-            })?;
+        let opened = self.codec.open_json_with(sealed, &owner.bytes());
+        let sealed_state: SealedState = opened.map_err(|_| refusal("does not belong to this call"))?;
+        if self.started.elapsed() >= Duration::from_millis(sealed_state.expires) {
+            return Err(refusal("came after more than ten minutes"));
+        }
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         opened.retain(|_, until| *until > now);
@@ -95,7 +104,7 @@ impl RequestStates {
         if opened.len() >= MAX_OPENED {
             return Err(refusal("cannot be taken, because too many others came"));
         }
-        // A state that has expired by its own clock need not be remembered.
+        // A state that has expired need not be remembered.
         opened.insert(sealed_state.id, now + LIFETIME);
         Ok(sealed_state.state)
     }

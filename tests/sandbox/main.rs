@@ -10,6 +10,7 @@ mod attackers;
 mod case;
 mod cases;
 mod churn;
+mod clocks;
 mod compiler;
 mod denials;
 mod fixture;
