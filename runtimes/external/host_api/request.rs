@@ -40,7 +40,10 @@ impl ApiRequest {
         }
         let id = parts.remove("id").unwrap_or_default();
         if !is_id(&id) {
-            return Err((Value::Null, invalid_request("has an `id` that is neither a number nor a short text")));
+            return Err((
+                Value::Null,
+                invalid_request("has an `id` that is neither a number nor a short text"),
+            ));
         }
         Self::from_parts(id.clone(), parts).map(Some).map_err(|error| (id, error))
     }
