@@ -32,14 +32,14 @@ fn skill(body: &str) -> Project {
 }
 
 #[test]
-fn a_valid_skill_is_told_in_one_line() {
+fn a_valid_skill_is_reported_in_one_line() {
     let answer = Project::new().skill("a").metier(&["validate", "a"]);
     assert_eq!((answer.code, answer.stdout.as_str()), (0, "1 skill checked: 1 valid\n"));
     assert_eq!(answer.stderr, "");
 }
 
 #[test]
-fn a_module_without_its_source_is_told() {
+fn a_module_without_its_source_is_reported() {
     let with = |files: &[&str]| {
         files.iter().fold(skill("").file("x/scripts/main.wasm", ""), |project, file| project.file(file, ""))
     };
@@ -52,7 +52,7 @@ fn a_module_without_its_source_is_told() {
 }
 
 #[test]
-fn a_contract_by_another_name_is_told() {
+fn a_contract_by_another_name_is_reported() {
     assert_eq!(codes_of_x(&skill("").file("x/Skill.yaml", "name: x")), ["contract-misnamed warning 1:1"]);
     assert_eq!(codes_of_x(&skill("").file("x/skill.yaml", "name: x")), [""; 0]);
 }
@@ -173,7 +173,7 @@ fn as_t01_to_as_t20_have_the_verdicts_of_the_reference() {
 }
 
 #[test]
-fn paths_that_are_no_skills_are_told_in_the_reference_validators_words() {
+fn paths_that_are_no_skills_are_reported_in_the_reference_validators_words() {
     let project = Project::new().file("file.txt", "").file("empty/x/notes.md", "");
     let answer = project.metier(&["validate", "--json", "nowhere", "file.txt", "empty", "file.txt/SKILL.md"]);
     assert_eq!(answer.code, 1);
@@ -254,7 +254,7 @@ fn a_runtime_must_be_one_and_have_a_script() {
 }
 
 #[test]
-fn tools_that_grant_nothing_are_told() {
+fn tools_that_grant_nothing_are_reported() {
     let tools = "Read Bash(git:*) write:out wrte Task";
     let text = format!("---\nname: x\ndescription: d\nallowed-tools: {tools}\n---\n");
     let project = Project::new().file("x/SKILL.md", text);
@@ -271,7 +271,7 @@ fn tools_that_grant_nothing_are_told() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn two_files_that_differ_in_case_are_told() {
+fn two_files_that_differ_in_case_are_reported() {
     assert_eq!(codes_of_x(&skill("").file("x/skill.md", "")), ["skill-file-twice warning 1:1"]);
 }
 
@@ -376,7 +376,7 @@ fn a_plan_is_checked_however_large_it_may_be() {
 }
 
 #[test]
-fn an_entrypoint_without_its_folder_is_missing_and_the_way_out_is_told() {
+fn an_entrypoint_without_its_folder_is_missing_and_the_error_has_help() {
     let project =
         skill("").file("x/scripts/main.lua", "return 1").file("x/skill.yaml", "entrypoint: main.lua");
     let answer = project.metier(&["validate", "x"]);

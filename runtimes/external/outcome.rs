@@ -500,7 +500,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_sandbox_lacked_is_told() {
+    fn what_a_sandbox_lacked_is_reported() {
         let with = |more: Restrictions| Enforcement {
             landlock_abi: 6,
             restrictions: Restrictions::SECCOMP | more,

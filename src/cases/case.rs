@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_told_with_its_place() {
+    fn a_slip_is_reported_with_its_place() {
         let error = refused("{\n  \"inputs\": {},\n  \"expect\": {\"value\": 1}\n}");
         assert_eq!(error.kind(), ErrorKind::InvalidSkill);
         assert!(error.message().starts_with("cases/x.json is not a case: unknown field `inputs`"), "{error}");

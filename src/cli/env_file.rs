@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_by_its_line_and_without_a_value() {
+    fn a_mistake_is_reported_by_its_line_and_without_a_value() {
         for (text, line, words) in [
             ("A=1\ns3cret", 2, "no `=`"),
             ("A=1\n\nB='s3cret\nmore", 3, "not closed"),

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_held_or_not_applied() {
+    fn what_is_named_is_enforced_or_reported_as_not_applied() {
         for runtime in Runtimes::built_in().iter() {
             let (limits, not_applied) = split_by_support(runtime, &all_named(), all_named());
             assert_eq!(RuntimeLimit::ALL.map(|limit| limit.is_set(&limits)), supported(runtime)[..]);

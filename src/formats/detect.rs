@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_told_by_their_keys() {
+    fn formats_are_recognized_by_their_keys() {
         for (text, expected) in [
             ("{name: x, action_risk: low}", DefinitionFormat::Curia),
             ("{name: x, sensitivity: normal, inputs: {}}", DefinitionFormat::Curia),

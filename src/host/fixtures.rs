@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_in_the_answers_is_told() {
+    fn a_slip_in_the_answers_is_reported() {
         for slip in
             [r#"{"tool": {}}"#, "[]", r#"{"http": {"https://a": {"code": 1}}}"#, r#"{"secrets": {"A": 1}}"#]
         {

@@ -219,7 +219,7 @@ fn names_that_change_what_runs_are_refused_wherever_they_are_written() {
 }
 
 #[test]
-fn a_variable_that_cannot_be_given_is_told_and_never_its_value() {
+fn a_variable_that_cannot_be_given_is_reported_and_never_its_value() {
     let project = printing();
     for (option, words) in [
         ("NOT_SET_ANYWHERE", "it is not set here"),

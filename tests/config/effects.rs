@@ -263,7 +263,7 @@ fn a_denied_host_leaves_the_others_and_is_shown() {
 
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
-fn a_process_is_held_by_denied_paths_and_hosts() {
+fn a_process_is_restricted_by_denied_paths_and_hosts() {
     for level in ["namespaces", "landlock"] {
         let run = |script: &str, text: &str| {
             let project = Project::new().shell("x", script).file("out/old.txt", "old").project_config(text);
@@ -381,7 +381,7 @@ fn grants_of_the_user_count_for_trusted_skills_only() {
 }
 
 #[test]
-fn remembered_grants_and_the_lock_file_are_held_by_their_keys() {
+fn remembered_grants_and_the_lock_file_are_protected_by_their_keys() {
     let project = Project::with_marker_skill();
     assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
     assert_eq!(project.metier(&["allow", "x", "write"]).code, 0);

@@ -123,7 +123,7 @@ fn two_contracts_are_one_too_many() {
 }
 
 #[test]
-fn a_contract_that_cannot_be_read_is_told() {
+fn a_contract_that_cannot_be_read_is_reported() {
     let outside = Project::lua("return 1")
         .file("elsewhere.yaml", "name: x")
         .link("../../../elsewhere.yaml", ".metier/skills/x/skill.yaml");
@@ -197,7 +197,7 @@ fn a_skill_that_only_reads_by_one_file_does_not_write_by_the_other() {
 }
 
 #[test]
-fn what_runs_and_the_runtime_that_is_named_are_told_with_both_places() {
+fn what_runs_and_the_runtime_that_is_named_are_reported_with_both_places() {
     let place = |outcome: &metier::engine::Outcome| {
         let place = outcome.result.as_ref().unwrap_err().location().expect("a place").clone();
         (place.file, place.line)

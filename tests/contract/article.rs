@@ -60,7 +60,7 @@ fn ar_t02_defaults_are_filled_in_before_the_script_sees_the_input() {
 }
 
 #[test]
-fn ar_t03_a_pattern_is_held_before_anything_runs() {
+fn ar_t03_a_pattern_is_enforced_before_anything_runs() {
     let outcome = run(&skill("this is not even Lua"), json!({"chart_path": "a;b"}));
     assert_eq!(
         (kind(&outcome), violations(&outcome)),
@@ -84,7 +84,7 @@ fn ar_t04_a_missing_input_is_named() {
 }
 
 #[test]
-fn ar_t05_a_type_is_held() {
+fn ar_t05_a_type_is_enforced() {
     let outcome = run(&skill("return 1"), json!({"chart_path": "x", "dry_run": "yes"}));
     assert_eq!(
         (kind(&outcome), violations(&outcome)),
@@ -93,7 +93,7 @@ fn ar_t05_a_type_is_held() {
 }
 
 #[test]
-fn ar_t06_an_output_is_held_too() {
+fn ar_t06_an_output_is_validated_too() {
     let project = skill("return {valid = true, errors = {{severity = 'fatal'}}}");
     let outcome = run(&project, json!({"chart_path": "x"}));
     assert_eq!(kind(&outcome), ErrorKind::InvalidOutput);

@@ -44,7 +44,7 @@ fn callers() -> Vec<(&'static str, Project)> {
 }
 
 #[test]
-fn a_callees_input_is_filled_in_and_held_in_every_language() {
+fn a_callees_input_is_filled_in_and_validated_in_every_language() {
     for (language, project) in callers() {
         let good = project.run_with(json!({"n": 4}), &["skill:y"]);
         assert_eq!(value(good), json!({"doubled": 8, "unit": "km"}), "{language}");
@@ -61,7 +61,7 @@ fn a_callees_input_is_filled_in_and_held_in_every_language() {
 }
 
 #[test]
-fn a_callees_value_is_held_in_every_language() {
+fn a_callees_value_is_validated_in_every_language() {
     for (language, project) in callers() {
         let outcome = project.run_with(json!({"n": 13}), &["skill:y"]);
         let told = sentence(&outcome);

@@ -32,7 +32,7 @@ fn a_skill_whose_schemas_do_not_stand_is_not_called_runnable() {
 }
 
 #[test]
-fn a_pattern_that_is_not_taken_is_told_with_what_patterns_can_be() {
+fn a_pattern_that_is_not_taken_is_reported_with_what_patterns_can_be() {
     for pattern in ["(?=x)", "(a)\\1"] {
         let contract = format!("inputs: {{a: {{type: string, pattern: '{pattern}'}}}}");
         let outcome = Project::with_contract(&contract, "return 1").run(&[]);
@@ -65,7 +65,7 @@ fn what_a_default_holds_is_filled_in_as_well() {
 }
 
 #[test]
-fn an_input_nobody_declared_is_told_by_its_name_where_none_is_declared() {
+fn an_input_nobody_declared_is_reported_by_its_name_where_none_is_declared() {
     for contract in ["inputs: {type: object, additionalProperties: false}", "inputs: {}"] {
         let project = Project::with_contract(contract, "return 1");
         let outcome = project.run_with(json!({"a": 1, "b": []}), &[]);
@@ -86,7 +86,7 @@ fn an_input_nobody_declared_is_told_by_its_name_where_none_is_declared() {
 }
 
 #[test]
-fn an_input_nobody_declared_is_told_with_the_name_that_was_meant_at_any_depth() {
+fn an_input_nobody_declared_is_reported_with_the_name_that_was_meant_at_any_depth() {
     let deep = "inputs: {a: {type: object, required: true, additional_properties: false, properties: {name: {type: string}, size: {}}}}";
     let raw = "inputs: {type: object, properties: {a: {$ref: '#/$defs/o'}}, $defs: {o: {type: object, additionalProperties: false, properties: {name: {}, size: {}}}}}";
     for contract in [deep, raw] {

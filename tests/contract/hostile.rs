@@ -45,7 +45,7 @@ fn laughs_by_the_billion_are_not_laughed() {
 }
 
 #[test]
-fn laughs_told_by_references_are_not_laughed_either() {
+fn nested_references_do_not_multiply_a_schema_either() {
     let defs = lines(25, |n| {
         let below = format!("{{$ref: '#/$defs/d{}'}}", n + 1);
         format!("    d{n}: {{anyOf: [{below}, {below}]}}\n")
@@ -165,7 +165,7 @@ fn a_pattern_that_grows_when_it_is_compiled_is_refused() {
 }
 
 #[test]
-fn a_schema_that_does_not_compile_is_told_when_it_is_needed() {
+fn a_schema_that_does_not_compile_is_reported_when_it_is_needed() {
     let project =
         Project::with_contract("name: x\ninputs:\n  a: {type: string, default: x, pattern: '('}", "return 1");
     let outcome = project.run(&[]);
@@ -175,7 +175,7 @@ fn a_schema_that_does_not_compile_is_told_when_it_is_needed() {
 }
 
 #[test]
-fn a_default_that_does_not_fit_is_told_and_never_reaches_the_script() {
+fn a_default_that_does_not_fit_is_reported_and_never_reaches_the_script() {
     let yaml = "inputs: {n: {type: integer, default: many}}";
     assert_eq!(codes(yaml), ["default-invalid"]);
     let outcome = Project::with_contract(yaml, "error('it ran')").run(&[]);
@@ -195,7 +195,7 @@ fn a_default_that_does_not_fit_is_told_and_never_reaches_the_script() {
 }
 
 #[test]
-fn defaults_that_stand_deep_in_a_large_schema_are_not_held_level_by_level() {
+fn defaults_that_stand_deep_in_a_large_schema_are_not_validated_level_by_level() {
     let mut deep = "{type: string, default: x}".to_owned();
     for _ in 0..12 {
         deep = format!("{{type: object, properties: {{a: {deep}}}}}");
@@ -215,7 +215,7 @@ fn a_huge_enum_is_listed_in_part() {
 }
 
 #[test]
-fn many_violations_are_counted_and_some_are_told() {
+fn many_violations_are_counted_and_some_are_reported() {
     let yaml = "inputs: {l: {type: array, required: true, items: {type: integer}}}";
     let project = Project::with_contract(yaml, "return 1");
     let strings: Vec<Value> = (0..1000).map(|n| json!(n.to_string())).collect();
@@ -247,7 +247,7 @@ fn a_value_too_large_for_its_schema_is_refused_and_not_checked_for_ever() {
 }
 
 #[test]
-fn what_breaks_thousands_of_alternatives_is_not_told_of_each() {
+fn what_breaks_thousands_of_alternatives_is_not_reported_for_each() {
     let choices = (0..1000).map(|n| format!("{{const: {n}}}")).collect::<Vec<_>>().join(", ");
     let yaml = format!(
         "inputs: {{type: object, properties: {{l: {{type: array, items: {{anyOf: [{choices}]}}}}}}}}"
@@ -261,7 +261,7 @@ fn what_breaks_thousands_of_alternatives_is_not_told_of_each() {
 }
 
 #[test]
-fn deep_inputs_are_held_too() {
+fn deep_inputs_are_validated_too() {
     let deep = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
     let project = Project::with_contract("inputs: {a: {type: array, required: true}}", "return 1");
     assert!(project.run_with(json!({"a": deep(100)}), &[]).result.is_ok());
@@ -296,7 +296,7 @@ fn a_pattern_that_takes_long_to_be_read_is_refused() {
 }
 
 #[test]
-fn thousands_of_examples_are_not_each_told_how_wrong_they_are() {
+fn thousands_of_wrong_examples_are_not_each_reported() {
     let names = (0..3000).map(|n| format!("a{n}")).collect::<Vec<_>>().join(", ");
     let found = codes(&format!(
         "inputs: {{type: object, required: [{names}]}}\nexamples:\n{}",

@@ -60,7 +60,7 @@ fn an_input_that_breaks_a_callees_contract_does_not_tell_its_callers_secret() {
 }
 
 #[test]
-fn a_value_is_held_as_it_was_before_secrets_were_taken_out() {
+fn a_value_is_validated_as_it_was_before_secrets_were_taken_out() {
     let contract =
         "permissions: ['secret:TOKEN']\noutputs: {n: {type: string, pattern: '^s3', max_length: 6}}";
     let outcome = run(&Project::with_contract(contract, "return {n = ctx.secret('TOKEN')}"), "s3cr3t");

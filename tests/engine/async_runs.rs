@@ -255,7 +255,7 @@ fn a_loader_is_asked_once_however_many_runs_start_together() {
 }
 
 #[test]
-fn the_machine_is_told_as_the_doctor_tells_it() {
+fn the_machine_is_reported_as_the_doctor_tells_it() {
     let engine = Engine::builder(tempfile::tempdir().unwrap().path()).build().unwrap();
     let machine = engine.sandbox_support();
     assert_eq!(machine, engine.diagnosis().sandbox);
@@ -284,7 +284,7 @@ fn what_an_own_loader_runs_is_available_whatever_the_machine_lacks() {
 
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
-fn a_program_that_forgot_its_first_line_is_told_by_doctor() {
+fn a_program_that_forgot_its_first_line_is_reported_by_doctor() {
     let project = Project::new();
     let helps = |engine: EngineBuilder| {
         let findings = engine.build().unwrap().diagnosis().findings;

@@ -477,7 +477,7 @@ fn an_observer_that_blocks_cannot_keep_a_run_from_ending() {
 }
 
 #[test]
-fn a_run_that_is_told_to_stop_says_so_before_its_end() {
+fn a_run_that_is_stopped_says_so_before_its_end() {
     for (limits, cause) in [(deadline(60), StopCause::Timeout), (deadline(60_000), StopCause::Cancelled)] {
         let project = callee(Project::lua_with_tools("skill:y", "return ctx.skill('y')"), "y", ENDLESS);
         let (recorder, token) = (Recorder::default(), CancelToken::new());

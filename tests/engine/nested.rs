@@ -258,7 +258,7 @@ fn a_callees_error_keeps_its_kind_and_says_whose_it_is() {
 }
 
 #[test]
-fn a_failure_deep_down_is_told_once_with_the_chain_of_skills() {
+fn a_failure_deep_down_is_reported_once_with_the_chain_of_skills() {
     let project = Project::lua_with_tools("skill:y skill:z", CALLS_Y)
         .callee("y", "skill:z", "\nreturn ctx.skill('z')")
         .callee("z", "", "\n\nerror('no luck')");

@@ -78,7 +78,7 @@ fn a_tool_hears_of_the_deadline() {
 }
 
 #[test]
-fn an_unknown_tool_is_told_with_the_nearest_name() {
+fn an_unknown_tool_is_reported_with_the_nearest_name() {
     let tools = || ClosureTools::new().tool("search", "Searches", json!({}), |_, _| Ok(Value::Null));
     let outcome = run("tool:serach", "ctx.tool('serach')", |engine| engine.tools(tools()));
     assert_eq!(kind(&outcome), ErrorKind::Tool);

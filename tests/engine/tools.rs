@@ -70,7 +70,7 @@ fn lua(schema: Value, arguments: &str) -> (Outcome, usize) {
 }
 
 #[test]
-fn arguments_are_held_against_the_schema_of_the_tool_in_every_language() {
+fn arguments_are_validated_against_the_schema_of_the_tool_in_every_language() {
     for (language, project) in callers() {
         let (open, calls) = counting_tools(json!({}));
         let wrong = json!({"a": -1, "b": "2"});
@@ -129,7 +129,7 @@ fn a_script_can_handle_the_refusal() {
 }
 
 #[test]
-fn a_schema_that_cannot_be_held_leaves_the_judgement_to_the_tool() {
+fn a_schema_that_cannot_be_enforced_leaves_the_judgement_to_the_tool() {
     for schema in [
         json!({"$ref": "#"}),
         json!({"type": "object", "properties": {"a": {"pattern": "(?=x)"}}}),
@@ -182,7 +182,7 @@ impl ToolProvider for ChangingTools {
 }
 
 #[test]
-fn a_tool_is_held_to_what_it_says_now_and_its_provider_may_refuse_more() {
+fn a_tool_is_validated_by_what_it_says_now_and_its_provider_may_refuse_more() {
     let project = Project::lua_with_tools("tool:add", "return ctx.tool('add', input.args)");
     let engine = project.builder().tools(ChangingTools(AtomicUsize::new(0))).build().unwrap();
     let told = |args: Value| call(&engine, &args).result.map_err(|error| error.kind());

@@ -212,7 +212,7 @@ fn a_search_asks_only_for_the_files_that_are_not_saved() {
 }
 
 #[test]
-fn changes_are_shown_whole_before_they_are_made_and_told_afterwards() {
+fn changes_are_shown_whole_before_they_are_made_and_reported_afterwards() {
     both_ways(|project| {
         project.file("a.txt", "disk").file("b.txt", "one two").link("link.txt", "b.txt").file("d/e.txt", "");
         let editor = Editor::new(ChangeDecision::Proceed).open("a.txt", "open");

@@ -261,7 +261,7 @@ fn cu_22_points_in_time_reach_the_handler_in_utc() {
 }
 
 #[test]
-fn cu_w03_a_handler_is_held_by_the_sandbox() {
+fn cu_w03_a_handler_is_restricted_by_the_sandbox() {
     let outcome = run(
         &project(
             &json!({}),

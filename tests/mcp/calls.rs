@@ -24,7 +24,7 @@ fn a_cancelled_call_stops_and_is_not_answered() {
 }
 
 #[test]
-fn a_value_is_used_again_only_where_the_server_is_told_so() {
+fn a_value_is_used_again_only_where_the_server_is_configured_so() {
     let contract = "metadata: {idempotent: true, cacheable: true, cache_ttl: 5m}\n";
     let project = Project::new()
         .lua("reads", "return ctx.read_file('n.txt')")

@@ -54,7 +54,7 @@ fn a_broken_skill_stays_as_it_was_until_it_is_mended() {
 }
 
 #[test]
-fn a_subscription_is_acknowledged_and_told_of_what_it_asked_for() {
+fn a_subscription_is_acknowledged_and_notified_of_what_it_asked_for() {
     let project = project();
     let mut client = project.modern_client(&[]);
     client.tool_names();
@@ -82,7 +82,7 @@ fn a_file_that_changes_as_soon_as_the_server_runs_is_announced() {
 }
 
 #[test]
-fn who_watches_a_file_is_told_when_it_changes_and_of_no_other() {
+fn who_watches_a_file_is_notified_when_it_changes_and_of_no_other() {
     let path = |name: &str| format!(".metier/skills/first/references/{name}.md");
     let uri = |name: &str| format!("skill://first/references/{name}.md");
     let project = project().file(&path("a"), "a").file(&path("b"), "b");

@@ -220,7 +220,7 @@ fn is_answered(result: &mut Events) {
 }
 
 #[test]
-fn a_session_is_told_of_its_own_tasks_alone() {
+fn a_session_is_notified_of_its_own_tasks_alone() {
     let project = project();
     let server = server(&project);
     let (mut own, mut other) =

@@ -86,7 +86,7 @@ fn an_image_is_an_image() {
 }
 
 #[test]
-fn a_skill_that_declares_larger_results_has_them_whole_and_the_client_is_told() {
+fn a_skill_that_declares_larger_results_has_them_whole_and_the_client_is_informed() {
     let contract =
         |size: &str| format!("outputs: {{items: {{type: array}}}}\nmetadata: {{max_result_size: {size}}}");
     let script = "local t = {} for i = 1, 20000 do t[i] = i end return {items = t}";

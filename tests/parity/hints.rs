@@ -473,7 +473,7 @@ fn a_grant_that_names_a_dot_folder_creates_it() {
 }
 
 #[test]
-fn a_script_that_misses_a_hidden_file_and_ends_well_is_told_of_it() {
+fn a_script_that_misses_a_hidden_file_and_ends_well_gets_a_warning() {
     let scan = "[ -s .env ] && echo '.env has text' || echo 'no .env here'";
     let project = Project::new().shell("scan", scan).file(".env", "KEY=value\n").file("key.pem", "x");
     let run = |options: &[&str]| project.metier(&[&["run", "scan"], options].concat());

@@ -149,7 +149,7 @@ fn no_word_that_a_script_prints_becomes_advice_of_metier() {
 }
 
 #[test]
-fn a_model_is_told_nothing_of_what_lies_elsewhere() {
+fn a_model_learns_nothing_of_what_lies_elsewhere() {
     let project = project_with("sh", "exit 1");
     let programs = project.home().join("programs");
     std::fs::create_dir_all(&programs).unwrap();

@@ -131,7 +131,7 @@ fn a_variable_that_is_set_here_and_was_not_passed_is_named() {
 }
 
 #[test]
-fn a_script_that_ended_well_is_told_of_variables_that_it_reads_and_was_not_passed() {
+fn a_script_that_ended_well_gets_a_warning_about_variables_that_it_was_not_passed() {
     const VARIABLES: [(&str, &str); 8] = [
         ("_", "x"),
         ("DATABASE_URL", "postgres://me:hunter22@db/x"),

@@ -206,7 +206,7 @@ fn a_failure_among_steps_side_by_side_stops_the_others() {
 }
 
 #[test]
-fn a_step_that_is_stopped_for_another_s_failure_is_told_as_that() {
+fn a_step_that_is_stopped_for_another_s_failure_is_reported_as_that() {
     let project = Project::new()
         .contract(
             "x",
@@ -237,7 +237,7 @@ fn a_time_limit_of_a_step_is_none_of_the_run() {
 }
 
 #[test]
-fn outputs_that_cannot_be_put_together_are_told_with_their_place_and_what_there_is() {
+fn outputs_that_cannot_be_put_together_are_reported_with_their_place_and_what_there_is() {
     let plan = "inputs: {l: {type: array, required: true}}\nsteps:\n- {id: a, tool: read_file, args: {path: f}}\noutputs_from:\n  p: $inputs.l[3]\n";
     let project = Project::new().contract("x", "", plan).file("f", "text");
     let outcome = project.run_with(&[], json!({"l": []}));

@@ -124,7 +124,7 @@ fn a_run_whose_plan_or_callee_changed_is_not_resumed() {
 }
 
 #[test]
-fn loops_skipped_steps_and_failures_are_told_apart_and_counted() {
+fn loops_skipped_steps_and_failures_are_distinguished_and_counted() {
     let steps = json!([
         {"id": "each", "tool": "echo", "for_each": "$inputs.l", "args": {"i": "$item"}},
         {"id": "never", "tool": "tree", "when": "false"},

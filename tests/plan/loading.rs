@@ -46,7 +46,7 @@ fn ar_t12_a_reference_to_a_later_step_is_refused_with_its_line() {
 }
 
 #[test]
-fn what_a_skill_declares_is_held_against_the_plan() {
+fn what_a_skill_declares_is_validated_against_the_plan() {
     for (steps, words) in [
         ("- {skill: y, args: {}}", "skill.yaml:5: skill y must be given \"a\""),
         ("- {skill: y, args: {a: x, b: x}}", "skill y has no parameter \"b\""),

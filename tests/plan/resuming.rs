@@ -125,7 +125,7 @@ fn interrupted() -> Project {
 }
 
 #[test]
-fn a_step_that_was_interrupted_is_told_when_it_runs_again() {
+fn a_step_that_was_interrupted_is_reported_when_it_runs_again() {
     let outcome = run(&interrupted(), &WRITE, json!({}));
     assert_eq!(outcome.result.unwrap(), json!(1));
     assert!(

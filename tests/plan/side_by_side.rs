@@ -156,7 +156,7 @@ fn tools_never_run_beside_anything() {
 }
 
 #[test]
-fn progress_is_told_by_the_step_it_comes_from() {
+fn progress_is_reported_by_the_step_it_comes_from() {
     let (heard, steps) = (Arc::new(Mutex::new(Vec::new())), Mutex::new(HashMap::new()));
     let sink = heard.clone();
     let observer = move |event: &Event| match &event.kind {

@@ -169,7 +169,7 @@ fn a_folder_that_cannot_be_entered_is_named() {
 }
 
 #[test]
-fn a_contract_by_another_name_is_told() {
+fn a_contract_by_another_name_is_reported() {
     let project = Project::new()
         .skills([".metier/skills/a", ".metier/skills/b"])
         .file(".metier/skills/a/Skill.yaml", "name: a")

@@ -67,7 +67,7 @@ fn the_order_is_that_of_names_and_not_of_the_disk() {
 }
 
 #[test]
-fn what_lies_deeper_than_six_folders_is_told() {
+fn what_lies_deeper_than_six_folders_is_reported() {
     let registry = Project::new()
         .skills([".metier/skills/1/2/3/4/5/six", ".metier/skills/1/2/3/4/5/x/seven"])
         .registry();

@@ -60,7 +60,7 @@ fn the_order_of_roots_beats_versions_and_within_a_root_the_higher_wins() {
 }
 
 #[test]
-fn every_shadowed_skill_is_listed_told_of_and_reachable_by_the_parts_that_are_enough() {
+fn every_shadowed_skill_is_listed_reported_and_reachable_by_the_parts_that_are_enough() {
     let registry = Project::new()
         .versioned(".metier/skills/x", "1.2.0")
         .versioned(".agents/skills/x", "1.0.0")

@@ -153,7 +153,7 @@ fn an_answer_of_the_compiler_process_has_a_bound() {
 }
 
 #[test]
-fn the_compiler_process_of_an_ordinary_user_is_held_as_well() {
+fn the_compiler_process_of_an_ordinary_user_is_restricted_as_well() {
     for test in [
         "the_compiler_process_opens_no_file",
         "the_compiler_process_has_no_network",

@@ -161,7 +161,7 @@ fn packages() -> Vec<DenialCase> {
 }
 
 #[test]
-fn a_script_that_met_its_sandbox_is_told_which_grant_would_let_it_through() {
+fn a_script_that_met_its_sandbox_gets_a_hint_with_the_grant_that_would_allow_it() {
     let mut untold = Vec::new();
     for (command, fixture, told) in network().into_iter().chain(files()).chain(others()).chain(packages()) {
         if find_program(command).is_none() {
@@ -179,7 +179,7 @@ fn a_script_that_met_its_sandbox_is_told_which_grant_would_let_it_through() {
 
 /// A program of the user's own is outside, and that is another matter than one that nobody installed.
 #[test]
-fn a_script_that_misses_a_program_of_the_user_is_told_where_it_lies() {
+fn a_script_that_misses_a_program_of_the_user_gets_a_hint_where_it_lies() {
     const FOLDER: &str = "METIER_SANDBOX_PROGRAMS";
     if std::env::var_os(FOLDER).is_some() {
         for fixture in [
@@ -204,7 +204,7 @@ fn a_script_that_misses_a_program_of_the_user_is_told_where_it_lies() {
     let ended = std::process::Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "denials::a_script_that_misses_a_program_of_the_user_is_told_where_it_lies",
+            "denials::a_script_that_misses_a_program_of_the_user_gets_a_hint_where_it_lies",
             "--nocapture",
         ])
         .env(FOLDER, folder.path())
@@ -215,7 +215,7 @@ fn a_script_that_misses_a_program_of_the_user_is_told_where_it_lies() {
 }
 
 #[test]
-fn a_script_that_looked_for_a_secret_is_told_that_it_is_protected() {
+fn a_script_that_looked_for_a_secret_gets_the_hint_that_it_is_protected() {
     if let Err(reason) = fixture::check_level(SandboxLevel::Namespaces) {
         return not_run("a secret that is kept", &reason);
     }
@@ -226,7 +226,7 @@ fn a_script_that_looked_for_a_secret_is_told_that_it_is_protected() {
 
 /// A hint that is wrong is worse than none.
 #[test]
-fn a_script_that_failed_for_reasons_of_its_own_is_told_nothing_of_sandboxes() {
+fn a_script_that_failed_for_reasons_of_its_own_gets_no_hint_about_sandboxes() {
     for fixture in [
         Fixture::bash("echo broken >&2; exit 3"),
         Fixture::bash("cat missing"),
@@ -252,7 +252,7 @@ fn a_script_that_failed_for_reasons_of_its_own_is_told_nothing_of_sandboxes() {
 }
 
 #[test]
-fn a_skill_that_lists_its_permissions_is_told_to_list_the_missing_one() {
+fn a_skill_that_lists_its_permissions_gets_the_hint_to_list_the_missing_one() {
     let fixture = Fixture::bash("exec 3<>/dev/tcp/127.0.0.1/9");
     fixture.write("skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: write\n---\n");
     let ran = fixture.run();

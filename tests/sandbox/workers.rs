@@ -246,7 +246,7 @@ fn assert_not_believed(liar: &Path, how: &str, expected: Result<(), ErrorKind>) 
 }
 
 #[test]
-fn workers_of_an_ordinary_user_are_held_as_well() {
+fn workers_of_an_ordinary_user_are_restricted_as_well() {
     for test in [
         "scripts_run_in_workers_as_in_the_host",
         "a_worker_is_killed_at_the_deadline_whatever_it_does",

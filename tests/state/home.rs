@@ -189,7 +189,7 @@ fn who_runs_a_script_hears_what_it_misses_of_the_home() {
 }
 
 #[test]
-fn a_script_that_says_nothing_is_told_of_what_it_names_in_the_home() {
+fn a_script_that_says_nothing_gets_a_hint_about_what_it_names_in_the_home() {
     let silent = "DIR=\"${APP_DIR:-$HOME/.app/sessions}\"\n[ -d \"$DIR\" ] || exit 0\nls \"$DIR\"";
     let sourced = ". \"$(dirname \"$0\")/common.sh\"\n[ -d \"$BASE/sessions\" ] || exit 0";
     let speaks = "DIR=\"$HOME/.app/sessions\"\necho done";
@@ -211,7 +211,7 @@ fn a_script_that_says_nothing_is_told_of_what_it_names_in_the_home() {
 }
 
 #[test]
-fn what_a_skill_keeps_in_the_place_of_a_granted_file_is_told() {
+fn what_a_skill_keeps_in_the_place_of_a_granted_file_is_reported() {
     let project = project();
     let keeps = "mkdir -p \"$HOME/.app\"; echo own > \"$HOME/.app/settings\"";
     let project = project.shell("show", &format!("[ \"$1\" = keep ] && {{ {keeps}; exit; }}; {SHOW}"));

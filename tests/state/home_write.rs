@@ -142,7 +142,7 @@ fn what_a_script_makes_that_programs_run_is_quarantined() {
 }
 
 #[test]
-fn a_granted_file_that_a_script_replaces_is_told_with_the_grant_of_its_folder() {
+fn a_granted_file_that_a_script_replaces_is_reported_with_the_grant_of_its_folder() {
     let replaces = "cd \"$HOME/.app\" && echo new > settings.tmp && mv settings.tmp settings";
     for level in LEVELS {
         let project = project().shell("replace", replaces);

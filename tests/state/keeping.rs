@@ -34,7 +34,7 @@ fn without_the_permission_a_run_says_that_its_files_were_thrown_away() {
 }
 
 #[test]
-fn a_skill_that_does_not_list_the_permission_is_told_to_list_it() {
+fn a_skill_that_does_not_list_the_permission_gets_the_hint_to_list_it() {
     let contract = "permissions: [write:out]\n";
     let project = Project::new().shell("list", ADD).file(".metier/skills/list/skill.yaml", contract);
     let answer = project.metier(&["run", "list", "--allow", "state", "--", "one"]);

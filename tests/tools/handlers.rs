@@ -40,7 +40,7 @@ fn a_function_of_a_lua_script_is_a_handler() {
 }
 
 #[test]
-fn a_function_of_lua_fails_at_its_own_line_and_is_held_to_the_limits() {
+fn a_function_of_lua_fails_at_its_own_line_and_is_limited() {
     let contract = "
 tools:
   - {name: fails, entrypoint: {path: scripts/t.lua, function: fails}}
@@ -75,7 +75,7 @@ fn a_function_of_a_rhai_script_is_a_handler() {
 
 #[cfg(feature = "rhai-runtime")]
 #[test]
-fn a_function_of_rhai_is_held_to_the_operations_of_the_whole_run() {
+fn a_function_of_rhai_counts_against_the_operations_of_the_whole_run() {
     use metier::engine::Invocation;
     use metier::policy::Limits;
 

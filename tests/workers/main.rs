@@ -159,7 +159,7 @@ fn grants_limits_and_isolation_of_one_run_are_never_those_of_another() {
 
 /// No skill lifts a limit that its caller named: a process that is held to processor time answers one run.
 #[test]
-fn processor_time_that_the_caller_named_is_held() {
+fn processor_time_that_the_caller_named_is_enforced() {
     let Some(stage) = WorkerFixture::new() else { return };
     let engine = stage.engine();
     let limits = || Limits::default().cpu(std::time::Duration::from_secs(1));

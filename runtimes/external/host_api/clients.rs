@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_scripts_of_node_that_import_the_client_are_told_of_it() {
+    fn only_scripts_of_node_that_import_the_client_get_a_hint_about_it() {
         let node = Path::new("/usr/bin/node");
         for source in [
             "import {ctx} from 'metier';",

@@ -35,7 +35,7 @@ fn assert_value(stage: &Fixture, expected: impl Into<Value>) {
 }
 
 #[test]
-fn python_and_node_call_the_host_and_are_told_in_its_words_what_is_not_allowed() {
+fn python_and_node_call_the_host_and_get_its_errors_for_what_is_not_allowed() {
     let python = python(
         "from metier import ctx, input, MetierError
 ctx.log('info', 'hello')

@@ -50,7 +50,7 @@ fn no_more_files_are_open_than_may_be() {
 }
 
 #[test]
-fn a_plain_process_is_held_to_the_same_limits() {
+fn a_plain_process_has_the_same_limits() {
     let mut stage = limited("sleep 0.2; ulimit -f; ulimit -n; ulimit -t; ulimit -d", |limits| {
         limits.file_size(1 << 20).open_files(50).cpu(Duration::from_secs(7)).memory(1 << 30)
     });

@@ -542,7 +542,7 @@ fn without_a_sandbox_a_process_speaks_the_same_and_is_not_kept() {
 }
 
 #[test]
-fn an_interpreter_that_fails_to_start_the_script_is_told_as_what_it_is() {
+fn an_interpreter_that_fails_to_start_the_script_is_reported_as_what_it_is() {
     let stage = python("import nothing_of_that_name");
     let ran = stage.run();
     let (kind, message) = ran.failure();

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{ECHO, invalid, load, module, run, running, source};
 
 #[test]
-fn text_and_binary_are_told_apart_by_what_they_hold() {
+fn text_and_binary_are_distinguished_by_what_they_hold() {
     let binary = wast::parser::ParseBuffer::new(&module(ECHO))
         .and_then(|buffer| wast::parser::parse::<wast::Wat>(&buffer)?.encode())
         .unwrap();

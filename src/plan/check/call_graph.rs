@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_told_by_its_names() {
+    fn a_circle_is_reported_by_its_names() {
         let table = TestCallees::calling(&[
             ("a", &["b", "d"]),
             ("b", &["c", "d"]),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_way_is_told_by_its_names() {
+    fn the_longest_way_is_reported_by_its_names() {
         let table = TestCallees::calling(&[("a", &["b", "c"]), ("b", &["d"]), ("c", &["b"]), ("d", &[])]);
         let mut ways = CallGraph::default();
         let mut known = CalleeCache::new(&table);

@@ -248,7 +248,7 @@ fn a_loop_hands_out_a_list_of_what_its_step_answers_with() {
 }
 
 #[test]
-fn functions_and_tools_are_held_against_what_they_take() {
+fn functions_and_tools_are_validated_against_what_they_take() {
     let codes = |step: &str| codes(&format!("steps:\n- {step}"));
     assert_eq!(codes("{tool: grep, args: {pattern: a, path: '.', options: {}}}"), []);
     assert_eq!(codes("{tool: vfs.read, args: {path: a}}"), [("tool-unknown", 2)]);
@@ -263,7 +263,7 @@ fn functions_and_tools_are_held_against_what_they_take() {
 }
 
 #[test]
-fn a_circle_of_skills_is_told_where_it_begins() {
+fn a_circle_of_skills_is_reported_where_it_begins() {
     let table = TestCallees::calling(&[("a", &["b"]), ("b", &["deploy"]), ("deploy", &["a"]), ("c", &[])]);
     let plan = from_contract(b"steps:\n- skill: c\n- skill: a\n", "skill.yaml").unwrap().unwrap();
     let found = check(&plan, "deploy", None, &table);
@@ -377,7 +377,7 @@ fn an_object_that_is_open_may_have_any_name() {
 }
 
 #[test]
-fn a_plain_value_is_held_against_all_that_is_declared_for_it() {
+fn a_plain_value_is_validated_against_all_that_is_declared_for_it() {
     let takes = json!({"type": "object", "properties": {
         "a": {"type": "integer", "minimum": 2},
         "b": {"type": "object", "properties": {"c": {"type": "string", "pattern": "^x"}}},
@@ -438,7 +438,7 @@ fn an_input_that_may_be_left_out_is_fine_where_something_stands_in_or_asks_for_i
 }
 
 #[test]
-fn a_chain_deeper_than_skills_may_call_is_told_before_it_runs() {
+fn a_chain_deeper_than_skills_may_call_is_reported_before_it_runs() {
     let names: Vec<String> = (0..10).map(|at| format!("s{at}")).collect();
     let rows: Vec<(&str, Vec<&str>)> = (0..10)
         .map(|at| (names[at].as_str(), names.get(at + 1).map(String::as_str).into_iter().collect()))
@@ -488,7 +488,7 @@ fn sentences_say_what_stands_there_and_what_was_meant() {
 }
 
 #[test]
-fn a_key_given_twice_is_told_where_it_is_given_again() {
+fn a_key_given_twice_is_reported_where_it_is_given_again() {
     let found = from_sequence(b"[\n  {\"tool\": \"tree\",\n   \"tool\": \"tree\"}]", "x").unwrap_err();
     assert_eq!((found[0].code, found[0].line), ("plan-syntax", 3));
 }
@@ -553,7 +553,7 @@ fn a_text_is_a_way_out_only_where_one_is_taken() {
 }
 
 #[test]
-fn words_of_other_workflows_are_told_what_they_are_called_here() {
+fn words_of_other_workflows_are_reported_with_what_they_are_called_here() {
     let first = |yaml: &str| {
         let found = found(yaml).remove(0);
         (found.code, found.blocks, found.help.unwrap())
@@ -572,7 +572,7 @@ fn words_of_other_workflows_are_told_what_they_are_called_here() {
 }
 
 #[test]
-fn a_reference_in_the_braces_of_other_templates_is_told_to_be_text() {
+fn a_reference_in_the_braces_of_other_templates_is_reported_as_text() {
     let told = |args: &str| {
         let yaml =
             format!("steps:\n- {{tool: search, args: {{query: x}}}}\n- {{tool: strict, args: {args}}}\n");

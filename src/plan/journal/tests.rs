@@ -175,7 +175,7 @@ fn a_file_of_somebody_elses_is_left_as_it_is() {
 }
 
 #[test]
-fn another_project_plan_input_file_or_callee_is_told_and_not_resumed() {
+fn another_project_plan_input_file_or_callee_is_reported_and_not_resumed() {
     let (_folder, path) = place();
     drop(opened(&path).unwrap());
     let input = json!({"a": 1});
@@ -196,7 +196,7 @@ fn another_project_plan_input_file_or_callee_is_told_and_not_resumed() {
 }
 
 #[test]
-fn a_journal_of_another_version_is_told_and_not_resumed() {
+fn a_journal_of_another_version_is_reported_and_not_resumed() {
     let (_folder, path) = place();
     drop(opened(&path).unwrap());
     let whole = std::fs::read_to_string(&path).unwrap();

@@ -89,7 +89,7 @@ mod tests {
     ], "outputs_from": {"all": ["$steps.each.outputs"], "word": "$$"}}"#;
 
     #[test]
-    fn what_is_told_can_be_written_again() {
+    fn what_is_serialized_can_be_written_again() {
         let plan = from_sequence(PLAN.as_bytes(), "scripts/sequence.json").unwrap();
         let told = plan.json();
         assert_eq!(told["steps"][0]["args"]["price"], json!(["$$5", {"a": "$$"}, 1.5, null]));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn of_steps_the_number_side_by_side_is_told() {
+    fn of_steps_the_number_side_by_side_is_reported() {
         let plan = from_contract(b"steps: [{tool: tree}]\nconcurrency: 2\n", "skill.yaml").unwrap().unwrap();
         let expected = json!({"file": "skill.yaml", "form": "steps", "concurrency": 2, "steps": [{"id": "tree", "tool": "tree"}], "outputs_from": null});
         assert_eq!(plan.json(), expected);

@@ -151,7 +151,7 @@ fn both_notations_accept_the_same_values() {
 }
 
 #[test]
-fn faults_of_inputs_are_told_where_they_stand() {
+fn faults_of_inputs_are_reported_where_they_stand() {
     for (text, told) in [
         ("inputs:\n  a: string", "contract-value 2:3"),
         ("inputs:\n  a: {type: strnig, required: true}", "contract-value 2:13"),
@@ -183,7 +183,7 @@ fn faults_of_inputs_are_told_where_they_stand() {
 }
 
 #[test]
-fn faults_elsewhere_are_told_where_they_stand() {
+fn faults_elsewhere_are_reported_where_they_stand() {
     for (text, told) in [
         ("naem: x", "key-typo 1:1"),
         ("frobnicate: x", "key-unknown 1:1"),
@@ -343,7 +343,7 @@ fn words_of_other_systems_are_kept_and_ask_for_nothing() {
 }
 
 #[test]
-fn examples_are_held_against_inputs_and_outputs() {
+fn examples_are_validated_against_inputs_and_outputs() {
     let base = "inputs: {n: {type: integer, required: true}}\noutputs: {m: {type: integer, required: true}, k: {type: string, required: true}}\n";
     let with = |example: &str| found(&format!("{base}examples:\n  - {example}"));
     assert_eq!(with("{inputs: {n: 1}, expected_output: {m: 2}}"), [""; 0], "a part of the value is enough");
@@ -368,7 +368,7 @@ fn a_schema_without_defaults_has_none_that_could_be_wrong() {
 }
 
 #[test]
-fn a_default_is_held_against_its_own_schema_as_it_will_stand() {
+fn a_default_is_validated_against_its_own_schema_as_it_will_stand() {
     for (inputs, told) in [
         (
             "{type: object, properties: {a: {$ref: '#/$defs/n', default: x}}, $defs: {n: {type: integer}}}",
@@ -392,7 +392,7 @@ fn a_default_is_held_against_its_own_schema_as_it_will_stand() {
 }
 
 #[test]
-fn a_part_of_a_value_is_held_against_what_parts_can_break() {
+fn a_part_of_a_value_is_validated_against_what_parts_can_break() {
     for outputs in [
         "{type: object, anyOf: [{required: [a]}, {required: [b]}]}",
         "{type: object, oneOf: [{properties: {k: {const: 1}}}, {properties: {k: {type: string}}}]}",
@@ -494,7 +494,7 @@ fn numbered(lines: &str) -> String {
 }
 
 #[test]
-fn slips_in_keywords_of_a_schema_are_told() {
+fn slips_in_keywords_of_a_schema_are_reported() {
     for (text, told, meant) in [
         (
             "inputs: {type: object, properties: {a: {type: string, maxLenght: 3}}}",
@@ -530,7 +530,7 @@ fn slips_in_keywords_of_a_schema_are_told() {
 }
 
 #[test]
-fn an_example_with_a_key_nobody_reads_is_refused_and_the_key_that_was_meant_is_told() {
+fn an_example_with_an_unknown_key_is_refused_with_the_key_that_was_meant() {
     for key in
         ["expected", "expect", "expect_output", "expected_outputs", "expectedOutput", "output", "outputs"]
     {
@@ -549,7 +549,7 @@ fn an_example_with_a_key_nobody_reads_is_refused_and_the_key_that_was_meant_is_t
 }
 
 #[test]
-fn examples_that_do_not_fit_are_told_up_to_a_number() {
+fn examples_that_do_not_fit_are_reported_up_to_a_number() {
     let examples = "  - {inputs: {n: x, m: y}, expected_output: {k: 1}}\n".repeat(200);
     let text = format!(
         "inputs: {{n: {{type: integer, required: true}}}}\noutputs: {{k: {{type: string}}}}\nexamples:\n{examples}"
@@ -558,7 +558,7 @@ fn examples_that_do_not_fit_are_told_up_to_a_number() {
 }
 
 #[test]
-fn constraints_by_their_everyday_names_are_told_in_ours() {
+fn constraints_by_their_everyday_names_are_reported_in_ours() {
     for (parameter, meant) in [
         ("type: integer, min: 1", "minimum"),
         ("type: number, max: 1", "maximum"),
@@ -576,7 +576,7 @@ fn constraints_by_their_everyday_names_are_told_in_ours() {
 }
 
 #[test]
-fn a_flag_in_words_is_told_as_true_or_false() {
+fn a_flag_in_words_is_reported_as_true_or_false() {
     for (word, flag) in
         [("yes", "true"), ("On", "true"), ("'true'", "true"), ("no", "false"), ("off", "false")]
     {

@@ -106,7 +106,7 @@ fn an_editor_that_panics_blocks_or_floods_fails_the_call_and_nothing_is_changed(
 }
 
 #[test]
-fn an_editor_that_blocks_holds_no_run_that_is_told_to_stop() {
+fn an_editor_that_blocks_delays_no_run_that_is_stopped() {
     both_ways(|project| {
         project.file("a.txt", "a");
         for (name, args) in [("read_file", json!(["a.txt"])), ("grep", json!(["a"])), ("list_dir", json!([]))]

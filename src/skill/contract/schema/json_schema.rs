@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_is_told_from_parameters_whatever_their_names() {
+    fn a_schema_is_distinguished_from_parameters_whatever_their_names() {
         for schema in [
             "type: object",
             "type: [object, 'null']",

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_other_formats_are_told_in_ours() {
+    fn words_of_other_formats_are_reported_in_ours() {
         for (theirs, ours) in [
             ("filesystem:read", Some("read")),
             ("network:example.com", Some("net:example.com")),
