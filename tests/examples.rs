@@ -49,7 +49,7 @@ fn a_program_tells_its_users_what_to_do_by_the_kind_of_the_error() {
         kept 5 bytes\n\
         may it write?\n\
         the skill says: a note needs a text\n\
-        stopped at a limit (deadline)\n";
+        stopped at a limit (timeout)\n";
     assert_prints("error_kinds", &[], NEEDS_LUA, expected);
 }
 
