@@ -488,7 +488,7 @@ fn sentences_say_what_stands_there_and_what_was_meant() {
 }
 
 #[test]
-fn a_key_given_twice_is_reported_where_it_is_given_again() {
+fn a_duplicate_key_is_reported_where_it_stands_again() {
     let found = from_sequence(b"[\n  {\"tool\": \"tree\",\n   \"tool\": \"tree\"}]", "x").unwrap_err();
     assert_eq!((found[0].code, found[0].line), ("plan-syntax", 3));
 }

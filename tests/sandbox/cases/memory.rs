@@ -12,7 +12,7 @@ use crate::survivors;
 
 pub const CASES: &[Case] = &[
     case("E11b", "memory of many processes, each of which has little", many),
-    case("E11c", "memory that many processes share, which is no offence", shared),
+    case("E11c", "memory that many processes share, which breaks no limit", shared),
     case("E11d", "memory that many processes shared while they end, over and over", shared_by_ending),
     case("E12b", "files in memory without a name, which there are none of", files),
     case("E12c", "such files, mapped and closed again", mapped),

@@ -20,7 +20,7 @@ pub const CASES: &[Case] = &[
     case("E16", "descriptors of the host's", descriptors),
     case("E17", "secrets in the environment", environment),
     case("E18", "programs outside of what it may read", programs),
-    case("E18b", "programs that nobody may execute, which is no wall", loaded),
+    case("E18b", "programs that nobody may execute, which is not a restriction", loaded),
 ];
 
 fn become_another() -> CaseResult {

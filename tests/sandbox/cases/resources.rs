@@ -19,7 +19,7 @@ pub const CASES: &[Case] = &[
     case("E1b", "more processes than a tree may have", too_many),
     case("M9", "to raise its own limits", raised_limits),
     case("M9b", "to use more of what each process is limited in", each_limit),
-    case("M10", "threads on every processor, which is no offence", threads),
+    case("M10", "threads on every processor, which breaks no limit", threads),
 ];
 
 fn spinners() -> CaseResult {
