@@ -11,24 +11,21 @@ use crate::not_run::not_run;
 /// Years forward with each call, years back, or both in turn.
 const JUMPS: [&str; 3] = ["forward", "back", "around"];
 
-const SCRIPTS: [(&str, &str, &str); 4] = [
-    ("lua", "main.lua", "if input == 'end' then return os.time() end while true do end"),
-    ("rhai", "main.rhai", "if input == \"end\" { \"ran\" } else { loop {} }"),
-    ("wasm", "main.wat", r#"(module (func (export "run") (loop (br 0))))"#),
-    ("shell", "main.sh", "case $(cat) in *end*) sleep 0.3; echo ran ;; *) while :; do :; done ;; esac"),
+/// Skill, whether this build has its runtime, file, script.
+const SCRIPTS: [(&str, bool, &str, &str); 4] = [
+    (
+        "lua",
+        cfg!(feature = "lua-runtime"),
+        "main.lua",
+        "if input == 'end' then return os.time() end while true do end",
+    ),
+    ("rhai", cfg!(feature = "rhai-runtime"), "main.rhai", "if input == \"end\" { \"ran\" } else { loop {} }"),
+    ("wasm", cfg!(feature = "wasm-runtime"), "main.wat", r#"(module (func (export "run") (loop (br 0))))"#),
+    ("shell", true, "main.sh", "case $(cat) in *end*) sleep 0.3; echo ran ;; *) while :; do :; done ;; esac"),
 ];
 
-fn has_runtime(name: &str) -> bool {
-    match name {
-        "lua" => cfg!(feature = "lua-runtime"),
-        "rhai" => cfg!(feature = "rhai-runtime"),
-        "wasm" => cfg!(feature = "wasm-runtime"),
-        _ => true,
-    }
-}
-
 fn project() -> Fixture {
-    SCRIPTS.into_iter().fold(Fixture::bash(""), |project, (name, file, script)| {
+    SCRIPTS.into_iter().fold(Fixture::bash(""), |project, (name, _, file, script)| {
         let skill = format!("project/.metier/skills/{name}");
         project
             .file(
@@ -52,7 +49,7 @@ fn no_run_is_ended_or_prolonged_by_a_jump_of_the_clock() {
     };
     let project = project();
     for jump in JUMPS {
-        for (name, ..) in SCRIPTS.into_iter().filter(|(name, ..)| has_runtime(name)) {
+        for (name, ..) in SCRIPTS.into_iter().filter(|&(_, has_runtime, ..)| has_runtime) {
             let run = |args: &[&str]| {
                 let began = Instant::now();
                 let ended = metier(&project, &library, jump, &[&["run", name], args].concat());
