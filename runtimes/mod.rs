@@ -129,7 +129,7 @@ pub(crate) fn load(
     let load = runtime.built_in_loader()?;
     let script = &*synwire::with_aliases(runtime.id(), script);
     if mode == ExecutionMode::Worker && RuntimeId::WITH_WORKERS.contains(&runtime.id()) {
-        return load_embedded_worker(runtime.id(), script, shared);
+        return load_embedded_worker(runtime.id(), script, shared, cancel);
     }
     load(script, shared, cancel)
 }
@@ -142,16 +142,17 @@ pub(crate) fn compiler_main() {
 }
 
 /// The executor of a script that runs in a worker process.
-#[cfg_attr(unix, allow(clippy::unnecessary_wraps))]
 fn load_embedded_worker(
     runtime: RuntimeId,
     script: &Script,
     shared: &RuntimeServices,
+    cancel: &CancelToken,
 ) -> Result<Box<dyn SkillExecutor>> {
     #[cfg(unix)]
     return Ok(external::load_embedded_worker(
         runtime,
         script,
+        compile_for_workers(runtime, script, shared, cancel)?,
         shared.embedded_workers().clone(),
         shared.launcher().clone(),
         shared.watchdog().clone(),
@@ -159,17 +160,39 @@ fn load_embedded_worker(
     #[cfg(not(unix))]
     {
         let sentence = format!("failed to run {}: there are no worker processes on this system", script.path);
-        let _ = (runtime, shared);
+        let _ = (runtime, shared, cancel);
         return Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence)
             .with_help("run it in this process")
             .with_hint(crate::error::Hint::InProcess));
     }
 }
 
+/// What workers get in place of a script's source, if its language is compiled.
+#[cfg(unix)]
+#[cfg_attr(not(feature = "wasm-runtime"), allow(clippy::unnecessary_wraps))]
+fn compile_for_workers(
+    runtime: RuntimeId,
+    script: &Script,
+    shared: &RuntimeServices,
+    cancel: &CancelToken,
+) -> Result<Option<Box<dyn external::CompiledScript>>> {
+    #[cfg(feature = "wasm-runtime")]
+    if runtime == RuntimeId::WASM {
+        return wasm::compile_for_workers(script, shared, cancel).map(Some);
+    }
+    let _ = (runtime, script, shared, cancel);
+    Ok(None)
+}
+
 /// If this program was started as a worker, runs scripts for a host and exits.
 #[cfg(unix)]
 pub(crate) fn worker_main() {
-    external::worker_main(|runtime, script| {
+    external::worker_main(|runtime, script, machine_code| {
+        #[cfg(feature = "wasm-runtime")]
+        if let Some(code) = machine_code {
+            return wasm::load_machine_code(&script.skill, code);
+        }
+        let _ = machine_code;
         let load = Runtimes::built_in().get(runtime)?.built_in_loader()?;
         load(script, &RuntimeServices::default(), &CancelToken::new())
     });

@@ -75,7 +75,7 @@ impl RuntimeId {
     pub const EXTERNAL: Self = Self("external");
 
     /// The runtimes whose scripts can run in worker processes.
-    pub(crate) const WITH_WORKERS: [Self; 2] = [Self::LUA, Self::RHAI];
+    pub(crate) const WITH_WORKERS: [Self; 3] = [Self::LUA, Self::RHAI, Self::WASM];
 
     /// Whether its scripts can be entered at a function: those of others run from their first line.
     #[doc(hidden)]

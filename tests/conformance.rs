@@ -415,7 +415,7 @@ impl Loaded {
 /// The embedded languages again, in worker processes.
 fn in_workers() -> impl Iterator<Item = &'static Language> {
     static IN_WORKERS: LazyLock<Vec<Language>> = LazyLock::new(|| {
-        let embedded = |language: &&Language| matches!(language.runtime, RuntimeId::LUA | RuntimeId::RHAI);
+        let embedded = |language: &&Language| language.runtime != RuntimeId::EXTERNAL;
         let can = METIER.is_some() && cfg!(all(feature = "sandboxed", target_os = "linux"));
         let embedded = LANGUAGES.iter().filter(embedded).filter(|_| can);
         embedded.map(|language| Language { mode: ExecutionMode::Worker, ..*language }).collect()

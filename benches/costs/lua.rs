@@ -9,13 +9,13 @@ use metier::engine::{Engine, Invocation};
 use metier::error::Result;
 use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::{ApprovalRequest, Approver, Event, Observer, Providers, SkillContext};
-use metier::policy::{CancelToken, ExecutionMode, Watchdog};
+use metier::policy::{CancelToken, Watchdog};
 use mlua::LuaSerdeExt;
 use serde_json::{Value, json};
 
-const SMALL: &str = "return {name = input.name, sum = input.a + input.b, tags = input.tags, nested = {ok = true, x = input.nested.x}}";
+pub const SMALL: &str = "return {name = input.name, sum = input.a + input.b, tags = input.tags, nested = {ok = true, x = input.nested.x}}";
 
-fn input() -> Value {
+pub fn input() -> Value {
     json!({"name": "example", "a": 10, "b": 32.5, "tags": ["one", "two", "three"], "nested": {"x": [1, 2, 3], "y": null}})
 }
 
@@ -68,31 +68,15 @@ pub fn tight_loop(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A project whose skill `small` makes the small call.
-fn small_skill() -> tempfile::TempDir {
+/// A project whose skill `small` has this script.
+pub fn small_skill(file: &str, script: &str) -> tempfile::TempDir {
     let project = tempfile::tempdir().expect("a folder");
     let scripts = project.path().join(".metier/skills/small/scripts");
     std::fs::create_dir_all(&scripts).expect("a folder");
     std::fs::write(scripts.with_file_name("SKILL.md"), "---\nname: small\ndescription: Adds.\n---\n")
         .expect("a file");
-    std::fs::write(scripts.join("main.lua"), SMALL).expect("a file");
+    std::fs::write(scripts.join(file), script).expect("a file");
     project
-}
-
-/// The small call by an engine, in this process and in a worker that is kept.
-pub fn worker_calls(criterion: &mut Criterion) {
-    let project = small_skill();
-    let engine = Engine::builder(project.path()).build().expect("an engine");
-    let mut group = criterion.benchmark_group("lua_engine");
-    for (name, mode) in [("in_process", ExecutionMode::InProcess), ("worker", ExecutionMode::Worker)] {
-        group.bench_function(name, |b| {
-            b.iter(|| {
-                let invocation = Invocation::new("small").input(black_box(input())).execution_mode(mode);
-                engine.run(invocation).result.expect("runs")
-            });
-        });
-    }
-    group.finish();
 }
 
 struct Tab(#[allow(dead_code, reason = "nothing reads it")] u32);
@@ -108,7 +92,7 @@ impl Approver for AskNobody {
 /// The small call by an engine that nobody observes; with an extension and an approver that it does not use; and with an observer
 /// that does nothing with what it gets.
 pub fn observed_calls(criterion: &mut Criterion) {
-    let project = small_skill();
+    let project = small_skill("main.lua", SMALL);
     let engine = Engine::builder(project.path()).build().expect("an engine");
     let mut group = criterion.benchmark_group("events");
     group.bench_function("unobserved", |b| {

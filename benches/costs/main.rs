@@ -18,6 +18,7 @@ mod scripts;
 mod sequence;
 mod trust;
 mod wasm_calls;
+mod worker_calls;
 
 use criterion::Criterion;
 
@@ -42,7 +43,7 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);
     lua::tight_loop(&mut criterion);
-    lua::worker_calls(&mut criterion);
+    worker_calls::calls(&mut criterion);
     lua::observed_calls(&mut criterion);
     providers::tool_calls(&mut criterion);
     if is_selected("overshoot") {

@@ -39,6 +39,12 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         Informational,
     ),
     (
+        "WebAssembly small call by an engine, in a worker process / in this one",
+        "wasm_engine/worker",
+        "wasm_engine/in_process",
+        Informational,
+    ),
+    (
         "Lua small call by an engine, with an observer that does nothing / that nobody observes",
         "events/observed",
         "events/unobserved",

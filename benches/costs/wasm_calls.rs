@@ -16,7 +16,7 @@ use wasmtime::{
 use super::modules::{realistic, uniform};
 
 /// Answers with its input, eight bytes at a time as plug-in kits do.
-const ECHO: &str = r#"(module
+pub const ECHO: &str = r#"(module
     (import "extism:host/env" "input_length" (func $length (result i64)))
     (import "extism:host/env" "input_load_u64" (func $load8 (param i64) (result i64)))
     (import "extism:host/env" "input_load_u8" (func $load (param i64) (result i32)))
@@ -41,7 +41,7 @@ const ECHO: &str = r#"(module
         (call $set (local.get $out) (local.get $end))
         (i32.const 0)))"#;
 
-fn input() -> Value {
+pub fn input() -> Value {
     json!({"name": "example", "a": 10, "b": 32.5, "tags": ["one", "two", "three"], "nested": {"x": [1, 2, 3], "y": null}})
 }
 

@@ -71,7 +71,9 @@ mod version_cache;
 mod worker;
 
 #[cfg(unix)]
-pub(super) use self::embedded_worker::{EmbeddedWorkerPool, load as load_embedded_worker, worker_main};
+pub(super) use self::embedded_worker::{
+    CompiledScript, EmbeddedWorkerPool, load as load_embedded_worker, worker_main,
+};
 pub(super) use self::executor::load;
 #[cfg(not(unix))]
 pub(super) use self::executor::{interpreters, process_plan, sandbox_support};

@@ -41,54 +41,99 @@ impl CompiledPlugin {
         cancel: &CancelToken,
     ) -> Result<Self> {
         let (cancel, _armed) = shared.load_token(cancel);
-        let load = |reads: Option<&ModuleCache>| -> Result<Vec<MachineCode>> {
-            let mut total = 0;
-            let module = |source| {
-                let module = MachineCode::load_or_compile(source, counts, reads, disk, shared, &cancel)?;
-                total += module.code().len();
-                check_code_size(total, source).map(|()| module)
-            };
-            sources.iter().map(module).collect()
-        };
+        let load = |reads| MachineCode::load_or_compile_all(sources, counts, reads, disk, shared, &cancel);
         let mut modules = load(disk)?;
         let mut deserialized = deserialize_with_engine(&modules, counts);
-        if deserialized.is_none() && modules.iter().any(|module| module.is_from_cache) {
+        if deserialized.is_none() && modules.iter().any(|module| module.new_entry.is_none()) {
             modules = load(None)?;
             deserialized = deserialize_with_engine(&modules, counts);
         }
-        let Some((engine, codes)) = deserialized else {
-            let file = sources.last().map_or("the plug-in", |source| source.label.as_str());
-            let sentence =
-                format!("{file} cannot be made ready to run: its machine code is not for this host");
-            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence));
-        };
+        let (engine, codes) = deserialized.ok_or_else(|| wrong_host(&modules))?;
         // Only code that the engine accepted is cached.
-        if let Some(disk) = disk {
-            for module in modules.iter().filter(|module| !module.is_from_cache) {
-                disk.store_entry(&module.key.file_name(), &module.bytes);
-            }
-        }
+        MachineCode::store_new(&modules, disk);
         cancel.check()?;
-        let module = |((source, machine), code): ((&ModuleSource, MachineCode), Code)| PluginModule {
-            label: source.label.clone(),
-            library: source.library_name().map(str::to_owned),
+        Ok(Self::new(engine, modules, codes))
+    }
+
+    /// Deserializes the machine code of a plug-in that the host sent to this worker process.
+    #[cfg(unix)]
+    pub(super) fn from_machine_code(modules: Vec<MachineCode>, counts: bool) -> Result<Self> {
+        let (engine, codes) =
+            deserialize_with_engine(&modules, counts).ok_or_else(|| wrong_host(&modules))?;
+        Ok(Self::new(engine, modules, codes))
+    }
+
+    fn new(engine: Engine, modules: Vec<MachineCode>, codes: Vec<Code>) -> Self {
+        let module = |(machine, code): (MachineCode, Code)| PluginModule {
+            label: machine.label,
+            library: machine.library,
             code,
             metadata: machine.metadata,
         };
-        Ok(Self { engine, modules: sources.iter().zip(modules).zip(codes).map(module).collect() })
+        Self { engine, modules: modules.into_iter().zip(codes).map(module).collect() }
     }
 }
 
-/// The machine code of a module, at the end of the bytes that are cached with it.
-struct MachineCode {
-    key: CacheKey,
-    metadata: ModuleMetadata,
+fn wrong_host(modules: &[MachineCode]) -> SkillError {
+    let file = modules.last().map_or("the plug-in", |module| module.label.as_str());
+    let sentence = format!("{file} cannot be made ready to run: its machine code is not for this host");
+    SkillError::new(ErrorKind::InvalidSkill, sentence)
+}
+
+/// The machine code of a module.
+pub(super) struct MachineCode {
+    /// What messages call the module.
+    pub(super) label: String,
+    /// The name of a library; `None` for the main module.
+    pub(super) library: Option<String>,
+    pub(super) metadata: ModuleMetadata,
+    /// The machine code, and before it what is cached with it.
     bytes: Vec<u8>,
     code_offset: usize,
-    is_from_cache: bool,
+    /// The key of its entry, if it was compiled just now.
+    new_entry: Option<CacheKey>,
 }
 
 impl MachineCode {
+    /// Loads or compiles each module of a plug-in. Nothing of it is deserialized.
+    pub(super) fn load_or_compile_all(
+        sources: &[ModuleSource],
+        counts: bool,
+        reads: Option<&ModuleCache>,
+        writes: Option<&ModuleCache>,
+        shared: &RuntimeServices,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Self>> {
+        let mut total = 0;
+        let module = |source| {
+            let module = Self::load_or_compile(source, counts, reads, writes, shared, cancel)?;
+            total += module.code().len();
+            check_code_size(total, source).map(|()| module)
+        };
+        sources.iter().map(module).collect()
+    }
+
+    /// Machine code that a host sent.
+    #[cfg(unix)]
+    pub(super) fn received(
+        label: String,
+        library: Option<String>,
+        metadata: ModuleMetadata,
+        code: Vec<u8>,
+    ) -> Self {
+        Self { label, library, metadata, bytes: code, code_offset: 0, new_entry: None }
+    }
+
+    /// Caches the modules that were compiled just now.
+    pub(super) fn store_new(modules: &[Self], disk: Option<&ModuleCache>) {
+        let Some(disk) = disk else { return };
+        for module in modules {
+            if let Some(key) = &module.new_entry {
+                disk.store_entry(&key.file_name(), &module.bytes);
+            }
+        }
+    }
+
     /// Reads the module's entry from one cache, or compiles it and encodes its entry for the other.
     fn load_or_compile(
         source: &ModuleSource,
@@ -99,8 +144,12 @@ impl MachineCode {
         cancel: &CancelToken,
     ) -> Result<Self> {
         let key = CacheKey::compute(source, counts, cancel)?;
+        let with = |metadata, bytes, code_offset, new_entry| {
+            let library = source.library_name().map(str::to_owned);
+            Self { label: source.label.clone(), library, metadata, bytes, code_offset, new_entry }
+        };
         if let Some((metadata, bytes, code_offset)) = reads.and_then(|disk| read_entry(disk, &key, source)) {
-            return Ok(Self { key, metadata, bytes, code_offset, is_from_cache: true });
+            return Ok(with(metadata, bytes, code_offset, None));
         }
         let (metadata, code) = compiler::compile(source, counts, shared, cancel)?;
         let length = code.len();
@@ -108,10 +157,11 @@ impl MachineCode {
             Some(disk) => cache_entry::encode(&key, disk.mac_key(), &metadata, &code),
             None => code,
         };
-        Ok(Self { key, metadata, code_offset: bytes.len() - length, bytes, is_from_cache: false })
+        let code_offset = bytes.len() - length;
+        Ok(with(metadata, bytes, code_offset, Some(key)))
     }
 
-    fn code(&self) -> &[u8] {
+    pub(super) fn code(&self) -> &[u8] {
         &self.bytes[self.code_offset..]
     }
 }

@@ -10,7 +10,7 @@ use super::linked_plugin::{LinkedPlugin, operation_limit};
 use super::plugin_manifest::resolve;
 use super::plugin_settings::PluginSettings;
 use crate::error::Result;
-use crate::executor::{Script, ScriptDialect, SkillExecutor};
+use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
 use crate::policy::{CancelToken, Limits, Permission};
 use crate::runtimes::RuntimeServices;
@@ -39,8 +39,6 @@ struct PluginLoader {
 impl PluginLoader {
     fn new(script: &Script, shared: &RuntimeServices, cancel: &CancelToken) -> Result<Self> {
         let (file, (modules, settings)) = (script.path.clone(), resolve(script)?);
-        let passes_text = script.dialect == ScriptDialect::Synwire;
-        let settings = PluginSettings { passes_text, ..settings };
         let first = load_plugin(&file, &modules, false, shared, cancel)?;
         let first = Mutex::new(Some(first));
         Ok(Self { file, modules, settings: settings.into(), services: shared.clone(), first })
@@ -79,10 +77,13 @@ impl Program for PluginLoader {
     }
 
     fn run(&self, machine: &mut LinkedPlugin, input: &Value, context: &SkillContext) -> Result<Value> {
-        let Some(timeout) = self.settings.timeout else { return machine.run(input, context, &self.settings) };
+        let input = self.settings.prepare_input(input, &self.file, machine.uses_wasi, context)?;
+        let Some(timeout) = self.settings.timeout else {
+            return machine.run(&input, context, &self.settings);
+        };
         let token = context.cancel().child();
         let _armed = self.services.watchdog().arm(Instant::now() + timeout, &token);
-        machine.run(input, &context.with_cancel(token), &self.settings)
+        machine.run(&input, &context.with_cancel(token), &self.settings)
     }
 
     fn requested_permissions(&self) -> Vec<Permission> {

@@ -10,11 +10,10 @@ use super::failure;
 use super::json_cost::json_cost;
 use super::linked_module::LinkedModule;
 use super::plugin_settings::PluginSettings;
-use super::text_abi;
 use super::wasi::I32Exit;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
-use crate::policy::{Access, Limits};
+use crate::policy::Limits;
 use crate::runtimes::wasm::compiled_plugin::CompiledPlugin;
 use crate::runtimes::wasm::instrument::ENTRY_EXPORT;
 use crate::runtimes::wasm::linker::StoreData;
@@ -30,7 +29,7 @@ pub(super) struct LinkedPlugin {
     /// The libraries, each after those that it imports from.
     libraries: Vec<LinkedModule>,
     main: LinkedModule,
-    uses_wasi: bool,
+    pub(super) uses_wasi: bool,
     /// The initial size of all memories and tables in bytes.
     initial_bytes: u64,
     /// Whether it counts operations.
@@ -61,7 +60,7 @@ impl LinkedPlugin {
         Ok(Self { file, engine, libraries, main, uses_wasi, initial_bytes, counts_operations: counts })
     }
 
-    /// Runs the plug-in once. A cancelled or timed-out run fails, whatever the plug-in returned.
+    /// Runs the plug-in once, with permission to use WASI if it does. A cancelled or timed-out run fails, whatever it returned.
     pub(super) fn run(
         &self,
         input: &Value,
@@ -69,16 +68,7 @@ impl LinkedPlugin {
         settings: &Arc<PluginSettings>,
     ) -> Result<Value> {
         context.cancel().check()?;
-        if self.uses_wasi {
-            let attempt = format_args!("failed to start {} with WASI", self.file);
-            context.permissions().require(&Access::wasi(), attempt)?;
-        }
-        let input = if settings.passes_text {
-            text_abi::input(input, context).to_string()
-        } else {
-            input.to_string()
-        };
-        let result = self.run_instance(input, context, settings);
+        let result = self.run_instance(input.to_string(), context, settings);
         context.cancel().check()?;
         result
     }

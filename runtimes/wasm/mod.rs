@@ -22,6 +22,8 @@
 //!
 //! A manifest may name several modules. Each is checked, instrumented and compiled by itself, and all of them share one engine,
 //! one store and one budget. The main module runs; the others are libraries, whose functions the modules after them import.
+//!
+//! In a worker process, a plug-in is executed that the host compiled (`worker.rs`).
 
 mod budget;
 #[cfg(unix)]
@@ -74,6 +76,7 @@ mod json_cost;
 mod linked_module;
 mod linked_plugin;
 mod linker;
+mod message_parts;
 mod metadata;
 mod module;
 mod module_graph;
@@ -84,6 +87,8 @@ mod run_state;
 mod text_abi;
 mod wasi;
 mod wat;
+#[cfg(unix)]
+mod worker;
 
 #[cfg(test)]
 mod tests;
@@ -93,3 +98,5 @@ pub(super) use cache::folder as cache_folder;
 pub(super) use compiler::compiler_main;
 pub(super) use executor::load;
 pub(super) use plugin_manifest::inline_modules;
+#[cfg(unix)]
+pub(super) use worker::{compile_for_workers, load_machine_code};

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::executor::Script;
+use crate::executor::{Script, ScriptDialect};
 use crate::policy::{Limits, Permission};
 use crate::runtimes::table::is_plugin_manifest;
 use crate::runtimes::wasm::imports::is_host_namespace;
@@ -174,8 +174,10 @@ pub(crate) fn inline_modules(
 
 /// The modules of a plug-in, and what its manifest says besides. A script that is not a manifest is the only module.
 pub(super) fn resolve(script: &Script) -> Result<(Vec<ModuleSource>, PluginSettings)> {
+    let passes_text = script.dialect == ScriptDialect::Synwire;
+    let defaults = PluginSettings { passes_text, ..PluginSettings::default() };
     if !is_manifest(&script.path, &script.source) {
-        return Ok((vec![ModuleSource::single(script, script.source.clone())], PluginSettings::default()));
+        return Ok((vec![ModuleSource::single(script, script.source.clone())], defaults));
     }
     let file = &script.path;
     let manifest = parse(file, &script.source)?;
@@ -187,7 +189,7 @@ pub(super) fn resolve(script: &Script) -> Result<(Vec<ModuleSource>, PluginSetti
         max_variable_bytes: manifest.memory.max_var_bytes,
         max_response_bytes: manifest.memory.max_http_response_bytes,
         timeout: manifest.timeout_ms.map(Duration::from_millis),
-        ..PluginSettings::default()
+        ..defaults
     };
     Ok((modules, settings))
 }

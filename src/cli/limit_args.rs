@@ -39,7 +39,7 @@ pub struct LimitArgs {
     /// Run processes in a sandbox: required (or fail), best-effort (as strong as this machine allows) or off [default: required]
     #[arg(long, value_name = "POLICY", value_parser = sandbox_policy_parser())]
     sandbox: Option<SandboxMode>,
-    /// Run Lua and Rhai scripts in this process, or in a worker process that is killed at the deadline [default: in-process]
+    /// Run Lua, Rhai and WebAssembly in this process, or in a worker process that is killed at the deadline [default: in-process]
     #[arg(long, value_name = "MODE", value_parser = execution_mode_parser())]
     execution: Option<ExecutionMode>,
 }

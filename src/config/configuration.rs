@@ -247,7 +247,7 @@ impl Configuration {
         self.word("sandbox.level").unwrap_or_default()
     }
 
-    /// Where Lua and Rhai scripts run.
+    /// Where Lua, Rhai and WebAssembly run.
     pub fn execution_mode(&self) -> ExecutionMode {
         self.word("execution").unwrap_or_default()
     }

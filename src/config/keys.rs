@@ -145,7 +145,7 @@ pub const KEYS: &[Key] = {
             "The strongest sandbox level to set up for processes",
         )
         .default("namespaces"),
-        key("execution", Word(EXECUTION_MODES), Strengthen, "Where Lua and Rhai scripts run")
+        key("execution", Word(EXECUTION_MODES), Strengthen, "Where Lua, Rhai and WebAssembly run")
             .default("in-process"),
         key("runtimes.disabled", Names, Add, "Runtimes that are switched off, such as `external`")
             .default("[]"),

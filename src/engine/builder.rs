@@ -158,9 +158,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Where Lua and Rhai scripts run, for runs whose invocation does not set it. Default: in this process. In a worker process
-    /// a script is killed at its deadline whatever it does. All other runtimes, and a replaced loader of Lua or Rhai, run where
-    /// they always do.
+    /// Where Lua, Rhai and WebAssembly run, for runs whose invocation does not set it. Default: in this process. In a worker
+    /// process a script is killed at its deadline whatever it does. All other runtimes, and a replaced loader of these three, run
+    /// where they always do.
     pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
         self.execution_mode = mode;
         self

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::error::{ErrorKind, SkillError};
 
-/// Where Lua and Rhai scripts run. Other runtimes ignore it.
+/// Where Lua, Rhai and WebAssembly run. Other runtimes ignore it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ExecutionMode {

@@ -3,6 +3,8 @@
 use metier::engine::Invocation;
 use metier::error::ErrorKind;
 use metier::skill::{SkillLocation, parse};
+#[cfg(feature = "wasm-runtime")]
+use metier::{engine::EngineBuilder, policy::ExecutionMode};
 use serde_json::json;
 
 use crate::project::{Project, kind, sentence, value};
@@ -205,10 +207,23 @@ fn plugin(function: &str, path: &str, content: Option<&str>) -> String {
 #[cfg(feature = "wasm-runtime")]
 #[test]
 fn sy_32_plug_ins_of_synwire_pass_text() {
+    check_text_passing(ExecutionMode::InProcess);
+}
+
+#[cfg(all(feature = "wasm-runtime", feature = "cli", feature = "sandboxed", target_os = "linux"))]
+#[test]
+fn sy_32_plug_ins_of_synwire_pass_text_in_worker_processes() {
+    check_text_passing(ExecutionMode::Worker);
+}
+
+#[cfg(feature = "wasm-runtime")]
+fn check_text_passing(mode: ExecutionMode) {
     let project =
         |runtime: &str, source: &str| script(runtime, "main.wat", source).file("n.json", "{\"n\": 1}");
     let run = |project: &Project, grants: &[&str]| {
-        let engine = project.builder().compile_in_process(true).build().unwrap();
+        let builder = project.builder().compile_in_process(true).execution_mode(mode);
+        let builder = option_env!("CARGO_BIN_EXE_metier").into_iter().fold(builder, EngineBuilder::helper);
+        let engine = builder.build().unwrap();
         engine.run(crate::project::granted(Invocation::new("x"), grants))
     };
     let read = project("synwire-wasm", &plugin("vfs_read_file", "n.json", None));

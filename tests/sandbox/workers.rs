@@ -1,4 +1,4 @@
-//! Lua and Rhai in worker processes: in both levels and as an ordinary user, where nobody waits for the answer any more, and where
+//! Lua, Rhai and WebAssembly in worker processes: in both levels and as an ordinary user, where nobody waits for the answer any more, and where
 //! the process lies.
 #![cfg(feature = "lua-runtime")]
 
@@ -144,12 +144,18 @@ fn what_a_script_in_a_worker_does_is_observed() {
 #[test]
 fn a_worker_is_killed_at_the_deadline_whatever_it_does() {
     for_each_level(|| {
-        for script in [
-            "while true do end",
-            "local a = ('a'):rep(6e6) string.find(a, ('a'):rep(3e6) .. 'b', 1, true) while true do end",
-            "while true do pcall(ctx.read_file, 'own') end",
-        ] {
-            let fixture = marked_fixture("main.lua", script).deadline(500);
+        let slow =
+            "local a = ('a'):rep(6e6) string.find(a, ('a'):rep(3e6) .. 'b', 1, true) while true do end";
+        let mut scripts = vec![
+            ("main.lua", "while true do end"),
+            ("main.lua", slow),
+            ("main.lua", "while true do pcall(ctx.read_file, 'own') end"),
+        ];
+        if cfg!(feature = "wasm-runtime") {
+            scripts.push(("main.wat", r#"(module (func (export "run") (loop $again (br $again))))"#));
+        }
+        for (name, script) in scripts {
+            let fixture = marked_fixture(name, script).deadline(500);
             let (engine, began) = (engine(&fixture), Instant::now());
             let ran = fixture.result(engine.run(invocation(&fixture)));
             assert_eq!(ran.error().kind(), ErrorKind::Timeout, "{script}: {:?}", ran.0);

@@ -1,4 +1,4 @@
-//! WebAssembly modules that take long to compile; `tests/wasm.rs` and `benches/costs/overshoot.rs` load them.
+//! WebAssembly modules that take long to compile; `tests/wasm` and `benches/costs/overshoot.rs` load them.
 
 use std::fmt::Write as _;
 

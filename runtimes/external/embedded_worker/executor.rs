@@ -5,14 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::compiled_script::CompiledScript;
 use super::pool::{EmbeddedWorker, EmbeddedWorkerKey, EmbeddedWorkerPool};
 use super::protocol;
 use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{Files, ProcessOutput, SandboxReport, SkillContext, check_value_memory};
-use crate::policy::{Limits, SandboxMode, Watchdog};
+use crate::policy::{Limits, Permission, SandboxMode, Watchdog};
 use crate::runtimes::external::host_api::RequestHandler;
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::process::launch::Launch;
@@ -39,8 +41,12 @@ const READABLE_PATHS: [&str; 9] = [
 /// Bytes of address space besides the memory limit of the script: the program, the copies that conversions make, and the stack
 /// that Rhai reserves, up to 4 GiB. Most of it is reserved and never used.
 const ADDRESS_SPACE_OVERHEAD: u64 = 6 << 30;
+/// Bytes of address space that a compiled script has besides: its engine reserves some 4 GiB for each of 17 memories, and uses few.
+const COMPILED_ADDRESS_SPACE: u64 = 128 << 30;
 /// Bytes of used memory besides the memory limit of the script.
 const MEMORY_OVERHEAD: u64 = 256 << 20;
+/// How often machine code is in memory while it is loaded: as received, as a module of its own, and as what is executed.
+const MACHINE_CODE_COPIES: u64 = 3;
 
 /// The most bytes of one character in JSON: a control character is written as `\u0000`.
 const MAX_ESCAPED_CHAR_BYTES: u64 = 6;
@@ -65,42 +71,60 @@ const WORKER_ERROR_KINDS: [ErrorKind; 9] = [
 struct EmbeddedWorkerExecutor {
     runtime: RuntimeId,
     script: Script,
+    /// What its workers get in place of its source.
+    compiled: Option<Box<dyn CompiledScript>>,
     digest: [u8; 32],
     pool: Arc<EmbeddedWorkerPool>,
     launcher: Arc<Launcher>,
     watchdog: Arc<Watchdog>,
 }
 
-/// The executor of a script that runs in worker processes. It compiles nothing, and starts no process before the first run.
+/// The executor of a script that runs in worker processes, or of what was compiled from it. It starts no process before the first
+/// run.
 pub(crate) fn load(
     runtime: RuntimeId,
     script: &Script,
+    compiled: Option<Box<dyn CompiledScript>>,
     pool: Arc<EmbeddedWorkerPool>,
     launcher: Arc<Launcher>,
     watchdog: Arc<Watchdog>,
 ) -> Box<dyn SkillExecutor> {
     let digest = Sha256::digest(&script.source).into();
-    Box::new(EmbeddedWorkerExecutor { runtime, script: script.clone(), digest, pool, launcher, watchdog })
+    let script = script.clone();
+    Box::new(EmbeddedWorkerExecutor { runtime, script, compiled, digest, pool, launcher, watchdog })
 }
 
 impl SkillExecutor for EmbeddedWorkerExecutor {
     fn execute_with_context(&self, input: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput> {
         if let Some(context) = context {
-            return self.run(&input, context).map(SkillOutput::from);
+            return self.run(input, context).map(SkillOutput::from);
         }
         let context = SkillContext::builder(&self.script.skill).build();
         let deadline = Instant::now() + context.limits().timeout;
         let _armed = self.watchdog.arm(deadline, context.cancel());
-        self.run(&input, &context).map(SkillOutput::from)
+        self.run(input, &context).map(SkillOutput::from)
+    }
+
+    fn requested_permissions(&self) -> Vec<Permission> {
+        self.compiled.as_ref().map(|compiled| compiled.requested_permissions()).unwrap_or_default()
     }
 }
 
 impl EmbeddedWorkerExecutor {
-    fn run(&self, input: &SkillInput, ctx: &SkillContext) -> Result<serde_json::Value> {
+    fn run(&self, input: SkillInput, ctx: &SkillContext) -> Result<Value> {
+        let Some(compiled) = &self.compiled else { return self.run_in_worker(input.value.as_ref(), ctx) };
+        let input = compiled.prepare_input(input.value_or_empty(), ctx)?;
+        let Some(timeout) = compiled.timeout() else { return self.run_in_worker(Some(&input), ctx) };
+        let token = ctx.cancel().child();
+        let _armed = self.watchdog.arm(Instant::now() + timeout, &token);
+        self.run_in_worker(Some(&input), &ctx.with_cancel(token))
+    }
+
+    fn run_in_worker(&self, input: Option<&Value>, ctx: &SkillContext) -> Result<Value> {
         ctx.cancel().check()?;
         let key = self.key(ctx);
-        let mut worker = match self.pool.checkout(&key) {
-            Some(worker) => worker,
+        let (mut worker, machine_code) = match self.pool.checkout(&key) {
+            Some(worker) => (worker, None),
             None => self.start_worker(ctx)?,
         };
         ctx.report_sandbox(worker.sandbox);
@@ -110,7 +134,7 @@ impl EmbeddedWorkerExecutor {
         let id = worker.next_run_id();
         let handler = RequestHandler::new(ctx, &self.script.path, None).with_full_errors();
         let call = WorkerCall {
-            line: protocol::encode_request(id, script, ctx.limits(), input.value.as_ref()),
+            request: protocol::encode_request(id, script, machine_code.as_deref(), ctx.limits(), input),
             limits: &response_limits(ctx.limits()),
             cancel: ctx.cancel(),
             // It runs metier's own program, which writes nothing there.
@@ -146,11 +170,16 @@ impl EmbeddedWorkerExecutor {
             function: self.script.function.clone(),
             digest: self.digest,
             memory: ctx.limits().memory,
+            counts_operations: self
+                .compiled
+                .as_ref()
+                .is_some_and(|compiled| compiled.counts_operations(ctx.limits())),
             sandbox_mode: ctx.sandbox_mode(),
         }
     }
 
-    fn start_worker(&self, ctx: &SkillContext) -> Result<EmbeddedWorker> {
+    /// Starts a worker, and returns the machine code that it must get with its first request.
+    fn start_worker(&self, ctx: &SkillContext) -> Result<(EmbeddedWorker, Option<Arc<[u8]>>)> {
         let launcher = &*self.launcher;
         let program = launcher.server_program().ok_or_else(|| {
             let sentence = format!("failed to run {}: there is no program to run it in a worker process", self.script.path);
@@ -158,7 +187,9 @@ impl EmbeddedWorkerExecutor {
                 "begin the program's main with metier::helper_main(), or name a program that does with EngineBuilder::helper",
             )
         })?;
-        let request = launch_request(&program, ctx);
+        let machine_code = |compiled: &dyn CompiledScript| compiled.machine_code(ctx.limits(), ctx.cancel());
+        let machine_code = self.compiled.as_deref().map(machine_code).transpose()?;
+        let request = launch_request(&program, ctx, machine_code.as_deref());
         let probe = || {
             let report = setup_error::probe(launcher, request.sandbox.clone())?;
             Ok(outcome::sandbox_report(&report))
@@ -174,7 +205,7 @@ impl EmbeddedWorkerExecutor {
             &response_limits(ctx.limits()),
         );
         let session = started.map_err(|error| self.start_error(ctx, error))?;
-        Ok(EmbeddedWorker::new(session, sandbox))
+        Ok((EmbeddedWorker::new(session, sandbox), machine_code))
     }
 
     fn start_error(&self, ctx: &SkillContext, error: io::Error) -> SkillError {
@@ -250,8 +281,13 @@ fn script_error(sentence: String) -> SkillError {
 }
 
 /// The launch request for a worker: this program, with access to nothing else.
-fn launch_request(program: &Path, ctx: &SkillContext) -> LaunchRequest {
+fn launch_request(program: &Path, ctx: &SkillContext, machine_code: Option<&[u8]>) -> LaunchRequest {
     let memory = ctx.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
+    let (address_space, code_memory) = match machine_code {
+        Some(code) => (COMPILED_ADDRESS_SPACE, MACHINE_CODE_COPIES * code.len() as u64),
+        None => (0, 0),
+    };
+    let memory = memory.saturating_add(code_memory);
     let read = READABLE_PATHS.iter().map(Into::into).chain([program.into()]).collect();
     LaunchRequest {
         program: program.into(),
@@ -265,7 +301,7 @@ fn launch_request(program: &Path, ctx: &SkillContext) -> LaunchRequest {
             allow_flock: false,
             required: ctx.sandbox_mode() == SandboxMode::Required,
             limits: ResourceLimits {
-                memory: Some(memory.saturating_add(ADDRESS_SPACE_OVERHEAD)),
+                memory: Some(memory.saturating_add(ADDRESS_SPACE_OVERHEAD).saturating_add(address_space)),
                 tree_memory: Some(memory.saturating_add(MEMORY_OVERHEAD)),
                 processes: Some(16),
                 cpu_seconds: None,

@@ -4,11 +4,13 @@
 //! and sends every call on `ctx` to the host, which checks, answers and records it as always. A compromised worker can therefore
 //! do no more than a script can. At the deadline the process is killed.
 
+mod compiled_script;
 mod executor;
 mod pool;
 mod protocol;
 mod worker_main;
 
+pub(crate) use self::compiled_script::CompiledScript;
 pub(crate) use self::executor::load;
 pub(crate) use self::pool::EmbeddedWorkerPool;
 pub(crate) use self::worker_main::worker_main;

@@ -26,6 +26,8 @@ pub(super) struct EmbeddedWorkerKey {
     pub(super) function: Option<String>,
     pub(super) digest: [u8; 32],
     pub(super) memory: Option<u64>,
+    /// Whether its machine code counts operations, if it has any.
+    pub(super) counts_operations: bool,
     pub(super) sandbox_mode: SandboxMode,
 }
 

@@ -1,7 +1,8 @@
 //! The requests to a worker process and its responses.
 //!
 //! A message is a line: a header in JSON and, if it has a value, a record separator and the value in JSON. No JSON text contains
-//! a record separator. The value is apart from the header so that it may nest as deeply as a value may.
+//! a record separator. The value is apart from the header so that it may nest as deeply as a value may. The machine code of a
+//! compiled script follows the line.
 
 use serde_json::{Map, Value, json};
 
@@ -19,18 +20,28 @@ const SEPARATOR: char = '\x1e';
 pub(super) struct RunRequest {
     pub(super) id: u64,
     /// Only in the first request to a process.
-    pub(super) script: Option<(RuntimeId, Script)>,
+    pub(super) script: Option<SentScript>,
     pub(super) limits: Limits,
     pub(super) input: Option<Value>,
+}
+
+/// A script that a process is to load.
+pub(super) struct SentScript {
+    pub(super) runtime: RuntimeId,
+    /// Without its source if it is compiled.
+    pub(super) script: Script,
+    /// The number of bytes of machine code that follow the request.
+    pub(super) machine_code_bytes: Option<usize>,
 }
 
 /// The result of one run.
 pub(super) type RunResult = Result<Value, SkillError>;
 
-/// The request, with its newline.
+/// The request, with its newline and the machine code of its script, if that is compiled.
 pub(super) fn encode_request(
     id: u64,
     script: Option<(RuntimeId, &Script)>,
+    machine_code: Option<&[u8]>,
     limits: &Limits,
     input: Option<&Value>,
 ) -> Vec<u8> {
@@ -40,7 +51,8 @@ pub(super) fn encode_request(
             "skill": script.skill,
             "path": script.path,
             "function": script.function,
-            "source": hex(&script.source),
+            "source": machine_code.is_none().then(|| hex(&script.source)),
+            "machine_code_bytes": machine_code.map(<[u8]>::len),
         })
     });
     let header = json!({
@@ -51,10 +63,12 @@ pub(super) fn encode_request(
         "output": limits.output,
         "on_output": limits.on_output.name(),
     });
-    encode_line(&header, input)
+    let mut request = encode_line(&header, input);
+    request.extend_from_slice(machine_code.unwrap_or_default());
+    request
 }
 
-/// Reads a request; `None` if it is invalid, which no request of the host is.
+/// Reads the line of a request; `None` if it is invalid, which no request of the host is.
 pub(super) fn decode_request(line: &[u8]) -> Option<RunRequest> {
     let (mut header, input) = decode_line(line).ok()?;
     let text = |script: &Map<String, Value>, key: &str| Some(script.get(key)?.as_str()?.to_owned());
@@ -62,10 +76,15 @@ pub(super) fn decode_request(line: &[u8]) -> Option<RunRequest> {
         Value::Object(script) => {
             let name = text(&script, "runtime")?;
             let runtime = RuntimeId::WITH_WORKERS.into_iter().find(|id| id.name() == name)?;
-            let source = unhex(&text(&script, "source")?)?;
+            let source = text(&script, "source").map_or(Some(Vec::new()), |source| unhex(&source))?;
             let function = text(&script, "function");
             let (skill, path) = (text(&script, "skill")?, text(&script, "path")?);
-            Some((runtime, Script { function, ..Script::new(skill, path, source) }))
+            let machine_code_bytes = script.get("machine_code_bytes").and_then(Value::as_u64);
+            Some(SentScript {
+                runtime,
+                script: Script { function, ..Script::new(skill, path, source) },
+                machine_code_bytes: machine_code_bytes.map(usize::try_from).transpose().ok()?,
+            })
         }
         _ => None,
     };
@@ -186,14 +205,23 @@ mod tests {
         };
         let (limits, input) =
             (Limits::default().memory(7).operations(9), json!({"a": "\u{1e}\n", "b": [null]}));
-        let text = encode_request(3, Some((RuntimeId::LUA, &script)), &limits, Some(&input));
+        let text = encode_request(3, Some((RuntimeId::LUA, &script)), None, &limits, Some(&input));
         assert_eq!(text.iter().position(|byte| *byte == b'\n'), Some(text.len() - 1));
         let run = decode_request(&text).unwrap();
-        let (runtime, read) = run.script.unwrap();
-        assert_eq!((run.id, runtime, run.input), (3, RuntimeId::LUA, Some(input)));
-        assert_eq!((read.source, read.function), (script.source, script.function));
+        let sent = run.script.unwrap();
+        assert_eq!((run.id, sent.runtime, run.input), (3, RuntimeId::LUA, Some(input)));
+        let read = sent.script;
+        assert_eq!((read.source, read.function.as_deref()), (script.source.clone(), Some("f")));
+        assert_eq!(sent.machine_code_bytes, None);
         assert_eq!((run.limits.memory, run.limits.operations), (Some(7), Some(9)));
-        assert!(decode_request(&encode_request(4, None, &limits, None)).unwrap().input.is_none());
+        assert!(decode_request(&encode_request(4, None, None, &limits, None)).unwrap().input.is_none());
+        let code = b"\n\x1e\0";
+        let message = encode_request(5, Some((RuntimeId::WASM, &script)), Some(code), &limits, None);
+        let line = message.strip_suffix(code).unwrap();
+        assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
+        let sent = decode_request(line).unwrap().script.unwrap();
+        assert_eq!((sent.runtime, sent.machine_code_bytes), (RuntimeId::WASM, Some(3)));
+        assert!(sent.script.source.is_empty());
     }
 
     #[test]

@@ -3,19 +3,19 @@
 //! It has no access to files, permissions or secrets. The host decides on each call.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::protocol::{self, RunRequest, RunResult, WORKER_ARG};
+use super::protocol::{self, RunRequest, RunResult, SentScript, WORKER_ARG};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::{HostApiClient, SkillContext, catch_panic};
 use crate::runtimes::sandbox::{HOST_API_FD, inherited_fd};
 
-/// Loads a script in this process.
-type LoadFn = fn(RuntimeId, &Script) -> Result<Box<dyn SkillExecutor>>;
+/// Loads a script in this process, from the machine code that the host compiled from it if there is some.
+type LoadFn = fn(RuntimeId, &Script, Option<&[u8]>) -> Result<Box<dyn SkillExecutor>>;
 
 /// If this program was started as a worker, serves requests and exits.
 pub(crate) fn worker_main(load: LoadFn) {
@@ -42,8 +42,10 @@ fn serve_requests(load: LoadFn) -> io::Result<()> {
         }
         let mut run = protocol::decode_request(&line).ok_or(io::ErrorKind::InvalidData)?;
         drop(line);
-        if let Some((runtime, script)) = run.script.take() {
-            let executor = catch_panic("the runtime", ErrorKind::Script, || load(runtime, &script));
+        if let Some(SentScript { runtime, script, machine_code_bytes }) = run.script.take() {
+            let code = machine_code_bytes.map(|length| read_exactly(&mut stdin, length)).transpose()?;
+            let load = || load(runtime, &script, code.as_deref());
+            let executor = catch_panic("the runtime", ErrorKind::Script, load);
             loaded = Some(LoadedScript { skill: script.skill.clone(), executor });
         }
         let loaded = loaded.as_ref().ok_or(io::ErrorKind::InvalidData)?;
@@ -51,6 +53,11 @@ fn serve_requests(load: LoadFn) -> io::Result<()> {
         let response = protocol::encode_response(id, &run_script(loaded, run, &host));
         stdout.write_all(&response).and_then(|()| stdout.flush())?;
     }
+}
+
+fn read_exactly(stdin: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    stdin.read_exact(&mut bytes).map(|()| bytes)
 }
 
 fn run_script(loaded: &LoadedScript, run: RunRequest, host: &Arc<dyn HostApiClient>) -> RunResult {

@@ -28,14 +28,14 @@ impl StdinWriter {
         Ok(writer)
     }
 
-    /// Writes the lines of [`StdinWriter::write_line`]. The pipe stays open.
+    /// Writes the requests of [`StdinWriter::write_request`]. The pipe stays open.
     pub(crate) fn for_lines(pipe: Option<File>) -> io::Result<Self> {
         Ok(Self { pipe: set_nonblocking(pipe)?, bytes: Vec::new(), written: 0, closes_when_done: false })
     }
 
-    /// Starts to write a line. The line before must have been written.
-    pub(crate) fn write_line(&mut self, line: Vec<u8>) {
-        self.bytes = line;
+    /// Starts to write a request. The one before must have been written.
+    pub(crate) fn write_request(&mut self, request: Vec<u8>) {
+        self.bytes = request;
         self.written = 0;
         self.write_available();
     }

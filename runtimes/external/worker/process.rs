@@ -117,7 +117,7 @@ impl WorkerProcess {
         ctx.learn_secrets(&self.secrets);
         let handler = RequestHandler::new(ctx, &self.script, input.value.as_ref());
         let call = WorkerCall {
-            line: protocol::encode_request(self.runs, input),
+            request: protocol::encode_request(self.runs, input),
             limits: ctx.limits(),
             cancel: ctx.cancel(),
             observed: ProcessOutput::without_stdout(ctx),

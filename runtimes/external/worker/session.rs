@@ -33,8 +33,8 @@ pub(crate) struct WorkerSession {
 
 /// One run.
 pub(crate) struct WorkerCall<'a> {
-    /// The request, with its newline.
-    pub(crate) line: Vec<u8>,
+    /// The request, with its newline and what follows it.
+    pub(crate) request: Vec<u8>,
     pub(crate) limits: &'a Limits,
     pub(crate) cancel: &'a CancelToken,
     /// Receives the lines of its output.
@@ -93,7 +93,7 @@ impl WorkerSession {
 
     /// Sends a request and waits for its response. Fails if a descriptor cannot be created.
     pub(crate) fn call(&mut self, mut call: WorkerCall<'_>) -> io::Result<WorkerReply> {
-        self.stdio.stdin.write_line(call.line);
+        self.stdio.stdin.write_request(call.request);
         let connections = std::mem::replace(&mut self.connections, Connections::new(None));
         let (end, connections) = std::thread::scope(|scope| {
             let mut host_api = HostApiThread::new(connections, scope, call.handler);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::compilation::CompiledModule;
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::runtimes::wasm::cache_entry::compiler_fingerprint;
+use crate::runtimes::wasm::message_parts::{length_prefix, split_parts};
 use crate::runtimes::wasm::metadata::ModuleMetadata;
 use crate::runtimes::wasm::module_source::{ModuleRole, ModuleSource};
 
@@ -114,20 +115,6 @@ impl ErrorMessage {
         }
         error
     }
-}
-
-fn length_prefix(part: &[u8]) -> [u8; 8] {
-    (part.len() as u64).to_le_bytes()
-}
-
-/// Splits a message into its parts, each preceded by its length, if there are exactly this many and nothing after them.
-fn split_parts<const COUNT: usize>(mut message: &[u8]) -> Option<[&[u8]; COUNT]> {
-    let mut parts = [&[][..]; COUNT];
-    for part in &mut parts {
-        let (length, rest) = message.split_first_chunk::<8>()?;
-        (*part, message) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
-    }
-    message.is_empty().then_some(parts)
 }
 
 #[cfg(test)]

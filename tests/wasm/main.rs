@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use metier::ScriptLoader;
-use metier::engine::{Engine, Invocation};
+use metier::engine::{Engine, EngineBuilder, Invocation};
 use metier::error::{ErrorKind, SkillError};
 use metier::executor::{RuntimeId, Script};
-use metier::policy::{CancelToken, Limits, SandboxLevel};
+use metier::policy::{CancelToken, ExecutionMode, Limits, SandboxLevel};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-#[path = "support/hostile_modules.rs"]
+#[path = "../support/hostile_modules.rs"]
 mod hostile_modules;
+mod workers;
 use hostile_modules::{LARGE_MODULE, hostile};
 
 const HELPER: &str = env!("CARGO_BIN_EXE_metier");
@@ -39,12 +40,11 @@ fn unique(module: &str) -> String {
 }
 
 fn engine(project: &Path, level: SandboxLevel) -> Engine {
-    Engine::builder(project)
-        .helper(HELPER)
-        .sandbox_level(level)
-        .limits(Limits::default().timeout(DEADLINE))
-        .build()
-        .unwrap()
+    builder(project, level).build().unwrap()
+}
+
+fn builder(project: &Path, level: SandboxLevel) -> EngineBuilder {
+    Engine::builder(project).helper(HELPER).sandbox_level(level).limits(Limits::default().timeout(DEADLINE))
 }
 
 fn script(module: &str) -> Script {
@@ -64,7 +64,8 @@ fn whatever_a_module_is_its_run_ends_with_its_deadline() {
     for (number, (what, module)) in hostile().into_iter().enumerate() {
         let project = project(&module);
         let level = if number % 2 == 0 { SandboxLevel::Namespaces } else { SandboxLevel::Landlock };
-        let engine = engine(project.path(), level);
+        let mode = if number % 4 < 2 { ExecutionMode::InProcess } else { ExecutionMode::Worker };
+        let engine = builder(project.path(), level).execution_mode(mode).build().unwrap();
         for explains in [false, true] {
             let began = Instant::now();
             let invocation = Invocation::new("hostile");
