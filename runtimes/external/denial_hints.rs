@@ -10,6 +10,7 @@ use crate::host::SkillContext;
 use crate::policy::Access;
 use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::external::error_line::error_line;
+use crate::runtimes::external::hints::created_folder::created_folder_hint;
 use crate::runtimes::external::hints::database::database_hint;
 use crate::runtimes::external::hints::file_change::{
     denied_file_hint, refused_change_hint, refused_changes, unwritten_file_hint,
@@ -140,6 +141,7 @@ pub(super) fn denial_hint(ctx: &SkillContext, said: &str, place: RunPlace<'_>) -
         .or_else(|| database_hint(ctx, place.script, text))
         .or_else(|| denied_file_hint(ctx, project, text))
         .or_else(|| skill_file_hint(ctx, project, text))
+        .or_else(|| created_folder_hint(ctx, project, text))
         .or_else(|| fetch_hint(ctx, text).filter(|_| place.network.report.is_none()))
         .or_else(|| missing_program_hint(ctx, text))
         .or_else(|| unwritten_file_hint(ctx, project, place.script, text))

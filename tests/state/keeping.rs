@@ -256,3 +256,32 @@ fn a_grant_of_a_file_that_does_not_exist_is_refused_before_the_run_unless_someth
         std::fs::remove_file(project.path("report.md")).unwrap();
     }
 }
+
+#[test]
+fn a_script_that_creates_the_folder_of_its_permission_learns_that_it_is_there() {
+    let python = "import os\nos.mkdir('out')";
+    let node = "require('fs').mkdirSync('out')";
+    for (script, text) in [
+        ("main.sh", "mkdir out"),
+        ("main.sh", "echo x > out"),
+        ("main.sh", "mkdir \"$PWD/out\""),
+        ("main.py", python),
+        ("main.py", "open('out', 'w')"),
+        ("main.cjs", node),
+    ] {
+        for level in LEVELS {
+            let project = Project::new()
+                .file(
+                    ".metier/skills/make/SKILL.md",
+                    "---\nname: make\ndescription: d\nallowed-tools: write\n---\n",
+                )
+                .file(&format!(".metier/skills/make/scripts/{script}"), text);
+            let run = || metier_at(&project, level, &["run", "make", "--allow", "write:out"]);
+            let failed = run();
+            let help = "metier creates the folder out before the run, since write:out opens only what exists; make it with `mkdir -p`";
+            assert!(failed.code == 1 && failed.stderr.contains(help), "{level} {text}: {failed:?}");
+            write(&project.path("out/mine"), "");
+            assert!(!run().stderr.contains("metier creates"), "{level} {text}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Hints for scripts that failed: what they may have met, and what the user can do about it. One file for each kind of failure.
 
+pub(super) mod created_folder;
 pub(super) mod database;
 pub(super) mod denied_file;
 pub(super) mod failed_write;
