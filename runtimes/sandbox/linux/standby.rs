@@ -3,7 +3,7 @@
 //! Forking a process with its namespaces takes as long as the rest of a start. From the second request on, the fork server keeps
 //! one standby that is ready for another request like the last. A request then wakes the process that runs it before any other.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -75,7 +75,6 @@ impl StandbySupervisor {
         // What this touches in memory is there when the next request is decoded.
         previous.map(|previous| previous.decode());
         let Some(mut message) = self.accept_request(&supervisor) else { return 0 };
-        set_parent_process_death_signal(None).ok();
         message.profile = self.profile;
         // As long as a process holds its end, the host takes the fork server to be alive.
         let Self { requests, server, mount_watcher, .. } = self;
@@ -109,10 +108,14 @@ impl StandbySupervisor {
                         }
                         return None;
                     }
+                    // From the moment it is taken, no other process runs it.
+                    set_parent_process_death_signal(None).ok();
                     // A host that has given up waiting sends it to another process.
                     let is_mine = ipc::send_taken(&self.requests);
-                    // Until the script starts, the fork server can give its copy to another supervisor.
-                    let is_kept = is_mine && ipc::send_accepted(&self.server, &message).is_ok();
+                    // Until the script starts, the fork server can give its copy to another supervisor. One that was killed has none.
+                    let is_gone = |error: io::Error| error.kind() == ErrorKind::BrokenPipe;
+                    let is_kept =
+                        is_mine && ipc::send_accepted(&self.server, &message).err().is_none_or(is_gone);
                     return is_kept.then_some(*message);
                 }
                 // This process has too many descriptors to receive more. Without a report its pipe hangs up.
