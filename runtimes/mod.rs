@@ -42,7 +42,7 @@ mod wasm;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::untrusted::UntrustedDirs;
-use crate::host::{InterpreterReport, LaunchPreview, SandboxSupport, SkillContext};
+use crate::host::{InterpreterReport, LaunchPreview, SandboxReport, SandboxSupport, SkillContext};
 use crate::policy::{CancelToken, ExecutionMode, RuntimeLimit};
 
 pub(crate) use self::program_version::ProgramVersion;
@@ -252,6 +252,23 @@ pub(crate) fn plan(
     ctx: &SkillContext,
 ) -> Result<LaunchPreview> {
     external::process_plan(script, shared.external(), input, ctx)
+}
+
+/// What encloses a script that is no process of its own: its worker, or the language itself. Fails as its run would before its worker
+/// starts.
+pub(crate) fn embedded_sandbox(
+    runtime: RuntimeId,
+    mode: ExecutionMode,
+    script: &str,
+    shared: &RuntimeServices,
+    ctx: &SkillContext,
+) -> Result<SandboxReport> {
+    #[cfg(unix)]
+    if mode == ExecutionMode::Worker && RuntimeId::WITH_WORKERS.contains(&runtime) {
+        return external::worker_sandbox(script, shared.embedded_workers(), shared.launcher(), ctx);
+    }
+    let _ = (runtime, mode, script, shared, ctx);
+    Ok(SandboxReport::IN_PROCESS)
 }
 
 /// The sandbox support of this machine for external scripts.

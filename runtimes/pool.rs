@@ -69,8 +69,13 @@ impl<P: Program> PooledExecutor<P> {
         } else {
             self.program.discard(*state);
         }
-        // An error is as long as the script made it: here it is redacted first, and then shortened.
-        result.map(SkillOutput::from).map_err(|error| context.redaction().error(error).into_inner())
+        // An error is as long as the script made it: here it is redacted first, and then shortened. A worker process knows no secret,
+        // so its host does both.
+        let shorten = |error| match context.host_api_client() {
+            Some(_) => error,
+            None => context.redaction().error(error).into_inner(),
+        };
+        result.map(SkillOutput::from).map_err(shorten)
     }
 
     fn checkout(&self, context: &SkillContext) -> Result<Box<P::State>> {

@@ -61,11 +61,11 @@ pub trait SkillExecutor: Send + Sync {
 pub struct RuntimeId(&'static str);
 
 impl RuntimeId {
-    /// Luau, in process.
+    /// Luau.
     pub const LUA: Self = Self("lua");
-    /// Rhai, in process.
+    /// Rhai.
     pub const RHAI: Self = Self("rhai");
-    /// A WebAssembly plug-in, in process.
+    /// A WebAssembly plug-in.
     pub const WASM: Self = Self("wasm");
     /// A declared sequence of calls.
     pub const TOOL_SEQUENCE: Self = Self("tool-sequence");

@@ -72,7 +72,7 @@ mod worker;
 
 #[cfg(unix)]
 pub(super) use self::embedded_worker::{
-    CompiledScript, EmbeddedWorkerPool, load as load_embedded_worker, worker_main,
+    CompiledScript, EmbeddedWorkerPool, load as load_embedded_worker, worker_main, worker_sandbox,
 };
 pub(super) use self::executor::load;
 #[cfg(not(unix))]

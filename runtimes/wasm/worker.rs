@@ -20,6 +20,7 @@ use crate::policy::{CancelToken, Limits, Permission, Watchdog};
 use crate::runtimes::RuntimeServices;
 use crate::runtimes::external::CompiledScript;
 use crate::runtimes::own_context::run_with;
+use crate::runtimes::wasm::cache_entry::compiler_fingerprint;
 use crate::runtimes::wasm::metadata::ModuleMetadata;
 use crate::runtimes::wasm::module_source::ModuleSource;
 use crate::runtimes::wasm::plugin_manifest::resolve;
@@ -69,6 +70,7 @@ impl PluginForWorkers {
 
     fn encode(&self, modules: &[MachineCode], counts: bool) -> Arc<[u8]> {
         let header = MessageHeader {
+            compiler: Cow::Borrowed(compiler_fingerprint(counts)),
             file: Cow::Borrowed(&self.file),
             counts_operations: counts,
             settings: Cow::Borrowed(&self.settings),
@@ -106,7 +108,12 @@ impl CompiledScript for PluginForWorkers {
     }
 
     fn prepare_input(&self, input: Value, context: &SkillContext) -> Result<Value> {
-        self.settings.prepare_input(&input, &self.file, self.uses_wasi, context).map(Cow::into_owned)
+        let prepared = self.settings.prepare_input(&input, &self.file, self.uses_wasi, context)?;
+        let changed = match prepared {
+            Cow::Owned(changed) => Some(changed),
+            Cow::Borrowed(_) => None,
+        };
+        Ok(changed.unwrap_or(input))
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -121,6 +128,8 @@ impl CompiledScript for PluginForWorkers {
 /// What a worker gets before the machine code of all modules, one after the other.
 #[derive(Serialize, Deserialize)]
 struct MessageHeader<'p> {
+    /// The compiler's fingerprint: no other build executes its code.
+    compiler: Cow<'p, [u8]>,
     file: Cow<'p, str>,
     counts_operations: bool,
     settings: Cow<'p, PluginSettings>,
@@ -154,6 +163,11 @@ pub(crate) fn load_machine_code(skill: &str, message: &[u8]) -> Result<Box<dyn S
         SkillError::new(ErrorKind::Unavailable, "the worker process got no machine code that it can read")
     })?;
     let counts = header.counts_operations;
+    if *header.compiler != *compiler_fingerprint(counts) {
+        let sentence = format!("failed to run {}: the worker process is another build", header.file);
+        return Err(SkillError::new(ErrorKind::Unavailable, sentence)
+            .with_help("build the helper program and this one from the same version of metier"));
+    }
     let compiled = CompiledPlugin::from_machine_code(modules, counts)?;
     let plugin = LinkedPlugin::new(compiled, &header.file, counts)?;
     let settings = Arc::new(header.settings.into_owned());
@@ -170,7 +184,7 @@ fn decode(message: &[u8]) -> Option<(MessageHeader<'static>, Vec<MachineCode>)> 
         Some(MachineCode::received(module.label, module.library, metadata, code.to_vec()))
     };
     let modules = std::mem::take(&mut header.modules).into_iter().map(module).collect::<Option<_>>()?;
-    Some((header, modules))
+    codes.is_empty().then_some((header, modules))
 }
 
 /// The worker's side of a plug-in.
@@ -186,5 +200,38 @@ impl SkillExecutor for PluginInWorker {
         run_with(context, &self.skill, &self.watchdog, |context| {
             self.plugin.run(&input.value_or_empty(), context, &self.settings).map(SkillOutput::from)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(compiler: &[u8], after: &[u8]) -> Vec<u8> {
+        let header = MessageHeader {
+            compiler: Cow::Borrowed(compiler),
+            file: Cow::Borrowed("run.wasm"),
+            counts_operations: false,
+            settings: Cow::Owned(PluginSettings::default()),
+            libraries: Vec::new(),
+            modules: Vec::new(),
+        };
+        let header = serde_json::to_vec(&header).unwrap();
+        [&length_prefix(&header)[..], &header, &length_prefix(after), after].concat()
+    }
+
+    #[test]
+    fn a_worker_executes_only_what_its_own_build_compiled() {
+        let refusal = |message: &[u8]| load_machine_code("x", message).err().unwrap();
+        let own = compiler_fingerprint(false);
+        let error = refusal(&message(&own.map(|byte| !byte), b""));
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.message().contains("another build"), "{error}");
+        // Of its own build, it has no module.
+        let error = refusal(&message(own, b""));
+        assert_eq!(error.kind(), ErrorKind::InvalidSkill, "{error}");
+        for broken in [&b""[..], b"x", &message(own, b"code"), &message(own, b"")[1..]] {
+            assert_eq!(refusal(broken).kind(), ErrorKind::Unavailable);
+        }
     }
 }

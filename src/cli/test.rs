@@ -29,7 +29,7 @@ pub struct Args {
     /// Grant the cases what reaches outside of their project: net, shm or exec:unsandboxed (may be repeated)
     #[arg(long, value_name = "PERM")]
     allow: Vec<String>,
-    /// Run Lua and Rhai scripts in this process, or in a worker process that is killed at the deadline [default: in-process]
+    /// Run Lua, Rhai and WebAssembly in this process, or in a worker process that is killed at the deadline [default: in-process]
     #[arg(long, value_name = "MODE", value_parser = execution_mode_parser())]
     execution: Option<ExecutionMode>,
 }

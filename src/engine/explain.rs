@@ -301,7 +301,12 @@ impl EngineInner {
             return Ok(of);
         }
         if selected.runtime != RuntimeId::EXTERNAL {
-            of.sandbox = Some(SandboxReport::IN_PROCESS);
+            let mode = invocation.execution_mode.unwrap_or(self.execution_mode);
+            let services = self.script_cache.services();
+            match runtimes::embedded_sandbox(selected.runtime, mode, &selected.path, services, &of.ctx) {
+                Ok(sandbox) => of.sandbox = Some(sandbox),
+                Err(reason) => of.reason = Some(reason),
+            }
             return Ok(of);
         }
         if !invocation.is_command {

@@ -164,13 +164,18 @@ impl Redaction {
     /// The error without secrets, truncated to the maximum length of an error. The underlying error is only for people who debug
     /// the host and is dropped.
     pub(crate) fn error(&self, error: SkillError) -> Redacted<SkillError> {
-        let is_short = |text: &str| text.len() <= Self::MAX_ERROR_CHARS;
+        self.error_within(error, Self::MAX_ERROR_CHARS)
+    }
+
+    /// The same with texts of at most this many characters.
+    pub(crate) fn error_within(&self, error: SkillError, max_chars: usize) -> Redacted<SkillError> {
+        let is_short = |text: &str| text.len() <= max_chars;
         let texts = || error.help().into_iter().chain(error.traceback().iter().map(String::as_str));
         let is_bounded = is_short(error.message()) && texts().all(is_short);
         if is_bounded && !self.has_secrets() {
             return Redacted(error);
         }
-        let text = |text: &str| self.text(text.to_owned()).truncate(Self::MAX_ERROR_CHARS).0;
+        let text = |text: &str| self.text(text.to_owned()).truncate(max_chars).0;
         let traceback = error.traceback().iter().map(|frame| text(frame)).collect();
         let violation = |violation: &Violation| Violation {
             path: text(&violation.path),

@@ -220,11 +220,13 @@ fn sy_32_plug_ins_of_synwire_pass_text_in_worker_processes() {
 fn check_text_passing(mode: ExecutionMode) {
     let project =
         |runtime: &str, source: &str| script(runtime, "main.wat", source).file("n.json", "{\"n\": 1}");
-    let run = |project: &Project, grants: &[&str]| {
+    let engine = |project: &Project| {
         let builder = project.builder().compile_in_process(true).execution_mode(mode);
-        let builder = option_env!("CARGO_BIN_EXE_metier").into_iter().fold(builder, EngineBuilder::helper);
-        let engine = builder.build().unwrap();
-        engine.run(crate::project::granted(Invocation::new("x"), grants))
+        let helper = option_env!("CARGO_BIN_EXE_metier").into_iter();
+        helper.fold(builder, EngineBuilder::helper).build().unwrap()
+    };
+    let run = |project: &Project, grants: &[&str]| {
+        engine(project).run(crate::project::granted(Invocation::new("x"), grants))
     };
     let read = project("synwire-wasm", &plugin("vfs_read_file", "n.json", None));
     let outcome = run(&read, &[]);
@@ -242,7 +244,13 @@ fn check_text_passing(mode: ExecutionMode) {
     // Another failure of a read ends the run.
     let missing = project("synwire-wasm", &plugin("vfs_read_file", "missing.json", None));
     assert!(sentence(&run(&missing, &[])).contains("missing.json"));
-    // Without the dialect an argument is JSON.
+    // Without the dialect an argument is JSON, also in an engine that has run the same plug-in with it.
     let strict = project("wasm", &plugin("vfs_read_file", "n.json", None));
     assert!(value(run(&strict, &[])).to_string().contains("is not JSON"));
+    let changed = project("synwire-wasm", &plugin("vfs_read_file", "n.json", None));
+    let engine = engine(&changed);
+    assert_eq!(value(engine.run(Invocation::new("x"))), json!({"n": 1}));
+    let file = changed.path(".metier/skills/x/SKILL.md");
+    std::fs::write(&file, changed.read(".metier/skills/x/SKILL.md").replace("synwire-wasm", "wasm")).unwrap();
+    assert!(value(engine.run(Invocation::new("x"))).to_string().contains("is not JSON"));
 }

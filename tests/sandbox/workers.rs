@@ -166,6 +166,20 @@ fn a_worker_is_killed_at_the_deadline_whatever_it_does() {
 }
 
 #[test]
+fn runs_with_different_grants_have_different_workers() {
+    for_each_level(|| {
+        let fixture = marked_fixture("main.lua", "return 1");
+        let engine = engine(&fixture);
+        for (grant, workers) in [(None, 1), (None, 1), (Some("write"), 2), (None, 2), (Some("write"), 2)] {
+            let grants = grant.into_iter().map(|grant: &str| grant.parse().unwrap());
+            let outcome = engine.run(grants.fold(invocation(&fixture), Invocation::grant));
+            assert!(outcome.result.is_ok(), "{outcome:?}");
+            assert_eq!(count_workers(&fixture), workers, "{grant:?}");
+        }
+    });
+}
+
+#[test]
 fn a_worker_is_killed_where_nobody_waits_for_its_answer() {
     for_each_level(|| {
         for script in ["while true do end", "while true do pcall(ctx.read_file, 'own') end"] {

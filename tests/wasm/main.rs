@@ -318,9 +318,8 @@ fn a_module_that_is_too_large_or_another_than_the_hash_says_does_not_run() {
     assert_eq!(hashed(&found).unwrap(), 7);
 }
 
-#[test]
-fn a_manifest_only_asks_and_only_lowers() {
-    let fetching = r#"(module
+/// Requests the port 9 of this machine.
+const FETCHING: &str = r#"(module
         (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
         (import "extism:host/env" "store_u8" (func $store_u8 (param i64 i32)))
         (import "extism:host/env" "http_request" (func $http (param i64 i64) (result i64)))
@@ -332,12 +331,15 @@ fn a_manifest_only_asks_and_only_lowers() {
                 (local.set $i (i32.add (local.get $i) (i32.const 1)))
                 (br_if $next (i32.lt_u (local.get $i) (i32.const 29))))
             (drop (call $http (local.get $at) (i64.const 0)))))"#;
+
+#[test]
+fn a_manifest_only_asks_and_only_lowers() {
     let asking = json!({"wasm": [{"path": "code.wat"}], "allowed_hosts": ["127.0.0.1"]});
-    let error = run_manifest(&asking, fetching).unwrap_err();
+    let error = run_manifest(&asking, FETCHING).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
     assert!(error.message().contains("grant net:127.0.0.1"), "{error}");
     let engine_of = |manifest: &Value| {
-        let project = project_with_manifest(manifest, fetching);
+        let project = project_with_manifest(manifest, FETCHING);
         let grant = "net:127.0.0.1".parse().unwrap();
         in_process(&project).run(Invocation::new("hostile").grant(grant)).result.unwrap_err()
     };

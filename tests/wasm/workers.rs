@@ -8,7 +8,7 @@ use metier::host::EnforcedLevel;
 use metier::policy::{ExecutionMode, Limits, SandboxLevel};
 use serde_json::{Value, json};
 
-use crate::{ASKING, HELPER, SMALL, digits, project_with_manifest, unique};
+use crate::{ASKING, FETCHING, HELPER, SMALL, digits, project_with_manifest, unique};
 
 /// One plug-in, and how it is run.
 struct Case {
@@ -102,6 +102,20 @@ const SETTING: &str = r#"(module
         (local.set $at (call $config (local.get $at)))
         (call $output_set (local.get $at) (call $length (local.get $at)))))"#;
 
+/// An error of 100,000 characters.
+const LONG_ERROR: &str = r#"(module
+    (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+    (import "extism:host/env" "store_u8" (func $store_u8 (param i64 i32)))
+    (import "extism:host/env" "error_set" (func $error_set (param i64)))
+    (func (export "run") (result i32) (local $at i64) (local $i i64)
+        (local.set $at (call $alloc (i64.const 100000)))
+        (loop $next
+            (call $store_u8 (i64.add (local.get $at) (local.get $i)) (i32.const 120))
+            (local.set $i (i64.add (local.get $i) (i64.const 1)))
+            (br_if $next (i64.lt_u (local.get $i) (i64.const 100000))))
+        (call $error_set (local.get $at))
+        (i32.const 1)))"#;
+
 #[test]
 fn a_plug_in_has_the_same_outcome_in_a_worker_as_in_the_host() {
     let libraries = json!({"wasm": [{"path": "digits.wat", "name": "digits"}, {"path": "code.wat"}]});
@@ -115,6 +129,18 @@ fn a_plug_in_has_the_same_outcome_in_a_worker_as_in_the_host() {
         ("WASI with a grant", Case::new(RANDOM).allow(&["wasi"]), Ok(json!(0))),
         ("WASI without a grant", Case::new(RANDOM), Err(ErrorKind::Denied)),
         ("trap", Case::new(TRAPPING), Err(ErrorKind::Script)),
+        ("long error", Case::new(LONG_ERROR).limits(|limits| limits.output(1000)), Err(ErrorKind::Script)),
+        (
+            "host without a grant",
+            Case::new(FETCHING).entries(&json!({"allowed_hosts": ["127.0.0.1"]})),
+            Err(ErrorKind::Denied),
+        ),
+        (
+            "host with a grant",
+            Case::new(FETCHING).entries(&json!({"allowed_hosts": ["127.0.0.1"]})).allow(&["net:127.0.0.1"]),
+            Err(ErrorKind::Io),
+        ),
+        ("host that is not requested", Case::new(FETCHING).allow(&["net:127.0.0.1"]), Err(ErrorKind::Denied)),
         ("no output", Case::new(r#"(module (func (export "run")))"#), Err(ErrorKind::InvalidOutput)),
         (
             "code",
@@ -176,5 +202,31 @@ fn a_worker_serves_only_runs_whose_operations_it_counts() {
         assert_eq!(run(Some(u64::MAX)), Ok(json!(7)), "the largest number is no limit");
         assert_eq!(run(Some(2)), Err(ErrorKind::Operations));
         assert_eq!(run(Some(1_000_000)), Ok(json!(7)));
+    }
+}
+
+/// Compiling, and starting the worker, take longer than that; they belong to the deadline of the run.
+#[test]
+fn the_timeout_of_a_manifest_begins_when_the_plug_in_is_loaded() {
+    let case = Case::new(SMALL).entries(&json!({"timeout_ms": 30}));
+    for case in
+        [case, Case::new(SMALL).entries(&json!({"timeout_ms": 30})).limits(|limits| limits.operations(9_999))]
+    {
+        assert_eq!(case.run(SandboxLevel::Namespaces, ExecutionMode::Worker).unwrap(), 7);
+    }
+}
+
+#[test]
+fn explain_names_the_sandbox_of_the_worker() {
+    let project = project_with_manifest(&json!({"wasm": [{"path": "code.wat"}]}), &unique(SMALL));
+    for level in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
+        let engine = Engine::builder(project.path()).helper(HELPER).sandbox_level(level).build().unwrap();
+        let level = |mode| {
+            engine.explain(&Invocation::new("hostile").execution_mode(mode)).unwrap().sandbox.unwrap().level
+        };
+        assert_eq!(level(ExecutionMode::InProcess), EnforcedLevel::InProcess);
+        let ran = engine.run(Invocation::new("hostile").execution_mode(ExecutionMode::Worker));
+        assert_eq!(level(ExecutionMode::Worker), ran.sandbox.unwrap().level);
+        assert_ne!(level(ExecutionMode::Worker), EnforcedLevel::InProcess);
     }
 }

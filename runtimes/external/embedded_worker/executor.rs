@@ -1,7 +1,7 @@
 //! Runs scripts of embedded languages in worker processes.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -41,7 +41,8 @@ const READABLE_PATHS: [&str; 9] = [
 /// Bytes of address space besides the memory limit of the script: the program, the copies that conversions make, and the stack
 /// that Rhai reserves, up to 4 GiB. Most of it is reserved and never used.
 const ADDRESS_SPACE_OVERHEAD: u64 = 6 << 30;
-/// Bytes of address space that a compiled script has besides: its engine reserves some 4 GiB for each of 17 memories, and uses few.
+/// Bytes of address space that a compiled script has besides: its engine reserves some 4 GiB
+/// for each memory, of which it has up to 17.
 const COMPILED_ADDRESS_SPACE: u64 = 128 << 30;
 /// Bytes of used memory besides the memory limit of the script.
 const MEMORY_OVERHEAD: u64 = 256 << 20;
@@ -112,40 +113,66 @@ impl SkillExecutor for EmbeddedWorkerExecutor {
 
 impl EmbeddedWorkerExecutor {
     fn run(&self, input: SkillInput, ctx: &SkillContext) -> Result<Value> {
-        let Some(compiled) = &self.compiled else { return self.run_in_worker(input.value.as_ref(), ctx) };
-        let input = compiled.prepare_input(input.value_or_empty(), ctx)?;
-        let Some(timeout) = compiled.timeout() else { return self.run_in_worker(Some(&input), ctx) };
-        let token = ctx.cancel().child();
-        let _armed = self.watchdog.arm(Instant::now() + timeout, &token);
-        self.run_in_worker(Some(&input), &ctx.with_cancel(token))
-    }
-
-    fn run_in_worker(&self, input: Option<&Value>, ctx: &SkillContext) -> Result<Value> {
         ctx.cancel().check()?;
+        let input = match &self.compiled {
+            Some(compiled) => Some(compiled.prepare_input(input.value_or_empty(), ctx)?),
+            None => input.value,
+        };
         let key = self.key(ctx);
-        let (mut worker, machine_code) = match self.pool.checkout(&key) {
-            Some(worker) => (worker, None),
+        let worker = match self.pool.checkout(&key) {
+            Some(worker) => worker,
             None => self.start_worker(ctx)?,
         };
         ctx.report_sandbox(worker.sandbox);
+        let timeout = self.compiled.as_ref().and_then(|compiled| compiled.timeout());
+        let Some(timeout) = timeout else { return self.run_in(worker, key, input.as_ref(), ctx) };
+        // As in process, it begins when the script is loaded.
+        let token = ctx.cancel().child();
+        let _armed = self.watchdog.arm(Instant::now() + timeout, &token);
+        self.run_in(worker, key, input.as_ref(), &ctx.with_cancel(token))
+    }
+
+    fn run_in(
+        &self,
+        mut worker: EmbeddedWorker,
+        key: EmbeddedWorkerKey,
+        input: Option<&Value>,
+        ctx: &SkillContext,
+    ) -> Result<Value> {
         // Its memory may still contain secrets of earlier runs.
         ctx.learn_secrets(&worker.secrets);
         let script = worker.is_new().then_some((self.runtime, &self.script));
-        let id = worker.next_run_id();
+        let id = worker.next_request_id();
+        let request = protocol::encode_run(id, script, ctx.limits(), input);
         let handler = RequestHandler::new(ctx, &self.script.path, None).with_full_errors();
+        let (result, is_reusable) = self.call(&mut worker, id, request, &handler, ctx)?;
+        if is_reusable {
+            self.pool.checkin(key, worker);
+        }
+        result
+    }
+
+    /// Sends a request to a worker and waits for its response. Returns the result, and whether the worker can be called again. An error
+    /// ends the worker before the caller receives it.
+    fn call(
+        &self,
+        worker: &mut EmbeddedWorker,
+        id: u64,
+        request: Vec<u8>,
+        handler: &RequestHandler<'_>,
+        ctx: &SkillContext,
+    ) -> Result<(Result<Value>, bool)> {
         let call = WorkerCall {
-            request: protocol::encode_request(id, script, machine_code.as_deref(), ctx.limits(), input),
+            request,
             limits: &response_limits(ctx.limits()),
             cancel: ctx.cancel(),
             // It runs metier's own program, which writes nothing there.
             observed: ProcessOutput::default(),
-            handler: &handler,
+            handler,
         };
-        let reply = worker.session.call(call).map_err(|error| self.start_error(ctx, error))?;
+        let reply = worker.session.call(call).map_err(|error| start_error(&self.script.path, ctx, error))?;
         worker.secrets.learn_from(ctx.redaction());
         if let Some(cause) = ctx.cancel().cause() {
-            // The process is killed before the caller receives the error.
-            drop(worker);
             return Err(cause.error());
         }
         let CallOutcome::Line(line) = reply.outcome else {
@@ -155,69 +182,59 @@ impl EmbeddedWorkerExecutor {
         let result = protocol::decode_response(id, &line).map_err(|reason| {
             script_error(format!("the worker process of {} wrote {reason}", self.script.path))
         })?;
-        if reply.is_reusable {
-            self.pool.checkin(key, worker);
-        }
-        result.map_err(|error| self.sanitize_error(error, &handler))
+        let sanitize = |error| ctx.redaction().error(self.sanitize_error(error, handler)).into_inner();
+        Ok((result.map_err(sanitize), reply.is_reusable))
     }
 
     fn key(&self, ctx: &SkillContext) -> EmbeddedWorkerKey {
+        let counts = |compiled: &dyn CompiledScript| compiled.counts_operations(ctx.limits());
         EmbeddedWorkerKey {
             runtime: self.runtime,
+            dialect: self.script.dialect,
+            project: ctx.project().ok().map(|files| files.root().to_owned()),
+            permissions: ctx.permissions().frozen(),
             skill: self.script.skill.clone(),
             path: self.script.path.clone(),
             folder: self.script.folder.clone(),
             function: self.script.function.clone(),
             digest: self.digest,
             memory: ctx.limits().memory,
-            counts_operations: self
-                .compiled
-                .as_ref()
-                .is_some_and(|compiled| compiled.counts_operations(ctx.limits())),
+            counts_operations: self.compiled.as_deref().is_some_and(counts),
             sandbox_mode: ctx.sandbox_mode(),
         }
     }
 
-    /// Starts a worker, and returns the machine code that it must get with its first request.
-    fn start_worker(&self, ctx: &SkillContext) -> Result<(EmbeddedWorker, Option<Arc<[u8]>>)> {
-        let launcher = &*self.launcher;
-        let program = launcher.server_program().ok_or_else(|| {
-            let sentence = format!("failed to run {}: there is no program to run it in a worker process", self.script.path);
-            SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(
-                "begin the program's main with metier::helper_main(), or name a program that does with EngineBuilder::helper",
-            )
-        })?;
+    /// Starts a worker, and loads the script there if it is compiled.
+    fn start_worker(&self, ctx: &SkillContext) -> Result<EmbeddedWorker> {
+        let (launcher, path) = (&*self.launcher, self.script.path.as_str());
+        let program = worker_program(launcher, path)?;
         let machine_code = |compiled: &dyn CompiledScript| compiled.machine_code(ctx.limits(), ctx.cancel());
         let machine_code = self.compiled.as_deref().map(machine_code).transpose()?;
-        let request = launch_request(&program, ctx, machine_code.as_deref());
-        let probe = || {
-            let report = setup_error::probe(launcher, request.sandbox.clone())?;
-            Ok(outcome::sandbox_report(&report))
-        };
-        // A required sandbox enforces all of its rules or does not start, so one probe holds for all processes.
-        let report = match ctx.sandbox_mode() {
-            SandboxMode::Required => self.pool.sandbox_report(probe),
-            _ => probe(),
-        };
-        let sandbox: SandboxReport = report.map_err(|error| self.start_error(ctx, error))?;
+        let request = launch_request(&program, ctx, machine_code.as_ref().map(|code| code.len()));
+        let sandbox = probe_sandbox(&self.pool, launcher, &request, path, ctx)?;
         let started = WorkerSession::start(
             Launch::Sandboxed(launcher, Box::new(request), None),
             &response_limits(ctx.limits()),
         );
-        let session = started.map_err(|error| self.start_error(ctx, error))?;
-        Ok((EmbeddedWorker::new(session, sandbox), machine_code))
+        let session = started.map_err(|error| start_error(path, ctx, error))?;
+        let mut worker = EmbeddedWorker::new(session, sandbox);
+        if let Some(code) = machine_code {
+            self.load_in(&mut worker, &code, ctx)?;
+        }
+        Ok(worker)
     }
 
-    fn start_error(&self, ctx: &SkillContext, error: io::Error) -> SkillError {
-        if let Err(stopped) = ctx.cancel().check() {
-            return stopped;
+    /// Loads the machine code in a new worker.
+    fn load_in(&self, worker: &mut EmbeddedWorker, code: &[u8], ctx: &SkillContext) -> Result<()> {
+        let id = worker.next_request_id();
+        let request = protocol::encode_load(id, self.runtime, &self.script, code);
+        let handler = RequestHandler::new(ctx, &self.script.path, None).with_full_errors();
+        let (result, is_reusable) = self.call(worker, id, request, &handler, ctx)?;
+        result?;
+        if is_reusable {
+            return Ok(());
         }
-        let project = ctx.project().map_or(Path::new("/"), Files::root);
-        let error = outcome::start_error(&self.script.path, project, &ProtectionGaps::default(), error);
-        if error.kind() == ErrorKind::SandboxUnavailable {
-            return error.with_help("run it in this process").with_hint(Hint::InProcess);
-        }
-        error
+        Err(script_error(format!("the worker process of {} wrote more than its answer", self.script.path)))
     }
 
     /// The error of a run whose process did not respond.
@@ -229,7 +246,7 @@ impl EmbeddedWorkerExecutor {
                     format!("the value is larger than the {} bytes a run may put out", ctx.limits().output);
                 SkillError::new(ErrorKind::Output, sentence)
             }
-            CallOutcome::Exited(Err(error)) => self.start_error(ctx, error),
+            CallOutcome::Exited(Err(error)) => start_error(path, ctx, error),
             CallOutcome::Exited(Ok((status, report))) => {
                 let sentence = format!("the worker process of {path} ended before it answered ({status})");
                 let kind = match report {
@@ -280,11 +297,62 @@ fn script_error(sentence: String) -> SkillError {
     SkillError::new(ErrorKind::Script, sentence)
 }
 
+/// What the sandbox of a worker enforces; fails as a run would before its worker starts.
+pub(crate) fn worker_sandbox(
+    script: &str,
+    pool: &EmbeddedWorkerPool,
+    launcher: &Launcher,
+    ctx: &SkillContext,
+) -> Result<SandboxReport> {
+    let program = worker_program(launcher, script)?;
+    probe_sandbox(pool, launcher, &launch_request(&program, ctx, None), script, ctx)
+}
+
+fn worker_program(launcher: &Launcher, script: &str) -> Result<PathBuf> {
+    launcher.server_program().ok_or_else(|| {
+        let sentence = format!("failed to run {script}: there is no program to run it in a worker process");
+        SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(
+            "begin the program's main with metier::helper_main(), or name a program that does with EngineBuilder::helper",
+        )
+    })
+}
+
+fn probe_sandbox(
+    pool: &EmbeddedWorkerPool,
+    launcher: &Launcher,
+    request: &LaunchRequest,
+    script: &str,
+    ctx: &SkillContext,
+) -> Result<SandboxReport> {
+    let probe = || {
+        let report = setup_error::probe(launcher, request.sandbox.clone())?;
+        Ok(outcome::sandbox_report(&report))
+    };
+    // A required sandbox enforces all of its rules or does not start, so one probe holds for all processes.
+    let report = match ctx.sandbox_mode() {
+        SandboxMode::Required => pool.sandbox_report(probe),
+        _ => probe(),
+    };
+    report.map_err(|error| start_error(script, ctx, error))
+}
+
+fn start_error(script: &str, ctx: &SkillContext, error: io::Error) -> SkillError {
+    if let Err(stopped) = ctx.cancel().check() {
+        return stopped;
+    }
+    let project = ctx.project().map_or(Path::new("/"), Files::root);
+    let error = outcome::start_error(script, project, &ProtectionGaps::default(), error);
+    if error.kind() == ErrorKind::SandboxUnavailable {
+        return error.with_help("run it in this process").with_hint(Hint::InProcess);
+    }
+    error
+}
+
 /// The launch request for a worker: this program, with access to nothing else.
-fn launch_request(program: &Path, ctx: &SkillContext, machine_code: Option<&[u8]>) -> LaunchRequest {
+fn launch_request(program: &Path, ctx: &SkillContext, machine_code_bytes: Option<usize>) -> LaunchRequest {
     let memory = ctx.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
-    let (address_space, code_memory) = match machine_code {
-        Some(code) => (COMPILED_ADDRESS_SPACE, MACHINE_CODE_COPIES * code.len() as u64),
+    let (address_space, code_memory) = match machine_code_bytes {
+        Some(bytes) => (COMPILED_ADDRESS_SPACE, MACHINE_CODE_COPIES * bytes as u64),
         None => (0, 0),
     };
     let memory = memory.saturating_add(code_memory);

@@ -11,6 +11,6 @@ mod protocol;
 mod worker_main;
 
 pub(crate) use self::compiled_script::CompiledScript;
-pub(crate) use self::executor::load;
+pub(crate) use self::executor::{load, worker_sandbox};
 pub(crate) use self::pool::EmbeddedWorkerPool;
 pub(crate) use self::worker_main::worker_main;

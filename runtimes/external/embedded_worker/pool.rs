@@ -4,22 +4,26 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use crate::executor::RuntimeId;
+use crate::executor::{RuntimeId, ScriptDialect};
 use crate::host::{Redaction, SandboxReport};
-use crate::policy::SandboxMode;
+use crate::policy::{Permissions, SandboxMode};
 use crate::runtimes::external::worker::session::WorkerSession;
 use crate::runtimes::idle_pool::IdlePool;
 
 /// Maximum number of idle processes. The one that has been idle longest is removed first.
 const MAX_IDLE: usize = 8;
 
-/// Maximum number of runs of one process.
-const MAX_RUNS: u64 = 1000;
+/// Maximum number of requests to one process: its runs, and for a compiled script one that loads it.
+const MAX_REQUESTS: u64 = 1000;
 
-/// What all runs of one process have in common. The permissions are not part of it, because the host checks them at every call.
-#[derive(PartialEq, Eq)]
+/// What all runs of one process have in common. The host checks permissions at every call; they are part of it so that a process that
+/// was taken over brings nothing from one run to another that may do something else with it.
+#[derive(PartialEq)]
 pub(super) struct EmbeddedWorkerKey {
     pub(super) runtime: RuntimeId,
+    pub(super) dialect: ScriptDialect,
+    pub(super) project: Option<PathBuf>,
+    pub(super) permissions: Permissions,
     pub(super) skill: String,
     pub(super) path: String,
     pub(super) folder: Option<PathBuf>,
@@ -38,22 +42,22 @@ pub(super) struct EmbeddedWorker {
     pub(super) sandbox: SandboxReport,
     /// The secrets that its runs received.
     pub(super) secrets: Redaction,
-    runs: u64,
+    requests: u64,
 }
 
 impl EmbeddedWorker {
     pub(super) fn new(session: WorkerSession, sandbox: SandboxReport) -> Self {
-        Self { session, sandbox, secrets: Redaction::default(), runs: 0 }
+        Self { session, sandbox, secrets: Redaction::default(), requests: 0 }
     }
 
     pub(super) fn is_new(&self) -> bool {
-        self.runs == 0
+        self.requests == 0
     }
 
-    /// The number of its next run.
-    pub(super) fn next_run_id(&mut self) -> u64 {
-        self.runs += 1;
-        self.runs
+    /// The number of its next request.
+    pub(super) fn next_request_id(&mut self) -> u64 {
+        self.requests += 1;
+        self.requests
     }
 }
 
@@ -81,7 +85,7 @@ impl EmbeddedWorkerPool {
     }
 
     pub(super) fn checkin(&self, key: EmbeddedWorkerKey, worker: EmbeddedWorker) {
-        if worker.runs < MAX_RUNS {
+        if worker.requests < MAX_REQUESTS {
             self.idle.checkin((key, worker));
         }
     }

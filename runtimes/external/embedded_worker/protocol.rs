@@ -16,13 +16,12 @@ pub(super) const WORKER_ARG: &str = "__metier-worker";
 
 const SEPARATOR: char = '\x1e';
 
-/// One run.
-pub(super) struct RunRequest {
+/// What a process is to load, to run, or both.
+pub(super) struct WorkerRequest {
     pub(super) id: u64,
     /// Only in the first request to a process.
     pub(super) script: Option<SentScript>,
-    pub(super) limits: Limits,
-    pub(super) input: Option<Value>,
+    pub(super) run: Option<RequestedRun>,
 }
 
 /// A script that a process is to load.
@@ -34,66 +33,88 @@ pub(super) struct SentScript {
     pub(super) machine_code_bytes: Option<usize>,
 }
 
-/// The result of one run.
+/// One run of the script that was loaded.
+pub(super) struct RequestedRun {
+    pub(super) limits: Limits,
+    pub(super) input: Option<Value>,
+}
+
+/// The result of one run, or `null` for a script that was only loaded.
 pub(super) type RunResult = Result<Value, SkillError>;
 
-/// The request, with its newline and the machine code of its script, if that is compiled.
-pub(super) fn encode_request(
+/// The request for a run, with its newline, and with the script for a new process.
+pub(super) fn encode_run(
     id: u64,
     script: Option<(RuntimeId, &Script)>,
-    machine_code: Option<&[u8]>,
     limits: &Limits,
     input: Option<&Value>,
 ) -> Vec<u8> {
     let script = script.map(|(runtime, script)| {
-        json!({
-            "runtime": runtime.name(),
-            "skill": script.skill,
-            "path": script.path,
-            "function": script.function,
-            "source": machine_code.is_none().then(|| hex(&script.source)),
-            "machine_code_bytes": machine_code.map(<[u8]>::len),
-        })
+        let mut header = script_header(runtime, script);
+        header["source"] = hex(&script.source).into();
+        header
     });
-    let header = json!({
-        "id": id,
-        "script": script,
+    let run = json!({
         "memory": limits.memory,
         "operations": limits.operations,
         "output": limits.output,
         "on_output": limits.on_output.name(),
     });
-    let mut request = encode_line(&header, input);
-    request.extend_from_slice(machine_code.unwrap_or_default());
+    encode_line(&json!({"id": id, "script": script, "run": run}), input)
+}
+
+/// The request to load a compiled script, with its newline and the machine code.
+pub(super) fn encode_load(id: u64, runtime: RuntimeId, script: &Script, machine_code: &[u8]) -> Vec<u8> {
+    let mut header = script_header(runtime, script);
+    header["machine_code_bytes"] = machine_code.len().into();
+    let mut request = encode_line(&json!({"id": id, "script": header}), None);
+    request.extend_from_slice(machine_code);
     request
 }
 
+fn script_header(runtime: RuntimeId, script: &Script) -> Value {
+    json!({
+        "runtime": runtime.name(),
+        "skill": script.skill,
+        "path": script.path,
+        "function": script.function,
+    })
+}
+
 /// Reads the line of a request; `None` if it is invalid, which no request of the host is.
-pub(super) fn decode_request(line: &[u8]) -> Option<RunRequest> {
+pub(super) fn decode_request(line: &[u8]) -> Option<WorkerRequest> {
     let (mut header, input) = decode_line(line).ok()?;
-    let text = |script: &Map<String, Value>, key: &str| Some(script.get(key)?.as_str()?.to_owned());
-    let script = match header.remove("script")? {
-        Value::Object(script) => {
-            let name = text(&script, "runtime")?;
-            let runtime = RuntimeId::WITH_WORKERS.into_iter().find(|id| id.name() == name)?;
-            let source = text(&script, "source").map_or(Some(Vec::new()), |source| unhex(&source))?;
-            let function = text(&script, "function");
-            let (skill, path) = (text(&script, "skill")?, text(&script, "path")?);
-            let machine_code_bytes = script.get("machine_code_bytes").and_then(Value::as_u64);
-            Some(SentScript {
-                runtime,
-                script: Script { function, ..Script::new(skill, path, source) },
-                machine_code_bytes: machine_code_bytes.map(usize::try_from).transpose().ok()?,
-            })
-        }
+    let script = match header.remove("script") {
+        Some(Value::Object(script)) => Some(decode_script(&script)?),
         _ => None,
     };
-    let number = |key: &str| header.get(key).and_then(Value::as_u64);
-    let policy: OutputPolicy = header.get("on_output")?.as_str()?.parse().ok()?;
+    let run = match header.get("run") {
+        Some(run) => Some(RequestedRun { limits: decode_limits(run)?, input }),
+        None => None,
+    };
+    Some(WorkerRequest { id: header.get("id").and_then(Value::as_u64)?, script, run })
+}
+
+fn decode_script(header: &Map<String, Value>) -> Option<SentScript> {
+    let text = |key: &str| Some(header.get(key)?.as_str()?.to_owned());
+    let name = text("runtime")?;
+    let runtime = RuntimeId::WITH_WORKERS.into_iter().find(|id| id.name() == name)?;
+    let source = text("source").map_or(Some(Vec::new()), |source| unhex(&source))?;
+    let machine_code_bytes = header.get("machine_code_bytes").and_then(Value::as_u64);
+    Some(SentScript {
+        runtime,
+        script: Script { function: text("function"), ..Script::new(text("skill")?, text("path")?, source) },
+        machine_code_bytes: machine_code_bytes.map(usize::try_from).transpose().ok()?,
+    })
+}
+
+fn decode_limits(run: &Value) -> Option<Limits> {
+    let number = |key: &str| run.get(key).and_then(Value::as_u64);
+    let policy: OutputPolicy = run.get("on_output")?.as_str()?.parse().ok()?;
     let mut limits = Limits::default().output(number("output")?).on_output(policy);
     limits.memory = number("memory");
     limits.operations = number("operations");
-    Some(RunRequest { id: number("id")?, script, limits, input })
+    Some(limits)
 }
 
 /// The response to a request, with its newline.
@@ -205,23 +226,25 @@ mod tests {
         };
         let (limits, input) =
             (Limits::default().memory(7).operations(9), json!({"a": "\u{1e}\n", "b": [null]}));
-        let text = encode_request(3, Some((RuntimeId::LUA, &script)), None, &limits, Some(&input));
+        let text = encode_run(3, Some((RuntimeId::LUA, &script)), &limits, Some(&input));
         assert_eq!(text.iter().position(|byte| *byte == b'\n'), Some(text.len() - 1));
-        let run = decode_request(&text).unwrap();
-        let sent = run.script.unwrap();
-        assert_eq!((run.id, sent.runtime, run.input), (3, RuntimeId::LUA, Some(input)));
-        let read = sent.script;
-        assert_eq!((read.source, read.function.as_deref()), (script.source.clone(), Some("f")));
-        assert_eq!(sent.machine_code_bytes, None);
+        let request = decode_request(&text).unwrap();
+        let (sent, run) = (request.script.unwrap(), request.run.unwrap());
+        assert_eq!((request.id, sent.runtime, run.input), (3, RuntimeId::LUA, Some(input)));
+        assert_eq!(
+            (&sent.script.source, sent.script.function.as_deref(), sent.machine_code_bytes),
+            (&script.source, Some("f"), None)
+        );
         assert_eq!((run.limits.memory, run.limits.operations), (Some(7), Some(9)));
-        assert!(decode_request(&encode_request(4, None, None, &limits, None)).unwrap().input.is_none());
+        assert!(decode_request(&encode_run(4, None, &limits, None)).unwrap().run.unwrap().input.is_none());
         let code = b"\n\x1e\0";
-        let message = encode_request(5, Some((RuntimeId::WASM, &script)), Some(code), &limits, None);
+        let message = encode_load(5, RuntimeId::WASM, &script, code);
         let line = message.strip_suffix(code).unwrap();
         assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
-        let sent = decode_request(line).unwrap().script.unwrap();
+        let request = decode_request(line).unwrap();
+        let sent = request.script.unwrap();
         assert_eq!((sent.runtime, sent.machine_code_bytes), (RuntimeId::WASM, Some(3)));
-        assert!(sent.script.source.is_empty());
+        assert!(sent.script.source.is_empty() && request.run.is_none());
     }
 
     #[test]

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::protocol::{self, RunRequest, RunResult, SentScript, WORKER_ARG};
+use super::protocol::{self, RequestedRun, RunResult, SentScript, WORKER_ARG, WorkerRequest};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
-use crate::host::{HostApiClient, SkillContext, catch_panic};
+use crate::host::{HostApiClient, Redaction, SkillContext, catch_panic};
 use crate::runtimes::sandbox::{HOST_API_FD, inherited_fd};
 
 /// Loads a script in this process, from the machine code that the host compiled from it if there is some.
@@ -40,17 +40,17 @@ fn serve_requests(load: LoadFn) -> io::Result<()> {
         if stdin.read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        let mut run = protocol::decode_request(&line).ok_or(io::ErrorKind::InvalidData)?;
+        let WorkerRequest { id, script, run } =
+            protocol::decode_request(&line).ok_or(io::ErrorKind::InvalidData)?;
         drop(line);
-        if let Some(SentScript { runtime, script, machine_code_bytes }) = run.script.take() {
+        if let Some(SentScript { runtime, script, machine_code_bytes }) = script {
             let code = machine_code_bytes.map(|length| read_exactly(&mut stdin, length)).transpose()?;
             let load = || load(runtime, &script, code.as_deref());
             let executor = catch_panic("the runtime", ErrorKind::Script, load);
             loaded = Some(LoadedScript { skill: script.skill.clone(), executor });
         }
         let loaded = loaded.as_ref().ok_or(io::ErrorKind::InvalidData)?;
-        let id = run.id;
-        let response = protocol::encode_response(id, &run_script(loaded, run, &host));
+        let response = protocol::encode_response(id, &run_script(loaded, run, &host).map_err(shorten));
         stdout.write_all(&response).and_then(|()| stdout.flush())?;
     }
 }
@@ -60,8 +60,14 @@ fn read_exactly(stdin: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
     stdin.read_exact(&mut bytes).map(|()| bytes)
 }
 
-fn run_script(loaded: &LoadedScript, run: RunRequest, host: &Arc<dyn HostApiClient>) -> RunResult {
+/// The error, with texts of twice the length that the host shows: it shortens them when it has removed secrets.
+fn shorten(error: SkillError) -> SkillError {
+    Redaction::default().error_within(error, 2 * Redaction::MAX_ERROR_CHARS).into_inner()
+}
+
+fn run_script(loaded: &LoadedScript, run: Option<RequestedRun>, host: &Arc<dyn HostApiClient>) -> RunResult {
     let executor = loaded.executor.as_ref().map_err(Clone::clone)?;
+    let Some(run) = run else { return Ok(Value::Null) };
     let context =
         SkillContext::builder(&loaded.skill).limits(run.limits).host_api_client(host.clone()).build();
     let input = SkillInput { value: run.input, args: Vec::new() };
