@@ -310,6 +310,29 @@ impl SkillError {
         }))
     }
 
+    /// The same error with each of its texts replaced, without the error that caused it.
+    pub(crate) fn map_texts(&self, text: impl Fn(&str) -> String) -> Self {
+        let violation = |violation: &Violation| Violation {
+            path: text(&violation.path),
+            keyword: violation.keyword.clone(),
+            expected: text(&violation.expected),
+            found: text(&violation.found),
+        };
+        let inner = &self.0;
+        Self(Box::new(ErrorInner {
+            kind: inner.kind,
+            message: text(&inner.message),
+            help: inner.help.as_deref().map(&text),
+            hint: inner.hint.as_ref().map(|hint| hint.map_names(&text)),
+            location: inner.location.as_ref().map(|at| at.with_file(text(&at.file))),
+            traceback: inner.traceback.iter().map(|frame| text(frame)).collect(),
+            violations: inner.violations.iter().map(violation).collect(),
+            callees: inner.callees.iter().map(|skill| text(skill)).collect(),
+            missing: inner.missing.as_deref().map(&text),
+            source: None,
+        }))
+    }
+
     /// The error in JSON, with its hint, for another process of metier that reads it.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes exchange errors"))]
     pub(crate) fn to_full_json(&self) -> serde_json::Value {

@@ -26,7 +26,7 @@ use self::secret::Secret;
 pub(crate) use self::stream::RedactedStream;
 use super::report::{NetworkReport, ProcessReport};
 use super::steps::StepReport;
-use crate::error::{SkillError, Violation};
+use crate::error::SkillError;
 
 /// The secrets of one run, including those of the skills it called. If there are none, nothing is searched or copied.
 #[derive(Default)]
@@ -164,38 +164,19 @@ impl Redaction {
     /// The error without secrets, truncated to the maximum length of an error. The underlying error is only for people who debug
     /// the host and is dropped.
     pub(crate) fn error(&self, error: SkillError) -> Redacted<SkillError> {
-        self.error_within(error, Self::MAX_ERROR_CHARS)
-    }
-
-    /// The same with texts of at most this many characters.
-    pub(crate) fn error_within(&self, error: SkillError, max_chars: usize) -> Redacted<SkillError> {
-        let is_short = |text: &str| text.len() <= max_chars;
+        let is_short = |text: &str| text.len() <= Self::MAX_ERROR_CHARS;
         let texts = || error.help().into_iter().chain(error.traceback().iter().map(String::as_str));
         let is_bounded = is_short(error.message()) && texts().all(is_short);
         if is_bounded && !self.has_secrets() {
             return Redacted(error);
         }
-        let text = |text: &str| self.text(text.to_owned()).truncate(max_chars).0;
-        let traceback = error.traceback().iter().map(|frame| text(frame)).collect();
-        let violation = |violation: &Violation| Violation {
-            path: text(&violation.path),
-            keyword: violation.keyword.clone(),
-            expected: text(&violation.expected),
-            found: text(&violation.found),
+        let text = |text: &str| {
+            let owned = text.to_owned();
+            // A worker process has cut longer texts, which may leave the beginning of a secret at the end.
+            let clean = if is_short(text) { self.text(owned) } else { self.text_prefix(owned) };
+            clean.truncate(Self::MAX_ERROR_CHARS).0
         };
-        let mut clean = SkillError::new(error.kind(), text(error.message()))
-            .with_traceback(traceback)
-            .with_callees(error.callees().iter().map(|skill| text(skill)).collect())
-            .with_violations(error.violations().iter().map(violation).collect())
-            .with_missing_permission(error.missing_permission().map(&text))
-            .with_hint(error.hint().map(|hint| hint.map_names(text)));
-        if let Some(help) = error.help() {
-            clean = clean.with_help(text(help));
-        }
-        Redacted(match error.location() {
-            Some(at) => clean.with_location(at.with_file(text(&at.file))),
-            None => clean,
-        })
+        Redacted(error.map_texts(text))
     }
 
     /// The process report, with secrets removed from its output.
@@ -261,7 +242,7 @@ impl fmt::Debug for Redaction {
 mod tests {
     use super::super::steps::StepStatus;
     use super::*;
-    use crate::error::{ErrorKind, Location};
+    use crate::error::{ErrorKind, Location, Violation};
     use serde_json::json;
 
     fn redaction(secrets: &[(&str, &str)]) -> Redaction {

@@ -1,5 +1,5 @@
-//! Lua, Rhai and WebAssembly in worker processes: in both levels and as an ordinary user, where nobody waits for the answer any more, and where
-//! the process lies.
+//! Lua, Rhai and WebAssembly in worker processes: in both levels and as an ordinary user, where nobody waits for the answer any
+//! more, and where the process lies.
 #![cfg(feature = "lua-runtime")]
 
 use std::fs;
@@ -9,9 +9,9 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use metier::engine::{Engine, Invocation};
-use metier::error::ErrorKind;
-use metier::host::{Event, EventKind};
-use metier::policy::ExecutionMode;
+use metier::error::{ErrorKind, Result};
+use metier::host::{Event, EventKind, Providers, SecretProvider, SkillContext};
+use metier::policy::{ExecutionMode, Limits};
 use serde_json::json;
 
 use crate::case::LEVELS;
@@ -175,6 +175,54 @@ fn runs_with_different_grants_have_different_workers() {
             let outcome = engine.run(grants.fold(invocation(&fixture), Invocation::grant));
             assert!(outcome.result.is_ok(), "{outcome:?}");
             assert_eq!(count_workers(&fixture), workers, "{grant:?}");
+        }
+    });
+}
+
+#[test]
+fn a_worker_that_is_kept_has_the_limits_of_each_run() {
+    for_each_level(|| {
+        let fixture = marked_fixture("main.lua", "return ('x'):rep(input)");
+        let engine = engine(&fixture);
+        let run = |length: u64, output: u64| {
+            let limits = Limits::default().output(output);
+            engine
+                .run(invocation(&fixture).input(json!(length)).limits(limits))
+                .result
+                .map_err(|error| error.kind())
+        };
+        assert_eq!(run(1, 1_000), Ok(json!("x")));
+        assert_eq!(run(3_000_000, 8 << 20).map(|value| value.as_str().unwrap().len()), Ok(3_000_000));
+        assert_eq!(run(2_000, 1_000), Err(ErrorKind::Output));
+        assert_eq!(count_workers(&fixture), 1);
+    });
+}
+
+struct OneSecret(String);
+
+impl SecretProvider for OneSecret {
+    fn secret(&self, _: &SkillContext, _: &str) -> Result<Option<String>> {
+        Ok(Some(self.0.clone()))
+    }
+}
+
+/// The worker knows no secret, so what it cuts may end in a part of one.
+#[test]
+fn no_part_of_a_secret_is_left_in_an_error_that_a_worker_cut() {
+    for_each_level(|| {
+        for (before, length) in [(8_190, 100), (8_100, 200), (3, 9_000), (4_090, 20)] {
+            let secret: String =
+                (0..26).cycle().take(length).map(|n| char::from(b'a' + n * 7 % 26)).collect();
+            let script = format!("error(('-'):rep({before}) .. ctx.secret('KEY'))");
+            let asks = "---\nname: x\ndescription: fails\nallowed-tools: secret:KEY\n---\n";
+            let fixture =
+                marked_fixture("main.lua", &script).grant("secret:KEY").file("skills/x/SKILL.md", asks);
+            let engine = engine(&fixture);
+            let providers = Providers::default().secrets(OneSecret(secret.clone()));
+            let error = engine.run(invocation(&fixture).providers(providers)).result.unwrap_err();
+            let text = error.message();
+            let leaked = (3..secret.len().min(50)).any(|end| text.contains(&secret[..end]));
+            assert!(error.kind() == ErrorKind::Script && !leaked, "{before}: {text}");
         }
     });
 }

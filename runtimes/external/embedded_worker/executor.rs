@@ -146,7 +146,8 @@ impl EmbeddedWorkerExecutor {
         let request = protocol::encode_run(id, script, ctx.limits(), input);
         let handler = RequestHandler::new(ctx, &self.script.path, None).with_full_errors();
         let (result, is_reusable) = self.call(&mut worker, id, request, &handler, ctx)?;
-        if is_reusable {
+        // What was approved during the run is not in the key.
+        if is_reusable && key.permissions == ctx.permissions().frozen() {
             self.pool.checkin(key, worker);
         }
         result

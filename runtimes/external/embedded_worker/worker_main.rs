@@ -60,9 +60,10 @@ fn read_exactly(stdin: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
     stdin.read_exact(&mut bytes).map(|()| bytes)
 }
 
-/// The error, with texts of twice the length that the host shows: it shortens them when it has removed secrets.
+/// The error, with texts of at most twice the length that the host shows: it shortens them when it has removed secrets.
+#[allow(clippy::needless_pass_by_value)] // as `map_err` has it
 fn shorten(error: SkillError) -> SkillError {
-    Redaction::default().error_within(error, 2 * Redaction::MAX_ERROR_CHARS).into_inner()
+    error.map_texts(|text| text.chars().take(2 * Redaction::MAX_ERROR_CHARS).collect())
 }
 
 fn run_script(loaded: &LoadedScript, run: Option<RequestedRun>, host: &Arc<dyn HostApiClient>) -> RunResult {

@@ -103,6 +103,11 @@ impl OutputReader {
         Ok(Self { pipe: set_nonblocking(pipe)?, bytes: Vec::new(), cap, policy, discarded: 0 })
     }
 
+    /// Sets the cap and the policy of what is read from now on.
+    pub(crate) fn set_limits(&mut self, limits: &Limits) {
+        (self.cap, self.policy) = (limits.output, limits.on_output);
+    }
+
     /// The descriptor to poll until the other end is closed.
     pub(crate) fn poll_fd(&self) -> Option<PollFd<'_>> {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN))

@@ -94,6 +94,9 @@ impl WorkerSession {
     /// Sends a request and waits for its response. Fails if a descriptor cannot be created.
     pub(crate) fn call(&mut self, mut call: WorkerCall<'_>) -> io::Result<WorkerReply> {
         self.stdio.stdin.write_request(call.request);
+        // Runs that share a process may have other limits of output.
+        self.stdio.stdout.set_limits(&response_limits(call.limits));
+        self.stdio.stderr.set_limits(call.limits);
         let connections = std::mem::replace(&mut self.connections, Connections::new(None));
         let (end, connections) = std::thread::scope(|scope| {
             let mut host_api = HostApiThread::new(connections, scope, call.handler);
