@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use metier::engine::{Engine, Invocation};
 use metier::error::{ErrorKind, Result};
-use metier::host::{Event, EventKind, Providers, SecretProvider, SkillContext};
-use metier::policy::{ExecutionMode, Limits};
+use metier::host::{ApprovalRequest, Approver, Event, EventKind, Providers, SecretProvider, SkillContext};
+use metier::policy::{Approval, ExecutionMode, Limits};
 use serde_json::json;
 
 use crate::case::LEVELS;
@@ -176,6 +176,31 @@ fn runs_with_different_grants_have_different_workers() {
             assert!(outcome.result.is_ok(), "{outcome:?}");
             assert_eq!(count_workers(&fixture), workers, "{grant:?}");
         }
+    });
+}
+
+struct Permits;
+
+impl Approver for Permits {
+    fn approve(&self, _: &SkillContext, _: &ApprovalRequest) -> Result<Approval> {
+        Ok(Approval::Once)
+    }
+}
+
+#[test]
+fn a_worker_whose_run_was_permitted_more_meanwhile_serves_no_other_run() {
+    for_each_level(|| {
+        let asks = "---\nname: x\ndescription: writes\nallowed-tools: write\n---\n";
+        let script = "if input == 'write' then ctx.write('new', 'x') end return 1";
+        let fixture = marked_fixture("main.lua", script).file("skills/x/SKILL.md", asks);
+        let engine = engine(&fixture);
+        for (input, workers) in [("read", 1), ("write", 0), ("read", 1)] {
+            let providers = Providers::default().approver(Permits);
+            let outcome = engine.run(invocation(&fixture).input(json!(input)).providers(providers));
+            assert!(outcome.result.is_ok(), "{outcome:?}");
+            assert_eq!(count_workers(&fixture), workers, "{input}");
+        }
+        assert_eq!(fs::read(fixture.at("project/new")).unwrap(), b"x");
     });
 }
 

@@ -41,8 +41,7 @@ const READABLE_PATHS: [&str; 9] = [
 /// Bytes of address space besides the memory limit of the script: the program, the copies that conversions make, and the stack
 /// that Rhai reserves, up to 4 GiB. Most of it is reserved and never used.
 const ADDRESS_SPACE_OVERHEAD: u64 = 6 << 30;
-/// Bytes of address space that a compiled script has besides: its engine reserves some 4 GiB
-/// for each memory, of which it has up to 17.
+/// Bytes of address space that a compiled script has besides: its engine reserves some 4 GiB for each memory, of which it has up to 17.
 const COMPILED_ADDRESS_SPACE: u64 = 128 << 30;
 /// Bytes of used memory besides the memory limit of the script.
 const MEMORY_OVERHEAD: u64 = 256 << 20;

@@ -324,7 +324,7 @@ mod tests {
     use crate::host::ClosureTools;
 
     #[test]
-    fn an_unknown_tool_is_reported_with_the_nearest_name_or_the_list() {
+    fn an_unknown_tool_is_reported_with_a_suggestion_or_the_list() {
         let tools = ["search", "add", "subtract"].iter().fold(ClosureTools::new(), |tools, name| {
             tools.tool(*name, "d", Value::Null, |_, _| Ok(Value::Null))
         });

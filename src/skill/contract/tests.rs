@@ -530,7 +530,7 @@ fn slips_in_keywords_of_a_schema_are_reported() {
 }
 
 #[test]
-fn an_example_with_an_unknown_key_is_refused_with_the_nearest_key() {
+fn an_example_with_an_unknown_key_is_refused_with_a_suggestion() {
     for key in
         ["expected", "expect", "expect_output", "expected_outputs", "expectedOutput", "output", "outputs"]
     {
