@@ -13,6 +13,14 @@ pub fn parse(text: &str) -> Result<Value, String> {
     parse_with_offset(text).map_err(|fault| fault.reason)
 }
 
+/// The text of a value that does not depend on the order of keys: what digests and keys of caches are made of, since objects keep the
+/// order in which they were written.
+pub(crate) fn canonical_text(value: &Value) -> String {
+    let mut sorted = value.clone();
+    sorted.sort_all_objects();
+    sorted.to_string()
+}
+
 /// Why a text has no exact value, and the byte offset of the error.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ParseError {

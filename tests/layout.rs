@@ -52,6 +52,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         &[
             "error",
             "excerpt",
+            "strict_json",
             "suggestion",
             "policy",
             "host",

@@ -46,10 +46,11 @@ impl<'a> ConversionBudget<'a> {
     }
 }
 
-/// The memory that a JSON value takes where it is stored, and what it takes in addition as a field of an object, including
-/// its share of the tree.
+/// The memory that a JSON value takes where it is stored, and as a field of an object, in a table that may be half empty and has
+/// room for a few fields at least.
 const VALUE_BYTES: u64 = size_of::<Json>() as u64;
-const FIELD_BYTES: u64 = 160;
+const FIELD_BYTES: u64 = 240;
+const OBJECT_BYTES: u64 = 160;
 /// The allocator's overhead of each allocation.
 const ALLOCATION_OVERHEAD: u64 = 16;
 
@@ -180,7 +181,11 @@ impl Reader<'_, '_, '_> {
         Ok(Json::Array(items))
     }
 
+    /// A table has no order of its own, so its keys are sorted.
     fn object(&mut self, table: &Table, depth: usize) -> Result<Json, ConversionError> {
+        if !table.is_empty() {
+            self.budget.spend(0, OBJECT_BYTES)?;
+        }
         let mut fields = Map::new();
         let mut error = None;
         let walked = table.for_each(|key: Value, field: Value| {
@@ -201,6 +206,7 @@ impl Reader<'_, '_, '_> {
             })
         });
         walk_result(walked, error)?;
+        fields.sort_keys();
         Ok(Json::Object(fields))
     }
 

@@ -21,7 +21,7 @@ struct Reader<'a> {
     remaining_memory: &'a mut u64,
 }
 
-/// The memory that a value takes in a list, and in a map with its share of a node.
+/// The memory that a value takes in a list, and in a map with its share of the table.
 const VALUE_BYTES: u64 = size_of::<Json>() as u64;
 const FIELD_BYTES: u64 = 2 * (size_of::<Json>() + size_of::<String>()) as u64;
 
@@ -69,9 +69,9 @@ impl Reader<'_> {
 
     fn object(&mut self, map: &Map, depth: usize) -> Result<Json, ConversionError> {
         self.output.spend(2)?;
-        let mut fields = serde_json::Map::new();
+        spend_memory(self.remaining_memory, map.len() as u64 * FIELD_BYTES)?;
+        let mut fields = serde_json::Map::with_capacity(map.len());
         for (key, field) in map {
-            spend_memory(self.remaining_memory, FIELD_BYTES)?;
             let key = self.text(key)?;
             let field =
                 self.read(field, depth).map_err(|error| error.with_path_segment(|| format!(".{key}")))?;

@@ -17,6 +17,7 @@ use crate::executor::{RuntimeId, SkillInput};
 use crate::host::{SkillContext, memory_size};
 use crate::policy::{SandboxMode, SkillDigest};
 use crate::registry::Skill;
+use crate::strict_json::canonical_text;
 
 /// The maximum number of values, and of the bytes of memory that they take.
 const MAX_VALUES: usize = 1_000;
@@ -154,7 +155,6 @@ pub(super) fn result_key(
         context.permissions().effective().iter().map(ToString::to_string).collect();
     // No input is another one than `null`.
     let value = input.value.as_ref().map(|value| [value]);
-    // Objects are kept sorted, so that equal inputs have equal texts.
     let run = json!([
         skill.qualified_name(),
         skill.version().to_string(),
@@ -170,7 +170,7 @@ pub(super) fn result_key(
     digest.update(files.as_bytes());
     // The file may have been changed since it was read.
     digest.update(Sha256::digest(source));
-    digest.update(run.to_string());
+    digest.update(canonical_text(&run));
     digest.finalize().into()
 }
 

@@ -26,13 +26,15 @@ pub(crate) fn memory_size(value: &Value) -> u64 {
     NODE + inside
 }
 
-/// Approximate bytes that a map with this many entries takes besides the entries. It stores them in nodes of eleven, about half
-/// of them used.
+/// Approximate bytes that a map with this many entries takes besides the keys and values: a table that has room for three entries
+/// at first and doubles when it is full, with a hash and a position for each.
 pub(crate) fn memory_size_of_map(entries: usize) -> u64 {
-    const NODE: u64 = 640;
-    const TAKEN: u64 = 6;
-    (entries as u64).div_ceil(TAKEN) * NODE
+    if entries == 0 { 0 } else { SMALLEST_MAP + entries as u64 * MAP_ENTRY }
 }
+
+/// What a map takes besides its entries, and an entry besides the text of its key and its value.
+const SMALLEST_MAP: u64 = 160;
+const MAP_ENTRY: u64 = 160;
 
 /// Approximate bytes that the value of a JSON text takes, estimated from its text: each value in it takes at least one character.
 pub(crate) fn memory_size_of_json(text: &[u8]) -> u64 {
@@ -49,7 +51,7 @@ pub(crate) fn memory_size_of_json(text: &[u8]) -> u64 {
             (_, b'"') => is_text = !is_text,
             (false, b',' | b'[') => bytes += ITEM,
             (false, b'{') => bytes += ITEM + memory_size_of_map(1),
-            (false, b':') => bytes += memory_size_of_map(1) / 6,
+            (false, b':') => bytes += MAP_ENTRY,
             _ => {}
         }
     }

@@ -14,6 +14,7 @@ use super::inventory::ServedTool;
 #[cfg(unix)]
 use crate::host::metier_dirs;
 use crate::plan::Journal;
+use crate::strict_json::canonical_text;
 
 /// How long the journal of an interrupted plan is kept.
 const LIFETIME: Duration = Duration::from_hours(7 * 24);
@@ -124,10 +125,8 @@ fn discard(folder: &Path) {
 
 /// What tells one call from another: the project, the tool, the skill, and the arguments.
 fn call_digest(project: &Path, tool: &ServedTool, arguments: &Map<String, Value>) -> String {
-    let mut sorted: Vec<_> = arguments.iter().collect();
-    sorted.sort_by_key(|(name, _)| name.as_str());
-    let call = json!([project.as_os_str().as_encoded_bytes(), tool.name, tool.address, sorted]);
-    let digest: [u8; 32] = Sha256::digest(call.to_string()).into();
+    let call = json!([project.as_os_str().as_encoded_bytes(), tool.name, tool.address, arguments]);
+    let digest: [u8; 32] = Sha256::digest(canonical_text(&call)).into();
     let (number, _) = digest.split_at(16);
     format!("{:032x}", number.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte)))
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::question::Question;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::strict_json::canonical_text;
 
 /// How long a question can be answered.
 const LIFETIME: Duration = Duration::from_mins(10);
@@ -57,7 +58,8 @@ pub(super) struct StateOwner<'a> {
 
 impl StateOwner<'_> {
     fn bytes(&self) -> Vec<u8> {
-        json!([self.caller, self.client, self.method, self.name, self.arguments]).to_string().into_bytes()
+        let owner = json!([self.caller, self.client, self.method, self.name, self.arguments]);
+        canonical_text(&owner).into_bytes()
     }
 }
 

@@ -86,7 +86,7 @@ fn tool_contents(offered: &OfferedResource, uri: &str, value: Value) -> Result<R
     let is_blob = blob.is_some_and(is_base64);
     let (text, found_type) = match value {
         Value::Object(mut object) if is_blob => {
-            let blob = object.remove("blob").and_then(|blob| blob.as_str().map(str::to_owned));
+            let blob = object.shift_remove("blob").and_then(|blob| blob.as_str().map(str::to_owned));
             (blob.unwrap_or_default(), "application/octet-stream")
         }
         Value::String(text) => (text, "text/plain"),

@@ -125,7 +125,7 @@ impl Handler {
             .map_err(|_| ErrorData::internal_error("the tools cannot be listed", None))?;
         if let Value::Object(result) = &mut tools {
             // Only later revisions have it.
-            result.remove("resultType");
+            result.shift_remove("resultType");
         }
         for tool in tools["tools"].as_array_mut().into_iter().flatten() {
             if tool["name"].as_str().is_some_and(|name| self.is_skill_tool(name)) {

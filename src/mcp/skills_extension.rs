@@ -61,7 +61,7 @@ fn entry(engine: &Engine, skill: &Skill) -> Result<SkillEntry> {
     let mut fields =
         typed_frontmatter(&source).ok_or_else(|| invalid("its frontmatter cannot be written as JSON"))?;
     let (Some(Value::String(name)), Some(Value::String(description))) =
-        (fields.remove("name"), fields.remove("description"))
+        (fields.shift_remove("name"), fields.shift_remove("description"))
     else {
         return Err(invalid("its name or its description is not text"));
     };

@@ -34,7 +34,7 @@ pub(super) fn keep_task_parts(message: &mut Value) -> bool {
 }
 
 fn keep_task_request(params: &mut Map<String, Value>) -> bool {
-    let request = params.remove("task");
+    let request = params.shift_remove("task");
     let is_task = request.is_some();
     let meta = match params.get_mut("_meta") {
         None if is_task => params.entry("_meta").or_insert_with(|| json!({})),
@@ -43,18 +43,18 @@ fn keep_task_request(params: &mut Map<String, Value>) -> bool {
     };
     let Value::Object(meta) = meta else { return is_task };
     // Only the parameter of the call asks for a task.
-    let is_forged = meta.remove(REQUEST_KEY).is_some();
+    let is_forged = meta.shift_remove(REQUEST_KEY).is_some();
     meta.extend(request.map(|request| (REQUEST_KEY.to_owned(), request)));
     is_task || is_forged
 }
 
 fn keep_task_filter(params: &mut Map<String, Value>) -> bool {
-    let is_forged = params.remove(FILTER_KEY).is_some();
+    let is_forged = params.shift_remove(FILTER_KEY).is_some();
     let ids = params.get("notifications").and_then(|filter| filter.get("taskIds"));
     if ids.is_none_or(Value::is_null) {
         return is_forged;
     }
-    let filter = params.remove("notifications");
+    let filter = params.shift_remove("notifications");
     params.extend(filter.map(|filter| (FILTER_KEY.to_owned(), filter)));
     true
 }

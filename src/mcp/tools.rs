@@ -327,7 +327,7 @@ impl SkillTool {
         if let Some(Value::Array(required)) = schema.get_mut("required") {
             required.retain(|name| !self.forms.iter().any(|form| form.inputs().any(|input| name == input)));
             if required.is_empty() {
-                schema.remove("required");
+                schema.shift_remove("required");
             }
         }
         schema
@@ -353,7 +353,7 @@ impl SkillTool {
             ArgumentForm::Input if arguments.is_empty() => Ok(invocation),
             ArgumentForm::Input => Ok(invocation.input(arguments)),
             ArgumentForm::WrappedInput => {
-                let input = arguments.remove("input");
+                let input = arguments.shift_remove("input");
                 require_no_other(&arguments)?;
                 input.map_or_else(
                     || Err(argument_error("the argument input is missing")),
@@ -361,7 +361,7 @@ impl SkillTool {
                 )
             }
             ArgumentForm::Script { scripts, has_main, takes_args } => {
-                let invocation = match arguments.remove("script") {
+                let invocation = match arguments.shift_remove("script") {
                     None if *has_main => invocation,
                     None => {
                         return Err(
@@ -374,7 +374,7 @@ impl SkillTool {
                         return Err(error.with_help(one_of(scripts)));
                     }
                 };
-                let invocation = match arguments.remove("args") {
+                let invocation = match arguments.shift_remove("args") {
                     None => invocation,
                     Some(Value::Array(args)) if *takes_args => {
                         let texts: Option<Vec<String>> =
@@ -388,13 +388,13 @@ impl SkillTool {
                     }
                     Some(_) => return Err(argument_error("the script takes no args, only an input")),
                 };
-                let invocation = match arguments.remove("stdin") {
+                let invocation = match arguments.shift_remove("stdin") {
                     None => invocation,
                     Some(Value::String(text)) if *takes_args => invocation.stdin(std::io::Cursor::new(text)),
                     Some(_) if *takes_args => return Err(argument_error("the argument stdin is a text")),
                     Some(_) => return Err(argument_error("the script takes no stdin, only an input")),
                 };
-                let input = arguments.remove("input");
+                let input = arguments.shift_remove("input");
                 require_no_other(&arguments)?;
                 Ok(match input {
                     Some(input) => invocation.input(input),

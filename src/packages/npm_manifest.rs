@@ -94,6 +94,10 @@ fn clean_package(text: &str) -> Result<(String, Vec<String>), LineError> {
         }
         clean.insert(kind.into(), value.clone());
     }
+    // What is prepared does not depend on the order in which it is written.
+    names.sort_unstable();
+    let mut clean = Value::Object(clean);
+    clean.sort_all_objects();
     let text = serde_json::to_string_pretty(&clean).unwrap_or_default();
     Ok((text, names))
 }

@@ -173,7 +173,7 @@ fn a_process_is_reported_and_its_value_is_what_it_wrote() {
     assert_shape(&outcome);
     assert_eq!(outcome["value"], json!({"a": 1}));
     let process = outcome["process"].as_object_mut().unwrap();
-    let mut usage = process.remove("usage").unwrap();
+    let mut usage = process.shift_remove("usage").unwrap();
     assert!(usage["cpu_ms"].take().as_u64().unwrap() < 1000);
     assert!(usage["memory_bytes"].take().as_u64().unwrap() > 100_000);
     assert!(usage["tree_memory_bytes"].take().as_u64().unwrap() > 100_000);

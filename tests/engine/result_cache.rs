@@ -239,3 +239,14 @@ fn a_journal_of_a_plan_is_always_written() {
     assert_eq!(value(engine.run(Invocation::new("x").journal(&journals))), "second");
     assert!(journals.read_dir().unwrap().next().is_some(), "it has a journal");
 }
+
+#[test]
+fn the_order_of_keys_is_no_other_input() {
+    let project = project(CACHEABLE, READS);
+    let engine = caching(&project);
+    let run = |input: &str| Invocation::new("x").input(serde_json::from_str::<Value>(input).unwrap());
+    assert_eq!(said(&engine, run(r#"{"n": {"b": 1, "a": 2}, "m": 3}"#)), "first");
+    write(&project.path("n.txt"), "second");
+    assert_eq!(said(&engine, run(r#"{"m": 3, "n": {"a": 2, "b": 1}}"#)), "first");
+    assert_eq!(said(&engine, run(r#"{"m": 3, "n": {"a": 1, "b": 2}}"#)), "second");
+}

@@ -147,7 +147,7 @@ fn ak_a15_a_manifest_lacks_nothing() {
     assert_eq!(tools_only.name.as_deref(), Some("pack"));
     for (key, words) in [("version", "needs `version`"), ("name", "needs `name`")] {
         let mut without = manifest(json!({}));
-        without.as_object_mut().unwrap().remove(key);
+        without.as_object_mut().unwrap().shift_remove(key);
         refused("skill.json", &without.to_string(), words);
     }
     for (wrong, words) in [

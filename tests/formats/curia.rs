@@ -15,7 +15,7 @@ fn with(key: &str, value: Option<Value>) -> String {
     let fields = manifest.as_object_mut().unwrap();
     match value {
         Some(value) => fields.insert(key.to_owned(), value),
-        None => fields.remove(key),
+        None => fields.shift_remove(key),
     };
     manifest.to_string()
 }

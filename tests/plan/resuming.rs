@@ -352,3 +352,17 @@ fn a_plan_that_is_tried_again_goes_on_where_it_failed() {
     assert_eq!(failure(&run(&project, &WRITE, json!({}))).0, ErrorKind::Io);
     assert_eq!(project.read("trace"), "y ");
 }
+
+#[test]
+fn an_input_with_its_keys_in_another_order_is_the_same_run_and_values_keep_theirs() {
+    let steps = json!([{"id": "e", "tool": "echo", "args": {"z": "$inputs.v", "a": 1}}, {"id": "r", "tool": "read_file", "args": {"path": "later"}}]);
+    let project = Project::new().sequence("x", "write", &json!({"steps": steps, "outputs_from": "e"}));
+    let input = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let (kind, _) = failure(&run(&project, &WRITE, input(r#"{"v": {"b": 1, "a": 2}, "c": 3}"#)));
+    assert_eq!(kind, ErrorKind::Io);
+    let project = project.file("later", "here");
+    let outcome = run(&project, &WRITE, input(r#"{"c": 3, "v": {"a": 2, "b": 1}}"#));
+    let statuses: Vec<StepStatus> = outcome.steps.iter().map(|step| step.status).collect();
+    assert_eq!(statuses, [StepStatus::Resumed, StepStatus::Ok]);
+    assert_eq!(outcome.result.unwrap().to_string(), r#"{"z":{"b":1,"a":2},"a":1}"#, "as the journal has it");
+}

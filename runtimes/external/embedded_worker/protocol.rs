@@ -84,7 +84,7 @@ fn script_header(runtime: RuntimeId, script: &Script) -> Value {
 /// Reads the line of a request; `None` if it is invalid, which no request of the host is.
 pub(super) fn decode_request(line: &[u8]) -> Option<WorkerRequest> {
     let (mut header, input) = decode_line(line).ok()?;
-    let script = match header.remove("script") {
+    let script = match header.shift_remove("script") {
         Some(Value::Object(script)) => Some(decode_script(&script)?),
         _ => None,
     };
@@ -128,10 +128,10 @@ pub(super) fn encode_response(id: u64, result: &RunResult) -> Vec<u8> {
 /// Reads the response to the request with that id. The error is why it is invalid.
 pub(super) fn decode_response(id: u64, line: &[u8]) -> Result<RunResult, String> {
     let (mut header, value) = decode_line(line)?;
-    if header.remove("id") != Some(id.into()) {
+    if header.shift_remove("id") != Some(id.into()) {
         return Err("the answer to another request".into());
     }
-    let result = match (header.remove("error"), value) {
+    let result = match (header.shift_remove("error"), value) {
         (None, Some(value)) => Ok(value),
         (Some(error), None) => Err(decode_error(error).ok_or("an error in no known form")?),
         _ => return Err("neither a value nor an error".into()),
@@ -147,22 +147,22 @@ pub(super) fn decode_error(error: Value) -> Option<SkillError> {
         _ => None,
     };
     let number = |value: Option<&Value>| value.and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
-    let kind = ErrorKind::from_name(&text(parts.remove("kind")?)?)?;
-    let mut error = SkillError::new(kind, text(parts.remove("message")?)?);
-    if let Some(help) = parts.remove("help").and_then(text) {
+    let kind = ErrorKind::from_name(&text(parts.shift_remove("kind")?)?)?;
+    let mut error = SkillError::new(kind, text(parts.shift_remove("message")?)?);
+    if let Some(help) = parts.shift_remove("help").and_then(text) {
         error = error.with_help(help);
     }
-    if let Some(Value::Object(mut place)) = parts.remove("location") {
+    if let Some(Value::Object(mut place)) = parts.shift_remove("location") {
         let (line, column) = (number(place.get("line")), number(place.get("column")));
-        error = error.with_location(Location::new(text(place.remove("file")?)?, line, column));
+        error = error.with_location(Location::new(text(place.shift_remove("file")?)?, line, column));
     }
-    if let Some(Value::Array(frames)) = parts.remove("traceback") {
+    if let Some(Value::Array(frames)) = parts.shift_remove("traceback") {
         error = error.with_traceback(frames.into_iter().filter_map(text).collect());
     }
-    if let Some(Value::Array(found)) = parts.remove("violations") {
+    if let Some(Value::Array(found)) = parts.shift_remove("violations") {
         let violation = |found: Value| {
             let Value::Object(mut found) = found else { return None };
-            let mut part = |key: &str| found.remove(key).and_then(text);
+            let mut part = |key: &str| found.shift_remove(key).and_then(text);
             Some(Violation {
                 path: part("path")?,
                 keyword: part("keyword")?,
@@ -172,8 +172,8 @@ pub(super) fn decode_error(error: Value) -> Option<SkillError> {
         };
         error = error.with_violations(found.into_iter().filter_map(violation).collect());
     }
-    let hint = parts.remove("hint").and_then(|hint| serde_json::from_value(hint).ok());
-    Some(error.with_hint(hint).with_missing_permission(parts.remove("missing").and_then(text)))
+    let hint = parts.shift_remove("hint").and_then(|hint| serde_json::from_value(hint).ok());
+    Some(error.with_hint(hint).with_missing_permission(parts.shift_remove("missing").and_then(text)))
 }
 
 fn encode_line(header: &Value, value: Option<&Value>) -> Vec<u8> {

@@ -38,7 +38,7 @@ impl ApiRequest {
         if parts.contains_key("ok") || parts.contains_key("error") {
             return Ok(None);
         }
-        let id = parts.remove("id").unwrap_or_default();
+        let id = parts.shift_remove("id").unwrap_or_default();
         if !is_id(&id) {
             return Err((
                 Value::Null,
@@ -49,15 +49,15 @@ impl ApiRequest {
     }
 
     fn from_parts(id: Value, mut parts: Map<String, Value>) -> Result<Self> {
-        let Some(Value::String(call)) = parts.remove("call") else {
+        let Some(Value::String(call)) = parts.shift_remove("call") else {
             return Err(invalid_request("has no `call`, the name of a function"));
         };
-        let args = match parts.remove("args") {
+        let args = match parts.shift_remove("args") {
             None => Vec::new(),
             Some(Value::Array(args)) => args,
             Some(_) => return Err(invalid_request("has `args` that are no list")),
         };
-        let doubles = match parts.remove("doubles") {
+        let doubles = match parts.shift_remove("doubles") {
             None => false,
             Some(Value::Bool(doubles)) => doubles,
             Some(_) => return Err(invalid_request("has a `doubles` that is neither true nor false")),

@@ -33,11 +33,11 @@ fn parse_response(id: u64, line: &[u8]) -> Result<Response, String> {
     let text = std::str::from_utf8(line).map_err(|_| "a line that is not UTF-8")?;
     let value = strict_json::parse(text).map_err(|reason| format!("a line that is no JSON: {reason}"))?;
     let Value::Object(mut parts) = value else { return Err("JSON that is not an object".into()) };
-    let answered = parts.remove("id").ok_or("an answer without an `id`")?;
+    let answered = parts.shift_remove("id").ok_or("an answer without an `id`")?;
     if answered != id {
         return Err("the answer to a request that it was not asked".into());
     }
-    let answer = match (parts.remove("ok"), parts.remove("error")) {
+    let answer = match (parts.shift_remove("ok"), parts.shift_remove("error")) {
         (Some(value), None) => Response::Ok(value),
         (None, Some(Value::String(message))) => Response::Failed(message, None),
         (None, Some(Value::Object(error))) => parse_failure(error)?,
@@ -48,7 +48,7 @@ fn parse_response(id: u64, line: &[u8]) -> Result<Response, String> {
 }
 
 fn parse_failure(mut error: Map<String, Value>) -> Result<Response, String> {
-    let mut text = |key: &str| match error.remove(key) {
+    let mut text = |key: &str| match error.shift_remove(key) {
         Some(Value::String(text)) => Some(text),
         _ => None,
     };

@@ -15,7 +15,7 @@ use crate::runtimes::rhai::to_rhai;
 use crate::strict_json;
 
 /// The memory of a value while its text is decoded: its JSON, its place in a growing list, and the Rhai value.
-const VALUE_BYTES: u64 = 160;
+const VALUE_BYTES: u64 = 320;
 /// The memory of a map with one entry, in JSON and in Rhai.
 const OBJECT_BYTES: u64 = 1536;
 

@@ -36,14 +36,14 @@ impl SkillContext {
                 values.entry(key).or_insert_with(|| default.clone());
             }
         }
-        values.retain(|key, _| fields.iter().any(|field| field.key == *key && !field.secret));
-        Ok(values)
+        let plain = fields.iter().filter(|field| !field.secret);
+        Ok(plain.filter_map(|field| values.shift_remove_entry(&field.key)).collect())
     }
 
     /// The value of one setting, null where an optional one has none. `invalid-argument` for one that the skill does not declare,
     /// `unavailable` where one that it needs has no value.
     pub(super) fn config_value(&self, key: &str) -> Result<Value> {
-        let value = self.config_values()?.remove(key);
+        let value = self.config_values()?.shift_remove(key);
         let fields = self.config_fields();
         if fields.is_empty() {
             return Ok(value.unwrap_or_default());

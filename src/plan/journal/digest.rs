@@ -5,6 +5,8 @@ use std::fmt::Write;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::strict_json::canonical_text;
+
 /// The digest of bytes, in hexadecimal.
 pub(in crate::plan) fn bytes_digest(bytes: &[u8]) -> String {
     to_hex(&Sha256::digest(bytes))
@@ -20,6 +22,5 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
 
 /// The digest of a value; the order of keys does not change it.
 pub(in crate::plan) fn value_digest(value: &Value) -> String {
-    // Objects are kept sorted, so that equal values have equal texts.
-    bytes_digest(value.to_string().as_bytes())
+    bytes_digest(canonical_text(value).as_bytes())
 }

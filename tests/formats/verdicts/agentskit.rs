@@ -85,7 +85,7 @@ fn ak_a02_to_ak_a06_every_skill_gets_the_verdict_of_the_rules() {
 #[test]
 fn ak_a07_every_package_gets_the_verdict_of_the_rules() {
     let wrap = |mut object: Map<String, Value>| {
-        let version = object.remove("version");
+        let version = object.shift_remove("version");
         let mut package = json!({"publisher": "p", "tags": ["a"], "skill": object});
         if let Some(version) = version {
             package["version"] = version;

@@ -112,7 +112,7 @@ fn operation_keys() -> Vec<Key> {
 fn definitions() -> Format {
     let keys = parameter_keys().into_iter().chain(operation_keys()).collect();
     let wrap = |mut object: Map<String, Value>| {
-        let beside = object.remove("beside");
+        let beside = object.shift_remove("beside");
         let mut root = json!({"skill": object});
         if let Some(beside) = beside {
             root["beside"] = beside;

@@ -30,7 +30,7 @@ pub(super) fn relax(schema: &Json) -> Json {
     let mut loose: Map<_, _> =
         kept.map(|(keyword, value)| (keyword.clone(), relax_subschemas(keyword, value))).collect();
     // A part may fit more of the alternatives than the complete value does.
-    if let Some(alternatives) = loose.remove("oneOf") {
+    if let Some(alternatives) = loose.shift_remove("oneOf") {
         add_alternatives(&mut loose, alternatives);
     }
     loose.into()

@@ -58,7 +58,7 @@ impl CompiledSchema {
 
 fn without_id(schema: &Json) -> Json {
     let mut schema = schema.clone();
-    schema.as_object_mut().and_then(|keywords| keywords.remove("$id"));
+    schema.as_object_mut().and_then(|keywords| keywords.shift_remove("$id"));
     schema
 }
 

@@ -33,7 +33,7 @@ pub(super) fn form_field(schema: &Json) -> Result<Map<String, Json>, &'static st
             if choices.contains_key("enum") {
                 choices.insert("type".to_owned(), "string".into());
             }
-            choices.remove("enumNames");
+            choices.shift_remove("enumNames");
             field.insert("items".to_owned(), choices.into());
             copy(schema, &["minItems", "maxItems"], is_count, &mut field);
         }
