@@ -52,7 +52,16 @@ soak seconds="1800":
     METIER_SOAK_RUNS=1000000 cargo test --release --all-features --test soak -- --nocapture
     METIER_SOAK_CALLS=10000 cargo test --release --all-features --test mcp soak -- --nocapture
     METIER_SOAK_KILLS=5000 cargo test --release --all-features --test kill -- --nocapture
+    just loaded
     fuzz/run all {{seconds}}
+
+# All tests on a machine with four times as much to do as it has processors
+loaded:
+    #!/usr/bin/env bash
+    cargo test --all-features --no-run
+    for _ in $(seq $((4 * $(nproc)))); do while :; do :; done & done
+    trap 'kill $(jobs -p)' EXIT
+    cargo test --all-features --no-fail-fast
 
 # Everything CI does
 ci:

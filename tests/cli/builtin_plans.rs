@@ -14,9 +14,10 @@ fn every_builtin_plan_runs_without_an_input() {
     }
     let project = Project::new().file("README.md", "# A project\n\nTODO: upgrade\n");
     let git = |args: &[&str]| {
-        let known = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"];
+        let known = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
         let mut git = Command::new("git");
-        git.args(known).args(args).current_dir(project.path(".")).env("HOME", project.path("no-home"));
+        git.args(known).args(args).current_dir(project.path("."));
+        git.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
         assert!(git.output().unwrap().status.success(), "git {args:?}");
     };
     git(&["init", "-q"]);

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cli::Project;
-use super::not_run;
+use super::cli::{Answer, Project};
 
 /// Tries what it is told to: `read PATH`, `write PATH`; prints what failed, and how it finds itself.
 const TRIES: &str = r#"
@@ -188,17 +187,10 @@ fn a_process_without_a_sandbox_is_explained_as_unrestricted() {
 
 #[test]
 fn a_run_that_would_not_start_is_explained_with_its_reason_and_exit_code() {
-    let project = Project::new()
-        .skill(".metier/skills/x")
-        .file(".metier/skills/x/scripts/main", "#!/usr/bin/env no-such-interpreter\n");
-    if not_run::find_program("no-such-interpreter").is_some() {
-        return not_run::not_run("a missing interpreter", "there is a program of that name");
-    }
-    let project = project.file(".metier/skills/x/scripts/main.rb", "");
-    if not_run::find_program("ruby").is_some() {
-        return not_run::not_run("a missing interpreter", "ruby is installed");
-    }
-    let answer = project.metier(&["run", "x", "--script", "main.rb", "--explain", "--json"]);
+    let script = ".metier/skills/x/scripts/main.rb";
+    let project = Project::new().skill(".metier/skills/x").file(script, "").file("no-programs/README", "");
+    let mut command = project.command(&["run", "x", "--explain", "--json"]);
+    let answer: Answer = command.env("PATH", project.path("no-programs")).output().unwrap().into();
     assert_eq!((answer.code, &answer.json()["reason"]["kind"]), (3, &json!("unavailable")), "{answer:?}");
     assert_eq!(project.metier(&["run", "nobody", "--explain"]).code, 3);
 }

@@ -45,8 +45,10 @@ pub(crate) fn project_with(program: &str, text: &str) -> Project {
 
 fn make_repository(project: &Project) {
     let commands = "git init -q -b main . && git add f && git -c user.name=a -c user.email=a@b commit -qm a";
-    let made = Command::new("sh").args(["-c", commands]).current_dir(project.path(".")).status().unwrap();
-    assert!(made.success());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", commands]).current_dir(project.path("."));
+    shell.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    assert!(shell.status().unwrap().success());
 }
 
 pub(crate) fn check(cases: impl IntoIterator<Item = FailedScript>, prepare: impl Fn(&Project)) {

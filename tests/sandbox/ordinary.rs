@@ -6,16 +6,16 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::not_run::{not_run, print_uncaptured, record};
+use crate::not_run::{print_uncaptured, record};
 use crate::{attackers, fixture};
 
 /// The user whom every system gives to what belongs to nobody.
 const NOBODY: u32 = 65_534;
 
-/// Runs the test of this name again, in a process of an ordinary user's with folders of its own.
+/// Runs the test of this name again, in a process of an ordinary user's with folders of its own. Whoever is an ordinary user has
+/// run it as one already.
 pub fn run_as_nobody(test: &str) {
     if !rustix::process::geteuid().is_root() {
-        not_run("the attacks of an ordinary user", "these are that user's already");
         return;
     }
     let home = tempfile::tempdir().unwrap();
