@@ -45,7 +45,9 @@ fn skill_state(ctx: &SkillContext) -> Option<&SkillState> {
 
 /// The error if a script would see the home of its skill within another folder, where the sandbox hides it.
 pub(super) fn require_outside(home: &Path, folders: &[&Path]) -> Result<()> {
-    let Some(folder) = folders.iter().find(|folder| home.starts_with(folder)) else { return Ok(()) };
+    let real = home.canonicalize().unwrap_or_else(|_| home.to_owned());
+    let is_inside = |folder: &&&Path| home.starts_with(folder) || real.starts_with(folder);
+    let Some(folder) = folders.iter().find(is_inside) else { return Ok(()) };
     let sentence = format!(
         "the state of the skill cannot be kept: its folder lies in {}, which the script may read",
         folder.display()

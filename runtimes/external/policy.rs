@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{DefiningFiles, ReadablePaths};
+use crate::executor::ReadablePaths;
 use crate::host::temp_dirs::existing_metier_dirs_in;
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{AccessReason, FileId, Files, SkillContext, begins_with};
@@ -16,6 +16,7 @@ use crate::runtimes::external::interpreter::cache::Installation;
 use crate::runtimes::external::interpreter::path::search_path;
 use crate::runtimes::external::interpreter::path_dir::PathDir;
 use crate::runtimes::external::interpreter::prefix::readable_paths;
+use crate::runtimes::external::protected::granted_paths::{GrantedPath, defining_files, open_own_folder};
 use crate::runtimes::external::protected::scan::scan_protected;
 use crate::runtimes::external::system_paths::{SYSTEM_PATHS, is_outside_system, real_path};
 use crate::runtimes::external::user_packages::UserPackages;
@@ -57,10 +58,11 @@ pub(super) fn sandbox_policy(
     ctx: &SkillContext,
     paths: &RunPaths<'_>,
     egress: Option<&EgressRules>,
+    access: ProjectAccess,
 ) -> SandboxPolicy {
     let policy = policy_without_files(ctx, egress.is_some());
     SandboxPolicy {
-        files: file_rules(ctx, paths, policy.network != NetworkAccess::Blocked),
+        files: file_rules(ctx, paths, policy.network != NetworkAccess::Blocked, access),
         egress: egress.map(EgressRules::sockets).unwrap_or_default(),
         ..policy
     }
@@ -155,7 +157,7 @@ pub(super) fn dirs_with_programs<'a>(
     installation.path_dirs.iter().filter(has_programs).map(|folder| folder.path.as_path())
 }
 
-fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRules {
+fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool, access: ProjectAccess) -> FileRules {
     let installation = paths.installation;
     let mut read: Vec<OsString> =
         installation.system_paths.iter().chain(&installation.prefix_paths).map(Into::into).collect();
@@ -181,7 +183,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
     // One mount serves both folders, and nothing else is in the folder around them.
     let has_temp_home = paths.home == paths.temp_dir.home();
     write.extend(if has_temp_home { pin_canonical(paths.temp_dir.path()) } else { pin(paths.home) });
-    write.extend(writable_paths(ctx));
+    write.extend(access.writable);
     write.extend(home_write.into_iter().map(HomeFile::pinned));
     if defining_files(ctx).is_some() {
         write.extend(pin_open(ctx.skill_files(), paths.skill));
@@ -190,7 +192,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool) -> FileRu
         // A sandbox with mounts has its own `/dev/shm`.
         write.extend(real_path(Path::new("/dev/shm")).as_deref().map(PinnedPath::from));
     }
-    let mut protected_paths = protected_paths(ctx, paths.project);
+    let mut protected_paths = access.protected;
     let defining = defining_files(ctx).into_iter().flatten();
     protected_paths.read_only.extend(defining.filter_map(|file| Some(real_path(file)?.into())));
     let existing = [paths.project, paths.skill].into_iter().flat_map(existing_metier_dirs_in);
@@ -220,32 +222,32 @@ fn private_tmp(rules: &FileRules, paths: &RunPaths<'_>) -> Option<PinnedPath> {
     is_possible.then(|| pin_canonical(&paths.temporary_files())).flatten()
 }
 
-/// What a run that may change its skill's own folder must not change in it; `None` if it may not change the folder.
-pub(super) fn defining_files(ctx: &SkillContext) -> Option<&[PathBuf]> {
-    let DefiningFiles(files) = ctx.extensions().get::<Option<DefiningFiles>>()?.as_ref()?;
-    ctx.permissions().allows(&Access::own_folder()).then_some(files)
+/// What a run may change in its project, and what in there stays as it is.
+pub(super) struct ProjectAccess {
+    /// The files and folders that grants open.
+    pub(super) writable: Vec<PinnedPath>,
+    pub(super) protected: ProtectedPaths,
 }
 
-/// The protected paths of the project. A path that cannot be written at all needs no protection against writes.
-pub(super) fn protected_paths(ctx: &SkillContext, project: &Path) -> ProtectedPaths {
-    let mut writable: Vec<PathBuf> =
-        writable_paths(ctx).into_iter().map(|pinned| pinned.path.into()).collect();
-    // With `own-folder`, no grant of the project names the folder that the run may change.
-    if defining_files(ctx).is_some() {
-        writable.extend(ctx.skill_files().ok().map(|files| files.root().to_owned()));
+impl ProjectAccess {
+    /// Looks at the project; `denied` if a grant opens what needs a permission that names it. A path that cannot be written at all
+    /// needs no protection against writes.
+    pub(super) fn new(ctx: &SkillContext, project: &Path) -> Result<Self> {
+        let granted = GrantedPath::resolve_all(ctx)?;
+        let mut protected = scan_protected(ctx, project);
+        let writable = GrantedPath::open_all(granted, ctx, &protected)?;
+        // With `own-folder`, no grant of the project names the folder that the run may change.
+        let own = open_own_folder(ctx, &protected)?;
+        let folders = || writable.iter().map(|pinned| Path::new(&pinned.path)).chain(own);
+        let is_in_writable = |path: &Path| folders().any(|folder| begins_with(path, folder));
+        protected.read_only.retain(|path| is_in_writable(Path::new(path)) && own != Some(Path::new(path)));
+        Ok(Self { writable, protected })
     }
-    let mut found = scan_protected(ctx, project);
-    found.read_only.retain(|path| writable.iter().any(|folder| begins_with(Path::new(path), folder)));
-    found
-}
 
-/// The files and folders of the project that the run may write to. A project may come from anywhere, so a granted path may be a
-/// symlink that leads out of it.
-pub(super) fn writable_paths(ctx: &SkillContext) -> Vec<PinnedPath> {
-    let Ok(files) = ctx.project() else { return Vec::new() };
-    let granted = ctx.permissions().writable_paths();
-    let granted = granted.iter().filter_map(|path| real_path(&files.root().join(path)));
-    granted.filter_map(|path| pin_below(files, path.strip_prefix(files.root()).ok()?)).collect()
+    /// The real paths of what grants open.
+    pub(super) fn writable_dirs(&self) -> Vec<PathBuf> {
+        self.writable.iter().map(|pinned| pinned.path.clone().into()).collect()
+    }
 }
 
 /// Folders whose names begin with a dot, as agents, editors and forges have them.
@@ -279,6 +281,8 @@ const DOT_FOLDERS: [&str; 22] = [
 /// A script whose source names metier may create the file through the host.
 pub(super) fn create_granted_folders(ctx: &SkillContext, source: &[u8]) -> Result<()> {
     let Ok(files) = ctx.project() else { return Ok(()) };
+    // Nothing is made for a grant that is refused.
+    GrantedPath::resolve_all(ctx)?;
     let writable = ctx.permissions().writable_paths();
     let exists = |path: &str| files.root().join(path).symlink_metadata().is_ok();
     for path in writable.iter().filter(|path| !exists(path) && names_folder(path)) {

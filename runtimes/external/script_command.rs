@@ -22,7 +22,7 @@ use crate::runtimes::external::interpreter::path::search_path;
 use crate::runtimes::external::interpreter::typescript::{check_version, depends_on_version};
 use crate::runtimes::external::interpreter::version;
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
-use crate::runtimes::external::policy::{self, RunPaths};
+use crate::runtimes::external::policy::{self, ProjectAccess, RunPaths};
 use crate::runtimes::external::protected::creation_guard::CreationGuard;
 use crate::runtimes::external::protected::scan::Fingerprint;
 use crate::runtimes::external::python_package::module_arguments;
@@ -62,6 +62,8 @@ pub(super) struct PreparedLaunch<'a> {
     installation: Arc<Installation>,
     pub(super) project: &'a Path,
     skill: &'a Path,
+    /// Those of the project, without links.
+    writable_dirs: Vec<PathBuf>,
     /// How many of the request's read paths belong to the script itself; those after them are the clients'.
     pub(super) script_read_count: usize,
 }
@@ -224,7 +226,9 @@ impl ScriptCommand {
             installation: &installation,
         };
         let egress = self.egress_rules(ctx)?;
-        let sandbox = policy::sandbox_policy(ctx, &paths, egress.as_deref());
+        let access = ProjectAccess::new(ctx, project)?;
+        let writable_dirs = access.writable_dirs();
+        let sandbox = policy::sandbox_policy(ctx, &paths, egress.as_deref(), access);
         let script_read_count = sandbox.files.read.len();
         let bounds = (ctx.limits(), ctx.redaction());
         let mut request =
@@ -255,6 +259,7 @@ impl ScriptCommand {
             installation,
             project,
             skill,
+            writable_dirs,
             script_read_count,
         })
     }
@@ -344,8 +349,7 @@ impl PreparedLaunch<'_> {
 
     /// Detects what the script creates; `None` if it may not write to the project.
     pub(super) fn creation_guard(&self, ctx: &SkillContext) -> Option<CreationGuard> {
-        let writable = policy::writable_paths(ctx).into_iter().map(|pinned| pinned.path.into()).collect();
-        CreationGuard::new(ctx, self.project, writable, self.protected_paths())
+        CreationGuard::new(ctx, self.project, self.writable_dirs.clone(), self.protected_paths())
     }
 }
 

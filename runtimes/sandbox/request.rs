@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -135,6 +136,13 @@ pub(crate) struct ProtectedPaths {
     /// host uses them.
     #[serde(skip)]
     pub(crate) absent_git_targets: Vec<String>,
+    /// Listed paths with another name that is protected, and leads there: a grant that names it opens the path as well. The names are
+    /// relative to the project. Only the host uses them.
+    #[serde(skip)]
+    pub(crate) aliases: Vec<(PathBuf, String)>,
+    /// Listed paths that are hard links of protected files, and the first names of these. Only the host uses them.
+    #[serde(skip)]
+    pub(crate) second_names: Vec<(PathBuf, String)>,
 }
 
 /// Device, inode, size, and the time of the last change by a clock that no script can set.

@@ -74,7 +74,7 @@ impl Permissions {
     }
 
     /// Whether nobody may grant this access.
-    fn forbids(&self, need: &Access) -> bool {
+    pub(crate) fn forbids(&self, need: &Access) -> bool {
         self.denied.as_ref().is_some_and(|denied| denied.iter().any(|denied| denied.forbids(need)))
             || need.tool_name().is_some_and(|name| !self.accepts_tool(name))
     }

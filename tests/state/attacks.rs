@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use crate::cli::{Project, write};
+use crate::cli::{Answer, Project, write};
 use crate::{ADD, LEVELS, metier_at, only_state, store};
 
 #[test]
@@ -216,5 +216,27 @@ fn a_file_that_is_kept_has_no_other_name() {
         write(&project.path(".metier/skills/list/scripts/main.sh"), format!("#!/bin/sh\n{ADD}"));
         let answer = metier_at(&project, level, &["run", "list", "--allow", "state", "--", "two"]);
         assert_eq!(answer.stdout, "one\ntwo\n", "{level}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_store_behind_a_link_into_the_project_keeps_nothing_and_is_no_way_to_what_is_protected() {
+    for level in LEVELS {
+        for target in [".git/hooks", ".vscode/sub", ".metier/skills", "src"] {
+            let project = Project::new()
+                .shell("list", "echo x > \"$HOME/pre-commit\"")
+                .file(".git/hooks/own", "")
+                .file(".vscode/sub/own", "")
+                .file("src/own", "");
+            std::fs::create_dir_all(project.home()).unwrap();
+            let link = project.home().join("data");
+            symlink(project.path(target), &link).unwrap();
+            let mut run = project.command(&["run", "list", "--allow", "state"]);
+            let run = run.env("METIER_SANDBOX_LEVEL", level).env("METIER_DATA_DIR", &link);
+            let answer: Answer = run.output().unwrap().into();
+            assert_ne!(answer.code, 0, "{level} {target} {answer:?}");
+            let is_written = |path: &String| path.ends_with("pre-commit");
+            assert!(!project.tree().iter().any(is_written), "{level} {target} {answer:?}");
+        }
     }
 }

@@ -363,3 +363,46 @@ fn no_mode_of_a_folder_hides_what_is_in_it() {
         assert_eq!((again.code, again.stderr.as_str()), (0, ""), "{level} {again:?}");
     }
 }
+
+#[test]
+fn a_link_in_the_home_opens_nothing_of_where_it_leads() {
+    for level in LEVELS {
+        let project = project().file(".git/hooks/own", "").file(".vscode/sub/own", "").file("src/own", "");
+        let home = project.home();
+        for path in [".config/autostart/own", ".ssh/own", ".claude/settings.json", ".bashrc"] {
+            write(&home.join(path), "");
+        }
+        symlink(project.path(".git/hooks"), home.join("hooks")).unwrap();
+        symlink(project.path(".vscode/sub"), home.join(".app/sub")).unwrap();
+        symlink(project.path("src"), home.join("src")).unwrap();
+        symlink(".config/autostart", home.join("start")).unwrap();
+        symlink("start", home.join("twice")).unwrap();
+        symlink(".ssh", home.join("keys")).unwrap();
+        symlink("../.claude", home.join(".app/agent")).unwrap();
+        symlink(".bashrc", home.join("shell")).unwrap();
+        let before = (project.tree(), text(&project, ".bashrc"));
+        for path in [
+            "hooks",
+            ".app/sub",
+            "src",
+            "start",
+            "twice",
+            "keys",
+            ".app/agent",
+            "shell",
+            "hooks/new",
+            "start/new",
+        ] {
+            for kind in ["home-write", "home"] {
+                let grant = format!("{kind}:{path}");
+                let file = format!("{path}/new");
+                let answer = add(&project, level, &[&grant], &[path, &file]);
+                assert!(
+                    answer.code != 0 && answer.stderr.contains("a link leads from there"),
+                    "{grant} {answer:?}"
+                );
+                assert_eq!((project.tree(), text(&project, ".bashrc")), before, "{level} {grant}");
+            }
+        }
+    }
+}

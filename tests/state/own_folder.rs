@@ -1,5 +1,7 @@
 //! Scripts that write beside themselves.
 
+use std::os::unix::fs::symlink;
+
 use crate::cli::{Project, write};
 use crate::{LEVELS, metier_at};
 
@@ -144,4 +146,62 @@ fn a_skill_that_calls_itself_and_may_change_its_folder_does_not_wait_for_itself(
     let answer = project.metier(&args);
     assert!(answer.stdout.contains("runs in the same folder"), "{answer:?}");
     assert!(began.elapsed().as_secs() < 15, "{answer:?}");
+}
+
+/// A skill of the project whose folder is a link to where something else runs what lies there.
+#[test]
+fn a_skill_whose_folder_lies_in_what_is_protected_may_not_change_it() {
+    let script = "echo x > \"$METIER_SKILL_DIR/../pre-commit\"; echo x > \"$METIER_SKILL_DIR/new\"";
+    let frontmatter = "---\nname: own\ndescription: d\nallowed-tools: own-folder\n---\n";
+    let project_with = |folder: &str| {
+        let project = Project::new()
+            .file(&format!("{folder}/SKILL.md"), frontmatter)
+            .file(&format!("{folder}/scripts/main.sh"), format!("#!/bin/sh\n{script}"))
+            .file(".git/config", "[core]\n\thooksPath = tools/checks\n")
+            .file("tree/.git", "gitdir: ../meta\n");
+        for file in ["bare/HEAD", "bare/objects/x", "bare/refs/x", "meta/hooks/x"] {
+            write(&project.path(file), "");
+        }
+        project
+    };
+    for level in LEVELS {
+        for folder in [
+            ".git/hooks/own",
+            ".git/own",
+            "nested/.git/hooks/own",
+            ".vscode/sub/own",
+            ".husky/own",
+            ".idea/own",
+            ".config/nvim/own",
+            ".ssh/own",
+            "bare",
+            "bare/hooks/own",
+            "meta/hooks/own",
+            "tools/checks/own",
+        ] {
+            let project = project_with(folder);
+            std::fs::create_dir_all(project.path(".metier/skills")).unwrap();
+            symlink(project.path(folder), project.path(".metier/skills/own")).unwrap();
+            let before = project.tree();
+            let answer = metier_at(&project, level, &["run", "own", "--allow", "own-folder"]);
+            assert_ne!(answer.code, 0, "{level} {folder} {answer:?}");
+            assert_eq!(project.tree(), before, "{level} {folder} {answer:?}");
+        }
+        for (folder, link, target) in [
+            ("tools/own", Some(".metier/skills/own"), "../../tools/own"),
+            ("mine/skills/own", Some(".metier"), "mine"),
+            ("mine/own", Some(".metier/skills"), "../mine"),
+            (".agents/skills/own", Some(".claude/skills"), "../.agents/skills"),
+            (".metier/skills/own", None, ""),
+            (".agents/skills/own", None, ""),
+        ] {
+            let project = project_with(folder);
+            if let Some(link) = link {
+                std::fs::create_dir_all(project.path(link).parent().unwrap()).unwrap();
+                symlink(target, project.path(link)).unwrap();
+            }
+            let answer = metier_at(&project, level, &["run", "own", "--allow", "own-folder"]);
+            assert!(project.path(&format!("{folder}/new")).exists(), "{level} {folder} {answer:?}");
+        }
+    }
 }

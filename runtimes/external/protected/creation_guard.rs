@@ -27,9 +27,9 @@ pub(crate) struct CreationGuard {
     known_protected: Option<BTreeSet<OsString>>,
     /// The files that builds and tests run, as they were.
     build_files: BTreeMap<OsString, Version>,
-    /// The granted paths below which the script may write, relative to the project. What appears elsewhere is not created by it.
-    granted_paths: Vec<String>,
-    /// The same as real paths.
+    /// The real paths below which the script may write, relative to the project. What appears elsewhere is not created by it.
+    granted_paths: Vec<PathBuf>,
+    /// The same, absolute.
     writable_dirs: Vec<PathBuf>,
     /// Whether git took the project itself for a repository.
     was_repository: bool,
@@ -100,7 +100,10 @@ impl CreationGuard {
             absent_paths: AbsentPaths::register(project, &watched, granted, permissions.clone()),
             known_protected,
             build_files: found.build_files.iter().cloned().collect(),
-            granted_paths: permissions.writable_paths(),
+            granted_paths: writable_dirs
+                .iter()
+                .filter_map(|folder| folder.strip_prefix(project).ok().map(Path::to_owned))
+                .collect(),
             writable_dirs,
             was_repository: is_repository(project),
         })
@@ -409,6 +412,6 @@ const MAX_NEW_NAMES: usize = 1000;
 const MAX_TRIES: u32 = 8;
 
 /// Whether a path is below one of these folders. The empty path is the project.
-fn is_below(folders: &[String], path: &Path) -> bool {
+fn is_below(folders: &[PathBuf], path: &Path) -> bool {
     folders.iter().any(|folder| path.starts_with(folder))
 }

@@ -5,9 +5,9 @@
 //! before it starts: by a walk from the top, which ends after too many entries, and reports that. Changes made to version control
 //! and skills since then are found by another scan.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
-use std::fs::{self, DirEntry, FileType, Metadata};
+use std::fs::{self, DirEntry, FileType};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -16,6 +16,7 @@ use crate::host::metier_dirs::{PACKAGE_DIRS, is_metier_dir};
 use crate::host::temp_dirs::metier_dirs_in;
 use crate::host::{FileId, SkillContext, git};
 use crate::policy::{Access, runs_on_build};
+use crate::runtimes::external::protected::granted_paths::{defining_files, symlinks_along};
 use crate::runtimes::sandbox::{ProtectedPaths, Version};
 
 /// Maximum number of entries that are scanned.
@@ -58,14 +59,18 @@ fn inode_stamp(path: &Path) -> InodeStamp {
 
 /// The protected paths that exist in the project when the run begins.
 pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ProtectedPaths {
+    let can_write = !ctx.permissions().writable_paths().is_empty();
     let mut walk = ProtectedScan {
         ctx,
         project,
-        can_write: !ctx.permissions().writable_paths().is_empty(),
+        can_write,
+        can_change: can_write || defining_files(ctx).is_some(),
         entry_count: 0,
         read_only: BTreeSet::new(),
         hidden: BTreeSet::new(),
-        hard_linked_files: HashSet::new(),
+        hard_linked_files: HashMap::new(),
+        second_names: BTreeMap::new(),
+        aliases: Vec::new(),
         build_files: Vec::new(),
         absent_git_targets: BTreeSet::new(),
         incomplete_reason: None,
@@ -90,12 +95,19 @@ pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ProtectedPat
 struct ProtectedScan<'a> {
     ctx: &'a SkillContext,
     project: &'a Path,
+    /// Whether the script may write to the project.
     can_write: bool,
+    /// Whether it may write to the project, or to the folder of its skill.
+    can_change: bool,
     entry_count: usize,
     read_only: BTreeSet<PathBuf>,
     hidden: BTreeSet<PathBuf>,
-    /// Protected files that have other hard links.
-    hard_linked_files: HashSet<FileId>,
+    /// Protected files that have other hard links, and a protected name of each.
+    hard_linked_files: HashMap<FileId, PathBuf>,
+    /// Their other names that were found.
+    second_names: BTreeMap<PathBuf, PathBuf>,
+    /// Paths to which a protected name leads, and that name.
+    aliases: Vec<(PathBuf, String)>,
     build_files: Vec<(OsString, Version)>,
     absent_git_targets: BTreeSet<String>,
     /// Why not all protected paths were found.
@@ -168,13 +180,16 @@ impl ProtectedScan<'_> {
         let has = |name: &str| {
             git::REPOSITORY_ENTRIES.iter().zip(parts).any(|(part, is_there)| is_there && *part == name)
         };
-        if self.can_write
+        if self.can_change
             && !folder.is_read_only
             && git::is_repository(has)
             && !self.is_write_granted(&folder.relative_path)
         {
             // The folders in it are in the queue already.
             self.read_only.insert(folder.full_path.clone());
+            if let Ok(about) = folder.full_path.symlink_metadata() {
+                self.note_hard_links_below(&folder.full_path, about.file_type());
+            }
         }
         Ok(())
     }
@@ -225,7 +240,7 @@ impl ProtectedScan<'_> {
         }
         let may = self.script_access(&path);
         if is_git_dir_name(name) && may == ScriptAccess::Read {
-            self.protect_git_targets(&place, &folder.full_path);
+            self.protect_git_targets(&place, &path, &folder.full_path);
         }
         let inner = ScanDir {
             full_path: place,
@@ -289,6 +304,11 @@ impl ProtectedScan<'_> {
             self.incomplete_reason =
                 Some(format!("{} is a link to the whole project", self.display_path(place)));
         } else if let Some(kind) = self.file_type_inside(&real) {
+            let path = self.relative_path(&real);
+            let narrowed = self.ctx.permissions().with_protected_path(&path, true);
+            if narrowed.allows(&Access::write(path)) {
+                return;
+            }
             self.hidden.insert(real.clone());
             self.note_hard_links_below(&real, kind);
         }
@@ -307,11 +327,13 @@ impl ProtectedScan<'_> {
     }
 
     /// Protects what a `.git` links to and what its configuration makes git run, if it is in the project and no grant names it.
-    fn protect_git_targets(&mut self, git: &Path, tree: &Path) {
-        if !self.can_write {
+    fn protect_git_targets(&mut self, git: &Path, git_path: &str, tree: &Path) {
+        if !self.can_change {
             return;
         }
-        for place in git::linked_paths(git).into_iter().chain(git::configured_paths(git, tree)) {
+        let linked = git::linked_paths(git);
+        self.aliases.extend(linked.iter().map(|target| (target.clone(), git_path.to_owned())));
+        for place in linked.into_iter().chain(git::configured_paths(git, tree)) {
             let Ok(path) = place.strip_prefix(self.project) else { continue };
             let path = path.to_string_lossy().into_owned();
             if self.project.starts_with(&place) {
@@ -393,7 +415,9 @@ impl ProtectedScan<'_> {
     /// Records a file that has other hard links.
     fn note_hard_links(&mut self, place: &Path) {
         let about = place.symlink_metadata().ok().filter(|about| about.is_file() && about.nlink() > 1);
-        self.hard_linked_files.extend(about.as_ref().map(FileId::from_metadata));
+        if let Some(about) = about {
+            self.hard_linked_files.entry(FileId::from_metadata(&about)).or_insert_with(|| place.to_owned());
+        }
     }
 
     /// The same for all files in a folder, except the data that git stores.
@@ -422,7 +446,7 @@ impl ProtectedScan<'_> {
         if self.hard_linked_files.is_empty() || self.incomplete_reason.is_some() {
             return;
         }
-        let numbers: HashSet<u64> = self.hard_linked_files.iter().map(|file| file.ino).collect();
+        let numbers: HashSet<u64> = self.hard_linked_files.keys().map(|file| file.ino).collect();
         let secret: HashSet<FileId> = self.hidden.iter().filter_map(|place| file_id(place)).collect();
         let in_hidden = self.inodes_in_hidden();
         let skill = self.ctx.skill_files().ok().map(|files| files.root().to_owned());
@@ -432,12 +456,15 @@ impl ProtectedScan<'_> {
             let Ok(kind) = entry.file_type() else { return false };
             let place = entry.path();
             if kind.is_file() && numbers.contains(&entry.ino()) {
-                let found = file_id(&place).filter(|found| scan.hard_linked_files.contains(found));
-                let is_secret = |found: FileId| secret.contains(&found) || in_hidden.contains(&found.ino);
-                match found.map(is_secret) {
-                    Some(true) => _ = scan.hidden.insert(place),
-                    Some(false) => _ = scan.read_only.insert(place),
-                    None => {}
+                let Some(found) = file_id(&place) else { return false };
+                let Some(first_name) = scan.hard_linked_files.get(&found).cloned() else { return false };
+                if secret.contains(&found) || in_hidden.contains(&found.ino) {
+                    scan.hidden.insert(place.clone());
+                } else {
+                    scan.read_only.insert(place.clone());
+                }
+                if place != first_name {
+                    scan.second_names.insert(place, first_name);
                 }
                 return false;
             }
@@ -491,6 +518,10 @@ impl ProtectedScan<'_> {
         path.to_string_lossy().escape_debug().to_string()
     }
 
+    fn relative_path(&self, place: &Path) -> String {
+        place.strip_prefix(self.project).unwrap_or(place).to_string_lossy().into_owned()
+    }
+
     fn into_protected_paths(self) -> ProtectedPaths {
         let count = self.read_only.len() + self.hidden.len();
         let too_many = || {
@@ -499,6 +530,9 @@ impl ProtectedScan<'_> {
                 .then(|| format!("there are {count} of them, and the kernel allows {max} more mounts"))
         };
         let too_many = if count > RESERVED_MOUNTS { too_many() } else { None };
+        let relative =
+            |(place, first_name): (&PathBuf, &PathBuf)| (place.clone(), self.relative_path(first_name));
+        let second_names = self.second_names.iter().map(relative).collect();
         let names = |paths: BTreeSet<PathBuf>| paths.into_iter().map(OsString::from).collect();
         ProtectedPaths {
             read_only: names(self.read_only),
@@ -506,9 +540,11 @@ impl ProtectedScan<'_> {
             own: self.metier_dirs.into_iter().map(OsString::from).collect(),
             has_denied: self.can_write && self.ctx.permissions().denies_paths(),
             incomplete_reason: self.incomplete_reason.or(too_many),
-            hard_linked_files: self.hard_linked_files.into_iter().collect(),
+            hard_linked_files: self.hard_linked_files.into_keys().collect(),
             build_files: self.build_files,
             absent_git_targets: self.absent_git_targets.into_iter().collect(),
+            aliases: self.aliases,
+            second_names,
         }
     }
 }
@@ -549,29 +585,6 @@ fn file_version(place: &Path) -> Option<Version> {
 
 fn file_id(place: &Path) -> Option<FileId> {
     place.symlink_metadata().ok().as_ref().map(FileId::from_metadata)
-}
-
-/// The symlinks in a project that a path leads through, as real paths; and what is at the path if it leads through none.
-fn symlinks_along(project: &Path, path: &Path) -> (Vec<PathBuf>, Option<Metadata>) {
-    let (mut links, mut last) = (Vec::new(), None);
-    let mut place = project.to_owned();
-    for part in path {
-        place.push(part);
-        let Ok(about) = place.symlink_metadata() else { return (links, None) };
-        // What is not a symlink, in a folder that leads through none, is its own real path.
-        if !about.is_symlink() {
-            last = Some(about);
-            continue;
-        }
-        links.push(place.clone());
-        let Ok(real) = fs::canonicalize(&place) else { break };
-        if !real.starts_with(project) {
-            break;
-        }
-        place = real;
-    }
-    let is_real = links.is_empty();
-    (links, last.filter(|_| is_real))
 }
 
 pub(crate) fn is_git_dir_name(name: &str) -> bool {

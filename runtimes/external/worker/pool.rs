@@ -18,7 +18,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillInput;
 use crate::host::SkillContext;
 use crate::policy::{Limits, Permissions, SandboxMode, SkillDigest};
-use crate::runtimes::external::policy;
+use crate::runtimes::external::policy::ProjectAccess;
 use crate::runtimes::external::protected::scan::Fingerprint;
 use crate::runtimes::external::worker::process::{WorkerProcess, WorkerResult};
 use crate::runtimes::idle_pool::IdlePool;
@@ -65,7 +65,7 @@ impl WorkerKey {
     pub(crate) fn new(ctx: &SkillContext, variables: &BTreeMap<OsString, OsString>) -> Result<Self> {
         let project = ctx.project()?.root();
         Ok(Self {
-            fingerprint: Fingerprint::new(&policy::protected_paths(ctx, project)),
+            fingerprint: Fingerprint::new(&ProjectAccess::new(ctx, project)?.protected),
             project: project.to_owned(),
             // What is approved later does not widen the sandbox of the process.
             permissions: ctx.permissions().frozen(),

@@ -15,6 +15,7 @@ mod planted;
 mod powers;
 mod protected;
 mod quotas;
+mod redirected;
 mod resources;
 mod sockets;
 mod streams;
@@ -46,6 +47,7 @@ const ALL_CASES: &[&[Case]] = &[
     powers::CASES,
     files::CASES,
     protected::CASES,
+    redirected::CASES,
     hidden::CASES,
     planted::CASES,
     lost::CASES,

@@ -123,7 +123,7 @@ fn skills() -> CaseResult {
     assert_refused(&ran, 7)
 }
 
-fn own_skills(fixture: &Fixture) -> Roots {
+pub fn own_skills(fixture: &Fixture) -> Roots {
     Roots::empty().with(Root::new(Scope::Explicit, "skills", fixture.at("skills"))).with(Root::new(
         Scope::Project,
         "own",

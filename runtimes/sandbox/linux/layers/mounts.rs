@@ -61,9 +61,8 @@ pub(crate) fn prepare() -> io::Result<bool> {
 /// After an error the mounts are in no state to run anything in.
 pub(crate) fn apply(files: &FileRules, shm_limit: Option<u64>) -> io::Result<bool> {
     mount_setattr(&CWD, c"/", MountChange::Private)?;
-    // Checked before the sandbox mounts more than `/proc`. A path that is only read-only needs one path where it cannot be
-    // changed.
-    let have_alias = have_mount_alias(&files.protected_paths.hidden);
+    // Checked before the sandbox mounts more than `/proc`.
+    let have_alias = have_mount_alias(files);
     let steps = steps(files, shm_limit)?;
     let is_writable = |path: &Path| matches!(steps.get(path), Some(MountStep::Writable(_)));
     let private_tmp = PrivateTmp::prepare(files, is_writable)?;
