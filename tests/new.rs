@@ -198,6 +198,30 @@ fn a_project_cannot_send_new_skills_elsewhere() {
     assert_eq!(elsewhere.tree(), [""; 0]);
 }
 
+#[cfg(unix)]
+#[test]
+fn no_skill_is_made_where_a_link_of_the_project_leads() {
+    for (link, target) in [
+        (".metier", "../elsewhere"),
+        (".metier", ".git"),
+        (".metier", "src"),
+        (".metier/skills", "../.git/hooks"),
+        (".metier/skills", "../src"),
+        (".metier/skills", "../missing"),
+    ] {
+        for args in [&["a"][..], &["a.lua"], &["a", "--runtime", "python"]] {
+            let project = Project::new().file(".git/hooks/x", "").file("src/x", "");
+            std::fs::create_dir_all(project.path(link).parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(target, project.path(link)).unwrap();
+            let before = project.tree();
+            let answer = new(&project, args);
+            assert!(answer.code == 1 && answer.stderr.contains("is a link to"), "{link} {target} {answer:?}");
+            assert!(answer.stderr.contains("--here=DIR"), "{answer:?}");
+            assert_eq!(project.tree(), before, "{link} {target}");
+        }
+    }
+}
+
 #[test]
 fn a_new_skill_in_process_passes_its_case() {
     for runtime in IN_PROCESS {

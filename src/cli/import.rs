@@ -10,6 +10,7 @@ use metier::skill::contract::CONTRACT_FILES;
 use serde_json::json;
 
 use super::import_download::{download_definition, is_url};
+use super::new::refuse_links;
 use super::output;
 use super::session::Session;
 use super::terminal::escape_line;
@@ -41,6 +42,9 @@ struct Import {
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    if args.out.is_relative() {
+        refuse_links(Path::new(""), &args.out, "--out DIR")?;
+    }
     let imported = match &args.from {
         Some(folder) => import_packages(folder, &args.sources)?,
         None => args

@@ -73,6 +73,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let files = template.files(&args.name, args.description.as_deref(), &script);
     validate_files(&args.name, &files)?;
     let (base, parent) = target_folder(args, session)?;
+    refuse_links(&base, Path::new(&parent), "--here=DIR")?;
     let path = strip_current_dir(&base.join(&parent).join(&args.name));
     self::skill_folder::create(&base, &parent, &args.name, &files)
         .map_err(|error| creation_error(&path, error))?;
@@ -91,6 +92,7 @@ fn create_drop_in(args: &Args, name: &str, session: &Session) -> Result<u8> {
     refuse_control_characters("description", args.description.as_deref().unwrap_or_default())?;
     validate_files(name, &template.files(name, args.description.as_deref(), &args.name))?;
     let (base, parent) = target_folder(args, session)?;
+    refuse_links(&base, Path::new(&parent), "--here=DIR")?;
     let path = strip_current_dir(&base.join(&parent).join(&args.name));
     self::drop_in::create(&base, &parent, &args.name, &template.drop_in(args.description.as_deref()))
         .map_err(|error| creation_error(&path, error))?;
@@ -173,6 +175,22 @@ fn target_folder(args: &Args, session: &Session) -> Result<(PathBuf, String)> {
         Some(folder) => Ok((folder.clone(), ".".to_owned())),
         None => Ok((session.project_for_scripts()?, format!(".{}/skills", session.product()))),
     }
+}
+
+/// Refuses to make a skill where a link in a path below `base` leads: a project may come with such a link, and what the skill is made of
+/// would lie elsewhere. `option` names another folder.
+pub(super) fn refuse_links(base: &Path, path: &Path, option: &str) -> Result<()> {
+    let mut place = base.to_owned();
+    for part in path {
+        place.push(part);
+        let Ok(target) = std::fs::read_link(&place) else { continue };
+        let shown = |path: &Path| escape_line(&path.display().to_string());
+        let message =
+            format!("no skill is made in {}: {} is a link to {}", shown(path), shown(&place), shown(&target));
+        return Err(SkillError::new(ErrorKind::Io, message)
+            .with_help(format!("remove the link, or name the folder to which it leads with {option}")));
+    }
+    Ok(())
 }
 
 /// The template that a runtime, a script's name or both choose.

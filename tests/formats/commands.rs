@@ -160,6 +160,35 @@ fn what_is_imported_runs_and_what_is_exported_lists_what_it_loses() {
     assert!(plugin.code == 2 && plugin.stderr.contains("--out"), "{plugin:?}");
 }
 
+#[cfg(unix)]
+#[test]
+fn nothing_is_imported_to_where_a_link_of_the_project_leads() {
+    let definition =
+        json!({"name": "double", "description": "Doubles.", "version": "1.0.0", "inputs": {"n": "number"}});
+    for (link, target, out) in [
+        (".metier", "../elsewhere", None),
+        (".metier", ".git", None),
+        (".metier/skills", "../.git/hooks", None),
+        (".metier/skills", "../src", None),
+        (".metier/skills", "../missing", None),
+        ("mine", "src", Some("mine/skills")),
+    ] {
+        let project = Project::new()
+            .file("from/double/skill.json", definition.to_string())
+            .file(".git/hooks/x", "")
+            .file("src/x", "");
+        std::fs::create_dir_all(project.path(link).parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, project.path(link)).unwrap();
+        let before = project.tree();
+        let named = out.into_iter().flat_map(|out| ["--out", out]);
+        let args: Vec<&str> = ["import", "from/double"].into_iter().chain(named).collect();
+        let answer = project.metier(&args);
+        assert!(answer.code == 1 && answer.stderr.contains("is a link to"), "{link} {target} {answer:?}");
+        assert!(answer.stderr.contains("--out DIR"), "{answer:?}");
+        assert_eq!(project.tree(), before, "{link} {target}");
+    }
+}
+
 #[test]
 fn sw_08_the_schema_of_the_format_is_printed() {
     let schema = Project::new().metier(&["schema", "sweny-skill"]).json();
