@@ -121,6 +121,10 @@ pub(crate) struct DefiningFiles(pub(crate) Vec<PathBuf>);
 /// approved for it, and what is only for the person is not told.
 pub(crate) struct ForModel;
 
+/// In the extensions of a run that a model chose, where the project is not trusted as a whole: interpreters and packages come from the
+/// skill and the system, not from the project, where another script may have put them.
+pub(crate) struct WithoutProjectPackages;
+
 /// Files and folders besides its own that a process may read: what a package manager needs. They are real paths.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]

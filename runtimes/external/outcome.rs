@@ -371,9 +371,15 @@ fn package_hint(ctx: &SkillContext, ended: &ProcessExit, said: &str) -> Option<H
     };
     let (said, packages) = (searched_end(said), packages::skill_packages(ctx));
     let has_no_network = ended.report.is_some() && ended.network.is_none() && no_network_hint(ctx).is_some();
-    missing_package_help(error_line(said)?, &folders, packages, user_help)
-        .or_else(|| advised_package_help(said, has_no_network, packages, user_help))
+    let (help, hint) = missing_package_help(error_line(said)?, &folders, packages, user_help)
+        .or_else(|| advised_package_help(said, has_no_network, packages, user_help))?;
+    let help = if packages::uses_project(ctx) { help } else { format!("{help}; {NO_PROJECT_PACKAGES}") };
+    Some((help, hint))
 }
+
+/// What a script that misses a package in a run for a model may not know.
+const NO_PROJECT_PACKAGES: &str = "in a run for a model, no packages come from a .venv or node_modules of the project, unless the project is \
+                                   trusted as a whole";
 
 /// The hint of the sandbox about this failure, if there was one.
 fn sandbox_hint(

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::WithoutProjectPackages;
 use crate::host::SkillContext;
 use crate::packages::{Ecosystem, PreparedFiles, Requirements, SkillPackages};
 use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
@@ -37,15 +38,33 @@ pub(super) fn with_prepared_interpreter(
     }
 }
 
-/// The folders with the programs of virtual environments of Python: of the skill, and of the project.
-pub(super) fn virtual_environments(interpreter: &Interpreter, skill: &Path, project: &Path) -> Vec<PathBuf> {
+/// Whether the script may be run with interpreters and packages of the project, which any script with the permission to write may have
+/// put there.
+pub(super) fn uses_project(ctx: &SkillContext) -> bool {
+    ctx.extensions().get::<WithoutProjectPackages>().is_none()
+}
+
+/// The folder of the skill and the project around it, if Node must find no package there.
+pub(super) fn node_boundary(ctx: &SkillContext, skill: &Path) -> Option<(PathBuf, PathBuf)> {
+    if uses_project(ctx) {
+        return None;
+    }
+    let skill = skill.canonicalize().ok()?;
+    let project = ctx.project().ok()?.root();
+    (skill != project && skill.starts_with(project)).then(|| (skill, project.to_owned()))
+}
+
+/// The folders with the programs of virtual environments of Python: of the skill, and of the project, if there is one.
+pub(super) fn virtual_environments(
+    interpreter: &Interpreter,
+    skill: &Path,
+    project: Option<&Path>,
+) -> Vec<PathBuf> {
     if Requirements::ecosystem_of_program(interpreter.best_program_name()) != Some(Ecosystem::Python) {
         return Vec::new();
     }
     let mut folders = vec![skill.join(ENVIRONMENT)];
-    if project != skill {
-        folders.push(project.join(ENVIRONMENT));
-    }
+    folders.extend(project.filter(|project| *project != skill).map(|project| project.join(ENVIRONMENT)));
     folders.retain(|folder| folder.join("pyvenv.cfg").is_file());
     folders.into_iter().map(|folder| folder.join("bin")).collect()
 }

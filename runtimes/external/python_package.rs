@@ -4,8 +4,11 @@ use std::path::Path;
 
 /// Starts the module named by the second argument with the skill's folder, the first one, and the folder of the script, the third
 /// one, on the module path. The script then has its own arguments after its path.
-const BOOTSTRAP: &str = "import os, runpy, sys; folder, module, script = sys.argv[1:4]; del sys.argv[1:4]; \
-                         sys.path[0:1] = [folder, os.path.dirname(script)]; \
+///
+/// Python puts the working directory first on that path, which is the project: no module comes from there.
+const BOOTSTRAP: &str = "import sys; sys.path[:] = [path for path in sys.path if path]; import os, runpy; \
+                         folder, module, script = sys.argv[1:4]; del sys.argv[1:4]; \
+                         sys.path[0:0] = [folder, os.path.dirname(script)]; \
                          runpy.run_module(module, run_name='__main__', alter_sys=True)";
 
 /// The arguments of the interpreter before the path of the script, which is at `path` in the skill's folder; `None` if the script

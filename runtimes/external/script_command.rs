@@ -118,11 +118,16 @@ impl ScriptCommand {
         mut interpreter: InterpreterCommand,
         prepared: Option<&PreparedFiles>,
         avoided: &[&Path],
+        ctx: &SkillContext,
     ) -> Result<InterpreterCommand> {
+        let is_node = packages::is_node(&interpreter.program);
+        let boundary = packages::node_boundary(ctx, self.file.folder()).filter(|_| is_node);
         // ES modules find neither the client nor packages by NODE_PATH.
-        let has_packages = prepared.is_some() && packages::is_node(&interpreter.program);
-        if has_packages || imports_client(&interpreter.program, self.file.source()) {
-            let import = self.services.api_clients.node_import_arg(|| self.server_program(), avoided);
+        let has_packages = prepared.is_some() && is_node;
+        if has_packages || boundary.is_some() || imports_client(&interpreter.program, self.file.source()) {
+            let boundary = boundary.as_ref().map(|(skill, project)| (skill.as_path(), project.as_path()));
+            let clients = &self.services.api_clients;
+            let import = clients.node_import_arg(boundary, || self.server_program(), avoided);
             let import = import.map_err(client_write_error)?;
             interpreter.args.insert(0, import.to_string_lossy().into_owned());
         }
@@ -174,7 +179,7 @@ impl ScriptCommand {
         self.check_language(&interpreter.program, ctx)?;
         let prepared = packages::prepared_packages(ctx, &interpreter.program)?;
         let interpreter = packages::with_prepared_interpreter(interpreter, prepared.as_ref());
-        let interpreter = self.with_script_arguments(interpreter, prepared.as_ref(), &[])?;
+        let interpreter = self.with_script_arguments(interpreter, prepared.as_ref(), &[], ctx)?;
         let mut command =
             command::build_command(&interpreter, &script, args, self.file.folder(), project, variables);
         self.services.api_clients.add_modules_to(&mut command, || self.server_program());
@@ -207,7 +212,7 @@ impl ScriptCommand {
         let home_files = HomeFile::granted(ctx, &[project, skill])?;
         avoided.extend(home_files.iter().map(|file| file.real_path.as_path()));
         let interpreter =
-            self.with_script_arguments(installation.command.clone(), prepared.as_ref(), &avoided)?;
+            self.with_script_arguments(installation.command.clone(), prepared.as_ref(), &avoided, ctx)?;
         let (temp_dir, home) = self.create_folders(state, &avoided)?;
         let home_links = HomeLinks::create(ctx, &home, &home_files)
             .map_err(|error| SkillError::io("failed to link what is granted of your home folder", error))?;
@@ -285,12 +290,14 @@ impl ScriptCommand {
             Some(prepared) => self.interpreter.with_program(&prepared.executable),
             None => self.interpreter.clone(),
         };
+        let uses_project = packages::uses_project(ctx);
         let environments = match &prepared {
             Some(_) => Vec::new(),
-            None => packages::virtual_environments(&interpreter, skill, project),
+            None => packages::virtual_environments(&interpreter, skill, uses_project.then_some(project)),
         };
-        let query =
-            InterpreterQuery::new(&interpreter, project, untrusted).with_dirs_before_path(environments);
+        let query = InterpreterQuery::new(&interpreter, project, untrusted);
+        let query = if uses_project { query } else { query.without_programs_of(project) };
+        let query = query.with_dirs_before_path(environments);
         let installation = self.services.interpreter_cache.installation(query, name)?;
         self.check_language(&installation.command.program, ctx)?;
         Ok((installation, prepared))

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{EngineInner, Invocation};
 use crate::engine::script_selection::SelectedScript;
-use crate::executor::{DefiningFiles, RuntimeId, SkillRoots};
+use crate::executor::{DefiningFiles, ForModel, RuntimeId, SkillRoots, WithoutProjectPackages};
 use crate::host::{Extensions, SkillContext};
 use crate::packages::SkillPackages;
 use crate::policy::CancelToken;
@@ -35,6 +35,11 @@ impl EngineInner {
         project: &Path,
     ) -> Extensions {
         let mut extensions = invocation.extensions.clone();
+        // What a skill calls inherits it.
+        let is_for_model = invocation.caller.is_none() && extensions.get::<ForModel>().is_some();
+        if is_for_model && !invocation.trust.is_trusted_once && !self.trusts_project(project) {
+            extensions.insert(WithoutProjectPackages);
+        }
         if selected.runtime != RuntimeId::EXTERNAL {
             return extensions;
         }

@@ -436,6 +436,14 @@ impl EngineInner {
         })
     }
 
+    /// Whether whatever lies in the project is trusted: where it is trusted as a whole, and in engines without a trust store.
+    pub(super) fn trusts_project(&self, project: &Path) -> bool {
+        let Some(store) = &self.trust else { return true };
+        let contains =
+            |folder: &ProjectIdentity| project.starts_with(Path::new(&folder.path)) && folder.is_current();
+        store.records().is_ok_and(|records| records.folders.iter().any(|trusted| contains(&trusted.folder)))
+    }
+
     /// Whether the skill or its root was found by a path through a folder of the engine, wherever links there lead.
     fn is_named_in_project(&self, skill: &Skill, path: &Path) -> bool {
         let root = self.skills.roots().iter().nth(skill.root_rank()).map(|root| root.path.as_path());

@@ -37,6 +37,150 @@ fn the_environment_of_the_skill_comes_before_that_of_the_project() {
     assert_eq!(said(), "project");
 }
 
+/// What a script with the permission to write can put into a project.
+#[test]
+fn a_run_for_a_model_takes_no_interpreter_and_no_python_package_of_the_project() {
+    let script = "try:\n    from whose import NAME\nexcept ImportError:\n    NAME = 'nobody'\nprint(NAME)\n";
+    let skill = project("main.py", script, &[]);
+    if !environment(&skill.path(".venv"), "project") {
+        return;
+    }
+    assert_eq!(metier(&skill, None, &["trust", "--yes"]).code, 0);
+    let path = format!("{}:{}", skill.path(".venv/bin").display(), std::env::var("PATH").unwrap());
+    let said = |args: &[&str]| {
+        [None, Some(path.as_str())].map(|path| {
+            let mut run = command(&skill, None, args);
+            let answer: Answer = run.envs(path.map(|path| ("PATH", path))).output().unwrap().into();
+            assert_eq!(answer.code, 0, "{answer:?}");
+            answer.stdout.trim().to_owned()
+        })
+    };
+    assert_eq!(said(&["run", "x"]), ["project"; 2]);
+    assert_eq!(said(&["run", "x", "--for-model"]), ["nobody"; 2]);
+    // Who trusts the whole project trusts that as well.
+    assert_eq!(said(&["run", "x", "--for-model", "--trust"]), ["project"; 2]);
+    assert_eq!(metier(&skill, None, &["trust", "--folder", "--yes"]).code, 0);
+    assert_eq!(said(&["run", "x", "--for-model"]), ["project"; 2]);
+}
+
+#[test]
+fn a_shell_script_in_a_run_for_a_model_finds_no_command_of_the_project_on_path() {
+    let skill = project("main.sh", "whose 2>/dev/null || echo nobody\n", &[]);
+    let program = skill.path("bin/whose");
+    write(&program, "#!/bin/sh\necho project\n");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(metier(&skill, None, &["trust", "--yes"]).code, 0);
+    let path = format!("{}:{}", skill.path("bin").display(), std::env::var("PATH").unwrap());
+    let said = |args: &[&str]| {
+        let answer: Answer = command(&skill, None, args).env("PATH", &path).output().unwrap().into();
+        answer.stdout.trim().to_owned()
+    };
+    assert_eq!(said(&["run", "x"]), "project");
+    assert_eq!(said(&["run", "x", "--for-model"]), "nobody");
+}
+
+#[test]
+fn a_script_that_misses_a_package_of_the_project_is_told_why() {
+    let skill = project("main.py", "import whose\n", &[]);
+    if !environment(&skill.path(".venv"), "project") {
+        return;
+    }
+    assert_eq!(metier(&skill, None, &["trust", "--yes"]).code, 0);
+    let answer = metier(&skill, None, &["run", "x", "--for-model"]);
+    assert!(answer.code != 0 && answer.stderr.contains("no packages come from a .venv"), "{answer:?}");
+}
+
+#[test]
+fn no_run_takes_a_module_of_the_standard_library_from_the_project() {
+    let files = [("scripts/__init__.py", ""), ("scripts/util.py", "NAME = 'own'\n")];
+    let skill = project("main.py", "from scripts.util import NAME\nprint(NAME)\n", &files);
+    for module in ["runpy", "os", "sys", "json", "pkgutil", "importlib"] {
+        write(&skill.path(&format!("{module}.py")), "print('planted')\n");
+    }
+    assert_eq!(metier(&skill, None, &["trust", "--yes"]).code, 0);
+    for args in [&["run", "x"][..], &["run", "x", "--for-model"]] {
+        let answer = metier(&skill, None, args);
+        assert_eq!(answer.stdout, "own\n", "{answer:?}");
+    }
+}
+
+#[test]
+fn a_run_for_a_model_takes_no_npm_package_of_the_project() {
+    if crate::not_run::find_program("node").is_none() {
+        return crate::not_run::not_run("npm packages of the project", "node is not installed");
+    }
+    let required = "let whose = 'nobody';\ntry { whose = require('whose'); } catch (error) { if (error.code !== 'MODULE_NOT_FOUND') throw error; }\nconsole.log(whose);\n";
+    let imported = "let whose = 'nobody';\ntry { whose = (await import('whose')).default; } catch (error) { if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error; }\nconsole.log(whose);\n";
+    for (script, text) in [
+        ("main.cjs", required.to_owned()),
+        ("main.mjs", imported.to_owned()),
+        ("main.cjs", required.replace("'whose')", "'#whose')")),
+        ("main.mjs", imported.replace("'whose')", "'#whose')")),
+    ] {
+        let is_mapped = text.contains('#');
+        for place in ["", ".metier/", ".metier/skills/", "itself"] {
+            let skill = project(script, &text, &[]);
+            if place == "itself" || is_mapped {
+                let manifest = r##"{"name": "whose", "exports": "./planted.cjs", "imports": {"#whose": "./planted.cjs"}}"##;
+                write(&skill.path("package.json"), manifest);
+                write(&skill.path("planted.cjs"), "module.exports = 'project';\n");
+            } else {
+                write(
+                    &skill.path(&format!("{place}node_modules/whose/index.js")),
+                    "module.exports = 'project';\n",
+                );
+            }
+            assert_eq!(metier(&skill, None, &["trust", "--yes"]).code, 0);
+            let said = |args: &[&str]| {
+                let answer = metier(&skill, None, args);
+                assert_eq!(answer.code, 0, "{script} {place}: {answer:?}");
+                answer.stdout.trim().to_owned()
+            };
+            assert_eq!(said(&["run", "x"]), "project", "{script} {place}");
+            assert_eq!(said(&["run", "x", "--for-model"]), "nobody", "{script} {place}");
+            if !is_mapped && place != "itself" {
+                // Packages of the skill count in what is trusted.
+                write(
+                    &skill.path(&format!("{SKILL}/node_modules/whose/index.js")),
+                    "module.exports = require('inner');\n",
+                );
+                write(
+                    &skill.path(&format!("{SKILL}/node_modules/inner/index.js")),
+                    "module.exports = 'skill';\n",
+                );
+                assert_eq!(metier(&skill, None, &["trust", "--yes"]).code, 0);
+                assert_eq!(said(&["run", "x", "--for-model"]), "skill", "{script} {place}");
+            }
+            assert_eq!(metier(&skill, None, &["trust", "--folder", "--yes"]).code, 0);
+            assert_ne!(said(&["run", "x", "--for-model"]), "nobody", "{script} {place}");
+        }
+    }
+}
+
+#[test]
+fn a_script_of_node_finds_the_client_and_its_own_modules_in_a_run_for_a_model() {
+    if crate::not_run::find_program("node").is_none() {
+        return crate::not_run::not_run("modules of a script of Node", "node is not installed");
+    }
+    for (script, text) in [
+        (
+            "main.cjs",
+            "const {ctx} = require('metier'); const fs = require('fs'); console.log(ctx.read_file('a') + require('./own.cjs') + fs.existsSync('a'));",
+        ),
+        (
+            "main.mjs",
+            "import {ctx} from 'metier'; import fs from 'node:fs'; import own from './own.cjs'; console.log(ctx.read_file('a') + own + fs.existsSync('a'));",
+        ),
+    ] {
+        let skill =
+            project(script, text, &[("scripts/own.cjs", "module.exports = 'own';\n")]).file("a", "text ");
+        assert_eq!(metier(&skill, None, &["trust", "--yes"]).code, 0);
+        let answer =
+            metier(&skill, None, &["run", "x", "--for-model", "--script", &format!("scripts/{script}")]);
+        assert_eq!(answer.stdout, "text owntrue\n", "{script}: {answer:?}");
+    }
+}
+
 #[test]
 fn prepared_packages_come_before_every_environment() {
     if !has_manager("uv", "packages beside an environment") {

@@ -34,10 +34,7 @@ const CLIENT_FILES: [(&str, &str); 8] = [
     ("node/metier/index.js", include_str!("metier.js")),
     ("node/metier/index.mjs", include_str!("metier.mjs")),
     ("node/metier/package.json", r#"{"name": "metier", "type": "commonjs", "main": "index.js"}"#),
-    (
-        "node/register.mjs",
-        "import {register} from 'node:module';\nregister('./hooks.mjs', import.meta.url);\n",
-    ),
+    ("node/register.mjs", include_str!("register.mjs")),
     ("node/hooks.mjs", include_str!("hooks.mjs")),
     (HANDLER_PROGRAM, include_str!("handler.mjs")),
     ("node/handler_hooks.mjs", include_str!("handler_hooks.mjs")),
@@ -85,15 +82,21 @@ impl ApiClients {
         self.with_dir(program, avoided, |clients| clients.add_to_request(request))
     }
 
-    /// The argument that Node needs to run an ES module that imports the client.
+    /// The argument that Node needs to run an ES module that imports the client. With a skill and a project, the modules of the skill
+    /// find no packages in the project around it.
     pub(crate) fn node_import_arg(
         &self,
+        own_packages: Option<(&Path, &Path)>,
         program: impl FnOnce() -> Option<PathBuf>,
         avoided: &[&Path],
     ) -> io::Result<OsString> {
         let mut argument = OsString::new();
+        let query = own_packages.map(|(skill, project)| {
+            format!("?skill={}&project={}", percent_encoded(skill), percent_encoded(project))
+        });
         let use_clients = |clients: &ClientDir| {
-            argument = format!("--import={}", file_url(&clients.path("node/register.mjs"))).into();
+            let url = file_url(&clients.path("node/register.mjs"));
+            argument = format!("--import={url}{}", query.unwrap_or_default()).into();
         };
         self.with_dir(program, avoided, use_clients)?;
         Ok(argument)
@@ -228,8 +231,11 @@ pub(crate) fn imports_client(program: &Path, source: &[u8]) -> bool {
 
 /// The `file:` URL of a path.
 fn file_url(path: &Path) -> String {
-    let path = percent_encoding::encode(path.as_os_str().as_encoded_bytes(), "/-._~");
-    format!("file://{path}")
+    format!("file://{}", percent_encoded(path))
+}
+
+fn percent_encoded(path: &Path) -> String {
+    percent_encoding::encode(path.as_os_str().as_encoded_bytes(), "/-._~")
 }
 
 fn prepend_to_path(folder: &Path, path: &OsStr) -> OsString {

@@ -44,6 +44,8 @@ pub(crate) struct InterpreterQuery {
     path_dirs: Vec<PathBuf>,
     home_dir: Option<OsString>,
     untrusted_dirs: UntrustedDirs,
+    /// The project, if its programs are not used, and the folders in it whose programs are.
+    refused: Option<(UntrustedDirs, Vec<PathBuf>)>,
 }
 
 /// An installed interpreter and what a script needs to run with it.
@@ -59,8 +61,9 @@ pub(crate) struct Installation {
 impl PartialEq for InterpreterQuery {
     /// Compares the folders of `PATH` as they are written: taking paths apart takes ten times as long, at each run.
     fn eq(&self, other: &Self) -> bool {
-        let Self { interpreter, path_dirs, home_dir, untrusted_dirs } = other;
+        let Self { interpreter, path_dirs, home_dir, untrusted_dirs, refused } = other;
         self.interpreter == *interpreter
+            && self.refused == *refused
             && self.home_dir == *home_dir
             && self.untrusted_dirs == *untrusted_dirs
             && self
@@ -76,11 +79,20 @@ impl InterpreterQuery {
     pub(crate) fn new(interpreter: &Interpreter, working_dir: &Path, untrusted_dirs: UntrustedDirs) -> Self {
         let path_dirs = precede_shims(search_path(), working_dir, &untrusted_dirs);
         let home_dir = std::env::var_os("HOME");
-        Self { interpreter: interpreter.clone(), path_dirs, home_dir, untrusted_dirs }
+        Self { interpreter: interpreter.clone(), path_dirs, home_dir, untrusted_dirs, refused: None }
+    }
+
+    /// The same without programs that lie in this project, or behind a link in it. Folders that are searched before those of `PATH`
+    /// are added later.
+    pub(crate) fn without_programs_of(self, project: &Path) -> Self {
+        Self { refused: Some((UntrustedDirs::from_canonical([project.to_owned()]), Vec::new())), ..self }
     }
 
     /// The same with folders that are searched before those of `PATH`.
     pub(crate) fn with_dirs_before_path(mut self, folders: Vec<PathBuf>) -> Self {
+        if let Some((_, kept)) = &mut self.refused {
+            kept.extend(folders.iter().cloned());
+        }
         self.path_dirs.splice(0..0, folders);
         self
     }
@@ -131,7 +143,7 @@ impl InterpreterCache {
 impl InterpreterQuery {
     /// Reads the disk. Returns the answer, and whether it may be cached.
     fn look_up(&self, script: &str) -> Result<(Installation, bool)> {
-        let command = self.interpreter.locate(script, &self.path_dirs)?;
+        let command = self.locate(script)?;
         let mut prefix_paths = readable_paths(&command.program, &self.path_dirs, &self.untrusted_dirs);
         let is_cacheable = !self.depends_on_untrusted(&command.program, &prefix_paths);
         prefix_paths.retain(|path| {
@@ -139,7 +151,12 @@ impl InterpreterQuery {
         });
         let prefixes: Vec<(&Path, Option<PathBuf>)> =
             prefix_paths.iter().map(|path| (path.as_path(), real_path(path))).collect();
-        let path_dirs = self.path_dirs.iter().map(|folder| PathDir::new(folder, &prefixes)).collect();
+        let is_used = |folder: &&PathBuf| {
+            let refused = self.refused.as_ref();
+            refused.is_none_or(|(project, kept)| kept.contains(folder) || !project.may_control(folder))
+        };
+        let path_dirs = self.path_dirs.iter().filter(is_used);
+        let path_dirs = path_dirs.map(|folder| PathDir::new(folder, &prefixes)).collect();
         let installation = Installation {
             command,
             prefix_paths: prefix_paths.into_iter().collect(),
@@ -147,6 +164,22 @@ impl InterpreterQuery {
             path_dirs,
         };
         Ok((installation, is_cacheable))
+    }
+
+    fn locate(&self, script: &str) -> Result<InterpreterCommand> {
+        let Some((project, kept)) = &self.refused else {
+            return self.interpreter.locate(script, &self.path_dirs);
+        };
+        // Who set an interpreter by its path named it.
+        let is_named =
+            |program: &Path| self.interpreter.program_names().any(|name| Path::new(name) == program);
+        let is_refused = |program: &Path| {
+            project.may_control(program)
+                && !is_named(program)
+                && !kept.iter().any(|folder| program.starts_with(folder))
+        };
+        let reason = "comes from the project, whose programs run no skill for a model";
+        self.interpreter.locate_allowed(script, &self.path_dirs, is_refused, reason)
     }
 
     /// Whether an untrusted party may change a path that was read, or create one that did not exist.
