@@ -220,6 +220,8 @@ pub struct SkillInput {
     pub value: Option<Value>,
     /// Arguments after the script's name, for external scripts; in-process scripts do not see them.
     pub args: Vec<String>,
+    /// The input as it was written, on one line, if nothing has changed it.
+    pub(crate) text: Option<Box<str>>,
 }
 
 /// The result of a run.
@@ -228,6 +230,8 @@ pub struct SkillInput {
 pub struct SkillOutput {
     /// The value, as JSON.
     pub value: Value,
+    /// The number that it also is, if a process wrote it without quotes and in a form that JSON would change, such as `1.10`.
+    pub(crate) number: Option<Value>,
 }
 
 impl SkillInput {
@@ -235,16 +239,23 @@ impl SkillInput {
     pub fn value_or_empty(self) -> Value {
         self.value.unwrap_or_else(|| Value::Object(serde_json::Map::new()))
     }
+
+    /// The input as one line of JSON: as it was written, if that is known.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes read it"))]
+    pub(crate) fn json_text(&self) -> Option<String> {
+        let value = self.value.as_ref()?;
+        Some(self.text.as_ref().map_or_else(|| value.to_string(), ToString::to_string))
+    }
 }
 
 impl From<Value> for SkillInput {
     fn from(value: Value) -> Self {
-        Self { value: Some(value), args: Vec::new() }
+        Self { value: Some(value), ..Self::default() }
     }
 }
 
 impl From<Value> for SkillOutput {
     fn from(value: Value) -> Self {
-        Self { value }
+        Self { value, number: None }
     }
 }

@@ -13,12 +13,83 @@ pub fn parse(text: &str) -> Result<Value, String> {
     parse_with_offset(text).map_err(|fault| fault.reason)
 }
 
+/// Parses a text that need not be JSON. The same as [`parse`], but a bare number must have the form in which JSON writes its value:
+/// `1.10`, `1e5`, `5417e39` and `-0` may be a version or the digest of a commit, so they are refused.
+///
+/// ```
+/// use metier::strict_json::parse_bare;
+///
+/// assert_eq!(parse_bare("1.5"), Ok(1.5.into()));
+/// assert!(parse_bare("1.50").is_err());
+/// assert_eq!(parse_bare("[1.50]"), Ok(vec![1.5].into()));
+/// ```
+pub fn parse_bare(text: &str) -> Result<Value, String> {
+    let value = parse(text)?;
+    let is_plain = || !text.contains(['e', 'E']) && value.to_string() == text.trim();
+    if value.is_number() && !is_plain() {
+        return Err(format!("the number {} is not in the form of JSON", text.trim()));
+    }
+    Ok(value)
+}
+
 /// The text of a value that does not depend on the order of keys: what digests and keys of caches are made of, since objects keep the
 /// order in which they were written.
 pub(crate) fn canonical_text(value: &Value) -> String {
     let mut sorted = value.clone();
     sorted.sort_all_objects();
     sorted.to_string()
+}
+
+/// A JSON text without the white space between its tokens, which keeps it on one line; its numbers and texts stay as they are written.
+pub(crate) fn without_white_space(text: &str) -> String {
+    let (mut is_string, mut is_escaped) = (false, false);
+    let is_kept = |c: &char| {
+        is_string ^= *c == '"' && !is_escaped;
+        is_escaped = is_string && *c == '\\' && !is_escaped;
+        is_string || !matches!(c, ' ' | '\t' | '\n' | '\r')
+    };
+    text.chars().filter(is_kept).collect()
+}
+
+/// A JSON text with U+FFFD in place of every half of a surrogate pair that stands alone, which JavaScript writes where it has cut a
+/// text; `None` if there is none.
+#[cfg_attr(not(unix), allow(dead_code, reason = "only processes put out text"))]
+pub(crate) fn replace_half_surrogates(text: &str) -> Option<String> {
+    let (mut replaced, mut rest, mut is_changed) = (String::new(), text, false);
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        replaced.push_str(before);
+        let length = match surrogate(escape) {
+            Some(Surrogate::High) if surrogate(&escape[6..]) == Some(Surrogate::Low) => 12,
+            Some(_) => {
+                (is_changed, rest) = (true, &escape[6..]);
+                replaced.push_str("\\ufffd");
+                continue;
+            }
+            None => 1 + escape[1..].chars().next().map_or(0, char::len_utf8),
+        };
+        let (kept, after) = escape.split_at(length);
+        replaced.push_str(kept);
+        rest = after;
+    }
+    replaced.push_str(rest);
+    is_changed.then_some(replaced)
+}
+
+#[derive(PartialEq, Eq)]
+enum Surrogate {
+    High,
+    Low,
+}
+
+/// The half of a pair that the text begins with, such as `\ud83d`.
+fn surrogate(text: &str) -> Option<Surrogate> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    match u16::from_str_radix(digits, 16).ok()? {
+        0xd800..=0xdbff => Some(Surrogate::High),
+        0xdc00..=0xdfff => Some(Surrogate::Low),
+        _ => None,
+    }
 }
 
 /// Why a text has no exact value, and the byte offset of the error.
@@ -166,7 +237,7 @@ fn skip_string(mut inside: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::parse as read;
 
@@ -191,6 +262,72 @@ mod tests {
             prop_assume!(number.is_finite());
             prop_assert_eq!(read(&format!("{number:e}")), Ok(json!(number)));
             prop_assert_eq!(read(&json!(number).to_string()), Ok(json!(number)));
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let number = prop_oneof![
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_filter("finite", |number| number.is_finite()).prop_map(Value::from),
+        ];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            number,
+            any::<String>().prop_map(Value::from)
+        ];
+        leaf.prop_recursive(4, 48, 6, |inner| {
+            let fields = prop::collection::vec((any::<String>(), inner.clone()), 0..6);
+            prop_oneof![
+                prop::collection::vec(inner, 0..6).prop_map(Value::from),
+                fields.prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// The value with the keys of its objects in the opposite order.
+    fn reversed(value: &Value) -> Value {
+        match value {
+            Value::Array(items) => items.iter().map(reversed).collect(),
+            Value::Object(fields) => {
+                fields.iter().rev().map(|(key, field)| (key.clone(), reversed(field))).collect()
+            }
+            other => other.clone(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_is_read_with_its_keys_in_order(value in any_json()) {
+            let text = value.to_string();
+            prop_assert_eq!(read(&text).unwrap().to_string(), &*text);
+            let pretty = format!("{value:#}\n");
+            prop_assert_eq!(read(&pretty).unwrap().to_string(), &*text);
+            prop_assert_eq!(super::without_white_space(&pretty), text);
+            prop_assert_eq!(super::replace_half_surrogates(&value.to_string()), None);
+        }
+
+        #[test]
+        fn the_order_of_keys_changes_no_digest(value in any_json()) {
+            prop_assert_eq!(super::canonical_text(&value), super::canonical_text(&reversed(&value)));
+            prop_assert_eq!(read(&super::canonical_text(&value)), Ok(value));
+        }
+    }
+
+    #[test]
+    fn a_half_of_a_pair_is_replaced_and_nothing_else() {
+        for (text, replaced) in [
+            (r#""a\ud83d""#, r#""a\ufffd""#),
+            (r#""\uDE00b""#, r#""\ufffdb""#),
+            (r#""\ud83d\ud83d\ude00\ud83d\n""#, r#""\ufffd\ud83d\ude00\ufffd\n""#),
+            (r#""\ud83dé\u00e9""#, r#""\ufffdé\u00e9""#),
+        ] {
+            assert_eq!(super::replace_half_surrogates(text).as_deref(), Some(replaced));
+            assert!(read(text).is_err() && read(replaced).is_ok(), "{text}");
+        }
+        for text in [r#""\\ud83d""#, r#""\ud83d\ude00""#, "\\", "\\u", "\\ud8é", "é", ""] {
+            assert_eq!(super::replace_half_surrogates(text), None, "{text}");
         }
     }
 

@@ -220,12 +220,12 @@ impl ExternalExecutor {
         let hidden_files = launch.hidden_files();
         let handler = RequestHandler::new(ctx, name, input.value.as_ref());
         // Where standard input is passed through, the input reaches the script by the client only.
-        let stdin = match (ctx.take_stdin(), &input.value) {
-            (Some(source), _) => ProcessInput::Stream(source),
-            (None, Some(value)) if !ctx.has_stdin_source() => {
-                ProcessInput::Bytes(value.to_string().into_bytes())
+        let stdin = match ctx.take_stdin() {
+            Some(source) => ProcessInput::Stream(source),
+            None if ctx.has_stdin_source() => ProcessInput::Empty,
+            None => {
+                input.json_text().map_or(ProcessInput::Empty, |text| ProcessInput::Bytes(text.into_bytes()))
             }
-            _ => ProcessInput::Empty,
         };
         let start = |cancel: &CancelToken| {
             run::run(ProcessOptions {

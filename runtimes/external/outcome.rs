@@ -112,7 +112,14 @@ pub(super) fn evaluate_exit(
         None if ctx.output_sinks().is_some() => Ok(SkillOutput::from(Value::Null)),
         // The truncated beginning of a JSON text is not JSON, even if it can be parsed.
         None if report.stdout_truncated => Ok(SkillOutput::from(Value::from(report.stdout.as_str()))),
-        None => stdout::parse_value(&report.stdout, ctx.limits()).map(SkillOutput::from),
+        None => stdout::parse(&report.stdout, ctx.limits()).map(|parsed| {
+            if parsed.has_replacements {
+                ctx.warn(format!(
+                    "{name} wrote halves of characters (`\\ud83d` alone); U+FFFD replaced them"
+                ));
+            }
+            SkillOutput { value: parsed.value, number: parsed.number }
+        }),
     };
     ctx.report_process(report);
     if outcome.is_ok() && !is_text && ctx.output_sinks().is_none() {

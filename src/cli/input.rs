@@ -22,6 +22,11 @@ const HINTS: [(&str, &str); 8] = [
 
 /// The value of `--input JSON | @file | -`.
 pub fn read(option: &str) -> Result<Value> {
+    read_with_text(option).map(|(value, _)| value)
+}
+
+/// The value of `--input JSON | @file | -`, and its text.
+pub fn read_with_text(option: &str) -> Result<(Value, String)> {
     let (text, source) = match option.strip_prefix('@') {
         Some(path) => (read_file(path)?, path),
         None if option == "-" => {
@@ -29,7 +34,8 @@ pub fn read(option: &str) -> Result<Value> {
         }
         None => (option.to_owned(), "--input"),
     };
-    metier::strict_json::parse(&text).map_err(|reason| json_error(source, &reason))
+    let value = metier::strict_json::parse(&text).map_err(|reason| json_error(source, &reason))?;
+    Ok((value, text))
 }
 
 fn read_file(path: &str) -> Result<String> {

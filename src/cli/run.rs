@@ -335,7 +335,8 @@ fn prepare(
         invocation = invocation.stdin(stdin::source());
     }
     if let Some(option) = &args.input {
-        invocation = invocation.input(input::read(option)?);
+        let (value, text) = input::read_with_text(option)?;
+        invocation = invocation.input(value).input_text(text);
     }
     if let Some(script) = &args.script {
         invocation = invocation.script(script);

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::engine::run_target::RunTarget;
 use crate::error::{ErrorKind, Hint, Result, SkillError, Violation};
-use crate::executor::RuntimeId;
+use crate::executor::{RuntimeId, SkillOutput};
 use crate::policy::Limits;
 use crate::registry::Skill;
 use crate::skill::contract::{ContractLimits, ValidationFailure};
@@ -47,11 +47,12 @@ pub(super) fn validate_input(target: RunTarget<'_>, input: Option<Value>) -> Res
     Ok(Some(filled).filter(|_| was_given || !is_empty))
 }
 
-/// The value, validated against the contract.
-pub(super) fn validate_value(target: RunTarget<'_>, value: Value) -> Result<Value> {
-    let Some(schema) = target.outputs() else { return Ok(value) };
-    let checked = schema.validate(&value);
-    checked.map(|()| value).map_err(|unfit| ValueRole::Value.error(target, unfit))
+/// The value, validated against the contract. Text that is also a number is that number where the contract asks for one.
+pub(super) fn validate_output(target: RunTarget<'_>, output: SkillOutput) -> Result<Value> {
+    let Some(schema) = target.outputs() else { return Ok(output.value) };
+    let Err(unfit) = schema.validate(&output.value) else { return Ok(output.value) };
+    let number = output.number.filter(|number| schema.validate(number).is_ok());
+    number.ok_or_else(|| ValueRole::Value.error(target, unfit))
 }
 
 #[derive(Clone, Copy)]

@@ -313,7 +313,7 @@ impl EngineInner {
             let packages = self.package_requirement(skill, &selected.path, &script.source);
             of.requirements.splice(0..0, packages);
         }
-        let input = SkillInput { value: invocation.input.clone(), args: invocation.args.clone() };
+        let input = SkillInput { value: invocation.input.clone(), args: invocation.args.clone(), text: None };
         match runtimes::plan(&script, self.script_cache.services(), &input, &of.ctx) {
             Ok(process) => {
                 of.sandbox = Some(process.sandbox);

@@ -45,6 +45,8 @@ pub struct Invocation {
     pub(super) script: Option<String>,
     pub(super) tool: Option<String>,
     pub(super) input: Option<Value>,
+    /// The text from which it was parsed.
+    pub(super) input_text: Option<Arc<str>>,
     pub(super) args: Vec<String>,
     pub(super) grants: Vec<(Permission, GrantOrigin)>,
     pub(super) limits: Option<Limits>,
@@ -109,6 +111,7 @@ impl Invocation {
             script: None,
             tool: None,
             input: None,
+            input_text: None,
             args: Vec::new(),
             grants: Vec::new(),
             limits: None,
@@ -189,6 +192,25 @@ impl Invocation {
     /// The input. Without one, in-process scripts see `{}` and processes an empty standard input.
     pub fn input(mut self, input: impl Into<Value>) -> Self {
         self.input = Some(input.into());
+        self
+    }
+
+    /// The JSON text from which the input was parsed. A process whose input is that value reads it as it is written here, such as `1.50`
+    /// where the value is 1.5, without the white space between its tokens. Any other text is ignored.
+    ///
+    /// ```
+    /// use metier::engine::Invocation;
+    /// use metier::strict_json;
+    ///
+    /// # fn main() -> Result<(), String> {
+    /// let text = r#"{"price": 1.50}"#;
+    /// let invocation = Invocation::new("order").input(strict_json::parse(text)?).input_text(text);
+    /// # let _ = invocation;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn input_text(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.input_text = Some(text.into());
         self
     }
 

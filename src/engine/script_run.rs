@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{EngineInner, Invocation, Outcome, worker};
 use crate::engine::confirmation::{ask_before_run, called_tool};
-use crate::engine::contract_validation::{validate_input, validate_value};
+use crate::engine::contract_validation::{validate_input, validate_output};
 use crate::engine::folder_lock::{FolderLock, may_change_folder};
 use crate::engine::host_capabilities::require_capabilities;
 use crate::engine::limit_support;
@@ -31,6 +31,7 @@ use crate::policy::{
     WorkerOptions,
 };
 use crate::registry::{FileList, Skill};
+use crate::strict_json;
 
 /// By what a run is known in the log and in events.
 pub(super) struct RunTrace<'a> {
@@ -111,7 +112,10 @@ impl ScriptRun<'_> {
         self.engine.require_available(self.set, self.skill, invocation, &self.token)?;
         require_capabilities(self.skill, &self.engine.run_providers(invocation))?;
         let value = catch_contract_panic(|| validate_input(self.target(), invocation.input.take()))?;
-        Ok(SkillInput { value, args: std::mem::take(&mut invocation.args) })
+        let is_unchanged = |text: &Arc<str>| strict_json::parse(text).ok() == value && !self.is_in_process();
+        let text = invocation.input_text.take().filter(is_unchanged);
+        let text = text.map(|text| strict_json::without_white_space(&text).into_boxed_str());
+        Ok(SkillInput { value, args: std::mem::take(&mut invocation.args), text })
     }
 
     fn load(
@@ -239,7 +243,7 @@ impl ScriptRun<'_> {
     fn validate_value(&self, output: SkillOutput, context: &SkillContext) -> Result<Value> {
         match context.output_sinks() {
             Some(_) => Ok(output.value),
-            None => catch_contract_panic(|| validate_value(self.target(), output.value)),
+            None => catch_contract_panic(|| validate_output(self.target(), output)),
         }
     }
 

@@ -22,13 +22,25 @@ fn with_variable(project: &Project, variable: &str, value: &str, args: &[&str]) 
 #[test]
 fn settings_are_json_or_text_and_later_ones_win() {
     let project = Project::new().lua("x", "return ctx.config()").file("set.json", r#"{"a": [1], "b": null}"#);
-    let settings = ["n=80", "t=plain text", "e=", "o={\"k\": true}", "eq=a=b", "@set.json", "b=2"];
+    let settings = [
+        "n=80",
+        "t=plain text",
+        "e=",
+        "o={\"k\": true}",
+        "eq=a=b",
+        "v=1.10",
+        "h=5417e39",
+        "@set.json",
+        "b=2",
+    ];
     let mut args = vec!["run", "x", "--json"];
     args.extend(settings.iter().flat_map(|setting| ["--config", setting]));
     let answer = project.metier(&args);
     assert_eq!(
         answer.json()["value"],
-        json!({"n": 80, "t": "plain text", "e": "", "o": {"k": true}, "eq": "a=b", "a": [1], "b": 2})
+        json!({
+            "n": 80, "t": "plain text", "e": "", "o": {"k": true}, "eq": "a=b", "v": "1.10", "h": "5417e39", "a": [1], "b": 2,
+        })
     );
     assert_eq!(project.metier(&["run", "x", "--json"]).json()["value"], json!({}));
 }

@@ -46,6 +46,15 @@ fn input_comes_from_the_line_from_a_file_and_from_standard_input() {
 }
 
 #[test]
+fn a_process_reads_the_input_as_it_is_written() {
+    let project = Project::new()
+        .shell("show", "cat > \"$TMPDIR/x\"; printf '\"%s\"' \"$(tr -d '\"' < \"$TMPDIR/x\")\"");
+    let run =
+        |input: &str| project.metier(&["run", "show", "--sandbox", "best-effort", "--input", input]).stdout;
+    assert_eq!(run(r#"{"price": 1.50, "by": "a"}"#).trim(), "{price:1.50,by:a}");
+}
+
+#[test]
 fn standard_input_is_not_read_unless_the_caller_says_so() {
     let project = echo();
     let mut command = project.command(&["run", "echo"]);

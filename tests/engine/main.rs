@@ -13,6 +13,8 @@ mod contract;
 mod edited;
 mod embedded_skills;
 mod events;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod exactness;
 mod folders;
 mod identity;
 mod integers;

@@ -25,6 +25,27 @@ fn counter() -> Project {
 }
 
 #[test]
+fn a_schema_has_its_properties_in_the_order_of_the_contract_and_a_value_its_keys() {
+    let names = ["title", "reasoning", "answer"];
+    let fields = names.map(|name| format!("  {name}: {{type: string, required: true}}\n")).concat();
+    let project = Project::new()
+        .shell("judge", "cat")
+        .file(".metier/skills/judge/skill.yaml", format!("inputs:\n{fields}outputs:\n{fields}"))
+        .trusted();
+    let mut client = project.client(&["--sandbox", "best-effort"]);
+    let tool = client.tool("judge");
+    for schema in ["inputSchema", "outputSchema"] {
+        let properties = tool[schema]["properties"].as_object().unwrap();
+        assert_eq!(properties.keys().collect::<Vec<_>>(), names);
+        assert_eq!(tool[schema]["required"], json!(names));
+    }
+    let arguments = json!({"title": "t", "reasoning": "r", "answer": "a"});
+    let result = client.call("judge", arguments.clone());
+    assert_eq!(result["structuredContent"].to_string(), arguments.to_string());
+    assert_eq!(result["content"][0]["text"], arguments.to_string());
+}
+
+#[test]
 fn the_contract_is_the_schema_and_the_value_is_structured() {
     // SY-W02, SY-W03
     let project = counter();

@@ -71,7 +71,7 @@ fn run_script(loaded: &LoadedScript, run: Option<RequestedRun>, host: &Arc<dyn H
     let Some(run) = run else { return Ok(Value::Null) };
     let context =
         SkillContext::builder(&loaded.skill).limits(run.limits).host_api_client(host.clone()).build();
-    let input = SkillInput { value: run.input, args: Vec::new() };
+    let input = SkillInput { value: run.input, ..SkillInput::default() };
     let output = catch_panic("the runtime", ErrorKind::Script, || {
         executor.execute_with_context(input, Some(&context))
     });

@@ -135,7 +135,7 @@ impl Fixture {
 
     /// A run of what was loaded before, with this input.
     fn run_again(&self, executor: &dyn SkillExecutor, input: impl Into<Value>) -> TestRun {
-        let input = SkillInput { value: Some(input.into()), args: self.input.args.clone() };
+        let input = SkillInput { value: Some(input.into()), args: self.input.args.clone(), text: None };
         self.run_with(&CancelToken::new(), |context| executor.execute_with_context(input, Some(context)))
     }
 

@@ -10,7 +10,7 @@ use crate::strict_json;
 pub(crate) fn encode_request(id: u64, input: &SkillInput) -> Vec<u8> {
     let args = Value::from(input.args.clone());
     // The input may be large, so it is not copied into another value.
-    let input = input.value.as_ref().unwrap_or(&Value::Null);
+    let input = input.json_text().unwrap_or_else(|| Value::Null.to_string());
     format!("{{\"id\":{id},\"input\":{input},\"args\":{args}}}\n").into_bytes()
 }
 
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_request_is_one_line() {
-        let input = SkillInput { value: Some(json!({"a": "b\nc"})), args: vec!["x\n".into()] };
+        let input = SkillInput { value: Some(json!({"a": "b\nc"})), args: vec!["x\n".into()], text: None };
         let line = String::from_utf8(encode_request(7, &input)).unwrap();
         assert_eq!(line, "{\"id\":7,\"input\":{\"a\":\"b\\nc\"},\"args\":[\"x\\n\"]}\n");
         let nothing = String::from_utf8(encode_request(1, &SkillInput::default())).unwrap();
