@@ -124,6 +124,10 @@ pub(crate) struct ForModel;
 /// In the extensions of a run that a model chose, where the project is not trusted as a whole: interpreters and packages come from the
 /// skill and the system, not from the project, where another script may have put them.
 pub(crate) struct WithoutProjectPackages;
+/// In the extensions of a run of a program that serves several callers: which of them it is for. No process is kept for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "only a server has several callers"))]
+pub(crate) struct RunOwner(pub(crate) usize);
 
 /// Files and folders besides its own that a process may read: what a package manager needs. They are real paths.
 #[derive(Clone, Debug)]

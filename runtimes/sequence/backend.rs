@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{AccessRule, RunThreadGuard, SkillContext, catch_panic, function};
+use crate::host::{AccessRule, Param, RunThreadGuard, SkillContext, catch_panic, function};
 use crate::plan::{CallTarget, Callee, StepBackend};
 use crate::policy::SandboxMode;
 
@@ -61,6 +61,7 @@ impl StepBackend for LocalBackend {
                 let unknown =
                     || SkillError::new(ErrorKind::InvalidArgument, format!("ctx has no function `{name}`"));
                 let function = function(name).ok_or_else(unknown)?;
+                record_access(ctx, function.access, &arguments, function.params);
                 let positional = function
                     .params
                     .iter()
@@ -72,7 +73,12 @@ impl StepBackend for LocalBackend {
                 }
                 function.call(ctx, positional)
             }
-            CallTarget::Tool(name) => ctx.call("tool", vec![name.as_str().into(), Value::Object(arguments)]),
+            CallTarget::Tool(name) => {
+                ctx.record_permissions(|permission| {
+                    permission.has_name("tool") && permission.scope() == Some(name)
+                });
+                ctx.call("tool", vec![name.as_str().into(), Value::Object(arguments)])
+            }
             CallTarget::Skill(name) => {
                 let missing = || {
                     SkillError::new(
@@ -81,11 +87,30 @@ impl StepBackend for LocalBackend {
                     )
                 };
                 let skills = ctx.providers().skills.as_ref().ok_or_else(missing)?;
-                catch_panic("the provider of skills", ErrorKind::Unavailable, || {
+                let result = catch_panic("the provider of skills", ErrorKind::Unavailable, || {
                     let _for_run = RunThreadGuard::enter();
                     skills.run(ctx, name, Value::Object(arguments))
-                })
+                });
+                ctx.record_unknown_call();
+                result
             }
         }
     }
+}
+
+/// Records which permissions of the run a function uses: of files and hosts all, since what it finds and where it is led depend on
+/// them.
+fn record_access(ctx: &SkillContext, access: AccessRule, arguments: &Map<String, Value>, params: &[Param]) {
+    let target = |at: usize| arguments.get(params.get(at)?.name)?.as_str();
+    ctx.record_permissions(|permission| match access {
+        AccessRule::Unrestricted => false,
+        AccessRule::Read(_) | AccessRule::ReadRoot | AccessRule::Write(_) => {
+            permission.has_name("read") || permission.has_name("write")
+        }
+        AccessRule::Tool(at) => permission.has_name("tool") && permission.scope() == target(at),
+        AccessRule::Skill(at) => permission.has_name("skill") && permission.scope() == target(at),
+        AccessRule::Secret(at) => permission.has_name("secret") && permission.scope() == target(at),
+        AccessRule::Sample => permission.has_name("sample"),
+        AccessRule::Net(_) => permission.has_name("net"),
+    });
 }

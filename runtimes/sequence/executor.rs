@@ -70,6 +70,9 @@ impl SequenceExecutor {
             .journal_file()
             .map(|file| Journal::open(file, &self.journaled_run(context, &input)))
             .transpose()?;
+        if let Some(journal) = &journal {
+            journal.check_access(context)?;
+        }
         let drive = PlanRunner {
             plan: &self.plan,
             input_schema: self.caller.input_schema.as_ref(),
@@ -90,6 +93,7 @@ impl SequenceExecutor {
             identity: &self.caller.identity,
             qualified_name: context.qualified_name(),
             project: context.project_root(),
+            project_identity: context.journal_project(),
             plan: &self.plan,
             input,
             saves_input: !context.redaction().holds_secret(input),

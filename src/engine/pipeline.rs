@@ -10,11 +10,12 @@ use super::{EngineInner, Invocation, Outcome};
 use crate::engine::run_start::{FoundSkill, RunStart};
 use crate::engine::script_run::{RunTrace, ScriptRun, not_run};
 use crate::engine::trust::RunTrust;
-use crate::error::{ErrorKind, SkillError};
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::host::outcome::RunWarning;
 use crate::host::{
-    EventKind, Redaction, RunEvents, RunId, RunThreadGuard, SandboxReport, SkillContext, catch_panic,
+    CallAccess, EventKind, Redaction, RunEvents, RunId, RunThreadGuard, SandboxReport, SkillContext,
+    catch_panic,
 };
 use crate::policy::{CancelToken, GrantReport, Limits};
 use crate::registry::Skill;
@@ -141,6 +142,35 @@ impl EngineInner {
             grants.extend(outcome.grants);
         }
         Outcome { grants, digest, ..outcome }
+    }
+}
+
+impl EngineInner {
+    /// Whether a run may make this call again, which an earlier one made: the skill is there and trusted, it has the permissions that
+    /// it had, and whoever has to be asked agrees. No script runs.
+    pub(super) fn check_call(&self, ctx: &SkillContext, call: &CallAccess) -> Result<()> {
+        let mut invocation = Invocation::for_callee(ctx, call.skill.as_deref().unwrap_or_default());
+        invocation.tool.clone_from(&call.tool);
+        let token = invocation.cancel.child();
+        let RunStart { found, limits, armed: _armed } = self.start_run(&invocation, Instant::now(), &token);
+        let FoundSkill { set, skill, script, trust } = found?;
+        let (trust, (selected, opened)) = (trust.transpose()?, script?);
+        if let Some(trust) = &trust {
+            trust.apply_to(&mut invocation);
+        }
+        self.withhold_configured_values((&set, &skill), trust.as_ref(), &mut invocation, &token);
+        let run = ScriptRun {
+            engine: self,
+            set: &set,
+            skill: &skill,
+            selected: &selected,
+            digest: trust.as_ref().and_then(RunTrust::digest),
+            is_for_these_files: false,
+            given_limits: limits,
+            token,
+        };
+        let trace = RunTrace { id: RunId::next(), span: &tracing::Span::none(), events: None };
+        run.check_call(opened?, &invocation, trace, call)
     }
 }
 

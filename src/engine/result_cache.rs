@@ -18,6 +18,7 @@ use crate::host::{SkillContext, memory_size};
 use crate::policy::{SandboxMode, SkillDigest};
 use crate::registry::Skill;
 use crate::strict_json::canonical_text;
+use crate::trust::ProjectIdentity;
 
 /// The maximum number of values, and of the bytes of memory that they take.
 const MAX_VALUES: usize = 1_000;
@@ -151,6 +152,8 @@ pub(super) fn result_key(
 ) -> ResultKey {
     let tool = script.tool.as_ref().map(|tool| &tool.name);
     let project = context.project().ok().map(|files| files.root().as_os_str().as_encoded_bytes());
+    // Another folder at the same path is another project.
+    let folder = context.project_root().map(|root| ProjectIdentity::from_canonical(root).ok());
     let permissions: Vec<String> =
         context.permissions().effective().iter().map(ToString::to_string).collect();
     // No input is another one than `null`.
@@ -162,6 +165,7 @@ pub(super) fn result_key(
         script.function,
         tool,
         project,
+        folder,
         permissions,
         value,
         input.args,

@@ -15,6 +15,7 @@ use crate::host::{ContextBuilder, Environment, Files, Providers, SkillContext, c
 use crate::plan;
 use crate::policy::{CancelToken, Limits, ThreadBudget};
 use crate::registry::Skill;
+use crate::trust::ProjectIdentity;
 
 impl EngineInner {
     /// The loaded script, and the context of its run.
@@ -63,7 +64,9 @@ impl EngineInner {
             None => context,
         };
         let context = match journal_file(invocation, skill, selected)? {
-            Some(file) => context.journal_file(file),
+            Some(file) => {
+                context.journal(file, Some(ProjectIdentity::from_canonical(&folder.path)?.to_string()))
+            }
             None => context,
         };
         Ok((executor, context))

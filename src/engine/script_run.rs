@@ -23,12 +23,12 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::outcome::RedactedOutcome;
 use crate::host::{
-    AddressSpaceReservation, ContextBuilder, Files, LogLevel, OutputSinks, Redaction, RunEvents, RunId,
-    SkillContext, StdinSource, catch_panic,
+    AddressSpaceReservation, CallAccess, ContextBuilder, Files, LogLevel, OutputSinks, Redaction, RunEvents,
+    RunId, SkillContext, StdinSource, catch_panic,
 };
 use crate::policy::{
-    CancelToken, GrantOrigin, GrantReport, Limits, Permission, Permissions, RuntimeLimit, SkillDigest,
-    WorkerOptions,
+    CancelToken, GrantOrigin, GrantReport, Limits, Permission, Permissions, RuntimeLimit, SandboxMode,
+    SkillDigest, WorkerOptions,
 };
 use crate::registry::{FileList, Skill};
 use crate::strict_json;
@@ -108,6 +108,38 @@ impl ScriptRun<'_> {
         Ok(ReadyScript { executor, context, input, reservation })
     }
 
+    /// Whether this script may be called as it was in an earlier run, with what it had then. Asks whoever has to be asked.
+    pub(super) fn check_call(
+        &self,
+        opened: (Script, Files),
+        invocation: &Invocation,
+        trace: RunTrace<'_>,
+        call: &CallAccess,
+    ) -> Result<()> {
+        let (limits, _) =
+            self.engine.effective_limits(self.skill, self.selected, self.given_limits.clone())?;
+        let input = SkillInput { value: call.confirmed.clone(), args: Vec::new() };
+        let (_, context) = self.load(opened, &input, invocation, &limits, trace)?;
+        let context = context.callee_limits(self.given_limits.clone()).build();
+        match self.target().tool.filter(|tool| tool.requires_confirmation) {
+            Some(tool) => context.ask_to_call(&tool.name, false)?,
+            None => require_person(self.skill, &context)?,
+        }
+        context.check_access(call)
+    }
+
+    /// Records for the step of a plan that led here what this run had.
+    fn record_access(&self, context: &SkillContext, confirmed: Option<Value>) {
+        let Some(caller) = context.caller().filter(|caller| caller.call_recorder().is_some()) else { return };
+        let is_loose = !self.is_in_process() && context.sandbox_mode() != SandboxMode::Required;
+        let mut call = context.access_of_call();
+        call.skill = Some(self.skill.qualified_name());
+        call.tool = self.target().tool.map(|tool| tool.name.clone());
+        call.sandbox = is_loose.then(|| context.sandbox_mode().to_string());
+        call.confirmed = confirmed;
+        caller.record_call(call);
+    }
+
     fn validate_input(&self, invocation: &mut Invocation) -> Result<SkillInput> {
         self.engine.require_available(self.set, self.skill, invocation, &self.token)?;
         require_capabilities(self.skill, &self.engine.run_providers(invocation))?;
@@ -168,13 +200,17 @@ impl ScriptRun<'_> {
         let may_change = self.process_folder().is_some() && may_change_folder(context);
         let lock = self.lock_folder(may_change, context)?;
         self.require_unchanged(lock.is_some(), context)?;
+        let shown = (has_agreed && context.call_recorder().is_some())
+            .then(|| context.redaction().value(input.value.clone().unwrap_or_default()).into_inner());
         if let Some((value, age)) = slot.and_then(ResultSlot::get) {
             let age = age.as_secs();
             context.log_once(LogLevel::Info, format!("the value is that of an equal run, {age} s ago"))?;
+            self.record_access(context, shown);
             return Ok(SkillOutput::from(value));
         }
         let before = if may_change { self.list_files() } else { None };
         let result = catch_runtime_panic(|| executor.execute_with_context(input, Some(context)));
+        self.record_access(context, shown);
         if let Some(before) = before {
             self.engine.warn_of_changed_files(self.skill, &before, context);
         }
@@ -256,6 +292,10 @@ impl ScriptRun<'_> {
     ) -> Option<ResultSlot<'_>> {
         let cache = self.engine.results.as_ref()?;
         let ttl = cache_ttl(self.skill, self.selected.runtime, context)?;
+        // A key does not hold what the caller's own providers say.
+        if !context.providers().has_values_of(&self.engine.providers) {
+            return None;
+        }
         let files = self.digest.or_else(|| Some(self.list_files()?.digest()))?;
         Some(cache.slot(result_key((self.skill, files), (self.selected, source), input, context), ttl))
     }

@@ -9,7 +9,7 @@ use super::{EngineInner, Invocation, Outcome};
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::ForModel;
-use crate::host::{SkillContext, SkillProvider};
+use crate::host::{CallAccess, SkillContext, SkillProvider};
 use crate::plan::Plan;
 use crate::policy::split_tool_name;
 use crate::registry::{Skill, printable_name};
@@ -40,6 +40,11 @@ impl SkillProvider for EngineSkillProvider {
         let no_tool = || SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`"));
         let (skill, tool) = split_tool_name(name).ok_or_else(no_tool)?;
         self.call(ctx, (skill, Some(tool)), input)
+    }
+
+    fn check_call(&self, ctx: &SkillContext, call: &CallAccess) -> Result<()> {
+        let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");
+        self.0.upgrade().ok_or_else(gone)?.check_call(ctx, call)
     }
 
     fn digest(&self, ctx: &SkillContext) -> Option<String> {

@@ -13,6 +13,7 @@
 //!
 //! A provider gets the arguments as the script passed them, including secrets: tools and web pages need them.
 
+mod access;
 mod approval;
 mod approval_request;
 mod budgets;
@@ -38,6 +39,7 @@ use serde_json::{Map, Value};
 
 use self::change_decisions::ChangeDecisions;
 use self::sample_stream::SampleStream;
+use super::call_access::{CallAccess, CallRecorder};
 use super::extensions::Extensions;
 use super::files::{ChangeDecision, FileChange, FileEditor, Files, FilesView};
 use super::memory::HostMemory;
@@ -76,6 +78,8 @@ pub struct SkillContext {
     callee_journal: Option<Arc<Path>>,
     /// The index of the plan step that makes calls with this context; `None` for a script.
     step: Option<usize>,
+    /// Records what the calls of that step have, if its plan keeps a journal.
+    recorder: Option<Arc<CallRecorder>>,
     /// Where the text of a model goes while it comes, in the context of a provider that is asked for it.
     sample: Option<Arc<SampleStream>>,
 }
@@ -118,8 +122,15 @@ struct ContextInner {
     /// Used in the run that nobody called.
     change_decisions: ChangeDecisions,
     config_fields: Option<Arc<[ConfigField]>>,
-    journal_file: Option<PathBuf>,
+    journal: Option<Box<JournalPlace>>,
     steps: Mutex<Vec<StepReport>>,
+}
+
+/// Where the steps of a plan are recorded, and the project whose they are.
+pub(crate) struct JournalPlace {
+    pub(crate) file: PathBuf,
+    /// What tells the project from another one at the same path.
+    pub(crate) project: Option<String>,
 }
 
 /// What a run may do for which no permissions were set.
@@ -269,7 +280,12 @@ impl SkillContext {
 
     /// The journal path of this run's plan, if the caller wants a journal.
     pub(crate) fn journal_file(&self) -> Option<&Path> {
-        self.inner.journal_file.as_deref()
+        self.inner.journal.as_deref().map(|journal| &*journal.file)
+    }
+
+    /// What tells the project of a run with a journal from another one at the same path.
+    pub(crate) fn journal_project(&self) -> Option<&str> {
+        self.inner.journal.as_deref()?.project.as_deref()
     }
 
     /// The journal path for the plan of a skill that is called now.
@@ -356,6 +372,18 @@ impl Providers {
         Self { files: Some(Arc::new(editor)), ..self }
     }
 
+    /// Whether settings and unsaved files come from where these come from: what a run that only reads gets from providers.
+    pub(crate) fn has_values_of(&self, others: &Self) -> bool {
+        fn is_same<T: ?Sized>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+            match (one, other) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            }
+        }
+        is_same(self.config.as_ref(), others.config.as_ref())
+            && is_same(self.files.as_ref(), others.files.as_ref())
+    }
+
     /// These providers, with those of `others` in place of the same ones here.
     pub(crate) fn overridden_by(&self, others: &Self) -> Self {
         Self {
@@ -417,6 +445,14 @@ pub trait SkillProvider: Send + Sync {
     fn call_tool(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value> {
         let _ = (ctx, input);
         Err(SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`")))
+    }
+
+    /// Whether the running skill may make a call again that it made in an earlier run, whose value is to be used once more: asks
+    /// whoever has to be asked, and runs nothing. Only what an engine recorded is checked here.
+    #[doc(hidden)]
+    fn check_call(&self, ctx: &SkillContext, call: &CallAccess) -> Result<()> {
+        let _ = (ctx, call);
+        Err(SkillError::new(ErrorKind::Unavailable, "this host cannot check a call of an earlier run"))
     }
 
     /// The digest of the files of the skill that runs, as text, for an approver; `None` if they are unknown or cannot be read: then

@@ -150,6 +150,23 @@ impl SkillContext {
         Ok(variables)
     }
 
+    /// The values that a secret of this name has now: that of the providers, or that of a variable and the passwords in it.
+    pub(crate) fn secret_values(&self, name: &str) -> Result<Vec<String>> {
+        let mut values = self.declared_variables(name);
+        if self.permissions().allows(&Access::secret(name)) {
+            values.extend(read_secret(self, name)?);
+        }
+        let brought = self.extensions().get::<Environment>().and_then(|environment| environment.get(name));
+        if let Some((value, _)) = brought {
+            let value = value.to_string_lossy().into_owned();
+            for password in passwords(&value) {
+                values.extend([password.to_owned(), percent_decoded(password)]);
+            }
+            values.push(value);
+        }
+        Ok(values)
+    }
+
     /// Fails if a secret is meant for a variable that no run is given. A skill that lists the secret reads it with `ctx.secret`.
     fn check_secret_names(&self) -> Result<()> {
         for name in self.permitted("secret") {

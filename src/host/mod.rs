@@ -5,6 +5,7 @@ mod address_space;
 mod args;
 mod async_providers;
 mod call;
+mod call_access;
 pub(crate) mod canonical_folder;
 mod catch_panic;
 mod closure_tools;
@@ -58,6 +59,9 @@ pub use self::async_providers::{
     Async, AsyncApprover, AsyncConfigProvider, AsyncFileProvider, AsyncHttpClient, AsyncSamplingProvider,
     AsyncSecretProvider, AsyncToolProvider,
 };
+#[doc(hidden)]
+pub use self::call_access::CallAccess;
+pub(crate) use self::call_access::CallRecorder;
 #[cfg(unix)]
 pub(crate) use self::canonical_folder::open_without_links;
 pub(crate) use self::catch_panic::catch_panic;
@@ -70,7 +74,8 @@ pub use self::explain::{
     AccessReason, InterpreterReport, LaunchPreview, SandboxPath, SandboxSupport, TreeKill,
 };
 pub(crate) use self::extensions::Extensions;
-pub(crate) use self::file_id::FileId;
+#[cfg_attr(not(unix), allow(unused_imports, reason = "no process is kept there"))]
+pub(crate) use self::file_id::{FileId, FolderId};
 pub use self::fixtures::Fixtures;
 pub use self::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 pub(crate) use self::functions::{ConfigState, config_help, config_hint};

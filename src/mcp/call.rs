@@ -19,6 +19,7 @@ use super::task_store::TaskStore;
 use super::tool_run::{ProgressListener, ProgressObserver, ToolRun};
 use crate::engine::{Engine, Outcome};
 use crate::error::Result;
+use crate::executor::RunOwner;
 use crate::host::{Approver, Observer, SamplingProvider};
 use crate::policy::CancelToken;
 
@@ -47,8 +48,10 @@ pub(super) struct CallServices {
     pub(super) sampling: Option<Arc<dyn SamplingProvider>>,
     /// Asks a person for what the arguments lack, in a session.
     pub(super) elicitor: Option<Elicitor>,
-    /// Whether a plan keeps a journal while it runs.
-    pub(super) keeps_journal: bool,
+    /// Whose journal a plan keeps while it runs; `None` if it keeps none.
+    pub(super) journal_owner: Option<String>,
+    /// The number of the caller.
+    pub(super) caller: usize,
 }
 
 impl Calls {
@@ -116,8 +119,8 @@ impl Calls {
         if let Some(elicitor) = &services.elicitor {
             arguments = ask_forms(&tool.tool.forms, arguments, elicitor, &mut cancelled).await?;
         }
-        let journals = self.plan_journals.as_ref();
-        let journals = journals.filter(|_| services.keeps_journal && tool.tool.runs_plan(&arguments));
+        let journals = self.plan_journals.as_ref().zip(services.journal_owner);
+        let journals = journals.filter(|_| tool.tool.runs_plan(&arguments));
         let observe = |listener| Arc::new(ProgressObserver(listener)) as Arc<dyn Observer>;
         let run = ToolRun {
             engine: &self.engine,
@@ -128,6 +131,7 @@ impl Calls {
             observer: services.progress.map(observe),
             approver: services.approver,
             sampling: services.sampling,
+            owner: RunOwner(services.caller),
         };
         let invocation = run.invocation()?;
         let place = tokio::select! {
@@ -138,7 +142,7 @@ impl Calls {
         let _place = place.ok_or_else(cancelled_error)?;
         let mut running = pin!(async {
             match journals {
-                Some(journals) => run.run_with_journal(invocation, journals).await,
+                Some((journals, owner)) => run.run_with_journal(invocation, journals, &owner).await,
                 None => run.run(invocation).await,
             }
         });

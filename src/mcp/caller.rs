@@ -9,11 +9,18 @@ pub(super) struct Caller {
     pub(super) number: usize,
     /// Whether nobody else may be taken for it.
     pub(super) is_identified: bool,
+    /// What it is known by to a later server; `None` if others may be taken for it.
+    pub(super) identity: Option<String>,
     pub(super) results: ResultStore,
 }
 
 impl Caller {
-    pub(super) fn new(number: usize, is_identified: bool) -> Self {
-        Self { number, is_identified, results: ResultStore::default() }
+    /// The client over standard streams, which the user started.
+    pub(super) fn user() -> Self {
+        Self::new(0, Some("user".to_owned()))
+    }
+
+    pub(super) fn new(number: usize, identity: Option<String>) -> Self {
+        Self { number, is_identified: identity.is_some(), identity, results: ResultStore::default() }
     }
 }

@@ -41,15 +41,16 @@ impl PlanJournals {
         Self { folder, open: Arc::default() }
     }
 
-    /// The journal of a call of this tool in this project, with what an interrupted one left; `None` if the same call is in
-    /// progress, here or in another server, or if no journal can be kept. Reads files.
+    /// The journal of this caller's call of this tool in this project, with what an interrupted one left; `None` if the same call is
+    /// in progress, here or in another server, or if no journal can be kept. Reads files.
     pub(super) fn open(
         &self,
+        owner: &str,
         project: &Path,
         tool: &ServedTool,
         arguments: &Map<String, Value>,
     ) -> Option<PlanJournal> {
-        let name = call_digest(project, tool, arguments);
+        let name = call_digest(owner, project, tool, arguments);
         if !lock(&self.open).insert(name.clone()) {
             return None;
         }
@@ -103,6 +104,11 @@ impl PlanJournal {
         &self.folder
     }
 
+    /// Removes the folder if nothing is in it: the call ended before its plan began.
+    pub(super) fn discard_empty(&self) {
+        std::fs::remove_dir(&self.folder).ok();
+    }
+
     /// Removes what it holds, so that the plan starts over. Writes files.
     pub(super) fn discard(&self) {
         discard(&self.folder);
@@ -123,9 +129,9 @@ fn discard(folder: &Path) {
     std::fs::remove_dir(folder).ok();
 }
 
-/// What tells one call from another: the project, the tool, the skill, and the arguments.
-fn call_digest(project: &Path, tool: &ServedTool, arguments: &Map<String, Value>) -> String {
-    let call = json!([project.as_os_str().as_encoded_bytes(), tool.name, tool.address, arguments]);
+/// What tells one call from another: the caller, the project, the tool, the skill, and the arguments.
+fn call_digest(owner: &str, project: &Path, tool: &ServedTool, arguments: &Map<String, Value>) -> String {
+    let call = json!([owner, project.as_os_str().as_encoded_bytes(), tool.name, tool.address, arguments]);
     let digest: [u8; 32] = Sha256::digest(canonical_text(&call)).into();
     let (number, _) = digest.split_at(16);
     format!("{:032x}", number.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte)))

@@ -128,7 +128,7 @@ impl Serving {
     /// What handles the requests of the one client over standard input and output.
     fn handler(&self) -> Handler {
         let (engine, name, calls) = (self.engine.clone(), self.name.clone(), self.calls.clone());
-        Handler::new(engine, name, calls, self.offers.clone(), Arc::new(Caller::new(0, true)))
+        Handler::new(engine, name, calls, self.offers.clone(), Arc::new(Caller::user()))
     }
 
     /// Ends what still runs.
@@ -139,9 +139,9 @@ impl Serving {
     }
 
     async fn serve_http(self, options: McpHttpOptions) -> Result<()> {
-        let are_identified = options.identifies_callers();
+        let identities = options.caller_identities().into_iter().enumerate();
         let callers: Vec<Arc<Caller>> =
-            (0..options.callers()).map(|number| Arc::new(Caller::new(number, are_identified))).collect();
+            identities.map(|(number, identity)| Arc::new(Caller::new(number, identity))).collect();
         let parts = (self.engine.clone(), self.name.clone(), self.calls.clone(), self.offers.clone());
         let handler = move |number: usize| {
             let (engine, name, calls, offers) = parts.clone();

@@ -76,7 +76,8 @@ impl Handler {
             approver,
             sampling,
             elicitor: form_elicitor,
-            keeps_journal: task.is_some(),
+            caller: self.caller().number,
+            journal_owner: task.as_ref().and_then(|_| self.caller().identity.clone()),
         };
         let into_result = self.result_maker(tool, needs_objects);
         let outcome = match &task {
@@ -191,7 +192,8 @@ impl Handler {
             approver: elicitor.clone().map(eliciting_approver),
             sampling: client_model::for_call(calls, context, Some(task)),
             elicitor: elicitor.filter(|_| trust.is_trusted),
-            keeps_journal: true,
+            caller: self.caller().number,
+            journal_owner: self.caller().identity.clone(),
         };
         let arguments = request.arguments.unwrap_or_default();
         let run = task_call::start(calls, task, tool.clone(), arguments, services);

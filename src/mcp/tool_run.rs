@@ -9,6 +9,7 @@ use super::options::McpOptions;
 use super::plan_journals::{PlanJournal, PlanJournals};
 use crate::engine::{Engine, Invocation, Outcome};
 use crate::error::{Hint, Result, SkillError};
+use crate::executor::RunOwner;
 use crate::host::{Approver, Event, EventKind, Observer, Progress, Providers, SamplingProvider};
 use crate::policy::CancelToken;
 
@@ -26,6 +27,7 @@ pub(super) struct ToolRun<'a> {
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) approver: Option<Arc<dyn Approver>>,
     pub(super) sampling: Option<Arc<dyn SamplingProvider>>,
+    pub(super) owner: RunOwner,
 }
 
 /// Passes on what a run reports about its progress.
@@ -46,6 +48,7 @@ impl ToolRun<'_> {
         let mut invocation = tool
             .invocation(address, self.arguments.clone())?
             .for_model()
+            .extension(self.owner)
             .cancel(self.token.clone())
             .tool_filter(self.options.tool_filter.clone());
         for permission in &self.options.grants {
@@ -77,12 +80,19 @@ impl ToolRun<'_> {
     }
 
     /// Runs a plan to its end with a journal, so that the same call goes on where an interrupted one stopped.
-    pub(super) async fn run_with_journal(&self, invocation: Invocation, journals: &PlanJournals) -> Outcome {
-        let Some(journal) = self.open_journal(journals).await else { return self.run(invocation).await };
+    pub(super) async fn run_with_journal(
+        &self,
+        invocation: Invocation,
+        journals: &PlanJournals,
+        owner: &str,
+    ) -> Outcome {
+        let Some(journal) = self.open_journal(journals, owner).await else {
+            return self.run(invocation).await;
+        };
         let mut outcome = self.run(invocation.journal(journal.folder())).await;
         if is_outdated(&outcome) {
             // Nothing has run: the plan or a skill that it calls has changed since.
-            discard(&journal).await;
+            in_background(&journal, PlanJournal::discard).await;
             outcome = match self.invocation() {
                 Ok(invocation) => self.run(invocation).await,
                 Err(error) => Outcome::failed(self.tool.skill.clone(), error),
@@ -90,22 +100,26 @@ impl ToolRun<'_> {
         }
         // What the end of the server interrupted goes on with the next one.
         if !self.options.cancel.is_cancelled() {
-            discard(&journal).await;
+            // A call that was refused or answered with a question left the plan where it is.
+            let has_run = !outcome.steps.is_empty() || self.token.is_cancelled();
+            in_background(&journal, if has_run { PlanJournal::discard } else { PlanJournal::discard_empty })
+                .await;
         }
         outcome
     }
 
-    async fn open_journal(&self, journals: &PlanJournals) -> Option<Arc<PlanJournal>> {
+    async fn open_journal(&self, journals: &PlanJournals, owner: &str) -> Option<Arc<PlanJournal>> {
         let (journals, project) = (journals.clone(), self.engine.project().to_owned());
         let (tool, arguments) = (self.tool.clone(), self.arguments.clone());
-        let open = move || journals.open(&project, &tool, &arguments);
+        let owner = owner.to_owned();
+        let open = move || journals.open(&owner, &project, &tool, &arguments);
         tokio::task::spawn_blocking(open).await.ok()?.map(Arc::new)
     }
 }
 
-async fn discard(journal: &Arc<PlanJournal>) {
+async fn in_background(journal: &Arc<PlanJournal>, work: fn(&PlanJournal)) {
     let journal = journal.clone();
-    tokio::task::spawn_blocking(move || journal.discard()).await.ok();
+    tokio::task::spawn_blocking(move || work(&journal)).await.ok();
 }
 
 /// Whether a run did nothing because its journal belongs to the plan as it was before.

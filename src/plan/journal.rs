@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::callees::{Callee, CalleeLookup, Callees};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
+use crate::host::{CallAccess, SkillContext};
 use crate::plan::Plan;
 use crate::policy::{CancelToken, split_tool_name};
 use file::JournalFile;
@@ -28,6 +29,8 @@ pub struct Journal {
     path: PathBuf,
     file: Mutex<JournalFile>,
     outcomes: HashMap<StepKey, RecordedOutcome>,
+    /// The id of each step with an outcome, and what its calls had.
+    accesses: BTreeMap<StepKey, (String, Vec<CallAccess>)>,
     started: HashSet<StepKey>,
     /// The steps that ended without an outcome of their own, and whether the plan ended.
     ended: HashSet<usize>,
@@ -58,6 +61,8 @@ pub struct JournaledRun<'a> {
     pub qualified_name: Option<&'a str>,
     /// The root of the project that the run works on, with symlinks resolved.
     pub project: Option<&'a Path>,
+    /// What tells the project from another one at the same path.
+    pub project_identity: Option<&'a str>,
     /// The plan.
     pub plan: &'a Plan,
     /// The input.
@@ -83,6 +88,8 @@ struct JournalHeader {
     #[serde(default)]
     project: Option<String>,
     #[serde(default)]
+    project_identity: Option<String>,
+    #[serde(default)]
     files: Option<String>,
     plan: String,
     input: String,
@@ -96,6 +103,9 @@ struct JournalRecord {
     item: Option<usize>,
     id: String,
     state: RecordState,
+    /// What the calls of the step had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    access: Vec<CallAccess>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,11 +128,12 @@ impl JournalHeader {
     fn for_run(run: &JournaledRun<'_>) -> Result<Self> {
         let JournaledRun { skill, identity, qualified_name, project, plan, input, callees, token, .. } = *run;
         Ok(Self {
-            version: 3,
+            version: VERSION,
             skill: skill.to_owned(),
             qualified_name: qualified_name.map(str::to_owned),
             steps: Some(plan.steps().len()),
             project: project.map(|root| root.to_string_lossy().into_owned()),
+            project_identity: run.project_identity.map(str::to_owned),
             files: callees.digest(identity),
             plan: digest::bytes_digest(format!("{}\n{}", plan.file(), plan.text()).as_bytes()),
             input: digest::value_digest(input),
@@ -130,6 +141,9 @@ impl JournalHeader {
         })
     }
 }
+
+/// The version of the format. Journals of version 3 do not say what the calls of a step had, so no run takes them up.
+const VERSION: u32 = 4;
 
 /// The digests of the skills that a plan calls or may call, and of those that these call, each computed once. The permissions
 /// that skills request count, not those that this run grants.
@@ -169,6 +183,7 @@ impl Journal {
             path: path.to_owned(),
             file: Mutex::new(lines),
             outcomes: HashMap::new(),
+            accesses: BTreeMap::new(),
             started: HashSet::new(),
             ended: HashSet::new(),
             is_finished: false,
@@ -185,6 +200,31 @@ impl Journal {
             journal.load_record(&text, value.as_deref())?;
         }
         Ok(journal)
+    }
+
+    /// Whether a run with this context may take up what an earlier run recorded: it may make the same calls again, with all that
+    /// they had. Whoever decides about permissions is asked again. `denied` where a permission is missing.
+    #[doc(hidden)]
+    pub fn check_access(&self, ctx: &SkillContext) -> Result<()> {
+        let mut checked: Vec<&CallAccess> = Vec::new();
+        for (part, (id, calls)) in &self.accesses {
+            // A value that was not saved is not taken up either.
+            if matches!(self.outcomes.get(part), Some(RecordedOutcome::Withheld) | None) {
+                continue;
+            }
+            for call in calls {
+                if !checked.contains(&call) {
+                    ctx.check_call(call).map_err(|error| access_error(ctx, id, &error))?;
+                    checked.push(call);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the calls of a part of the plan had in an earlier run.
+    pub(super) fn recorded_access(&self, part: StepKey) -> &[CallAccess] {
+        self.accesses.get(&part).map_or(&[], |(_, calls)| calls)
     }
 
     /// The outcome of a part of the plan in an earlier run, if it finished.
@@ -206,16 +246,25 @@ impl Journal {
         self.append_record(part, id, RecordState::Started, None)
     }
 
-    /// Records that a part finished; the record is on the disk when this returns.
-    pub(super) fn record_outcome(&self, part: StepKey, id: &str, how: &RecordedOutcome) -> Result<()> {
-        match how {
-            RecordedOutcome::Done(value) => self.append_record(part, id, RecordState::Done, Some(value))?,
+    /// Records that a part finished, and what its calls had; the record is on the disk when this returns.
+    pub(super) fn record_outcome(
+        &self,
+        part: StepKey,
+        id: &str,
+        how: &RecordedOutcome,
+        access: Vec<CallAccess>,
+    ) -> Result<()> {
+        let failed;
+        let (state, value) = match how {
+            RecordedOutcome::Done(value) => (RecordState::Done, Some(value)),
             RecordedOutcome::Withheld if self.outcomes.contains_key(&part) => return Ok(()),
-            RecordedOutcome::Withheld => self.append_record(part, id, RecordState::Withheld, None)?,
+            RecordedOutcome::Withheld => (RecordState::Withheld, None),
             RecordedOutcome::Failed(why) => {
-                self.append_record(part, id, RecordState::Failed, Some(&Value::from(why.as_str())))?;
+                failed = Value::from(why.as_str());
+                (RecordState::Failed, Some(&failed))
             }
-        }
+        };
+        self.append_line(&JournalRecord { access, ..JournalRecord::new(part, id, state) }, value)?;
         self.sync()
     }
 
@@ -244,12 +293,12 @@ impl Journal {
 
     fn append_record(
         &self,
-        (step, item): StepKey,
+        part: StepKey,
         id: &str,
         state: RecordState,
         value: Option<&Value>,
     ) -> Result<()> {
-        self.append_line(&JournalRecord { step, item, id: id.to_owned(), state }, value)
+        self.append_line(&JournalRecord::new(part, id, state), value)
     }
 
     fn append_line(&self, what: &impl Serialize, value: Option<&Value>) -> Result<()> {
@@ -273,6 +322,8 @@ impl Journal {
             format!("belongs to the skill {}", known.skill)
         } else if known.project != head.project {
             format!("belongs to the project {}", known.project.as_deref().unwrap_or("of nobody"))
+        } else if known.project_identity != head.project_identity {
+            "belongs to another project that was at the same path".into()
         } else if known.plan != head.plan {
             format!("was begun before the plan of {} changed", head.skill)
         } else if known.files != head.files {
@@ -293,7 +344,8 @@ impl Journal {
 
     fn load_record(&mut self, text: &str, value: Option<&str>) -> Result<()> {
         let damaged = || file::damaged_journal_error(&self.path);
-        let JournalRecord { step, item, state, .. } = serde_json::from_str(text).map_err(|_| damaged())?;
+        let JournalRecord { step, item, id, state, access } =
+            serde_json::from_str(text).map_err(|_| damaged())?;
         let value = value.map(|text| line::parse_value(text).ok_or_else(damaged)).transpose()?;
         let how = match (state, value) {
             (RecordState::Started, _) => {
@@ -318,12 +370,32 @@ impl Journal {
             _ => return Err(damaged()),
         };
         self.outcomes.insert((step, item), how);
+        self.accesses.insert((step, item), (id, access));
         Ok(())
     }
 
     fn io_error(&self, verb: &str, error: std::io::Error) -> SkillError {
         SkillError::io(format_args!("failed to {verb} the journal {}", self.path.display()), error)
     }
+}
+
+impl JournalRecord {
+    fn new((step, item): StepKey, id: &str, state: RecordState) -> Self {
+        Self { step, item, id: id.to_owned(), state, access: Vec::new() }
+    }
+}
+
+/// Why a run does not take up the value of a step, which ends it before anything of it runs.
+fn access_error(ctx: &SkillContext, id: &str, error: &SkillError) -> SkillError {
+    let way_out = match error.missing_permission() {
+        Some(_) => error.help().map(|help| format!("{help}, or start over with a journal in another folder")),
+        None => error.help().map(str::to_owned),
+    };
+    let help = way_out.unwrap_or_else(|| "start over with a journal in another folder".to_owned());
+    let skill = ctx.skill();
+    let sentence =
+        format!("the run of {skill} does not go on where an earlier one ended: of its step {id}, {error}");
+    error.with_message(sentence).with_help(help)
 }
 
 fn changed_callee<'a>(

@@ -370,6 +370,30 @@ impl Permissions {
         permissions
     }
 
+    /// The effective permissions beyond reading the project, and that of leaving the sandbox, which needs no request.
+    pub(crate) fn beyond_reading(&self) -> Vec<Permission> {
+        let mut held = self.effective();
+        held.retain(|permission| *permission != Permission::READ);
+        let unrequested = self.grants.iter().filter(|granted| granted.applies_without_request());
+        held.extend(unrequested.cloned().collect::<Vec<_>>());
+        held.sort_unstable();
+        held.dedup();
+        held
+    }
+
+    /// Whether the run has what [`Self::beyond_reading`] listed for another one.
+    pub(crate) fn holds(&self, permission: &Permission) -> bool {
+        if permission.applies_without_request() {
+            return self.grants.contains(permission);
+        }
+        self.has_some_of(permission)
+    }
+
+    /// What the configuration denies.
+    pub(crate) fn denied(&self) -> &[Permission] {
+        self.denied.as_deref().map_or(&[], Vec::as_slice)
+    }
+
     /// Whether the run has this permission, or what denied hosts leave of it.
     fn has_some_of(&self, permission: &Permission) -> bool {
         let need = permission.as_access();

@@ -1,5 +1,6 @@
 //! Which folder is meant: its path alone would trust whatever is put there later.
 
+use std::fmt;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -47,6 +48,13 @@ impl ProjectIdentity {
     /// Whether the folder at its path is still this one.
     pub(crate) fn is_current(&self) -> bool {
         Self::from_canonical(Path::new(&self.path)).is_ok_and(|now| now == *self)
+    }
+}
+
+/// As a record names it: number, time of birth and path.
+impl fmt::Display for ProjectIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.inode, self.born.unwrap_or_default(), self.path)
     }
 }
 

@@ -183,6 +183,141 @@ fn a_cancelled_plan_starts_over_and_a_client_without_tasks_keeps_no_journal() {
     assert!(journals(&project).is_empty());
 }
 
+/// A plan whose first step reads a protected file, and whose second waits for the file `go`.
+fn reading_project() -> Project {
+    let skill = |name: &str| format!("---\nname: {name}\ndescription: d\nallowed-tools: read:.env\n---\n");
+    let steps = json!({"steps": [
+        {"id": "secret", "skill": "secret", "args": {}},
+        {"id": "hold", "skill": "hold", "args": {}, "after": ["secret"]},
+    ], "outputs_from": "secret"});
+    let hold = "while not pcall(ctx.stat, 'go') do end return 'held'";
+    Project::new()
+        .file(".env", "PASSWORD=hunter2")
+        .lua("secret", "return ctx.read_file('.env')")
+        .file(".metier/skills/secret/SKILL.md", skill("secret"))
+        .lua("hold", hold)
+        .file(".metier/skills/both/SKILL.md", skill("both"))
+        .file(".metier/skills/both/scripts/sequence.json", steps.to_string())
+        .trusted()
+}
+
+const READS: [&str; 4] = ["--task-after", "0", "--allow", "read:.env"];
+const READS_NOTHING: [&str; 2] = ["--task-after", "0"];
+
+/// Waits until the first step of the plan is in a journal.
+fn wait_for_first_step(project: &Project) {
+    wait_until(|| journals(project).iter().any(|journal| journal.steps_done == 1));
+}
+
+/// The result of a call, which may be a task.
+#[track_caller]
+fn result_of(client: &mut Client, tool: &str) -> Value {
+    let result = client.call(tool, json!({}));
+    match result["taskId"].as_str() {
+        Some(id) => client.task_in_state(id, "completed")["result"].clone(),
+        None => result,
+    }
+}
+
+#[test]
+fn a_server_that_grants_less_does_not_go_on_and_one_that_grants_it_again_does() {
+    let project = reading_project();
+    let mut first = project.modern_client(&READS).with_tasks(&json!({}));
+    first.call_task("both", json!({}));
+    wait_for_first_step(&project);
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    crate::write(&project, "go", "");
+    for _ in 0..2 {
+        let mut less = project.modern_client(&READS_NOTHING).with_tasks(&json!({}));
+        let refused = result_of(&mut less, "both").to_string();
+        assert!(refused.contains("read:.env") && !refused.contains("hunter2"), "{refused}");
+        assert_eq!(journals(&project).len(), 1, "the journal is kept for a server that grants it again");
+        less.close();
+        less.wait();
+    }
+    let mut again = project.modern_client(&READS).with_tasks(&json!({}));
+    let result = result_of(&mut again, "both").to_string();
+    assert!(result.contains("hunter2"), "{result}");
+    assert!(journals(&project).is_empty());
+}
+
+#[test]
+fn a_revoked_grant_is_missing_and_a_person_is_asked_again_for_what_was_approved_once() {
+    let project = reading_project();
+    let remembered = project.metier(&["allow", "both", "read:.env"]);
+    assert_eq!(remembered.code, 0, "{remembered:?}");
+    let mut first = project.modern_client(&READS_NOTHING).with_tasks(&json!({}));
+    first.call_task("both", json!({}));
+    wait_for_first_step(&project);
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let revoked = project.metier(&["allow", "--revoke", "both"]);
+    assert_eq!(revoked.code, 0, "{revoked:?}");
+    crate::write(&project, "go", "");
+    let mut silent = project.modern_client(&READS_NOTHING).with_tasks(&json!({}));
+    let refused = result_of(&mut silent, "both").to_string();
+    assert!(refused.contains("read:.env") && !refused.contains("hunter2"), "{refused}");
+    let mut asking = client_with(&project, &READS_NOTHING);
+    let question = asking.call("both", json!({}));
+    assert!(
+        question.to_string().contains("read:.env") && !question.to_string().contains("hunter2"),
+        "{question}"
+    );
+    assert_eq!(journals(&project).len(), 1, "a question leaves the plan where it is");
+}
+
+fn client_with(project: &Project, args: &[&str]) -> Client {
+    project.modern_client(args).with_tasks(&json!({"elicitation": {"form": {}}}))
+}
+
+#[cfg(unix)]
+#[test]
+fn a_journal_is_of_no_use_to_another_caller() {
+    use std::os::unix::fs::PermissionsExt;
+    let tokens = ["first-token-of-the-test", "second-token-of-the-test"];
+    let project = reading_project();
+    let write_tokens = |texts: &[&str]| {
+        crate::write(&project, "tokens", &texts.join("\n"));
+        let own = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(project.path("tokens"), own).unwrap();
+    };
+    let call = |server: &crate::http_client::HttpServer, token: &str| {
+        let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        let bearer = format!("Bearer {token}");
+        let headers = [("authorization", bearer.as_str()), ("mcp-name", "both")];
+        let params = json!({"name": "both", "arguments": {}});
+        server.start_with("tools/call", params, &capabilities, &headers).answer().result()
+    };
+    let args = [&["--token-file", "tokens"][..], &READS].concat();
+    write_tokens(&tokens);
+    let server = project.http_server(&args);
+    call(&server, tokens[0]);
+    wait_for_first_step(&project);
+    server.stop();
+    assert_eq!(journals(&project).len(), 1);
+    // In another order, the place of a token says nothing.
+    write_tokens(&[tokens[1], tokens[0]]);
+    crate::write(&project, ".env", "PASSWORD=changed");
+    let server = project.http_server(&args);
+    call(&server, tokens[1]);
+    wait_until(|| journals(&project).len() == 2);
+    call(&server, tokens[0]);
+    let mut stdio = project.modern_client(&READS).with_tasks(&json!({}));
+    stdio.call_task("both", json!({}));
+    wait_until(|| journals(&project).iter().filter(|journal| journal.steps_done == 1).count() == 3);
+    let values: Vec<String> = std::fs::read_dir(journal_folder(&project))
+        .unwrap()
+        .flatten()
+        .flat_map(|folder| Journal::list(&folder.path()).unwrap())
+        .map(|journal| Journal::peek(&journal.path).unwrap().steps[0].value().unwrap().to_string())
+        .collect();
+    let old = values.iter().filter(|value| value.contains("hunter2")).count();
+    assert_eq!((old, values.len()), (1, 3), "only its own caller goes on with it: {values:?}");
+    stdio.child.kill().unwrap();
+    server.stop();
+}
+
 #[test]
 fn no_script_reaches_the_journals() {
     let script = "local ok, e = pcall(ctx.write, input.path, 'x') return {ok = ok, error = tostring(e)}";

@@ -9,6 +9,7 @@ mod journals;
 mod loading;
 mod narrowing;
 mod project;
+mod resumed_access;
 mod resuming;
 mod side_by_side;
 mod threads;

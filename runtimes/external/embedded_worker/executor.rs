@@ -13,7 +13,7 @@ use super::pool::{EmbeddedWorker, EmbeddedWorkerKey, EmbeddedWorkerPool};
 use super::protocol;
 use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
-use crate::host::{Files, ProcessOutput, SandboxReport, SkillContext, check_value_memory};
+use crate::host::{Files, FolderId, ProcessOutput, SandboxReport, SkillContext, check_value_memory};
 use crate::policy::{Limits, Permission, SandboxMode, Watchdog};
 use crate::runtimes::external::host_api::RequestHandler;
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
@@ -192,6 +192,7 @@ impl EmbeddedWorkerExecutor {
             runtime: self.runtime,
             dialect: self.script.dialect,
             project: ctx.project().ok().map(|files| files.root().to_owned()),
+            project_id: ctx.project().ok().and_then(|files| FolderId::new(files.root()).ok()),
             permissions: ctx.permissions().frozen(),
             skill: self.script.skill.clone(),
             path: self.script.path.clone(),

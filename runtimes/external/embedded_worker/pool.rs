@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use crate::executor::{RuntimeId, ScriptDialect};
-use crate::host::{Redaction, SandboxReport};
+use crate::host::{FolderId, Redaction, SandboxReport};
 use crate::policy::{Permissions, SandboxMode};
 use crate::runtimes::external::worker::session::WorkerSession;
 use crate::runtimes::idle_pool::IdlePool;
@@ -23,6 +23,8 @@ pub(super) struct EmbeddedWorkerKey {
     pub(super) runtime: RuntimeId,
     pub(super) dialect: ScriptDialect,
     pub(super) project: Option<PathBuf>,
+    /// Another folder at the same path is another project.
+    pub(super) project_id: Option<FolderId>,
     pub(super) permissions: Permissions,
     pub(super) skill: String,
     pub(super) path: String,

@@ -15,8 +15,8 @@ use std::thread::{self, JoinHandle};
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::SkillInput;
-use crate::host::SkillContext;
+use crate::executor::{RunOwner, SkillInput};
+use crate::host::{FolderId, SkillContext};
 use crate::policy::{Limits, Permissions, SandboxMode, SkillDigest};
 use crate::runtimes::external::policy::ProjectAccess;
 use crate::runtimes::external::protected::scan::Fingerprint;
@@ -33,6 +33,10 @@ pub(crate) struct WorkerPool(IdlePool<(WorkerKey, PooledWorker)>);
 #[derive(PartialEq)]
 pub(crate) struct WorkerKey {
     project: PathBuf,
+    /// Another folder at the same path is another project.
+    project_id: FolderId,
+    /// Whose run it is, in a program that serves several callers.
+    owner: Option<RunOwner>,
     permissions: Permissions,
     limits: Limits,
     sandbox_mode: SandboxMode,
@@ -67,6 +71,10 @@ impl WorkerKey {
         Ok(Self {
             fingerprint: Fingerprint::new(&ProjectAccess::new(ctx, project)?.protected),
             project: project.to_owned(),
+            project_id: FolderId::new(project).map_err(|source| {
+                SkillError::io(format_args!("failed to open {}", project.display()), source)
+            })?,
+            owner: ctx.extension::<RunOwner>().copied(),
             // What is approved later does not widen the sandbox of the process.
             permissions: ctx.permissions().frozen(),
             limits: ctx.limits().clone(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use serde_json::Value;
 
 use super::change_decisions::ChangeDecisions;
-use super::{ContextInner, HostApiClient, Providers, SkillContext};
+use super::{ContextInner, HostApiClient, JournalPlace, Providers, SkillContext};
 use crate::host::event::Observer;
 use crate::host::extensions::Extensions;
 use crate::host::files::Files;
@@ -43,7 +43,7 @@ pub struct ContextBuilder {
     caller: Option<SkillContext>,
     callee_limits: Option<Box<Limits>>,
     host_memory: Option<u64>,
-    journal_file: Option<PathBuf>,
+    journal: Option<Box<JournalPlace>>,
     config_fields: Option<Arc<[ConfigField]>>,
 }
 
@@ -80,7 +80,7 @@ impl ContextBuilder {
             caller: None,
             callee_limits: None,
             host_memory: None,
-            journal_file: None,
+            journal: None,
             config_fields: None,
         }
     }
@@ -233,8 +233,8 @@ impl ContextBuilder {
     }
 
     /// The journal of the plan, from which the plan can be resumed.
-    pub(crate) fn journal_file(mut self, file: impl Into<PathBuf>) -> Self {
-        self.journal_file = Some(file.into());
+    pub(crate) fn journal(mut self, file: impl Into<PathBuf>, project: Option<String>) -> Self {
+        self.journal = Some(Box::new(JournalPlace { file: file.into(), project }));
         self
     }
 
@@ -283,7 +283,7 @@ impl ContextBuilder {
             reports: Mutex::default(),
             change_decisions: ChangeDecisions::default(),
             config_fields: self.config_fields,
-            journal_file: self.journal_file,
+            journal: self.journal,
             steps: Mutex::default(),
         });
         SkillContext {
@@ -291,6 +291,7 @@ impl ContextBuilder {
             cancel: self.cancel.unwrap_or_default(),
             callee_journal: None,
             step: None,
+            recorder: None,
             sample: None,
         }
     }

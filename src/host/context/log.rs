@@ -72,10 +72,11 @@ impl SkillContext {
 
     /// From now on, `[secret:NAME]` replaces this value in the output of the run and of those that called it.
     pub(crate) fn learn_secret(&self, name: &str, value: &str) {
-        self.inner.redaction.learn(name, value);
-        if let Some(caller) = &self.inner.caller {
-            caller.learn_secret(name, value);
+        if let Some(recorder) = self.call_recorder() {
+            recorder.add_secret(self.run_id(), name, value);
         }
+        let runs = std::iter::successors(Some(self), |ctx| ctx.caller());
+        runs.for_each(|ctx| ctx.inner.redaction.learn(name, value));
     }
 
     /// From now on, secrets that were given to other runs are replaced by their names in the output of this run and of those that

@@ -93,6 +93,12 @@ impl SkillContext {
         self.permitted_variable(field)
     }
 
+    /// The values of the variables that the skill declares for a setting or secret of this name, as far as the run may read them.
+    pub(crate) fn declared_variables(&self, name: &str) -> Vec<String> {
+        let fields = self.config_fields().iter().filter(|field| field.key == name);
+        fields.filter_map(|field| self.permitted_variable(field)).collect()
+    }
+
     fn permitted_variable(&self, field: &ConfigField) -> Option<String> {
         let access = field.environment_access()?;
         if !self.permissions().allows(&access) {

@@ -53,6 +53,14 @@ impl McpHttpOptions {
         self.tokens.len().max(1)
     }
 
+    /// By what a later server knows each caller, in the order of the tokens; `None` if everyone is the same caller.
+    pub(in crate::mcp) fn caller_identities(&self) -> Vec<Option<String>> {
+        match self.identifies_callers() {
+            true => self.tokens.iter().map(|token| Some(token.identity())).collect(),
+            false => vec![None; self.callers()],
+        }
+    }
+
     /// Whether a caller has a token that others do not have.
     pub(in crate::mcp) fn identifies_callers(&self) -> bool {
         !self.needs_no_token

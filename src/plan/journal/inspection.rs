@@ -273,7 +273,7 @@ impl JournalRead {
                 damage.get_or_insert_with(|| file::damaged_journal_error(&summary.path));
                 break;
             };
-            let JournalRecord { step: index, item, id, state } = record;
+            let JournalRecord { step: index, item, id, state, .. } = record;
             let (state, text) = match state {
                 RecordState::Finished => {
                     summary.is_finished = true;

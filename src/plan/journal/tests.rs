@@ -47,6 +47,7 @@ fn opened_for(
         identity: skill,
         qualified_name: None,
         project: Some(Path::new(project)),
+        project_identity: None,
         plan: &from_sequence(plan.as_bytes(), "scripts/sequence.json").unwrap(),
         input,
         saves_input: true,
@@ -79,10 +80,10 @@ fn what_finished_is_known_to_the_last_digit_and_written_once() {
     let journal = opened(&path).unwrap();
     for (at, value) in values().into_iter().enumerate() {
         journal.record_start((at, None), "id").unwrap();
-        journal.record_outcome((at, Some(at)), "id", &RecordedOutcome::Done(value)).unwrap();
+        journal.record_outcome((at, Some(at)), "id", &RecordedOutcome::Done(value), Vec::new()).unwrap();
     }
-    journal.record_outcome((7, None), "id", &RecordedOutcome::Failed("why".into())).unwrap();
-    journal.record_outcome((8, None), "id", &RecordedOutcome::Withheld).unwrap();
+    journal.record_outcome((7, None), "id", &RecordedOutcome::Failed("why".into()), Vec::new()).unwrap();
+    journal.record_outcome((8, None), "id", &RecordedOutcome::Withheld, Vec::new()).unwrap();
     drop(journal);
     let journal = opened(&path).unwrap();
     for (at, value) in values().into_iter().enumerate() {
@@ -99,7 +100,9 @@ fn a_crash_at_any_byte_of_a_write_costs_no_finished_step() {
     let (_folder, path) = place();
     let journal = opened(&path).unwrap();
     for at in 0..3 {
-        journal.record_outcome((at, None), "id", &RecordedOutcome::Done(json!({"step": at}))).unwrap();
+        journal
+            .record_outcome((at, None), "id", &RecordedOutcome::Done(json!({"step": at})), Vec::new())
+            .unwrap();
     }
     drop(journal);
     let whole = std::fs::read(&path).unwrap();
@@ -117,7 +120,9 @@ fn a_crash_at_any_byte_of_a_write_costs_no_finished_step() {
             for at in 0..3 {
                 assert_eq!(journal.recorded_outcome((at, None)).is_some(), at < kept, "cut at {cut}");
             }
-            journal.record_outcome((9, None), "id", &RecordedOutcome::Done(json!("after"))).unwrap();
+            journal
+                .record_outcome((9, None), "id", &RecordedOutcome::Done(json!("after")), Vec::new())
+                .unwrap();
             drop(journal);
             let again = opened(&path).unwrap();
             assert_eq!(
@@ -135,7 +140,7 @@ fn a_fault_before_the_last_line_is_refused_and_changes_nothing() {
     let (_folder, path) = place();
     let journal = opened(&path).unwrap();
     for at in 0..3 {
-        journal.record_outcome((at, None), "id", &RecordedOutcome::Done(json!(at))).unwrap();
+        journal.record_outcome((at, None), "id", &RecordedOutcome::Done(json!(at)), Vec::new()).unwrap();
     }
     drop(journal);
     let whole = std::fs::read(&path).unwrap();
@@ -201,7 +206,7 @@ fn a_journal_of_another_version_is_reported_and_not_resumed() {
     drop(opened(&path).unwrap());
     let whole = std::fs::read_to_string(&path).unwrap();
     let (head, _) = line::decode(whole.trim_end().as_bytes()).unwrap();
-    let other = line::encode(&head.replace("\"metier-journal\":3", "\"metier-journal\":2"), None);
+    let other = line::encode(&head.replace("\"metier-journal\":4", "\"metier-journal\":3"), None);
     assert_ne!(other, whole);
     std::fs::write(&path, &other).unwrap();
     let refused = opened(&path).err().unwrap();
@@ -230,7 +235,7 @@ fn a_journal_that_is_removed_while_a_run_opens_it_is_made_again() {
         std::fs::remove_file(&path).unwrap();
         held.unlock().unwrap();
         let journal = run.join().unwrap();
-        journal.record_outcome((0, None), "id", &RecordedOutcome::Done(json!(1))).unwrap();
+        journal.record_outcome((0, None), "id", &RecordedOutcome::Done(json!(1)), Vec::new()).unwrap();
     });
     assert!(opened(&path).unwrap().recorded_outcome((0, None)).is_some(), "it was written to another file");
 }

@@ -82,7 +82,8 @@ impl PlanRunState<'_> {
             .log(LogLevel::Warn, format!("step {}{which} failed, and the run goes on: {error}", step.id))?;
         match self.journal {
             Some(journal) => {
-                journal.record_outcome((at, item), &step.id, &RecordedOutcome::Failed(error.to_string()))
+                let how = RecordedOutcome::Failed(error.to_string());
+                journal.record_outcome((at, item), &step.id, &how, failed.access.clone())
             }
             None => Ok(()),
         }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::scope::StepOutcome;
 use crate::error::SkillError;
-use crate::host::StepStatus;
+use crate::host::{CallAccess, StepStatus};
 
 /// The result of a step.
 pub(in crate::plan) struct StepResult {
@@ -20,12 +20,14 @@ pub(in crate::plan) struct StepResult {
 pub(in crate::plan) struct ErrorWithInput {
     pub(in crate::plan) error: SkillError,
     pub(in crate::plan) input: Option<Map<String, Value>>,
+    /// What the calls of the step had.
+    pub(in crate::plan) access: Vec<CallAccess>,
     /// Whether the error is the result of an earlier run, from the journal.
     pub(in crate::plan) is_from_journal: bool,
 }
 
 impl From<SkillError> for ErrorWithInput {
     fn from(error: SkillError) -> Self {
-        Self { error, input: None, is_from_journal: false }
+        Self { error, input: None, access: Vec::new(), is_from_journal: false }
     }
 }

@@ -1,6 +1,6 @@
 //! Runs one step as often as needed: its condition, loop items and retries, and the results in the journal.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use super::scope::{StepOutcome, StepScope, is_too_deep};
 use super::state::{PlanRunState, StepEnd};
 use super::step_result::{ErrorWithInput, StepResult};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::host::{LogLevel, StepStatus, catch_panic, memory_size};
+use crate::host::{CallAccess, CallRecorder, LogLevel, StepStatus, catch_panic, memory_size};
 use crate::plan::journal::{Journal, RecordedOutcome, StepKey, nested_journal_path};
 use crate::plan::{ForEach, OnFailure, Step};
 use crate::policy::CancelToken;
@@ -99,9 +99,9 @@ impl StepRunner<'_> {
                     self.record_ignored_failure(Some(number), &failed)?;
                     Value::Null
                 }
-                Err(ErrorWithInput { error, input, is_from_journal: is_known }) => {
-                    let error = error.with_message(format!("item {number}: {error}"));
-                    return Err(ErrorWithInput { error, input, is_from_journal: is_known });
+                Err(failed) => {
+                    let error = failed.error.with_message(format!("item {number}: {}", failed.error));
+                    return Err(ErrorWithInput { error, ..failed });
                 }
             });
         }
@@ -149,13 +149,26 @@ impl StepRunner<'_> {
         let _arguments =
             self.run.reserve_temporarily(2 * arguments.values().map(memory_size).sum::<u64>())?;
         self.record_start((self.index, item))?;
-        let value = self.call_with_retries(&arguments, item).map_err(|error| {
-            self.record_abort((self.index, item));
-            ErrorWithInput { error, input: Some(arguments), is_from_journal: false }
-        })?;
+        let recorder = self.run.journal.map(|_| Arc::<CallRecorder>::default());
+        let result = self.call_with_retries(&arguments, item, recorder.as_ref());
+        let run = self.run.ctx.run_id();
+        let access = recorder.map(|recorder| recorder.take_calls(run)).unwrap_or_default();
+        self.report_access(&access);
+        let value = match result {
+            Ok(value) => value,
+            Err(error) => {
+                self.record_abort((self.index, item));
+                return Err(ErrorWithInput { error, input: Some(arguments), access, is_from_journal: false });
+            }
+        };
         self.run.reserve_for_value(&value)?;
-        self.record_value((self.index, item), &value)?;
+        self.record_value((self.index, item), &value, access)?;
         Ok(value)
+    }
+
+    /// What the calls of a step had belongs to the step that runs this plan as well.
+    fn report_access(&self, access: &[CallAccess]) {
+        access.iter().for_each(|call| self.run.ctx.record_call(call.clone()));
     }
 
     /// The result of a part of the plan in the journal, if any.
@@ -168,11 +181,14 @@ impl StepRunner<'_> {
             None => Ok(None),
             Some(RecordedOutcome::Done(value)) => {
                 self.run.reserve_for_value(value)?;
+                self.report_access(journal.recorded_access(part));
                 Ok(Some(Ok(value.clone())))
             }
             Some(RecordedOutcome::Failed(why)) => {
                 let error = SkillError::new(ErrorKind::Script, why.as_str());
-                Ok(Some(Err(ErrorWithInput { error, input: None, is_from_journal: true })))
+                let access = journal.recorded_access(part).to_vec();
+                self.report_access(&access);
+                Ok(Some(Err(ErrorWithInput { error, input: None, access, is_from_journal: true })))
             }
             Some(RecordedOutcome::Withheld) if self.is_repeatable => Ok(None),
             Some(RecordedOutcome::Withheld) => {
@@ -218,18 +234,23 @@ impl StepRunner<'_> {
         }
     }
 
-    fn record_value(&self, part: StepKey, value: &Value) -> Result<()> {
+    fn record_value(&self, part: StepKey, value: &Value, access: Vec<CallAccess>) -> Result<()> {
         let Some(journal) = self.run.journal else { return Ok(()) };
         let holds_secret = self.run.ctx.redaction().holds_secret(value);
         let how = if holds_secret { RecordedOutcome::Withheld } else { RecordedOutcome::Done(value.clone()) };
-        journal.record_outcome(part, &self.step.id, &how)
+        journal.record_outcome(part, &self.step.id, &how, access)
     }
 
     fn record_ignored_failure(&self, item: Option<usize>, failed: &ErrorWithInput) -> Result<()> {
         self.run.record_ignored_failure(self.index, item, failed)
     }
 
-    fn call_with_retries(&mut self, arguments: &Map<String, Value>, item: Option<usize>) -> Result<Value> {
+    fn call_with_retries(
+        &mut self,
+        arguments: &Map<String, Value>,
+        item: Option<usize>,
+        recorder: Option<&Arc<CallRecorder>>,
+    ) -> Result<Value> {
         let (times, mut wait) = match self.step.on_failure {
             OnFailure::Retry { times, backoff } => (times, backoff),
             _ => (0, Duration::ZERO),
@@ -237,7 +258,7 @@ impl StepRunner<'_> {
         let mut left = times;
         loop {
             self.attempts = self.attempts.saturating_add(1);
-            let error = match self.call(arguments.clone(), item) {
+            let error = match self.call(arguments.clone(), item, recorder) {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
@@ -251,12 +272,18 @@ impl StepRunner<'_> {
     }
 
     /// Makes one call, with a token of its own if it has a timeout of its own.
-    fn call(&self, arguments: Map<String, Value>, item: Option<usize>) -> Result<Value> {
+    fn call(
+        &self,
+        arguments: Map<String, Value>,
+        item: Option<usize>,
+        recorder: Option<&Arc<CallRecorder>>,
+    ) -> Result<Value> {
         let token = self.step.timeout.map_or_else(|| self.run.token.clone(), |_| self.run.token.child());
         let _armed = self.step.timeout.map(|limit| self.run.watchdog.arm(Instant::now() + limit, &token));
         let below = self.run.ctx.journal_file().filter(|_| self.run.journal.is_some());
         let below = below.map(|own| nested_journal_path(own, (self.index, item)));
         let ctx = self.run.ctx.with_cancel(token.clone()).with_callee_journal(below).in_step(self.index);
+        let ctx = ctx.with_call_recorder(recorder.cloned());
         let answer = self.run.backend.call(&ctx, &self.step.call, arguments);
         self.run.token.check()?;
         if let (Some(limit), Err(_)) = (self.step.timeout, token.check()) {
