@@ -1,6 +1,7 @@
 //! What an approver answered for longer than one run, and that its answer holds only for the files that it was asked about.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ struct SessionApproval {
 struct Asker {
     skills: Vec<(String, Option<String>)>,
     /// Not only its path: another folder that takes its place is another project.
-    project: Option<ProjectIdentity>,
+    project: Option<(PathBuf, Option<ProjectIdentity>)>,
     is_for_model: bool,
     /// Weak, so that its address means no other one as long as this is kept.
     approver: Weak<dyn Approver>,
@@ -102,7 +103,8 @@ impl ApprovalMemory {
                 ));
             }
             let digest: SkillDigest = asker.digest().ok_or_else(nameless)?.parse()?;
-            let project = asker.project.as_ref().ok_or_else(nameless)?;
+            let project = asker.project.as_ref().and_then(|(_, identity)| identity.as_ref());
+            let project = project.ok_or_else(nameless)?;
             let pattern = if arguments.is_any() { Value::Null } else { arguments.to_json() };
             store.grant_with_arguments(
                 (ctx.skill(), digest),
@@ -143,7 +145,9 @@ impl Asker {
         skills.reverse();
         Self {
             skills,
-            project: ctx.project_root().and_then(|root| ProjectIdentity::from_canonical(root).ok()),
+            project: ctx
+                .project_root()
+                .map(|root| (root.to_owned(), ProjectIdentity::from_canonical(root).ok())),
             is_for_model: ctx.extension::<ForModel>().is_some(),
             approver: Arc::downgrade(approver),
         }

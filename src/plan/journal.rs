@@ -394,7 +394,7 @@ fn access_error(ctx: &SkillContext, id: &str, error: &SkillError) -> SkillError 
     let help = way_out.unwrap_or_else(|| "start over with a journal in another folder".to_owned());
     let skill = ctx.skill();
     let sentence =
-        format!("the run of {skill} does not go on where an earlier one ended: of its step {id}, {error}");
+        format!("the run of {skill} does not go on where an earlier one ended: in step {id}, {error}");
     error.with_message(sentence).with_help(help)
 }
 

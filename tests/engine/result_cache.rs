@@ -250,3 +250,32 @@ fn the_order_of_keys_is_no_other_input() {
     assert_eq!(said(&engine, run(r#"{"m": 3, "n": {"a": 2, "b": 1}}"#)), "first");
     assert_eq!(said(&engine, run(r#"{"m": 3, "n": {"a": 1, "b": 2}}"#)), "second");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_value_of_a_project_is_none_of_another_one_at_its_path() {
+    let project = project(CACHEABLE, READS);
+    let engine = caching(&project);
+    assert!(is_answered_from_the_cache(&engine, &project, &[]));
+    project.replace();
+    assert_eq!(said(&engine, run(1)), "second");
+}
+
+/// Settings of the caller's own, which no key holds.
+struct Settings(&'static str);
+
+impl metier::host::ConfigProvider for Settings {
+    fn config(&self, _: &SkillContext) -> Result<serde_json::Map<String, Value>> {
+        Ok([("who".to_owned(), json!(self.0))].into_iter().collect())
+    }
+}
+
+#[test]
+fn a_value_for_the_settings_of_one_caller_is_none_for_another() {
+    let project = project(CACHEABLE, "return {ctx.config().who, 1}");
+    let engine = caching(&project);
+    for who in ["one", "two"] {
+        let providers = metier::host::Providers::default().config(Settings(who));
+        assert_eq!(said(&engine, run(1).providers(providers)), who);
+    }
+}

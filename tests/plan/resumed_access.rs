@@ -288,17 +288,18 @@ fn a_value_that_was_computed_with_a_secret_is_not_used_with_another_one() {
 
 #[test]
 fn what_the_configuration_denies_since_is_not_used() {
-    let project = plan("read:.env skill:z", &json!({"skill": "y"}))
-        .lua("y", "read:.env skill:z", "return ctx.skill('z')")
-        .lua("z", "read:.env", READ_ENV);
-    let grants = ["read:.env", "skill:z"];
+    let project = plan("write skill:z", &json!({"skill": "y"}))
+        .lua("y", "write skill:z", "return ctx.skill('z')")
+        .lua("z", "write", "ctx.write('out/a', 'a') return 1");
+    let grants = ["write", "skill:z"];
     let project = begun(project, &grants);
     for skill in ["x", "y", "z"] {
         let key = format!("skills.{skill}.deny");
-        let configuration = Configuration::new().with(&key, json!(["read:.env"])).unwrap();
+        let configuration = Configuration::new().with(&key, json!(["write:out"])).unwrap();
         let engine = project.builder().configuration(configuration).build().unwrap();
         let (kind, sentence) = failure(&engine.run(with_journal(&project, &grants)));
         assert_eq!(kind, ErrorKind::Denied, "{skill}: {sentence}");
+        assert!(sentence.contains("the configuration denies write:out"), "{sentence}");
         let configuration = Configuration::new().with(&format!("skills.{skill}.enabled"), false).unwrap();
         let engine = project.builder().configuration(configuration).build().unwrap();
         assert!(engine.run(with_journal(&project, &grants)).result.is_err(), "{skill} is switched off");
@@ -321,14 +322,6 @@ fn a_process_that_left_the_sandbox_needs_that_again() {
     assert!(run(&project, SandboxMode::Off).result.is_ok());
 }
 
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let (entry, place) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).unwrap();
-        if entry.is_dir() { copy(&entry, &place) } else { drop(std::fs::copy(&entry, &place).unwrap()) }
-    }
-}
-
 #[test]
 fn another_project_at_the_same_path_is_not_the_project_of_the_journal() {
     let step = json!({"tool": "read_file", "args": {"path": "f"}});
@@ -341,9 +334,7 @@ fn another_project_at_the_same_path_is_not_the_project_of_the_journal() {
     let run = || engine(project.root()).run(x(&[]).journal(journal.path()).input(json!({})));
     assert_eq!(failure(&run()).0, ErrorKind::Io);
     std::fs::write(project.path("later"), "").unwrap();
-    let aside = project.root().with_file_name("aside");
-    std::fs::rename(project.root(), &aside).unwrap();
-    copy(&aside, project.root());
+    let aside = project.replace();
     std::fs::write(project.path("f"), "of the second").unwrap();
     let (kind, sentence) = failure(&run());
     assert_eq!(kind, ErrorKind::Usage);

@@ -45,6 +45,16 @@ impl Project {
         self
     }
 
+    /// Puts a copy of the project in its place: another project at the same path. The first one is beside it.
+    #[cfg(unix)]
+    pub fn replace(&self) -> PathBuf {
+        let aside = self.root().with_file_name("aside");
+        fs::rename(self.root(), &aside).unwrap();
+        let copied = std::process::Command::new("cp").arg("-r").arg(&aside).arg(self.root()).status();
+        assert!(copied.unwrap().success());
+        aside
+    }
+
     /// A file's text; empty if there is none.
     pub fn read(&self, path: &str) -> String {
         fs::read_to_string(self.path(path)).unwrap_or_default()

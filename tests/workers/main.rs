@@ -157,6 +157,17 @@ fn grants_limits_and_isolation_of_one_run_are_never_those_of_another() {
     assert_eq!(value(engine.run(python_invocation("runs"))), json!(5));
 }
 
+#[test]
+fn a_process_of_a_project_serves_no_other_one_at_its_path() {
+    let Some(stage) = WorkerFixture::new() else { return };
+    let engine = stage.engine();
+    let run = |code: &str| value(engine.run(python_invocation(code)));
+    assert_eq!((run("runs"), run("open('a.txt').read()")), (json!(1), json!("text")));
+    fs::rename(stage.at("project"), stage.at("aside")).unwrap();
+    stage.write("project/a.txt", "other");
+    assert_eq!((run("open('a.txt').read()"), run("runs")), (json!("other"), json!(2)), "another process");
+}
+
 /// No skill lifts a limit that its caller named: a process that is held to processor time answers one run.
 #[test]
 fn processor_time_that_the_caller_named_is_enforced() {

@@ -116,9 +116,8 @@ impl SkillContext {
     /// What is denied now may be what the call used.
     fn check_denials(&self, call: &CallAccess, recorded: &[Permission]) -> Result<()> {
         let is_new = |denied: &&Permission| !call.denied.iter().any(|known| *known == denied.to_string());
-        let is_about = |denied: &&Permission| {
-            denied.has_name("read") || recorded.iter().any(|permission| permission.has_name(denied.name()))
-        };
+        let is_about =
+            |denied: &&Permission| recorded.iter().any(|permission| permission.has_name(denied.name()));
         let mut denied = self.permissions().denied().iter();
         let Some(denied) = denied.find(|denied| is_new(denied) && is_about(denied)) else { return Ok(()) };
         let sentence = format!("the configuration denies {denied} to {} since", self.skill());

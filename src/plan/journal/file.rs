@@ -99,6 +99,12 @@ fn open_locked(path: &Path) -> Result<File> {
             return Err(not_a_journal_error(path));
         }
         let file = open_options().open(path).map_err(failed)?;
+        if !is_own(&file).map_err(failed)? {
+            let sentence = format!("the journal {} belongs to another user", path.display());
+            return Err(SkillError::new(ErrorKind::Usage, sentence)
+                .with_help("name another folder")
+                .with_hint(Hint::Journal));
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => continue,
@@ -112,6 +118,17 @@ fn open_locked(path: &Path) -> Result<File> {
         file.unlock().ok();
     }
     Err(journal_in_use_error(path))
+}
+
+/// Whether the file belongs to the user of this process: what another user recorded is of no use to this one.
+#[cfg(unix)]
+fn is_own(file: &File) -> io::Result<bool> {
+    Ok(std::os::unix::fs::MetadataExt::uid(&file.metadata()?) == rustix::process::geteuid().as_raw())
+}
+
+#[cfg(not(unix))]
+fn is_own(_: &File) -> io::Result<bool> {
+    Ok(true)
 }
 
 /// Whether an open file is the one that was found at its path. Where a file cannot be removed while it is open, it is.

@@ -306,3 +306,16 @@ fn every_folder_that_is_made_for_a_journal_is_kept_by_the_one_around_it() {
     std::fs::write(place.path().join("file"), "").unwrap();
     assert!(file::create_folder_synced(&place.path().join("file/x"), &mut |_| Ok(())).is_err());
 }
+
+#[cfg(unix)]
+#[test]
+fn a_journal_of_another_user_is_not_resumed() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (_folder, path) = place();
+    drop(opened(&path).unwrap());
+    std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+    let refused = opened(&path).err().unwrap();
+    assert!(refused.kind() == ErrorKind::Usage && refused.message().contains("another user"), "{refused}");
+}

@@ -29,6 +29,18 @@ fn an_answer_for_the_session_holds_for_the_same_bytes_in_clones_of_the_engine() 
     std::fs::remove_file(project.path(".metier/skills/x/assets/more")).unwrap();
 }
 
+#[cfg(unix)]
+#[test]
+fn an_answer_for_the_session_is_none_for_another_project_at_the_same_path() {
+    let project = writing_project();
+    let dialog = Dialog::always(Approval::Session);
+    let engine = project.builder().approver(dialog.clone()).build().unwrap();
+    assert_eq!(value(engine.run(Invocation::new("x"))), "written");
+    project.replace();
+    assert_eq!(value(engine.run(Invocation::new("x"))), "written");
+    assert_eq!(dialog.asked().len(), 2);
+}
+
 #[test]
 fn an_answer_for_the_session_to_a_callee_is_none_to_the_skill_itself_or_under_another_caller() {
     let calls = "return ctx.skill('y')";
