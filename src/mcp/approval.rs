@@ -9,7 +9,7 @@ use rmcp::model::InputResponses;
 use tokio::runtime::Handle;
 
 use super::elicitation::Elicitor;
-use super::question::{self, Question};
+use super::question::{self, AnswerMemory, Question};
 use crate::error::Result;
 use crate::host::{ApprovalRequest, Approver, SkillContext};
 use crate::policy::Approval;
@@ -20,24 +20,25 @@ pub(super) const APPROVAL: &str = "approval";
 /// Asks the client, and waits for its answer.
 pub(super) struct ElicitingApprover {
     elicitor: Elicitor,
+    memory: AnswerMemory,
     executor: Handle,
 }
 
 impl ElicitingApprover {
     /// To be made on the executor of the server.
-    pub(super) fn new(elicitor: Elicitor) -> Self {
-        Self { elicitor, executor: Handle::current() }
+    pub(super) fn new(elicitor: Elicitor, memory: AnswerMemory) -> Self {
+        Self { elicitor, memory, executor: Handle::current() }
     }
 }
 
 impl Approver for ElicitingApprover {
     fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
-        let Some(question) = question::elicit_request(request) else { return Ok(Approval::No) };
+        let Some(question) = question::elicit_request(request, self.memory) else { return Ok(Approval::No) };
         let cancelled = async {
             ctx.cancel().cancelled().await;
         };
         let answer = self.executor.block_on(self.elicitor.ask(question, cancelled, self.time_limit()));
-        Ok(answer.as_ref().map_or(Approval::No, question::approval))
+        Ok(answer.as_ref().map_or(Approval::No, |answer| question::approval(answer, self.memory)))
     }
 }
 
@@ -50,10 +51,14 @@ pub(super) struct PostponingApprover {
 
 impl PostponingApprover {
     /// For a call that brings the answer to this question among others.
-    pub(super) fn with_answer(question: Question, answers: Option<&InputResponses>) -> Self {
+    pub(super) fn with_answer(
+        question: Question,
+        answers: Option<&InputResponses>,
+        memory: AnswerMemory,
+    ) -> Self {
         let answer = answers.and_then(|answers| answers.get(APPROVAL));
         let answer = answer.and_then(|answer| serde_json::from_value(answer.clone()).ok());
-        let approval = answer.as_ref().map_or(Approval::No, question::approval);
+        let approval = answer.as_ref().map_or(Approval::No, |answer| question::approval(answer, memory));
         Self { answered: Some((question, approval)), asked: Mutex::default() }
     }
 

@@ -1,5 +1,6 @@
 //! Who calls: what belongs to one caller, in all of its sessions.
 
+use super::question::AnswerMemory;
 use super::result_store::ResultStore;
 
 /// One caller of a server: the one client over standard streams, or who has one of the tokens over HTTP.
@@ -11,16 +12,18 @@ pub(super) struct Caller {
     pub(super) is_identified: bool,
     /// What it is known by to a later server; `None` if others may be taken for it.
     pub(super) identity: Option<String>,
+    /// Whether its answers hold for later calls, too.
+    pub(super) answers: AnswerMemory,
     pub(super) results: ResultStore,
 }
 
 impl Caller {
     /// The client over standard streams, which the user started.
     pub(super) fn user() -> Self {
-        Self::new(0, Some("user".to_owned()))
+        Self::new(0, Some("user".to_owned()), AnswerMemory::Remembered)
     }
 
-    pub(super) fn new(number: usize, identity: Option<String>) -> Self {
-        Self { number, is_identified: identity.is_some(), identity, results: ResultStore::default() }
+    pub(super) fn new(number: usize, identity: Option<String>, answers: AnswerMemory) -> Self {
+        Self { number, is_identified: identity.is_some(), identity, answers, results: ResultStore::default() }
     }
 }

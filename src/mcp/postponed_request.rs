@@ -8,7 +8,7 @@ use rmcp::model::{
 use super::approval::{APPROVAL, PostponingApprover};
 use super::form_trust::FormTrust;
 use super::forms::Form;
-use super::question;
+use super::question::{self, AnswerMemory};
 use super::request_state::{RequestState, RequestStates, StateOwner};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::ApprovalRequest;
@@ -85,17 +85,21 @@ impl<'a> PostponedRequest<'a> {
     }
 
     /// Decides with the answer that the request brought, and keeps what else has to be asked.
-    pub(super) fn approver(&mut self) -> PostponingApprover {
+    pub(super) fn approver(&mut self, memory: AnswerMemory) -> PostponingApprover {
         match self.state.question.take() {
-            Some(question) => PostponingApprover::with_answer(question, self.responses.as_ref()),
+            Some(question) => PostponingApprover::with_answer(question, self.responses.as_ref(), memory),
             None => PostponingApprover::default(),
         }
     }
 
     /// What the request is answered with if this was left to be asked.
-    pub(super) fn ask_approval(mut self, request: &ApprovalRequest) -> Option<InputRequiredResult> {
+    pub(super) fn ask_approval(
+        mut self,
+        request: &ApprovalRequest,
+        memory: AnswerMemory,
+    ) -> Option<InputRequiredResult> {
         self.state.question = Some(question::Question::new(request)?);
-        self.input_required(APPROVAL, question::elicit_request(request)?).ok()
+        self.input_required(APPROVAL, question::elicit_request(request, memory)?).ok()
     }
 
     fn input_required(&mut self, key: &str, form: ElicitRequest) -> Result<InputRequiredResult> {

@@ -38,8 +38,16 @@ impl Question {
     }
 }
 
+/// Whether an answer can hold for later calls. The trust store does not tell callers apart, so it cannot where there are several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum AnswerMemory {
+    Remembered,
+    #[default]
+    Once,
+}
+
 /// The question as the protocol has it: a text, and a form with one choice.
-pub(super) fn elicit_request(request: &ApprovalRequest) -> Option<ElicitRequest> {
+pub(super) fn elicit_request(request: &ApprovalRequest, memory: AnswerMemory) -> Option<ElicitRequest> {
     let skill = shown_name(skill_name(request));
     let mut text = match &request.need {
         ApprovalNeed::RepeatedStep { step, call, .. } => format!(
@@ -82,7 +90,8 @@ pub(super) fn elicit_request(request: &ApprovalRequest) -> Option<ElicitRequest>
     }
     let once = json!({"const": "once", "title": "Yes, for this call"});
     let no = json!({"const": "no", "title": "No"});
-    let choices = match wanted.filter(|_| confirmed_tool(request).is_none()) {
+    let is_offered = memory == AnswerMemory::Remembered && confirmed_tool(request).is_none();
+    let choices = match wanted.filter(|_| is_offered) {
         Some(_) => {
             json!([once, {"const": "always", "title": "Always, until a file of the skill changes"}, no])
         }
@@ -103,12 +112,14 @@ pub(super) fn elicit_request(request: &ApprovalRequest) -> Option<ElicitRequest>
     }))
 }
 
-/// The answer; everything that is not a plain yes is a no.
-pub(super) fn approval(answer: &ElicitResult) -> Approval {
+/// The answer; everything that is not a plain yes, or was not offered, is a no.
+pub(super) fn approval(answer: &ElicitResult, memory: AnswerMemory) -> Approval {
     let choice = answer.content.as_ref().and_then(|content| content.get("answer")).and_then(Value::as_str);
     match (&answer.action, choice) {
         (ElicitationAction::Accept, Some("once")) => Approval::Once,
-        (ElicitationAction::Accept, Some("always")) => Approval::Always(ArgumentPattern::any()),
+        (ElicitationAction::Accept, Some("always")) if memory == AnswerMemory::Remembered => {
+            Approval::Always(ArgumentPattern::any())
+        }
         _ => Approval::No,
     }
 }

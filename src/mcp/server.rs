@@ -14,6 +14,7 @@ use super::handler::Handler;
 use super::http::{self, McpHttpOptions};
 use super::inventory::Inventory;
 use super::options::McpOptions;
+use super::question::AnswerMemory;
 use super::stdio::Stdio;
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -139,9 +140,16 @@ impl Serving {
     }
 
     async fn serve_http(self, options: McpHttpOptions) -> Result<()> {
-        let identities = options.caller_identities().into_iter().enumerate();
-        let callers: Vec<Arc<Caller>> =
-            identities.map(|(number, identity)| Arc::new(Caller::new(number, identity))).collect();
+        let identities = options.caller_identities();
+        let answers = match identities.as_slice() {
+            [Some(_)] => AnswerMemory::Remembered,
+            _ => AnswerMemory::Once,
+        };
+        let callers: Vec<Arc<Caller>> = identities
+            .into_iter()
+            .enumerate()
+            .map(|(number, identity)| Arc::new(Caller::new(number, identity, answers)))
+            .collect();
         let parts = (self.engine.clone(), self.name.clone(), self.calls.clone(), self.offers.clone());
         let handler = move |number: usize| {
             let (engine, name, calls, offers) = parts.clone();

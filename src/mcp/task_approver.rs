@@ -6,7 +6,7 @@ use rmcp::model::{ElicitResult, InputRequest};
 use tokio::runtime::Handle;
 
 use super::approval::PostponingApprover;
-use super::question;
+use super::question::{self, AnswerMemory};
 use super::task::Task;
 use crate::error::Result;
 use crate::host::{ApprovalRequest, Approver, SkillContext};
@@ -16,13 +16,14 @@ use crate::policy::Approval;
 pub(super) struct TaskApprover {
     task: Arc<Task>,
     postponing: Arc<PostponingApprover>,
+    memory: AnswerMemory,
     executor: Handle,
 }
 
 impl TaskApprover {
     /// To be made on the executor of the server. What the client answered when it called is known to the other approver.
-    pub(super) fn new(task: Arc<Task>, postponing: Arc<PostponingApprover>) -> Self {
-        Self { task, postponing, executor: Handle::current() }
+    pub(super) fn new(task: Arc<Task>, postponing: Arc<PostponingApprover>, memory: AnswerMemory) -> Self {
+        Self { task, postponing, memory, executor: Handle::current() }
     }
 }
 
@@ -34,7 +35,7 @@ impl Approver for TaskApprover {
         if question::is_first(request) && self.task.stay_call() {
             return self.postponing.approve(ctx, request);
         }
-        let Some(form) = question::elicit_request(request) else { return Ok(Approval::No) };
+        let Some(form) = question::elicit_request(request, self.memory) else { return Ok(Approval::No) };
         let asked = async {
             tokio::select! {
                 answer = self.task.ask("approval", InputRequest::Elicitation(form)) => answer,
@@ -44,6 +45,6 @@ impl Approver for TaskApprover {
         };
         let answer = self.executor.block_on(asked);
         let answer = answer.and_then(|answer| serde_json::from_value::<ElicitResult>(answer).ok());
-        Ok(answer.as_ref().map_or(Approval::No, question::approval))
+        Ok(answer.as_ref().map_or(Approval::No, |answer| question::approval(answer, self.memory)))
     }
 }

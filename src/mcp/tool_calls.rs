@@ -19,6 +19,7 @@ use super::handler::{Handler, needs_objects, request_error};
 use super::inventory::ServedTool;
 use super::postponed_request::{Filled, PostponedRequest};
 use super::progress::progress_channel;
+use super::question::AnswerMemory;
 use super::request_state::{RequestStates, StateOwner};
 use super::results::{Audience, MAX_TEXT, call_result, error_result};
 use super::task::Task;
@@ -58,13 +59,15 @@ impl Handler {
             };
         }
         let task = task_call::prepare(calls, &context, self.task_owner(&context));
-        let postponing = postponed.as_mut().map(|postponed| Arc::new(postponed.approver()));
+        let memory = self.caller().answers;
+        let postponing = postponed.as_mut().map(|postponed| Arc::new(postponed.approver(memory)));
         let approver = match (&postponing, &task) {
             (Some(postponing), Some(task)) => {
-                Some(Arc::new(TaskApprover::new(task.clone(), postponing.clone())) as Arc<dyn Approver>)
+                Some(Arc::new(TaskApprover::new(task.clone(), postponing.clone(), memory))
+                    as Arc<dyn Approver>)
             }
             (Some(postponing), None) => Some(postponing.clone() as Arc<dyn Approver>),
-            (None, _) => elicitor.map(eliciting_approver),
+            (None, _) => elicitor.map(|elicitor| eliciting_approver(elicitor, memory)),
         };
         let (progress, reports) = match context.meta.get_progress_token() {
             Some(token) => progress_channel(token),
@@ -92,7 +95,7 @@ impl Handler {
             }
         };
         let question = postponing.and_then(|approver| approver.take_question());
-        let question = question.and_then(|question| postponed?.ask_approval(&question));
+        let question = question.and_then(|question| postponed?.ask_approval(&question, memory));
         Ok(question.map_or_else(|| into_result(outcome).into(), Into::into))
     }
 
@@ -189,7 +192,7 @@ impl Handler {
         let elicitor = self.elicitor(context, Some(task.clone()));
         let services = CallServices {
             progress,
-            approver: elicitor.clone().map(eliciting_approver),
+            approver: elicitor.clone().map(|elicitor| eliciting_approver(elicitor, self.caller().answers)),
             sampling: client_model::for_call(calls, context, Some(task)),
             elicitor: elicitor.filter(|_| trust.is_trusted),
             caller: self.caller().number,
@@ -221,6 +224,6 @@ impl Handler {
     }
 }
 
-fn eliciting_approver(elicitor: Elicitor) -> Arc<dyn Approver> {
-    Arc::new(ElicitingApprover::new(elicitor))
+fn eliciting_approver(elicitor: Elicitor, memory: AnswerMemory) -> Arc<dyn Approver> {
+    Arc::new(ElicitingApprover::new(elicitor, memory))
 }

@@ -386,7 +386,8 @@ impl Permissions {
         if permission.applies_without_request() {
             return self.grants.contains(permission);
         }
-        self.has_some_of(permission)
+        let is_left_out = permission.as_access().tool_name().is_some_and(|name| !self.accepts_tool(name));
+        !is_left_out && self.has_some_of(permission)
     }
 
     /// What the configuration denies.

@@ -99,3 +99,42 @@ fn a_task_asks_the_model_over_several_connections() {
     let task = in_state(&server, id, "completed");
     assert_eq!(task["result"]["content"][0]["text"], "because");
 }
+
+#[test]
+fn an_answer_of_one_token_is_remembered_for_no_other() {
+    let project = Project::new()
+        .lua("marks", "ctx.write('out/a', 'a') return 'written'")
+        .file(
+            ".metier/skills/marks/SKILL.md",
+            "---\nname: marks\ndescription: d\nallowed-tools: write:out\n---\n",
+        )
+        .trusted();
+    let server = server(&project, &[]);
+    let call = |token: &str, params: Value| {
+        let bearer = format!("Bearer {token}");
+        let headers = [("authorization", bearer.as_str()), ("mcp-name", "marks")];
+        let capabilities = json!({"elicitation": {"form": {}}});
+        server.start_with("tools/call", params, &capabilities, &headers).answer().result()
+    };
+    let question = call(TOKENS[0], json!({"name": "marks", "arguments": {}}));
+    let schema = question["inputRequests"]["approval"]["params"]["requestedSchema"].to_string();
+    assert!(schema.contains("once") && !schema.contains("always"), "{question}");
+    let answer = |answer: &str, question: &Value| {
+        let answer = json!({"action": "accept", "content": {"answer": answer}});
+        json!({
+            "name": "marks",
+            "arguments": {},
+            "requestState": question["requestState"],
+            "inputResponses": {"approval": answer},
+        })
+    };
+    let refused = call(TOKENS[0], answer("always", &question));
+    assert_eq!(refused["isError"], true, "it was not offered: {refused}");
+    let question = call(TOKENS[0], json!({"name": "marks", "arguments": {}}));
+    let written = call(TOKENS[0], answer("once", &question));
+    assert_eq!(written["isError"], false, "{written}");
+    for token in TOKENS {
+        let question = call(token, json!({"name": "marks", "arguments": {}}));
+        assert!(question["inputRequests"]["approval"].is_object(), "{token} is asked: {question}");
+    }
+}

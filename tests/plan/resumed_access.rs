@@ -7,7 +7,7 @@ use metier::config::Configuration;
 use metier::engine::{Engine, Invocation, Outcome};
 use metier::error::{ErrorKind, Result};
 use metier::host::{ApprovalNeed, ApprovalRequest, Approver, Providers, SecretProvider, SkillContext};
-use metier::policy::Approval;
+use metier::policy::{Approval, ToolFilter};
 use metier::registry::{Root, Roots, Scope};
 use serde_json::{Value, json};
 
@@ -305,6 +305,16 @@ fn what_the_configuration_denies_since_is_not_used() {
         assert!(engine.run(with_journal(&project, &grants)).result.is_err(), "{skill} is switched off");
     }
     assert!(run(&project, &grants).result.is_ok());
+}
+
+#[test]
+fn a_tool_that_the_caller_leaves_out_since_is_not_used() {
+    let project = begun(plan("", &json!({"tool": "echo", "args": {"a": 1}})), &["tool:echo"]);
+    let filter = ToolFilter::default().deny(["echo"]).unwrap();
+    let filtered = with_journal(&project, &["tool:echo"]).tool_filter(filter);
+    let (kind, sentence) = failure(&project.engine().run(filtered));
+    assert!(kind == ErrorKind::Denied && sentence.contains("left the tool out"), "{sentence}");
+    assert!(run(&project, &["tool:echo"]).result.is_ok());
 }
 
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
