@@ -126,7 +126,10 @@ pub(crate) struct ForModel;
 pub(crate) struct WithoutProjectPackages;
 /// In the extensions of a run of a program that serves several callers: which of them it is for. No process is kept for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "only a server has several callers"))]
+#[cfg_attr(
+    any(not(feature = "mcp"), not(unix)),
+    allow(dead_code, reason = "only a server has several callers")
+)]
 pub(crate) struct RunOwner(pub(crate) usize);
 
 /// Files and folders besides its own that a process may read: what a package manager needs. They are real paths.

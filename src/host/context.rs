@@ -278,16 +278,6 @@ impl SkillContext {
         self.step.is_some()
     }
 
-    /// The journal path of this run's plan, if the caller wants a journal.
-    pub(crate) fn journal_file(&self) -> Option<&Path> {
-        self.inner.journal.as_deref().map(|journal| &*journal.file)
-    }
-
-    /// What tells the project of a run with a journal from another one at the same path.
-    pub(crate) fn journal_project(&self) -> Option<&str> {
-        self.inner.journal.as_deref()?.project.as_deref()
-    }
-
     /// The journal path for the plan of a skill that is called now.
     pub(crate) fn callee_journal_file(&self) -> Option<&Path> {
         self.callee_journal.as_deref()
@@ -370,18 +360,6 @@ impl Providers {
     /// The same with this view of an editor.
     pub fn files(self, editor: impl FileProvider + 'static) -> Self {
         Self { files: Some(Arc::new(editor)), ..self }
-    }
-
-    /// Whether settings and unsaved files come from where these come from: what a run that only reads gets from providers.
-    pub(crate) fn has_values_of(&self, others: &Self) -> bool {
-        fn is_same<T: ?Sized>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
-            match (one, other) {
-                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-                (one, other) => one.is_none() && other.is_none(),
-            }
-        }
-        is_same(self.config.as_ref(), others.config.as_ref())
-            && is_same(self.files.as_ref(), others.files.as_ref())
     }
 
     /// These providers, with those of `others` in place of the same ones here.

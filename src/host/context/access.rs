@@ -1,13 +1,38 @@
 //! What a run has for the record of a plan's step, and whether it may take up what an earlier run recorded.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use super::SkillContext;
+use super::{Providers, SkillContext};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::call_access::{CallAccess, CallRecorder, is_digest_of};
 use crate::policy::{Permission, SandboxMode};
 
+impl Providers {
+    /// Whether settings and unsaved files come from where these come from: what a run that only reads gets from providers.
+    pub(crate) fn has_values_of(&self, others: &Self) -> bool {
+        fn is_same<T: ?Sized>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+            match (one, other) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            }
+        }
+        is_same(self.config.as_ref(), others.config.as_ref())
+            && is_same(self.files.as_ref(), others.files.as_ref())
+    }
+}
+
 impl SkillContext {
+    /// The journal path of this run's plan, if the caller wants a journal.
+    pub(crate) fn journal_file(&self) -> Option<&Path> {
+        self.inner.journal.as_deref().map(|journal| &*journal.file)
+    }
+
+    /// What tells the project of a run with a journal from another one at the same path.
+    pub(crate) fn journal_project(&self) -> Option<&str> {
+        self.inner.journal.as_deref()?.project.as_deref()
+    }
+
     /// The same context for a step whose calls are recorded.
     pub(crate) fn with_call_recorder(self, recorder: Option<Arc<CallRecorder>>) -> Self {
         Self { recorder, ..self }

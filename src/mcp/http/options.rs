@@ -55,10 +55,10 @@ impl McpHttpOptions {
 
     /// By what a later server knows each caller, in the order of the tokens; `None` if everyone is the same caller.
     pub(in crate::mcp) fn caller_identities(&self) -> Vec<Option<String>> {
-        match self.identifies_callers() {
-            true => self.tokens.iter().map(|token| Some(token.identity())).collect(),
-            false => vec![None; self.callers()],
+        if !self.identifies_callers() {
+            return vec![None; self.callers()];
         }
+        self.tokens.iter().map(|token| Some(token.identity())).collect()
     }
 
     /// Whether a caller has a token that others do not have.
