@@ -26,6 +26,18 @@ pub fn closest_few<K: AsRef<str>>(word: &str, known: impl IntoIterator<Item = K>
     near.into_iter().take(max).map(|(_, known)| known).collect()
 }
 
+/// The known word that is the same in another spelling: upper and lower case, how its words are joined, one or many of it.
+pub fn same_word<K: AsRef<str>>(word: &str, known: impl IntoIterator<Item = K>) -> Option<K> {
+    if word.len() > 4 * MAX_CHARS {
+        return None;
+    }
+    let stem = |word: &str| normalize(word).trim_end_matches('s').to_owned();
+    let (whole, word) = (normalize(word), stem(word));
+    let same = known.into_iter().filter(|known| !word.is_empty() && stem(known.as_ref()) == word);
+    // `entryPoint` is `entrypoint`, where there are `entrypoints` too.
+    same.min_by_key(|known| normalize(known.as_ref()) != whole)
+}
+
 /// The hint for a word that probably meant another.
 pub fn did_you_mean(meant: &str) -> String {
     format!("did you mean `{meant}`?")
@@ -55,6 +67,23 @@ mod tests {
             assert_eq!(closest(word, known), None, "{word}");
         }
         assert_eq!(closest(&"a".repeat(1 << 20), known), None);
+    }
+
+    #[test]
+    fn a_word_in_another_spelling_is_the_same_word() {
+        let known = ["inputs", "risk_level", "entrypoint", "entrypoints", "process"];
+        for (word, meant) in [
+            ("input", Some("inputs")),
+            ("riskLevel", Some("risk_level")),
+            ("Risk-Levels", Some("risk_level")),
+            ("entryPoint", Some("entrypoint")),
+            ("entry-points", Some("entrypoints")),
+            ("inptus", None),
+            ("s", None),
+            ("", None),
+        ] {
+            assert_eq!(same_word(word, known), meant, "{word}");
+        }
     }
 
     #[test]

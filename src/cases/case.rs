@@ -12,6 +12,7 @@ use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::policy::Permission;
 use crate::skill::contract::Example;
 use crate::strict_json;
+use crate::suggestion::{closest, did_you_mean, same_word};
 
 /// One call of a skill in a fresh project, and the result that is expected of it.
 ///
@@ -117,7 +118,19 @@ fn slip(file: &str, error: &serde_json::Error) -> SkillError {
     let place = (error.line() > 0).then(|| (error.line(), error.column()));
     let text = error.to_string();
     let reason = text.split(" at line ").next().unwrap_or(&text);
-    invalid(file, place, reason)
+    let error = invalid(file, place, reason);
+    match meant_field(reason) {
+        Some(meant) => error.with_help(did_you_mean(meant)),
+        None => error,
+    }
+}
+
+/// The field that was probably meant, of those that the reader names after an unknown one.
+fn meant_field(reason: &str) -> Option<&str> {
+    let mut quoted = reason.strip_prefix("unknown field `")?.split('`');
+    let unknown = quoted.next()?;
+    let known: Vec<&str> = quoted.skip(1).step_by(2).collect();
+    same_word(unknown, known.iter().copied()).or_else(|| closest(unknown, known))
 }
 
 fn invalid(file: &str, place: Option<(usize, usize)>, reason: &str) -> SkillError {

@@ -72,7 +72,7 @@ fn read_skill_in(entries: &[Entry], is_in_manifest: bool, report: &mut Diagnosti
             temperature: read_temperature(find(entries, "temperature"), report),
         }),
         metadata: read_metadata(find(entries, "metadata"), report),
-        unknown: fields::unknown_keys(&without(entries, &EXECUTION_KEYS), &SKILL_KEYS, SKILL, report),
+        unknown: fields::open_keys(&without(entries, &EXECUTION_KEYS), &SKILL_KEYS, SKILL, report),
         ..Contract::default()
     }
 }
@@ -81,7 +81,7 @@ pub(super) fn read_package(entries: &[Entry], report: &mut DiagnosticSink<'_>) -
     let skill = find(entries, "skill").and_then(|node| map_entries(node, "skill", report));
     let contract = read_skill(skill.unwrap_or_default(), report);
     let mut unknown = contract.unknown;
-    unknown.extend(fields::unknown_keys(entries, &PACKAGE_KEYS, PACKAGE, report));
+    unknown.extend(fields::open_keys(entries, &PACKAGE_KEYS, PACKAGE, report));
     Contract {
         version: read_version(entries, PACKAGE, report),
         publication: Publication {
@@ -116,7 +116,7 @@ pub(super) fn read_manifest(entries: &[Entry], report: &mut DiagnosticSink<'_>) 
     };
     required_text(entries, "name", MANIFEST, report);
     let mut unknown = own.unknown;
-    unknown.extend(fields::unknown_keys(entries, &MANIFEST_KEYS, MANIFEST, report));
+    unknown.extend(fields::open_keys(entries, &MANIFEST_KEYS, MANIFEST, report));
     let metadata = read_metadata(find(entries, "metadata"), report);
     // Only packages are published by strict versions.
     let version = required_text(entries, "version", MANIFEST, report)
@@ -307,7 +307,7 @@ fn read_tools(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<Provi
 fn read_tool(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<ProvidedTool> {
     let place = "a tool";
     let entries = map_entries(node, place, report)?;
-    fields::unknown_keys(entries, &TOOL_KEYS, place, report);
+    fields::open_keys(entries, &TOOL_KEYS, place, report);
     let schema = read_schema(find(entries, "inputSchema"), SchemaRole::Tool("inputSchema"), report);
     let confirmation = fields::flag(find(entries, "requiresConfirmation"), "requiresConfirmation", report);
     Some(ProvidedTool {

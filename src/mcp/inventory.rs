@@ -231,5 +231,5 @@ impl ServedSkill {
 fn is_hidden_from_people(skill: &Skill) -> bool {
     let is_false =
         |value: &serde_json::Value| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case("false"));
-    skill.manifest().unknown.iter().any(|key| key.key == "user-invocable" && is_false(&key.value))
+    skill.manifest().unknown.iter().any(|key| key.is("user-invocable") && is_false(&key.value))
 }

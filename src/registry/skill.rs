@@ -1,5 +1,6 @@
 //! A skill that loads: its frontmatter, its location, and the rest on demand.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -74,6 +75,27 @@ impl Skill {
     #[doc(hidden)]
     pub fn contract_file(&self) -> Option<&'static str> {
         self.content().contract_file.as_ref().map(|contract_file| contract_file.file_name)
+    }
+
+    /// The file in which the skill lists the permissions that it requests, and the key: of its contract where that lists some or nothing
+    /// else is there, or else of its `SKILL.md`.
+    #[doc(hidden)]
+    pub fn permission_list(&self) -> (Cow<'static, str>, &'static str) {
+        let is_in_contract = self.contract().is_some_and(|contract| contract.permissions.is_some())
+            || CONTRACT_FILES.contains(&self.file_name())
+            || matches!(self.folder(), SkillFolder::Script(_));
+        if is_in_contract { self.contract_list() } else { (self.file_name().into(), "allowed-tools") }
+    }
+
+    /// The same of its contract: for a script that is a skill by itself, that in its comment.
+    pub(crate) fn contract_list(&self) -> (Cow<'static, str>, &'static str) {
+        match self.folder() {
+            SkillFolder::Script(path) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                (name.into(), "permissions of the comment block /// skill")
+            }
+            _ => (self.contract_file().unwrap_or(CONTRACT_FILES[0]).into(), "permissions"),
+        }
     }
 
     /// What is wrong with its contract, or worth knowing. A blocking diagnostic prevents the skill from running.
@@ -233,7 +255,7 @@ impl Skill {
         let is_set =
             |value: &serde_json::Value| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case("true"));
         let mut keys = self.content().manifest.unknown.iter();
-        keys.any(|key| key.key == "disable-model-invocation" && is_set(&key.value))
+        keys.any(|key| key.is("disable-model-invocation") && is_set(&key.value))
     }
 
     /// The text below the frontmatter, trimmed, read now; for a definition without a `SKILL.md`, its instructions as they are written,

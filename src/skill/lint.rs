@@ -103,6 +103,7 @@ rules! {
     DESCRIPTION_ABSENT = "description-absent", Warning, LOADS, "A definition without a SKILL.md describes nothing.";
     CONTRACT_MIXED_ROOT = "contract-mixed-root", Error, BLOCKS, "Keys stand beside `skill:` and not below it.";
     CONTRACT_VALUE = "contract-value", Error, BLOCKS, "A value of the contract is not of the kind its key takes.";
+    CONTRACT_KEY = "contract-key", Error, BLOCKS, "A key of the contract is another one, misspelt or by another name.";
     CONTRACT_DISAGREES = "contract-disagrees", Error, BLOCKS, "The contract and SKILL.md say different things.";
     CONSTRAINT_UNKNOWN = "constraint-unknown", Error, BLOCKS, "An input or output has a constraint nobody knows.";
     CONSTRAINT_TWICE = "constraint-twice", Error, BLOCKS, "A constraint is given twice, with different values.";

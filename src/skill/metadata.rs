@@ -8,9 +8,69 @@ use super::yaml::{Entry, Node, Value};
 use crate::policy::Permission;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
+use crate::suggestion::{closest, did_you_mean, same_word};
+
+/// The keys that metier reads, besides those of other clients.
+const KEYS: [&str; 6] = ["runtime", "version", "entrypoint", "max_operations", "max_memory_mb", "worker"];
 
 /// The maximum number of variables that the metadata asks for.
 const MAX_VARIABLES: usize = 100;
+
+/// Keys people put at top level that say something about the skill; lowercase, with hyphens.
+const FACTS: &[&str] = &[
+    "author",
+    "authors",
+    "author-url",
+    "categories",
+    "category",
+    "created",
+    "credits",
+    "date",
+    "dependencies",
+    "display-name",
+    "displayname",
+    "domain",
+    "emoji",
+    "examples",
+    "homepage",
+    "icon",
+    "id",
+    "keywords",
+    "language",
+    "languages",
+    "library",
+    "logo",
+    "maintainer",
+    "models",
+    "origin",
+    "output-format",
+    "package",
+    "platforms",
+    "priority",
+    "repo",
+    "repository",
+    "risk",
+    "role",
+    "scope",
+    "slug",
+    "source",
+    "sources",
+    "stability",
+    "status",
+    "subcategory",
+    "summary",
+    "tag",
+    "tags",
+    "tier",
+    "title",
+    "tools",
+    "trigger",
+    "triggers",
+    "type",
+    "updated",
+    "url",
+    "version",
+];
 
 /// The entries of the metadata map; empty if it is absent or no map.
 pub(super) fn entries<'a>(entry: Option<&'a Entry>, report: &mut DiagnosticSink<'_>) -> &'a [Entry] {
@@ -35,6 +95,13 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Map<St
         report
             .add(&lint::METADATA_NESTED, &first.key_span, message)
             .help("kept as it is; other clients may refuse it or turn it into text");
+    }
+    for Entry { key, key_span, .. } in entries.iter().filter(|entry| !KEYS.contains(&entry.key.as_str())) {
+        let meant = same_word(key, KEYS).or_else(|| closest(key, KEYS).filter(|_| !is_fact(key)));
+        if let Some(meant) = meant {
+            let message = format!("`{key}` is not a key under metadata that metier reads");
+            report.add(&lint::KEY_TYPO, key_span, message).help(did_you_mean(meant));
+        }
     }
     entries.iter().map(|entry| (entry.key.clone(), string_json(&entry.node))).collect()
 }
@@ -87,6 +154,12 @@ pub(super) fn limit(
 
 /// A limit that cannot be read, which is reported.
 pub(super) struct InvalidLimit;
+
+/// Whether a key says something about a skill that people write, so that it is no slip of another one.
+pub(super) fn is_fact(key: &str) -> bool {
+    let spelt = key.to_lowercase().replace(['_', ' '], "-");
+    FACTS.contains(&spelt.as_str())
+}
 
 /// A node as JSON, each scalar as a string with its source text.
 pub(super) fn string_json(node: &Node) -> Json {

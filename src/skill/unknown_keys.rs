@@ -2,12 +2,12 @@
 
 use serde_json::Value as Json;
 
-use super::metadata::string_json;
+use super::metadata::{is_fact, string_json};
 use super::yaml::Entry;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
 use crate::skill::lint::Rule;
-use crate::suggestion::{closest, did_you_mean};
+use crate::suggestion::{closest, did_you_mean, same_word};
 
 /// The keys of the specification, and metier's `runtime`.
 pub(super) const KNOWN_KEYS: [&str; 7] =
@@ -15,6 +15,9 @@ pub(super) const KNOWN_KEYS: [&str; 7] =
 
 /// The keys that no other client has with a meaning of its own: a frontmatter with one of them is one of SWEny.
 pub(super) const SWENY_KEYS: [&str; 3] = ["config", "mcp", "mcpAliases"];
+
+/// Keys of other clients that metier reads, too, since they say who may choose a skill.
+const CHOICE_KEYS: [&str; 2] = ["disable-model-invocation", "user-invocable"];
 
 /// The number of unknown keys that get a diagnostic each.
 const MAX_REPORTED: usize = 32;
@@ -79,62 +82,6 @@ const EXTENSIONS: &[(&str, &str)] = &[
     ("when_to_use", "Claude Code and mux"),
 ];
 
-/// Keys people put at top level that say something about the skill; lowercase, with hyphens.
-const METADATA_KEYS: &[&str] = &[
-    "author",
-    "authors",
-    "author-url",
-    "categories",
-    "category",
-    "created",
-    "credits",
-    "date",
-    "dependencies",
-    "display-name",
-    "displayname",
-    "domain",
-    "emoji",
-    "examples",
-    "homepage",
-    "icon",
-    "id",
-    "keywords",
-    "language",
-    "languages",
-    "library",
-    "logo",
-    "maintainer",
-    "models",
-    "origin",
-    "output-format",
-    "package",
-    "platforms",
-    "priority",
-    "repo",
-    "repository",
-    "risk",
-    "role",
-    "scope",
-    "slug",
-    "source",
-    "sources",
-    "stability",
-    "status",
-    "subcategory",
-    "summary",
-    "tag",
-    "tags",
-    "tier",
-    "title",
-    "tools",
-    "trigger",
-    "triggers",
-    "type",
-    "updated",
-    "url",
-    "version",
-];
-
 /// The unknown keys of a frontmatter, each with a warning.
 pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Vec<UnknownKey> {
     let unknown: Vec<_> = entries.iter().filter(|entry| !KNOWN_KEYS.contains(&entry.key.as_str())).collect();
@@ -182,13 +129,23 @@ fn classify(key: &str) -> KeyClass {
     if let Some(&(_, clients)) = EXTENSIONS.iter().find(|(extension, _)| *extension == key) {
         return KeyClass::Extension(clients);
     }
+    if let Some(meant) = same_word(key, CHOICE_KEYS) {
+        return KeyClass::Typo(meant);
+    }
     // Longer keys are not in the tables, and are no typos of keys that are.
-    if key.len() > 20 {
+    if key.len() > 32 {
         return KeyClass::Unknown;
     }
-    let spelt = key.to_lowercase().replace(['_', ' '], "-");
-    if METADATA_KEYS.contains(&spelt.as_str()) {
+    if is_fact(key) {
         return KeyClass::BelongsInMetadata;
     }
-    closest(key, KNOWN_KEYS).map_or(KeyClass::Unknown, KeyClass::Typo)
+    let known = KNOWN_KEYS.into_iter().filter(|_| key.len() <= 20);
+    closest(key, known.chain(SWENY_KEYS).chain(CHOICE_KEYS)).map_or(KeyClass::Unknown, KeyClass::Typo)
+}
+
+impl UnknownKey {
+    /// Whether it is this key, in any spelling.
+    pub(crate) fn is(&self, known: &str) -> bool {
+        same_word(&self.key, [known]).is_some()
+    }
 }

@@ -97,3 +97,32 @@ fn an_input_nobody_declared_is_reported_with_the_name_that_was_meant_at_any_dept
     let other = Project::with_contract(deep, "return 1").run_with(json!({"a": {"colour": 1}}), &[]);
     assert!(sentence(&other).contains("/a/colour: expected no such field, found 1"), "{}", sentence(&other));
 }
+
+#[test]
+fn keys_of_every_part_are_refused_in_another_spelling() {
+    for (contract, meant) in [
+        ("limits: {max_memory: 1MB}", "memory"),
+        ("limits: {timeoutMs: 5}", "timeout"),
+        ("limits: {Memory: 1MB}", "memory"),
+        ("composedOf: []", "composed_of"),
+        ("baseUrl: https://a.test", "base_url"),
+        ("entry-points: {}", "entrypoints"),
+        ("settings: {a: d}", "config"),
+        ("environment: [A]", "env"),
+        ("config: {a: {isSecret: true}}", "secret"),
+        ("config: {a: {sensitive: true}}", "secret"),
+        ("config: {a: {is_required: true}}", "required"),
+        ("dependencies: {tool: [git]}", "tools"),
+        ("dependencies: {tools: [{name: git, versions: '>=1'}]}", "version"),
+        ("metadata: {riskLevel: critical}", "risk_level"),
+        ("metadata: {cacheTTL: 5s}", "cache_ttl"),
+        ("entrypoint: {path: scripts/main.lua, functions: f}", "function"),
+        ("outputsFrom: a", "outputs_from"),
+    ] {
+        let project = Project::with_contract(contract, "return 1");
+        let outcome = project.run(&[]);
+        assert_eq!(kind(&outcome), ErrorKind::InvalidSkill, "{contract}");
+        let help = outcome.result.unwrap_err().help().unwrap_or_default().to_owned();
+        assert_eq!(help, format!("did you mean `{meant}`?"), "{contract}");
+    }
+}

@@ -153,3 +153,71 @@ fn the_catalog_has_the_tools_that_something_runs_for() {
     assert_eq!(catalog[0]["tools"][0]["name"], "forecast");
     assert_eq!(catalog[0]["tools"][0]["input_schema"]["required"], json!(["city"]));
 }
+
+#[test]
+fn a_key_that_means_another_one_is_refused_with_that_one() {
+    for (key, meant) in [
+        ("input_schema", "inputs"),
+        ("inputSchema", "inputs"),
+        ("input", "inputs"),
+        ("parameters", "inputs"),
+        ("params", "inputs"),
+        ("args", "inputs"),
+        ("arguments", "inputs"),
+        ("inptus", "inputs"),
+        ("Inputs", "inputs"),
+        ("output_schema", "outputs"),
+        ("outputSchema", "outputs"),
+        ("returns", "outputs"),
+        ("output", "outputs"),
+        ("allowed-tools", "permissions"),
+        ("permission", "permissions"),
+    ] {
+        let schema = "{a: {type: string}}";
+        for contract in [
+            format!("tools:\n  - {{name: t, entrypoint: t.lua, {key}: {schema}}}\n"),
+            format!("{key}: {schema}\n"),
+            format!("skill:\n  {key}: {schema}\n"),
+        ] {
+            let (_, told) = refusal(&contract);
+            assert!(told.starts_with(&format!("`{key}` is not a key of ")), "{contract}: {told}");
+            assert!(told.contains(&format!("did you mean `{meant}`?")), "{contract}: {told}");
+        }
+    }
+    for (key, meant) in [
+        ("riskLevel", "risk_level"),
+        ("risk", "risk_level"),
+        ("requiresConfirmation", "requires_confirmation"),
+        ("confirm", "requires_confirmation"),
+        ("time-out", "timeout"),
+        ("entryPoint", "entrypoint"),
+        ("handler", "entrypoint"),
+        ("descripton", "description"),
+    ] {
+        let (_, told) = refusal(&format!("tools:\n  - {{name: t, entrypoint: a.lua, {key}: x}}\n"));
+        assert!(told.contains(&format!("did you mean `{meant}`?")), "{key}: {told}");
+    }
+}
+
+#[test]
+fn a_tool_whose_inputs_would_be_lost_is_neither_offered_nor_called() {
+    let contract = "tools:\n  - {name: t, entrypoint: tools/t.lua, input_schema: {a: {type: string}}}\n";
+    let project = Project::new()
+        .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\n---\n")
+        .file(".metier/skills/x/skill.yaml", contract)
+        .file(".metier/skills/x/tools/t.lua", "return input");
+    let engine = project.engine();
+    let registry = engine.registry();
+    let skill = registry.find("x").unwrap();
+    assert!(!engine.tool_availability(skill, "t").is_runnable());
+    let outcome = engine.run(metier::engine::Invocation::new("x").tool("t").input(json!({"b": 1})));
+    assert_eq!(kind(&outcome), metier::error::ErrorKind::InvalidSkill);
+    assert!(sentence(&outcome).contains("`input_schema` is not a key of the tool `t`"), "{outcome:?}");
+}
+
+#[test]
+fn what_others_write_beside_the_keys_is_kept_and_not_taken_for_one() {
+    let contract = "name: x\nauthor: a\nstatus: stable\ntags: [a]\nsummary: s\ntitle: T\nfrobnicate: 1\nmetadata: {team: a, reviewed: yes}\n";
+    let parsed = parse(contract.as_bytes());
+    assert!(parsed.contract.is_some(), "{:?}", parsed.diagnostics);
+}

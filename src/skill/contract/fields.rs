@@ -6,7 +6,8 @@ use super::super::yaml::{Entry, Node, Value};
 use crate::error::Result;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
-use crate::suggestion::{closest, did_you_mean};
+use crate::skill::metadata::is_fact;
+use crate::suggestion::{closest, did_you_mean, same_word};
 
 /// The number of unknown keys of one map that get a diagnostic each.
 const MAX_REPORTED: usize = 16;
@@ -99,23 +100,77 @@ pub(crate) fn report_invalid(node: &Node, sentence: &str, report: &mut Diagnosti
     report.add(&lint::CONTRACT_VALUE, &node.span, sentence);
 }
 
-/// The unknown keys of a map with their values, each reported with a warning.
+/// What other systems call the keys of a contract: none of these words means anything else there.
+const OTHER_NAMES: [(&str, &[&str]); 16] = [
+    (
+        "inputs",
+        &["input_schema", "inputs_schema", "input_parameters", "parameters", "params", "args", "arguments"],
+    ),
+    (
+        "outputs",
+        &[
+            "output_schema",
+            "outputs_schema",
+            "returns",
+            "return_type",
+            "return_schema",
+            "result",
+            "response_schema",
+        ],
+    ),
+    ("entrypoint", &["handler", "script"]),
+    ("permissions", &["allowed_tools", "grants"]),
+    ("requires_confirmation", &["confirm", "confirmation", "needs_confirmation", "requires_approval"]),
+    ("risk_level", &["risk"]),
+    ("config", &["settings", "configuration"]),
+    ("env", &["environment", "env_var", "environment_variable"]),
+    ("secret", &["sensitive", "is_secret"]),
+    ("required", &["is_required", "mandatory"]),
+    ("default", &["default_value"]),
+    ("timeout", &["time_limit", "max_time", "timeout_ms", "timeout_seconds"]),
+    ("memory", &["max_memory", "memory_limit", "memory_mb", "memory_bytes"]),
+    ("operations", &["max_operations"]),
+    ("output", &["max_output", "output_limit", "output_bytes"]),
+    ("expected_output", &["expected", "expect"]),
+];
+
+/// The unknown keys of a map with their values. One that is near a known key is an error, since what it says would be lost; every
+/// other one is reported with a warning.
 pub(crate) fn unknown_keys(
     entries: &[Entry],
     known: &[&str],
     place: &str,
     report: &mut DiagnosticSink<'_>,
 ) -> Map<String, Json> {
+    report_unknown_keys(entries, known, place, &lint::CONTRACT_KEY, report)
+}
+
+/// The same for a map that may have keys of anybody: one that is only similar to a known key is reported with a warning.
+pub(crate) fn open_keys(
+    entries: &[Entry],
+    known: &[&str],
+    place: &str,
+    report: &mut DiagnosticSink<'_>,
+) -> Map<String, Json> {
+    report_unknown_keys(entries, known, place, &lint::KEY_TYPO, report)
+}
+
+fn report_unknown_keys(
+    entries: &[Entry],
+    known: &[&str],
+    place: &str,
+    similar: &lint::Rule,
+    report: &mut DiagnosticSink<'_>,
+) -> Map<String, Json> {
     let unknown: Vec<&Entry> = entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).collect();
     for Entry { key, key_span, .. } in unknown.iter().take(MAX_REPORTED) {
         let message = format!("`{key}` is not a key of {place}");
-        match similar_key(key, known) {
-            Some(meant) => {
-                report.add(&lint::KEY_TYPO, key_span, message).help(did_you_mean(meant));
-            }
-            None => {
-                report.add(&lint::KEY_UNKNOWN, key_span, message).help("it is kept, and nothing reads it");
-            }
+        if let Some(meant) = renamed_key(key, known) {
+            report.add(&lint::CONTRACT_KEY, key_span, message).help(did_you_mean(meant));
+        } else if let Some(meant) = similar_key(key, known).filter(|_| !is_fact(key)) {
+            report.add(similar, key_span, message).help(did_you_mean(meant));
+        } else {
+            report.add(&lint::KEY_UNKNOWN, key_span, message).help("it is kept, and nothing reads it");
         }
     }
     if let Some(first) = unknown.get(MAX_REPORTED) {
@@ -123,6 +178,18 @@ pub(crate) fn unknown_keys(
         report.add(&lint::KEY_UNKNOWN, &first.key_span, message);
     }
     unknown.iter().filter_map(|entry| Some((entry.key.clone(), json(&entry.node, report)?))).collect()
+}
+
+/// The known key that another one certainly means: in another spelling, or by the name that other systems have for it.
+fn renamed_key<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
+    if key.len() > MAX_KEY_LEN {
+        return None;
+    }
+    let has_name = |meant: &str| {
+        let mut names = OTHER_NAMES.iter().filter(|(known, _)| *known == meant);
+        names.any(|(_, names)| same_word(key, names.iter()).is_some())
+    };
+    same_word(key, known.iter().copied()).or_else(|| known.iter().copied().find(|meant| has_name(meant)))
 }
 
 /// The known key that was probably meant.

@@ -185,17 +185,17 @@ fn faults_of_inputs_are_reported_where_they_stand() {
 #[test]
 fn faults_elsewhere_are_reported_where_they_stand() {
     for (text, told) in [
-        ("naem: x", "key-typo 1:1"),
+        ("naem: x", "contract-key 1:1"),
         ("frobnicate: x", "key-unknown 1:1"),
-        ("inptus: {}", "key-typo 1:1"),
-        ("time-out: 5s", "key-typo 1:1"),
+        ("inptus: {}", "contract-key 1:1"),
+        ("time-out: 5s", "contract-key 1:1"),
         ("version: latest", "version-not-semantic 1:10"),
         ("entrypoint: ../x.lua", "entrypoint-outside 1:13"),
         ("entrypoint: /bin/sh", "entrypoint-outside 1:13"),
         ("entrypoint: {function: f}", "contract-value 1:13"),
         ("timeout: soon", "contract-value 1:10"),
         ("limits: {memory: lots}", "contract-value 1:18"),
-        ("limits: {memroy: 1MB}", "key-typo 1:10"),
+        ("limits: {memroy: 1MB}", "contract-key 1:10"),
         ("permissions: ['filesystem:read']", "permission-unknown 1:15"),
         ("permissions: read", "contract-value 1:14"),
         ("dependencies: {tools: [{version: '>=1'}]}", "dependency-invalid 1:24"),
@@ -273,7 +273,7 @@ fn forms_and_resources_that_cannot_be_are_reported_at_their_line() {
         ("  approval: {inputs: [name]}", "form-invalid 3:3"),
         ("  a b: {inputs: [name]}", "form-invalid 3:3"),
         ("  who: {inputs: name}", "form-invalid 3:3"),
-        ("  who: {inputs: [name], mesage: m}", "key-typo 3:25"),
+        ("  who: {inputs: [name], mesage: m}", "contract-key 3:25"),
     ] {
         let told = found(&format!("{inputs}forms:\n{form}"));
         assert_eq!(told.first().map(String::as_str), Some(expected), "{form}: {told:?}");
@@ -304,7 +304,7 @@ fn forms_and_resources_that_cannot_be_are_reported_at_their_line() {
         ("{uri: 'n://{x}/{n}', tool: t}", "resource-invalid 5:32"),
         ("{uri: 'n://{x}/{y}', tool: t}", "resource-invalid 5:32"),
         ("{uri: 'n://a', file: a, mime_type: text}", "resource-invalid 5:40"),
-        ("{uri: 'n://a', file: a, mimetype: text/plain}", "key-typo 5:29"),
+        ("{uri: 'n://a', file: a, mimetype: text/plain}", "contract-key 5:29"),
     ] {
         let told = found(&format!("{tools}resources:\n  - {resource}"));
         assert_eq!(told, [expected], "{resource}");
@@ -315,8 +315,8 @@ fn forms_and_resources_that_cannot_be_are_reported_at_their_line() {
         found("attachments: [a.png, ./a.png, /b]"),
         ["resource-invalid 1:22", "resource-invalid 1:31"]
     );
-    assert_eq!(found("resource: []"), ["key-typo 1:1"]);
-    assert_eq!(found("form: {}"), ["key-typo 1:1"]);
+    assert_eq!(found("resource: []"), ["contract-key 1:1"]);
+    assert_eq!(found("form: {}"), ["contract-key 1:1"]);
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub(in crate::skill::contract) fn read(
             units::parse_bytes,
             report,
         ),
-        unknown: fields::unknown_keys(entries, &KEYS, "metadata", report),
+        unknown: fields::open_keys(entries, &KEYS, "metadata", report),
     }
 }
 
