@@ -44,7 +44,7 @@ pub use self::load::{ConfigFile, LoadedConfiguration, load, load_with_user_file,
 #[cfg_attr(not(feature = "config"), allow(unused_imports))]
 pub(crate) use self::nesting::check_nesting;
 pub use self::origin::ValueOrigin;
-pub(crate) use self::providers::{WithheldValues, with_configuration};
+pub(crate) use self::providers::with_configuration;
 pub use self::secret_source::SecretSource;
 pub(crate) use self::skill_settings::{ResolvedConfiguration, SkillSettings};
 #[doc(hidden)]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::secret_source::SecretSource;
 use super::skill_settings::{ResolvedConfiguration, SkillSettings};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::host::{ConfigProvider, Providers, SecretProvider, SkillContext};
+use crate::host::{ConfigProvider, Providers, SecretProvider, SkillContext, WithheldValues};
 
 /// The providers, with the settings and the secrets of the configuration where they have none of a name.
 pub(crate) fn with_configuration(providers: Providers, resolved: &Arc<ResolvedConfiguration>) -> Providers {
@@ -78,10 +78,6 @@ impl SecretProvider for ConfiguredSecrets {
 
 /// What the configuration says about the skill; `None` if its values are not for it.
 fn settings<'r>(resolved: &'r ResolvedConfiguration, ctx: &SkillContext) -> Option<&'r SkillSettings> {
-    let is_withheld = ctx.extension::<WithheldValues>().is_some_and(|withheld| withheld.0);
+    let is_withheld = ctx.extension::<WithheldValues>().is_some_and(|withheld| withheld.is_withheld);
     (!is_withheld).then(|| resolved.of_skill(ctx.skill()))
 }
-
-/// Whether the values and secrets of the configuration are withheld from a skill, because it is not trusted. Every run of a skill
-/// for which there are some says so.
-pub(crate) struct WithheldValues(pub(crate) bool);

@@ -171,6 +171,11 @@ impl SkillSettings {
         }
     }
 
+    /// The names of the values and secrets that it gives the skill.
+    pub(crate) fn value_names(&self) -> Vec<String> {
+        self.config.keys().chain(self.secrets.keys()).cloned().collect()
+    }
+
     /// Whether it gives the skill values or secrets.
     pub(crate) fn has_values(&self) -> bool {
         !self.config.is_empty() || !self.secrets.is_empty()

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Engine, EngineInner, Invocation};
-use crate::config::{SkillSettings, WithheldValues};
+use crate::config::SkillSettings;
 use crate::engine::contract_validation::narrow_limits;
 use crate::engine::invocation::StoredGrants;
 use crate::engine::limit_support::effective_limits;
@@ -13,7 +13,7 @@ use crate::engine::skill_set::SkillSet;
 use crate::engine::tool_selection::select_tool;
 use crate::engine::trust::RunTrust;
 use crate::error::Result;
-use crate::host::Extensions;
+use crate::host::{Extensions, WithheldValues};
 use crate::policy::{CancelToken, GrantOrigin, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode};
 use crate::registry::{Scope, Skill};
 
@@ -119,9 +119,9 @@ impl EngineInner {
         invocation: &mut Invocation,
         token: &CancelToken,
     ) {
-        if self.skill_settings(found.1).is_some_and(SkillSettings::has_values) {
-            let is_trusted = self.is_trusted_with_values(found, trust, invocation, token);
-            invocation.extensions.insert(WithheldValues(!is_trusted));
+        if let Some(settings) = self.skill_settings(found.1).filter(|settings| settings.has_values()) {
+            let is_withheld = !self.is_trusted_with_values(found, trust, invocation, token);
+            invocation.extensions.insert(WithheldValues { is_withheld, names: settings.value_names() });
         }
     }
 
@@ -147,8 +147,9 @@ impl EngineInner {
         extensions: &mut Extensions,
         token: &CancelToken,
     ) {
-        if self.skill_settings(skill).is_some_and(SkillSettings::has_values) {
-            extensions.insert(WithheldValues(!self.is_trusted_for_values(set, skill, token)));
+        if let Some(settings) = self.skill_settings(skill).filter(|settings| settings.has_values()) {
+            let is_withheld = !self.is_trusted_for_values(set, skill, token);
+            extensions.insert(WithheldValues { is_withheld, names: settings.value_names() });
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
+use serde_json::Value;
+
 use super::address_password::{passwords, percent_decoded};
 use super::context::SkillContext;
 use super::functions::read_secret;
@@ -18,6 +20,9 @@ const MAX_VALUE_BYTES: usize = 64 << 10;
 
 /// A password of a longer value is replaced by itself from this many characters: shorter ones are words such as `root`.
 const MIN_PASSWORD_CHARS: usize = 8;
+
+/// A number is redacted from this many digits, if it is a secret by its name: shorter ones are counts.
+const MIN_SECRET_DIGITS: usize = 6;
 
 /// The variables that an invocation brings. Which of them reach a process, its permissions decide; the skills that the invoked one
 /// calls inherit them.
@@ -117,13 +122,7 @@ impl SkillContext {
             for name in self.permitted("env") {
                 let Some((value, is_secret)) = environment.get(&name) else { continue };
                 if is_secret {
-                    let value = value.to_string_lossy();
-                    self.learn_secret(&name, &value);
-                    let parts = passwords(&value).into_iter();
-                    for password in parts.filter(|part| part.chars().count() >= MIN_PASSWORD_CHARS) {
-                        self.learn_secret(&name, password);
-                        self.learn_secret(&name, &percent_decoded(password));
-                    }
+                    self.learn_secret_and_passwords(&name, &value.to_string_lossy());
                 }
                 variables.insert(name.into(), value);
             }
@@ -165,6 +164,41 @@ impl SkillContext {
             values.push(value);
         }
         Ok(values)
+    }
+
+    /// From now on, the value is redacted, and so are the passwords in it.
+    fn learn_secret_and_passwords(&self, name: &str, value: &str) {
+        self.learn_secret(name, value);
+        let parts = passwords(value).into_iter();
+        for password in parts.filter(|part| part.chars().count() >= MIN_PASSWORD_CHARS) {
+            self.learn_secret(name, password);
+            self.learn_secret(name, &percent_decoded(password));
+        }
+    }
+
+    /// From now on, the texts of a setting are redacted, and its long numbers, if it is a secret by its name, by that of a key in it, or
+    /// by a password in the text.
+    pub(crate) fn learn_secret_setting(&self, name: &str, value: &Value) {
+        match value {
+            Value::String(text) if is_secret_value(name, text.as_ref()) => {
+                self.learn_secret_and_passwords(name, text);
+            }
+            Value::Number(number) if is_secret_variable(name) => {
+                let text = number.to_string();
+                if text.len() >= MIN_SECRET_DIGITS {
+                    self.learn_secret(name, &text);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.learn_secret_setting(name, item)),
+            Value::Object(entries) => {
+                for (key, value) in entries {
+                    // What a secret consists of is secret, whatever its parts are called.
+                    let name = if is_secret_variable(name) && !is_secret_variable(key) { name } else { key };
+                    self.learn_secret_setting(name, value);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Fails if a secret is meant for a variable that no run is given. A skill that lists the secret reads it with `ctx.secret`.

@@ -78,7 +78,9 @@ pub(crate) use self::extensions::Extensions;
 pub(crate) use self::file_id::{FileId, FolderId};
 pub use self::fixtures::Fixtures;
 pub use self::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
-pub(crate) use self::functions::{ConfigState, config_help, config_hint};
+pub(crate) use self::functions::{
+    ConfigState, WITHHELD, WITHHELD_HELP, WithheldValues, config_help, config_hint,
+};
 pub use self::functions::{function, functions};
 pub(crate) use self::host_lookup::HostLookup;
 pub use self::log::{LogLevel, LogLine, Progress};

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::Value;
 
-use super::{Access, Permission};
+use super::{Access, Permission, is_secret_variable};
 
 /// A setting or a secret that a skill declares under `config`.
 ///
@@ -64,13 +64,20 @@ impl ConfigField {
         }
     }
 
-    /// The permission that a skill requests by declaring the field: a secret `secret:KEY`, a setting with a variable `env:NAME`. Other
-    /// settings need none.
+    /// The permission that a skill requests by declaring the field: a secret `secret:KEY`, a setting with a variable `env:NAME`, another
+    /// one with the name of a secret `secret:KEY`. Other settings need none.
     pub(crate) fn requested_permission(&self) -> Option<Permission> {
-        if self.secret {
-            return Permission::secret(&self.key).ok();
+        match &self.env {
+            Some(variable) if !self.secret => Permission::env(variable).ok(),
+            _ if self.secret || self.is_secret_setting() => Permission::secret(&self.key).ok(),
+            _ => None,
         }
-        Permission::env(self.env.as_deref()?).ok()
+    }
+
+    /// Whether it is a setting whose name says that its value is secret, as for variables: what `ctx.config` answers is redacted then,
+    /// and a secret of that name may be its value.
+    pub(crate) fn is_secret_setting(&self) -> bool {
+        !self.secret && is_secret_variable(&self.key)
     }
 
     /// The access by which its value is read from the environment.

@@ -234,3 +234,140 @@ fn cases_of_a_skill_do_not_get_the_users_secrets_settings_and_grants() {
     let answer: Answer = project.command(&["test", "x"]).env("TEST_TOKEN", SECRET).output().unwrap().into();
     assert!(answer.code == 0 && answer.stdout.contains("1 passed"), "{answer:?}");
 }
+
+/// The skill `x`, which writes a setting to its log, returns it in a longer text, and fails with it where it is told to.
+fn setting_project(contract: &str, key: &str) -> Project {
+    let script = format!(
+        "local v = ctx.config('{key}') if type(v) == 'table' then v = v.token or v[1] end\n\
+         print('log ' .. tostring(v))\n\
+         if ctx.config('fail') == 1 then error('broke ' .. tostring(v)) end return 'a-' .. tostring(v) .. '-z'"
+    );
+    let project = Project::new()
+        .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\n---\n")
+        .file(".metier/skills/x/scripts/main.lua", script);
+    if contract.is_empty() { project } else { project.file(".metier/skills/x/skill.yaml", contract) }
+}
+
+#[test]
+fn a_setting_with_the_name_of_a_secret_is_one_wherever_it_comes_from() {
+    let value = "tok-5ecret-99";
+    let declared = |key: &str, more: &str| format!("config: {{{key}: {{description: d{more}}}, fail: d}}\n");
+    let option = |key: &str| format!("{key}={value}");
+    let rows: Vec<(&str, String, String, Vec<String>)> = vec![
+        (
+            "GITHUB_TOKEN",
+            declared("GITHUB_TOKEN", ""),
+            String::new(),
+            vec!["--config".into(), option("GITHUB_TOKEN")],
+        ),
+        ("api_key", declared("api_key", ""), String::new(), vec!["--config".into(), option("api_key")]),
+        ("apiKey", String::new(), String::new(), vec!["--config".into(), option("apiKey")]),
+        (
+            "CLIENT_SECRET",
+            declared("CLIENT_SECRET", ""),
+            format!("skills.x.config.CLIENT_SECRET = '{value}'"),
+            vec![],
+        ),
+        ("password", declared("password", ""), format!("skills.x.config.password = '{value}'"), vec![]),
+        ("db_password", String::new(), format!("skills.x.config.db_password = '{value}'"), vec![]),
+        (
+            "aws_credentials",
+            declared("aws_credentials", ""),
+            format!("skills.x.config.aws_credentials = ['{value}']"),
+            vec![],
+        ),
+        ("github", declared("github", ""), format!("skills.x.config.github = {{token = '{value}'}}"), vec![]),
+        ("passphrase", declared("passphrase", &format!(", default: {value}")), String::new(), vec![]),
+        (
+            "access_token",
+            declared("access_token", ", env: TEST_VALUE"),
+            String::new(),
+            vec!["--allow".into(), "env:TEST_VALUE".into()],
+        ),
+        (
+            "API_TOKEN",
+            declared("API_TOKEN", ""),
+            "skills.x.secrets.API_TOKEN = {env = 'TEST_VALUE'}".into(),
+            vec!["--allow".into(), "secret:API_TOKEN".into()],
+        ),
+        (
+            "database_url",
+            declared("database_url", ""),
+            format!("skills.x.config.database_url = 'postgres://me:{value}@db/x'"),
+            vec![],
+        ),
+    ];
+    for (key, contract, configuration, args) in rows {
+        let project = setting_project(&contract, key).user_config(&configuration);
+        for fail in [&[][..], &["--config", "fail=1"]] {
+            for json in [&["--json"][..], &[]] {
+                let args: Vec<&str> = args.iter().map(String::as_str).collect();
+                let args = [&["run", "x", "--trust"], json, fail, &args].concat();
+                let answer: Answer = project.command(&args).env("TEST_VALUE", value).output().unwrap().into();
+                let shown = format!("{}{}", answer.stdout, answer.stderr);
+                assert!(!shown.contains(value), "{key} {args:?}: {shown}");
+                assert!(shown.contains("[secret:"), "{key} {args:?}: {shown}");
+                assert_eq!(answer.code == 0, fail.is_empty(), "{key} {args:?}: {shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plain_setting_is_no_secret() {
+    for (key, value) in [("region", "eu"), ("width", "80"), ("max_tokens", "100"), ("use_token", "true")] {
+        let project = setting_project("", key);
+        let answer = project.metier(&["run", "x", "--config", &format!("{key}={value}")]);
+        assert_eq!(answer.stdout, format!("a-{value}-z\n"), "{key}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_secret_of_a_setting_needs_a_permission_and_the_skill_that_was_trusted() {
+    let contract = "config: {API_TOKEN: {required: on_use}, fail: d}\n";
+    let project = setting_project(contract, "API_TOKEN")
+        .user_config("skills.x.secrets.API_TOKEN = {env = 'TEST_TOKEN'}");
+    let refused = run(&project, &[]);
+    assert_eq!(refused.json()["error"]["kind"], "denied", "{refused:?}");
+    assert_eq!(refused.json()["error"]["missing"], "secret:API_TOKEN");
+    let allowed = run(&project, &["--allow", "secret:API_TOKEN"]);
+    assert_eq!(allowed.json()["value"], "a-[secret:API_TOKEN]-z", "{allowed:?}");
+    let untrusted = project.metier(&["run", "x", "--allow", "secret:API_TOKEN"]);
+    assert!(untrusted.code != 0 && untrusted.stderr.contains("the skill is not trusted"), "{untrusted:?}");
+}
+
+#[test]
+fn a_value_that_is_not_used_for_lack_of_trust_is_said_to_be_set() {
+    let words = "is set, but not used: the skill is not trusted";
+    let script = "return ctx.config('region') or 'none'";
+    let with = |contract: &str, script: &str| {
+        Project::new()
+            .file(
+                ".metier/skills/x/SKILL.md",
+                "---\nname: x\ndescription: d\nallowed-tools: secret:KEY\n---\n",
+            )
+            .file(".metier/skills/x/scripts/main.lua", script)
+            .file(".metier/skills/x/skill.yaml", contract)
+            .user_config("skills.x.config.region = 'eu'\nskills.x.secrets.KEY = {env = 'TEST_TOKEN'}\n")
+    };
+    let rows = [
+        ("config: {region: {required: true}}\n", script),
+        ("config: {region: {required: on_use}}\n", script),
+        ("config: {KEY: {secret: true, required: true}}\n", "return #ctx.secret('KEY')"),
+        ("config: {KEY: {secret: true}}\n", "return #ctx.secret('KEY')"),
+    ];
+    for (contract, script) in rows {
+        let project = with(contract, script);
+        let run = |args: &[&str]| {
+            let args = [&["run", "x", "--allow", "secret:KEY"], args].concat();
+            Answer::from(project.command(&args).env("TEST_TOKEN", SECRET).output().unwrap())
+        };
+        let refused = run(&[]);
+        assert!(refused.code != 0 && refused.stderr.contains(words), "{contract}: {refused:?}");
+        assert!(refused.stderr.contains("trust it (`metier trust`)"), "{contract}: {refused:?}");
+        assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
+        assert_eq!(run(&[]).code, 0, "{contract}");
+    }
+    let shown = with(rows[0].0, script).metier(&["show", "x"]);
+    assert!(shown.stdout.contains(words), "{shown:?}");
+}

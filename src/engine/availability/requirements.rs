@@ -8,7 +8,7 @@ use semver::VersionReq;
 use super::infrastructure::{Probe, check_infrastructure};
 use super::report::{Requirement, RequirementKind, RequirementState};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::host::{ConfigState, SkillContext, config_help, config_hint};
+use crate::host::{ConfigState, SkillContext, WITHHELD, WITHHELD_HELP, config_help, config_hint};
 use crate::policy::{ConfigField, ConfigRequirement};
 use crate::registry::Skill;
 use crate::runtimes::{self, ProgramVersion, RuntimeServices};
@@ -117,6 +117,10 @@ fn setting(field: &ConfigField, state: ConfigState) -> Requirement {
     match state {
         ConfigState::Absent => missing("is not provided"),
         ConfigState::Empty if requirement.required => missing("is set to empty"),
+        ConfigState::Withheld => {
+            let reason = requirement.describe(&format!("the {noun} {}", field.key), WITHHELD);
+            requirement.clone().missing(reason, WITHHELD_HELP)
+        }
         // Whoever sets an optional value to nothing means that.
         ConfigState::Set | ConfigState::Empty => requirement,
         ConfigState::Unknown => requirement.unchecked("only reading the secret would tell"),
@@ -143,8 +147,11 @@ pub(super) fn requirement_error(
     Some(SkillError::new(kind, sentence).with_help(help.join("; ")).with_hint(setting_hint(skill, &missing)))
 }
 
-/// The hint, where nothing but one setting is missing.
+/// The hint, where nothing but one setting is missing, or nothing but trust.
 fn setting_hint(skill: &Skill, missing: &[&Requirement]) -> Option<Hint> {
+    if missing.iter().all(|found| found.help.as_deref() == Some(WITHHELD_HELP)) {
+        return Some(Hint::Trust(skill.path()));
+    }
     let [only] = missing else { return None };
     let is_same = |field: &&ConfigField| {
         field.key == only.name && matches!(only.kind, RequirementKind::Setting | RequirementKind::Secret)

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::provider_call::call_provider;
+use super::provider_call::{call_provider, unavailable};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::{ConfigProvider, SecretProvider, SkillContext};
-use crate::policy::{ConfigField, ConfigRequirement};
+use crate::policy::{Access, ConfigField, ConfigRequirement};
 
 /// Whether a setting has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,28 +16,65 @@ pub(crate) enum ConfigState {
     Empty,
     /// Nothing gives it a value.
     Absent,
+    /// The user's configuration gives it a value, which is for trusted skills only.
+    Withheld,
     /// Only reading the secret would tell.
     Unknown,
 }
 
+/// What the user's configuration sets for the skill, and whether it is withheld because the skill is not trusted. Every run of a
+/// skill for which there is something says so.
+pub(crate) struct WithheldValues {
+    pub(crate) is_withheld: bool,
+    /// The names of the settings and secrets.
+    pub(crate) names: Vec<String>,
+}
+
 impl SkillContext {
-    /// The settings of the skill: those that it declares, or all where it declares none.
+    /// The settings of the skill: those that it declares, or all where it declares none. Those whose names are those of secrets, and
+    /// values with a password in them, are redacted from now on, wherever they come from.
     pub(super) fn config_values(&self) -> Result<Map<String, Value>> {
         let mut values = self.provided_values()?;
         let fields = self.config_fields();
-        if fields.is_empty() {
-            return Ok(values);
-        }
-        for (key, value) in self.config_from_environment() {
-            values.entry(key).or_insert(value);
-        }
-        for ConfigField { key, default, .. } in fields {
-            if let Some(default) = default {
-                values.entry(key).or_insert_with(|| default.clone());
+        if !fields.is_empty() {
+            for (key, value) in self.config_from_environment() {
+                values.entry(key).or_insert(value);
             }
+            for field in fields.iter().filter(|field| !values.contains_key(&field.key)).collect::<Vec<_>>() {
+                if let Some(secret) = self.secret_of_setting(field)? {
+                    values.insert(field.key.clone(), secret.into());
+                }
+            }
+            for ConfigField { key, default, .. } in fields {
+                if let Some(default) = default {
+                    values.entry(key).or_insert_with(|| default.clone());
+                }
+            }
+            let plain = fields.iter().filter(|field| !field.secret);
+            values = plain.filter_map(|field| values.shift_remove_entry(&field.key)).collect();
         }
-        let plain = fields.iter().filter(|field| !field.secret);
-        Ok(plain.filter_map(|field| values.shift_remove_entry(&field.key)).collect())
+        for (key, value) in &values {
+            self.learn_secret_setting(key, value);
+        }
+        Ok(values)
+    }
+
+    /// The secret of that name, for a setting whose name is that of a secret, if the run may read it.
+    fn secret_of_setting(&self, field: &ConfigField) -> Result<Option<String>> {
+        let may_read = || {
+            let accesses = std::iter::once(Access::secret(&field.key)).chain(field.environment_access());
+            accesses.into_iter().any(|access| self.permissions().allows(&access))
+        };
+        if !field.is_secret_setting() || self.providers().secrets.is_none() || !may_read() {
+            return Ok(None);
+        }
+        read_secret(self, &field.key)
+    }
+
+    /// Whether the user's configuration sets the value of that name, which the skill does not get because it is not trusted.
+    pub(crate) fn withholds(&self, key: &str) -> bool {
+        let withheld = self.extension::<WithheldValues>().filter(|withheld| withheld.is_withheld);
+        withheld.is_some_and(|withheld| withheld.names.iter().any(|name| name == key))
     }
 
     /// The value of one setting, null where an optional one has none. `invalid-argument` for one that the skill does not declare,
@@ -74,10 +111,20 @@ impl SkillContext {
                 return Ok(value.into());
             }
         }
-        match field.requirement {
-            ConfigRequirement::Optional => Ok(Value::Null),
-            _ => Err(missing_value_error(self, field)),
+        if field.requirement == ConfigRequirement::Optional {
+            return Ok(Value::Null);
         }
+        if field.is_secret_setting() && self.secret_state(field)? == ConfigState::Set {
+            let access = Access::secret(key);
+            match self.permissions().require(&access, format_args!("failed to read the setting {key}")) {
+                Err(_) if self.ask_for_access(&access, key)? => {}
+                checked => checked?,
+            }
+            if let Some(secret) = self.secret_of_setting(field)? {
+                return Ok(secret.into());
+            }
+        }
+        Err(missing_value_error(self, field))
     }
 
     /// The settings that the skill declares with a variable, as far as the run may read them.
@@ -119,9 +166,13 @@ impl SkillContext {
         fields
             .iter()
             .map(|field| {
-                let state =
-                    if field.secret { self.secret_state(field)? } else { self.setting_state(field, &values) };
-                Ok((field, state))
+                let state = match self.setting_state(field, &values) {
+                    _ if field.secret => self.secret_state(field)?,
+                    ConfigState::Absent if field.is_secret_setting() => self.secret_state(field)?,
+                    state => state,
+                };
+                let is_withheld = state == ConfigState::Absent && self.withholds(&field.key);
+                Ok((field, if is_withheld { ConfigState::Withheld } else { state }))
             })
             .collect()
     }
@@ -172,6 +223,23 @@ impl SkillContext {
     }
 }
 
+/// The secret of that name, which is redacted from now on. Whether the run may read it is checked by the caller.
+pub(in crate::host) fn read_secret(ctx: &SkillContext, name: &str) -> Result<Option<String>> {
+    let is_declared = || ctx.config_fields().iter().any(|field| field.secret && field.key == name);
+    let secret = match &ctx.providers().secrets {
+        Some(provider) => {
+            let asked = name.to_owned();
+            call_provider(ctx, provider, "secrets", move |provider, ctx| provider.secret(ctx, &asked))?
+        }
+        None if is_declared() => None,
+        None => return Err(unavailable("secrets")),
+    };
+    if let Some(value) = &secret {
+        ctx.learn_secret(name, value);
+    }
+    Ok(secret.or_else(|| ctx.secret_from_environment(name)))
+}
+
 /// How a setting is set.
 pub(crate) fn config_help(field: &ConfigField) -> String {
     let noun = if field.secret { "secret" } else { "setting" };
@@ -186,7 +254,22 @@ pub(crate) fn config_hint(field: &ConfigField) -> Hint {
     if field.secret { Hint::Secret(field.key.clone()) } else { Hint::Setting(field.key.clone()) }
 }
 
+/// What is said of a setting that only a trusted skill has.
+pub(crate) const WITHHELD: &str = "is set, but not used: the skill is not trusted";
+/// What helps then.
+pub(crate) const WITHHELD_HELP: &str = "look at the skill and trust it";
+
+/// The error for a value that only a trusted skill has.
+pub(super) fn withheld_error(ctx: &SkillContext, noun: &str, key: &str) -> SkillError {
+    let sentence = format!("the {noun} {key} of skill {} {WITHHELD}", ctx.skill());
+    let project = ctx.project().map(|project| project.root().display().to_string()).unwrap_or_default();
+    SkillError::new(ErrorKind::Unavailable, sentence).with_help(WITHHELD_HELP).with_hint(Hint::Trust(project))
+}
+
 fn missing_value_error(ctx: &SkillContext, field: &ConfigField) -> SkillError {
+    if ctx.withholds(&field.key) {
+        return withheld_error(ctx, "setting", &field.key);
+    }
     let sentence = format!("the setting {} of skill {} is not set", field.key, ctx.skill());
     SkillError::new(ErrorKind::Unavailable, sentence)
         .with_help(config_help(field))

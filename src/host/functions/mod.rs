@@ -15,6 +15,8 @@ mod table;
 mod walk_results;
 mod write;
 
-pub(crate) use config_values::{ConfigState, config_help, config_hint};
-pub(super) use settings::read_secret;
+pub(super) use config_values::read_secret;
+pub(crate) use config_values::{
+    ConfigState, WITHHELD, WITHHELD_HELP, WithheldValues, config_help, config_hint,
+};
 pub use table::{function, functions};

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::provider_call::{call_provider, unavailable};
+use super::config_values::{read_secret, withheld_error};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
@@ -66,26 +66,10 @@ fn secret(ctx: &SkillContext, args: &Args) -> Result<Value> {
             .with_hint(Hint::Secret(name.to_owned())))
     };
     match read_secret(ctx, name)? {
+        None if ctx.withholds(name) => Err(withheld_error(ctx, "secret", name)),
         None => unavailable("is not set"),
         // Otherwise every position between two characters would match.
         Some(value) if value.trim().is_empty() => unavailable("is blank"),
         Some(value) => Ok(value.into()),
     }
-}
-
-/// The secret of that name, which is redacted from now on. Whether the run may read it is checked by the caller.
-pub(in crate::host) fn read_secret(ctx: &SkillContext, name: &str) -> Result<Option<String>> {
-    let is_declared = || ctx.config_fields().iter().any(|field| field.secret && field.key == name);
-    let secret = match &ctx.providers().secrets {
-        Some(provider) => {
-            let asked = name.to_owned();
-            call_provider(ctx, provider, "secrets", move |provider, ctx| provider.secret(ctx, &asked))?
-        }
-        None if is_declared() => None,
-        None => return Err(unavailable("secrets")),
-    };
-    if let Some(value) = &secret {
-        ctx.learn_secret(name, value);
-    }
-    Ok(secret.or_else(|| ctx.secret_from_environment(name)))
 }
