@@ -43,7 +43,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{InterpreterReport, LaunchPreview, SandboxReport, SandboxSupport, SkillContext};
-use crate::policy::{CancelToken, ExecutionMode, RuntimeLimit};
+use crate::policy::{CancelToken, ExecutionMode, Permission, RuntimeLimit};
 
 pub(crate) use self::program_version::ProgramVersion;
 use self::runtime::LoadFn;
@@ -242,6 +242,22 @@ fn names_modules(source: &[u8]) -> bool {
         _wasm: Vec<serde::de::IgnoredAny>,
     }
     serde_json::from_slice::<Manifest>(source).is_ok()
+}
+
+/// The hosts that the manifest of a plug-in asks for, as permissions; a manifest with one that is none does not run.
+pub(crate) fn plugin_manifest_hosts(source: &[u8]) -> Vec<Permission> {
+    #[derive(serde::Deserialize)]
+    struct Manifest {
+        #[serde(default)]
+        allowed_hosts: Option<Vec<String>>,
+    }
+    let manifest: Option<Manifest> = serde_json::from_slice(source).ok();
+    let hosts = manifest.and_then(|manifest| manifest.allowed_hosts).unwrap_or_default();
+    let permission = |host: &String| match host.as_str() {
+        "*" => Some(Permission::NET),
+        host => format!("net:{host}").parse().ok(),
+    };
+    hosts.iter().filter_map(permission).collect()
 }
 
 /// The files and other resources that an external script would reach; fails as its run would before its process starts.

@@ -2,6 +2,7 @@
 
 use metier::engine::{Engine, RequestSource};
 use metier::error::{ErrorKind, Result, SkillError};
+use metier::executor::RuntimeId;
 use metier::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 use metier::registry::Skill;
 use metier::trust::{ProjectIdentity, RememberedGrant, TrustStore};
@@ -99,12 +100,20 @@ fn require_request(engine: &Engine, skill: &Skill, permission: &Permission) -> R
     let own: Vec<Permission> = own.map(|request| request.permission).collect();
     let requested = RequestedPermissions::Listed(own.clone());
     let effective = Permissions::new(requested, [permission.clone()], PathProtection::default()).effective();
-    if engine.uses_any_grant(skill) || effective.contains(permission) {
+    // To leave the sandbox is nothing that a skill requests.
+    let leaves_sandbox = || permission.name() == "exec" && permission.scope().is_some();
+    let runs_process =
+        || engine.named_scripts(skill).iter().any(|script| script.runtime == RuntimeId::EXTERNAL);
+    if engine.uses_any_grant(skill) || effective.contains(permission) || leaves_sandbox() && runs_process() {
         return Ok(());
     }
     let names: Vec<String> = own.iter().map(ToString::to_string).collect();
     let sentence = format!("the skill {} does not request {permission}", skill.name());
-    Err(SkillError::new(ErrorKind::Usage, sentence).with_help(format!("it requests {}", names.join(", "))))
+    let (file, key) = skill.permission_list();
+    Err(SkillError::new(ErrorKind::Usage, sentence).with_help(format!(
+        "it requests {}; to request more, list it under {key} in {file}, and trust the skill again",
+        names.join(", ")
+    )))
 }
 
 fn list(store: &TrustStore, session: &Session) -> Result<u8> {

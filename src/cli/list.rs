@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::output;
 use super::session::Session;
-use super::skill_record::skill_record;
+use super::skill_record::{runtime_names, skill_record};
 use super::terminal::shorten_line;
 
 pub(super) fn run(session: &Session) -> Result<u8> {
@@ -41,7 +41,11 @@ pub(super) fn run(session: &Session) -> Result<u8> {
 }
 
 fn line(engine: &Engine, skill: &Skill, availability: &Availability, width: usize) -> String {
-    let runtime = availability.runtime.map_or("-", metier::executor::RuntimeId::name);
+    let runtime = match availability.runtime {
+        Some(runtime) => runtime.name().to_owned(),
+        None if engine.runs_named_scripts_only(skill) => runtime_names(&engine.named_scripts(skill)),
+        None => "-".to_owned(),
+    };
     let note = match (skill.shadowed_by(), availability.cannot_run().map(ToString::to_string)) {
         (Some(other), _) => format!("shadowed by {other}"),
         (None, Some(reason)) => format!("cannot run: {reason}"),

@@ -131,22 +131,55 @@ fn roots_in(folder: &Path) -> Result<Roots> {
 
 /// The error with the command by which a person allows what was missing: the options of this one are out of reach for a model.
 fn error_for_model(skill: &str, error: SkillError) -> SkillError {
+    let name = shell_quote(Path::new(skill));
+    let allow = |permission: &str| format!("`{COMMAND} allow {name} {}`", shell_quote(Path::new(permission)));
     match error.hint() {
-        Some(Hint::Grant(permission)) => {
-            let help = format!("a person can allow it: `metier allow {skill} {permission}`");
-            error.with_help(help)
-        }
+        Some(Hint::Grant(permission)) => match unpassed_variable(&error, permission) {
+            // A server passes no variables of its own on, but secrets.
+            Some(variable) => {
+                let key = shell_quote(Path::new(&format!("skills.{skill}.secrets.{variable}")));
+                let set = format!("`{COMMAND} config set {key} '{{env = \"{variable}\"}}'`");
+                let secret = format!("secret:{variable}");
+                let way = format!("a person can give it as a secret: {set} and {}", allow(&secret));
+                error_with_way(error.clone(), &way, |listing| listing.replace(permission, &secret))
+            }
+            None => {
+                let way = format!("a person can allow it: {}", allow(permission));
+                error_with_way(error.clone(), &way, str::to_owned)
+            }
+        },
         _ => error_with_option(error),
     }
+}
+
+/// The variable that an external script was not given, where the error is about one.
+fn unpassed_variable<'p>(error: &SkillError, permission: &'p str) -> Option<&'p str> {
+    let is_of_script = error.help().is_some_and(|help| help.contains("environment variable"));
+    permission.strip_prefix("env:").filter(|_| is_of_script)
+}
+
+/// The error with this help in place of its grant. Where the skill does not list the permission, no grant is enough: it says so first.
+fn error_with_way(error: SkillError, way: &str, listing: impl Fn(&str) -> String) -> SkillError {
+    let Some(Hint::Grant(permission)) = error.hint() else { return error };
+    let listed = error.help().and_then(|help| {
+        let end = help.rfind(&format!(" and grant {permission}"))?;
+        let start = help[..end].rfind(&format!("list {permission} under "))?;
+        Some(listing(&help[start..end]))
+    });
+    let help = match listed {
+        Some(listed) => format!("{listed} and trust the skill again (`{COMMAND} trust`); then {way}"),
+        None => way.to_owned(),
+    };
+    error.with_help(help)
 }
 
 /// The same for skills of one folder, which `metier allow` does not find.
 fn error_of_plugin(_: &str, error: SkillError) -> SkillError {
     match error.hint() {
         Some(Hint::Grant(permission)) => {
-            let help =
+            let way =
                 format!("a person can allow it by `--allow {permission}` among the arguments of this server");
-            error.with_help(help)
+            error_with_way(error.clone(), &way, str::to_owned)
         }
         _ => error_with_option(error),
     }

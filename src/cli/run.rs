@@ -201,14 +201,17 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
     let mut invocation = invocation.observer(observer);
     let mut offered = Vec::new();
     // A yes is one for the files of now: the script may be replaced while the question is on the screen.
-    let digest = approver.as_ref().and_then(|_| digest_of_offers(&engine, &args.name));
+    let digest = approver.as_ref().and_then(|_| digest_of_offers(&engine, &args.name, &invocation));
     loop {
         let outcome = engine.run(invocation.clone());
         prompt::restore_terminal();
         display.clear();
         watchdog.disarm();
         let missing = approver.as_ref().filter(|_| !token.is_cancelled()).and_then(|approver| {
-            Some((missing_permission(&engine, &args.name, &outcome, approver)?, approver.choices()))
+            Some((
+                missing_permission(&engine, (&args.name, &invocation), &outcome, approver)?,
+                approver.choices(),
+            ))
         });
         let missing = missing.filter(|(permission, _)| !offered.contains(permission));
         let (Some((permission, choices)), Some(digest)) = (missing, digest) else {
@@ -243,7 +246,7 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
 /// about it before. To leave the sandbox is never offered.
 fn missing_permission(
     engine: &Engine,
-    name: &str,
+    (name, invocation): (&str, &Invocation),
     outcome: &Outcome,
     approver: &TerminalApprover,
 ) -> Option<Permission> {
@@ -254,7 +257,7 @@ fn missing_permission(
     };
     let missing: Permission = error.missing().or_else(hinted)?;
     let registry = engine.registry();
-    let uses_any_grant = registry.find(name).is_ok_and(|skill| engine.uses_any_grant(skill));
+    let uses_any_grant = registry.find(name).is_ok_and(|skill| engine.run_uses_any_grant(skill, invocation));
     // A variable that is not set here cannot be given by a yes.
     let has_value =
         missing.name() != "env" || missing.scope().is_some_and(|name| std::env::var_os(name).is_some());
@@ -263,9 +266,9 @@ fn missing_permission(
 }
 
 /// The digest of the skill before its first run, if a permission that it lacks may be offered.
-fn digest_of_offers(engine: &Engine, name: &str) -> Option<SkillDigest> {
+fn digest_of_offers(engine: &Engine, name: &str, invocation: &Invocation) -> Option<SkillDigest> {
     let registry = engine.registry();
-    let skill = registry.find(name).ok().filter(|skill| engine.uses_any_grant(skill))?;
+    let skill = registry.find(name).ok().filter(|skill| engine.run_uses_any_grant(skill, invocation))?;
     engine.skill_files(skill).ok().map(|files| files.digest)
 }
 

@@ -1,10 +1,9 @@
 //! `metier show`: one skill, with its signature, requested permissions and instructions.
 
-use metier::engine::{Availability, Engine, requested_permissions};
+use metier::engine::{Availability, Engine, NamedScript, RequestSource, RequestedPermission};
 use metier::error::Result;
 use metier::executor::RuntimeId;
 use metier::plan::Plan;
-use metier::policy::RequestedPermissions;
 use metier::registry::Skill;
 use metier::skill::contract::{Contract, ResourceSource};
 use metier::trust::RememberedGrant;
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use super::output;
 use super::requirement::requirement_row;
 use super::session::Session;
-use super::skill_record::skill_record;
+use super::skill_record::{runs_named_script, script_list, skill_record};
 use super::terminal::escape_text;
 use super::trust_words::{configured_grant_line, grant_line, grants_of_skill, trust_line};
 
@@ -65,6 +64,7 @@ fn record(engine: &Engine, skill: &Skill, availability: &Availability) -> Result
         "allowed_tools": manifest.allowed_tools,
         "requested_permissions": permission_names(engine, skill),
         "scripts": engine.scripts(skill)?,
+        "script_runtimes": engine.named_scripts(skill).iter().map(script_record).collect::<Vec<_>>(),
         "tools": tools::records(engine, skill),
         "diagnostics": skill.diagnostics(),
         "signature": signature::function_signature(skill),
@@ -84,11 +84,19 @@ fn record(engine: &Engine, skill: &Skill, availability: &Availability) -> Result
 }
 
 fn page(engine: &Engine, skill: &Skill, availability: Availability) -> Result<String> {
+    let named = engine.named_scripts(skill);
     let runnable = match (&availability.runtime, &availability.reason) {
+        (_, Some(_)) if runs_named_script(engine, skill, &availability) => {
+            format!("yes, one script that is named: {}", script_list(&named))
+        }
         (_, Some(reason)) => format!("no: {reason}"),
         (runtime, None) => format!("yes, in {}", runtime.map_or("-", RuntimeId::name)),
     };
-    let scripts = engine.scripts(skill)?;
+    let with_runtime = |path: String| {
+        let known = named.iter().find(|script| script.path == path);
+        known.map_or_else(|| path.clone(), |script| format!("{path} ({})", script.runtime.name()))
+    };
+    let scripts: Vec<String> = engine.scripts(skill)?.into_iter().map(with_runtime).collect();
     let mut rows = vec![
         ("name", skill.qualified_name()),
         ("description", skill.description().to_owned()),
@@ -161,28 +169,19 @@ fn contract_rows(contract: &Contract) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The permissions that the skill requests; `everything` for an external script that lists none.
+/// The permissions that the scripts and tools of the skill request, without those of its callees; `everything` where an external one
+/// lists none.
 fn permission_names(engine: &Engine, skill: &Skill) -> Vec<String> {
-    match requested_permissions(engine.runtimes(), skill, None) {
-        RequestedPermissions::All => {
-            let contract = skill.contract().into_iter();
-            let variables = contract.clone().flat_map(|contract| contract.env.clone());
-            let mut variables: Vec<_> = variables.chain(skill.manifest().requested_variables()).collect();
-            variables.sort();
-            variables.dedup();
-            let variables = variables.iter().map(ToString::to_string);
-            let secrets = contract.flat_map(|contract| contract.config.iter()).filter(|field| field.secret);
-            let secrets = secrets.map(|field| format!("secret:{}", field.key));
-            std::iter::once("everything".to_owned()).chain(variables).chain(secrets).collect()
-        }
-        RequestedPermissions::Listed(permissions) => {
-            let mut names = vec!["read".to_owned()];
-            for name in permissions.iter().map(ToString::to_string) {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            }
-            names
-        }
+    let is_own = |source: &RequestSource| !matches!(source, RequestSource::Callee(_));
+    let requests = engine.requested_permissions(skill);
+    let own = requests.iter().filter(|request| request.sources.iter().any(is_own));
+    let names = own.map(|RequestedPermission { permission, .. }| permission.to_string());
+    if engine.uses_any_grant(skill) {
+        return std::iter::once("everything".to_owned()).chain(names.filter(|name| name != "read")).collect();
     }
+    names.collect()
+}
+
+fn script_record(script: &NamedScript) -> Value {
+    json!({"path": script.path, "runtime": script.runtime})
 }

@@ -1,6 +1,6 @@
-//! A skill as `list --json` and `show --json` print it.
+//! A skill and its scripts as `list` and `show` print them.
 
-use metier::engine::{Availability, Engine, TrustState};
+use metier::engine::{Availability, Engine, NamedScript, TrustState};
 use metier::registry::Skill;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub fn skill_record(engine: &Engine, skill: &Skill, availability: &Availability)
         "scope": skill.scope().to_string(),
         "path": skill.path(),
         "runtime": availability.runtime,
-        "runnable": availability.is_runnable(),
+        "runnable": availability.is_runnable() || runs_named_script(engine, skill, availability),
         "reason": availability.reason.as_ref().map(ToString::to_string),
         "warnings": availability.warnings,
         "requirements": availability.requirements,
@@ -28,4 +28,32 @@ pub fn skill_record(engine: &Engine, skill: &Skill, availability: &Availability)
             _ => None,
         },
     })
+}
+
+/// Whether the skill has no main script, and runs one of several that a caller names.
+pub fn runs_named_script(engine: &Engine, skill: &Skill, availability: &Availability) -> bool {
+    availability.runtime.is_none()
+        && availability.cannot_run().is_none()
+        && engine.runs_named_scripts_only(skill)
+}
+
+/// The runtimes of these scripts, each once: `lua, external`.
+pub fn runtime_names(scripts: &[NamedScript]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for name in scripts.iter().map(|script| script.runtime.name()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
+}
+
+/// The first scripts with what runs each: `scripts/a.py in external, scripts/b.lua in lua`.
+pub fn script_list(scripts: &[NamedScript]) -> String {
+    const MAX_SHOWN: usize = 10;
+    let shown = scripts.iter().take(MAX_SHOWN);
+    let shown = shown.map(|script| format!("{} in {}", script.path, script.runtime.name()));
+    let more = scripts.len().saturating_sub(MAX_SHOWN);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    shown.chain(more).collect::<Vec<_>>().join(", ")
 }

@@ -16,6 +16,7 @@ use super::hint::COMMAND;
 use super::interrupt::cancel_on_interrupt;
 use super::prompt::{Question, Reply, ask, permission_sentence};
 use super::session::Session;
+use super::skill_record::script_list;
 use super::terminal::{escape_line, escape_text, shorten_line};
 use super::trust_words::difference_list;
 use super::{output, prompt};
@@ -186,14 +187,13 @@ fn question(engine: &Engine, skill: &Skill, state: &TrustState, files: &SkillFil
     let requests = engine.requested_permissions(skill);
     let own = requests.iter().filter(|request| request.sources != [RequestSource::Default]);
     let own: Vec<_> = own.map(|request| ("wants", permission_sentence(&request.permission))).collect();
-    if own.is_empty() {
-        let nothing =
-            if engine.uses_any_grant(skill) { "whatever it is granted" } else { "to read the project" };
-        facts.push(("wants", nothing.to_owned()));
+    if engine.uses_any_grant(skill) {
+        facts.push(("wants", "whatever it is granted".to_owned()));
+    } else if own.is_empty() {
+        facts.push(("wants", "to read the project".to_owned()));
     }
     facts.extend(own);
-    let runtime = engine.availability(skill).runtime.map(|runtime| format!("in {}", runtime.name()));
-    facts.push(("runs", runtime.unwrap_or_else(|| "nothing".to_owned())));
+    facts.push(("runs", what_runs(engine, skill)));
     if !files.callees.is_empty() {
         let names: Vec<&str> = files.callees.iter().map(|callee| callee.qualified_name.as_str()).collect();
         facts.push(("calls", names.join(", ")));
@@ -233,6 +233,24 @@ fn question(engine: &Engine, skill: &Skill, state: &TrustState, files: &SkillFil
         choices: &[('y', "yes"), ('s', "show its files")],
     }
 }
+
+/// The runtime of the main script, the other scripts that can be named, and the tools.
+fn what_runs(engine: &Engine, skill: &Skill) -> String {
+    let main = engine.availability(skill).runtime.map(|runtime| format!("in {}", runtime.name()));
+    let named = engine.named_scripts(skill);
+    // One script is the main one.
+    let named = Some(script_list(&named)).filter(|_| main.is_none() && !named.is_empty() || named.len() > 1);
+    let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
+    let tools = tools.iter().filter(|tool| tool.handler.is_some()).filter_map(|tool| {
+        let runtime = engine.tool_availability(skill, &tool.name).runtime?;
+        Some(format!("the tool {} in {}", tool.name, runtime.name()))
+    });
+    let all: Vec<String> = main.into_iter().chain(named).chain(tools.take(MAX_LISTED_TOOLS)).collect();
+    if all.is_empty() { "nothing".to_owned() } else { all.join("; ") }
+}
+
+/// The tools of a skill that a question names.
+const MAX_LISTED_TOOLS: usize = 8;
 
 /// The files and changes of a skill that are listed in the details of a question.
 const MAX_LISTED: usize = 500;

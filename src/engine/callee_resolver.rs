@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{Engine, EngineInner};
 use crate::engine::requested_permissions::{callable_skill_names, declared_permissions, with_permissions};
-use crate::engine::script_selection::{ScriptChoice, SelectedScript, select_script};
+use crate::engine::script_selection::{ScriptChoice, SelectedScript, error_for_caller, select_script};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::tool_selection::select_tool;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -42,7 +42,8 @@ impl CalleeResolver {
     }
 
     fn callee(&self, engine: &EngineInner, set: &SkillSet, skill: &Skill) -> Result<Callee> {
-        let selected = engine.selected_script(skill, ScriptChoice::Main)?;
+        let selected = engine.selected_script(skill, ScriptChoice::Main);
+        let selected = selected.map_err(|error| error_for_caller(skill, error))?;
         let plan = load_plan(skill, &selected)?;
         let requested = permissions_of_script(skill, &selected, plan.as_ref());
         let mut known = HashSet::new();

@@ -16,6 +16,7 @@ mod folder_lock;
 mod host_capabilities;
 mod invocation;
 mod limit_support;
+mod named_scripts;
 mod output_cap;
 mod package_installer;
 mod packages;
@@ -85,6 +86,7 @@ pub use doctor::{
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
 pub use invocation::Invocation;
+pub use named_scripts::NamedScript;
 pub use packages::PreparedPackages;
 pub use permission_requests::{RequestSource, RequestedPermission};
 pub use prepare_request::PrepareRequest;

@@ -1,5 +1,7 @@
 //! The permissions of a run: of a skill, of one that another skill calls, and of a tool.
 
+use std::borrow::Cow;
+
 use super::{EngineInner, Invocation};
 use crate::engine::requested_permissions::narrowed_permissions;
 use crate::engine::script_selection::SelectedScript;
@@ -60,11 +62,7 @@ impl EngineInner {
             Some(settings) => permissions.without(&settings.denied),
             None => permissions,
         };
-        let names_some = skill.contract().is_some_and(|contract| contract.permissions.is_some());
-        match skill.contract_file().filter(|_| names_some) {
-            Some(contract) => permissions.declared_in(contract),
-            None => permissions,
-        }
+        permissions.declared_in(skill.permission_list())
     }
 }
 
@@ -72,7 +70,7 @@ impl EngineInner {
 fn narrowed_by_tool<'s>(
     skill: &Skill,
     selected: &'s SelectedScript,
-) -> Option<(&'s str, &'static str, Vec<Permission>)> {
+) -> Option<(&'s str, Cow<'static, str>, Vec<Permission>)> {
     let tool = selected.tool.as_deref()?;
-    Some((&tool.name, skill.contract_file()?, narrowed_permissions(skill, tool)?))
+    Some((&tool.name, skill.contract_list().0, narrowed_permissions(skill, tool)?))
 }

@@ -50,10 +50,11 @@ pub(super) fn plain_scripts(skill: &Skill) -> Result<Vec<String>> {
     Ok(scripts)
 }
 
-/// The scripts outside of `scripts/` that the text of the skill names.
+/// The scripts outside of `scripts/` and in its subfolders that the text of the skill names.
 pub(super) fn scripts_named_in_text(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>> {
+    let is_plain = |path: &str| path.strip_prefix("scripts/").is_some_and(|name| !name.contains('/'));
     let is_script = |path: &String| {
-        !path.starts_with("scripts/")
+        !is_plain(path)
             && !skill.contract().is_some_and(|contract| contract.is_tool_script(path))
             && runtimes::looks_like_script(runtimes, path, || {
                 skill.folder().read(path, Limits::MAX_READ_SIZE).ok()

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::engine::script_inference::{
     MAX_SHOWN_TOOLS, inferred_script_path, named_script_path, plain_scripts, scripts_named_in_text,
 };
-use crate::error::{ErrorKind, Location, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
 use crate::executor::{HandlerCall, RuntimeId, ScriptDialect};
 use crate::host::catch_panic;
 use crate::policy::Limits;
@@ -74,6 +74,21 @@ pub(super) fn select_script(
         .and_then(|selected| refuse_tool_script(skill, selected))
         .and_then(|selected| refuse_state(skill, selected))
         .map_err(|error| skill.with_location_path(error, None))
+}
+
+/// The error of a skill with several scripts for who cannot name one: a step of a plan, and a skill that calls it.
+pub(super) fn error_for_caller(skill: &Skill, error: SkillError) -> SkillError {
+    if error.hint() != Some(&Hint::Script) {
+        return error;
+    }
+    let name = skill.name();
+    let place = match skill.permission_list() {
+        (file, "allowed-tools") => format!("`entrypoint` under metadata in its {file}"),
+        (file, _) => format!("`entrypoint` in its {file}"),
+    };
+    error
+        .with_help(format!("a caller cannot name one: set {place}, or the setting skills.{name}.script"))
+        .with_hint(None)
 }
 
 /// A script that runs when a tool is called runs in no other way: nobody would be asked first, and its input would be validated

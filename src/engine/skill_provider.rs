@@ -6,6 +6,7 @@ use std::thread;
 use serde_json::Value;
 
 use super::{EngineInner, Invocation, Outcome};
+use crate::engine::script_selection::error_for_caller;
 use crate::engine::skill_set::SkillSet;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::ForModel;
@@ -96,7 +97,8 @@ impl EngineSkillProvider {
         }
         // What stopped this run stopped the callee as well, and is reported as the cause.
         ctx.cancel().check()?;
-        outcome.result.map_err(|error| wrap_callee_error(&called, &error))
+        let error = |error| wrap_callee_error(&called, &error_for_caller(&skill, error));
+        outcome.result.map_err(error)
     }
 }
 

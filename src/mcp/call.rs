@@ -22,6 +22,7 @@ use crate::error::Result;
 use crate::executor::RunOwner;
 use crate::host::{Approver, Observer, SamplingProvider};
 use crate::policy::CancelToken;
+use crate::registry::Skill;
 
 /// How long the server waits at its end until its calls have ended.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
@@ -103,7 +104,18 @@ impl Calls {
     ) -> Outcome {
         let outcome = self.run_in_turn(tool, arguments, cancelled, services).await;
         let outcome = outcome.unwrap_or_else(|error| Outcome::failed(tool.skill.clone(), error));
-        explain(tool, outcome, self.options.error_help.as_ref())
+        explain(tool, outcome, |error| match &self.options.error_help {
+            Some(change) => change(&self.findable_name(tool), error),
+            None => error,
+        })
+    }
+
+    /// The name by which a person finds the skill of the tool: where another skill has its name, a longer one.
+    fn findable_name(&self, tool: &ServedTool) -> String {
+        let registry = self.engine.registry();
+        let found = |name: &str| registry.find(name).ok().map(Skill::qualified_name);
+        let is_enough = found(&tool.address).is_none_or(|own| found(&tool.skill) == Some(own));
+        if is_enough { tool.skill.clone() } else { tool.address.clone() }
     }
 
     /// The outcome of the run, or why nothing of it has begun.

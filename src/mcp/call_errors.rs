@@ -1,27 +1,26 @@
 //! What a model and its person read about a call that failed.
 
 use super::inventory::ServedTool;
-use super::options::ErrorHelp;
 use crate::engine::Outcome;
 use crate::error::{ErrorKind, SkillError};
 
 /// The outcome with an error that a model may read, and that says how a person can allow what was missing.
-pub(super) fn explain(tool: &ServedTool, mut outcome: Outcome, help: Option<&ErrorHelp>) -> Outcome {
+pub(super) fn explain(
+    tool: &ServedTool,
+    mut outcome: Outcome,
+    with_help: impl Fn(SkillError) -> SkillError,
+) -> Outcome {
     // With a version, the skill was found, and the error is of one that it calls.
     let is_found = outcome.version.is_some();
     outcome.result = outcome.result.map_err(|error| {
-        let error = match error.kind() {
+        with_help(match error.kind() {
             ErrorKind::UnknownSkill if is_found => error,
             // What a broken or untrusted file says is not text for a model.
             ErrorKind::InvalidSkill | ErrorKind::UnknownSkill | ErrorKind::Untrusted => {
                 changed_error(tool, &error)
             }
             _ => error,
-        };
-        match help {
-            Some(change) => change(&tool.skill, error),
-            None => error,
-        }
+        })
     });
     outcome
 }

@@ -9,7 +9,7 @@ use crate::error::SkillError;
 use crate::host::metier_dirs;
 use crate::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode, ToolFilter};
 
-/// Adds to the error of a skill, by its name, how a person can allow what it lacked.
+/// Adds to the error of a skill, by the name that finds it, how a person can allow what it lacked.
 pub(super) type ErrorHelp = Arc<dyn Fn(&str, SkillError) -> SkillError + Send + Sync>;
 
 /// The options of a server. By default nothing is granted, besides what the engine's trust store remembers.

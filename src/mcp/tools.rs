@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::engine::{Engine, Invocation};
+use crate::engine::{Engine, Invocation, RequestedPermission};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::mcp::forms::{Form, forms};
@@ -80,19 +80,17 @@ pub(super) struct Risk {
 /// contract.
 pub(super) fn skill_tools(engine: &Engine, skill: &Skill) -> Vec<SkillTool> {
     let contract = skill.contract();
-    let risk = skill_risk(engine, skill);
-    let main = main_tool(engine, skill, risk);
+    let main = main_tool(engine, skill);
     let main_entrypoint = contract.and_then(Contract::main_entrypoint);
     let entrypoints = contract.map_or(&[][..], |contract| &contract.entrypoints);
     let further = entrypoints.iter().filter(|(_, entrypoint)| Some(entrypoint) != main_entrypoint);
-    let further =
-        further.filter_map(|(name, entrypoint)| entrypoint_tool(engine, skill, (name, entrypoint), risk));
+    let further = further.filter_map(|(name, entrypoint)| entrypoint_tool(engine, skill, (name, entrypoint)));
     let offered = contract.map_or(&[][..], |contract| &contract.tools);
     let offered = offered.iter().filter_map(|tool| offered_tool(engine, skill, tool));
     main.into_iter().chain(offered).chain(further).collect()
 }
 
-fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
+fn main_tool(engine: &Engine, skill: &Skill) -> Option<SkillTool> {
     let main = engine.availability(skill);
     let main = main.runtime.filter(|_| main.is_runnable());
     let description = short_description(skill.description());
@@ -106,7 +104,7 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
             arguments,
             is_plan,
             output_schema: output_schema(skill),
-            risk,
+            risk: skill_risk(engine, skill, &[None]),
             forms: forms(skill),
             max_result_size: max_result_size(skill),
         });
@@ -123,6 +121,10 @@ fn main_tool(engine: &Engine, skill: &Skill, risk: Risk) -> Option<SkillTool> {
         main.into_iter().chain(scripts.iter().map(|(_, runtime)| *runtime)).collect();
     let scripts: Vec<String> = scripts.into_iter().map(|(path, _)| path).collect();
     let scripts = if main.is_some() && scripts.len() < 2 { Vec::new() } else { scripts };
+    let main_choice = main.map(|_| None);
+    let choices: Vec<Option<&str>> =
+        main_choice.into_iter().chain(scripts.iter().map(|path| Some(&**path))).collect();
+    let risk = skill_risk(engine, skill, &choices);
     let (input_schema, arguments) = script_schema(scripts, main.is_some(), &runtimes);
     Some(SkillTool {
         part: SkillPart::Main,
@@ -141,7 +143,6 @@ fn entrypoint_tool(
     engine: &Engine,
     skill: &Skill,
     (name, entrypoint): (&str, &Entrypoint),
-    risk: Risk,
 ) -> Option<SkillTool> {
     let available = engine.script_availability(skill, name);
     let runtime = available.runtime.filter(|_| available.is_runnable())?;
@@ -160,7 +161,7 @@ fn entrypoint_tool(
         arguments,
         is_plan: runtime == RuntimeId::TOOL_SEQUENCE,
         output_schema: output_schema(skill),
-        risk,
+        risk: skill_risk(engine, skill, &[Some(name)]),
         forms: forms(skill),
         max_result_size: max_result_size(skill),
     })
@@ -302,21 +303,23 @@ fn short_description(text: &str) -> String {
     short
 }
 
-/// What the contract says about the risk, as far as what the skill requests agrees.
-fn skill_risk(engine: &Engine, skill: &Skill) -> Risk {
+/// What the contract says about the risk, as far as what these scripts of the skill request agrees: a call runs one of them.
+fn skill_risk(engine: &Engine, skill: &Skill, scripts: &[Option<&str>]) -> Risk {
     let metadata = skill.contract().map(|contract| &contract.metadata);
     let level = metadata.and_then(|metadata| metadata.risk_level.as_deref()).unwrap_or_default();
-    let requested = engine.requested_permissions(skill);
-    let requests =
-        |names: &[&str]| requested.iter().any(|request| names.contains(&request.permission.name()));
-    let is_unlimited = engine.uses_any_grant(skill);
-    let only_reads =
-        requested.iter().all(|request| request.permission.name() == Permission::READ.name()) && !is_unlimited;
+    let requested = engine.script_requests(skill, scripts);
+    let requests = |names: &[&str]| {
+        requested.as_ref().is_none_or(|requested| {
+            requested.iter().any(|request| names.contains(&request.permission.name()))
+        })
+    };
+    let is_read = |request: &RequestedPermission| request.permission.name() == Permission::READ.name();
+    let only_reads = requested.as_ref().is_some_and(|requested| requested.iter().all(is_read));
     Risk {
         read_only: only_reads,
         destructive: !only_reads && !is_harmless(level),
         idempotent: metadata.and_then(|metadata| metadata.idempotent),
-        open_world: is_unlimited || requests(&["net", "tool", "sample", "exec"]),
+        open_world: requests(&["net", "tool", "sample", "exec"]),
     }
 }
 

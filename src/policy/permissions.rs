@@ -1,5 +1,6 @@
 //! The effective permissions of a run: those that the skill requests and the caller grants.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -95,7 +96,7 @@ impl Permissions {
     pub(crate) fn for_tool(
         mut self,
         (skill, tool): (&str, &str),
-        file: &'static str,
+        file: Cow<'static, str>,
         narrowed: Vec<Permission>,
     ) -> Self {
         if let Some(last) = self.requesters.last_mut() {
@@ -110,11 +111,10 @@ impl Permissions {
         self
     }
 
-    /// The same for a skill that lists its requested permissions under `permissions` in this file, so that refusals name the
-    /// file.
-    pub(crate) fn declared_in(mut self, contract: &'static str) -> Self {
+    /// The same for a skill that lists its requested permissions in this file, under this key, so that refusals name them.
+    pub(crate) fn declared_in(mut self, declaration: (Cow<'static, str>, &'static str)) -> Self {
         if let Some(last) = self.requesters.last_mut() {
-            last.declaration = (contract, "permissions");
+            last.declaration = declaration;
         }
         self
     }
@@ -170,7 +170,7 @@ impl Permissions {
             let need = permission.as_access();
             let position = listed.iter().position(|listed| listed.covers(&need, &self.protection));
             let script = asker.script.as_ref().filter(|(_, first)| position.is_some_and(|at| at >= *first));
-            let file = script.map_or(asker.declaration.0, |(script, _)| script);
+            let file = script.map_or(&*asker.declaration.0, |(script, _)| script);
             if !files.iter().any(|known| known == file) {
                 files.push(file.to_owned());
             }

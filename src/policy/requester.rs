@@ -1,5 +1,7 @@
 //! Who requests permissions: a skill, the file in which it lists them, and the script that adds to them.
 
+use std::borrow::Cow;
+
 use super::permission::Permission;
 
 /// The permissions that a skill requests. Reading the project is always requested.
@@ -36,15 +38,16 @@ pub(super) struct Requester {
     pub(super) skill: String,
     pub(super) requested: RequestedPermissions,
     /// The file in which it lists its requested permissions, and the key.
-    pub(super) declaration: (&'static str, &'static str),
+    pub(super) declaration: (Cow<'static, str>, &'static str),
     /// The script that requests those after the first so many, such as a plan; known in runs that have an approver.
     pub(super) script: Option<(String, usize)>,
 }
 
 impl Requester {
-    /// A skill that lists its requested permissions where skills do, unless a contract does.
+    /// A skill that lists its requested permissions in a `SKILL.md`.
     pub(super) fn new(skill: &str, requested: RequestedPermissions) -> Self {
-        Self { skill: skill.to_owned(), requested, declaration: ("SKILL.md", "allowed-tools"), script: None }
+        let declaration = ("SKILL.md".into(), "allowed-tools");
+        Self { skill: skill.to_owned(), requested, declaration, script: None }
     }
 }
 
@@ -55,8 +58,8 @@ pub(super) fn declarations_text<'a>(
 ) -> String {
     let mut last = None;
     let place = |requester: &Requester| {
-        let (file, key) = requester.declaration;
-        let under = if last.replace(key) == Some(key) { String::new() } else { format!("under {key} in ") };
+        let (file, key) = &requester.declaration;
+        let under = if last.replace(*key) == Some(*key) { String::new() } else { format!("under {key} in ") };
         if is_only_one {
             format!("{under}{file}")
         } else {

@@ -237,3 +237,39 @@ fn a_skill_is_run_by_a_range_of_versions() {
     assert!(answer.stderr.contains("no skill `x` has a version that fits `^2`"), "{answer:?}");
     assert!(answer.stderr.contains("there are project/.metier:x@1.4.0"), "{answer:?}");
 }
+
+#[test]
+fn a_skill_with_several_scripts_is_shown_with_all_of_them() {
+    let folder = ".metier/skills/several";
+    let project = Project::new()
+        .skill(folder)
+        .file(&format!("{folder}/scripts/a.sh"), "true")
+        .file(&format!("{folder}/scripts/b.lua"), "return 1")
+        .file(&format!("{folder}/scripts/notes.txt"), "no script");
+    let shown = project.metier(&["show", "several"]).stdout;
+    for line in [
+        "runs         yes, one script that is named: scripts/a.sh in external, scripts/b.lua in lua\n",
+        "scripts      scripts/a.sh (external), scripts/b.lua (lua), scripts/notes.txt\n",
+        "requests     everything\n",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    let record = project.metier(&["show", "several", "--json"]).json();
+    assert_eq!((&record["runnable"], &record["runtime"]), (&json!(true), &json!(null)));
+    assert_eq!(record["requested_permissions"], json!(["everything"]));
+    let runtimes =
+        json!([{"path": "scripts/a.sh", "runtime": "external"}, {"path": "scripts/b.lua", "runtime": "lua"}]);
+    assert_eq!(record["script_runtimes"], runtimes);
+    let listed = project.metier(&["list"]).stdout;
+    assert!(
+        listed.lines().any(|line| line.starts_with("several ") && line.contains(" external, lua ")),
+        "{listed}"
+    );
+    assert!(project.metier(&["catalog", "--trust"]).stdout.contains("- several: d\n"));
+    let project = project.file(
+        &format!("{folder}/SKILL.md"),
+        "---\nname: several\ndescription: d\nallowed-tools: write:out\n---\n",
+    );
+    let record = project.metier(&["show", "several", "--json"]).json();
+    assert_eq!(record["requested_permissions"], json!(["read", "write:out"]));
+}

@@ -1,11 +1,11 @@
 //! What a run may do: what the skill asks for and the caller grants, never one alone.
 
-use metier::engine::RequestSource;
+use metier::engine::{Invocation, RequestSource};
 use metier::error::ErrorKind;
 use metier::policy::Permission;
 use serde_json::json;
 
-use crate::project::{Project, kind, sentence, value};
+use crate::project::{Project, granted, kind, sentence, value};
 
 const WRITES: &str = "ctx.write('out/a.txt', 'a') return true";
 
@@ -262,4 +262,144 @@ fn an_external_script_that_lists_nothing_requests_no_more_than_every_skill() {
     let listed = Project::shell("allowed-tools: write:out\n", "true");
     assert_eq!(requested(&listed)[1], row("write:out", &[RequestSource::Manifest]));
     assert!(!uses_any(&listed) && !uses_any(&Project::lua("return 1")));
+}
+
+/// A skill `x` with this frontmatter and these files.
+fn skill_of(frontmatter: &str, files: &[(&str, &str)]) -> Project {
+    let project = Project::new().skill("x", frontmatter);
+    files
+        .iter()
+        .fold(project, |project, (path, text)| project.file(&format!(".metier/skills/x/{path}"), *text))
+}
+
+#[test]
+fn a_skill_with_several_scripts_requests_what_its_scripts_request_together() {
+    let (shell, lua) = ("true", "return 1");
+    let two_shells = [("scripts/a.sh", shell), ("scripts/b.sh", shell)];
+    let mixed = [("scripts/a.lua", lua), ("scripts/b.sh", shell)];
+    let tool = |more: &str| format!("tools: [{{name: t, entrypoint: tools/t.sh{more}}}]\n");
+    let (free_tool, narrow_tool) = (tool(""), tool(", permissions: ['write:out']"));
+    let manifest = r#"{"wasm": [{"path": "a.wasm"}], "allowed_hosts": ["a.test"]}"#;
+    let rows: &[(&str, Vec<(&str, &str)>, &[&str], bool)] = &[
+        ("", two_shells.to_vec(), &["read"], true),
+        ("allowed-tools: write:out\n", two_shells.to_vec(), &["read", "write:out"], false),
+        ("", vec![("scripts/a.lua", lua), ("scripts/b.lua", lua)], &["read"], false),
+        ("", mixed.to_vec(), &["read"], true),
+        ("allowed-tools: Bash\n", mixed.to_vec(), &["read", "exec"], true),
+        ("", vec![("scripts/main.lua", lua), ("scripts/other.sh", shell)], &["read"], true),
+        ("", vec![("scripts/a.lua", lua), ("scripts/deep/down/b.sh", shell)], &["read"], true),
+        ("", vec![("scripts/a.lua", lua), ("scripts/c", "#!/bin/sh\ntrue")], &["read"], true),
+        (
+            "",
+            vec![("scripts/a.lua", lua), ("scripts/notes.txt", "x"), ("scripts/d.json", "{}")],
+            &["read"],
+            false,
+        ),
+        (
+            "",
+            vec![
+                ("scripts/a.sh", shell),
+                ("skill.yaml", "permissions: ['write:b']\n"),
+                ("scripts/b.sh", shell),
+            ],
+            &["read", "write:b"],
+            false,
+        ),
+        (
+            "",
+            vec![
+                ("one/a.lua", lua),
+                ("two/b.sh", shell),
+                ("skill.yaml", "entrypoints: {main: one/a.lua, two: two/b.sh}\n"),
+            ],
+            &["read"],
+            true,
+        ),
+        (
+            "",
+            vec![("scripts/sequence.json", r#"[{"tool": "search"}]"#), ("scripts/b.sh", shell)],
+            &["read", "tool:search"],
+            true,
+        ),
+        ("", vec![("tools/t.sh", shell), ("skill.yaml", &free_tool)], &["read"], true),
+        ("", vec![("tools/t.sh", shell), ("skill.yaml", &narrow_tool)], &["read", "write:out"], false),
+        ("", vec![("scripts/plugin.json", manifest), ("scripts/a.lua", lua)], &["read", "net:a.test"], false),
+        ("metadata: {env: TZ}\n", two_shells.to_vec(), &["read", "env:TZ"], true),
+    ];
+    for (frontmatter, files, expected, uses_any) in rows {
+        let project = skill_of(frontmatter, files);
+        let engine = project.engine();
+        let registry = engine.registry();
+        let skill = registry.find("x").unwrap();
+        let requests = engine.requested_permissions(skill);
+        let names: Vec<String> = requests.iter().map(|request| request.permission.to_string()).collect();
+        assert_eq!(names, *expected, "{files:?}");
+        assert_eq!(engine.uses_any_grant(skill), *uses_any, "{files:?}");
+    }
+}
+
+#[test]
+fn a_run_is_judged_by_the_script_that_it_names() {
+    let project =
+        skill_of("", &[("scripts/a.lua", WRITES), ("scripts/b.sh", "mkdir -p out && echo b > out/b.txt")])
+            .file("out/old.txt", "");
+    let engine = project.engine();
+    let run =
+        |script: &str, grants: &[&str]| engine.run(granted(Invocation::new("x").script(script), grants));
+    let refused = run("a", &["write"]);
+    assert_eq!(kind(&refused), ErrorKind::Denied, "the script in Lua requests nothing: {refused:?}");
+    assert!(sentence(&refused).contains("list write under allowed-tools in SKILL.md"), "{refused:?}");
+    let shell = run("b", &["write"]);
+    assert!(shell.result.is_ok() && project.path("out/b.txt").exists(), "{shell:?}");
+    let registry = engine.registry();
+    let skill = registry.find("x").unwrap();
+    for (script, expected) in [("a", false), ("b", true), ("scripts/b.sh", true), ("none", false)] {
+        assert_eq!(
+            engine.run_uses_any_grant(skill, &Invocation::new("x").script(script)),
+            expected,
+            "{script}"
+        );
+    }
+    assert!(engine.runs_named_scripts_only(skill));
+    let later = project.file(".metier/skills/x/scripts/c.py", "");
+    let engine = later.engine();
+    let named: Vec<String> = engine
+        .named_scripts(engine.registry().find("x").unwrap())
+        .into_iter()
+        .map(|script| format!("{} {}", script.path, script.runtime.name()))
+        .collect();
+    assert_eq!(named, ["scripts/a.lua lua", "scripts/b.sh external", "scripts/c.py external"]);
+}
+
+#[test]
+fn a_refusal_names_the_file_that_the_skill_has() {
+    let folder = ".metier/skills/x";
+    let step = "steps: [{tool: write, args: {path: a.txt, content: a}}]\n";
+    let only_contract =
+        || Project::new().file(&format!("{folder}/skill.yaml"), format!("name: x\ndescription: d\n{step}"));
+    let script_alone = || Project::new().file(".metier/skills/x.lua", format!("-- Writes.\n{WRITES}"));
+    let with_both = || Project::new().skill("x", "").file(&format!("{folder}/skill.yaml"), step);
+    let rows: [(&dyn Fn() -> Project, &str); 4] = [
+        (&|| Project::lua(WRITES), "list write under allowed-tools in SKILL.md"),
+        (&with_both, "list write under allowed-tools in SKILL.md"),
+        (&only_contract, "list write under permissions in skill.yaml"),
+        (&script_alone, "list write under permissions of the comment block /// skill in x.lua"),
+    ];
+    for (project, expected) in rows {
+        for (grants, help) in
+            [(&["write"][..], expected.to_owned()), (&[], format!("{expected} and grant write"))]
+        {
+            let outcome = project().run(grants);
+            assert_eq!(outcome.result.unwrap_err().help(), Some(&*help));
+        }
+    }
+    // What the help says is enough.
+    let listed = only_contract().file(
+        &format!("{folder}/skill.yaml"),
+        format!("name: x\ndescription: d\npermissions: [write]\n{step}"),
+    );
+    assert!(listed.run(&["write"]).result.is_ok());
+    let block = "-- /// skill\n-- permissions: [write]\n-- ///\n";
+    let listed = Project::new().file(".metier/skills/x.lua", format!("{block}{WRITES}"));
+    assert!(listed.run(&["write"]).result.is_ok());
 }

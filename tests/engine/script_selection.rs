@@ -89,3 +89,37 @@ fn a_script_elsewhere_runs_if_the_text_names_it_alone() {
     assert_eq!(listed, ["scripts/a.sh", "convert.sh"]);
     assert_eq!(value(skill("Run convert.sh.", &with_scripts).run(&[])), json!("a"), "scripts/ comes first");
 }
+
+#[test]
+fn a_script_in_a_subfolder_is_found_by_the_text_that_names_it() {
+    let files = [("scripts/office/unpack.sh", "printf unpacked"), ("scripts/office/lib.sh", "exit 1")];
+    assert_eq!(value(skill("Run scripts/office/unpack.sh.", &files).run(&[])), json!("unpacked"));
+    let project = skill("It unpacks.", &files);
+    assert_eq!(kind(&project.run(&[])), ErrorKind::Unavailable);
+    let named = project.engine().run(Invocation::new("x").script("scripts/office/unpack.sh"));
+    assert_eq!(value(named), json!("unpacked"));
+}
+
+#[test]
+fn who_cannot_name_a_script_is_told_how_the_skill_gets_a_main_one() {
+    let scripts = [("scripts/a.lua", "return 'a'"), ("scripts/b.lua", "return 'b'")];
+    let call = "---\nname: caller\ndescription: d\nallowed-tools: skill:x\n---\n";
+    let with_caller = |project: Project| {
+        project
+            .file(".metier/skills/caller/SKILL.md", call)
+            .file(".metier/skills/caller/scripts/main.lua", "return ctx.skill('x')")
+            .file(".metier/skills/plan/skill.yaml", "name: plan\ndescription: d\nsteps: [{skill: x}]\n")
+    };
+    let help = "a caller cannot name one: set `entrypoint` under metadata in its SKILL.md, or the setting skills.x.script";
+    let run = |project: &Project, name: &str| {
+        project.engine().run(Invocation::new(name).grant("skill:x".parse().unwrap()))
+    };
+    let project = with_caller(skill("", &scripts));
+    for name in ["caller", "plan"] {
+        let outcome = run(&project, name);
+        assert_eq!(outcome.result.unwrap_err().help(), Some(help), "{name}");
+    }
+    let head = "---\nname: x\ndescription: d\nmetadata: {entrypoint: scripts/b.lua}\n---\n";
+    let project = project.file(&format!("{FOLDER}/SKILL.md"), head);
+    assert_eq!(value(run(&project, "caller")), json!("b"), "what the help says works");
+}

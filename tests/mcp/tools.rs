@@ -230,3 +230,93 @@ fn each_revision_is_spoken() {
     assert_eq!((&list["resultType"], &list["cacheScope"]), (&json!("complete"), &json!("private")));
     assert!(list["ttlMs"].is_u64());
 }
+
+/// What a client is told about the risk of a tool: whether it only reads, may destroy, and reaches the world.
+fn hints(tool: &serde_json::Value) -> [bool; 3] {
+    ["readOnlyHint", "destructiveHint", "openWorldHint"]
+        .map(|hint| tool["annotations"][hint].as_bool().unwrap())
+}
+
+#[test]
+fn a_tool_is_as_risky_as_the_scripts_that_a_call_can_choose() {
+    const READS: [bool; 3] = [true, false, false];
+    const ANYTHING: [bool; 3] = [false, true, true];
+    const WRITES: [bool; 3] = [false, true, false];
+    let (shell, lua) = ("true", "return 1");
+    let entered = "entrypoints: {main: scripts/a.lua, other: scripts/b.sh}\n";
+    let typed = "inputs: {a: {type: string}}\nentrypoint: scripts/main.lua\n";
+    let tools = "tools: [{name: t, entrypoint: scripts/b.sh}]\n";
+    let listing = "permissions: ['write:out']\n";
+    let rows: [(&str, &[(&str, &str)], &[(&str, [bool; 3])]); 11] = [
+        ("one-shell", &[("main.sh", shell)], &[("one-shell", ANYTHING)]),
+        ("two-shells", &[("a.sh", shell), ("b.sh", shell)], &[("two-shells", ANYTHING)]),
+        ("two-luas", &[("a.lua", lua), ("b.lua", lua)], &[("two-luas", READS)]),
+        ("mixed", &[("a.lua", lua), ("b.sh", shell)], &[("mixed", ANYTHING)]),
+        ("main-and-other", &[("main.lua", lua), ("b.sh", shell)], &[("main-and-other", ANYTHING)]),
+        ("by-shebang", &[("a.lua", lua), ("b", "#!/bin/sh\ntrue")], &[("by-shebang", ANYTHING)]),
+        ("with-data", &[("a.lua", lua), ("b.lua", lua), ("c.txt", "x")], &[("with-data", READS)]),
+        (
+            "entered",
+            &[("a.lua", lua), ("b.sh", shell), ("../skill.yaml", entered)],
+            &[("entered", READS), ("entered_other", ANYTHING)],
+        ),
+        ("typed", &[("main.lua", lua), ("b.sh", shell), ("../skill.yaml", typed)], &[("typed", READS)]),
+        (
+            "tools",
+            &[("main.lua", lua), ("b.sh", shell), ("../skill.yaml", tools)],
+            &[("tools", READS), ("tools_t", ANYTHING)],
+        ),
+        ("listing", &[("a.sh", shell), ("b.sh", shell), ("../skill.yaml", listing)], &[("listing", WRITES)]),
+    ];
+    let mut project = Project::new();
+    for (name, files, _) in rows {
+        project = project.skill(&format!(".metier/skills/{name}"));
+        for (path, text) in files {
+            let path = format!(".metier/skills/{name}/scripts/{path}").replace("scripts/../", "");
+            project = project.file(&path, text);
+        }
+    }
+    let mut client = project.trusted().client(&[]);
+    for (_, _, tools) in rows {
+        for (tool, expected) in tools {
+            assert_eq!(hints(&client.tool(tool)), *expected, "{tool}");
+        }
+    }
+}
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn the_help_of_a_refused_call_can_be_followed() {
+    let folder = ".metier/skills/several";
+    let project = Project::new()
+        .skill(folder)
+        .file(&format!("{folder}/scripts/a.sh"), "cat > /dev/null; echo x > a.txt && echo '\"done\"'")
+        .file(&format!("{folder}/scripts/b.sh"), "true")
+        .lua("plain", "ctx.write('b.txt', 'x') return 'written'")
+        .file(".metier/skills/alone.lua", "-- Writes.\nctx.write('c.txt', 'x') return 'written'")
+        .trusted();
+    let mut client = project.client(&[]);
+    let call = json!({"script": "scripts/a.sh"});
+    let refused = client.call("several", call.clone());
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("a person can allow it: `metier allow several write`"), "{text}");
+    let allowed = project.metier(&["allow", "several", "write"]);
+    assert_eq!(allowed.code, 0, "{allowed:?}");
+    assert_eq!(client.text("several", call), "done");
+    // Where the skill does not list it, a grant is not enough.
+    for (name, place) in [
+        ("plain", "list write under allowed-tools in SKILL.md"),
+        ("alone", "list write under permissions of the comment block /// skill in alone.lua"),
+    ] {
+        let refused = client.call(name, json!({}));
+        let text = refused["content"][0]["text"].as_str().unwrap();
+        let help = format!(
+            "{place} and trust the skill again (`metier trust`); then a person can allow it: `metier allow {name} write`"
+        );
+        assert!(text.contains(&help), "{text}");
+    }
+    let listing = "---\nname: plain\ndescription: d\nallowed-tools: write\n---\n";
+    let project = project.file(".metier/skills/plain/SKILL.md", listing);
+    assert_eq!(project.metier(&["allow", "plain", "write"]).code, 0);
+    assert_eq!(project.client(&[]).text("plain", json!({})), "written");
+}

@@ -80,7 +80,8 @@ pub(crate) fn unwritten_file_hint(
         return None;
     }
     let denial = Denial { is_change: true, ..Denial::default() };
-    project_file_hint(ctx, project, file, denial).filter(|(_, hint)| hint.is_some())
+    let advice = project_file_advice(ctx, project, file, denial)?;
+    advice.names_permission.then_some(advice.help)
 }
 
 /// The grant for the first of these lines that says that a file was denied which a grant would open.
@@ -91,10 +92,11 @@ pub(crate) fn refused_changes<'a>(
 ) -> Option<Help> {
     lines.find_map(|line| {
         let file = denied_file(line).filter(|file| is_path(file))?;
-        let (help, hint) = project_file_hint(ctx, project, file, Denial::in_line(line))?;
+        let advice = project_file_advice(ctx, project, file, Denial::in_line(line))?;
         // A secret that was not read is not a refused change.
-        let is_read = matches!(&hint, Some(Hint::Grant(permission)) if permission.starts_with("read"));
-        (hint.is_some() && !is_read).then_some((help, hint))
+        let is_read =
+            matches!(&advice.help.1, Some(Hint::Grant(permission)) if permission.starts_with("read"));
+        (advice.names_permission && !is_read).then_some(advice.help)
     })
 }
 
@@ -122,53 +124,86 @@ fn accepts_existing_folder(text: &str) -> bool {
 
 /// The hint about a file that was denied, if it lies in the project or beside the script.
 fn project_file_hint(ctx: &SkillContext, project: &Path, written: &str, denial: Denial) -> Option<Help> {
+    project_file_advice(ctx, project, written, denial).map(|advice| advice.help)
+}
+
+/// A hint about a file.
+struct FileAdvice {
+    help: Help,
+    /// Whether it names a permission that would open the file: to be granted, or to be listed by a skill.
+    names_permission: bool,
+}
+
+impl FileAdvice {
+    fn with_permission(help: Help) -> Self {
+        Self { help, names_permission: true }
+    }
+
+    fn without_permission(text: String) -> Self {
+        Self { help: (text, None), names_permission: false }
+    }
+}
+
+fn project_file_advice(
+    ctx: &SkillContext,
+    project: &Path,
+    written: &str,
+    denial: Denial,
+) -> Option<FileAdvice> {
     let real = canonicalize_existing(&normalize_lexically(&project.join(written)));
     let shown = shown_path(written);
     if let Some(help) = own_folder_hint(ctx, &real, &shown) {
-        return Some(help);
+        return Some(FileAdvice::with_permission(help));
     }
     let inside = real.strip_prefix(project).ok()?.to_str()?;
     let exists = |path: &str| project.join(path).symlink_metadata().is_ok();
     let grantable = grantable_path(ctx, project, inside, denial);
     let is_protected = ctx.permissions().protection().protects_write(&grantable);
     if !exists(&grantable) && is_protected && !names_folder(&grantable) {
-        return Some((uncreated_help(ctx, &grantable, &shown), None));
+        return Some(FileAdvice::without_permission(uncreated_help(ctx, &grantable, &shown)));
     }
     if let Some((help, hint)) = secret_hint(ctx, inside).filter(|_| !denial.is_change && exists(inside)) {
         if !is_typable(inside) {
-            return Some((
-                format!("the sandbox keeps {shown}, where secrets may be, from this script"),
-                None,
-            ));
+            let text = format!("the sandbox keeps {shown}, where secrets may be, from this script");
+            return Some(FileAdvice::without_permission(text));
         }
         let text = format!(
             "the sandbox keeps {shown}, where secrets may be, from this script, which takes write:{inside} to change it; if it \
              should read it, {help}"
         );
-        return Some((text, hint));
+        return Some(FileAdvice::with_permission((text, hint)));
     }
-    if let Some((help, hint)) = permission_hint(ctx, &Access::write(grantable)) {
-        if !matches!(&hint, Some(Hint::Grant(permission)) if is_typable(permission)) {
-            let text = format!("the sandbox lets this script read the project, not change {shown}");
-            return Some((text, None));
-        }
-        let text = format!(
-            "the sandbox lets this script read the project, not change {shown}; if it should, {help}"
-        );
-        return Some((text, hint));
+    if let Err(refusal) = ctx.permissions().require(&Access::write(grantable), "") {
+        let text = format!("the sandbox lets this script read the project, not change {shown}");
+        let help = refusal.help().filter(|_| refusal.missing_permission().is_some_and(is_typable));
+        return Some(match help {
+            Some(help) => {
+                let text = format!("{text}; if it should, {help}");
+                FileAdvice::with_permission((text, refusal.hint().cloned()))
+            }
+            None => FileAdvice::without_permission(text),
+        });
     }
     // Granted, but denied anyway.
     let text = format!(
         "to change {shown} is granted, but a sandbox opens what exists when the run begins; create it before, or see \
          whose it is"
     );
-    Some((text, None))
+    Some(FileAdvice::without_permission(text))
 }
 
 /// The help for a script that may not create a protected file: a grant that names only what does not exist opens nothing.
 fn uncreated_help(ctx: &SkillContext, path: &str, shown: &str) -> String {
     if !is_typable(path) {
         return format!("the sandbox does not let this script create {shown}, which is protected");
+    }
+    // Where a skill does not list it, no grant is enough.
+    if let Err(refusal) = ctx.permissions().require(&Access::write(path), "")
+        && let Some(help) = refusal.help().filter(|help| help.starts_with("list "))
+    {
+        return format!(
+            "the sandbox does not let this script create {shown}, which is protected; if it should, {help}, or create it before the run"
+        );
     }
     let is_named = ctx.permissions().allows(&Access::write(path));
     let grants = if is_named { "write as well".to_owned() } else { format!("write and write:{path}") };

@@ -15,7 +15,7 @@ use crate::engine::run_start::run_deadline;
 use crate::engine::script_selection::{ScriptChoice, SelectedScript};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::{Engine, EngineInner, Invocation, worker};
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::host::{Extensions, Providers, SkillContext};
 use crate::policy::{CancelToken, Limits, SandboxMode};
@@ -307,9 +307,32 @@ impl<'e> AvailabilityCheck<'e> {
                 availability.warnings.splice(0..0, warnings(&of_script));
                 availability.requirements.splice(0..0, of_script);
             }
-            Err(reason) => availability.reason = Some(requirement_error.unwrap_or_else(|| reason.clone())),
+            Err(reason) => {
+                let reason = requirement_error.unwrap_or_else(|| reason.clone());
+                let is_unnamed = reason.hint() == Some(&Hint::Script);
+                availability.reason = Some(reason);
+                if is_unnamed && let Some((runtime, reason)) = self.unavailable_script(skill) {
+                    (availability.runtime, availability.reason) = (Some(runtime), Some(reason));
+                }
+            }
         }
         (availability, contract)
+    }
+
+    /// Why the first of several scripts could not run, if none could.
+    fn unavailable_script(&self, skill: &Skill) -> Option<(RuntimeId, SkillError)> {
+        let engine = self.engine;
+        let check = |script: &SelectedScript| {
+            engine.runtimes.get(script.runtime).and_then(Runtime::check_available)?;
+            engine.check_script(&self.set, script, skill, None)
+        };
+        let mut first = None;
+        for script in engine.listed_scripts(skill) {
+            let Err(reason) = check(&script) else { return None };
+            let reason = || (script.runtime, skill.with_location_path(reason, Some(&script.path)));
+            first = first.or_else(|| Some(reason()));
+        }
+        first
     }
 
     fn contract_without_run(&mut self, skill: &Skill) -> Result<ContractCheck> {

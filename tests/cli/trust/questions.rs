@@ -350,3 +350,91 @@ fn the_files_of_a_skill_are_shown_in_the_pager_of_the_user() {
     assert_eq!(terminal.finish().0, 0);
     assert_eq!(trust_of(&project, "reads"), "trusted");
 }
+
+/// A project whose skill `several` has no main script, one script of a shell and one in Lua.
+fn several() -> Project {
+    Project::new()
+        .skill(".metier/skills/several")
+        .file(
+            ".metier/skills/several/scripts/a.sh",
+            "cat > /dev/null; echo written > a.txt && echo '\"done\"'",
+        )
+        .file(".metier/skills/several/scripts/b.lua", "return 'b'")
+}
+
+#[test]
+fn the_card_says_what_all_scripts_want_and_what_runs_them() {
+    let tool = "tools: [{name: t, entrypoint: tools/t.sh}]\n";
+    let tools_only = Project::new()
+        .skill(".metier/skills/several")
+        .file(".metier/skills/several/skill.yaml", tool)
+        .file(".metier/skills/several/tools/t.sh", "true");
+    let with_variable = Project::new()
+        .file(
+            ".metier/skills/several/SKILL.md",
+            "---\nname: several\ndescription: d\nmetadata: {env: DEPLOY_REGION}\n---\n",
+        )
+        .file(".metier/skills/several/scripts/main.sh", "true");
+    for (project, runs) in [
+        (several(), "runs      scripts/a.sh in external, scripts/b.lua in lua\n"),
+        (
+            several().file(".metier/skills/several/scripts/main.lua", ""),
+            "runs      in lua; scripts/a.sh in external",
+        ),
+        (tools_only, "runs      the tool t in external\n"),
+        (with_variable, "runs      in external\n"),
+    ] {
+        let mut terminal = Terminal::start(&mut project.command(&["trust"]));
+        terminal.wait_for("wants     whatever it is granted\n");
+        terminal.wait_for(runs);
+        terminal.wait_for(KEYS);
+        terminal.press("n");
+        assert_eq!(terminal.finish().0, 4);
+    }
+}
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn a_script_of_several_is_run_again_and_remembered_as_the_only_one_is() {
+    let project = several();
+    project.metier(&["trust", "--yes"]);
+    let mut terminal = Terminal::start(&mut project.command(&["run", "several", "--script", "a"]));
+    terminal.wait_for(
+        "Run it again with this permission? [y] yes, once  [a] always, until its files change  [n] no: ",
+    );
+    terminal.press("a");
+    let (code, screen) = terminal.finish();
+    assert_eq!(code, 0, "{screen}");
+    assert_eq!(project.metier(&["run", "several", "--script", "a"]).code, 0);
+    let (code, screen) = Terminal::start(&mut project.command(&["run", "several", "--script", "b"])).finish();
+    assert!(code == 0 && !screen.contains("Run it again"), "{screen}");
+}
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn what_the_scripts_of_a_skill_request_can_be_granted_to_it() {
+    let project = several();
+    project.metier(&["trust", "--yes"]);
+    for permission in ["write", "net:example.com", "env:DEPLOY_REGION", "secret:KEY", "exec:unsandboxed"] {
+        let allowed = project.metier(&["allow", "several", permission]);
+        assert_eq!(allowed.code, 0, "{permission}: {allowed:?}");
+        if permission == "write" {
+            let run = project.metier(&["run", "several", "--script", "scripts/a.sh", "--json"]).json();
+            assert_eq!(run["ok"], true, "{run}");
+        }
+    }
+    // A skill that lists what it requests is held to that, and says where more would stand.
+    let project = Project::new()
+        .file(
+            ".metier/skills/lists/SKILL.md",
+            "---\nname: lists\ndescription: d\nallowed-tools: write:out\n---\n",
+        )
+        .file(".metier/skills/lists/scripts/a.sh", "true")
+        .file(".metier/skills/lists/scripts/b.sh", "true");
+    project.metier(&["trust", "--yes"]);
+    assert_eq!(project.metier(&["allow", "lists", "write:out"]).code, 0);
+    let refused = project.metier(&["allow", "lists", "net"]);
+    assert_eq!(refused.code, 2);
+    let help = "it requests read, write:out; to request more, list it under allowed-tools in SKILL.md, and trust the skill again";
+    assert!(refused.stderr.contains(help), "{refused:?}");
+}
