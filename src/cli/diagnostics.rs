@@ -9,6 +9,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet}
 use metier::skill::{Diagnostic, Severity};
 use metier::unicode::mark_escapes;
 
+use super::prompt::output_columns;
 use super::terminal::escape_line;
 
 /// Of a longer line only the number is shown.
@@ -30,7 +31,11 @@ pub fn render(path: &str, source: &str, diagnostic: &Diagnostic) -> String {
         ),
         None => title.element(origin(path, source, diagnostic)),
     };
-    Renderer::styled().render(&[with_help(group, diagnostic.help.as_deref())])
+    // A longer line is cut: the rest would begin at the left, as metier's own lines do.
+    let columns = output_columns();
+    let renderer = Renderer::styled();
+    let renderer = if columns == usize::MAX { renderer } else { renderer.term_width(columns) };
+    renderer.render(&[with_help(group, diagnostic.help.as_deref())])
 }
 
 fn level(severity: Severity) -> Level<'static> {

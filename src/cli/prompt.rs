@@ -1,7 +1,8 @@
 //! Questions on a terminal, each answered with one key.
 //!
-//! What is asked is hostile text: every value is escaped, shortened and wrapped behind a margin, so that nothing in it can begin a
-//! line, and the line with the keys is the last one.
+//! What is asked is hostile text: every value is escaped and wrapped behind a margin, so that nothing in it can begin a line, and
+//! the line with the keys is the last one. What does not fit on the screen is left out at first, and nobody can agree before all of
+//! it was shown.
 
 #[cfg(unix)]
 mod keyboard;
@@ -9,6 +10,7 @@ mod keyboard;
 #[path = "prompt/keyboard_unsupported.rs"]
 mod keyboard;
 
+use std::cell::Cell;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
@@ -18,20 +20,51 @@ use metier::unicode::with_lookalikes;
 
 use self::keyboard::{Key, Keyboard};
 use super::output::eprint;
-use super::terminal::escape_line;
+use super::terminal::{escape_line, wrap};
 
-pub use self::keyboard::restore_terminal;
+pub use self::keyboard::{output_columns, restore_terminal};
 
 /// What is asked: a sentence, and what one should know to answer.
 pub struct Question {
-    pub sentence: String,
-    pub facts: Vec<(&'static str, String)>,
-    /// Shown when `d` is pressed.
-    pub details: Vec<(&'static str, String)>,
+    sentence: String,
+    /// What one agrees to.
+    facts: Vec<Fact>,
+    /// Shown too when `d` is pressed.
+    details: Vec<Fact>,
     /// What the keys are for, such as `run it`.
-    pub prompt: &'static str,
-    /// The keys besides `n` for no, and what each answers.
-    pub choices: &'static [(char, &'static str)],
+    prompt: &'static str,
+    /// The keys besides `n` for no that agree, and what each answers.
+    choices: &'static [Choice],
+    /// The keys that only show something.
+    views: &'static [Choice],
+    /// Whether all facts were shown.
+    is_seen: Cell<bool>,
+}
+
+/// A name and a text.
+pub type Fact = (&'static str, String);
+
+/// A key and what it answers.
+pub type Choice = (char, &'static str);
+
+impl Question {
+    pub fn new(sentence: String, facts: Vec<Fact>, prompt: &'static str, choices: &'static [Choice]) -> Self {
+        Self { sentence, facts, details: Vec::new(), prompt, choices, views: &[], is_seen: Cell::new(false) }
+    }
+
+    /// With more that `d` shows.
+    pub fn details(self, details: Vec<Fact>) -> Self {
+        Self { details, ..self }
+    }
+
+    /// With keys that only show something.
+    pub fn views(self, views: &'static [Choice]) -> Self {
+        Self { views, ..self }
+    }
+
+    fn has_details(&self) -> bool {
+        !self.details.is_empty() || !self.is_seen.get()
+    }
 }
 
 /// What was answered.
@@ -45,12 +78,18 @@ pub enum Reply {
     Interrupt,
 }
 
-/// The most characters of a fact and of a detail.
+/// The most characters of a fact where not all facts fit on the screen.
 const MAX_FACT_CHARS: usize = 300;
-const MAX_DETAIL_CHARS: usize = 4_000;
 
 /// The margin of every line of a fact.
 const MARGIN: usize = 12;
+
+/// The rows of a terminal that does not say how many it has, and the fewest that are used.
+const DEFAULT_ROWS: usize = 24;
+const MIN_ROWS: usize = 10;
+
+/// The most lines of details that are shown without a stop, where nobody has to see them to agree.
+const MAX_LINES_AT_ONCE: usize = 1_000;
 
 /// One question stands at a time.
 static ASKING: Mutex<()> = Mutex::new(());
@@ -67,92 +106,193 @@ pub fn ask(question: &Question, is_withdrawn: &dyn Fn() -> bool) -> Reply {
         return Reply::No;
     }
     let Some(keyboard) = Keyboard::open() else { return Reply::No };
-    show(question);
-    let reply = read_reply(question, &mut || keyboard.read(is_withdrawn), &|| keyboard.flush(), is_withdrawn);
+    let screen = Screen::of_terminal();
+    show(question, screen);
+    let keys = Keys { next: &|| keyboard.read(is_withdrawn), flush: &|| keyboard.flush(), is_withdrawn };
+    let reply = read_reply(question, screen, &keys);
     let answer = match reply {
         Reply::Choice(key) => {
-            question.choices.iter().find(|(choice, _)| *choice == key).map(|(_, words)| *words)
+            let all = question.choices.iter().chain(question.views);
+            all.into_iter().find(|(choice, _)| *choice == key).map(|(_, words)| *words)
         }
         Reply::No | Reply::Interrupt => None,
     };
     eprint(answer.unwrap_or("no"));
     reply
 }
-fn read_reply(
-    question: &Question,
-    next_key: &mut dyn FnMut() -> Option<Key>,
-    flush: &dyn Fn(),
-    is_withdrawn: &dyn Fn() -> bool,
-) -> Reply {
-    loop {
-        match next_key() {
-            Some(Key::Interrupt) => return Reply::Interrupt,
-            // Nobody waits for a later answer any more.
-            Some(_) if is_withdrawn() => return Reply::No,
-            Some(Key::Char(key)) => match key.to_ascii_lowercase() {
-                'n' => return Reply::No,
-                'd' if !question.details.is_empty() => {
-                    eprint("");
-                    eprint(&lines(&question.details, MAX_DETAIL_CHARS));
-                    show_keys(question);
-                    // What was typed before the details were there is no answer to them.
-                    flush();
-                }
-                key if question.choices.iter().any(|(choice, _)| *choice == key) => {
-                    return Reply::Choice(key);
-                }
-                _ => {}
-            },
-            Some(Key::Other) => {}
-            Some(Key::Enter | Key::End) | None => return Reply::No,
+
+/// The rows and columns that a question may fill.
+#[derive(Clone, Copy)]
+struct Screen {
+    rows: usize,
+    columns: usize,
+}
+
+impl Screen {
+    fn of_terminal() -> Self {
+        let (rows, columns) = keyboard::terminal_size().unwrap_or_default();
+        Self {
+            rows: if rows == 0 { DEFAULT_ROWS } else { rows.max(MIN_ROWS) },
+            columns: if columns > 2 * MARGIN { columns } else { 80 },
         }
     }
 }
 
-fn show(question: &Question) {
+/// The columns of the terminal at which questions are asked.
+pub fn terminal_columns() -> usize {
+    Screen::of_terminal().columns
+}
+
+/// Where keys come from.
+struct Keys<'a> {
+    next: &'a dyn Fn() -> Option<Key>,
+    /// Drops what was typed until now: it is no answer to what is shown next.
+    flush: &'a dyn Fn(),
+    is_withdrawn: &'a dyn Fn() -> bool,
+}
+
+impl Keys<'_> {
+    /// The next key, or the reply that ends the question.
+    fn read(&self) -> std::result::Result<Key, Reply> {
+        match (self.next)() {
+            Some(Key::Interrupt) => Err(Reply::Interrupt),
+            // Nobody waits for a later answer any more.
+            Some(_) if (self.is_withdrawn)() => Err(Reply::No),
+            Some(Key::End) | None => Err(Reply::No),
+            Some(key) => Ok(key),
+        }
+    }
+}
+
+fn read_reply(question: &Question, screen: Screen, keys: &Keys<'_>) -> Reply {
+    let is_in = |choices: &[Choice], key| choices.iter().any(|(choice, _)| *choice == key);
+    loop {
+        let key = match keys.read() {
+            Ok(Key::Char(key)) => key.to_ascii_lowercase(),
+            Ok(Key::Enter) => return Reply::No,
+            Ok(_) => continue,
+            Err(reply) => return reply,
+        };
+        match key {
+            'n' => return Reply::No,
+            'd' if question.has_details() => {
+                eprint("");
+                if let Err(reply) = show_details(question, screen, keys) {
+                    return reply;
+                }
+                show_keys(question);
+                (keys.flush)();
+            }
+            key if is_in(question.views, key) => return Reply::Choice(key),
+            key if is_in(question.choices, key) && question.is_seen.get() => return Reply::Choice(key),
+            key if is_in(question.choices, key) => {
+                eprint("press d to see all of it first");
+                show_keys(question);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Shows all facts and details whole: page by page where one has to see them to agree.
+fn show_details(question: &Question, screen: Screen, keys: &Keys<'_>) -> std::result::Result<(), Reply> {
+    let facts = lines(&question.facts, usize::MAX, screen.columns);
+    let all = [facts, lines(&question.details, usize::MAX, screen.columns)].concat();
+    let is_whole = question.is_seen.get() && all.len() <= MAX_LINES_AT_ONCE;
+    let page = if is_whole { all.len() } else { screen.rows - 1 };
+    let pages = all.chunks(page.max(1));
+    let count = pages.len();
+    for (number, page) in pages.enumerate() {
+        eprint(&page.join("\n"));
+        if number + 1 == count {
+            break;
+        }
+        eprint_open(&format!("Page {} of {count}: [d] next page  [q] back  [n] no: ", number + 1));
+        (keys.flush)();
+        loop {
+            match keys.read()? {
+                Key::Char('d' | 'D') | Key::Enter | Key::Other => break,
+                Key::Char('n' | 'N') => return Err(Reply::No),
+                Key::Char('q' | 'Q') => {
+                    eprint("");
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        eprint("");
+    }
+    question.is_seen.set(true);
+    Ok(())
+}
+
+fn show(question: &Question, screen: Screen) {
     let bold = Style::new().bold();
     eprint(&format!("{bold}{}{bold:#}", escape_line(&question.sentence)));
-    eprint(&lines(&question.facts, MAX_FACT_CHARS));
+    let (lines, is_whole) = overview(&question.facts, screen);
+    if is_whole {
+        question.is_seen.set(true);
+    }
+    eprint(&lines.join("\n"));
+    if !question.is_seen.get() {
+        eprint("  [Parts are left out: press d to see all of it before you agree.]");
+    }
     show_keys(question);
 }
 
+/// The facts in as many lines as the screen has room for, and whether that is all of them.
+fn overview(facts: &[Fact], screen: Screen) -> (Vec<String>, bool) {
+    // The sentence, the note that something is left out, and the keys, which may take two rows.
+    let room = screen.rows - 4;
+    let whole = lines(facts, usize::MAX, screen.columns);
+    if whole.len() <= room {
+        return (whole, true);
+    }
+    let mut short = lines(facts, MAX_FACT_CHARS, screen.columns);
+    if short.len() > room {
+        let left_out = short.len() - (room - 1);
+        short.truncate(room - 1);
+        short.push(format!("  {:10}[… {left_out} lines …]", ""));
+    }
+    (short, false)
+}
+
 fn show_keys(question: &Question) {
-    let choices = question.choices.iter().map(|(key, words)| format!("[{key}] {words}"));
-    let details = (!question.details.is_empty()).then(|| "[d] details".to_owned());
+    let choices =
+        question.choices.iter().chain(question.views).map(|(key, words)| format!("[{key}] {words}"));
+    let details = question.has_details().then(|| "[d] details".to_owned());
     let keys: Vec<String> = choices.chain(["[n] no".to_owned()]).chain(details).collect();
+    eprint_open(&format!("{} {}: ", question.prompt, keys.join("  ")));
+}
+
+/// Writes to standard error without ending the line. If it is closed, the answer is no.
+fn eprint_open(text: &str) {
     let mut stderr = anstream::stderr();
-    // If standard error is closed, the answer is no.
-    let _ = write!(stderr, "{} {}: ", question.prompt, keys.join("  "));
+    let _ = write!(stderr, "{text}");
     let _ = stderr.flush();
 }
 
 /// A line for each fact, or several behind the same margin.
-pub fn lines(facts: &[(&'static str, String)], max_chars: usize) -> String {
-    let width = keyboard::terminal_width().filter(|width| *width > 2 * MARGIN).unwrap_or(80);
+fn lines(facts: &[Fact], max_chars: usize, columns: usize) -> Vec<String> {
     let lines = facts.iter().flat_map(|(name, text)| {
-        let text = shorten(text, max_chars);
-        let lines = wrap(&text, width - MARGIN - 3);
+        let lines = wrap(&shorten(text, max_chars), columns - MARGIN - 3);
         lines.into_iter().enumerate().map(move |(index, line)| {
             if index == 0 { format!("  {name:10}{line}") } else { format!("  {:10}| {line}", "") }
         })
     });
-    lines.collect::<Vec<_>>().join("\n")
+    lines.collect()
 }
 
-/// A line of text for a fact: escaped, and cut in its middle, so that its end is seen as well.
+/// A line of text for a fact: escaped, and where it is longer, cut in its middle, so that its end is seen as well.
 fn shorten(text: &str, max_chars: usize) -> String {
-    // Beyond it, nothing would be shown anyway.
-    let beginning: String = text.chars().take(2 * max_chars).collect();
-    let end: Vec<char> = text.chars().rev().take(max_chars).collect();
     let count = text.chars().count();
-    let shown = if count > max_chars {
-        let head: String = beginning.chars().take(max_chars * 2 / 3).collect();
-        let tail: String = end.iter().take(max_chars / 3).rev().collect();
-        format!("{head} […{} characters…] {tail}", count - max_chars * 2 / 3 - max_chars / 3)
-    } else {
-        beginning
-    };
-    escape_line(&mark_blanks(&shown))
+    if count <= max_chars {
+        return escape_line(&mark_blanks(text));
+    }
+    let (head, tail) = (max_chars * 2 / 3, max_chars / 3);
+    let beginning: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(count - tail).collect();
+    escape_line(&mark_blanks(&format!("{beginning} […{} characters…] {end}", count - head - tail)))
 }
 
 /// The text with every blank escaped that could fill a line: all but single spaces.
@@ -166,22 +306,6 @@ fn mark_blanks(text: &str) -> String {
     marked.collect()
 }
 
-/// The text in lines of at most so many columns; a character outside of ASCII may take two.
-fn wrap(text: &str, columns: usize) -> Vec<String> {
-    let mut lines = vec![(String::new(), 0)];
-    for c in text.chars() {
-        let width = if c.is_ascii() { 1 } else { 2 };
-        if lines.last().is_some_and(|(_, used)| used + width > columns) {
-            lines.push((String::new(), 0));
-        }
-        if let Some((line, used)) = lines.last_mut() {
-            line.push(c);
-            *used += width;
-        }
-    }
-    lines.into_iter().map(|(line, _)| line).collect()
-}
-
 /// The permission and what it lets a skill do, such as `write:out (change files at or below out)`.
 pub fn permission_sentence(permission: &Permission) -> String {
     format!("{} ({})", with_lookalikes(&permission.to_string()), permission.meaning())
@@ -189,39 +313,94 @@ pub fn permission_sentence(permission: &Permission) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
+
+    const SCREEN: Screen = Screen { rows: 24, columns: 80 };
+
+    /// The reply to a question with these facts after these keys; `None` is the end of the input.
+    fn reply(facts: Vec<Fact>, keys: &str, is_late: bool) -> Reply {
+        let question = Question::new(String::new(), facts, "", &[('y', "yes")]).views(&[('s', "show")]);
+        let keys = RefCell::new(keys.chars());
+        let next = || {
+            keys.borrow_mut().next().map(|key| match key {
+                '\r' => Key::Enter,
+                ' ' => Key::Other,
+                key => Key::Char(key),
+            })
+        };
+        show(&question, SCREEN);
+        read_reply(&question, SCREEN, &Keys { next: &next, flush: &|| {}, is_withdrawn: &|| is_late })
+    }
 
     #[test]
     fn a_key_that_comes_when_nobody_waits_any_more_is_a_no() {
-        let question = Question {
-            sentence: String::new(),
-            facts: Vec::new(),
-            details: Vec::new(),
-            prompt: "",
-            choices: &[('y', "yes")],
-        };
         for (is_late, expected) in [(false, Reply::Choice('y')), (true, Reply::No)] {
-            let reply = read_reply(&question, &mut || Some(Key::Char('y')), &|| {}, &|| is_late);
-            assert_eq!(reply, expected);
+            assert_eq!(reply(Vec::new(), "y", is_late), expected);
         }
+    }
+
+    /// A fact of four pages.
+    #[test]
+    fn nobody_agrees_to_what_is_left_out_before_all_of_it_was_shown() {
+        let long = || vec![("input", "x".repeat(65 * 70))];
+        for (keys, expected) in [
+            ("y", Reply::No),
+            ("yyyy", Reply::No),
+            ("ds", Reply::No),
+            ("dy", Reply::No),
+            ("ddy", Reply::No),
+            ("dddy", Reply::No),
+            ("ddqy", Reply::No),
+            ("dyyyyy", Reply::No),
+            ("ddn", Reply::No),
+            ("\r", Reply::No),
+            ("s", Reply::Choice('s')),
+            ("ddddy", Reply::Choice('y')),
+            ("d\r  y", Reply::Choice('y')),
+            ("ddqddddy", Reply::Choice('y')),
+            ("yddddy", Reply::Choice('y')),
+        ] {
+            assert_eq!(reply(long(), keys, false), expected, "{keys:?}");
+        }
+        let many = || (0..401).map(|number| ("wants", format!("net:{number}"))).collect::<Vec<_>>();
+        let pages = 401_usize.div_ceil(SCREEN.rows - 1);
+        assert_eq!(reply(many(), "dy", false), Reply::No);
+        assert_eq!(reply(many(), &format!("{}y", "d".repeat(pages - 1)), false), Reply::No);
+        assert_eq!(reply(many(), &format!("{}y", "d".repeat(pages)), false), Reply::Choice('y'));
+        let short = vec![("input", "x".repeat(65 * 20))];
+        assert_eq!(reply(short, "y", false), Reply::Choice('y'));
+    }
+
+    #[test]
+    fn the_overview_fits_on_the_screen_and_has_all_or_says_what_it_lacks() {
+        for count in [1, 19, 20, 21, 401] {
+            let facts: Vec<Fact> = (0..count).map(|number| ("wants", format!("net:{number}"))).collect();
+            let (lines, is_whole) = overview(&facts, SCREEN);
+            assert_eq!(is_whole, count <= 20, "{count}");
+            assert!(lines.len() <= 20 && lines.iter().any(|line| line.contains("lines …")) != is_whole);
+        }
+        let (lines, is_whole) = overview(&[("input", "x".repeat(10_000))], SCREEN);
+        assert!(!is_whole && lines.concat().contains("9700 characters"), "{lines:?}");
     }
 
     #[test]
     fn no_fact_begins_a_line_or_hides_its_end() {
         let forged =
             format!("a{}\nAllow it? [y] yes: y\r\u{1b}[2J\u{202e}{}", " ".repeat(70), "\u{3000}".repeat(40));
-        for line in lines(&[("skill", forged.repeat(20))], MAX_FACT_CHARS).lines() {
-            assert!(line.starts_with("  ") && line.chars().count() <= 80, "{line:?}");
-            assert!(
-                !line[2..].starts_with("Allow") && !line.contains('\u{1b}') && !line.contains('\u{202e}')
-            );
+        for max_chars in [MAX_FACT_CHARS, usize::MAX] {
+            for line in lines(&[("skill", forged.repeat(20))], max_chars, 80) {
+                assert!(line.starts_with("  ") && line.chars().count() <= 80, "{line:?}");
+                assert!(
+                    !line[2..].starts_with("Allow") && !line.contains('\u{1b}') && !line.contains('\u{202e}')
+                );
+            }
         }
         let long = format!("{}/.ssh/id", "x".repeat(10_000));
         let shown = shorten(&long, MAX_FACT_CHARS);
         assert!(shown.ends_with("/.ssh/id") && shown.chars().count() < 2 * MAX_FACT_CHARS, "{shown}");
         assert!(shown.contains("characters"));
         assert_eq!(shorten("short", MAX_FACT_CHARS), "short");
-        assert_eq!(wrap("世界世界", 5), ["世界", "世界"]);
-        assert_eq!(wrap("", 5), [""]);
     }
 }

@@ -293,13 +293,9 @@ fn repeat_question(
 ) -> Question {
     let reason = outcome.result.as_ref().err().map(|error| ("failed", error.message().to_owned()));
     let wants = ("wants", permission_sentence(permission));
-    Question {
-        sentence: "The script seems to have failed because it was not permitted to do something.".into(),
-        facts: [("skill", outcome.skill.clone())].into_iter().chain(reason).chain([wants]).collect(),
-        details: Vec::new(),
-        prompt: "Run it again with this permission?",
-        choices,
-    }
+    let facts = [("skill", outcome.skill.clone()), wants].into_iter().chain(reason).collect();
+    let sentence = "The script seems to have failed because it was not permitted to do something.";
+    Question::new(sentence.into(), facts, "Run it again with this permission?", choices)
 }
 
 /// Prints the outcome of a run that does not end, with its log so far.

@@ -9,12 +9,13 @@ use metier::skill::contract::{Contract, ResourceSource};
 use metier::trust::RememberedGrant;
 use serde_json::{Value, json};
 
-use super::output;
+use super::prompt::output_columns;
 use super::requirement::requirement_row;
 use super::session::Session;
 use super::skill_record::{runs_named_script, script_list, skill_record};
-use super::terminal::escape_text;
+use super::terminal::{escape_text, with_margin, wrap_lines};
 use super::trust_words::{configured_grant_line, grant_line, grants_of_skill, trust_line};
+use super::{output, table};
 
 mod signature;
 mod tools;
@@ -49,7 +50,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     } else {
         let page = page(&engine, skill, availability)?;
         session.exit_watchdog().finish();
-        output::print(&escape_text(&page))?;
+        output::print(&page)?;
     }
     Ok(0)
 }
@@ -111,10 +112,15 @@ fn page(engine: &Engine, skill: &Skill, availability: Availability) -> Result<St
     rows.extend(availability.requirements.iter().map(|found| requirement_row(skill.name(), found)));
     rows.extend(availability.warnings.into_iter().map(|warning| ("missing", warning)));
     rows.extend(skill.contract().into_iter().flat_map(contract_rows));
-    let facts: Vec<String> = rows.iter().map(|(name, fact)| format!("{name:12} {fact}")).collect();
+    let columns = output_columns();
     let signature = format!("{}{}", signature::section(skill), tools::section(engine, skill));
     let plan = plan(engine, skill).map_or(String::new(), |plan| format!("\n{plan}\n"));
-    Ok(format!("{}\n{signature}{plan}\n{}", facts.join("\n"), skill.body()?.trim_end()))
+    let sections = wrap_lines(&escape_text(&format!("{signature}{plan}")), columns);
+    Ok(format!(
+        "{}\n{sections}\n{}",
+        table::two_columns(&rows),
+        with_margin(&skill.body()?, columns).trim_end()
+    ))
 }
 
 /// What is remembered as granted to the skill as it is now, in this project or in all; the configuration may grant more.
@@ -127,7 +133,7 @@ fn granted_lines(engine: &Engine, skill: &Skill) -> String {
     let mut lines: Vec<String> = remembered_grants(engine, skill).iter().map(grant_line).collect();
     lines
         .extend(engine.configured_grants(skill).iter().map(|grant| configured_grant_line(grant, is_trusted)));
-    if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n             ") }
+    if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }
 }
 
 /// The plan of a skill that has a valid one; an error in a plan is the reason why the skill cannot run.

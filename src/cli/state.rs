@@ -115,13 +115,9 @@ fn clear(store: &StateStore, states: &[StoredState], args: &Args, session: &Sess
             return Err(SkillError::new(ErrorKind::Denied, "nobody can be asked whether to remove it")
                 .with_help("look at it with `metier state`, and remove it with --yes"));
         }
-        let question = Question {
-            sentence: "What these skills keep will be gone.".into(),
-            facts: states.iter().map(|state| ("state", line(state))).collect(),
-            details: Vec::new(),
-            prompt: "Remove it?",
-            choices: &[('y', "yes")],
-        };
+        let facts = states.iter().map(|state| ("state", line(state))).collect();
+        let sentence = "What these skills keep will be gone.";
+        let question = Question::new(sentence.into(), facts, "Remove it?", &[('y', "yes")]);
         let token = CancelToken::new();
         if !matches!(ask(&question, &|| token.is_cancelled()), Reply::Choice(_)) {
             return Err(SkillError::new(ErrorKind::Cancelled, "nothing was removed"));

@@ -144,8 +144,12 @@ fn question(
     let input = request.input.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string);
     // Who agrees to a call agrees to its input.
     let is_call = matches!(request.need, ApprovalNeed::Call { .. });
-    let mut details = vec![("arguments", format!("{:?}", request.args))];
-    if is_call { &mut facts } else { &mut details }.push(("input", input));
+    let mut details = Vec::new();
+    let called_with = if is_call { &mut facts } else { &mut details };
+    if !is_call || !request.args.is_empty() {
+        called_with.push(("arguments", format!("{:?}", request.args)));
+    }
+    called_with.push(("input", input));
     details.extend(request.project.as_ref().map(|project| ("project", project.display().to_string())));
     details.extend(request.digest.as_ref().map(|digest| ("digest", digest.clone())));
     let asks = match request.need {
@@ -153,13 +157,8 @@ fn question(
         ApprovalNeed::Call { .. } => "asks whether to call a tool",
         _ => "asks for a permission",
     };
-    Question {
-        sentence: format!("The skill {} {asks}.", shortened_name(&request.skill)),
-        facts,
-        details,
-        prompt,
-        choices,
-    }
+    let sentence = format!("The skill {} {asks}.", shortened_name(&request.skill));
+    Question::new(sentence, facts, prompt, choices).details(details)
 }
 
 fn shortened_name(name: &str) -> String {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use metier::engine::{Engine, RequestSource, TrustState};
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::policy::{CancelToken, Limits};
+use metier::policy::{CancelToken, Limits, Permission};
 use metier::registry::{FileList, ListedFile, Registry, Skill};
 use metier::trust::{ProjectIdentity, SkillFiles, TrustStore};
 use metier::unicode::with_lookalikes;
@@ -17,7 +17,7 @@ use super::interrupt::cancel_on_interrupt;
 use super::prompt::{Question, Reply, ask, permission_sentence};
 use super::session::Session;
 use super::skill_record::script_list;
-use super::terminal::{escape_line, escape_text, shorten_line};
+use super::terminal::{escape_line, escape_text, shorten_line, with_margin, wrap};
 use super::trust_words::difference_list;
 use super::{output, prompt};
 
@@ -186,13 +186,14 @@ fn question(engine: &Engine, skill: &Skill, state: &TrustState, files: &SkillFil
     ];
     let requests = engine.requested_permissions(skill);
     let own = requests.iter().filter(|request| request.sources != [RequestSource::Default]);
-    let own: Vec<_> = own.map(|request| ("wants", permission_sentence(&request.permission))).collect();
     if engine.uses_any_grant(skill) {
         facts.push(("wants", "whatever it is granted".to_owned()));
-    } else if own.is_empty() {
+    }
+    let own = wanted(own.map(|request| &request.permission).collect());
+    if own.is_empty() && !engine.uses_any_grant(skill) {
         facts.push(("wants", "to read the project".to_owned()));
     }
-    facts.extend(own);
+    facts.extend(own.into_iter().map(|text| ("wants", text)));
     facts.push(("runs", what_runs(engine, skill)));
     if !files.callees.is_empty() {
         let names: Vec<&str> = files.callees.iter().map(|callee| callee.qualified_name.as_str()).collect();
@@ -225,13 +226,36 @@ fn question(engine: &Engine, skill: &Skill, state: &TrustState, files: &SkillFil
     if more > 0 {
         details.push(("file", format!("and {more} more")));
     }
-    Question {
-        sentence,
-        facts,
-        details,
-        prompt: "Trust it as it is?",
-        choices: &[('y', "yes"), ('s', "show its files")],
-    }
+    Question::new(sentence, facts, "Trust it as it is?", &[('y', "yes")])
+        .details(details)
+        .views(&[('s', "show its files")])
+}
+
+/// The permissions in words, those first that reach furthest; many of one kind together, so that no number of them hides another.
+fn wanted(mut permissions: Vec<&Permission>) -> Vec<String> {
+    const REACH: [&str; 11] =
+        ["exec", "own-folder", "home-write", "write", "secret", "home", "net", "env", "skill", "tool", "shm"];
+    const MAX_APART: usize = 5;
+    let rank = |permission: &Permission| {
+        let name = permission.name();
+        (REACH.iter().position(|reach| *reach == name).unwrap_or(REACH.len()), name)
+    };
+    // Without a sandbox comes before in one, and everything before a part of it.
+    permissions.sort_by_key(|permission| {
+        let is_narrow = permission.scope().is_some() != (permission.name() == "exec");
+        (rank(permission), is_narrow)
+    });
+    let kinds = permissions.chunk_by(|a, b| a.name() == b.name());
+    kinds
+        .flat_map(|kind| -> Vec<String> {
+            if kind.len() <= MAX_APART {
+                return kind.iter().map(|permission| permission_sentence(permission)).collect();
+            }
+            let names: Vec<String> = kind.iter().map(ToString::to_string).collect();
+            let (count, names) = (kind.len(), with_lookalikes(&names.join(", ")));
+            vec![format!("{count} permissions of the kind {}: {names}", kind[0].name())]
+        })
+        .collect()
 }
 
 /// The runtime of the main script, the other scripts that can be named, and the tools.
@@ -275,16 +299,18 @@ fn files_to_show<'a>(skill: &Skill, files: &'a FileList) -> Vec<&'a ListedFile> 
     listed
 }
 
-/// Shows every file that the digest counts, those of the callees last, escaped: in the user's pager if there is one.
+/// Shows every file that the digest counts, those of the callees last, escaped and behind a margin: in the user's pager if there
+/// is one.
 fn show_files(registry: &Registry, skill: &Skill, files: &SkillFiles) -> Result<()> {
+    let columns = prompt::terminal_columns();
     let mut text = String::new();
     let mut left = MAX_SHOWN_BYTES;
-    add_files(&mut text, &mut left, "", skill, &files.files)?;
+    add_files((&mut text, columns), &mut left, "", skill, &files.files)?;
     for callee in &files.callees {
         let heading = format!("{}: ", callee.qualified_name);
         let found = registry.find_for_caller(skill, &callee.qualified_name);
         let found = found.map_err(|_| changed_meanwhile(skill))?;
-        add_files(&mut text, &mut left, &heading, found, &callee.files)?;
+        add_files((&mut text, columns), &mut left, &heading, found, &callee.files)?;
     }
     if !page(&text) {
         output::eprint(text.trim_end());
@@ -294,7 +320,7 @@ fn show_files(registry: &Registry, skill: &Skill, files: &SkillFiles) -> Result<
 
 /// Adds the files of one skill, each under its path after the heading.
 fn add_files(
-    text: &mut String,
+    (text, columns): (&mut String, usize),
     left: &mut u64,
     heading: &str,
     skill: &Skill,
@@ -302,31 +328,37 @@ fn add_files(
 ) -> Result<()> {
     for file in files_to_show(skill, files) {
         let content = match left.checked_sub(file.size) {
-            _ if file.link => "(a link, which is not followed)".to_owned(),
-            None => format!("(not shown: it has {} bytes, which is too much)", file.size),
+            _ if file.link => "(a link, which is not followed)\n".to_owned(),
+            None => format!("(not shown: it has {} bytes, which is too much)\n", file.size),
             Some(rest) => {
                 *left = rest;
-                content_to_show(skill, file)?
+                content_to_show(skill, file, columns)?
             }
         };
         let path = escape_line(&format!("{heading}{}", file.path));
-        text.extend(["==== ", &path, " ====\n", content.trim_end(), "\n\n"]);
+        // A heading that goes on in a further row has the margin there.
+        text.extend([
+            wrap(&format!("==== {path} ===="), columns).join("\n: "),
+            "\n".into(),
+            content,
+            "\n".into(),
+        ]);
     }
     Ok(())
 }
 
-fn content_to_show(skill: &Skill, file: &ListedFile) -> Result<String> {
+fn content_to_show(skill: &Skill, file: &ListedFile, columns: usize) -> Result<String> {
     let bytes = match skill.folder().read(&file.path, Limits::MAX_READ_SIZE) {
         Ok(bytes) => bytes,
-        Err(error) => return Ok(escape_line(&format!("(not shown: {})", error.message()))),
+        Err(error) => return Ok(format!("{}\n", escape_line(&format!("(not shown: {})", error.message())))),
     };
     if !file.has_content(&bytes) {
         return Err(changed_meanwhile(skill));
     }
     if bytes.contains(&0) {
-        return Ok(format!("(not shown: its {} bytes are not text)", file.size));
+        return Ok(format!("(not shown: its {} bytes are not text)\n", file.size));
     }
-    Ok(escape_text(&String::from_utf8_lossy(&bytes)))
+    Ok(with_margin(&String::from_utf8_lossy(&bytes), columns))
 }
 
 /// Whether the pager that the user has set showed it.
@@ -353,13 +385,10 @@ fn trust_folder(store: &TrustStore, path: &Path, args: &Args, session: &Session)
         }
         let token = CancelToken::new();
         cancel_on_interrupt(token.clone());
-        let question = Question {
-            sentence: "Whatever lies in this folder will be trusted, now and later.".into(),
-            facts: vec![("folder", with_lookalikes(&folder))],
-            details: Vec::new(),
-            prompt: "Is it your own work?",
-            choices: &[('y', "yes, trust it")],
-        };
+        let sentence = "Whatever lies in this folder will be trusted, now and later.";
+        let facts = vec![("folder", with_lookalikes(&folder))];
+        let question =
+            Question::new(sentence.into(), facts, "Is it your own work?", &[('y', "yes, trust it")]);
         match ask(&question, &|| token.is_cancelled()) {
             Reply::Choice(_) => {}
             Reply::No => return Ok(ErrorKind::Untrusted.exit_code()),

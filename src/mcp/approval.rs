@@ -33,7 +33,7 @@ impl ElicitingApprover {
 
 impl Approver for ElicitingApprover {
     fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
-        let Some(question) = question::elicit_request(request, self.memory) else { return Ok(Approval::No) };
+        let question = question::elicit_request(request, self.memory)?;
         let cancelled = async {
             ctx.cancel().cancelled().await;
         };
@@ -80,10 +80,12 @@ impl Approver for PostponingApprover {
         if !question::is_first(request) {
             return Ok(Approval::No);
         }
-        Ok(self.answer_to(request).unwrap_or_else(|| {
-            // Nothing was asked yet, or what was asked is not what is needed now: files of the skill changed.
-            *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.clone());
-            Approval::No
-        }))
+        if let Some(answer) = self.answer_to(request) {
+            return Ok(answer);
+        }
+        // Nothing was asked yet, or what was asked is not what is needed now: files of the skill changed.
+        question::elicit_request(request)?;
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.clone());
+        Ok(Approval::No)
     }
 }

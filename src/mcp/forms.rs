@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 use super::elicitation::Elicitor;
 use super::skill_content::shown_line;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::excerpt::shorten;
 use crate::registry::Skill;
 use crate::unicode::with_lookalikes;
 
@@ -19,10 +18,6 @@ use crate::unicode::with_lookalikes;
 const TIME_LIMIT: Duration = Duration::from_mins(5);
 /// The most bytes of the answer to one form, as JSON.
 const MAX_ANSWER: usize = 64 << 10;
-/// The most characters of a text of a form.
-const MAX_TEXT: usize = 500;
-/// The most characters of the name of a skill.
-const MAX_NAME: usize = 300;
 
 /// A form of a skill that is served.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,11 +46,11 @@ pub(super) fn forms(skill: &Skill) -> Vec<Form> {
         schema: schema.iter().map(|(key, value)| (key.clone(), shown_value(key, value))).collect(),
         is_required: is_required(name),
     };
-    let shown_skill = shorten(&shown_line(&with_lookalikes(&skill.qualified_name())), MAX_NAME);
+    let shown_skill = shown_line(&with_lookalikes(&skill.qualified_name()));
     let form = |form: &crate::skill::contract::InputForm| Form {
         name: form.name.clone(),
         skill: shown_skill.clone(),
-        message: form.message.as_deref().map(short_line),
+        message: form.message.as_deref().map(shown_line),
         fields: form.fields().map(field).collect(),
     };
     contract.forms.iter().map(form).collect()
@@ -154,9 +149,9 @@ impl Form {
 /// that cannot be seen.
 fn shown_value(key: &str, value: &Value) -> Value {
     match value {
-        Value::String(text) if key == "title" || key == "description" => short_line(text).into(),
+        Value::String(text) if key == "title" || key == "description" => shown_line(text).into(),
         Value::Array(items) if key == "enumNames" => {
-            items.iter().map(|item| short_line(item.as_str().unwrap_or_default())).collect()
+            items.iter().map(|item| shown_line(item.as_str().unwrap_or_default())).collect()
         }
         Value::Array(items) => items.iter().map(|item| shown_value(key, item)).collect(),
         Value::Object(fields) => fields
@@ -166,8 +161,4 @@ fn shown_value(key: &str, value: &Value) -> Value {
             .into(),
         value => value.clone(),
     }
-}
-
-fn short_line(text: &str) -> String {
-    shorten(&shown_line(text), MAX_TEXT)
 }

@@ -99,7 +99,7 @@ impl<'a> PostponedRequest<'a> {
         memory: AnswerMemory,
     ) -> Option<InputRequiredResult> {
         self.state.question = Some(question::Question::new(request)?);
-        self.input_required(APPROVAL, question::elicit_request(request, memory)?).ok()
+        self.input_required(APPROVAL, question::elicit_request(request, memory).ok()?).ok()
     }
 
     fn input_required(&mut self, key: &str, form: ElicitRequest) -> Result<InputRequiredResult> {

@@ -4,16 +4,13 @@ use rmcp::model::{ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationA
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::skill_content::{shown_line, shown_text};
-use crate::excerpt::shorten;
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{ApprovalNeed, ApprovalRequest};
 use crate::policy::{Approval, ArgumentPattern, CalledTool, Permission};
-use crate::unicode::with_lookalikes;
+use crate::unicode::{mark_escapes, with_lookalikes};
 
-/// The most characters of the input that a question shows.
-const MAX_INPUT: usize = 2_000;
-/// The most characters of a name or a permission.
-const MAX_NAME: usize = 300;
+/// The most bytes of a question: nobody reads more, and to what is left out nobody can agree.
+const MAX_MESSAGE: usize = 16 << 10;
 
 /// What was asked, as far as an answer depends on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,8 +43,45 @@ pub(super) enum AnswerMemory {
     Once,
 }
 
-/// The question as the protocol has it: a text, and a form with one choice.
-pub(super) fn elicit_request(request: &ApprovalRequest, memory: AnswerMemory) -> Option<ElicitRequest> {
+/// The question as the protocol has it: a text with all that somebody agrees to, and a form with one choice. `denied` if that is too
+/// much to be shown.
+pub(super) fn elicit_request(request: &ApprovalRequest, memory: AnswerMemory) -> Result<ElicitRequest> {
+    let message = message(request);
+    if message.len() > MAX_MESSAGE {
+        let sentence = format!(
+            "nobody can agree to this call of the skill {}: its input and permissions are too large to be shown whole ({} bytes of at most {MAX_MESSAGE})",
+            request.skill,
+            message.len()
+        );
+        let help = "call it with less, or grant what it needs beforehand; a tool that asks before each call is called at a terminal, which shows all of it in pages";
+        return Err(SkillError::new(ErrorKind::Denied, sentence).with_help(help));
+    }
+    let once = json!({"const": "once", "title": "Yes, for this call"});
+    let no = json!({"const": "no", "title": "No"});
+    let is_offered = memory == AnswerMemory::Remembered && confirmed_tool(request).is_none();
+    let choices = match permissions(&request.need).filter(|_| is_offered) {
+        Some(_) => {
+            json!([once, {"const": "always", "title": "Always, until a file of the skill changes"}, no])
+        }
+        None => json!([once, no]),
+    };
+    let schema = json!({
+        "type": "object",
+        "properties": {"answer": {"type": "string", "title": "Allow it?", "oneOf": choices}},
+        "required": ["answer"],
+    });
+    let schema = schema.as_object().cloned().unwrap_or_default();
+    let requested_schema = ElicitationSchema::from_json_schema(schema).map_err(|error| {
+        SkillError::new(ErrorKind::Unavailable, format!("the question is no form: {error}"))
+    })?;
+    Ok(ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message,
+        requested_schema,
+    }))
+}
+
+fn message(request: &ApprovalRequest) -> String {
     let skill = shown_name(skill_name(request));
     let mut text = match &request.need {
         ApprovalNeed::RepeatedStep { step, call, .. } => format!(
@@ -67,12 +101,11 @@ pub(super) fn elicit_request(request: &ApprovalRequest, memory: AnswerMemory) ->
         let risk = tool.risk_level.as_deref().unwrap_or("not stated");
         text.extend([format!("The tool: {}, risk: {}\n", shown_name(&tool.name), shown_name(risk))]);
     }
-    let wanted = permissions(&request.need);
-    for permission in wanted.unwrap_or_default() {
+    for permission in permissions(&request.need).unwrap_or_default() {
         text.extend([format!(
             "- {}: {}\n",
             shown_name(&permission.to_string()),
-            shown_line(&permission.meaning())
+            whole_line(&permission.meaning())
         )]);
     }
     if let ApprovalNeed::Permission { target: Some(target), .. } = &request.need {
@@ -82,34 +115,12 @@ pub(super) fn elicit_request(request: &ApprovalRequest, memory: AnswerMemory) ->
         text.extend([format!("It is called by: {}\n", shown_name(&request.callers.join(" > ")))]);
     }
     let arguments = json!({"input": request.input, "args": request.args}).to_string();
-    text.extend([format!("Its input: {}\n", shorten(&shown_line(&arguments), MAX_INPUT))]);
+    text.extend([format!("Its input: {}\n", whole_line(&arguments))]);
     let granted: Vec<String> = request.grants.iter().map(ToString::to_string).collect();
     text.extend([format!("It has already: {}\n", shown_name(&granted.join(", ")))]);
-    if let Some(digest) = &request.digest {
-        text.extend([format!("Its files: {digest}\n")]);
-    }
-    let once = json!({"const": "once", "title": "Yes, for this call"});
-    let no = json!({"const": "no", "title": "No"});
-    let is_offered = memory == AnswerMemory::Remembered && confirmed_tool(request).is_none();
-    let choices = match wanted.filter(|_| is_offered) {
-        Some(_) => {
-            json!([once, {"const": "always", "title": "Always, until a file of the skill changes"}, no])
-        }
-        None => json!([once, no]),
-    };
-    let schema = json!({
-        "type": "object",
-        "properties": {"answer": {"type": "string", "title": "Allow it?", "oneOf": choices}},
-        "required": ["answer"],
-    });
-    let Value::Object(schema) = schema else { return None };
-    let requested_schema = ElicitationSchema::from_json_schema(schema).ok()?;
-    let message = shown_text(text.trim_end());
-    Some(ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
-        meta: None,
-        message,
-        requested_schema,
-    }))
+    text.extend(request.digest.iter().map(|digest| format!("Its files: {digest}\n")));
+    text.truncate(text.trim_end().len());
+    text
 }
 
 /// The answer; everything that is not a plain yes, or was not offered, is a no.
@@ -148,5 +159,19 @@ fn skill_name(request: &ApprovalRequest) -> &str {
 }
 
 fn shown_name(text: &str) -> String {
-    shorten(&shown_line(&with_lookalikes(text)), MAX_NAME)
+    whole_line(&with_lookalikes(text))
+}
+
+/// All of a text on one line: what could end a line, or is not seen, is spelled out, and so is every blank but a single space.
+fn whole_line(text: &str) -> String {
+    let (mut shown, mut before) = (String::with_capacity(text.len()), ' ');
+    for (c, is_unseen) in mark_escapes(text) {
+        if is_unseen || c.is_whitespace() && (c != ' ' || before == ' ') {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+        before = c;
+    }
+    shown
 }

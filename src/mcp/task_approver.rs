@@ -35,7 +35,7 @@ impl Approver for TaskApprover {
         if question::is_first(request) && self.task.stay_call() {
             return self.postponing.approve(ctx, request);
         }
-        let Some(form) = question::elicit_request(request, self.memory) else { return Ok(Approval::No) };
+        let form = question::elicit_request(request, self.memory)?;
         let asked = async {
             tokio::select! {
                 answer = self.task.ask("approval", InputRequest::Elicitation(form)) => answer,

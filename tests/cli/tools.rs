@@ -171,6 +171,63 @@ fn a_call_that_needs_consent_is_refused_where_nobody_sits_and_asked_about_at_a_t
     }
 }
 
+/// A script chooses the input of a tool that it calls: no part of it may be agreed to unseen.
+#[test]
+fn nobody_agrees_to_an_input_of_which_a_part_was_never_shown() {
+    let project = project();
+    let keys = "Call it? [y] yes, once  [n] no  [d] details: ";
+    let start = |filler: usize| {
+        let input = json!({"a": "x".repeat(filler), "paths": ["everything"], "z": "z".repeat(filler)});
+        let input = input.to_string();
+        Terminal::start(&mut project.command(&["run", "weather", "--tool", "delete", "--input", &input]))
+    };
+    let whole = |screen: &str| screen.replace("\n            | ", "");
+    // What fits on the screen is there at once, and `d` shows it again.
+    for filler in [60, 180, 600] {
+        let mut terminal = start(filler);
+        terminal.wait_for(keys);
+        assert!(whole(&terminal.screen()).contains(r#""paths":["everything"]"#), "{}", terminal.screen());
+        terminal.press("d");
+        terminal.wait_for("input     {");
+        terminal.wait_for(keys);
+        assert_eq!(whole(&terminal.screen()).matches(r#""paths":["everything"]"#).count(), 2);
+        terminal.press("y");
+        assert_eq!(terminal.finish().0, 0);
+    }
+    for (filler, stops) in [(2_000, 1), (5_000, 4)] {
+        let mut terminal = start(filler);
+        terminal.wait_for("characters…]");
+        terminal.wait_for("press d to see all of it before you agree");
+        terminal.wait_for(keys);
+        terminal.press("y");
+        terminal.wait_for("press d to see all of it first\n");
+        terminal.wait_for(keys);
+        terminal.press("d");
+        terminal.wait_for("[d] next page  [q] back  [n] no: ");
+        terminal.press("q");
+        terminal.wait_for(keys);
+        terminal.press("y");
+        terminal.wait_for("press d to see all of it first\n");
+        terminal.press("d");
+        for _ in 0..stops {
+            terminal.wait_for("[d] next page  [q] back  [n] no: ");
+            terminal.press("d");
+        }
+        terminal.wait_for("digest    ");
+        terminal.wait_for(keys);
+        assert!(whole(&terminal.screen()).contains(r#""everything""#));
+        terminal.press("y");
+        let (code, screen) = terminal.finish();
+        assert!(code == 0 && screen.ends_with("deleted\n"), "{screen}");
+    }
+    let mut terminal = start(2_000);
+    terminal.wait_for(keys);
+    terminal.press("d");
+    terminal.wait_for("[n] no: ");
+    terminal.press("n");
+    assert_eq!(terminal.finish().0, 4);
+}
+
 #[test]
 fn explain_says_which_tool_and_what_it_could_reach() {
     let project = project();

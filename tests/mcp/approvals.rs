@@ -242,13 +242,32 @@ fn who_cannot_or_may_not_be_asked_gets_the_command_that_allows_it() {
 }
 
 #[test]
-fn what_a_question_shows_is_escaped_and_short() {
+fn a_question_shows_all_of_the_input_escaped_or_nobody_is_asked() {
     let project = project();
     let mut client = project.modern_client(&[]).asking();
-    let text = format!("\u{1b}[2J\n- write:out: nothing\u{202e}{}", "x".repeat(100_000));
-    let question = call(&mut client, &json!({"text": text}), None);
-    assert_question(&question);
-    let message = question["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
-    assert!(!message.contains(['\u{1b}', '\u{202e}']) && message.len() < 4_000, "{message}");
-    assert_eq!(message.lines().filter(|line| line.starts_with("- ")).count(), 1, "{message}");
+    for length in [0, 100, 300, 2_100, 10_000] {
+        let text = format!("\u{1b}[2J\n- write:out: nothing\u{202e}\u{2028}  {}THE END", "x".repeat(length));
+        let question = call(&mut client, &json!({"text": text}), None);
+        assert_question(&question);
+        let message = question["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
+        assert!(!message.contains(['\u{1b}', '\u{202e}', '\u{2028}', '…']), "{message}");
+        // Two blanks are not one.
+        let shown = format!(" \\u{{20}}{}THE END", "x".repeat(length));
+        assert!(message.contains(&shown), "{message}");
+        assert_eq!(message.lines().filter(|line| line.starts_with("- ")).count(), 1, "{message}");
+    }
+    for length in [20_000, 100_000] {
+        let result = call(&mut client, &json!({"text": "x".repeat(length)}), None);
+        assert_eq!(result["_meta"]["metier/error"]["kind"], "denied", "{result}");
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("too large to be shown whole") && text.contains("help: "), "{text}");
+    }
+    assert!(!has_run(&project));
+    // In a session too.
+    let mut session = project.asking_client("2025-11-25", &[]);
+    let input = json!({"input": {"text": "x".repeat(20_000)}});
+    let id = session.start("tools/call", json!({"name": "writer", "arguments": input}));
+    let refused = session.response(id);
+    assert_eq!(refused["result"]["_meta"]["metier/error"]["kind"], "denied", "{refused}");
+    assert!(!has_run(&project));
 }

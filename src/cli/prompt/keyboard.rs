@@ -92,9 +92,15 @@ pub fn is_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// The columns of the terminal.
-pub fn terminal_width() -> Option<usize> {
-    tcgetwinsize(std::io::stderr()).ok().map(|size| size.ws_col.into())
+/// The rows and columns of the terminal.
+pub fn terminal_size() -> Option<(usize, usize)> {
+    tcgetwinsize(std::io::stderr()).ok().map(|size| (size.ws_row.into(), size.ws_col.into()))
+}
+
+/// The columns of the terminal at standard output; no limit if it is none.
+pub fn output_columns() -> usize {
+    let columns = tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col.into());
+    if columns == 0 { usize::MAX } else { columns }
 }
 
 fn saved_settings() -> std::sync::MutexGuard<'static, Option<Termios>> {

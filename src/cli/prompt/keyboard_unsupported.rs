@@ -41,6 +41,11 @@ pub fn is_terminal() -> bool {
 }
 
 /// Unknown.
-pub fn terminal_width() -> Option<usize> {
+pub fn terminal_size() -> Option<(usize, usize)> {
     None
+}
+
+/// Unknown, so no limit.
+pub fn output_columns() -> usize {
+    usize::MAX
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 use similar::TextDiff;
 
 use crate::cli::output;
-use crate::cli::terminal::{escape_line, escape_text};
+use crate::cli::prompt::output_columns;
+use crate::cli::terminal::{escape_line, escape_text, wrap_lines};
 
 /// Maximum number of lines of one difference.
 const MAX_DIFF_LINES: usize = 60;
@@ -21,7 +22,7 @@ pub(super) fn print_result(result: &CaseResult) -> Result<()> {
         CaseStatus::Failed(differences) => {
             output::print(&format!("FAILED   {title}"))?;
             for difference in differences {
-                output::print(&difference_text(difference))?;
+                output::print(&wrap_lines(&difference_text(difference), output_columns()))?;
             }
             for line in result.outcome.iter().flat_map(|outcome| &outcome.log) {
                 output::print(&format!("    log: {}", escape_line(&line.message)))?;

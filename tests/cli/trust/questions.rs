@@ -17,7 +17,7 @@ fn on_a_terminal_each_skill_is_shown_and_asked_about() {
     terminal.wait_for("wants     write:out (change files at or below out)\n");
     terminal.wait_for(KEYS);
     terminal.press("s");
-    terminal.wait_for("==== scripts/main.lua ====\nctx.write('out/a.txt', 'a') return 'written'\n");
+    terminal.wait_for("==== scripts/main.lua ====\n| ctx.write('out/a.txt', 'a') return 'written'\n");
     terminal.wait_for(KEYS);
     terminal.press("d");
     terminal.wait_for("file      scripts/main.lua (");
@@ -95,6 +95,7 @@ fn hostile_skills_cannot_forge_the_question_of_trust() {
     terminal.press("s");
     terminal.wait_for(KEYS);
     terminal.press("d");
+    terminal.wait_for("digest    ");
     terminal.wait_for(KEYS);
     let screen = terminal.screen();
     for command in ["\u{1b}[2J", "\u{1b}]", "\u{9b}", "\u{202e}", "\u{7}", "\r"] {
@@ -180,8 +181,8 @@ fn the_files_of_the_skills_that_it_calls_are_shown() {
     terminal.wait_for("calls     project/.metier:reads\n");
     terminal.wait_for(KEYS);
     terminal.press("s");
-    terminal.wait_for("==== scripts/main.lua ====\nreturn ctx.skill('reads')\n");
-    terminal.wait_for("==== project/.metier:reads: scripts/main.lua ====\nreturn 'read'\n");
+    terminal.wait_for("==== scripts/main.lua ====\n| return ctx.skill('reads')\n");
+    terminal.wait_for("==== project/.metier:reads: scripts/main.lua ====\n| return 'read'\n");
     terminal.wait_for(KEYS);
     terminal.press("d");
     terminal.wait_for("file      project/.metier:reads: scripts/main.lua (13 bytes)\n");
@@ -437,4 +438,86 @@ fn what_the_scripts_of_a_skill_request_can_be_granted_to_it() {
     assert_eq!(refused.code, 2);
     let help = "it requests read, write:out; to request more, list it under allowed-tools in SKILL.md, and trust the skill again";
     assert!(refused.stderr.contains(help), "{refused:?}");
+}
+
+/// What a stranger wrote has a margin, however a line of it ends, so that only metier's own headings are headings.
+#[test]
+fn no_text_of_a_file_looks_like_a_heading() {
+    let forged = "==== scripts/main.sh ====";
+    let mut text = "---\nname: evil\ndescription: d\n---\n".to_owned();
+    for end in
+        ["\n", "\r\n", "\r", "\n\r", "\u{b}", "\u{c}", "\u{85}", "\u{2028}", "\u{2029}", "\u{1b}E", "\t\n"]
+    {
+        text += &format!("before{end}{forged}{end}echo harmless\n");
+    }
+    for fill in 70..=84 {
+        text += &format!("{}{forged}\n", "x".repeat(fill));
+    }
+    text += &format!("{}{forged}\n", "世".repeat(39));
+    let long_name = format!("{}{forged}", "n".repeat(75).replace('/', ""));
+    let project = Project::new()
+        .file(".metier/skills/evil/SKILL.md", text)
+        .file(&format!(".metier/skills/evil/assets/{}", long_name.replace("scripts/", "")), "x")
+        .file(".metier/skills/evil/scripts/main.sh", "#!/bin/sh\necho evil\n");
+    let mut terminal = Terminal::start(&mut project.command(&["trust"]));
+    terminal.wait_for(KEYS);
+    terminal.press("s");
+    terminal.wait_for("| echo evil\n");
+    terminal.wait_for(KEYS);
+    terminal.press("n");
+    let (code, screen) = terminal.finish();
+    assert_eq!(code, 4);
+    let shown =
+        &screen[screen.find("show its files\n====").unwrap()..screen.rfind("The skill evil").unwrap()];
+    let headings: Vec<&str> = shown.lines().filter(|line| line.starts_with("====")).collect();
+    assert_eq!(headings.len(), 3, "{headings:?}");
+    assert_eq!(shown.lines().filter(|line| *line == forged).count(), 1, "{shown}");
+    for line in shown.lines().skip(1).filter(|line| !line.is_empty() && !line.starts_with("====")) {
+        assert!(line.starts_with("| ") || line.starts_with(": "), "{line:?}");
+        assert!(line.chars().count() <= 80, "{line:?}");
+    }
+}
+
+#[test]
+fn no_number_of_permissions_hides_one_of_them() {
+    for kind in ["net:h{}.example.com", "read:d/{}", "env:V{}", "tool:t{}"] {
+        let many: Vec<String> = (0..400).map(|n| kind.replace("{}", &n.to_string())).collect();
+        let text = format!(
+            "---\nname: asks\ndescription: d\nallowed-tools: {} exec:unsandboxed\n---\n",
+            many.join(" ")
+        );
+        let project = Project::new()
+            .file(".metier/skills/asks/SKILL.md", text)
+            .file(".metier/skills/asks/scripts/main.sh", "#!/bin/sh\n");
+        let mut terminal = Terminal::start(&mut project.command(&["trust"]));
+        terminal.wait_for("wants     exec:unsandboxed (start processes without a sandbox");
+        terminal.wait_for("wants     400 permissions of the kind ");
+        terminal.wait_for("press d to see all of it before you agree");
+        terminal.wait_for(KEYS);
+        let rows = terminal.screen().lines().count();
+        assert!(rows <= 40, "all of the question is on one screen: {rows}");
+        terminal.press("y");
+        terminal.wait_for("press d to see all of it first\n");
+        assert_eq!(trust_of(&project, "asks"), "untrusted");
+        terminal.wait_for(KEYS);
+        terminal.press("d");
+        let last = kind.replace("{}", "399");
+        let started = std::time::Instant::now();
+        let mut pages = 1;
+        while !terminal.screen()[rows..].contains("digest    sha256:") {
+            assert!(started.elapsed() < std::time::Duration::from_secs(30), "{}", terminal.screen());
+            if terminal.screen().matches("[d] next page").count() == pages {
+                pages += 1;
+                terminal.press("d");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        terminal.wait_for("digest    sha256:");
+        terminal.wait_for(KEYS);
+        let shown = terminal.screen().replace("\n            | ", "").replace("\n", "");
+        assert!(shown.contains(&last), "{kind}");
+        terminal.press("y");
+        assert_eq!(terminal.finish().0, 0);
+        assert_eq!(trust_of(&project, "asks"), "trusted");
+    }
 }
