@@ -5,7 +5,7 @@ const MAX_NAME_BYTES: usize = 256;
 
 /// Names that no run is given, and why.
 struct RefusedNames {
-    /// Whole names between spaces, where a `*` stands for any text. Their case counts.
+    /// Whole names between spaces, where a `*` stands for any text. See `fits` for their case.
     names: &'static str,
     /// What they do: the rest of a sentence that begins with the name.
     effect: &'static str,
@@ -14,7 +14,7 @@ struct RefusedNames {
 /// A value may come from a file of the project, and a name from a skill: neither may decide which code runs, or whom programs trust.
 /// The list cannot be complete, since each program has names of its own: it has what widespread tools read, by form where there is one.
 /// Names that say what to talk to, such as proxies and certificates, can be given by a person; the command takes them from no file.
-const REFUSED_NAMES: [RefusedNames; 22] = [
+const REFUSED_NAMES: [RefusedNames; 24] = [
     RefusedNames {
         names: "LD_* DYLD_* LIBPATH SHLIB_PATH *_LD_LIBRARY_PATH *_PRELOAD GLIBC_TUNABLES GCONV_PATH \
                 GETCONF_DIR LOCPATH NLSPATH MALLOC_*",
@@ -29,12 +29,17 @@ const REFUSED_NAMES: [RefusedNames; 22] = [
                 SSH_ASKPASS_REQUIRE LESS LESSOPEN LESSCLOSE LESSEDIT LESSKEY* MANPAGER MANOPT FCEDIT \
                 HGEDITOR COMSPEC RSYNC_RSH RSYNC_CONNECT_PROG CVS_RSH SVN_SSH RSH SSH_SK_HELPER \
                 SSH_SK_PROVIDER SSH_PKCS11_HELPER TAR_OPTIONS ZIPOPT PARALLEL CHROME_PATH CHROME_BIN \
-                *_EXECUTABLE_PATH *_BINARY_PATH *_BINARY_HOST PROTOC",
+                *_EXECUTABLE_PATH *_BINARY_PATH *_BINARY_HOST PROTOC *_COMMAND *_COMMAND_PREFIX *PASSCOMMAND \
+                *_PASSWORD_CMD *_PASSWORD_PROGRAM *_RSH *_PROG *_SFTP_SSH *_METADATA_MAPPER *_EXTERNAL_DIFF \
+                *_NODEJS_PATH *_INTERPRETER *_PYTHON BORG_REMOTE_PATH TERRAGRUNT_TFPATH TG_TF_PATH GVBINDIR \
+                GROFF_* MANROFFSEQ NROFF TROFF DBUS_*_BUS_ADDRESS MAILCAPS WINE* LIBGUESTFS_* CHROM*_FLAGS \
+                GUNICORN_CMD_ARGS TERMINAL R_*CMD R_PDFVIEWER",
         effect: "decides which programs are started",
     },
     RefusedNames {
         names: "BASH_* BASHOPTS SHELLOPTS ENV KSH_ENV IFS CDPATH GLOBIGNORE EXECIGNORE PS0 PS1 PS2 PS3 \
-                PS4 PROMPT_COMMAND FPATH ZDOTDIR INPUTRC POSIXLY_CORRECT PWD OLDPWD",
+                PS4 PROMPT_COMMAND FPATH ZDOTDIR MODULE_PATH INPUTRC POSIXLY_CORRECT PWD OLDPWD fish_* \
+                __fish_* SCREENRC SYSSCREENRC",
         effect: "changes what a shell runs",
     },
     RefusedNames {
@@ -43,7 +48,8 @@ const REFUSED_NAMES: [RefusedNames; 22] = [
     },
     RefusedNames {
         names: "PYTHON* PYTEST_ADDOPTS PYTEST_PLUGINS COVERAGE_PROCESS_START IPYTHONDIR \
-                JUPYTER_CONFIG_* JUPYTER_PATH",
+                JUPYTER_CONFIG_* JUPYTER_PATH PYLINTRC PYLINTHOME MYPYPATH MPLBACKEND MATPLOTLIBRC \
+                CLOUDSDK_CONFIG CLOUDSDK_PYTHON* BOTO_CONFIG BOTO_PATH PRE_COMMIT_HOME",
         effect: "changes what Python loads, or how it runs",
     },
     RefusedNames {
@@ -52,7 +58,7 @@ const REFUSED_NAMES: [RefusedNames; 22] = [
         effect: "changes what JavaScript loads, or how it runs",
     },
     RefusedNames {
-        names: "npm_config_* NPM_CONFIG_* COREPACK_* PNPM_* YARN_* PIP_* PIPX_* PIPENV_* UV_* PDM_* \
+        names: "NPM_CONFIG_* COREPACK_* PNPM_* YARN_* PIP_* PIPX_* PIPENV_* UV_* PDM_* \
                 CONDA_* MAMBA_* VIRTUAL_ENV COMPOSER COMPOSER_HOME COMPOSER_VENDOR_DIR \
                 COMPOSER_BIN_DIR NUGET_PACKAGES NUGET_PLUGIN_PATHS NUGET_NETCORE_PLUGIN_PATHS PUB_CACHE PUB_HOSTED_URL HEX_HOME HEX_MIRROR* OPAM*",
         effect: "decides which packages are installed and loaded",
@@ -61,8 +67,11 @@ const REFUSED_NAMES: [RefusedNames; 22] = [
         names: "ASDF_* DIRENV_* MISE_* NODENV_* NVM_* PYENV_* RBENV_* RTX_* RUSTUP_* SDKMAN_* VOLTA_*",
         effect: "decides which version of a tool runs",
     },
-    RefusedNames { names: "PERL*", effect: "changes what Perl loads, or how it runs" },
-    RefusedNames { names: "RUBY* GEM_* BUNDLE_*", effect: "changes what Ruby loads, or how it runs" },
+    RefusedNames { names: "PERL* HARNESS_* ACKRC", effect: "changes what Perl loads, or how it runs" },
+    RefusedNames {
+        names: "RUBY* GEM_* BUNDLE_* RAKEOPT RAKELIB IRBRC PRYRC",
+        effect: "changes what Ruby loads, or how it runs",
+    },
     RefusedNames {
         names: "JAVA_TOOL_OPTIONS *_JAVA_OPTIONS JDK_JAVA_OPTIONS JAVA_OPTS *_JAVA_OPTS JAVA_ARGS \
                 JAVACMD JVM_OPTS JAVA_HOME JDK_HOME CLASSPATH MAVEN_OPTS MAVEN_ARGS MAVEN_HOME MAVEN_CONFIG MAVEN_DEBUG_OPTS M2_HOME GRADLE_OPTS GRADLE_HOME \
@@ -72,7 +81,7 @@ const REFUSED_NAMES: [RefusedNames; 22] = [
     RefusedNames {
         names: "DOTNET_STARTUP_HOOKS DOTNET_ADDITIONAL_DEPS DOTNET_SHARED_STORE DOTNET_ROOT* \
                 DOTNET_HOST_PATH DOTNET_EnableDiagnostics* DOTNET_gcServer* COMPlus_* CORECLR_* COR_* \
-                MSBUILD* MSBuild*",
+                MSBUILD* CustomBefore* CustomAfter* DirectoryBuild*",
         effect: "changes what .NET loads, or how it runs",
     },
     RefusedNames {
@@ -80,7 +89,9 @@ const REFUSED_NAMES: [RefusedNames; 22] = [
                 R_ENVIRON* PSModulePath AWKPATH AWKLIBPATH TCLLIBPATH TCL_LIBRARY TK_LIBRARY ERL_* \
                 ELIXIR_ERL_OPTIONS MIX_HOME MIX_ARCHIVES MIX_EXS OCAMLPATH OCAMLLIB CAML* \
                 GHC_PACKAGE_PATH GHC_ENVIRONMENT GUILE_* JULIA_LOAD_PATH JULIA_DEPOT_PATH \
-                JULIA_PROJECT JULIA_BINDIR GS_LIB GS_OPTIONS TEXINPUTS* TEXMF* M4PATH",
+                JULIA_PROJECT JULIA_BINDIR GS_LIB GS_OPTIONS TEXINPUTS* TEXMF* M4PATH \
+                R_DEFAULT_PACKAGES GHCRTS STACK_ROOT STACK_YAML CABAL_DIR CABAL_CONFIG REBAR_* OCTAVE_* MATLABPATH \
+                URE_* UNO_PATH",
         effect: "changes what an interpreter loads",
     },
     RefusedNames {
@@ -97,9 +108,21 @@ const REFUSED_NAMES: [RefusedNames; 22] = [
                 OBJC_INCLUDE_PATH CCACHE_* DISTCC_* ICECC_* CMAKE_* PKG_CONFIG* ACLOCAL* AUTOM4TE* \
                 LIBCLANG_PATH LLVM_CONFIG* SWIFT_EXEC TOOLCHAINS DEVELOPER_DIR SDKROOT NIX_PATH \
                 NIX_CONFIG NIX_CONF_DIR NIX_USER_CONF_FILES NIX_BUILD_SHELL NIX_LD* NIX_REMOTE \
-                NIX_SSHOPTS",
+                NIX_SSHOPTS ZIG_LIB_DIR BAZELISK_* USE_BAZEL_VERSION VCPKG_* SCONS_LIB_DIR VAGRANT_* APT_CONFIG \
+                KBUILD_* CROSS_COMPILE CCC_* MESON_* DFLAGS",
         effect: "changes what a build runs",
     },
+    RefusedNames {
+        // The variables of make's own rules, and what `configure` reads.
+        names: "RM CO GET LEX YACC LINT MAKEINFO TEX TEXI2DVI WEAVE CWEAVE TANGLE CTANGLE OBJC F77 M2C PC VPATH \
+                LDLIBS LOADLIBES LIBS TARGET_ARCH TARGET_MACH OUTPUT_OPTION ARFLAGS ASFLAGS COFLAGS FFLAGS FCFLAGS \
+                GFLAGS LFLAGS YFLAGS PFLAGS RFLAGS M2FLAGS MODFLAGS DEFFLAGS LINTFLAGS SCONSFLAGS CONFIG_SITE \
+                CONFIG_SHELL CCLD HOSTCC HOSTCXX LINK LINKER INSTALL LIBTOOL* STRIP OBJCOPY OBJDUMP READELF WINDRES \
+                DLLTOOL LN_S MKDIR_P SED GREP EGREP FGREP AWK ac_cv_* lt_cv_* am_cv_* CC_LD CXX_LD AUTOCONF \
+                AUTOHEADER AUTOMAKE AUTORECONF LDSHARED",
+        effect: "changes what make or configure runs",
+    },
+    RefusedNames { names: "*OPTS", effect: "gives a program options, which may run others" },
     RefusedNames { names: "GIT_*", effect: "changes what git runs, and on which repository" },
     RefusedNames {
         names: "HGRCPATH HGMERGE HGPLAIN* HG",
@@ -109,7 +132,11 @@ const REFUSED_NAMES: [RefusedNames; 22] = [
         names: "GTK_MODULES GTK3_MODULES GTK_PATH GTK_EXE_PREFIX GTK_IM_MODULE_FILE GDK_PIXBUF_MODULE* \
                 GIO_EXTRA_MODULES GIO_MODULE_DIR GST_PLUGIN_* GST_REGISTRY* QT_PLUGIN_PATH \
                 QT_QPA_PLATFORM_PLUGIN_PATH QML_IMPORT_PATH QML2_IMPORT_PATH *_PLUGIN_PATH \
-                *_PLUGIN_DIR *_MODULE_PATH SDL_DYNAMIC_API SDL3_DYNAMIC_API LIBGL_DRIVERS_PATH \
+                *_PLUGIN_DIR *_PLUGIN_DIRS *_PLUGIN_PATHS *_PLUGIN_HOME *_PLUGINS *_PLUGINS_DIR *_PLUGINS_PATH \
+                *_PLUGINS_HOME *_MODULE_PATH *_MODULES_PATH *_MODULE_DIR *_MODULES_DIR *_LIBRARY_PATH \
+                *_ENGINE_LIBRARY *_ENGINE_BINARY *_DRIVER_DIR *_DRIVER_PATH *_DRIVERS_PATH *_EXTENSION_DIR \
+                *_EXTENSIONS_DIR *_PKCS11_MODULE P11_KIT_* AZURE_CONFIG_DIR GNUPLOT_LIB DOCKER_CLI_PLUGIN_EXTRA_DIRS \
+                FREI0R_PATH LADSPA_PATH LV2_PATH DSSI_PATH VST_PATH VST3_PATH ALSA_CONFIG_* QEMU_LD_PREFIX SDL_DYNAMIC_API SDL3_DYNAMIC_API LIBGL_DRIVERS_PATH \
                 GBM_BACKENDS_PATH LIBVA_DRIVERS_PATH VK_* __EGL_* OCL_ICD_* MAGICK_* GEGL_PATH \
                 BABL_PATH OMPI_* PMIX_* SASL_PATH KRB5_CONFIG ODBCINI ODBCINSTINI ODBCSYSINI \
                 LIBMYSQL_* PSQLRC VALGRIND_* *SAN_OPTIONS *_SYMBOLIZER_PATH",
@@ -159,11 +186,21 @@ pub(crate) fn is_secret_variable(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Whether a name is this one, where a `*` stands for any text.
+/// Whether a name is this one, where a `*` stands for any text. Programs that read many names, such as npm, Yarn and MSBuild, often
+/// do so in any case; the case counts only of a single word, such as `ENV` or `RM`, which shells and make read as it is.
 fn fits(known: &str, name: &str) -> bool {
-    let Some((start, rest)) = known.split_once('*') else { return name == known };
-    let Some(tail) = name.strip_prefix(start) else { return false };
-    rest.is_empty() || (0..=tail.len()).any(|at| tail.get(at..).is_some_and(|tail| fits(rest, tail)))
+    if known.contains(['*', '_']) { fits_form(known.as_bytes(), name.as_bytes()) } else { name == known }
+}
+
+/// The same in any case.
+fn fits_form(known: &[u8], name: &[u8]) -> bool {
+    let Some(length) = known.iter().position(|byte| *byte == b'*') else {
+        return known.eq_ignore_ascii_case(name);
+    };
+    let (start, rest) = (&known[..length], &known[length + 1..]);
+    let Some((head, tail)) = name.split_at_checked(length) else { return false };
+    head.eq_ignore_ascii_case(start)
+        && (rest.is_empty() || (0..=tail.len()).any(|at| fits_form(rest, &tail[at..])))
 }
 
 #[cfg(test)]
@@ -240,6 +277,48 @@ mod tests {
             "RUSTFLAGS",
             "MAKEFLAGS",
         ] {
+            assert!(check_variable_name(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_form_is_refused_in_any_case_and_a_single_word_as_it_is() {
+        for name in [
+            "Npm_config_script_shell",
+            "nPM_CONFIG_SCRIPT_SHELL",
+            "npm_Config_node_options",
+            "yarn_rc_filename",
+            "Yarn_Plugins",
+            "pnpm_config_script_shell",
+            "complus_EnableDiagnostics",
+            "dotnet_startup_hooks",
+            "msbuildSDKsPath",
+            "custombeforeMicrosoftCommonTargets",
+            "Node_Options",
+            "git_ssh_command",
+            "ld_preload",
+            "Bundle_Gemfile",
+            "pip_index_url",
+        ] {
+            let error = check_variable_name(name).unwrap_err();
+            assert!(error.starts_with(name), "{error}");
+        }
+        for name in ["path", "shell", "env", "rm", "Cc", "home"] {
+            assert_eq!(check_variable_name(name), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_runs_programs_or_loads_code_by_its_form_is_refused() {
+        for name in "CONFIG_SITE RM CC CO GET LEX YACC LDLIBS FFLAGS ARFLAGS VPATH ac_cv_prog_CC lt_cv_path_NM TESTOPTS \
+                     NAPI_RS_NATIVE_LIBRARY_PATH CLOUDSDK_PYTHON CLOUDSDK_GSUTIL_PYTHON PYSPARK_PYTHON AZURE_EXTENSION_DIR \
+                     RAKEOPT SPEC_OPTS RUBOCOP_OPTS PYLINTRC fish_function_path fish_complete_path GROFF_COMMAND_PREFIX \
+                     RCLONE_PASSWORD_COMMAND RESTIC_PASSWORD_COMMAND BORG_PASSCOMMAND BORG_RSH RCLONE_SFTP_SSH \
+                     RCLONE_CONFIG_X_PASSWORD_COMMAND GVBINDIR GNUPLOT_DRIVER_DIR GDAL_DRIVER_PATH LIBVA_DRIVERS_PATH \
+                     KUSTOMIZE_PLUGIN_HOME HELM_PLUGINS PRISMA_QUERY_ENGINE_LIBRARY PRISMA_SCHEMA_ENGINE_BINARY SCONSFLAGS \
+                     KUBECTL_EXTERNAL_DIFF DBUS_SESSION_BUS_ADDRESS GUNICORN_CMD_ARGS MPLBACKEND APT_CONFIG"
+            .split_whitespace()
+        {
             assert!(check_variable_name(name).is_err(), "{name}");
         }
     }

@@ -199,6 +199,14 @@ fn names_that_change_what_runs_are_refused_wherever_they_are_written() {
         "XDG_CONFIG_HOME",
         "METIER_SKILL_DIR",
         "BASH_FUNC_ls",
+        "Npm_config_script_shell",
+        "nPm_CONFIG_node_options",
+        "yarn_rc_filename",
+        "CONFIG_SITE",
+        "RM",
+        "FFLAGS",
+        "BORG_PASSCOMMAND",
+        "NAPI_RS_NATIVE_LIBRARY_PATH",
     ];
     let project = printing().file("vars", "").file(".metier/skills/x/skill.yaml", "");
     for name in names {
