@@ -12,6 +12,7 @@
 #[cfg_attr(not(feature = "config"), allow(dead_code, reason = "without TOML nothing is read"))]
 mod declarations;
 mod npm_manifest;
+mod npm_range;
 mod npm_registry;
 mod python_index;
 mod requirement;

@@ -40,6 +40,12 @@ impl Requirement {
             return Err(format!("a requirement has more than {MAX_CHARS} characters"));
         }
         refuse_places(text)?;
+        // Other programs end a line at more characters than the line feed.
+        if let Some(odd) =
+            text.chars().find(|c| c.is_control() && *c != '\t' || c.is_whitespace() && !c.is_ascii())
+        {
+            return Err(format!("a requirement has the character {}", odd.escape_unicode()));
+        }
         let name = check_form(text)?;
         Ok(Self { text: text.to_owned(), name: normalize_name(name), hashes })
     }
@@ -66,7 +72,22 @@ fn parse_hash(option: &str) -> Result<String, String> {
 /// Addresses, repositories and paths, by what they look like: each has its own sentence.
 fn refuse_places(text: &str) -> Result<(), String> {
     const REPOSITORIES: [&str; 4] = ["git+", "hg+", "svn+", "bzr+"];
-    const ARCHIVES: [&str; 6] = [".whl", ".tar.gz", ".zip", ".tar.bz2", ".tgz", ".egg"];
+    const ARCHIVES: [&str; 14] = [
+        ".whl",
+        ".tar.gz",
+        ".zip",
+        ".tar.bz2",
+        ".tgz",
+        ".egg",
+        ".tar",
+        ".tbz",
+        ".tar.xz",
+        ".txz",
+        ".tlz",
+        ".tar.lz",
+        ".tar.lzma",
+        ".tar.zst",
+    ];
     let (requirement, _) = text.split_once(';').unwrap_or((text, ""));
     let place = requirement.split_once('@').map_or(requirement, |(_, place)| place).trim();
     let shown = escaped_excerpt(place);
@@ -82,7 +103,8 @@ fn refuse_places(text: &str) -> Result<(), String> {
     if requirement.contains('@') {
         return Err(format!("{shown} is an address, which is not used"));
     }
-    let lower = requirement.to_ascii_lowercase();
+    let (named, _) = requirement.split_once('[').unwrap_or((requirement, ""));
+    let lower = named.to_ascii_lowercase();
     if ARCHIVES.iter().any(|end| lower.trim_end().ends_with(end)) {
         return Err(format!("{shown} is a file, which is not used"));
     }
@@ -188,6 +210,18 @@ mod tests {
             ("six.whl", "six.whl is a file"),
             ("six-1.0.tar.gz", "six-1.0.tar.gz is a file"),
             ("six @ elsewhere", "elsewhere is an address"),
+            ("six.whl[x]", "six.whl[x] is a file"),
+            ("six-1.0.tar", "is a file"),
+            ("six-1.0.tar.xz", "is a file"),
+            ("six\r>=1", "has the character \\u{d}"),
+            ("six\n>=1", "has the character \\u{a}"),
+            ("six\u{b}", "has the character"),
+            ("six\u{85}==1", "has the character"),
+            ("six\u{2028}==1", "has the character"),
+            ("six@./x", "is a path"),
+            ("six @ C:\\x", "is a path"),
+            ("file:six", "is a path"),
+            ("--hash=sha256:x", "the option --hash is not used"),
         ] {
             let reason = Requirement::parse(line).unwrap_err();
             assert!(reason.contains(words), "{line}: {reason}");

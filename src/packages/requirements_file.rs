@@ -22,10 +22,12 @@ pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, LineError> {
     let mut found = Vec::new();
     let mut lines = text.lines().enumerate();
     while let Some((index, first)) = lines.next() {
-        let mut line = first.trim().to_owned();
-        while let Some(continued) = line.strip_suffix('\\') {
+        let (mut line, mut last) = (first.trim().to_owned(), first);
+        // A line that is a comment does not go on, and neither does one with white space behind the backslash.
+        while !last.trim_start().starts_with('#') && last.ends_with('\\') {
             let (_, next) = lines.next().unwrap_or_default();
-            line = format!("{} {}", continued.trim_end(), next.trim());
+            line = format!("{} {}", line.trim_end_matches('\\').trim_end(), next.trim());
+            last = next;
         }
         let content = without_comment(&line);
         if content.is_empty() {
@@ -94,6 +96,12 @@ mod tests {
             ("six\n-r more.txt", 2, "the option -r"),
             ("a\\\n  @ https://evil.example", 1, "is an address"),
             ("six\n./here # a path", 2, "./here is a path"),
+            ("# a comment \\\n-r more.txt", 2, "the option -r"),
+            ("six \\\n # a comment \\\n-r more.txt", 3, "the option -r"),
+            ("six \\ \nrich", 1, "is a path"),
+            ("six\\\n\\\n-r more.txt", 1, "is not a requirement"),
+            ("\u{feff}\u{feff}six", 1, "is not a requirement"),
+            ("six\rrich", 1, "has the character"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.line == line && error.reason.contains(words), "{text}: {error:?}");
