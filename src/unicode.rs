@@ -1,6 +1,7 @@
 //! Detects invisible characters and those that change how others are displayed, so that text shown to a person or passed to a
 //! model has them spelled out.
 
+use serde_json::Value;
 use unicode_normalization::char::is_combining_mark;
 
 /// First and last character, both included, and their description. The first part is `Default_Ignorable_Code_Point` of Unicode 16
@@ -82,6 +83,35 @@ pub fn mark_escapes(text: &str) -> impl Iterator<Item = (char, bool)> {
         before = Some(c);
         (c, (is_control_or_invisible(c) && !is_of_emoji) || marks > MAX_COMBINING_MARKS)
     })
+}
+
+/// A text with its invisible characters spelled out, except line breaks and tabs.
+pub(crate) fn spell_out(text: &str) -> String {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t' | b'\r')) {
+        return text.to_owned();
+    }
+    let mut shown = String::with_capacity(text.len());
+    for (c, is_unseen) in mark_escapes(text) {
+        if is_unseen && !matches!(c, '\n' | '\t' | '\r') {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// The same for all texts in a value, and for the names of its fields. In a schema a name or a choice with such a character is then
+/// another one, which no call can name: what a model cannot be shown as it is, it cannot choose.
+pub(crate) fn spell_out_json(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(spell_out(&text)),
+        Value::Array(items) => items.into_iter().map(spell_out_json).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (spell_out(&name), spell_out_json(value))).collect()
+        }
+        other => other,
+    }
 }
 
 /// Symbols that have an emoji form.
@@ -238,6 +268,17 @@ mod tests {
         let left = shown(&flood);
         assert_eq!(left.matches('\u{301}').count(), MAX_COMBINING_MARKS);
         assert_eq!(left.matches("\\u{301}").count(), 100 - MAX_COMBINING_MARKS);
+    }
+
+    #[test]
+    fn texts_and_names_inside_of_json_are_spelled_out() {
+        let schema = serde_json::json!({
+            "description": "a\u{202e}b", "n\u{200b}": {"enum": ["x\u{e0041}", 1, null], "default": ["\u{2060}"]}, "pattern": "^a\n$"
+        });
+        let expected = serde_json::json!({
+            "description": "a\\u{202e}b", "n\\u{200b}": {"enum": ["x\\u{e0041}", 1, null], "default": ["\\u{2060}"]}, "pattern": "^a\n$"
+        });
+        assert_eq!(spell_out_json(schema), expected);
     }
 
     #[test]

@@ -17,7 +17,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("policy", &["error", "excerpt", "suggestion", "alloc_counter"]),
     ("host", &["error", "excerpt", "suggestion", "alloc_counter", "policy", "percent_encoding", "unicode"]),
     ("skill", &["error", "excerpt", "suggestion", "percent_encoding", "policy", "template", "unicode"]),
-    ("formats", &["error", "excerpt", "suggestion", "policy", "skill"]),
+    ("formats", &["error", "excerpt", "suggestion", "policy", "skill", "unicode"]),
     ("plan", &["error", "excerpt", "suggestion", "strict_json", "policy", "host", "skill", "template"]),
     ("executor", &["error", "suggestion", "policy", "host"]),
     (

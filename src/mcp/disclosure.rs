@@ -14,6 +14,7 @@ use super::tool_names::{ACTIVATE, LIST, READ_FILE, READ_RESULT};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::registry::Skill;
+use crate::unicode::spell_out;
 
 /// Maximum bytes of a list of skills.
 const MAX_LIST: usize = 20_000;
@@ -26,7 +27,7 @@ pub(super) struct ActivatedSkills(Mutex<HashSet<(String, u64)>>);
 
 /// The tools as a client lists them.
 pub(super) fn tools(inventory: &Inventory) -> Vec<Tool> {
-    let names: Vec<&str> = inventory.for_models().map(Skill::name).collect();
+    let names: Vec<String> = inventory.for_models().map(|skill| spell_out(skill.name())).collect();
     let text = |about: &str| json!({"type": "string", "description": about});
     let mut tools = vec![tool(
         LIST,

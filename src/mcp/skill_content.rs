@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::registry::Skill;
-use crate::unicode::mark_escapes;
+use crate::unicode::spell_out;
 
 /// Maximum bytes of a file that is read.
 pub(super) const MAX_FILE: u64 = 16 << 20;
@@ -14,15 +14,7 @@ const SKILL_FILES: [&str; 3] = ["SKILL.md", "skill.md", "Skill.md"];
 
 /// A text with its invisible characters spelled out, except line breaks and tabs.
 pub(super) fn shown_text(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for (c, is_unseen) in mark_escapes(text) {
-        if is_unseen && !matches!(c, '\n' | '\t' | '\r') {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    spell_out(text)
 }
 
 /// The same on one line.

@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::registry::Skill;
 use crate::skill::{Profile, SkillLocation, typed_frontmatter};
+use crate::unicode::{spell_out, spell_out_json};
 
 /// The file that stands for a skill in this extension.
 const SKILL_FILE: &str = "SKILL.md";
@@ -72,8 +73,9 @@ fn entry(engine: &Engine, skill: &Skill) -> Result<SkillEntry> {
     if files.len() > MAX_FILES || size > MAX_BYTES {
         return Err(invalid("it has more files, or larger ones, than clients accept"));
     }
-    let mut frontmatter = SkillFrontmatter::new(name, description);
-    frontmatter.extra = fields;
+    let mut frontmatter = SkillFrontmatter::new(name, spell_out(&description));
+    frontmatter.extra =
+        fields.into_iter().map(|(name, value)| (spell_out(&name), spell_out_json(value))).collect();
     let resource = |file: &SkillResourceFile| {
         let (size, digest) = file.facts.as_ref()?;
         Some(SkillResource::new(file_uri(skill.name(), &file.path), digest.clone(), *size))

@@ -1,4 +1,5 @@
-//! The tools of a skill: their schemas, what clients are told about their risk, and what a call of one means.
+//! The tools of a skill: their schemas, with invisible characters spelled out, what clients are told about their risk, and what a call
+//! of one means.
 
 use serde_json::{Map, Value, json};
 
@@ -11,6 +12,7 @@ use crate::mcp::skill_content::{shown_line, shown_text};
 use crate::policy::Permission;
 use crate::registry::Skill;
 use crate::skill::contract::{Contract, Entrypoint, HttpCall, ProvidedTool};
+use crate::unicode::spell_out_json;
 
 /// Maximum characters of a description.
 const MAX_DESCRIPTION: usize = 500;
@@ -184,7 +186,7 @@ fn offered_tool(engine: &Engine, skill: &Skill, tool: &ProvidedTool) -> Option<S
         input_schema,
         arguments,
         is_plan: runtime == RuntimeId::TOOL_SEQUENCE,
-        output_schema: tool.output_schema.as_ref().map(|outputs| outputs.json().clone()),
+        output_schema: tool.output_schema.as_ref().map(|outputs| spell_out_json(outputs.json().clone())),
         risk: tool_risk(engine, skill, tool),
         forms: Vec::new(),
         max_result_size: max_result_size(skill),
@@ -228,13 +230,13 @@ fn runnable_scripts(engine: &Engine, skill: &Skill) -> Vec<(String, RuntimeId)> 
 
 /// What a contract says about the input, as a schema of objects.
 fn input_schema(inputs: &Value) -> (Map<String, Value>, ArgumentForm) {
-    match inputs {
+    match spell_out_json(inputs.clone()) {
         Value::Object(schema) if schema.get("type").is_some_and(|kind| kind == "object") => {
-            (schema.clone(), ArgumentForm::Input)
+            (schema, ArgumentForm::Input)
         }
         // A reference points into its own schema, which would no longer be at the top.
         inputs => {
-            let inputs = if inputs.to_string().contains("\"$ref\"") { json!({}) } else { inputs.clone() };
+            let inputs = if inputs.to_string().contains("\"$ref\"") { json!({}) } else { inputs };
             let schema = json!({
                 "type": "object",
                 "properties": {"input": inputs},
@@ -272,7 +274,7 @@ fn script_schema(
     if !has_main {
         schema["required"] = json!(["script"]);
     }
-    (into_object(schema), ArgumentForm::Script { scripts, has_main, takes_args })
+    (into_object(spell_out_json(schema)), ArgumentForm::Script { scripts, has_main, takes_args })
 }
 
 fn into_object(schema: Value) -> Map<String, Value> {
@@ -283,7 +285,7 @@ fn into_object(schema: Value) -> Map<String, Value> {
 }
 
 fn output_schema(skill: &Skill) -> Option<Value> {
-    skill.contract()?.outputs.as_ref().map(|outputs| outputs.json().clone())
+    skill.contract()?.outputs.as_ref().map(|outputs| spell_out_json(outputs.json().clone()))
 }
 
 /// What the contract says about the size of results, if it is more than usual.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::skill::Skill;
 use crate::skill::contract::ProvidedTool;
-use crate::unicode::mark_escapes;
+use crate::unicode::{mark_escapes, spell_out_json};
 
 /// The skills to offer a model, by name. Shadowed skills are left out, and those that only people may call.
 #[derive(Clone, Debug)]
@@ -39,7 +39,9 @@ impl<'a> Catalog<'a> {
     /// `[{name, description, location, input_schema, tools}]`: the location is [`Skill::path`], the schema that of the contract's
     /// inputs, `null` where it declares none, and the tools are those that something runs for: `[{name, description, input_schema}]`.
     pub fn json(&self) -> Value {
-        let schema = |skill: &Skill| skill.contract()?.inputs.as_ref().map(|inputs| inputs.json().clone());
+        let schema = |skill: &Skill| {
+            skill.contract()?.inputs.as_ref().map(|inputs| spell_out_json(inputs.json().clone()))
+        };
         let entry = |skill: &&Skill| {
             json!({
                 "name": escape_invisible(skill.name()),
@@ -76,7 +78,7 @@ fn tools(skill: &Skill) -> Value {
         json!({
             "name": tool.name,
             "description": tool.description.as_deref().map(escape_invisible),
-            "input_schema": tool.input_schema.as_ref().map(|schema| schema.json().clone()),
+            "input_schema": tool.input_schema.as_ref().map(|schema| spell_out_json(schema.json().clone())),
         })
     };
     offered.iter().filter(|tool| tool.handler.is_some()).map(entry).collect()

@@ -180,3 +180,73 @@ fn names_and_paths_of_files_are_completed() {
         json!({"ref": {"type": "ref/prompt", "name": "other"}, "argument": {"name": "task", "value": "x"}});
     assert_eq!(client.result("completion/complete", prompt)["completion"]["values"], json!([]));
 }
+
+/// A person who reviews a skill sees every character that a model is told of it.
+#[test]
+fn no_text_inside_of_a_schema_or_a_frontmatter_is_unseen() {
+    let unseen = [
+        "\u{202e}",
+        "\u{200b}",
+        "\u{e0041}",
+        "\u{2060}",
+        "\u{ad}",
+        "\u{feff}",
+        "\u{3164}",
+        "\u{2028}",
+        "\u{180e}",
+        "\u{1d173}",
+    ];
+    for c in unseen {
+        let text = |name: &str| format!("{name}{c}x");
+        let schema = json!({
+            "type": "object",
+            "title": text("title"),
+            "description": text("description"),
+            "properties": {
+                "kind": {"type": "string", "enum": [text("one"), "two"], "default": "two", "description": text("kind")},
+                "list": {"type": "array", "items": {"type": "string", "description": text("item"), "examples": [text("example")]}},
+                text("named"): {"const": text("const")},
+            },
+            "$comment": text("comment"),
+        });
+        let outputs =
+            json!({"type": "object", "properties": {"a": {"type": "string", "description": text("output")}}});
+        let contract = json!({
+            "inputs": schema, "outputs": outputs,
+            "tools": [{"name": "t", "description": text("tool"), "inputs": schema, "outputs": outputs, "entrypoint": {"path": "scripts/main.lua", "function": "f"}}],
+            "entrypoint": "scripts/main.lua",
+        });
+        let text = format!("---\nname: notes\ndescription: \"d{c}d\"\nmetadata:\n  note: \"a{c}b\"\n---\n");
+        let project = Project::new()
+            .lua("notes", "function f() return {a = '1'} end return {a = '1'}")
+            .file(".metier/skills/notes/SKILL.md", text)
+            .file(".metier/skills/notes/skill.yaml", contract.to_string())
+            .trusted();
+        let mut client = project.client(&[]);
+        let tools = client.result("tools/list", json!({})).to_string();
+        assert!(tools.contains("description") && tools.contains("\"notes\""), "{c:?}: {tools}");
+        assert!(!tools.contains(c), "{c:?}: {tools}");
+        let spelled = format!("one\\\\u{{{:x}}}x", u32::from(c.chars().next().unwrap()));
+        assert!(tools.contains(&spelled), "{c:?}: {tools}");
+        let listed = project.modern_client(&[]).result("skills/list", json!({})).to_string();
+        assert!(listed.contains("skill://notes/SKILL.md") && !listed.contains(c), "{c:?}: {listed}");
+        let catalog = project.metier(&["catalog", "--json"]).json();
+        assert!(
+            !catalog.to_string().contains(c) && catalog.to_string().contains(&spelled),
+            "{c:?}: {catalog}"
+        );
+        for format in ["function-calling", "mcp"] {
+            let exported = project.metier(&["export", "notes", "--as", format]).stdout;
+            assert!(exported.contains("one") && !exported.contains(c), "{format} {c:?}: {exported}");
+        }
+        // The value that cannot be shown cannot be chosen, and all others can.
+        assert_eq!(client.call("notes", json!({"kind": "two"}))["isError"], false);
+        assert_eq!(
+            client.call(
+                "notes",
+                json!({"kind": format!("one\\u{{{:x}}}x", u32::from(c.chars().next().unwrap()))})
+            )["isError"],
+            true
+        );
+    }
+}

@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 use crate::formats::export::loss::{SkillPart, Written};
 use crate::formats::export::source::{ExportSource, json_text};
 use crate::skill::contract::{Contract, ProvidedTool, Schema, risk_score};
+use crate::unicode::spell_out_json;
 
 const FUNCTION: [SkillPart; 2] = [SkillPart::Inputs, SkillPart::ProvidedTools];
 const TOOL: [SkillPart; 3] = [SkillPart::Inputs, SkillPart::Outputs, SkillPart::ProvidedTools];
@@ -57,8 +58,9 @@ pub(super) fn write_tool(skill: ExportSource<'_>) -> Written {
     (text_of(skill, tools.collect()), &TOOL, changes)
 }
 
-/// One description, or a list of them for a skill that offers tools.
-fn text_of(skill: ExportSource<'_>, mut parts: Vec<Json>) -> String {
+/// One description, or a list of them for a skill that offers tools. A model reads it, so invisible characters are spelled out.
+fn text_of(skill: ExportSource<'_>, parts: Vec<Json>) -> String {
+    let mut parts: Vec<Json> = parts.into_iter().map(spell_out_json).collect();
     match parts.len() {
         1 if offered(skill).is_empty() => json_text(&parts.remove(0)),
         _ => json_text(&Json::Array(parts)),
