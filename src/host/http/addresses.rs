@@ -1,6 +1,7 @@
-//! Which addresses are not the public internet: the special-purpose registries of IANA (RFC 6890) as two tables.
+//! Which addresses are not the public internet: the special-purpose registries of IANA (RFC 6890) as two tables, with the services
+//! that clouds have at public addresses for their own machines, and the addresses of this machine.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 /// First address, length of the prefix, what lies there.
 type Block<A> = (A, u32, &'static str);
@@ -12,12 +13,19 @@ const MULTICAST: &str = "a multicast address";
 const UNSPECIFIED: &str = "an unspecified address";
 const DOCUMENTATION: &str = "an address for documentation";
 const RESERVED: &str = "a reserved address";
+const CLOUD: &str = "an address of a cloud for its own machines";
+const OWN: &str = "an address of this machine";
 
-const NON_PUBLIC_V4: [Block<Ipv4Addr>; 15] = [
+const NON_PUBLIC_V4: [Block<Ipv4Addr>; 18] = [
     (Ipv4Addr::UNSPECIFIED, 8, UNSPECIFIED),
     (Ipv4Addr::new(10, 0, 0, 0), 8, PRIVATE),
     (Ipv4Addr::new(100, 64, 0, 0), 10, "a shared address of a carrier"),
     (Ipv4Addr::new(127, 0, 0, 0), 8, LOOPBACK),
+    // The private services of IBM's cloud.
+    (Ipv4Addr::new(161, 26, 0, 0), 16, CLOUD),
+    (Ipv4Addr::new(166, 8, 0, 0), 14, CLOUD),
+    // Azure: the agent of each machine gets its secrets there.
+    (Ipv4Addr::new(168, 63, 129, 16), 32, CLOUD),
     (Ipv4Addr::new(169, 254, 0, 0), 16, LINK_LOCAL),
     (Ipv4Addr::new(172, 16, 0, 0), 12, PRIVATE),
     (Ipv4Addr::new(192, 0, 0, 0), 24, RESERVED),
@@ -52,12 +60,38 @@ const IPV4_IN_IPV6: [(Ipv6Addr, u32, u32); 3] = [
     (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, 80),
 ];
 
-/// What lies at an address, in words, unless it is the public internet.
+/// What lies at an address, in words, unless it is the public internet. A public address of this machine is not: services that
+/// listen at all addresses are reached through it, also those that no other machine may reach.
 pub(crate) fn non_public_kind(address: IpAddr) -> Option<&'static str> {
+    listed_kind(address).or_else(|| is_own_address(address).then_some(OWN))
+}
+
+fn listed_kind(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => non_public_kind_v4(address),
         IpAddr::V6(address) => non_public_kind_v6(address),
     }
+}
+
+/// Whether a socket of this machine can have the address. Nothing is sent.
+fn is_own_address(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    let (anywhere, nowhere): (IpAddr, IpAddr) = if address.is_ipv4() {
+        (Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(192, 0, 2, 1).into())
+    } else {
+        (Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into())
+    };
+    let can_have = |address: IpAddr| UdpSocket::bind((address, 0)).is_ok();
+    // Where the system gives sockets every address (`ip_nonlocal_bind`), it still says from which one it would send there: from that
+    // very address if it is its own. The port does not matter.
+    let is_source = || {
+        let source = UdpSocket::bind((anywhere, 0)).and_then(|socket| {
+            socket.connect((address, 9))?;
+            socket.local_addr()
+        });
+        source.is_ok_and(|source| source.ip().to_canonical() == address)
+    };
+    can_have(address) && (!can_have(nowhere) || is_source())
 }
 
 fn non_public_kind_v4(address: Ipv4Addr) -> Option<&'static str> {
@@ -95,6 +129,19 @@ mod tests {
             ("172.31.255.255", PRIVATE),
             ("192.168.1.1", PRIVATE),
             ("169.254.169.254", LINK_LOCAL),
+            ("168.63.129.16", CLOUD),
+            ("161.26.0.10", CLOUD),
+            ("166.9.1.1", CLOUD),
+            ("100.100.100.200", "a shared address of a carrier"),
+            ("192.0.0.192", RESERVED),
+            ("169.254.0.23", LINK_LOCAL),
+            ("fe80::a9fe:a9fe", LINK_LOCAL),
+            ("fd00:c1::a9fe:a9fe", PRIVATE),
+            ("fd20:ce::254", PRIVATE),
+            ("fd00:42::42", PRIVATE),
+            ("::ffff:168.63.129.16", CLOUD),
+            ("64:ff9b::168.63.129.16", CLOUD),
+            ("2002:a83f:8110::", CLOUD),
             ("100.64.0.1", "a shared address of a carrier"),
             ("100.127.255.255", "a shared address of a carrier"),
             ("192.0.0.1", RESERVED),
@@ -139,6 +186,9 @@ mod tests {
             ("10.0.0.0", "10.255.255.255"),
             ("100.64.0.0", "100.127.255.255"),
             ("127.0.0.0", "127.255.255.255"),
+            ("161.26.0.0", "161.26.255.255"),
+            ("166.8.0.0", "166.11.255.255"),
+            ("168.63.129.16", "168.63.129.16"),
             ("169.254.0.0", "169.254.255.255"),
             ("172.16.0.0", "172.31.255.255"),
             ("192.0.0.0", "192.0.0.255"),
@@ -177,6 +227,17 @@ mod tests {
         }
         for outside in ["2001:200::", "2001:db7:ffff::", "2001:db9::", "3ffe:ffff::", "3fff:1000::"] {
             assert_eq!(non_public_kind(outside.parse().unwrap()), None, "{outside}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_this_machine_is_known_without_a_list_of_them() {
+        // The loopback addresses stand for all that lead back.
+        for own in ["127.0.0.1", "::ffff:127.0.0.1"] {
+            assert!(is_own_address(own.parse().unwrap()), "{own}");
+        }
+        for other in ["1.1.1.1", "198.51.100.1", "2606:4700:4700::1111", "203.0.113.7"] {
+            assert!(!is_own_address(other.parse().unwrap()), "{other}");
         }
     }
 
