@@ -50,5 +50,12 @@ fn read_lock_file(engine: &Engine) -> Result<LockFile> {
         SkillError::new(ErrorKind::Untrusted, sentence)
             .with_help("write one with `metier lock`, after a look at the skills")
     };
-    LockFile::read(engine.project())?.ok_or_else(missing)
+    // What cannot be read says as little as what is missing.
+    let unreadable = |error: SkillError| {
+        let sentence =
+            format!("the lock file cannot be read, so nothing can be compared with it: {}", error.message());
+        let help = error.help().unwrap_or("write it again with `metier lock`, after a look at the skills");
+        SkillError::new(ErrorKind::Untrusted, sentence).with_help(help)
+    };
+    LockFile::read(engine.project()).map_err(unreadable)?.ok_or_else(missing)
 }
