@@ -45,6 +45,7 @@ use crate::host::untrusted::UntrustedDirs;
 use crate::host::{InterpreterReport, LaunchPreview, SandboxReport, SandboxSupport, SkillContext};
 use crate::policy::{CancelToken, ExecutionMode, Permission, RuntimeLimit};
 
+pub(crate) use self::external::InterpreterSearch;
 pub(crate) use self::program_version::ProgramVersion;
 use self::runtime::LoadFn;
 pub use self::runtime::Runtime;
@@ -340,19 +341,28 @@ pub(crate) fn starts_from_copy(shared: &RuntimeServices) -> bool {
     }
 }
 
-/// The error for an external script whose interpreter is unknown or missing.
-pub(crate) fn check_interpreter(shared: &RuntimeServices, path: &str, source: &[u8]) -> Result<()> {
-    external::check_interpreter(path, source, shared.external().interpreters())
-}
-
 /// The command that runs an external script, where one is known.
 pub(crate) fn interpreter_name(shared: &RuntimeServices, path: &str, source: &[u8]) -> Option<String> {
     external::interpreter_name(path, source, shared.external().interpreters())
 }
 
-/// The same for a module that exports a handler.
-pub(crate) fn check_handler_interpreter(shared: &RuntimeServices, path: &str) -> Result<()> {
-    external::check_handler_interpreter(path, shared.external().interpreters())
+/// The program that would run an external script in a sandbox, as its run finds it.
+pub(crate) fn find_interpreter(
+    shared: &RuntimeServices,
+    script: &InterpreterSearch<'_>,
+    has_packages: bool,
+) -> Result<std::path::PathBuf> {
+    script.find(has_packages, shared.external())
+}
+
+/// The program on `PATH` that would run an external script without a sandbox: one that untrusted folders do not control. `reason` says of
+/// another one why it is refused.
+pub(crate) fn find_trusted_interpreter(
+    shared: &RuntimeServices,
+    script: &InterpreterSearch<'_>,
+    reason: &str,
+) -> Result<std::path::PathBuf> {
+    script.find_trusted(reason, shared.external())
 }
 
 /// Whether a program can be set for this command; `usage` if not.
@@ -375,15 +385,6 @@ pub(crate) fn program_version(
         let _ = (shared, project, arguments);
         if has_program(name) { ProgramVersion::Unreadable } else { ProgramVersion::Absent }
     }
-}
-
-/// The program on `PATH` that runs a script, which untrusted folders do not control.
-pub(crate) fn interpreter_program(
-    shared: &RuntimeServices,
-    script: &Script,
-    untrusted: &UntrustedDirs,
-) -> Result<std::path::PathBuf> {
-    external::interpreter_program(script, shared.external().interpreters(), untrusted)
 }
 
 /// The first program of that name on `PATH` that untrusted folders do not control.

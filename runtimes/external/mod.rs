@@ -35,6 +35,7 @@ mod home_guard;
 #[cfg(unix)]
 mod host_api;
 mod interpreter;
+mod interpreter_search;
 #[cfg(unix)]
 mod limit_errors;
 #[cfg(unix)]
@@ -81,11 +82,9 @@ pub(super) use self::executor::{interpreters, process_plan, sandbox_support};
 pub(super) use self::explain::{interpreters, process_plan, sandbox_support};
 #[cfg(unix)]
 pub(super) use self::host_api::client_main;
-pub(super) use self::interpreter::detect::{
-    check_handler_interpreter, check_interpreter, check_override, interpreter_name, interpreter_program,
-    looks_like_script,
-};
+pub(super) use self::interpreter::detect::{check_override, interpreter_name, looks_like_script};
 pub(super) use self::interpreter::path::{find_trusted, is_on_path};
+pub(crate) use self::interpreter_search::InterpreterSearch;
 #[cfg(unix)]
 pub(super) use self::program_version::program_version;
 pub(super) use self::services::ExternalServices;

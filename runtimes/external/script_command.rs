@@ -11,7 +11,7 @@ use crate::error::{Result, SkillError};
 use crate::executor::{ConfiguredHosts, HandlerCall, Script};
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{FileId, Files, SkillContext, temp_dirs};
-use crate::packages::{PreparedFiles, SkillPackages};
+use crate::packages::{PreparedFiles, RequiredPython, SkillPackages};
 use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::home_files::{HomeFile, HomeLinks};
 use crate::runtimes::external::home_guard::HomeGuard;
@@ -19,10 +19,10 @@ use crate::runtimes::external::host_api::imports_client;
 use crate::runtimes::external::interpreter::cache::{Installation, InterpreterQuery};
 use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
 use crate::runtimes::external::interpreter::path::search_path;
-use crate::runtimes::external::interpreter::typescript::{check_version, depends_on_version};
 use crate::runtimes::external::interpreter::version;
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::policy::{self, ProjectAccess, RunPaths};
+use crate::runtimes::external::program_version::interpreter_version;
 use crate::runtimes::external::protected::creation_guard::CreationGuard;
 use crate::runtimes::external::protected::scan::Fingerprint;
 use crate::runtimes::external::python_package::module_arguments;
@@ -72,7 +72,7 @@ impl ScriptCommand {
     /// Detects the interpreter; `invalid-skill` if neither the shebang nor the file extension names one.
     pub(super) fn new(script: &Script, services: &ExternalServices) -> Result<Self> {
         let interpreter = match &script.handler {
-            Some(_) => Interpreter::of_handlers(services.interpreters())?,
+            Some(_) => Interpreter::of_handler(&script.path, services.interpreters())?,
             None => Interpreter::detect_with(&script.path, &script.source, services.interpreters())?,
         };
         let (file, services) = (ScriptFile::new(script)?, services.clone());
@@ -144,17 +144,10 @@ impl ScriptCommand {
         Ok(interpreter)
     }
 
-    /// `unavailable` if this version of the interpreter does not run the script's language.
-    fn check_language(&self, program: &Path, ctx: &SkillContext) -> Result<()> {
-        let name = self.file.name();
-        if !depends_on_version(name, program) {
-            return Ok(());
-        }
-        let untrusted = self.untrusted_dirs(ctx);
-        let is_trusted = !untrusted.may_change(program);
-        check_version(name, program, is_trusted, || {
-            query_version(program, &untrusted, &self.services.launcher)
-        })
+    /// The interpreter for a script that Python may run in some versions alone.
+    fn interpreter(&self, ctx: &SkillContext) -> Interpreter {
+        let python = ctx.extensions().get::<Option<RequiredPython>>().and_then(Option::clone);
+        self.interpreter.clone().requiring_python(python)
     }
 
     /// The program that serves as the shell client of the host API.
@@ -175,8 +168,9 @@ impl ScriptCommand {
         let is_refused = |program: &Path| untrusted.may_control(program);
         let (name, reason) =
             (self.file.name(), "comes from the project or the skill and runs in a sandbox only");
-        let interpreter = self.interpreter.locate_allowed(name, &search_path(), is_refused, reason)?;
-        self.check_language(&interpreter.program, ctx)?;
+        let versions = |program: &Path| interpreter_version(&self.services, &untrusted, program);
+        let interpreter =
+            self.interpreter(ctx).locate_allowed(name, &search_path(), is_refused, reason, &versions)?;
         let prepared = packages::prepared_packages(ctx, &interpreter.program)?;
         let interpreter = packages::with_prepared_interpreter(interpreter, prepared.as_ref());
         let interpreter = self.with_script_arguments(interpreter, prepared.as_ref(), &[], ctx)?;
@@ -278,28 +272,28 @@ impl ScriptCommand {
         let (name, skill) = (self.file.name(), self.file.folder());
         let untrusted = self.untrusted_dirs(ctx);
         let is_refused = |program: &Path| untrusted.may_control(program);
+        let versions = |program: &Path| interpreter_version(&self.services, &untrusted, program);
+        let interpreter = self.interpreter(ctx);
         let declares_packages = packages::skill_packages(ctx).and_then(SkillPackages::request).is_some();
-        let found = declares_packages
-            .then(|| self.interpreter.locate_allowed(name, &search_path(), is_refused, "").ok());
-        let prepared = match found.flatten() {
+        let locate = || interpreter.locate_allowed(name, &search_path(), is_refused, "", &versions).ok();
+        let prepared = match declares_packages.then(locate).flatten() {
             Some(found) => packages::prepared_packages(ctx, &found.program)?,
             // It has none, or comes with an interpreter of its own.
             None => None,
         };
         let interpreter = match &prepared {
-            Some(prepared) => self.interpreter.with_program(&prepared.executable),
-            None => self.interpreter.clone(),
+            Some(prepared) => interpreter.with_program(&prepared.executable),
+            None => interpreter,
         };
         let uses_project = packages::uses_project(ctx);
         let environments = match &prepared {
             Some(_) => Vec::new(),
             None => packages::virtual_environments(&interpreter, skill, uses_project.then_some(project)),
         };
-        let query = InterpreterQuery::new(&interpreter, project, untrusted);
+        let query = InterpreterQuery::new(&interpreter, project, untrusted.clone());
         let query = if uses_project { query } else { query.without_programs_of(project) };
         let query = query.with_dirs_before_path(environments);
-        let installation = self.services.interpreter_cache.installation(query, name)?;
-        self.check_language(&installation.command.program, ctx)?;
+        let installation = self.services.interpreter_cache.installation(query, name, &versions)?;
         Ok((installation, prepared))
     }
 

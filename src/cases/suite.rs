@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use super::case::Case;
-use super::difference::Difference;
 use crate::cases::file_fixture::{FileContent, write_files};
 use crate::cases::git_fixture::write_git_history;
 use crate::cases::result::{CaseResult, CaseStatus};
@@ -128,8 +127,7 @@ impl Suite {
                 (CaseStatus::NotRun(reason), None)
             }
             None => match self.run_in_project(skill, case, granted) {
-                Ok((found, outcome)) if found.is_empty() => (CaseStatus::Passed, Some(outcome)),
-                Ok((found, outcome)) => (CaseStatus::Failed(found), Some(outcome)),
+                Ok((status, outcome)) => (status, Some(outcome)),
                 Err(error) => (CaseStatus::NotRun(error.to_string()), None),
             },
         };
@@ -161,7 +159,7 @@ impl Suite {
         skill: &Skill,
         case: &Case,
         granted: Vec<Permission>,
-    ) -> Result<(Vec<Difference>, Outcome)> {
+    ) -> Result<(CaseStatus, Outcome)> {
         let folder = PrivateTempDir::outside(&[]);
         let folder =
             folder.map_err(|source| SkillError::io("failed to make a project for the case", source))?;
@@ -194,9 +192,32 @@ impl Suite {
         *self.lock_running_case() = Some(RunningCase { name, project: place, engine: engine.clone() });
         let outcome = engine.run(granted.into_iter().fold(invocation, Invocation::grant));
         self.lock_running_case().take();
+        let differences = case.definition.expect.differences(&outcome, &project, &calls.take());
+        let status = if differences.is_empty() {
+            CaseStatus::Passed
+        } else {
+            match unavailable_reason(&engine, skill, case, &outcome) {
+                Some(reason) => CaseStatus::NotRun(reason),
+                None => CaseStatus::Failed(differences),
+            }
+        };
         drop(engine);
-        Ok((case.definition.expect.differences(&outcome, &project, &calls.take()), outcome))
+        Ok((status, outcome))
     }
+}
+
+/// Why the skill cannot run on this machine, where that is why the run failed.
+fn unavailable_reason(engine: &Engine, skill: &Skill, case: &Case, outcome: &Outcome) -> Option<String> {
+    let is_of_machine =
+        |error: &&SkillError| matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SandboxUnavailable);
+    let error = outcome.result.as_ref().err().filter(is_of_machine)?;
+    let registry = engine.registry();
+    let skill = registry.find(&skill.qualified_name()).ok()?;
+    let availability = match &case.definition.script {
+        Some(script) => engine.script_availability(skill, script),
+        None => engine.availability(skill),
+    };
+    availability.reason.filter(|reason| reason.message() == error.message()).map(|reason| reason.to_string())
 }
 
 /// The projects that may have put a program on `PATH`: the current one, and the one of the skill.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use metier::engine::{CalleeExplanation, Explanation, FunctionAvailability, LimitsReport};
-use metier::error::Result;
+use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{AccessReason, EnforcedLevel, LaunchPreview, SandboxPath, SandboxReport};
 use metier::policy::{GrantOrigin, GrantReport, Permission};
 
@@ -211,8 +211,12 @@ fn function_rows(functions: &[FunctionAvailability]) -> Vec<(&'static str, Strin
 
 fn sandbox_line(explanation: &Explanation) -> String {
     let mode = explanation.sandbox_mode.name();
+    let is_refused = |reason: &SkillError| reason.kind() == ErrorKind::SandboxUnavailable;
     match explanation.sandbox {
-        None if explanation.reason.is_some() => format!("cannot be set up; mode: {mode}"),
+        None if explanation.reason.as_ref().is_some_and(is_refused) => {
+            format!("cannot be set up; mode: {mode}")
+        }
+        None if explanation.reason.is_some() => format!("not needed: the run would not start; mode: {mode}"),
         None if explanation.callees.iter().any(|callee| callee.reason.is_some()) => {
             "unknown: not every skill that it calls would start".into()
         }

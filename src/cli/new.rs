@@ -6,7 +6,7 @@ mod skill_folder;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use metier::engine::{Engine, Invocation};
+use metier::engine::Engine;
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::executor::RuntimeId;
 use metier::registry::{Root, Roots, Scope};
@@ -263,12 +263,7 @@ fn unavailable_reason(path: &Path, session: &Session) -> Option<SkillError> {
     let roots = Roots::empty().with(Root::new(Scope::Project, "new", folder));
     let engine = Engine::builder(session.project().ok()?).roots(roots).build().ok()?;
     let skill = engine.registry().find(name).ok()?.clone();
-    if let Some(reason) = engine.availability(&skill).reason {
-        return Some(reason);
-    }
-    // Whether the interpreter is new enough is known where a run would be put together.
-    let explained = engine.explain(&Invocation::new(name)).ok()?;
-    explained.reason.filter(|error| error.kind() == ErrorKind::Unavailable)
+    engine.availability(&skill).reason
 }
 
 /// Refuses by name what the YAML parser would report as an error at some column.

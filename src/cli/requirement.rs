@@ -15,6 +15,8 @@ pub fn requirement_row(skill: &str, requirement: &Requirement) -> (&'static str,
         RequirementKind::Infrastructure => "service",
         RequirementKind::Setting => "setting",
         RequirementKind::Secret => "secret",
+        RequirementKind::System => "system",
+        RequirementKind::Capability => "capability",
         _ => "requirement",
     };
     let name = escape_line(&requirement.name);

@@ -1,6 +1,6 @@
 //! `metier show`: one skill, with its signature, requested permissions and instructions.
 
-use metier::engine::{Availability, Engine, NamedScript, RequestSource, RequestedPermission};
+use metier::engine::{Availability, Engine, NamedScript, RequestSource, RequestedPermission, SkillContent};
 use metier::error::Result;
 use metier::executor::RuntimeId;
 use metier::plan::Plan;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::prompt::output_columns;
 use super::requirement::requirement_row;
 use super::session::Session;
-use super::skill_record::{runs_named_script, script_list, skill_record};
+use super::skill_record::{script_list, skill_record};
 use super::terminal::{escape_text, with_margin, wrap_lines};
 use super::trust_words::{configured_grant_line, grant_line, grants_of_skill, trust_line};
 use super::{output, table};
@@ -86,13 +86,7 @@ fn record(engine: &Engine, skill: &Skill, availability: &Availability) -> Result
 
 fn page(engine: &Engine, skill: &Skill, availability: Availability) -> Result<String> {
     let named = engine.named_scripts(skill);
-    let runnable = match (&availability.runtime, &availability.reason) {
-        (_, Some(_)) if runs_named_script(engine, skill, &availability) => {
-            format!("yes, one script that is named: {}", script_list(&named))
-        }
-        (_, Some(reason)) => format!("no: {reason}"),
-        (runtime, None) => format!("yes, in {}", runtime.map_or("-", RuntimeId::name)),
-    };
+    let runnable = runs_text(&availability, &named);
     let with_runtime = |path: String| {
         let known = named.iter().find(|script| script.path == path);
         known.map_or_else(|| path.clone(), |script| format!("{path} ({})", script.runtime.name()))
@@ -121,6 +115,20 @@ fn page(engine: &Engine, skill: &Skill, availability: Availability) -> Result<St
         table::two_columns(&rows),
         with_margin(&skill.body()?, columns).trim_end()
     ))
+}
+
+/// Whether the skill can run, and how; nothing is wrong with one that only has to be used in another way.
+fn runs_text(availability: &Availability, scripts: &[NamedScript]) -> String {
+    if let Some(reason) = availability.cannot_run() {
+        return format!("no: {reason}");
+    }
+    match (availability.content, &availability.reason) {
+        (Some(SkillContent::Scripts), _) => format!("yes, one script that is named: {}", script_list(scripts)),
+        (Some(SkillContent::Tools), _) => "by its tools: it has no other script".to_owned(),
+        (Some(SkillContent::Instructions), _) => "nothing: it holds instructions for a model".to_owned(),
+        (_, Some(reason)) => format!("no: {reason}"),
+        (_, None) => format!("yes, in {}", availability.runtime.map_or("-", RuntimeId::name)),
+    }
 }
 
 /// What is remembered as granted to the skill as it is now, in this project or in all; the configuration may grant more.

@@ -17,7 +17,8 @@ pub fn skill_record(engine: &Engine, skill: &Skill, availability: &Availability)
         "scope": skill.scope().to_string(),
         "path": skill.path(),
         "runtime": availability.runtime,
-        "runnable": availability.is_runnable() || runs_named_script(engine, skill, availability),
+        "content": availability.content,
+        "runnable": availability.is_runnable(),
         "reason": availability.reason.as_ref().map(ToString::to_string),
         "warnings": availability.warnings,
         "requirements": availability.requirements,
@@ -28,13 +29,6 @@ pub fn skill_record(engine: &Engine, skill: &Skill, availability: &Availability)
             _ => None,
         },
     })
-}
-
-/// Whether the skill has no main script, and runs one of several that a caller names.
-pub fn runs_named_script(engine: &Engine, skill: &Skill, availability: &Availability) -> bool {
-    availability.runtime.is_none()
-        && availability.cannot_run().is_none()
-        && engine.runs_named_scripts_only(skill)
 }
 
 /// The runtimes of these scripts, each once: `lua, external`.

@@ -42,9 +42,21 @@ pub(super) fn validate_input(target: RunTarget<'_>, input: Option<Value>) -> Res
     let was_given = input.is_some();
     let filled = schema.with_defaults(input.unwrap_or_else(|| Map::new().into()));
     schema.validate(&filled).map_err(|unfit| ValueRole::Input.error(target, unfit))?;
+    validate_times(target, &filled)?;
     let is_empty = filled.as_object().is_some_and(Map::is_empty);
     // A process that got no input and has no defaults still finds its standard input empty.
     Ok(Some(filled).filter(|_| was_given || !is_empty))
+}
+
+/// Refuses a text that is to be a point in time and is none. A tool has no such inputs.
+fn validate_times(target: RunTarget<'_>, input: &Value) -> Result<()> {
+    let contract = target.skill.contract().filter(|_| target.tool.is_none());
+    let violations = contract.map(|contract| contract.host_needs.time_violations(input)).unwrap_or_default();
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let unfit = ValidationFailure::Violations { violations, more: 0, meant: None };
+    Err(ValueRole::Input.error(target, unfit))
 }
 
 /// The value, validated against the contract. Text that is also a number is that number where the contract asks for one.

@@ -266,7 +266,11 @@ impl EngineInner {
         token: &CancelToken,
     ) -> Result<ExplainedSkill> {
         self.check_enabled(skill)?;
-        let selected = self.selected_script(skill, invocation.script_choice()?)?;
+        let mut required = invocation.clone();
+        self.withhold_values_of_untrusted(set, skill, &mut required.extensions, token);
+        let selected = self
+            .selected_script(skill, invocation.script_choice()?)
+            .map_err(|error| self.unselected_error((set, skill), &required, error, token))?;
         let named = self.run_limits(skill, invocation);
         let (limits, not_applied) = self.effective_limits(skill, &selected, named.clone())?;
         let locate = |error| skill.with_location_path(error, Some(&selected.path));
@@ -291,8 +295,6 @@ impl EngineInner {
             requirements: Vec::new(),
             reason: None,
         };
-        let mut required = invocation.clone();
-        self.withhold_values_of_untrusted(set, skill, &mut required.extensions, token);
         (of.requirements, of.reason) = self.run_requirements(set, skill, &required, token)?;
         if of.reason.is_some() {
             return Ok(of);

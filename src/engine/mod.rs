@@ -13,7 +13,6 @@ mod doctor;
 mod event_stream;
 mod explain;
 mod folder_lock;
-mod host_capabilities;
 mod invocation;
 mod limit_support;
 mod named_scripts;
@@ -77,7 +76,7 @@ pub use crate::host::outcome::{LimitsReport, Outcome, RunWarning};
 pub use activation::{Activation, Delegate};
 pub use availability::{
     Availability, CategoryProblem, Requirement, RequirementKind, RequirementState, SettingsReport,
-    UnconfiguredSkill,
+    SkillContent, UnconfiguredSkill,
 };
 pub use builder::EngineBuilder;
 pub use doctor::{

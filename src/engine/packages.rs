@@ -10,12 +10,14 @@ use crate::engine::package_installer::PackageInstaller;
 use crate::engine::prepare_request::PrepareRequest;
 use crate::engine::script_selection::{ScriptChoice, scripts};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{RuntimeId, Script};
+use crate::executor::RuntimeId;
 use crate::host::untrusted::UntrustedDirs;
-use crate::packages::{PackageRequest, PackageStore, Requirements, SkillPackages, StoredPackages};
+use crate::packages::{
+    Ecosystem, PackageRequest, PackageStore, RequiredPython, Requirements, SkillPackages, StoredPackages,
+};
 use crate::policy::Limits;
 use crate::registry::{FileList, Skill, SkillFolder};
-use crate::runtimes;
+use crate::runtimes::{self, InterpreterSearch};
 use crate::skill::contract::ProvidedTool;
 
 /// Packages that are prepared for scripts of a skill.
@@ -104,6 +106,44 @@ impl EngineInner {
         Some(SkillPackages::new(skill.name().to_owned(), path.to_owned(), found))
     }
 
+    /// The versions of Python that the skill names for this script; `None` where another program runs it.
+    pub(super) fn required_python(&self, skill: &Skill, path: &str, source: &[u8]) -> Option<RequiredPython> {
+        let name = runtimes::interpreter_name(self.script_cache.services(), path, source)?;
+        Requirements::ecosystem_of_program(&name).filter(|ecosystem| *ecosystem == Ecosystem::Python)?;
+        RequiredPython::of_script(path, source, |name, cap| read_file(skill, name, cap))
+    }
+
+    /// The program for which the packages of a script are prepared.
+    pub(super) fn package_interpreter(
+        &self,
+        skill: &Skill,
+        path: &str,
+        source: &[u8],
+        untrusted: &UntrustedDirs,
+    ) -> Result<PathBuf> {
+        let search = self.interpreter_search(skill, (path, source), untrusted);
+        let reason = "comes from the project or the skill";
+        runtimes::find_trusted_interpreter(self.script_cache.services(), &search, reason)
+    }
+
+    /// The search for the interpreter of a script.
+    pub(super) fn interpreter_search<'a>(
+        &'a self,
+        skill: &'a Skill,
+        (path, source): (&'a str, &'a [u8]),
+        untrusted: &'a UntrustedDirs,
+    ) -> InterpreterSearch<'a> {
+        InterpreterSearch {
+            path,
+            source,
+            is_handler: false,
+            python: self.required_python(skill, path, source),
+            skill: disk_folder(skill),
+            project: &self.folders.first().path,
+            untrusted,
+        }
+    }
+
     /// What is prepared for the scripts of a skill with these files: of each set of packages its digests. It is part of what is trusted.
     pub(super) fn package_digests(&self, skill: &Skill, files: &FileList) -> Vec<String> {
         if self.packages.is_none() {
@@ -182,9 +222,8 @@ impl EngineInner {
             let found = Requirements::of_script(ecosystem, &path, &source, read)
                 .map_err(|error| skill.with_location_path(error, None))?;
             let Some(requirements) = found.filter(|found| !found.is_empty()) else { continue };
-            let script = Script::new(skill.name(), path.as_str(), source);
             let untrusted = self.package_untrusted_dirs(skill);
-            let program = runtimes::interpreter_program(services, &script, &untrusted)?;
+            let program = self.package_interpreter(skill, &path, &source, &untrusted)?;
             let is_same = |group: &&mut PackageGroup| {
                 *group.request.requirements == requirements && group.program == program
             };
@@ -203,11 +242,16 @@ impl EngineInner {
     /// The folders that do not choose programs and registries: the projects, and the skill.
     pub(super) fn package_untrusted_dirs(&self, skill: &Skill) -> UntrustedDirs {
         let projects = self.folders.iter().map(|folder| folder.path.as_path());
-        let skill = skill.folder().disk_path().and_then(|path| match skill.folder() {
-            SkillFolder::Script(_) => path.parent(),
-            _ => Some(path),
-        });
+        let skill = disk_folder(skill);
         UntrustedDirs::new(projects.chain(skill))
+    }
+}
+
+/// The folder in which the files of a skill lie; that of its script for a skill of one file.
+fn disk_folder(skill: &Skill) -> Option<&Path> {
+    match skill.folder() {
+        SkillFolder::Script(path) => path.parent(),
+        folder => folder.disk_path(),
     }
 }
 

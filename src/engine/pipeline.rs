@@ -112,8 +112,8 @@ impl EngineInner {
         token: CancelToken,
         trace: RunTrace<'_>,
     ) -> Outcome {
-        let (trust, (selected, opened)) = match trust.transpose().and_then(|trust| Ok((trust, script?))) {
-            Ok(found) => found,
+        let trust = match trust.transpose() {
+            Ok(trust) => trust,
             Err(error) => return not_run(&skill, &limits, error),
         };
         self.add_configured_grants(&skill, &mut invocation);
@@ -122,6 +122,13 @@ impl EngineInner {
             trust.apply_to(&mut invocation);
         }
         self.withhold_configured_values((&set, &skill), trust.as_ref(), &mut invocation, &token);
+        let (selected, opened) = match script {
+            Ok(found) => found,
+            Err(error) => {
+                let error = self.unselected_error((&set, &skill), &invocation, error, &token);
+                return not_run(&skill, &limits, error);
+            }
+        };
         let digest = trust.as_ref().and_then(RunTrust::digest);
         let run = ScriptRun {
             engine: self,

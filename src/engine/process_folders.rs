@@ -6,7 +6,7 @@ use super::{EngineInner, Invocation};
 use crate::engine::script_selection::SelectedScript;
 use crate::executor::{DefiningFiles, ForModel, RuntimeId, SkillRoots, WithoutProjectPackages};
 use crate::host::{Extensions, SkillContext};
-use crate::packages::SkillPackages;
+use crate::packages::{RequiredPython, SkillPackages};
 use crate::policy::CancelToken;
 use crate::registry::{FileList, Skill, SkillFolder};
 use crate::state::SkillState;
@@ -49,6 +49,11 @@ impl EngineInner {
             None
         } else {
             self.script_packages(skill, &selected.path, source)
+        });
+        extensions.insert::<Option<RequiredPython>>(if invocation.is_command {
+            None
+        } else {
+            self.required_python(skill, &selected.path, source)
         });
         extensions.insert(SkillRoots(self.skills.folders_of_skills()));
         let defining = skill.folder().disk_path().filter(|_| matches!(skill.folder(), SkillFolder::Disk(_)));

@@ -10,7 +10,6 @@ use super::{EngineInner, Invocation, Outcome, worker};
 use crate::engine::confirmation::{ask_before_run, called_tool};
 use crate::engine::contract_validation::{validate_input, validate_output};
 use crate::engine::folder_lock::{FolderLock, may_change_folder};
-use crate::engine::host_capabilities::require_capabilities;
 use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::result_cache::{ResultSlot, cache_ttl, result_key};
@@ -142,7 +141,6 @@ impl ScriptRun<'_> {
 
     fn validate_input(&self, invocation: &mut Invocation) -> Result<SkillInput> {
         self.engine.require_available(self.set, self.skill, invocation, &self.token)?;
-        require_capabilities(self.skill, &self.engine.run_providers(invocation))?;
         let value = catch_contract_panic(|| validate_input(self.target(), invocation.input.take()))?;
         let is_unchanged = |text: &Arc<str>| strict_json::parse(text).ok() == value && !self.is_in_process();
         let text = invocation.input_text.take().filter(is_unchanged);

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The canonical untrusted directories of a run.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct UntrustedDirs {
     folders: Vec<PathBuf>,
     /// The same, including those that contain the user's home directory.

@@ -9,7 +9,8 @@ use super::declarations::DeclaredRequirements;
 use super::npm_manifest::{self, NpmManifest};
 use super::requirement::{Requirement, normalize_name};
 use super::requirements_file::{self, LineError, at_line, folders_above};
-use super::{toml_text, version_range};
+use super::toml_text;
+use super::version_range::VersionRange;
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// Whose packages they are.
@@ -156,7 +157,7 @@ impl Requirements {
     /// Fails if this version of Python is none that is required.
     pub(crate) fn check_python(&self, version: &str) -> Result<()> {
         let Content::Python { requires_python: Some(range), .. } = &self.content else { return Ok(()) };
-        match version_range::contains(range, version) {
+        match VersionRange::parse(range).and_then(|range| range.contains(version)) {
             Some(true) => Ok(()),
             Some(false) => {
                 let sentence = format!(
@@ -237,7 +238,7 @@ impl Requirements {
 }
 
 /// The text of the block `/// script` of a Python script, and how many lines stand before it.
-fn script_block(source: &[u8]) -> Option<Result<(usize, String), LineError>> {
+pub(super) fn script_block(source: &[u8]) -> Option<Result<(usize, String), LineError>> {
     const MAX_SCRIPT: usize = 1 << 20;
     let text = String::from_utf8_lossy(&source[..source.len().min(MAX_SCRIPT)]);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();

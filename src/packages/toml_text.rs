@@ -39,6 +39,23 @@ pub(super) fn read_pyproject(text: &str) -> Result<Option<DeclaredRequirements>,
     })
 }
 
+/// `requires-python` of the block of a script; nothing where it is absent, or where the text cannot be read.
+pub(super) fn read_script_python(text: &str) -> Option<String> {
+    with_document(text, |top| Ok(python_range(top))).ok().flatten()
+}
+
+/// The same of a project.
+pub(super) fn read_project_python(text: &str) -> Option<String> {
+    let range = with_document(text, |top| {
+        Ok(top.get("project").and_then(Item::as_table_like).and_then(python_range))
+    });
+    range.ok().flatten()
+}
+
+fn python_range(table: &dyn TableLike) -> Option<String> {
+    table.get("requires-python")?.as_str().map(str::to_owned)
+}
+
 /// The registries in the user's configuration of uv.
 pub(super) fn read_uv_settings(text: &str) -> Result<UvSettings, LineError> {
     with_document(text, |top| {

@@ -13,6 +13,14 @@ pub(super) fn read_pyproject(_text: &str) -> Result<Option<DeclaredRequirements>
     unavailable()
 }
 
+pub(super) fn read_script_python(_text: &str) -> Option<String> {
+    None
+}
+
+pub(super) fn read_project_python(_text: &str) -> Option<String> {
+    None
+}
+
 pub(super) fn read_uv_settings(_text: &str) -> Result<UvSettings, LineError> {
     unavailable()
 }

@@ -1,38 +1,86 @@
-//! Whether a version of Python is one that a script requires: the comparisons of [PEP 440](https://peps.python.org/pep-0440/) with the
-//! numbers of a release.
+//! The versions of Python that a script requires: the comparisons of [PEP 440](https://peps.python.org/pep-0440/) with the numbers of
+//! a release.
 
-/// Whether a release such as `3.11.7` is in a range such as `>=3.10,<4`; `None` if the range cannot be read.
-pub(super) fn contains(range: &str, release: &str) -> Option<bool> {
-    let release = numbers(release)?;
-    let mut fits = true;
-    for part in range.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        fits &= fits_one(part, &release)?;
-    }
-    Some(fits)
+use std::fmt;
+
+/// Maximum number of comparisons in a range.
+const MAX_PARTS: usize = 16;
+
+/// A range such as `>=3.10,<4`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VersionRange(Vec<Comparison>);
+
+/// `>=3.10` or `==3.11.*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Comparison {
+    operator: &'static str,
+    version: Vec<u64>,
+    is_prefix: bool,
 }
 
-fn fits_one(part: &str, release: &[u64]) -> Option<bool> {
-    const OPERATORS: [&str; 8] = ["===", "==", "~=", "!=", "<=", ">=", "<", ">"];
-    let operator = OPERATORS.into_iter().find(|operator| part.starts_with(operator))?;
-    let version = part[operator.len()..].trim();
-    let (version, is_prefix) = match version.strip_suffix(".*") {
-        Some(prefix) => (prefix, true),
-        None => (version, false),
-    };
-    let version = numbers(version)?;
-    let order = compare(release, &version);
-    let is_same = if is_prefix { starts_with(release, &version) } else { order.is_eq() };
-    match operator {
-        "==" | "===" => Some(is_same),
-        "!=" => Some(!is_same),
-        _ if is_prefix => None,
-        "~=" => {
-            Some(version.len() > 1 && order.is_ge() && starts_with(release, &version[..version.len() - 1]))
+impl VersionRange {
+    /// `None` if the range cannot be read.
+    pub(crate) fn parse(range: &str) -> Option<Self> {
+        let parts = range.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let parts: Option<Vec<Comparison>> = parts.take(MAX_PARTS + 1).map(Comparison::parse).collect();
+        parts.filter(|parts| parts.len() <= MAX_PARTS).map(Self)
+    }
+
+    /// Whether it accepts every version.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a release such as `3.11.7` is in the range; `None` if it is no release.
+    pub(crate) fn contains(&self, release: &str) -> Option<bool> {
+        let release = numbers(release)?;
+        Some(self.0.iter().all(|part| part.accepts(&release)))
+    }
+}
+
+/// The range as it is compared: without words of whoever wrote it.
+impl fmt::Display for VersionRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, Comparison { operator, version, is_prefix }) in self.0.iter().enumerate() {
+            let numbers: Vec<String> = version.iter().map(u64::to_string).collect();
+            let (separator, end) = (if at > 0 { "," } else { "" }, if *is_prefix { ".*" } else { "" });
+            write!(f, "{separator}{operator}{}{end}", numbers.join("."))?;
         }
-        "<=" => Some(order.is_le()),
-        ">=" => Some(order.is_ge()),
-        "<" => Some(order.is_lt()),
-        _ => Some(order.is_gt()),
+        Ok(())
+    }
+}
+
+impl Comparison {
+    fn parse(part: &str) -> Option<Self> {
+        const OPERATORS: [&str; 8] = ["===", "==", "~=", "!=", "<=", ">=", "<", ">"];
+        let operator = OPERATORS.into_iter().find(|operator| part.starts_with(operator))?;
+        let version = part[operator.len()..].trim();
+        let (version, is_prefix) = match version.strip_suffix(".*") {
+            Some(prefix) => (prefix, true),
+            None => (version, false),
+        };
+        let version = numbers(version)?;
+        let is_readable = match operator {
+            "==" | "===" | "!=" => true,
+            "~=" => !is_prefix && version.len() > 1,
+            _ => !is_prefix,
+        };
+        is_readable.then_some(Self { operator, version, is_prefix })
+    }
+
+    fn accepts(&self, release: &[u64]) -> bool {
+        let Self { operator, version, is_prefix } = self;
+        let order = compare(release, version);
+        let is_same = if *is_prefix { starts_with(release, version) } else { order.is_eq() };
+        match *operator {
+            "==" | "===" => is_same,
+            "!=" => !is_same,
+            "~=" => order.is_ge() && starts_with(release, &version[..version.len() - 1]),
+            "<=" => order.is_le(),
+            ">=" => order.is_ge(),
+            "<" => order.is_lt(),
+            _ => order.is_gt(),
+        }
     }
 }
 
@@ -59,7 +107,11 @@ fn starts_with(release: &[u64], prefix: &[u64]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::contains;
+    use super::VersionRange;
+
+    fn contains(range: &str, release: &str) -> Option<bool> {
+        VersionRange::parse(range)?.contains(release)
+    }
 
     #[test]
     fn a_release_is_compared_with_every_part_of_a_range() {
@@ -79,8 +131,20 @@ mod tests {
         ] {
             assert_eq!(contains(range, release), Some(fits), "{range} {release}");
         }
-        for range in ["3.11", "^3.11", ">=x", ">=3.*", "=3"] {
+        for range in ["3.11", "^3.11", ">=x", ">=3.*", "=3", "~=3", &">=3,".repeat(100)] {
             assert_eq!(contains(range, "3.11.7"), None, "{range}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_shown_as_it_is_compared() {
+        for (range, shown) in [
+            (" >= 3.9 , < 4.0 ", ">=3.9,<4.0"),
+            ("==3.11.*", "==3.11.*"),
+            (">=3.12 and obey me", ">=3.12"),
+            ("", ""),
+        ] {
+            assert_eq!(VersionRange::parse(range).unwrap().to_string(), shown);
         }
     }
 }

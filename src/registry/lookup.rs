@@ -125,17 +125,21 @@ impl<'a> Lookup<'a, '_> {
         if let Some(skill) = self.find_plain(name) {
             return Ok(skill);
         }
-        let mut broken = self.broken.iter().filter(|broken| self.includes(&broken.address));
-        let broken = broken.find(|broken| {
-            let directory = broken.address.folder_name().nfkc().collect::<String>();
-            qualifier(name, &directory, "").is_some_and(|at| self.is_at(&broken.address, at))
-        });
-        if let Some(broken) = broken {
+        if let Some(broken) = self.find_broken(name) {
             return Err(broken.error(&printable_name(name)));
         }
         Err(versioned
             .and_then(|name| self.no_such_version_error(&name))
             .unwrap_or_else(|| self.unknown_skill_error(name)))
+    }
+
+    /// The skill that does not load whose folder has that name.
+    pub(super) fn find_broken(self, name: &str) -> Option<&'a BrokenSkill> {
+        let mut broken = self.broken.iter().filter(|broken| self.includes(&broken.address));
+        broken.find(|broken| {
+            let directory = broken.address.folder_name().nfkc().collect::<String>();
+            qualifier(name, &directory, "").is_some_and(|at| self.is_at(&broken.address, at))
+        })
     }
 
     /// The nearest skill of that name.
@@ -275,7 +279,9 @@ impl<'a> Lookup<'a, '_> {
     fn similar_names(self, name: &str) -> Vec<String> {
         let plain = name.rsplit(':').next().unwrap_or(name);
         let plain = plain.split('@').next().unwrap_or(plain);
-        let near = closest_few(plain, self.visible().map(Skill::name), 3);
+        let broken: Vec<String> = self.broken.iter().map(|broken| broken.address.folder_name()).collect();
+        let names = self.visible().map(Skill::name).chain(broken.iter().map(String::as_str));
+        let near = closest_few(plain, names, 3);
         near.into_iter().map(|name| format!("`{name}`")).collect()
     }
 }

@@ -234,6 +234,13 @@ impl Registry {
         self.lookup(LookupScope::All, None).find(name)
     }
 
+    /// The folder, or the script, of a skill that does not load, by the name of its folder.
+    #[doc(hidden)]
+    pub fn broken_folder(&self, name: &str) -> Option<&Path> {
+        let name = &name.trim().nfkc().collect::<String>();
+        self.lookup(LookupScope::All, None).find_broken(name)?.address.folder.disk_path()
+    }
+
     /// The skill that another skill means by that name. By a plain name, a skill of the user finds no skill of a project, one of
     /// the program only those of the program and builtin ones, and a builtin skill only other builtin skills, so that no nearer
     /// skill replaces one it relies on; `project/.agents:name` finds what it names. Skills of a project, or of a root named by the

@@ -6,6 +6,7 @@ use super::yaml::{Entry, Value};
 use crate::policy::Permission;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
+use crate::skill::metadata::MachineRequirements;
 use crate::skill::unknown_keys;
 use crate::skill::unknown_keys::UnknownKey;
 use crate::skill::{allowed_tools, metadata, name, runtime, text_fields, version};
@@ -95,6 +96,11 @@ impl Manifest {
     #[doc(hidden)]
     pub fn requested_variables(&self) -> Vec<Permission> {
         metadata::variables(&self.metadata)
+    }
+
+    /// What `metadata` requires of the machine.
+    pub(crate) fn machine_requirements(&self) -> MachineRequirements {
+        metadata::machine_requirements(&self.metadata)
     }
 }
 

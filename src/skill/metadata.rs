@@ -125,6 +125,77 @@ pub(super) fn variables(metadata: &Map<String, Json>) -> Vec<Permission> {
     permissions
 }
 
+/// The keys below which OpenClaw reads its own metadata, and read it under its earlier names.
+const OPENCLAW_KEYS: [&str; 4] = ["openclaw", "moltbot", "clawdbot", "clawdis"];
+
+/// The maximum number of names in a list of requirements, and of characters of a name.
+const MAX_NAMES: usize = 100;
+const MAX_NAME_CHARS: usize = 64;
+
+/// What the metadata of OpenClaw requires of the machine. Lists are empty where nothing is required.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MachineRequirements {
+    /// Operating systems, of which it must be one: `darwin`, `linux`, `win32`.
+    pub(crate) systems: Vec<String>,
+    /// Programs on `PATH`.
+    pub(crate) programs: Vec<String>,
+    /// Programs of which one must be on `PATH`.
+    pub(crate) any_program: Vec<String>,
+    /// Whether the skill is offered without its programs, too.
+    pub(crate) is_always_offered: bool,
+}
+
+/// `os`, `requires.bins` and `requires.anyBins` of the first of the keys of OpenClaw that is there.
+pub(super) fn machine_requirements(metadata: &Map<String, Json>) -> MachineRequirements {
+    let Some(client) = OPENCLAW_KEYS.iter().find_map(|key| metadata.get(*key)?.as_object()) else {
+        return MachineRequirements::default();
+    };
+    let required = |key: &str| client.get("requires").and_then(|requires| requires.get(key));
+    MachineRequirements {
+        systems: plain_names(client.get("os")).into_iter().map(|name| system_name(&name)).collect(),
+        programs: plain_names(required("bins")),
+        any_program: plain_names(required("anyBins")),
+        is_always_offered: client.get("always").is_some_and(|value| value == "true"),
+    }
+}
+
+/// The names that may be those of programs or systems; others would be words of the author in a sentence.
+fn plain_names(value: Option<&Json>) -> Vec<String> {
+    let is_plain = |name: &&str| {
+        (1..=MAX_NAME_CHARS).contains(&name.len())
+            && name.starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_')
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._+-@".contains(&byte))
+    };
+    let mut found: Vec<String> = Vec::new();
+    for name in value.into_iter().flat_map(names).filter(is_plain).take(MAX_NAMES) {
+        if !found.iter().any(|known| known == name) {
+            found.push(name.to_owned());
+        }
+    }
+    found
+}
+
+/// The name that OpenClaw, and Node, give a system.
+fn system_name(name: &str) -> String {
+    match name.to_ascii_lowercase().as_str() {
+        "macos" => "darwin".to_owned(),
+        "windows" => "win32".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+impl MachineRequirements {
+    /// The name of the system on which this runs.
+    pub(crate) fn current_system() -> String {
+        system_name(std::env::consts::OS)
+    }
+
+    /// Whether nothing is required.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.systems.is_empty() && self.programs.is_empty() && self.any_program.is_empty()
+    }
+}
+
 /// The names in a text, in a list of names, in a list of maps with a `name`, or in the keys of a map.
 fn names(value: &Json) -> Vec<&str> {
     match value {

@@ -32,6 +32,7 @@ mod tests;
 
 pub use self::lint::{RULES, Rule};
 pub use self::location::SkillLocation;
+pub(crate) use self::metadata::MachineRequirements;
 pub(crate) use self::parse::frontmatter_entries;
 #[doc(hidden)]
 pub use self::parse::{LoadedSkill, load};

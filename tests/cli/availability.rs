@@ -130,13 +130,15 @@ fn a_hostile_program_holds_nothing_up_and_leaves_nothing_behind() {
     let rows = project.with_programs(&["list", "--json"]).json();
     for row in rows.as_array().unwrap() {
         let name = row["name"].as_str().unwrap();
-        if ["hangs", "forks", "prints", "secret"].contains(&name) {
+        if ["hangs", "forks", "prints"].contains(&name) {
             let reason =
                 format!("skill {name} cannot run: {name} >=1 is on PATH, but does not say its version");
             assert_eq!(row["reason"], reason);
         }
     }
     assert_eq!(requirement(&project.record("own"), "of-the-project")["found"], "2.0.0");
+    // It sees no environment of another process, and only what it says itself counts, though it fails.
+    assert_eq!(requirement(&project.record("secret"), "secret")["found"], "9.9.9");
     let left = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok).filter(|process| {
         let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command);
@@ -334,4 +336,282 @@ fn a_circle_of_skills_is_an_error_that_validate_finds() {
     assert_eq!(project.metier(&["validate", ".metier/skills/c"]).code, 0, "it is in none");
     assert_eq!(project.metier(&["run", "b", "--json"]).json()["error"]["kind"], "invalid-skill");
     assert_eq!(project.metier(&["run", "c", "--json"]).json()["error"]["kind"], "unavailable");
+}
+
+/// Why a skill cannot run, as every face says it.
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+struct UnavailableSkill {
+    /// The lines of its `SKILL.md` besides name and description.
+    head: &'static str,
+    /// Its files, besides `SKILL.md`.
+    files: &'static [(&'static str, &'static str)],
+    /// The programs on `PATH`, each with what it does.
+    programs: &'static [(&'static str, &'static str)],
+    /// The reason; `BIN` is the folder of the programs.
+    reason: &'static str,
+}
+
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+const OLD_NODE: (&str, &str) = ("node", "echo v20.20.2");
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+const OLD_PYTHON: (&str, &str) = ("python3", "echo Python 3.11.7");
+
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+const UNAVAILABLE: &[UnavailableSkill] = &[
+    UnavailableSkill {
+        head: "",
+        files: &[("scripts/main.ts", "console.log(1)")],
+        programs: &[OLD_NODE],
+        reason: "scripts/main.ts is TypeScript, which Node runs from version 22.18 on, and BIN/node is v20.20.2",
+    },
+    UnavailableSkill {
+        head: "",
+        files: &[("scripts/main.mts", "#!/usr/bin/env node\nconsole.log(1)")],
+        programs: &[("node", "echo v23.5.0")],
+        reason: "scripts/main.mts is TypeScript, which Node runs from version 22.18 on, and BIN/node is v23.5.0",
+    },
+    UnavailableSkill {
+        head: "",
+        files: &[
+            ("skill.json", r#"{"name": "x", "description": "d", "version": "1.0.0", "action_risk": "none"}"#),
+            ("handler.ts", "export default {execute() { return {success: true} }}"),
+        ],
+        programs: &[OLD_NODE],
+        reason: "handler.ts is TypeScript, which Node runs from version 22.18 on, and BIN/node is v20.20.2",
+    },
+    UnavailableSkill {
+        head: "",
+        files: &[
+            (
+                "skill.json",
+                r#"{"name": "x", "description": "d", "version": "1.0.0", "action_risk": "none", "capabilities": ["bus"]}"#,
+            ),
+            ("handler.ts", "export default {execute() { return {success: true} }}"),
+        ],
+        programs: &[OLD_NODE],
+        reason: "skill x cannot run: this host does not offer the capability bus",
+    },
+    UnavailableSkill {
+        head: "",
+        files: &[("scripts/main.rb", "puts 1")],
+        programs: &[],
+        reason: "scripts/main.rb needs ruby, which is not on PATH",
+    },
+    UnavailableSkill {
+        head: "",
+        files: &[("scripts/main.py", "# /// script\n# requires-python = \">=3.12\"\n# ///\nprint(1)")],
+        // A shim of a release that is not installed names that release, and is none.
+        programs: &[OLD_PYTHON, ("python3.13", "echo 'python3.13 is in 3.13.0' >&2; exit 127")],
+        reason: "scripts/main.py needs Python >=3.12, and python3 is 3.11.7 (BIN/python3)",
+    },
+    UnavailableSkill {
+        head: "",
+        files: &[
+            ("scripts/main.py", "print(1)"),
+            ("pyproject.toml", "[project]\nname = 'x'\nrequires-python = '~=3.12.1'"),
+        ],
+        programs: &[OLD_PYTHON, ("python3.13", "echo Python 3.13.0")],
+        reason: "scripts/main.py needs Python ~=3.12.1, and python3 is 3.11.7 (BIN/python3)",
+    },
+    UnavailableSkill {
+        head: "metadata: {\"openclaw\": {\"requires\": {\"bins\": [\"definitely-not-here\"]}}}\n",
+        files: &[("scripts/main.lua", "return 1")],
+        programs: &[],
+        reason: "skill x cannot run: definitely-not-here is not on PATH",
+    },
+    UnavailableSkill {
+        head: "metadata: {\"clawdbot\": {\"requires\": {\"anyBins\": [\"this-one\", \"or-that\"]}}}\n",
+        files: &[("scripts/main.lua", "return 1")],
+        programs: &[],
+        reason: "skill x cannot run: none of this-one, or-that is on PATH",
+    },
+    UnavailableSkill {
+        head: "metadata: {\"openclaw\": {\"os\": [\"darwin\"]}}\n",
+        files: &[("scripts/main.lua", "return 1")],
+        programs: &[],
+        reason: "skill x cannot run: it needs darwin, and this system is linux",
+    },
+    UnavailableSkill {
+        head: "metadata: {\"clawdis\": {\"os\": \"macos, win32\", \"requires\": {\"bins\": [\"not-here\", \"node\"]}}}\n",
+        files: &[
+            ("scripts/main.ts", "console.log(1)"),
+            ("skill.yaml", "config: {region: {required: true}}\ndependencies: {tools: [nor-this]}"),
+        ],
+        programs: &[OLD_NODE],
+        reason: "skill x cannot run: it needs darwin or win32, and this system is linux; not-here is not on PATH; \
+                 nor-this is not on PATH; the setting region is not provided",
+    },
+    UnavailableSkill {
+        head: "",
+        files: &[
+            ("scripts/main.lua", "return 1"),
+            ("skill.yaml", "dependencies: {tools: [{name: kubectl, version: '>=1.28'}]}"),
+        ],
+        programs: &[(
+            "kubectl",
+            "[ $1 = version ] && echo 'Client Version: v1.10.2'; echo 'dial tcp 127.0.0.1:8080: refused' >&2; exit 1",
+        )],
+        reason: "skill x cannot run: kubectl >=1.28 is here as 1.10.2",
+    },
+    UnavailableSkill {
+        head: "",
+        files: &[("scripts/a.ts", "console.log(1)"), ("scripts/b.rb", "puts 1")],
+        programs: &[OLD_NODE],
+        reason: "scripts/a.ts is TypeScript, which Node runs from version 22.18 on, and BIN/node is v20.20.2",
+    },
+    UnavailableSkill {
+        head: "metadata: {\"moltbot\": {\"requires\": {\"bins\": [\"not-here\"]}}}\n",
+        files: &[],
+        programs: &[],
+        reason: "skill x cannot run: not-here is not on PATH",
+    },
+];
+
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[test]
+fn whatever_keeps_a_skill_from_running_is_said_everywhere_in_the_same_sentence() {
+    for UnavailableSkill { head, files, programs, reason } in UNAVAILABLE {
+        let project = stand_in_project(head, files, programs);
+        let bin = project.root().parent().unwrap().join("home/bin");
+        let reason = reason.replace("BIN", bin.to_str().unwrap());
+        let answer =
+            |args: &[&str]| -> Answer { project.command(args).env("PATH", &bin).output().unwrap().into() };
+        let json = |args: &[&str]| answer(args).json();
+        let named = |rows: &Value| {
+            rows.as_array().unwrap().iter().find(|row| row["name"] == "x").map(|row| row["reason"].clone())
+        };
+        assert_eq!(named(&json(&["list", "--json"])), Some(json!(reason)));
+        let shown = json(&["show", "x", "--json"]);
+        assert_eq!((&shown["reason"], &shown["runnable"]), (&json!(reason), &json!(false)));
+        assert_eq!(named(&json(&["catalog", "--json", "--all", "--trust"])), Some(json!(reason)));
+        assert_eq!(named(&json(&["catalog", "--json", "--trust"])), None, "{reason}: it is offered");
+        let findings = json(&["doctor", "--json"])["findings"].to_string();
+        assert!(findings.contains(&format!("cannot run: {reason}")), "{reason}: {findings}");
+        let ran = json(&["run", "x", "--json"]);
+        assert_eq!(ran["error"]["message"], reason);
+        assert_eq!(ran["error"]["kind"], "unavailable", "{reason}");
+        let page = answer(&["show", "x"]).stdout;
+        assert!(page.contains(&format!("runs         no: {reason}")), "{reason}: {page}");
+        let explained = answer(&["run", "x", "--explain"]);
+        assert!(explained.stderr.contains(&reason), "{reason}: {explained:?}");
+        assert!(!explained.stdout.contains("cannot be set up"), "{explained:?}");
+        if !files.is_empty() {
+            let tested = answer(&["test", "x"]);
+            assert!(tested.stdout.contains(&format!("not run  x one: {reason}")), "{reason}: {tested:?}");
+        }
+    }
+}
+
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn stand_in_project(head: &str, files: &[(&str, &str)], programs: &[(&str, &str)]) -> Project {
+    let skill = format!("---\nname: x\ndescription: d\n{head}---\nDo it.\n");
+    let mut project = Project::new()
+        .file(".metier/skills/x/SKILL.md", skill)
+        .file(".metier/skills/x/cases/one.json", r#"{"input": {}, "expect": {"value": "one"}}"#);
+    for (path, text) in files {
+        project = project.file(&format!(".metier/skills/x/{path}"), text);
+    }
+    std::fs::create_dir_all(project.root().parent().unwrap().join("home/bin")).unwrap();
+    programs.iter().fold(project, |project, (name, script)| project.program(name, script))
+}
+
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[test]
+fn what_fits_runs_whichever_program_of_that_name_comes_first() {
+    const VERSION: &str = "[ $1 = --version ] && echo";
+    let ran = |head: &str, files: &[(&str, &str)], programs: &[(&str, String)]| {
+        let programs: Vec<(&str, &str)> =
+            programs.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let project = stand_in_project(head, files, &programs);
+        let bin = project.root().parent().unwrap().join("home/bin");
+        let answer =
+            |args: &[&str]| -> Answer { project.command(args).env("PATH", &bin).output().unwrap().into() };
+        let shown = answer(&["show", "x", "--json"]).json();
+        assert_eq!(shown["reason"], Value::Null, "{shown}");
+        answer(&["run", "x", "--json"]).json()["value"].clone()
+    };
+    let python = |name: &'static str, version: &str| {
+        (name, format!("{VERSION} Python {version} && exit; echo '\"{version}\"'"))
+    };
+    let block = [("scripts/main.py", "# /// script\n# requires-python = \">=3.12\"\n# ///\n")];
+    assert_eq!(ran("", &block, &[python("python3", "3.12.4")]), "3.12.4");
+    // Another release by its own name, the newest that fits; not one that is too old or broken.
+    let others = [
+        python("python3", "3.11.7"),
+        python("python3.8", "3.8.1"),
+        python("python3.12", "3.12.1"),
+        python("python3.13", "3.13.0"),
+    ];
+    assert_eq!(ran("", &block, &others), "3.13.0");
+    assert_eq!(ran("", &block, &[python("python3.12", "3.12.1")]), "3.12.1");
+    let no_block = [("scripts/main.py", "print(1)")];
+    assert_eq!(ran("", &no_block, &others), "3.11.7");
+    // A program that says its version and fails.
+    let contract = [
+        ("scripts/main.lua", "return 'ok'"),
+        ("skill.yaml", "dependencies: {tools: [{name: kubectl, version: '>=1.28'}]}"),
+    ];
+    let kubectl = "[ $1 = version ] && echo 'Client Version: v1.30.2'; exit 1".to_owned();
+    assert_eq!(ran("", &contract, &[("kubectl", kubectl)]), "ok");
+    let head = "metadata: {\"openclaw\": {\"os\": [\"linux\", \"darwin\"], \"requires\": {\"anyBins\": [\"a\", \"b\"]}}}\n";
+    assert_eq!(ran(head, &contract[..1], &[("b", String::new())]), "ok");
+    let head = "metadata: {\"openclaw\": {\"always\": true, \"requires\": {\"bins\": [\"not-here\"]}}}\n";
+    assert_eq!(ran(head, &contract[..1], &[]), "ok");
+}
+
+#[test]
+fn a_skill_without_a_script_of_its_own_is_not_broken() {
+    let tool = |entrypoint: &str| {
+        format!("tools: [{{name: hello, description: Says it., entrypoint: {entrypoint}}}]")
+    };
+    let project = Project::new()
+        .skill(".metier/skills/text")
+        .skill(".metier/skills/tools")
+        .file(".metier/skills/tools/skill.yaml", tool("scripts/hello.lua"))
+        .file(".metier/skills/tools/scripts/hello.lua", "return 1")
+        .skill(".metier/skills/several")
+        .file(".metier/skills/several/scripts/a.lua", "return 1")
+        .file(".metier/skills/several/scripts/b.lua", "return 2");
+    let page = |name: &str| project.metier(&["show", name]).stdout;
+    for (name, runs, content) in [
+        ("text", "runs         nothing: it holds instructions for a model", "instructions"),
+        ("tools", "runs         by its tools: it has no other script", "tools"),
+        ("several", "runs         yes, if a script is named: scripts/a.lua, scripts/b.lua", "scripts"),
+    ] {
+        assert!(page(name).contains(runs), "{}", page(name));
+        assert_eq!(project.metier(&["show", name, "--json"]).json()["content"], content);
+        assert!(project.metier(&["catalog", "--trust"]).stdout.contains(&format!("{name}: d")));
+    }
+    assert!(page("tools").contains("runs in lua"), "{}", page("tools"));
+    let listed = project.metier(&["list", "--json"]).json();
+    let wrong = project.metier(&["doctor", "--json"]).json()["findings"].to_string();
+    for name in ["text", "tools", "several"] {
+        assert!(listed.as_array().unwrap().iter().any(|row| row["name"] == name), "{listed}");
+        assert!(!wrong.contains(&format!(":{name}@0.0.0 cannot run")), "{wrong}");
+    }
+}
+
+#[test]
+fn a_skill_that_does_not_load_is_validated_by_its_name_as_by_its_path() {
+    let project = Project::new()
+        .file(".metier/skills/misspelt/SKILL.md", "---\nname: misspelt\ndescripton: d\n---\n")
+        .file(".metier/skills/unclosed/SKILL.md", "---\nname: unclosed\n")
+        .file(".metier/skills/json/skill.json", "{\"name\": \"json\", ")
+        .file(".metier/skills/yaml/skill.yaml", "inputs: [")
+        .file(".metier/skills/empty/scripts/main.lua", "return 1")
+        .file(".metier/skills/folder/SKILL.md", "---\nname: other-name\ndescription: d\n---\n");
+    for name in ["misspelt", "unclosed", "json", "yaml", "empty", "folder"] {
+        let by_name = project.metier(&["validate", name]);
+        let by_path = project.metier(&["validate", &format!(".metier/skills/{name}")]);
+        let lines = |answer: &Answer| {
+            let text = answer.stdout.replace(project.root().to_str().unwrap(), "");
+            text.replace("/.metier", ".metier")
+        };
+        assert_eq!((by_name.code, lines(&by_name)), (by_path.code, lines(&by_path)), "{name}");
+        assert!(!by_name.stdout.contains("Path does not exist"), "{by_name:?}");
+    }
+    let misspelt = project.metier(&["validate", "misspelt"]).stdout;
+    assert!(misspelt.contains("descripton") && misspelt.contains("SKILL.md:"), "{misspelt}");
+    let near = project.metier(&["validate", "mispelt"]).stdout;
+    assert!(near.contains("did you mean `misspelt`?"), "{near}");
 }

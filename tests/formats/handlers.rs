@@ -257,6 +257,7 @@ fn cu_22_points_in_time_reach_the_handler_in_utc() {
     for wrong in ["next week", "1", "2026-13-01T00:00Z", "2026-03-01T09:00:00+1"] {
         let outcome = run(&project, json!({"at": wrong}));
         assert!(sentence(&outcome).contains("with an offset"), "{wrong}: {}", sentence(&outcome));
+        assert_eq!((kind(&outcome), outcome.process.is_none()), (ErrorKind::InvalidInput, true), "{wrong}");
     }
 }
 

@@ -61,6 +61,38 @@ fn a_skill_that_cannot_run_is_no_tool_and_is_listed_with_the_reason() {
 }
 
 #[test]
+fn what_the_machine_or_the_host_does_not_offer_is_no_tool_and_has_its_reason() {
+    let curia = |needs: &str| {
+        format!(r#"{{"name": "c", "description": "d", "version": "1.0.0", "action_risk": "none", {needs}}}"#)
+    };
+    let head = |name: &str, client: &str| {
+        format!("---\nname: {name}\ndescription: d\nmetadata: {{\"openclaw\": {client}}}\n---\n")
+    };
+    let project = Project::new()
+        .file(".metier/skills/c/skill.json", curia(r#""capabilities": ["bus", "skillSearch"]"#))
+        .file(".metier/skills/c/handler.js", "export default {execute() { return {success: true} }}")
+        .lua("bins", "return 1")
+        .file(".metier/skills/bins/SKILL.md", head("bins", r#"{"requires": {"bins": ["not-here"]}}"#))
+        .lua("system", "return 1")
+        .file(".metier/skills/system/SKILL.md", head("system", r#"{"os": ["plan9"]}"#))
+        .trusted();
+    let mut client = project.client(&[]);
+    let (listed, tools) = (client.text("skills_list", json!({})), client.tool_names());
+    for (name, reason) in [
+        (
+            "c",
+            "this host does not offer the capability bus; this host does not offer the capability skillSearch",
+        ),
+        ("bins", "not-here is not on PATH"),
+        ("system", "it needs plan9, and this system is "),
+    ] {
+        let reason = format!("- {name}: d (cannot run at present: skill {name} cannot run: {reason}");
+        assert!(listed.contains(&reason), "{reason}: {listed}");
+        assert!(!tools.contains(&name.to_owned()), "{name}: {tools:?}");
+    }
+}
+
+#[test]
 fn a_skill_is_activated_once_in_a_session() {
     // AS-16
     let project = project();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::host::untrusted::{SymlinkReader, UntrustedDirs};
-use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
+use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand, VersionQuery};
 use crate::runtimes::external::interpreter::path::{is_executable_file, search_path};
 use crate::runtimes::external::interpreter::path_dir::PathDir;
 use crate::runtimes::external::interpreter::prefix::{
@@ -99,9 +99,14 @@ impl InterpreterQuery {
 }
 
 impl InterpreterCache {
-    /// What is installed, from the cache or from the disk; `unavailable`, with the name of the script, if nothing is.
-    pub(crate) fn installation(&self, query: InterpreterQuery, script: &str) -> Result<Arc<Installation>> {
-        self.installation_at(Instant::now(), query, script)
+    /// What is installed, from the cache or from the disk; `unavailable`, with the name of the script, if nothing that fits is.
+    pub(crate) fn installation(
+        &self,
+        query: InterpreterQuery,
+        script: &str,
+        versions: VersionQuery<'_>,
+    ) -> Result<Arc<Installation>> {
+        self.installation_at(Instant::now(), query, script, versions)
     }
 
     fn installation_at(
@@ -109,13 +114,14 @@ impl InterpreterCache {
         now: Instant,
         query: InterpreterQuery,
         script: &str,
+        versions: VersionQuery<'_>,
     ) -> Result<Arc<Installation>> {
         let cached = self.cached(now, &query);
         // The program may have been removed since.
         if let Some(cached) = cached.filter(|cached| is_executable_file(&cached.command.program)) {
             return Ok(cached);
         }
-        let (installation, is_cacheable) = query.look_up(script)?;
+        let (installation, is_cacheable) = query.look_up(script, versions)?;
         let installation = Arc::new(installation);
         let mut entries = self.entries();
         entries.retain(|entry| entry.query != query);
@@ -142,8 +148,8 @@ impl InterpreterCache {
 
 impl InterpreterQuery {
     /// Reads the disk. Returns the answer, and whether it may be cached.
-    fn look_up(&self, script: &str) -> Result<(Installation, bool)> {
-        let command = self.locate(script)?;
+    fn look_up(&self, script: &str, versions: VersionQuery<'_>) -> Result<(Installation, bool)> {
+        let command = self.locate(script, versions)?;
         let mut prefix_paths = readable_paths(&command.program, &self.path_dirs, &self.untrusted_dirs);
         let is_cacheable = !self.depends_on_untrusted(&command.program, &prefix_paths);
         prefix_paths.retain(|path| {
@@ -166,9 +172,10 @@ impl InterpreterQuery {
         Ok((installation, is_cacheable))
     }
 
-    fn locate(&self, script: &str) -> Result<InterpreterCommand> {
+    /// The interpreter alone: what a run would find, without what it reads.
+    pub(crate) fn locate(&self, script: &str, versions: VersionQuery<'_>) -> Result<InterpreterCommand> {
         let Some((project, kept)) = &self.refused else {
-            return self.interpreter.locate(script, &self.path_dirs);
+            return self.interpreter.locate(script, &self.path_dirs, versions);
         };
         // Who set an interpreter by its path named it.
         let is_named =
@@ -179,7 +186,7 @@ impl InterpreterQuery {
                 && !kept.iter().any(|folder| program.starts_with(folder))
         };
         let reason = "comes from the project, whose programs run no skill for a model";
-        self.interpreter.locate_allowed(script, &self.path_dirs, is_refused, reason)
+        self.interpreter.locate_allowed(script, &self.path_dirs, is_refused, reason, versions)
     }
 
     /// Whether an untrusted party may change a path that was read, or create one that did not exist.
@@ -261,7 +268,7 @@ mod tests {
         }
 
         fn asked(&self, question: InterpreterQuery) -> Arc<Installation> {
-            self.cache.installation_at(self.now, question, "main.rb").unwrap()
+            self.cache.installation_at(self.now, question, "main.rb", &|_| None).unwrap()
         }
 
         /// Where the interpreter lies, from the stage.
@@ -295,7 +302,8 @@ mod tests {
         fs::remove_file(stage.at("late/bin/ruby")).unwrap();
         assert_eq!(stage.found(&path), "mine/bin/ruby");
         fs::set_permissions(stage.at("mine/bin/ruby"), fs::Permissions::from_mode(0o644)).unwrap();
-        let missing = stage.cache.installation_at(stage.now, stage.question(&path), "main.rb").err().unwrap();
+        let question = stage.question(&path);
+        let missing = stage.cache.installation_at(stage.now, question, "main.rb", &|_| None).err().unwrap();
         assert_eq!(missing.kind(), ErrorKind::Unavailable);
         assert_eq!(missing.message(), "main.rb needs ruby, which is not on PATH");
     }

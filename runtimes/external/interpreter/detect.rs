@@ -3,17 +3,23 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use semver::Version;
+
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::Script;
-use crate::host::untrusted::UntrustedDirs;
-use crate::runtimes::external::interpreter::path::{find_all_on_path, search_path};
+use crate::packages::RequiredPython;
+use crate::runtimes::external::interpreter::path::find_all_on_path;
+use crate::runtimes::external::interpreter::required_version::RequiredVersion;
 use crate::runtimes::external::interpreter::shebang;
 
 /// The commands that can run a script, best first. Which of them is installed is looked up when it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Interpreter {
     candidates: Vec<Vec<String>>,
+    required: RequiredVersion,
 }
+
+/// The version of a program, which is started for it where it is not known; `None` where it does not say.
+pub(crate) type VersionQuery<'a> = &'a dyn Fn(&Path) -> Option<Version>;
 
 /// An installed interpreter: its absolute path, and the arguments before the script.
 #[derive(Clone, Debug)]
@@ -121,6 +127,7 @@ impl Interpreter {
     /// The same as [`Interpreter::detect`]; where the embedder set programs for the language, they are the only candidates.
     pub(crate) fn detect_with(path: &str, source: &[u8], overrides: &InterpreterOverrides) -> Result<Self> {
         let mut interpreter = Self::detect(path, source)?;
+        interpreter.required = RequiredVersion::of_script(path);
         if overrides.is_empty() {
             return Ok(interpreter);
         }
@@ -154,9 +161,10 @@ impl Interpreter {
         Ok(interpreter)
     }
 
-    /// The interpreter of modules that export a handler: Node, whatever the extension of the module.
-    pub(crate) fn of_handlers(overrides: &InterpreterOverrides) -> Result<Self> {
-        Self::detect_with("handler.mjs", &[], overrides)
+    /// The interpreter of a module that exports a handler: Node, whatever the extension of the module.
+    pub(crate) fn of_handler(path: &str, overrides: &InterpreterOverrides) -> Result<Self> {
+        let interpreter = Self::detect_with("handler.mjs", &[], overrides)?;
+        Ok(Self { required: RequiredVersion::of_script(path), ..interpreter })
     }
 
     /// The interpreter of the script at `path`; `invalid-skill` if neither the shebang nor the file extension names one.
@@ -177,12 +185,13 @@ impl Interpreter {
             let args = shebang.args.iter().map(|arg| (*arg).to_owned());
             split_words(command).into_iter().chain(args).collect()
         });
-        Some(Self { candidates: candidates.collect() })
+        Some(Self { candidates: candidates.collect(), required: RequiredVersion::default() })
     }
 
     fn from_extension(path: &str) -> Option<Self> {
         let language = extension_language(path)?;
-        Some(Self { candidates: language.commands.iter().map(|command| split_words(command)).collect() })
+        let candidates = language.commands.iter().map(|command| split_words(command)).collect();
+        Some(Self { candidates, required: RequiredVersion::default() })
     }
 
     /// The same with this program in place of every candidate, and the arguments of the best one.
@@ -190,7 +199,13 @@ impl Interpreter {
     pub(crate) fn with_program(&self, program: &Path) -> Self {
         let args = self.candidates.first().into_iter().flatten().skip(1).cloned();
         let command = std::iter::once(program.to_string_lossy().into_owned()).chain(args).collect();
-        Self { candidates: vec![command] }
+        Self { candidates: vec![command], required: self.required.clone() }
+    }
+
+    /// The same for a script that Python runs in these versions alone.
+    pub(crate) fn requiring_python(mut self, python: Option<RequiredPython>) -> Self {
+        self.required.python = python;
+        self
     }
 
     /// The name of the program that runs it best, without its folder.
@@ -198,27 +213,80 @@ impl Interpreter {
         self.program_names().next().and_then(|name| name.rsplit('/').next()).unwrap_or_default()
     }
 
-    /// The first candidate that is in one of `folders`; `unavailable` if none is.
-    pub(crate) fn locate(&self, script: &str, folders: &[PathBuf]) -> Result<InterpreterCommand> {
-        self.first_on_path(folders, |_| true).ok_or_else(|| self.not_installed_error(script))
+    /// The first candidate that is in one of `folders`; where the script depends on its version and that does not fit, the first program
+    /// whose version does: of the candidates, or of the releases of Python by their own names. `unavailable` if none is.
+    pub(crate) fn locate(
+        &self,
+        script: &str,
+        folders: &[PathBuf],
+        versions: VersionQuery<'_>,
+    ) -> Result<InterpreterCommand> {
+        self.locate_fitting(script, folders, |_| true, versions)?
+            .ok_or_else(|| self.not_installed_error(script))
     }
 
     /// The same without refused programs; `unavailable` with that reason if there is no other program.
-    #[cfg_attr(not(unix), allow(dead_code, reason = "no interpreter is started there"))]
     pub(crate) fn locate_allowed(
         &self,
         script: &str,
         folders: &[PathBuf],
         is_refused: impl Fn(&Path) -> bool,
         reason: &str,
+        versions: VersionQuery<'_>,
     ) -> Result<InterpreterCommand> {
-        let refused_error = |found: InterpreterCommand| {
-            let sentence = format!("{script} needs {}, which {reason}", found.program.display());
-            SkillError::new(ErrorKind::Unavailable, sentence)
-                .with_help("run it in a sandbox, or put the folder of another one on PATH")
+        if let Some(found) = self.locate_fitting(script, folders, |program| !is_refused(program), versions)? {
+            return Ok(found);
+        }
+        let Some(found) = self.first_on_path(folders, |_| true) else {
+            return Err(self.not_installed_error(script));
         };
-        let found = self.first_on_path(folders, |program| !is_refused(program));
-        found.ok_or_else(|| self.locate(script, folders).map_or_else(|missing| missing, refused_error))
+        let sentence = format!("{script} needs {}, which {reason}", found.program.display());
+        Err(SkillError::new(ErrorKind::Unavailable, sentence)
+            .with_help("run it in a sandbox, or put the folder of another one on PATH"))
+    }
+
+    /// The first allowed program whose version fits, or whose version is not known; an error if all that are known do not fit.
+    fn locate_fitting(
+        &self,
+        script: &str,
+        folders: &[PathBuf],
+        is_allowed: impl Fn(&Path) -> bool,
+        versions: VersionQuery<'_>,
+    ) -> Result<Option<InterpreterCommand>> {
+        let required = &self.required;
+        let first = self.first_on_path(folders, &is_allowed);
+        let unfit = match &first {
+            Some(found) if required.concerns(&found.program) => {
+                versions(&found.program).filter(|version| !required.accepts(version))
+            }
+            _ => None,
+        };
+        if unfit.is_none() && (first.is_some() || required.python.is_none()) {
+            return Ok(first);
+        }
+        let real = |program: &Path| std::fs::canonicalize(program).ok();
+        let first_real = first.as_ref().and_then(|first| real(&first.program));
+        let fits = |program: &Path| {
+            is_allowed(program)
+                && real(program) != first_real
+                && required.concerns(program)
+                && versions(program).is_some_and(|version| required.accepts(&version))
+        };
+        match (self.with_releases().first_on_path(folders, fits), first, unfit) {
+            (None, Some(first), Some(version)) => Err(required.error(script, &first.program, &version)),
+            (other, ..) => Ok(other),
+        }
+    }
+
+    /// The same with the releases of Python that may fit, by their own names.
+    fn with_releases(&self) -> Self {
+        let mut all = self.clone();
+        if self.program_names().next().is_some_and(|name| !Path::new(name).is_absolute()) {
+            let args = self.candidates.first().into_iter().flatten().skip(1);
+            let command = |name: String| std::iter::once(name).chain(args.clone().cloned()).collect();
+            all.candidates.extend(self.required.python_names().map(command));
+        }
+        all
     }
 
     fn first_on_path(
@@ -283,11 +351,6 @@ pub(crate) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<
     Interpreter::detect(path, &source.unwrap_or_default()).is_ok()
 }
 
-/// Fails as a run would if no interpreter is detected, or none is installed.
-pub(crate) fn check_interpreter(path: &str, source: &[u8], overrides: &InterpreterOverrides) -> Result<()> {
-    Interpreter::detect_with(path, source, overrides)?.locate(path, &search_path()).map(drop)
-}
-
 /// The name of the program that runs a script best, without its folder; `None` if nothing tells.
 pub(crate) fn interpreter_name(
     path: &str,
@@ -296,23 +359,6 @@ pub(crate) fn interpreter_name(
 ) -> Option<String> {
     let interpreter = Interpreter::detect_with(path, source, overrides).ok()?;
     Some(interpreter.best_program_name().to_owned())
-}
-
-/// Fails as the run of a module that exports a handler would if Node is not installed.
-pub(crate) fn check_handler_interpreter(path: &str, overrides: &InterpreterOverrides) -> Result<()> {
-    Interpreter::of_handlers(overrides)?.locate(path, &search_path()).map(drop)
-}
-
-/// The program on `PATH` that runs a script, which untrusted folders do not control; `unavailable` if there is none.
-pub(crate) fn interpreter_program(
-    script: &Script,
-    overrides: &InterpreterOverrides,
-    untrusted: &UntrustedDirs,
-) -> Result<PathBuf> {
-    let interpreter = Interpreter::detect_with(&script.path, &script.source, overrides)?;
-    let is_refused = |program: &Path| untrusted.may_control(program);
-    let reason = "comes from the project or the skill";
-    Ok(interpreter.locate_allowed(&script.path, &search_path(), is_refused, reason)?.program)
 }
 
 /// The program that was set for a command, alone or for all scripts of the language that it runs first.

@@ -8,10 +8,11 @@ pub(super) mod path;
 pub(super) mod path_dir;
 #[cfg(unix)]
 pub(super) mod prefix;
+pub(super) mod required_version;
 pub(super) mod shebang;
-#[cfg(unix)]
-pub(super) mod typescript;
 #[cfg(unix)]
 pub(super) mod version;
 #[cfg(unix)]
 pub(super) mod version_manager;
+#[cfg(unix)]
+pub(super) mod version_text;

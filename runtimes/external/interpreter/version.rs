@@ -9,6 +9,7 @@ use crate::policy::{Limits, Watchdog};
 use crate::runtimes::external::environment::inherited_variables;
 use crate::runtimes::external::host_api::RequestHandler;
 use crate::runtimes::external::interpreter::path::search_path;
+use crate::runtimes::external::interpreter::version_text::dotted_version_in;
 use crate::runtimes::external::process::launch::Launch;
 use crate::runtimes::external::process::run::{self, ProcessInput, ProcessOptions};
 use crate::runtimes::sandbox::{LaunchRequest, Launcher, SandboxPolicy};
@@ -25,25 +26,38 @@ const MAX_LINE_CHARS: usize = 120;
 /// Maximum number of bytes of output. A program that writes more is stopped.
 const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 
+/// What a shell exits with where it cannot start a program or does not find it, as a shim of a version manager does.
+const SHELL_FAILURES: [i32; 2] = [126, 127];
+
 /// Not the project, because some programs take files there for settings, or even run them.
 const WORKING_DIR: &str = "/";
 
-/// The first line of `program --version`, run in this sandbox if one is given; `None` if the program fails, writes nothing or
-/// takes too long.
-pub(crate) fn query_version(program: &Path, sandbox: Option<(&Launcher, SandboxPolicy)>) -> Option<String> {
-    let arguments = [DEFAULT_ARGUMENTS[0].to_owned()];
-    // Some programs write their version to standard error.
-    query_output(program, &arguments, TIMEOUT, sandbox)?.iter().find_map(|output| first_line(output))
+/// What a program printed when it was asked for its version.
+pub(crate) struct VersionOutput {
+    /// Its standard output, and its standard error.
+    pub(crate) streams: [String; 2],
+    /// Whether it ended well. Some say their version and fail over something else.
+    pub(crate) is_success: bool,
 }
 
-/// What a program prints with these arguments, on standard output and on standard error; `None` if it fails, prints too much or takes
-/// too long.
+/// The first line of `program --version`, run in this sandbox if one is given; of a program that fails the first line with a version.
+/// `None` if it writes nothing, is killed or takes too long.
+pub(crate) fn query_version(program: &Path, sandbox: Option<(&Launcher, SandboxPolicy)>) -> Option<String> {
+    let arguments = [DEFAULT_ARGUMENTS[0].to_owned()];
+    let VersionOutput { streams, is_success } = query_output(program, &arguments, TIMEOUT, sandbox)?;
+    let says_version = |line: &&str| is_success || dotted_version_in(line).is_some();
+    // Some programs write their version to standard error.
+    streams.iter().find_map(|output| first_line(output.lines().filter(says_version)))
+}
+
+/// What a program prints with these arguments; `None` if it is killed, prints too much or takes too long, and if a shell could not find
+/// or start what it stands for.
 pub(crate) fn query_output(
     program: &Path,
     arguments: &[String],
     timeout: Duration,
     sandbox: Option<(&Launcher, SandboxPolicy)>,
-) -> Option<[String; 2]> {
+) -> Option<VersionOutput> {
     let launch = match sandbox {
         Some((launcher, policy)) => {
             let request = sandboxed_request(program, arguments, timeout, policy);
@@ -78,7 +92,7 @@ fn sandboxed_request(
     }
 }
 
-fn run_query(launch: Launch<'_>, timeout: Duration) -> Option<[String; 2]> {
+fn run_query(launch: Launch<'_>, timeout: Duration) -> Option<VersionOutput> {
     let limits = Limits::default().timeout(timeout).output(MAX_OUTPUT_BYTES);
     let (watchdog, ctx) = (Watchdog::new(), SkillContext::builder("version").build());
     let _armed = watchdog.arm(Instant::now() + timeout, ctx.cancel());
@@ -91,12 +105,16 @@ fn run_query(launch: Launch<'_>, timeout: Duration) -> Option<[String; 2]> {
         observed: ProcessOutput::default(),
         handler: &RequestHandler::new(&ctx, "--version", None),
     };
-    let exit = run::run(options).ok().filter(|exit| exit.status.success())?;
-    Some([exit.stdout.bytes, exit.stderr.bytes].map(|output| String::from_utf8_lossy(&output).into_owned()))
+    let exit =
+        run::run(options).ok().filter(|exit| !ctx.cancel().is_cancelled() && exit.signal().is_none())?;
+    let code = exit.status.code().filter(|code| !SHELL_FAILURES.contains(code))?;
+    let streams = [exit.stdout.bytes, exit.stderr.bytes];
+    let streams = streams.map(|output| String::from_utf8_lossy(&output).into_owned());
+    Some(VersionOutput { streams, is_success: code == 0 })
 }
 
-fn first_line(text: &str) -> Option<String> {
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+fn first_line<'a>(lines: impl Iterator<Item = &'a str>) -> Option<String> {
+    let line = lines.map(str::trim).find(|line| !line.is_empty())?;
     Some(line.chars().filter(|c| !c.is_control()).take(MAX_LINE_CHARS).collect())
 }
 
@@ -116,6 +134,9 @@ mod tests {
             ("yes x | tr -d '\\n' | head -c 10000", Some("x".repeat(120))),
             ("yes", None),
             ("echo wrong; exit 1", None),
+            ("echo wrong 1; echo Thing 1.2; exit 1", Some("Thing 1.2".into())),
+            ("echo Thing 1.2; exit 127", None),
+            ("echo Thing 1.2; kill -9 $$", None),
             ("exit 0", None),
             ("pwd", Some("/".into())),
             ("echo \"$SECRET\"", None),

@@ -88,7 +88,7 @@ fn a_script_nothing_tells_the_interpreter_of_is_invalid() {
 #[test]
 fn a_missing_interpreter_is_named() {
     let interpreter = Interpreter::detect("scripts/a.py", b"").unwrap();
-    let error = interpreter.locate("scripts/a.py", &[PathBuf::from("/nowhere")]).unwrap_err();
+    let error = interpreter.locate("scripts/a.py", &[PathBuf::from("/nowhere")], &|_| None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(error.message(), "scripts/a.py needs python3, which is not on PATH");
     assert_eq!(error.help(), Some("install python3 or python, or put the folder it lies in on PATH"));
@@ -103,7 +103,7 @@ fn a_program_that_is_not_executable_is_passed_over() {
         std::fs::set_permissions(folder.path().join(name), PermissionsExt::from_mode(mode)).unwrap();
     }
     let folders = [first.path().to_owned(), second.path().to_owned()];
-    let found = |path: &str| Interpreter::detect(path, b"").unwrap().locate(path, &folders);
+    let found = |path: &str| Interpreter::detect(path, b"").unwrap().locate(path, &folders, &|_| None);
     assert_eq!(found("a.py").unwrap().program, second.path().join("python3"));
     assert_eq!(found("a.rb").unwrap_err().kind(), ErrorKind::Unavailable);
 }

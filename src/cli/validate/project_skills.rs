@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use metier::engine::{Engine, Requirement, RequirementKind, RequirementState};
 use metier::error::ErrorKind;
 use metier::plan::{Callee, CalleeLookup, Callees, Caller, NoCallees};
-use metier::registry::{Problem, Skill};
+use metier::registry::{Problem, Registry, Skill};
 use serde_json::Value;
 
 use crate::cli::session::Session;
@@ -42,16 +42,23 @@ impl ProjectSkills {
         context.unwrap_or_else(|| PlanContext { callees: Arc::new(NoCallees), identity: String::new() })
     }
 
-    /// The folder of the skill with that name, or the help if there is none.
+    /// The folder of the skill with that name, or its script, also if it does not load; the help if there is none.
     pub fn skill_folder(&self, name: &Path) -> Result<PathBuf, String> {
         let otherwise = || "name a folder, a SKILL.md, or a skill that `metier list` shows".to_owned();
         let (Some(engine), Some(name)) = (self.engine(), name.to_str()) else { return Err(otherwise()) };
         let registry = engine.registry();
-        let skill = registry.find(name).map_err(|error| match (error.kind(), error.help()) {
-            (ErrorKind::UnknownSkill, Some(help)) if help.starts_with("did you mean") => help.to_owned(),
-            (ErrorKind::InvalidSkill, _) => error.message().to_owned(),
-            _ => otherwise(),
-        })?;
+        let skill = match registry.find(name) {
+            Ok(skill) => skill,
+            Err(error) => {
+                return unloaded_path(&registry, name).ok_or_else(|| match (error.kind(), error.help()) {
+                    (ErrorKind::UnknownSkill, Some(help)) if help.starts_with("did you mean") => {
+                        help.to_owned()
+                    }
+                    (ErrorKind::InvalidSkill, _) => error.message().to_owned(),
+                    _ => otherwise(),
+                });
+            }
+        };
         let builtin = || format!("{} is a builtin skill, which has no folder to check", skill.name());
         skill.folder().disk_path().map(Path::to_owned).ok_or_else(builtin)
     }
@@ -104,6 +111,17 @@ impl ProjectSkills {
         let skill = engine.registry().skills().iter().find(is_in_folder).cloned()?;
         Some((engine, skill))
     }
+}
+
+/// The folder or the script of a skill that does not load, or that loads under another name than that of its folder.
+fn unloaded_path(registry: &Registry, name: &str) -> Option<PathBuf> {
+    let is_named = |path: &Path| path.file_name().is_some_and(|own| own == name);
+    let is_stem = |path: &Path| path.is_file() && path.file_stem().is_some_and(|own| own == name);
+    let folders = registry.skills().iter().filter_map(|skill| skill.folder().disk_path());
+    let skipped = registry.problems().iter().filter(|problem| problem.skipped).map(|problem| &*problem.path);
+    let mut others = folders.chain(skipped);
+    let found = registry.broken_folder(name);
+    found.or_else(|| others.find(|path| is_named(path) || is_stem(path))).map(Path::to_owned)
 }
 
 /// The skills of a project. The command line does not know which tools a host provides.

@@ -47,7 +47,10 @@ pub fn targets(path: &Path, project: &ProjectSkills) -> Vec<Target> {
         ],
         Err(error) if is_not_found(&error) => match project.skill_folder(path) {
             Ok(script) if script.is_file() => vec![script_target(&script)],
-            Ok(folder) => vec![file_target(&folder.join(skill_file_name(&folder).unwrap_or(SKILL_FILES[0])))],
+            Ok(folder) => match skill_file_name(&folder) {
+                Some(file) => vec![file_target(&folder.join(file))],
+                None => skills_below(&folder, project),
+            },
             Err(help) => {
                 let message = format!("Path does not exist: {}", path.display());
                 vec![invalid_target(path, &lints::PATH_MISSING, message).with_help(help)]

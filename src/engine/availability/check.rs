@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::infrastructure::Probe;
-use super::report::{Availability, Requirement, RequirementKind};
+use super::report::{Availability, Requirement, RequirementKind, SkillContent};
 use super::requirements::{
-    could_be_refused, infrastructure_and_config, of_dependency, program, requirement_error,
-    requires_anything, warnings,
+    capabilities, could_be_refused, infrastructure_and_config, of_dependency, of_machine, program,
+    requirement_error, requires_anything, warnings,
 };
 use crate::engine::run_start::run_deadline;
-use crate::engine::script_selection::{ScriptChoice, SelectedScript};
+use crate::engine::script_selection::{ScriptChoice, SelectedScript, scripts};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::{Engine, EngineInner, Invocation, worker};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
@@ -20,13 +20,15 @@ use crate::executor::RuntimeId;
 use crate::host::{Extensions, Providers, SkillContext};
 use crate::policy::{CancelToken, Limits, SandboxMode};
 use crate::registry::{Skill, parallel_map};
-use crate::runtimes::{self, Runtime};
+use crate::runtimes::{self, InterpreterSearch, Runtime};
 use crate::skill::contract::Dependency;
 
 /// How deep skills may need one another.
 const MAX_DEPTH: usize = 32;
 /// The most characters of why another skill cannot run.
 const MAX_REASON_CHARS: usize = 300;
+/// The most scripts and the most tools of one skill that are checked where none runs by itself.
+const MAX_PARTS: usize = 64;
 /// The time in which providers say what settings there are.
 const SETTINGS_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -61,7 +63,15 @@ struct Needed {
     is_cut: bool,
 }
 
-/// What the contract of a skill requires.
+/// What a skill that has no script to run by itself has instead.
+struct OtherContent {
+    content: Option<SkillContent>,
+    /// Why a run of the skill does not start.
+    reason: SkillError,
+    is_unusable: bool,
+}
+
+/// What the contract and the metadata of a skill require.
 #[derive(Default)]
 struct ContractCheck {
     requirements: Vec<Requirement>,
@@ -72,7 +82,8 @@ struct ContractCheck {
 impl Engine {
     /// Whether a skill could run now, in which runtime, and if not, why: the answer that a run gives as well.
     ///
-    /// No code of the skill runs. A program on `PATH` is started, in a sandbox, if the contract names a range of its versions. Settings
+    /// No code of the skill runs. A program on `PATH` is asked for its version, in a sandbox, if the contract names a range of versions, and
+    /// if the version of its interpreter decides whether a script runs: TypeScript in Node, and `requires-python`. Settings
     /// are asked of the engine's [`ConfigProvider`](crate::host::ConfigProvider), and secrets with
     /// [`SecretProvider::has`](crate::host::SecretProvider::has). Services and files are not looked for.
     pub fn availability(&self, skill: &Skill) -> Availability {
@@ -137,7 +148,7 @@ impl EngineInner {
                     }
                     check.availability(&skill, ScriptChoice::Main)
                 }
-                Err(reason) => not_found(reason),
+                Err(reason) => Availability::not_found(reason),
             }
         };
         skills.iter().zip(unchanged).map(availability).collect()
@@ -146,7 +157,7 @@ impl EngineInner {
     fn check_current(&self, skill: &Skill, choice: ScriptChoice<'_>, probe: Option<Probe>) -> Availability {
         match self.skills.current_version(skill) {
             Ok((set, skill)) => AvailabilityCheck::new(self, set, probe).availability(&skill, choice),
-            Err(reason) => not_found(reason),
+            Err(reason) => Availability::not_found(reason),
         }
     }
 
@@ -164,7 +175,25 @@ impl EngineInner {
         self.run_requirements(set, skill, invocation, cancel)?.1.map_or(Ok(()), Err)
     }
 
-    /// What a run requires by the contract of its skill, and why it would not start.
+    /// Why a run does not start for which no script was selected: what it lacks besides comes first.
+    pub(in crate::engine) fn unselected_error(
+        &self,
+        (set, skill): (&Arc<SkillSet>, &Skill),
+        invocation: &Invocation,
+        error: SkillError,
+        cancel: &CancelToken,
+    ) -> SkillError {
+        let Ok(choice) = invocation.script_choice() else { return error };
+        if self.check_enabled(skill).is_err() || invocation.is_command {
+            return error;
+        }
+        if let Err(missing) = self.require_available(set, skill, invocation, cancel) {
+            return missing;
+        }
+        AvailabilityCheck::new(self, set.clone(), None).other_content(skill, choice, error).reason
+    }
+
+    /// What a run requires by the contract and the metadata of its skill, and why it would not start.
     pub(in crate::engine) fn run_requirements(
         &self,
         set: &Arc<SkillSet>,
@@ -207,7 +236,7 @@ impl EngineInner {
         skill: &Skill,
         probe: Option<&Probe>,
     ) -> Result<Vec<Requirement>> {
-        let SelectedScript { runtime, path, .. } = selected;
+        let SelectedScript { runtime, .. } = selected;
         let runtime = *runtime;
         // What a loader of the embedder needs, only the embedder knows.
         if self.runtimes.get(runtime)?.custom_loader().is_some() {
@@ -226,28 +255,44 @@ impl EngineInner {
             )?;
         }
         if runtime == RuntimeId::EXTERNAL {
-            worker::requested_worker(skill.manifest(), runtime, &Limits::default())?;
-            if self.sandbox_mode == SandboxMode::Required {
-                runtimes::check_sandbox_built_in()?;
-            }
-            let source = skill.folder().read(path, Limits::MAX_READ_SIZE)?;
-            let services = self.script_cache.services();
-            let interpreter = if selected.handler.is_some() {
-                runtimes::check_handler_interpreter(services, path)?;
-                None
-            } else {
-                runtimes::check_interpreter(services, path, &source)?;
-                runtimes::interpreter_name(services, path, &source)
-            };
-            let interpreter =
-                interpreter.map(|name| Requirement::available(RequirementKind::Interpreter, name));
-            if probe.is_some() {
-                self.verify_packages(skill, path, &source)?;
-            }
-            let packages = self.package_requirement(skill, path, &source);
-            return Ok(interpreter.into_iter().chain(packages).collect());
+            return self.check_external(selected, skill, probe);
         }
         Ok(Vec::new())
+    }
+
+    fn check_external(
+        &self,
+        SelectedScript { path, runtime, handler, .. }: &SelectedScript,
+        skill: &Skill,
+        probe: Option<&Probe>,
+    ) -> Result<Vec<Requirement>> {
+        worker::requested_worker(skill.manifest(), *runtime, &Limits::default())?;
+        let source = skill.folder().read(path, Limits::MAX_READ_SIZE)?;
+        let untrusted = self.package_untrusted_dirs(skill);
+        let search = self.interpreter_search(skill, (path, &source), &untrusted);
+        let search = InterpreterSearch { is_handler: handler.is_some(), ..search };
+        let packages = self.script_packages(skill, path, &source);
+        let services = self.script_cache.services();
+        if self.sandbox_mode == SandboxMode::Off {
+            let reason = "comes from the project or the skill and runs in a sandbox only";
+            runtimes::find_trusted_interpreter(services, &search, reason)?;
+        } else {
+            let has_packages = self.has_packages(skill, (path, &source), packages.as_ref(), &untrusted);
+            runtimes::find_interpreter(services, &search, has_packages)?;
+        }
+        if self.sandbox_mode == SandboxMode::Required {
+            runtimes::check_sandbox_built_in()?;
+        }
+        let versions = search.python.as_ref().map(|python| python.versions.to_string());
+        let name = runtimes::interpreter_name(services, path, &source).filter(|_| handler.is_none());
+        let interpreter =
+            name.map(|name| Requirement::available(RequirementKind::Interpreter, name).version(versions));
+        if probe.is_some() {
+            self.verify_packages(skill, path, &source)?;
+        }
+        let packages = packages
+            .and_then(|packages| self.state_of_packages(skill, (path, &source), &packages, &untrusted));
+        Ok(interpreter.into_iter().chain(packages).collect())
     }
 }
 
@@ -272,9 +317,8 @@ impl<'e> AvailabilityCheck<'e> {
         availability
     }
 
-    /// Whether the skill could run, which is the last one on the path, and what its contract requires.
+    /// Whether the skill could run, which is the last one on the path, and what it requires.
     fn check(&mut self, skill: &Skill, choice: ScriptChoice<'_>) -> (Availability, ContractCheck) {
-        let engine = self.engine;
         let contract = self.contract_without_run(skill);
         let (contract, unread) = match contract {
             Ok(contract) => (contract, None),
@@ -282,23 +326,21 @@ impl<'e> AvailabilityCheck<'e> {
         };
         let requirement_error =
             unread.or_else(|| requirement_error(skill, &contract.requirements, contract.circle.is_some()));
+        let refused = self.engine.check_enabled(skill).err().or(requirement_error);
         let mut availability = Availability {
             runtime: None,
+            content: Some(SkillContent::Script),
+            is_unusable: true,
             reason: None,
             warnings: warnings(&contract.requirements),
             requirements: contract.requirements.clone(),
         };
         match &*self.selected_script(skill, choice) {
             Ok(selected) => {
-                let runtime = engine.runtimes.get(selected.runtime);
-                let is_built_in = runtime.and_then(Runtime::check_available);
-                let checked = engine.check_enabled(skill).and_then(|()| is_built_in.clone());
-                let checked = checked.and_then(|()| requirement_error.map_or(Ok(()), Err));
-                let checked = checked
-                    .and_then(|()| engine.check_script(&self.set, selected, skill, self.probe.as_ref()));
+                let (runtime, checked) = self.check_selected(selected, skill, refused.is_none());
                 availability.runtime = Some(selected.runtime);
-                let mut of_script = vec![runtime_requirement(selected.runtime, is_built_in)];
-                match checked {
+                let mut of_script = vec![runtime];
+                match refused.map_or(checked, Err) {
                     Ok(checked) => of_script.extend(checked),
                     Err(reason) => {
                         availability.reason = Some(skill.with_location_path(reason, Some(&selected.path)));
@@ -307,32 +349,69 @@ impl<'e> AvailabilityCheck<'e> {
                 availability.warnings.splice(0..0, warnings(&of_script));
                 availability.requirements.splice(0..0, of_script);
             }
-            Err(reason) => {
-                let reason = requirement_error.unwrap_or_else(|| reason.clone());
-                let is_unnamed = reason.hint() == Some(&Hint::Script);
-                availability.reason = Some(reason);
-                if is_unnamed && let Some((runtime, reason)) = self.unavailable_script(skill) {
-                    (availability.runtime, availability.reason) = (Some(runtime), Some(reason));
-                }
+            Err(error) => {
+                let other = self.other_content(skill, choice, error.clone());
+                availability.content = other.content;
+                availability.is_unusable = refused.is_some() || other.is_unusable;
+                availability.reason = Some(refused.unwrap_or(other.reason));
             }
         }
         (availability, contract)
     }
 
-    /// Why the first of several scripts could not run, if none could.
-    fn unavailable_script(&self, skill: &Skill) -> Option<(RuntimeId, SkillError)> {
-        let engine = self.engine;
-        let check = |script: &SelectedScript| {
-            engine.runtimes.get(script.runtime).and_then(Runtime::check_available)?;
-            engine.check_script(&self.set, script, skill, None)
+    /// The runtime of a script, and why the script would not run, or what else it requires. Without `is_wanted` only the runtime is
+    /// looked at.
+    fn check_selected(
+        &self,
+        selected: &SelectedScript,
+        skill: &Skill,
+        is_wanted: bool,
+    ) -> (Requirement, Result<Vec<Requirement>>) {
+        let runtime = self.engine.runtimes.get(selected.runtime);
+        let is_built_in = runtime.and_then(Runtime::check_available);
+        let checked = match &is_built_in {
+            Ok(()) if is_wanted => self.engine.check_script(&self.set, selected, skill, self.probe.as_ref()),
+            Ok(()) => Ok(Vec::new()),
+            Err(error) => Err(error.clone()),
         };
+        (runtime_requirement(selected.runtime, is_built_in), checked)
+    }
+
+    /// What a skill has of which no script could be selected, for this reason: it can be used if one of several scripts, or one of its
+    /// tools, can run. Where none can, the reason of the first counts.
+    fn other_content(&self, skill: &Skill, choice: ScriptChoice<'_>, error: SkillError) -> OtherContent {
+        let is_main = matches!(choice, ScriptChoice::Main);
+        let is_several = is_main && error.kind() == ErrorKind::Usage && error.hint() == Some(&Hint::Script);
+        let has_none = is_main && error.kind() == ErrorKind::Unavailable;
+        let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
+        let tools = tools.iter().filter(|tool| tool.handler.is_some()).take(MAX_PARTS);
+        let tools: Vec<&str> = tools.map(|tool| tool.name.as_str()).collect();
+        let content = match (is_several, has_none, tools.is_empty()) {
+            (true, ..) => SkillContent::Scripts,
+            (_, true, false) => SkillContent::Tools,
+            (_, true, true) => SkillContent::Instructions,
+            _ => {
+                let is_unusable = error.kind() == ErrorKind::InvalidSkill;
+                return OtherContent { content: None, is_unusable, reason: error };
+            }
+        };
+        let paths = if is_several { scripts(&self.engine.runtimes, skill) } else { Ok(Vec::new()) };
+        let paths = paths.unwrap_or_default();
+        let named = paths.iter().take(MAX_PARTS).map(|path| ScriptChoice::Named(path));
         let mut first = None;
-        for script in engine.listed_scripts(skill) {
-            let Err(reason) = check(&script) else { return None };
-            let reason = || (script.runtime, skill.with_location_path(reason, Some(&script.path)));
-            first = first.or_else(|| Some(reason()));
+        for part in named.chain(tools.into_iter().map(ScriptChoice::Tool)) {
+            let selected = self.engine.selected_script(skill, part);
+            let checked = selected.and_then(|selected| {
+                let (_, checked) = self.check_selected(&selected, skill, true);
+                checked.map_err(|reason| skill.with_location_path(reason, Some(&selected.path)))
+            });
+            match checked {
+                Ok(_) => return OtherContent { content: Some(content), reason: error, is_unusable: false },
+                Err(reason) => first = first.or(Some(reason)),
+            }
         }
-        first
+        let is_unusable = first.is_some();
+        OtherContent { content: Some(content), reason: first.unwrap_or(error), is_unusable }
     }
 
     fn contract_without_run(&mut self, skill: &Skill) -> Result<ContractCheck> {
@@ -345,20 +424,19 @@ impl<'e> AvailabilityCheck<'e> {
         self.contract(skill, &ctx)
     }
 
-    /// What the contract of the skill requires, which is the last one on the path.
+    /// What the contract and the metadata of the skill require, which is the last one on the path.
     fn contract(&mut self, skill: &Skill, ctx: &SkillContext) -> Result<ContractCheck> {
-        let Some(contract) = skill.contract() else { return Ok(ContractCheck::default()) };
         let project = self.engine.folders.first().path.clone();
         let services = self.engine.script_cache.services();
+        let mut check =
+            ContractCheck { requirements: of_machine(skill, &mut self.programs), ..ContractCheck::default() };
+        let Some(contract) = skill.contract() else { return Ok(check) };
         let programs = contract.dependencies.tools.iter();
-        let mut check = ContractCheck {
-            requirements: programs
-                .map(|needed| program(needed, services, &project, &mut self.programs))
-                .collect(),
-            ..ContractCheck::default()
-        };
+        let programs = programs.map(|needed| program(needed, services, &project, &mut self.programs));
+        check.requirements.extend(programs);
         self.add_skills(skill, &contract.dependencies.skills, &mut check);
         check.requirements.extend(infrastructure_and_config(skill, ctx, &project, self.probe.as_ref())?);
+        check.requirements.extend(capabilities(skill, ctx));
         Ok(check)
     }
 
@@ -475,10 +553,6 @@ fn runtime_requirement(runtime: RuntimeId, available: Result<()>) -> Requirement
         Ok(()) => requirement,
         Err(error) => requirement.missing(error.message().to_owned(), error.help().unwrap_or_default()),
     }
-}
-
-fn not_found(reason: SkillError) -> Availability {
-    Availability { runtime: None, reason: Some(reason), warnings: Vec::new(), requirements: Vec::new() }
 }
 
 /// A context that has nothing but the values of settings.

@@ -1,6 +1,8 @@
-//! Whether a skill could run now: its runtime, its script, and what its contract says that it needs.
+//! Whether a skill could run now: what it says that it needs, its runtime, and its script with the interpreter.
 //!
-//! `list`, `show`, the catalog, the MCP server and the run itself ask the same check, and give its sentences.
+//! `list`, `show`, the catalog, the MCP server and the run itself ask the same check, and give its sentences. The first of these counts,
+//! everywhere: the skill is switched off; what its contract and metadata require, all of it; no script can be selected; its runtime is not
+//! in this build; its interpreter is not there, or not in a version that fits; there is no sandbox.
 
 mod check;
 mod infrastructure;
@@ -9,5 +11,5 @@ mod report;
 mod requirements;
 mod settings_report;
 
-pub use report::{Availability, Requirement, RequirementKind, RequirementState};
+pub use report::{Availability, Requirement, RequirementKind, RequirementState, SkillContent};
 pub use settings_report::{CategoryProblem, SettingsReport, UnconfiguredSkill};

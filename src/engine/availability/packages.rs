@@ -1,11 +1,10 @@
 //! The packages of the script that would run: prepared, to be prepared, or why they cannot be. No program starts for it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::report::{Requirement, RequirementKind};
 use crate::engine::EngineInner;
 use crate::error::Result;
-use crate::executor::Script;
 use crate::host::untrusted::UntrustedDirs;
 use crate::packages::{Ecosystem, PackageRequest, SkillPackages};
 use crate::registry::Skill;
@@ -31,6 +30,17 @@ impl EngineInner {
         source: &[u8],
     ) -> Option<Requirement> {
         let packages = self.script_packages(skill, path, source)?;
+        self.state_of_packages(skill, (path, source), &packages, &self.package_untrusted_dirs(skill))
+    }
+
+    /// The same of packages that were looked up.
+    pub(super) fn state_of_packages(
+        &self,
+        skill: &Skill,
+        (path, source): (&str, &[u8]),
+        packages: &SkillPackages,
+        untrusted: &UntrustedDirs,
+    ) -> Option<Requirement> {
         if let Some(error) = packages.error() {
             let name = error.location().map_or("packages", |location| location.file.as_str());
             let requirement = Requirement::available(RequirementKind::Packages, name).required(false);
@@ -38,13 +48,25 @@ impl EngineInner {
             return Some(requirement.missing(reason, error.help().unwrap_or(PREPARE_HELP)));
         }
         let request = packages.request()?;
-        let untrusted = self.package_untrusted_dirs(skill);
-        Some(match self.package_interpreter(skill, path, source, &untrusted) {
-            Ok(program) => self.prepared_state(skill, request, &program, &untrusted),
+        Some(match self.package_interpreter(skill, path, source, untrusted) {
+            Ok(program) => self.prepared_state(skill, request, &program, untrusted),
             Err(error) => Requirement::available(RequirementKind::Packages, &request.requirements.source)
                 .required(false)
                 .unchecked(error.message()),
         })
+    }
+
+    /// Whether packages are prepared for a script.
+    pub(super) fn has_packages(
+        &self,
+        skill: &Skill,
+        (path, source): (&str, &[u8]),
+        packages: Option<&SkillPackages>,
+        untrusted: &UntrustedDirs,
+    ) -> bool {
+        let Some(request) = packages.and_then(SkillPackages::request) else { return false };
+        let program = self.package_interpreter(skill, path, source, untrusted);
+        program.is_ok_and(|program| request.stored_for(&program).is_some())
     }
 
     /// Compares the files that were prepared for a script, as a run does it: `untrusted` if somebody has changed them.
@@ -54,18 +76,6 @@ impl EngineInner {
         let untrusted = self.package_untrusted_dirs(skill);
         let program = self.package_interpreter(skill, path, source, &untrusted)?;
         request.prepared_for(&program).map(drop)
-    }
-
-    /// The program for which the packages of a script are prepared.
-    fn package_interpreter(
-        &self,
-        skill: &Skill,
-        path: &str,
-        source: &[u8],
-        untrusted: &UntrustedDirs,
-    ) -> Result<PathBuf> {
-        let script = Script::new(skill.name(), path, source);
-        runtimes::interpreter_program(self.script_cache.services(), &script, untrusted)
     }
 
     fn prepared_state(

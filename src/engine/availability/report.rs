@@ -11,28 +11,55 @@ use crate::executor::RuntimeId;
 pub struct Availability {
     /// The runtime of the script that would run; absent when no single script can be selected.
     pub runtime: Option<RuntimeId>,
-    /// Why it could not run.
+    /// What there is to run; absent when its files have an error.
+    pub content: Option<SkillContent>,
+    /// Why a run that names nothing but the skill would not start.
     pub reason: Option<SkillError>,
     /// Optional requirements that are not met, one sentence each; the skill runs without them.
     pub warnings: Vec<String>,
     /// What the skill requires, and whether it is there: its runtime and interpreter, and what its contract names.
     pub requirements: Vec<Requirement>,
+    /// Whether the reason concerns all that there is to run.
+    pub(in crate::engine) is_unusable: bool,
+}
+
+/// What there is of a skill to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum SkillContent {
+    /// A script that runs when nobody names one.
+    Script,
+    /// Several scripts, of which one has to be named.
+    Scripts,
+    /// Tools, and no script besides.
+    Tools,
+    /// Nothing: it holds instructions for a model.
+    Instructions,
 }
 
 impl Availability {
-    /// Whether the skill could run now.
+    /// Whether the skill could run now, without more than its name.
     pub fn is_runnable(&self) -> bool {
         self.reason.is_none()
     }
 
-    /// Why it cannot run, unless it only has no script, or several to choose from: then nothing is wrong with it.
+    /// Why nothing of it can run. Nothing is wrong with a skill that holds instructions only, and with one of several scripts or tools of
+    /// which at least one can run.
     pub fn cannot_run(&self) -> Option<&SkillError> {
-        let is_wrong = |reason: &&SkillError| {
-            self.runtime.is_some()
-                || reason.kind() == ErrorKind::InvalidSkill
-                || self.requirements.iter().any(Requirement::is_missing)
-        };
-        self.reason.as_ref().filter(is_wrong)
+        self.reason.as_ref().filter(|_| self.is_unusable)
+    }
+
+    /// The answer for a skill that is not there, or whose files have an error.
+    pub(super) fn not_found(reason: SkillError) -> Self {
+        Self {
+            runtime: None,
+            content: None,
+            is_unusable: reason.kind() == ErrorKind::InvalidSkill,
+            reason: Some(reason),
+            warnings: Vec::new(),
+            requirements: Vec::new(),
+        }
     }
 }
 
@@ -74,6 +101,8 @@ pub enum RequirementKind {
     Interpreter,
     /// The packages that a file of the skill names for its script.
     Packages,
+    /// The operating system.
+    System,
     /// A program on `PATH`.
     Program,
     /// Another skill, which must be able to run as well.
@@ -84,6 +113,8 @@ pub enum RequirementKind {
     Setting,
     /// A secret of the skill.
     Secret,
+    /// A service of the host.
+    Capability,
 }
 
 /// Whether a requirement is met.

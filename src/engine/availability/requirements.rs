@@ -1,4 +1,5 @@
-//! What the contract of a skill requires, and whether it is there: programs, other skills, infrastructure, settings and secrets.
+//! What the contract and the metadata of a skill require, and whether it is there: the system, programs, other skills, infrastructure,
+//! settings, secrets and services of the host.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,31 +13,96 @@ use crate::host::{ConfigState, SkillContext, WITHHELD, WITHHELD_HELP, config_hel
 use crate::policy::{ConfigField, ConfigRequirement};
 use crate::registry::Skill;
 use crate::runtimes::{self, ProgramVersion, RuntimeServices};
+use crate::skill::MachineRequirements;
 use crate::skill::contract::Dependency;
 
 const PROGRAM_HELP: &str = "install the program, and see that it is on PATH";
+const SYSTEM_HELP: &str = "run it on a system that it is made for";
+const CAPABILITY_HELP: &str = "a program that embeds metier offers a capability as a tool of that name";
 const VERSION_HELP: &str = "install a version that fits, and see that it is first on PATH";
 
-/// Whether the contract of the skill requires anything that could be missing.
+/// Whether the skill requires anything that could be missing.
 pub(super) fn requires_anything(skill: &Skill) -> bool {
-    skill.contract().is_some_and(|contract| {
+    let by_contract = skill.contract().is_some_and(|contract| {
         let needs = &contract.dependencies;
         !(needs.tools.is_empty()
             && needs.skills.is_empty()
             && needs.infrastructure.is_empty()
+            && contract.host_needs.capabilities.is_empty()
             && contract.config.is_empty())
-    })
+    });
+    by_contract || requires_machine(skill)
 }
 
-/// Whether a run of the skill could be refused by what its contract requires.
+/// Whether a run of the skill could be refused by what it requires.
 pub(super) fn could_be_refused(skill: &Skill) -> bool {
     let is_required = |field: &ConfigField| field.requirement == ConfigRequirement::Required;
-    skill.contract().is_some_and(|contract| {
+    let by_contract = skill.contract().is_some_and(|contract| {
         let needs = &contract.dependencies;
         needs.tools.iter().chain(&needs.skills).any(|needed| needed.required)
             || needs.infrastructure.iter().any(|part| part.required)
+            || !contract.host_needs.capabilities.is_empty()
             || contract.config.iter().any(is_required)
-    })
+    });
+    by_contract || requires_machine(skill)
+}
+
+fn requires_machine(skill: &Skill) -> bool {
+    !skill.manifest().metadata.is_empty() && !skill.manifest().machine_requirements().is_empty()
+}
+
+/// What the metadata of the skill requires: the system, and the programs that its contract does not name.
+pub(super) fn of_machine(skill: &Skill, known: &mut HashMap<String, bool>) -> Vec<Requirement> {
+    let needs = skill.manifest().machine_requirements();
+    let mut found = Vec::new();
+    if !needs.systems.is_empty() {
+        let (systems, current) = (needs.systems.join(" or "), MachineRequirements::current_system());
+        let requirement = Requirement::available(RequirementKind::System, &systems);
+        let is_current = needs.systems.contains(&current);
+        found.push(if is_current {
+            requirement
+        } else {
+            let reason = format!("it needs {systems}, and this system is {current}");
+            requirement.missing(reason, SYSTEM_HELP)
+        });
+    }
+    let mut is_there =
+        |name: &String| *known.entry(name.clone()).or_insert_with(|| runtimes::has_program(name));
+    let program = |names: String, is_there: bool, reason: String| {
+        let requirement =
+            Requirement::available(RequirementKind::Program, names).required(!needs.is_always_offered);
+        if is_there { requirement } else { requirement.missing(reason, PROGRAM_HELP) }
+    };
+    let named = skill.contract().map_or(&[][..], |contract| &contract.dependencies.tools);
+    for name in &needs.programs {
+        if !named.iter().any(|known| known.name == *name) {
+            found.push(program(name.clone(), is_there(name), format!("{name} is not on PATH")));
+        }
+    }
+    if !needs.any_program.is_empty() {
+        let names = needs.any_program.join(" or ");
+        let is_any_there = needs.any_program.iter().any(&mut is_there);
+        let reason = match needs.any_program.as_slice() {
+            [only] => format!("{only} is not on PATH"),
+            all => format!("none of {} is on PATH", all.join(", ")),
+        };
+        found.push(program(names, is_any_there, reason));
+    }
+    found
+}
+
+/// The services of the host for which its tools stand.
+pub(super) fn capabilities(skill: &Skill, ctx: &SkillContext) -> Vec<Requirement> {
+    let declared = skill.contract().map_or(&[][..], |contract| &contract.host_needs.capabilities);
+    let tools = &ctx.providers().tools;
+    let state = |name: &String| {
+        let requirement = Requirement::available(RequirementKind::Capability, name);
+        if tools.as_ref().is_some_and(|tools| tools.has(name)) {
+            return requirement;
+        }
+        requirement.missing(format!("this host does not offer the capability {name}"), CAPABILITY_HELP)
+    };
+    declared.iter().map(state).collect()
 }
 
 /// Whether a program is there. It is started only where a range of versions is given.

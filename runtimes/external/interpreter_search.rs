@@ -1,0 +1,78 @@
+//! Which interpreter would run a script: found as a run finds it, before anything of the script runs.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::Result;
+use crate::host::untrusted::UntrustedDirs;
+use crate::packages::RequiredPython;
+use crate::runtimes::external::interpreter::detect::Interpreter;
+use crate::runtimes::external::interpreter::path::search_path;
+use crate::runtimes::external::services::ExternalServices;
+#[cfg(unix)]
+use crate::runtimes::external::{
+    interpreter::cache::InterpreterQuery, packages::virtual_environments,
+    program_version::interpreter_version,
+};
+
+/// A script whose interpreter is looked for.
+pub(crate) struct InterpreterSearch<'a> {
+    /// Its path in the folder of its skill.
+    pub(crate) path: &'a str,
+    pub(crate) source: &'a [u8],
+    /// Whether it is a module that exports a handler.
+    pub(crate) is_handler: bool,
+    /// The versions of Python that its skill names.
+    pub(crate) python: Option<RequiredPython>,
+    /// The folder of its skill, if it is on disk.
+    pub(crate) skill: Option<&'a Path>,
+    pub(crate) project: &'a Path,
+    /// The folders that scripts may change.
+    pub(crate) untrusted: &'a UntrustedDirs,
+}
+
+impl InterpreterSearch<'_> {
+    /// The program that runs the script in a sandbox; `invalid-skill` if nothing tells which one does, `unavailable` if there is none, or
+    /// none of a version that fits. With prepared packages no virtual environment is looked into.
+    pub(crate) fn find(&self, has_packages: bool, services: &ExternalServices) -> Result<PathBuf> {
+        let interpreter = self.interpreter(services)?;
+        #[cfg(unix)]
+        {
+            let environments = match self.skill.filter(|_| !has_packages) {
+                Some(skill) => virtual_environments(&interpreter, skill, self.project),
+                None => Vec::new(),
+            };
+            let query = InterpreterQuery::new(&interpreter, self.project, self.untrusted.clone())
+                .with_dirs_before_path(environments);
+            let versions = |program: &Path| interpreter_version(services, self.untrusted, program);
+            Ok(query.locate(self.path, &versions)?.program)
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = has_packages;
+            Ok(interpreter.locate(self.path, &search_path(), &|_| None)?.program)
+        }
+    }
+
+    /// The program on `PATH` that runs the script without a sandbox, and for which its packages are prepared: one that untrusted folders do
+    /// not control.
+    pub(crate) fn find_trusted(&self, reason: &str, services: &ExternalServices) -> Result<PathBuf> {
+        let is_refused = |program: &Path| self.untrusted.may_control(program);
+        #[cfg(unix)]
+        let versions = |program: &Path| interpreter_version(services, self.untrusted, program);
+        #[cfg(not(unix))]
+        let versions = |_: &Path| None;
+        let interpreter = self.interpreter(services)?;
+        let found = interpreter.locate_allowed(self.path, &search_path(), is_refused, reason, &versions)?;
+        Ok(found.program)
+    }
+
+    fn interpreter(&self, services: &ExternalServices) -> Result<Interpreter> {
+        let overrides = services.interpreters();
+        let interpreter = if self.is_handler {
+            Interpreter::of_handler(self.path, overrides)?
+        } else {
+            Interpreter::detect_with(self.path, self.source, overrides)?
+        };
+        Ok(interpreter.requiring_python(self.python.clone()))
+    }
+}
