@@ -98,7 +98,7 @@ fn the_last_of_skills_that_call_one_another_as_deep_as_they_may_needs_what_it_ha
     let mut asks = String::from("read:.env");
     let mut grants = vec!["read:.env".to_owned()];
     for at in 2..=8 {
-        asks.push_str(&format!(" skill:s{at}"));
+        asks.extend([format!(" skill:s{at}")]);
         grants.push(format!("skill:s{at}"));
     }
     let mut project = plan(&asks, &json!({"skill": "s1"}));
