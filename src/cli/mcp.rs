@@ -131,13 +131,13 @@ fn roots_in(folder: &Path) -> Result<Roots> {
 
 /// The error with the command by which a person allows what was missing: the options of this one are out of reach for a model.
 fn error_for_model(skill: &str, error: SkillError) -> SkillError {
-    let name = shell_quote(Path::new(skill));
-    let allow = |permission: &str| format!("`{COMMAND} allow {name} {}`", shell_quote(Path::new(permission)));
+    let name = command_word(skill);
+    let allow = |permission: &str| format!("`{COMMAND} allow {name} {}`", command_word(permission));
     match error.hint() {
         Some(Hint::Grant(permission)) => match unpassed_variable(&error, permission) {
             // A server passes no variables of its own on, but secrets.
             Some(variable) => {
-                let key = shell_quote(Path::new(&format!("skills.{skill}.secrets.{variable}")));
+                let key = command_word(&format!("skills.{skill}.secrets.{variable}"));
                 let set = format!("`{COMMAND} config set {key} '{{env = \"{variable}\"}}'`");
                 let secret = format!("secret:{variable}");
                 let way = format!("a person can give it as a secret: {set} and {}", allow(&secret));
@@ -150,6 +150,15 @@ fn error_for_model(skill: &str, error: SkillError) -> SkillError {
         },
         _ => error_with_option(error),
     }
+}
+
+/// A word of a command that a person types, in quotes if a shell would change it.
+fn command_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.:/@".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    shell_quote(Path::new(text))
 }
 
 /// The variable that an external script was not given, where the error is about one.
