@@ -1,12 +1,13 @@
 //! Attacks: a script that tries to reach more than what it was granted, or to use up what serves it.
 
+use std::io::ErrorKind as ErrorKindOfIo;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use metier::error::{ErrorKind, Hint};
-use metier::policy::{SandboxLevel, SandboxMode};
+use metier::policy::{CancelToken, SandboxLevel, SandboxMode};
 
 use crate::fixture::Fixture;
 use crate::servers;
@@ -489,6 +490,65 @@ stream.sendall(b'x'); time.sleep(60)",
     let run = fixture.run();
     assert_eq!(run.0.result.as_ref().unwrap_err().kind(), ErrorKind::Timeout);
     ended.recv_timeout(Duration::from_secs(5)).unwrap();
+}
+
+#[test]
+fn runs_whose_hosts_do_not_answer_take_no_connections_of_others() {
+    const HOSTILE: usize = 5;
+    let echo = servers::echo();
+    let script = "
+port, made = int(sys.argv[1]), 0
+streams = []
+for number in range(30):
+    stream = socket.socket(); stream.setblocking(False)
+    try: stream.connect(('slow.test', port))
+    except BlockingIOError: pass
+    streams.append(stream)
+print('all begun', flush=True)
+time.sleep(600)";
+    let gate = Arc::new((Mutex::new((0, false)), Condvar::new()));
+    let ends = CancelToken::new();
+    let attackers: Vec<_> = (0..HOSTILE)
+        .map(|_| {
+            let (gate, ends) = (gate.clone(), ends.clone());
+            let fixture = attack(script).arg(echo.port()).grant(format!("net:slow.test:{}", echo.port()));
+            std::thread::spawn(move || {
+                let engine = fixture.builder().host_lookup(move |_, _| {
+                    let (state, changed) = &*gate;
+                    let mut state = state.lock().unwrap();
+                    state.0 += 1;
+                    changed.notify_all();
+                    while !state.1 {
+                        state = changed.wait(state).unwrap();
+                    }
+                    Err(ErrorKindOfIo::TimedOut.into())
+                });
+                engine.build().unwrap().run(fixture.invocation().cancel(ends));
+            })
+        })
+        .collect();
+    // All shared threads are taken: the last of these runs has less than it asks for.
+    let (state, changed) = &*gate;
+    let waited =
+        changed.wait_timeout_while(state.lock().unwrap(), Duration::from_mins(1), |state| state.0 < 64);
+    let (reached, _) = waited.unwrap();
+    assert!(reached.0 >= 64, "{}", reached.0);
+    drop(reached);
+    let other = attack(
+        "port = int(sys.argv[1])
+for _ in range(20):
+    with socket.create_connection(('db.test', port), 20) as stream:
+        stream.sendall(b'x'); assert stream.recv(1) == b'x'
+print('served')",
+    )
+    .arg(echo.port())
+    .serve("db.test", echo)
+    .grant(format!("net:db.test:{}", echo.port()));
+    other.run().assert_stdout("served\n");
+    state.lock().unwrap().1 = true;
+    changed.notify_all();
+    ends.cancel();
+    attackers.into_iter().for_each(|attacker| attacker.join().unwrap());
 }
 
 #[test]

@@ -26,15 +26,12 @@ use super::name_table::NameTable;
 use super::network_log::NetworkLog;
 use super::refusal::Refusal;
 use super::rules::EgressRules;
-use super::upstream::{ConnectError, start_connect};
+use super::upstream::{ConnectError, ConnectThreads};
 use crate::host::NetworkReport;
 use crate::runtimes::sandbox::MAX_EGRESS_PORTS;
 
 /// The maximum number of connections of a script at a time.
 const MAX_CONNECTIONS: usize = 256;
-
-/// The maximum number of hosts that are being connected to at a time; further connections wait.
-const MAX_CONNECTING: usize = 16;
 
 /// The maximum number of connections to the resolver at a time.
 const MAX_DNS_CONNECTIONS: usize = 16;
@@ -107,7 +104,7 @@ struct Forwarder {
     accepts_from: Option<Instant>,
     /// Connections that wait for the connection to their host.
     waiting: VecDeque<u64>,
-    connecting: usize,
+    connecting: ConnectThreads,
     results: mpsc::Receiver<ConnectResult>,
     result_sender: mpsc::Sender<ConnectResult>,
     wake: PipeReader,
@@ -170,7 +167,7 @@ impl Forwarder {
             next_id: 0,
             accepts_from: None,
             waiting: VecDeque::new(),
-            connecting: 0,
+            connecting: ConnectThreads::new()?,
             results,
             result_sender,
             wake,
@@ -292,7 +289,8 @@ impl Forwarder {
             return;
         };
         let has_room = self.connections.len() < MAX_CONNECTIONS;
-        let Some(permit) = has_room.then(ConnectionPermit::acquire).flatten() else {
+        let Some(permit) = has_room.then(|| ConnectionPermit::acquire(self.connections.len())).flatten()
+        else {
             self.log.refuse_content(&host, port, &Refusal::TooMany);
             reset(&stream);
             return;
@@ -361,7 +359,7 @@ impl Forwarder {
     }
 
     fn start_connecting(&mut self) {
-        while self.connecting < MAX_CONNECTING {
+        while self.connecting.has_place() {
             let Some(id) = self.waiting.pop_front() else { return };
             let Some(connection) = self.connections.get(&id) else { continue };
             let (sender, waker) = (self.result_sender.clone(), self.waker.clone());
@@ -370,10 +368,8 @@ impl Forwarder {
                 sender.send((id, result)).ok();
                 (&*waker).write_all(b"x").ok();
             };
-            if start_connect(&self.rules, &connection.host, connection.port, done) {
-                self.connecting += 1;
-            } else {
-                let error = io::Error::other("too many connections of this program are being made");
+            let started = self.connecting.start(&self.rules, &connection.host, connection.port, done);
+            if let Err(error) = started {
                 self.fail(id, &error);
             }
         }
@@ -382,7 +378,7 @@ impl Forwarder {
     fn take_results(&mut self) {
         rustix::io::read(&self.wake, &mut [0; 64]).ok();
         while let Ok((id, result)) = self.results.try_recv() {
-            self.connecting -= 1;
+            self.connecting.finish();
             match result {
                 Ok(server) => {
                     let set = self
