@@ -43,7 +43,7 @@ impl AccessRules {
             let reason = "the Host header names another server";
             return Err(Refusal { status: StatusCode::FORBIDDEN, reason });
         }
-        if !self.is_own_origin(headers) {
+        if !self.is_own_origin(request.uri(), headers) {
             let reason = "web pages of another origin are not served";
             return Err(Refusal { status: StatusCode::FORBIDDEN, reason });
         }
@@ -100,22 +100,71 @@ impl AccessRules {
         is_own_address || host == "localhost" || self.allowed_hosts.contains(&host)
     }
 
-    /// No origin, as programs send it, or that of this server itself.
-    fn is_own_origin(&self, headers: &HeaderMap) -> bool {
+    /// No origin, as programs send it, or one under which this server itself is reached: by whoever sent the request to the same
+    /// host and port, or through a proxy at `https://NAME` of a name that is allowed.
+    fn is_own_origin(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         if !headers.contains_key(ORIGIN) {
             return true;
         }
-        let Some(origin) = only_value(headers, &ORIGIN) else { return false };
-        let Ok(origin) = Uri::try_from(origin) else { return false };
-        let Some(authority) = origin.authority() else { return false };
-        let default = match origin.scheme_str() {
-            Some("http") => 80,
-            Some("https") => 443,
-            _ => return false,
-        };
-        let is_allowed_host = self.allowed_hosts.contains(&authority.host().to_ascii_lowercase());
-        let port = authority.port_u16().unwrap_or(default);
-        self.is_own_name(authority.host()) && (is_allowed_host || port == self.address.port())
+        let Some(origin) = only_value(headers, &ORIGIN).and_then(parse_origin) else { return false };
+        let is_allowed_host = self.allowed_hosts.contains(&origin.host);
+        match origin.scheme {
+            // The proxy may have put the address of this server in place of its own name.
+            "https" => is_allowed_host && origin.port == 443,
+            _ => {
+                let host = only_value(headers, &HOST).and_then(parse_authority);
+                let is_requested = host.is_some_and(|host| host == (origin.host.clone(), origin.port))
+                    && uri.authority().is_none_or(|authority| {
+                        parse_authority(authority.as_str().as_bytes())
+                            == Some((origin.host.clone(), origin.port))
+                    });
+                let is_own_name = is_allowed_host || self.is_listening_name(&origin.host);
+                is_requested && is_own_name && origin.port == self.address.port()
+            }
+        }
+    }
+
+    /// Whether it is the address that the server listens on, or `localhost` if that is a loopback address. Where it listens on all
+    /// addresses, none of them is its own: whoever sends a request chooses which one to write.
+    fn is_listening_name(&self, host: &str) -> bool {
+        let own = self.address.ip().to_canonical();
+        let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+        let is_own_address = address.parse::<IpAddr>().is_ok_and(|address| address.to_canonical() == own);
+        (is_own_address && !own.is_unspecified()) || (host == "localhost" && own.is_loopback())
+    }
+}
+
+struct Origin {
+    scheme: &'static str,
+    host: String,
+    port: u16,
+}
+
+/// An origin as browsers write it: a scheme, a host, and a port if it is not that of the scheme.
+fn parse_origin(origin: &[u8]) -> Option<Origin> {
+    let text = std::str::from_utf8(origin).ok()?;
+    let (scheme, rest) = text.split_once("://")?;
+    let scheme = ["http", "https"].into_iter().find(|known| scheme.eq_ignore_ascii_case(known))?;
+    if rest.contains(['@', '/', '?', '#']) {
+        return None;
+    }
+    let authority = Authority::try_from(rest).ok()?;
+    let port = port(&authority, if scheme == "https" { 443 } else { 80 })?;
+    Some(Origin { scheme, host: authority.host().to_ascii_lowercase(), port })
+}
+
+/// The host and the port of a request without TLS.
+fn parse_authority(text: &[u8]) -> Option<(String, u16)> {
+    let authority = Authority::try_from(text).ok()?;
+    Some((authority.host().to_ascii_lowercase(), port(&authority, 80)?))
+}
+
+/// The port, or the default one if there is none; `None` for something else in its place.
+fn port(authority: &Authority, default: u16) -> Option<u16> {
+    let written = authority.as_str().rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+    match (written, authority.port_u16()) {
+        (None, _) => Some(default),
+        (Some(_), port) => port,
     }
 }
 
@@ -203,23 +252,74 @@ mod tests {
 
     #[test]
     fn pages_of_another_origin_are_refused() {
-        let rules = rules("127.0.0.1:8000", &TOKENS);
-        for (origin, expected) in [
-            ("http://localhost:8000", true),
-            ("http://127.0.0.1:8000", true),
-            ("https://metier.example", true),
-            ("http://localhost:3000", false),
-            ("http://localhost", false),
-            ("https://evil.example", false),
-            ("http://evil.example:8000", false),
-            ("null", false),
-            ("", false),
-            ("file://localhost:8000", false),
+        let token = ("authorization", "Bearer the-first-token-1");
+        let is_let_in = |rules: &AccessRules, host: &str, origin: &str| {
+            status(rules, &[("host", host), ("origin", origin), token]).is_ok()
+        };
+        let local = rules("127.0.0.1:8000", &TOKENS);
+        for (host, origin, expected) in [
+            ("localhost:8000", "http://localhost:8000", true),
+            ("LOCALHOST:8000", "http://localhost:8000", true),
+            ("127.0.0.1:8000", "http://127.0.0.1:8000", true),
+            ("localhost", "https://metier.example", true),
+            ("metier.example", "https://metier.example", true),
+            ("metier.example", "https://metier.example:443", true),
+            ("metier.example:8000", "http://metier.example:8000", true),
+            ("localhost", "http://localhost:3000", false),
+            ("localhost", "http://localhost", false),
+            ("localhost", "https://evil.example", false),
+            ("localhost", "http://evil.example:8000", false),
+            ("localhost", "null", false),
+            ("localhost", "", false),
+            ("localhost", "file://localhost:8000", false),
+            // Another server of this machine, perhaps of another user.
+            ("127.0.0.1:8000", "http://127.0.0.9:8000", false),
+            ("127.0.0.9:8000", "http://127.0.0.9:8000", false),
+            ("[::1]:8000", "http://[::1]:8000", false),
+            ("127.0.0.1:8000", "https://127.0.0.1:8000", false),
+            ("localhost:8000", "https://localhost:8000", false),
+            ("metier.example", "http://metier.example:9999", false),
+            ("metier.example:9999", "http://metier.example:9999", false),
+            ("metier.example", "https://metier.example:9999", false),
+            ("metier.example", "http://metier.example", false),
+            // Another origin than that of the request.
+            ("127.0.0.1:8000", "http://localhost:8000", false),
+            ("localhost:8000", "http://127.0.0.1:8000", false),
+            ("localhost:8000", "http://localhost:8000/", false),
+            ("localhost:8000", "http://x@localhost:8000", false),
+            ("localhost:8000", "http://localhost:8000 http://localhost:8000", false),
+            ("localhost:8000", "http://localhost:", false),
+            ("localhost:8000", "http://localhost:99999", false),
+            ("localhost:8000", "http://localhost.:8000", false),
+            ("localhost:8000", "http://0x7f.1:8000", false),
         ] {
-            let headers =
-                [("host", "localhost"), ("origin", origin), ("authorization", "Bearer the-first-token-1")];
-            assert_eq!(status(&rules, &headers).is_ok(), expected, "{origin}");
+            assert_eq!(is_let_in(&local, host, origin), expected, "{host} {origin}");
         }
+        let open = rules("0.0.0.0:8000", &TOKENS);
+        for (host, origin, expected) in [
+            ("6.6.6.6:8000", "http://6.6.6.6:8000", false),
+            ("6.6.6.6:8000", "https://6.6.6.6:8000", false),
+            ("[2001:db8::1]:8000", "http://[2001:db8::1]:8000", false),
+            ("127.0.0.1:8000", "http://127.0.0.1:8000", false),
+            ("0.0.0.0:8000", "http://0.0.0.0:8000", false),
+            ("localhost:8000", "http://localhost:8000", false),
+            ("metier.example:8000", "http://metier.example:8000", true),
+            ("metier.example", "https://metier.example", true),
+        ] {
+            assert_eq!(is_let_in(&open, host, origin), expected, "{host} {origin}");
+        }
+        let lan = rules("192.168.1.2:80", &TOKENS);
+        for (host, origin, expected) in [
+            ("192.168.1.2", "http://192.168.1.2", true),
+            ("192.168.1.2:80", "http://192.168.1.2", true),
+            ("localhost", "http://localhost", false),
+            ("192.168.1.3", "http://192.168.1.3", false),
+        ] {
+            assert_eq!(is_let_in(&lan, host, origin), expected, "{host} {origin}");
+        }
+        let six = rules("[::1]:8000", &TOKENS);
+        assert!(is_let_in(&six, "[::1]:8000", "http://[::1]:8000"));
+        assert!(!is_let_in(&six, "127.0.0.1:8000", "http://127.0.0.1:8000"));
     }
 
     #[test]

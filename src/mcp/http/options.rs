@@ -40,7 +40,8 @@ impl McpHttpOptions {
         self
     }
 
-    /// A further name by which clients may address the server, such as that of a proxy before it. Without any, only `localhost` and
+    /// A further name by which clients may address the server, such as that of a proxy before it, whose web pages have the origin
+    /// `https://NAME`. Without any, only `localhost` and
     /// addresses are served, so that no web page reaches the server by a name of its own.
     #[must_use]
     pub fn allow_host(mut self, name: impl Into<String>) -> Self {
