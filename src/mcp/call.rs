@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::backlog::Backlog;
+use super::backlog::Answer;
 use super::call_errors::{cancelled_error, explain};
 use super::call_queue::{CallQueue, Waiting};
+use super::caller::Caller;
 use super::elicitation::Elicitor;
 use super::forms::ask_forms;
 use super::inventory::ServedTool;
 use super::options::McpOptions;
 use super::plan_journals::PlanJournals;
 use super::request_state::RequestStates;
-use super::task_store::TaskStore;
 use super::tool_run::{ProgressListener, ProgressObserver, ToolRun};
 use crate::engine::{Engine, Outcome};
 use crate::error::Result;
@@ -34,9 +34,8 @@ const CLEANUP_INTERVAL: Duration = Duration::from_millis(5);
 pub(super) struct Calls {
     engine: Engine,
     options: McpOptions,
-    queue: CallQueue,
+    queue: Arc<CallQueue>,
     request_states: Option<RequestStates>,
-    tasks: TaskStore,
     plan_journals: Option<PlanJournals>,
 }
 
@@ -51,16 +50,17 @@ pub(super) struct CallServices {
     pub(super) elicitor: Option<Elicitor>,
     /// Whose journal a plan keeps while it runs; `None` if it keeps none.
     pub(super) journal_owner: Option<String>,
-    /// The number of the caller.
-    pub(super) caller: usize,
+    /// The answer to its request, which holds the space of the arguments as long as the run.
+    pub(super) answer: Option<Arc<Answer>>,
 }
 
 impl Calls {
-    pub(super) fn new(engine: Engine, options: McpOptions, backlog: Arc<Backlog>) -> Self {
-        let queue = CallQueue::new(options.max_calls, backlog);
+    /// For callers with the numbers below `callers`.
+    pub(super) fn new(engine: Engine, options: McpOptions, callers: usize) -> Self {
+        let queue = CallQueue::new(options.max_calls, callers);
         let request_states = RequestStates::new().filter(|_| options.asks_clients);
         let plan_journals = options.plan_journals.clone().map(PlanJournals::new);
-        Self { engine, options, queue, request_states, tasks: TaskStore::default(), plan_journals }
+        Self { engine, options, queue, request_states, plan_journals }
     }
 
     /// What questions to clients need; `None` if no client is asked.
@@ -68,19 +68,9 @@ impl Calls {
         self.request_states.as_ref()
     }
 
-    /// The tasks of all callers.
-    pub(super) fn tasks(&self) -> &TaskStore {
-        &self.tasks
-    }
-
-    /// Waits until what was written before is read, as far as that is bounded.
-    pub(super) async fn writable(&self) {
-        self.queue.writable().await;
-    }
-
     /// A place among the calls that wait, for a request that waits for a person.
-    pub(super) fn enter(&self) -> Result<Waiting<'_>> {
-        self.queue.enter()
+    pub(super) fn enter(&self, caller: &Caller) -> Result<Waiting> {
+        self.queue.enter(caller.number)
     }
 
     /// How long a call waits for its result before it becomes a task.
@@ -97,12 +87,13 @@ impl Calls {
     /// its processes have.
     pub(super) async fn run(
         &self,
+        caller: &Caller,
         tool: &ServedTool,
         arguments: Map<String, Value>,
         cancelled: impl Future<Output = ()>,
         services: CallServices,
     ) -> Outcome {
-        let outcome = self.run_in_turn(tool, arguments, cancelled, services).await;
+        let outcome = self.run_in_turn(caller, tool, arguments, cancelled, services).await;
         let outcome = outcome.unwrap_or_else(|error| Outcome::failed(tool.skill.clone(), error));
         explain(tool, outcome, |error| match &self.options.error_help {
             Some(change) => change(&self.findable_name(tool), error),
@@ -121,13 +112,15 @@ impl Calls {
     /// The outcome of the run, or why nothing of it has begun.
     async fn run_in_turn(
         &self,
+        caller: &Caller,
         tool: &ServedTool,
         mut arguments: Map<String, Value>,
         cancelled: impl Future<Output = ()>,
         services: CallServices,
     ) -> Result<Outcome> {
+        let _held = services.answer;
         let mut cancelled = pin!(cancelled);
-        let waiting = self.queue.enter()?;
+        let waiting = self.enter(caller)?;
         if let Some(elicitor) = &services.elicitor {
             arguments = ask_forms(&tool.tool.forms, arguments, elicitor, &mut cancelled).await?;
         }
@@ -143,13 +136,16 @@ impl Calls {
             observer: services.progress.map(observe),
             approver: services.approver,
             sampling: services.sampling,
-            owner: RunOwner(services.caller),
+            owner: RunOwner(caller.number),
         };
         let invocation = run.invocation()?;
         let place = tokio::select! {
             biased;
             () = &mut cancelled => None,
-            place = waiting.turn() => place,
+            place = async {
+                caller.backlog.writable().await;
+                waiting.turn().await
+            } => place,
         };
         let _place = place.ok_or_else(cancelled_error)?;
         let mut running = pin!(async {

@@ -1,10 +1,18 @@
 //! Who calls: what belongs to one caller, in all of its sessions.
 
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use super::backlog::Backlog;
 use super::question::AnswerMemory;
 use super::result_store::ResultStore;
+use super::task_store::TaskStore;
+
+/// Requests of one caller for which files are read at a time.
+const MAX_READERS: usize = 2;
 
 /// One caller of a server: the one client over standard streams, or who has one of the tokens over HTTP.
-#[derive(Default)]
 pub(super) struct Caller {
     /// Differs for each caller of a server.
     pub(super) number: usize,
@@ -15,6 +23,9 @@ pub(super) struct Caller {
     /// Whether its answers hold for later calls, too.
     pub(super) answers: AnswerMemory,
     pub(super) results: ResultStore,
+    pub(super) tasks: TaskStore,
+    pub(super) backlog: Arc<Backlog>,
+    pub(super) readers: Semaphore,
 }
 
 impl Caller {
@@ -24,6 +35,15 @@ impl Caller {
     }
 
     pub(super) fn new(number: usize, identity: Option<String>, answers: AnswerMemory) -> Self {
-        Self { number, is_identified: identity.is_some(), identity, answers, results: ResultStore::default() }
+        Self {
+            number,
+            is_identified: identity.is_some(),
+            identity,
+            answers,
+            results: ResultStore::default(),
+            tasks: TaskStore::default(),
+            backlog: Arc::default(),
+            readers: Semaphore::new(MAX_READERS),
+        }
     }
 }

@@ -23,7 +23,7 @@ impl Handler {
             return Ok(FormTrust { is_trusted: true, digest: None });
         }
         let (name, shown) = (skill.to_owned(), SkillDigest::new(Sha256::digest(format!("{forms:?}")).into()));
-        self.read(move |engine, inventory, _| {
+        self.read(None, move |engine, inventory, _| {
             let Some(served) = inventory.skill(&name) else { return FormTrust::default() };
             match engine.trusted_files(&served.skill) {
                 Ok(trusted) => {

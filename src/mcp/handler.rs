@@ -22,6 +22,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::backlog::{Answer, LIST_BYTES, READ_BYTES};
 use super::call::Calls;
 use super::caller::Caller;
 use super::changes::Offer;
@@ -93,13 +94,26 @@ impl Handler {
         self.offers.borrow().inventory.clone()
     }
 
-    /// Work that reads files, on a thread for it.
+    /// Work that reads files, on a thread for it. The answer takes the space of a list then; for more, its size is to be set.
     pub(super) async fn read<T: Send + 'static>(
         &self,
+        context: Option<&RequestContext<RoleServer>>,
         work: impl FnOnce(&Engine, &Inventory, &Session) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
+        let readers = self.caller().readers.acquire();
+        let _place = match context {
+            Some(context) => {
+                let place = uncancelled(context, readers).await?;
+                reserve(context, READ_BYTES).await?;
+                place
+            }
+            None => readers.await,
+        };
         let (engine, inventory, session) = (self.engine.clone(), self.inventory(), self.session.clone());
         let result = tokio::task::spawn_blocking(move || work(&engine, &inventory, &session)).await;
+        if let Some(answer) = context.and_then(answer_of) {
+            answer.set_size(LIST_BYTES);
+        }
         result.map_err(|_| ErrorData::internal_error("the request failed", None))
     }
 
@@ -160,6 +174,7 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        reserve(&context, LIST_BYTES).await?;
         let inventory = self.inventory();
         let needs_objects = needs_objects(&context);
         let asks = self.calls.request_states().is_some() && can_ask(&context);
@@ -196,7 +211,7 @@ impl ServerHandler for Handler {
             let activated = has_session.then_some(&session.activated);
             disclosure::call(&name, &arguments, (engine, inventory), activated, &audience)
         };
-        let result = self.read(work).await?;
+        let result = self.read(Some(&context), work).await?;
         result
             .map(Into::into)
             .ok_or_else(|| ErrorData::invalid_params(format!("there is no tool {shown}"), None))
@@ -207,7 +222,9 @@ impl ServerHandler for Handler {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        Ok(GetTaskResult::new(self.task(&request.task_id, &context)?.details()))
+        let task = self.task(&request.task_id, &context)?;
+        reserve(&context, task.result_size()).await?;
+        Ok(GetTaskResult::new(task.details()))
     }
 
     async fn update_task(
@@ -231,8 +248,9 @@ impl ServerHandler for Handler {
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
+        reserve(&context, LIST_BYTES).await?;
         let (page, next) = page(prompts::prompts(&self.inventory()), request)?;
         let mut result = ListPromptsResult::with_all_items(page)
             .with_ttl_ms(LIST_LIFETIME_MS)
@@ -252,17 +270,19 @@ impl ServerHandler for Handler {
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let found = self.read(|engine, inventory, _| resources::resources(engine, inventory)).await?;
+        let found =
+            self.read(Some(&context), |engine, inventory, _| resources::resources(engine, inventory)).await?;
         resource_page(found, request)
     }
 
     async fn list_resource_templates(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        reserve(&context, LIST_BYTES).await?;
         let (page, next) = page(resources::templates(&self.inventory()), request)?;
         let mut result = ListResourceTemplatesResult::with_all_items(page)
             .with_ttl_ms(LIST_LIFETIME_MS)
@@ -303,20 +323,22 @@ impl ServerHandler for Handler {
     async fn complete(
         &self,
         request: CompleteRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let work = move |engine: &Engine, inventory: &Inventory, _: &Session| {
             completion::complete(engine, inventory, &request)
         };
-        Ok(CompleteResult::new(self.read(work).await?))
+        Ok(CompleteResult::new(self.read(Some(&context), work).await?))
     }
 
     async fn list_skills(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListSkillsResult, ErrorData> {
-        let entries = self.read(|engine, inventory, _| skills_extension::entries(engine, inventory)).await?;
+        let entries = self
+            .read(Some(&context), |engine, inventory, _| skills_extension::entries(engine, inventory))
+            .await?;
         let (page, next) = page(entries, request)?;
         let mut result = ListSkillsResult::with_all_items(page)
             .with_ttl_ms(LIST_LIFETIME_MS)
@@ -328,25 +350,25 @@ impl ServerHandler for Handler {
     async fn get_skill(
         &self,
         request: GetSkillRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetSkillResult, ErrorData> {
         let work = move |engine: &Engine, inventory: &Inventory, _: &Session| {
             skills_extension::entry_at(engine, inventory, &request.uri)
         };
-        let entry = self.read(work).await?.map_err(|error| request_error(&error))?;
+        let entry = self.read(Some(&context), work).await?.map_err(|error| request_error(&error))?;
         Ok(GetSkillResult::new(entry).with_ttl_ms(0).with_cache_scope(CacheScope::Private))
     }
 
     async fn read_resource_directory(
         &self,
         request: ReadResourceDirectoryRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = PaginatedRequestParams::default().with_cursor(request.cursor.clone());
         let work = move |engine: &Engine, inventory: &Inventory, _: &Session| {
             skills_extension::folder(engine, inventory, &request.uri)
         };
-        let found = self.read(work).await?.map_err(|error| request_error(&error))?;
+        let found = self.read(Some(&context), work).await?.map_err(|error| request_error(&error))?;
         resource_page(found, Some(cursor))
     }
 
@@ -440,6 +462,40 @@ fn with_forms(mut definition: Tool, served: &ServedTool) -> Tool {
         definition.input_schema = Arc::new(served.tool.asking_input_schema());
     }
     definition
+}
+
+/// The answer to this request, where it counts.
+pub(super) fn answer_of(context: &RequestContext<RoleServer>) -> Option<&Arc<Answer>> {
+    let of_http = || context.extensions.get::<::http::request::Parts>()?.extensions.get();
+    context.extensions.get().or_else(of_http)
+}
+
+/// Waits until the caller has space for so many bytes more of the answer to this request.
+pub(super) async fn reserve(context: &RequestContext<RoleServer>, bytes: usize) -> Result<(), ErrorData> {
+    match answer_of(context) {
+        Some(answer) => uncancelled(context, answer.reserve(bytes)).await,
+        None => Ok(()),
+    }
+}
+
+/// What is waited for, unless the request is cancelled before: nobody reads its answer then.
+async fn uncancelled<T>(
+    context: &RequestContext<RoleServer>,
+    awaited: impl Future<Output = T>,
+) -> Result<T, ErrorData> {
+    tokio::select! {
+        biased;
+        value = awaited => Ok(value),
+        () = context.ct.cancelled() => Err(ErrorData::internal_error("the request was cancelled", None)),
+    }
+}
+
+/// The result, whose answer has so many bytes.
+pub(super) fn set_size<T>(context: &RequestContext<RoleServer>, bytes: usize, result: T) -> T {
+    if let Some(answer) = answer_of(context) {
+        answer.set_size(bytes);
+    }
+    result
 }
 
 /// Whether the client speaks a revision with sessions, in which structured content is always an object.

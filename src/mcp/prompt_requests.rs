@@ -5,8 +5,9 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::Value;
 
+use super::backlog::json_size;
 use super::forms::{Form, ask_forms, forms};
-use super::handler::{Handler, request_error};
+use super::handler::{Handler, request_error, set_size};
 use super::postponed_request::{Filled, PostponedRequest};
 use super::prompts;
 use super::request_state::StateOwner;
@@ -43,9 +44,14 @@ impl Handler {
             self.ask_for_prompt(&forms, given, context).await
         };
         let result = self
-            .read(move |engine, inventory, _| prompts::prompt(engine, inventory, &name, &arguments))
+            .read(Some(context), move |engine, inventory, _| {
+                prompts::prompt(engine, inventory, &name, &arguments)
+                    .map(|prompt| (json_size(&prompt), prompt))
+            })
             .await?;
-        result.map(Into::into).map_err(|error| request_error(&error))
+        result
+            .map(|(size, prompt)| set_size(context, size, prompt).into())
+            .map_err(|error| request_error(&error))
     }
 
     async fn ask_for_prompt(
@@ -55,7 +61,7 @@ impl Handler {
         context: &RequestContext<RoleServer>,
     ) -> JsonObject {
         let Some(elicitor) = self.elicitor(context, None) else { return given };
-        let Ok(_waiting) = self.calls().enter() else { return given };
+        let Ok(_waiting) = self.calls().enter(self.caller()) else { return given };
         let cancelled = std::pin::pin!(context.ct.cancelled());
         ask_forms(forms, given.clone(), &elicitor, cancelled).await.unwrap_or(given)
     }

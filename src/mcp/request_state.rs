@@ -14,13 +14,14 @@ use crate::strict_json::canonical_text;
 
 /// How long a question can be answered.
 const LIFETIME: Duration = Duration::from_mins(10);
-/// States that were opened and are not forgotten yet; while there are as many, no other is opened.
+/// States of one caller that were opened and are not forgotten yet; while there are as many, no other of it is opened.
 const MAX_OPENED: usize = 10_000;
 
 /// The key of a server, and which of its states were opened.
 pub(super) struct RequestStates {
     codec: RequestStateCodec,
-    opened: Mutex<HashMap<u128, Instant>>,
+    /// By the numbers of the callers.
+    opened: Mutex<HashMap<usize, HashMap<u128, Instant>>>,
     /// States expire by the time since then: the clock of the system may be set back, and a state that was opened is forgotten.
     started: Instant,
 }
@@ -99,6 +100,7 @@ impl RequestStates {
         }
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
+        let opened = opened.entry(owner.caller).or_default();
         opened.retain(|_, until| *until > now);
         if opened.contains_key(&sealed_state.id) {
             return Err(refusal("was used before"));
@@ -180,7 +182,11 @@ mod tests {
     fn the_states_that_are_remembered_are_bounded() {
         let states = RequestStates::new().unwrap();
         let until = Instant::now() + LIFETIME;
-        states.opened.lock().unwrap().extend((0..MAX_OPENED as u128).map(|id| (id, until)));
+        let opened = (0..MAX_OPENED as u128).map(|id| (id, until)).collect();
+        states.opened.lock().unwrap().insert(OWNER.caller, opened);
+        let other = StateOwner { caller: 1, ..OWNER };
+        let sealed = states.seal(question(), &other).unwrap();
+        assert!(states.open(&sealed, &other).is_ok(), "of another caller");
         let sealed = states.seal(question(), &OWNER).unwrap();
         assert!(reason(states.open(&sealed, &OWNER)).contains("too many"));
     }

@@ -7,8 +7,9 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 
+use super::backlog::json_size;
 use super::call::CallServices;
-use super::handler::{Handler, request_error};
+use super::handler::{Handler, answer_of, request_error, set_size};
 use super::inventory::Inventory;
 use super::offered_resources::OfferedResource;
 use super::resources;
@@ -30,12 +31,15 @@ impl Handler {
         let result = match inventory.resource(&uri) {
             Some(offered) => self.read_offered(&inventory, offered, &uri, context).await?,
             None => {
-                self.read(move |engine, inventory, session| {
+                let read = self.read(Some(context), move |engine, inventory, session| {
                     let store = &session.caller.results;
                     let result = resources::read(engine, inventory, store, &uri);
-                    result.map_err(|error| resource_error(&error, &uri))
-                })
-                .await??
+                    result
+                        .map(|result| (json_size(&result), result))
+                        .map_err(|error| resource_error(&error, &uri))
+                });
+                let (size, result) = read.await??;
+                set_size(context, size, result)
             }
         };
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
@@ -49,17 +53,19 @@ impl Handler {
         context: &RequestContext<RoleServer>,
     ) -> std::result::Result<ReadResourceResult, ErrorData> {
         let tool = match &offered.resource.source {
-            ResourceSource::File(path) => return self.read_offered_file(offered, path, uri).await,
+            ResourceSource::File(path) => return self.read_offered_file(offered, path, uri, context).await,
             ResourceSource::Tool(tool) => inventory.tool_of_skill(&offered.skill, tool),
         };
         let (tool, arguments) =
             tool.zip(offered.arguments(uri)).ok_or_else(|| resource_error(&missing(uri), uri))?;
         // Nobody is asked: a client reads resources by itself. A call has the grants that it has if nobody is asked.
+        let services = CallServices { answer: answer_of(context).cloned(), ..CallServices::default() };
         let outcome =
-            self.calls().run(tool, arguments, context.ct.cancelled(), CallServices::default()).await;
+            self.calls().run(self.caller(), tool, arguments, context.ct.cancelled(), services).await;
         let contents = outcome.result.and_then(|value| tool_contents(offered, uri, value));
         let contents = contents.map_err(|error| run_error(&error))?;
-        Ok(ReadResourceResult::new(vec![contents]))
+        let result = ReadResourceResult::new(vec![contents]);
+        Ok(set_size(context, json_size(&result), result))
     }
 
     async fn read_offered_file(
@@ -67,16 +73,19 @@ impl Handler {
         offered: &OfferedResource,
         path: &str,
         uri: &str,
+        context: &RequestContext<RoleServer>,
     ) -> std::result::Result<ReadResourceResult, ErrorData> {
         let (offered, path, uri) = (offered.clone(), path.to_owned(), uri.to_owned());
-        self.read(move |engine, inventory, _| {
+        let read = self.read(Some(context), move |engine, inventory, _| {
             let served = inventory.skill(&offered.skill).ok_or_else(|| missing(&uri));
             let content = served.and_then(|served| read_file(engine, &served.skill, &path));
             let content = content.map_err(|error| resource_error(&error, &uri))?;
             let contents = resources::contents(content, &uri).with_mime_type(offered.mime_type("text/plain"));
-            Ok(ReadResourceResult::new(vec![contents]))
-        })
-        .await?
+            let result = ReadResourceResult::new(vec![contents]);
+            Ok((json_size(&result), result))
+        });
+        let (size, result) = read.await??;
+        Ok(set_size(context, size, result))
     }
 }
 

@@ -79,6 +79,17 @@ pub(super) fn call_result(
     result
 }
 
+/// The bytes of the texts and media of a result, without the rest of it, which is small beside them.
+pub(super) fn content_size(result: &CallToolResult) -> usize {
+    let size = |block: &ContentBlock| match block {
+        ContentBlock::Text(text) => text.text.len(),
+        ContentBlock::Image(image) => image.data.len(),
+        ContentBlock::Audio(audio) => audio.data.len(),
+        _ => 0,
+    };
+    result.content.iter().map(size).sum()
+}
+
 /// A failure as a model reads it: the sentence, what helps, and the kind.
 pub(super) fn error_result(error: &SkillError) -> CallToolResult {
     let mut text = shown_text(error.message());

@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::backlog::Backlog;
 use super::call::Calls;
 use super::caller::Caller;
 use super::changes::{Offer, watch_skills};
@@ -23,7 +22,7 @@ use crate::policy::CancelToken;
 /// How long the last messages may take to be read by the client.
 const LAST_MESSAGES: Duration = Duration::from_secs(1);
 /// Threads that read files for requests.
-const MAX_READERS: usize = 4;
+const MAX_READERS: usize = 8;
 
 /// A server of the skills of an engine; see the [module](super).
 ///
@@ -72,7 +71,7 @@ impl McpServer {
     /// Nothing else may read standard input or write to standard output. `usage` if what comes is not the protocol, `io` if threads
     /// cannot be started.
     pub fn serve_stdio(self) -> Result<()> {
-        self.run(Serving::serve_stdio)
+        self.run(1, Serving::serve_stdio)
     }
 
     /// Serves many clients over HTTP until the [token](McpOptions::cancel) is cancelled. Then calls in progress are cancelled, and it
@@ -82,10 +81,14 @@ impl McpServer {
     /// threads cannot be started or connections cannot be accepted.
     pub fn serve_http(self, options: McpHttpOptions) -> Result<()> {
         options.checked_address()?;
-        self.run(|serving| serving.serve_http(options))
+        self.run(options.callers(), |serving| serving.serve_http(options))
     }
 
-    fn run<F: Future<Output = Result<()>>>(self, serve: impl FnOnce(Serving) -> F) -> Result<()> {
+    fn run<F: Future<Output = Result<()>>>(
+        self,
+        callers: usize,
+        serve: impl FnOnce(Serving) -> F,
+    ) -> Result<()> {
         let start_error = |source| SkillError::io("failed to start the server", source);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -94,7 +97,7 @@ impl McpServer {
             .thread_name("metier-mcp-read")
             .build()
             .map_err(start_error)?;
-        let result = runtime.block_on(async { serve(Serving::start(self)).await });
+        let result = runtime.block_on(async { serve(Serving::start(self, callers)).await });
         // A file that hangs must not hang the end.
         runtime.shutdown_background();
         result
@@ -108,28 +111,26 @@ struct Serving {
     calls: Arc<Calls>,
     offers: watch::Receiver<Offer>,
     watching: JoinHandle<()>,
-    backlog: Arc<Backlog>,
     /// Cancelled when the client is gone, too, which is no business of the token of the caller.
     cancel: CancelToken,
 }
 
 impl Serving {
-    fn start(server: McpServer) -> Self {
+    fn start(server: McpServer, callers: usize) -> Self {
         let McpServer { engine, options, inventory } = server;
         let cancel = options.cancel.child();
-        let backlog = Arc::new(Backlog::default());
         let name = options.name.clone();
-        let calls = Arc::new(Calls::new(engine.clone(), options.cancel(cancel.clone()), backlog.clone()));
+        let calls = Arc::new(Calls::new(engine.clone(), options.cancel(cancel.clone()), callers));
         let offer = Offer { inventory: Arc::new(inventory), ..Offer::default() };
         let (sender, offers) = watch::channel(offer);
         let watching = tokio::spawn(watch_skills(engine.clone(), sender));
-        Self { engine, name, calls, offers, watching, backlog, cancel }
+        Self { engine, name, calls, offers, watching, cancel }
     }
 
     /// What handles the requests of the one client over standard input and output.
-    fn handler(&self) -> Handler {
+    fn handler(&self, caller: Arc<Caller>) -> Handler {
         let (engine, name, calls) = (self.engine.clone(), self.name.clone(), self.calls.clone());
-        Handler::new(engine, name, calls, self.offers.clone(), Arc::new(Caller::user()))
+        Handler::new(engine, name, calls, self.offers.clone(), caller)
     }
 
     /// Ends what still runs.
@@ -151,22 +152,21 @@ impl Serving {
             .map(|(number, identity)| Arc::new(Caller::new(number, identity, answers)))
             .collect();
         let parts = (self.engine.clone(), self.name.clone(), self.calls.clone(), self.offers.clone());
-        let handler = move |number: usize| {
+        let handler = move |caller: Arc<Caller>| {
             let (engine, name, calls, offers) = parts.clone();
-            let caller = callers.get(number).cloned().unwrap_or_default();
             Handler::new(engine, name, calls, offers, caller)
         };
-        let result = http::serve(options, handler, self.backlog.clone(), self.cancel.clone()).await;
+        let result = http::serve(options, handler, callers, self.cancel.clone()).await;
         self.finish().await;
         result
     }
 
     async fn serve_stdio(self) -> Result<()> {
-        let cancel = self.cancel.clone();
-        let (stdio, written) = Stdio::start(self.backlog.clone(), cancel.clone())
+        let (cancel, caller) = (self.cancel.clone(), Arc::new(Caller::user()));
+        let (stdio, written) = Stdio::start(caller.backlog.clone(), cancel.clone())
             .map_err(|source| SkillError::io("failed to start the threads of the server", source))?;
         let result = tokio::select! {
-            result = rmcp::serve_server(self.handler(), stdio) => result,
+            result = rmcp::serve_server(self.handler(caller), stdio) => result,
             _ = cancel.cancelled() => return Ok(()),
         };
         let result = match result {

@@ -12,7 +12,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::handler::{Handler, page};
+use super::handler::{Handler, page, reserve};
 use super::task::Task;
 use super::task_changes::follow;
 use super::task_messages::{related, requested_lifetime, state};
@@ -38,7 +38,7 @@ impl Handler {
             "tasks/get" => self.session_task(request, &owner).map(|task| state(&task.details())),
             "tasks/cancel" => self.cancel_session_task(request, &owner),
             "tasks/result" => tokio::select! {
-                result = self.session_task_result(request, &owner) => result,
+                result = self.session_task_result(request, &owner, context) => result,
                 () = context.ct.cancelled() => Err(ErrorData::internal_error("the request was cancelled", None)),
             },
             // Where callers cannot be told apart, a list would show the tasks of others.
@@ -62,13 +62,14 @@ impl Handler {
         self.start_task(&task, call, context).await?;
         let started = task.details();
         let answer = json!({"task": state(&started)});
-        let (calls, peer) = (self.calls().clone(), context.peer.clone());
+        let (caller, peer) = (self.caller().clone(), context.peer.clone());
         // Where the session has ended, nobody is told. The task goes on.
-        tokio::spawn(follow(task, Some(started), move |details| {
+        let of_state = |_| std::future::ready(());
+        tokio::spawn(follow(task, Some(started), of_state, move |details| {
             let notice = CustomNotification::new("notifications/tasks/status", Some(state(&details)));
-            let (calls, peer) = (calls.clone(), peer.clone());
+            let (caller, peer) = (caller.clone(), peer.clone());
             async move {
-                calls.writable().await;
+                caller.backlog.writable().await;
                 peer.send_notification(ServerNotification::CustomNotification(notice)).await.is_ok()
             }
         }));
@@ -78,7 +79,7 @@ impl Handler {
     fn session_task(&self, request: &CustomRequest, owner: &str) -> Result<Arc<Task>, ErrorData> {
         let id = request.params.as_ref().and_then(|params| params.get("taskId")?.as_str());
         let id = id.ok_or_else(|| ErrorData::invalid_params("the parameter taskId is a text", None))?;
-        self.calls().tasks().find(owner, id).ok_or_else(|| {
+        self.caller().tasks.find(owner, id).ok_or_else(|| {
             let sentence = "there is no task with this id, or it has expired; call the tool again";
             ErrorData::invalid_params(sentence, None)
         })
@@ -93,9 +94,15 @@ impl Handler {
     }
 
     /// The result of a call, once its task has ended.
-    async fn session_task_result(&self, request: &CustomRequest, owner: &str) -> Result<Value, ErrorData> {
+    async fn session_task_result(
+        &self,
+        request: &CustomRequest,
+        owner: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Value, ErrorData> {
         let task = self.session_task(request, owner)?;
         task.ended().await;
+        reserve(context, task.result_size()).await?;
         let TaskPayload::Completed { mut result } = task.details().payload else {
             return Err(ErrorData::internal_error("the task was cancelled, so it has no result", None));
         };
@@ -106,7 +113,7 @@ impl Handler {
     }
 
     fn list_session_tasks(&self, request: &CustomRequest, owner: &str) -> Result<Value, ErrorData> {
-        let (tasks, next) = page(self.calls().tasks().all(owner), page_params(request)?)?;
+        let (tasks, next) = page(self.caller().tasks.all(owner), page_params(request)?)?;
         let states: Vec<Value> = tasks.iter().map(|task| state(&task.details())).collect();
         Ok(match next {
             Some(next) => json!({"tasks": states, "nextCursor": next}),

@@ -1,19 +1,20 @@
 //! Messages over standard input and output, a line each. Threads read and write where the executor cannot do it without waiting.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io::{BufRead, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rmcp::RoleServer;
-use rmcp::model::{ClientNotification, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientNotification, ErrorData, GetExtensions, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use super::backlog::Backlog;
+use super::backlog::{Answer, Backlog, CountedBytes};
 use super::direct_stdio::{DirectInput, DirectOutput};
 use super::lines::{Line, LineSplitter, Lines, MAX_LINE};
 use super::session_messages::SessionMessages;
@@ -25,6 +26,8 @@ use crate::strict_json;
 const MAX_LINES: usize = 64;
 /// Requests that were not answered yet; of more, each is refused.
 const MAX_REQUESTS: usize = 20_000;
+/// Bytes of these requests together; of more, each is refused.
+const MAX_REQUEST_BYTES: usize = 256 << 20;
 /// How long calls may go on after the input has ended, so that what was piped in is answered.
 const END_OF_INPUT: Duration = Duration::from_secs(1);
 
@@ -32,14 +35,45 @@ const END_OF_INPUT: Duration = Duration::from_secs(1);
 pub(super) struct Stdio {
     lines: Lines,
     output: Output,
-    requests: Arc<Mutex<HashSet<RequestId>>>,
+    requests: Mutex<Requests>,
     session: SessionMessages,
     cancel: CancelToken,
 }
 
+/// The requests that were not answered yet.
+#[derive(Default)]
+struct Requests {
+    open: HashMap<RequestId, OpenRequest>,
+    bytes: usize,
+}
+
+struct OpenRequest {
+    size: usize,
+    /// Counts what the answer takes, until its line does.
+    #[expect(dead_code, reason = "held until the answer was written or waits to be written")]
+    answer: Arc<Answer>,
+}
+
+impl Requests {
+    fn remove(&mut self, id: &RequestId) -> Option<OpenRequest> {
+        let removed = self.open.remove(id)?;
+        self.bytes -= removed.size;
+        Some(removed)
+    }
+}
+
+/// A line to be written.
+struct OutputLine {
+    bytes: Vec<u8>,
+    #[expect(dead_code, reason = "held until the line was written")]
+    counted: CountedBytes,
+}
+
 /// Where messages wait to be written.
 struct Output {
-    messages: mpsc::UnboundedSender<Vec<u8>>,
+    messages: mpsc::UnboundedSender<OutputLine>,
+    /// How many of them were not written.
+    unwritten: Arc<AtomicUsize>,
     backlog: Arc<Backlog>,
     /// Writes what fits at once; the rest is for the thread.
     direct: Option<DirectOutput>,
@@ -61,14 +95,17 @@ impl Stdio {
             thread("metier-mcp-in").spawn(move || read_lines(&mut std::io::stdin().lock(), &sender))?;
             Lines::OfThread(lines)
         };
-        let (written_bytes, broken) = (backlog.clone(), cancel.clone());
+        let unwritten = Arc::<AtomicUsize>::default();
+        let (unwritten_lines, broken) = (unwritten.clone(), cancel.clone());
         thread("metier-mcp-out").spawn(move || {
-            write_messages(&mut std::io::stdout().lock(), message_receiver, &written_bytes, &broken);
+            write_messages(&mut std::io::stdout().lock(), message_receiver, &unwritten_lines, &broken);
             written_sender.send(()).ok();
         })?;
-        let (output, session) =
-            (Output { messages, backlog, direct: DirectOutput::open() }, SessionMessages::new(true));
-        Ok((Self { lines, output, requests: Arc::default(), session, cancel }, written))
+        let (output, session) = (
+            Output { messages, unwritten, backlog, direct: DirectOutput::open() },
+            SessionMessages::new(true),
+        );
+        Ok((Self { lines, output, requests: Mutex::default(), session, cancel }, written))
     }
 
     /// The message of a line; or `None`, after an error was sent if there is something to answer.
@@ -99,18 +136,30 @@ impl Stdio {
         };
         keep_task_parts(&mut value);
         let id = request_id(&value);
-        let Ok(message) = serde_json::from_value(value) else {
+        let Ok(mut message) = serde_json::from_value::<RxJsonRpcMessage<RoleServer>>(value) else {
             return refuse(ErrorData::invalid_request("this is not a message of JSON-RPC 2.0", None), id);
         };
         let mut requests = lock(&self.requests);
-        match &message {
-            JsonRpcMessage::Request(request) if requests.len() >= MAX_REQUESTS => {
+        let is_full = requests.bytes + line.len() > MAX_REQUEST_BYTES;
+        match &mut message {
+            JsonRpcMessage::Request(request) if is_full => {
+                let sentence = format!("{} MiB of requests were not answered yet", MAX_REQUEST_BYTES >> 20);
+                refuse(ErrorData::invalid_request(sentence, None), Some(request.id.clone()))
+            }
+            JsonRpcMessage::Request(request) if requests.open.len() >= MAX_REQUESTS => {
                 let sentence = format!("{MAX_REQUESTS} requests were not answered yet");
                 refuse(ErrorData::invalid_request(sentence, None), Some(request.id.clone()))
             }
-            JsonRpcMessage::Request(request) if !requests.insert(request.id.clone()) => {
+            JsonRpcMessage::Request(request) if requests.open.contains_key(&request.id) => {
                 let sentence = "a request with this id is in progress";
                 refuse(ErrorData::invalid_request(sentence, None), Some(request.id.clone()))
+            }
+            JsonRpcMessage::Request(request) => {
+                let answer = Answer::in_line(self.output.backlog.clone());
+                request.request.extensions_mut().insert(answer.clone());
+                requests.bytes += line.len();
+                requests.open.insert(request.id.clone(), OpenRequest { size: line.len(), answer });
+                Some(message)
             }
             JsonRpcMessage::Notification(notification) => {
                 // A cancelled request is not answered.
@@ -142,9 +191,8 @@ impl Transport<RoleServer> for Stdio {
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             _ => None,
         };
-        if let Some(id) = answered {
-            lock(&self.requests).remove(id);
-        }
+        // What the answer takes counts until its line does.
+        let _answered = answered.and_then(|id| lock(&self.requests).remove(id));
         let is_open = self.output.send(&self.session.outgoing(item));
         std::future::ready(if is_open { Ok(()) } else { Err(std::io::ErrorKind::BrokenPipe.into()) })
     }
@@ -183,19 +231,14 @@ impl Output {
         if self.messages.is_closed() {
             return false;
         }
-        if let Some(direct) = self.direct.as_ref().filter(|_| self.backlog.is_empty()) {
+        if let Some(direct) = self.direct.as_ref().filter(|_| self.unwritten.load(Ordering::Acquire) == 0) {
             line.drain(..direct.write(&line));
             if line.is_empty() {
                 return true;
             }
         }
-        self.backlog.add(line.len());
-        let size = line.len();
-        let is_open = self.messages.send(line).is_ok();
-        if !is_open {
-            self.backlog.remove(size);
-        }
-        is_open
+        self.unwritten.fetch_add(1, Ordering::AcqRel);
+        self.messages.send(OutputLine { counted: self.backlog.count(line.len()), bytes: line }).is_ok()
     }
 }
 
@@ -208,7 +251,7 @@ fn request_id(value: &Value) -> Option<RequestId> {
     }
 }
 
-fn lock(requests: &Mutex<HashSet<RequestId>>) -> MutexGuard<'_, HashSet<RequestId>> {
+fn lock(requests: &Mutex<Requests>) -> MutexGuard<'_, Requests> {
     requests.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -233,13 +276,13 @@ fn read_lines(input: &mut impl BufRead, lines: &mpsc::Sender<Line>) {
 /// Writes messages until the last sender is gone. When the reader is gone, the calls are cancelled: nobody waits for them.
 fn write_messages(
     output: &mut impl Write,
-    mut messages: mpsc::UnboundedReceiver<Vec<u8>>,
-    backlog: &Backlog,
+    mut messages: mpsc::UnboundedReceiver<OutputLine>,
+    unwritten: &AtomicUsize,
     cancel: &CancelToken,
 ) {
     while let Some(message) = messages.blocking_recv() {
-        let result = output.write_all(&message).and_then(|()| output.flush());
-        backlog.remove(message.len());
+        let result = output.write_all(&message.bytes).and_then(|()| output.flush());
+        unwritten.fetch_sub(1, Ordering::AcqRel);
         if result.is_err() {
             cancel.cancel();
             return;
@@ -272,11 +315,12 @@ mod tests {
         ] {
             let (messages, mut sent) = mpsc::unbounded_channel();
             let lines = Lines::OfThread(mpsc::channel(1).1);
-            let output = Output { messages, backlog: Arc::default(), direct: None };
+            let output =
+                Output { messages, unwritten: Arc::default(), backlog: Arc::default(), direct: None };
             let (session, cancel) = (SessionMessages::new(true), CancelToken::default());
-            let stdio = Stdio { lines, output, requests: Arc::default(), session, cancel };
+            let stdio = Stdio { lines, output, requests: Mutex::default(), session, cancel };
             assert!(stdio.decode(Line::Message(bytes.to_vec())).is_none());
-            let answer = String::from_utf8(sent.try_recv().unwrap()).unwrap();
+            let answer = String::from_utf8(sent.try_recv().unwrap().bytes).unwrap();
             assert!(answer.contains("-32700") && answer.contains("not UTF-8"), "{answer}");
         }
     }

@@ -1,6 +1,7 @@
 //! A call whose run outlives the request: it is answered with its result, or after a while with a task.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, JsonObject, ProgressNotificationParam};
@@ -9,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::call::{CallServices, Calls};
+use super::caller::Caller;
 use super::inventory::ServedTool;
 use super::skill_content::shown_line;
 use super::task::Task;
@@ -41,13 +43,13 @@ pub(super) fn prepare(
 
 /// Starts the run of a call that may become a task: it goes on whoever waits for it.
 pub(super) fn start(
-    calls: &Arc<Calls>,
+    (calls, caller): (&Arc<Calls>, &Arc<Caller>),
     task: &Arc<Task>,
     tool: ServedTool,
     arguments: JsonObject,
     mut services: CallServices,
 ) -> JoinHandle<Outcome> {
-    let (calls, task) = (calls.clone(), task.clone());
+    let (calls, caller, task) = (calls.clone(), caller.clone(), task.clone());
     let (listener, reported) = (services.progress.take(), task.clone());
     services.progress = Some(Box::new(move |progress| {
         reported.report(&progress_message(progress));
@@ -60,7 +62,7 @@ pub(super) fn start(
         let stopped = async {
             task.token().cancelled().await;
         };
-        calls.run(&tool, arguments, stopped, services).await
+        calls.run(&caller, &tool, arguments, stopped, services).await
     })
 }
 
@@ -77,7 +79,7 @@ fn progress_message(progress: &Progress) -> String {
 /// Waits for the run, which goes on by itself, and makes it a task when it takes long or has something to ask. If
 /// the request is cancelled or forgotten before that, the run is stopped.
 pub(super) async fn answer(
-    calls: &Arc<Calls>,
+    (task_after, caller): (Duration, &Arc<Caller>),
     task: &Arc<Task>,
     mut run: JoinHandle<Outcome>,
     context: &RequestContext<RoleServer>,
@@ -85,7 +87,7 @@ pub(super) async fn answer(
     into_result: ResultMaker,
 ) -> TaskAnswer {
     let guard = StopGuard(Some(task.clone()));
-    let mut waited = std::pin::pin!(tokio::time::sleep(calls.task_after()));
+    let mut waited = std::pin::pin!(tokio::time::sleep(task_after));
     let (mut is_waiting, mut is_cancelled) = (true, false);
     let outcome = loop {
         tokio::select! {
@@ -104,9 +106,9 @@ pub(super) async fn answer(
             continue;
         }
         is_waiting = false;
-        if calls.tasks().add(task) {
+        if caller.tasks.add(task) {
             guard.release();
-            tokio::spawn(finish(calls.clone(), task.clone(), run, into_result));
+            tokio::spawn(finish(caller.clone(), task.clone(), run, into_result));
             return TaskAnswer::Task(task.summary());
         }
         // There are too many tasks, so it stays a call that nobody can answer questions for.
@@ -127,7 +129,7 @@ async fn next_report(
 
 /// Waits for the end of the run of a task, and stops it when its time to live is over.
 pub(super) async fn finish(
-    calls: Arc<Calls>,
+    caller: Arc<Caller>,
     task: Arc<Task>,
     mut run: JoinHandle<Outcome>,
     into_result: ResultMaker,
@@ -143,7 +145,7 @@ pub(super) async fn finish(
     // A run that was stopped may fail of what it could not ask any more before it learns that it was stopped.
     let has_failed = outcome.result.is_err();
     task.finish(&into_result(outcome), has_failed);
-    calls.tasks().trim();
+    caller.tasks.trim();
 }
 
 /// What is left when the code around a run panicked.

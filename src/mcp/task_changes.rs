@@ -11,26 +11,30 @@ use super::task::Task;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Passes on each state that differs from the one before, until the task has ended or `pass_on` returns false. Without a known
-/// state, it begins with the present one.
-pub(super) async fn follow<F: Future<Output = bool> + Send>(
+/// state, it begins with the present one. `reserve` is waited for before the last state with its result, of so many bytes, is made.
+pub(super) async fn follow<R: Future<Output = ()> + Send, F: Future<Output = bool> + Send>(
     task: Arc<Task>,
     mut known: Option<DetailedTask>,
+    reserve: impl Fn(usize) -> R + Send,
     pass_on: impl Fn(DetailedTask) -> F + Send,
 ) {
     let mut changes = task.changes();
     loop {
         changes.mark_unchanged();
-        // In this order: whether it has ended is part of the state that is passed on.
-        let has_ended = task.has_ended();
+        if task.has_ended() {
+            reserve(task.result_size()).await;
+            pass_on(task.details()).await;
+            return;
+        }
         let state = task.details();
+        if state.status().is_terminal() {
+            continue;
+        }
         if known.as_ref() != Some(&state) {
             if !pass_on(state.clone()).await {
                 return;
             }
             known = Some(state);
-        }
-        if has_ended {
-            return;
         }
         tokio::time::sleep(PAUSE).await;
         if changes.changed().await.is_err() {
@@ -55,7 +59,7 @@ mod tests {
     #[tokio::test]
     async fn each_state_is_passed_on_and_many_at_once_are_one() {
         let (task, seen) = (task(), Arc::new(Mutex::new(Vec::new())));
-        let following = tokio::spawn(follow(task.clone(), None, {
+        let following = tokio::spawn(follow(task.clone(), None, |_| std::future::ready(()), {
             let seen = seen.clone();
             move |state| {
                 seen.lock().unwrap().push((state.status(), state.task.status_message));
@@ -83,13 +87,14 @@ mod tests {
     #[tokio::test]
     async fn who_does_not_read_any_more_is_not_followed() {
         let (task, count) = (task(), Arc::new(Mutex::new(0)));
-        let following = tokio::spawn(follow(task.clone(), Some(task.details()), {
-            let count = count.clone();
-            move |_| {
-                *count.lock().unwrap() += 1;
-                std::future::ready(false)
-            }
-        }));
+        let following =
+            tokio::spawn(follow(task.clone(), Some(task.details()), |_| std::future::ready(()), {
+                let count = count.clone();
+                move |_| {
+                    *count.lock().unwrap() += 1;
+                    std::future::ready(false)
+                }
+            }));
         tokio::time::sleep(PAUSE * 2).await;
         assert_eq!(*count.lock().unwrap(), 0);
         task.report("one");

@@ -1,4 +1,4 @@
-//! The tasks of a server: each for the caller that it belongs to, and all within a bound.
+//! The tasks of one caller, within bounds that others do not share.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,12 +9,12 @@ use crate::policy::CancelToken;
 
 /// How long a task may take. It is stopped then.
 const LIFETIME: Duration = Duration::from_hours(24);
-/// Tasks of all callers together. Those that have ended make space, the oldest first.
+/// Tasks of one caller. Those that have ended make space, the oldest first.
 const MAX_TASKS: usize = 1_000;
-/// Bytes of the results of all tasks together.
+/// Bytes of the results of these tasks together.
 const MAX_RESULT_BYTES: usize = 64 << 20;
 
-/// The tasks of a server, the oldest first.
+/// The tasks of a caller, the oldest first.
 #[derive(Default)]
 pub(super) struct TaskStore(Mutex<VecDeque<Arc<Task>>>);
 

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::call::Calls;
-use super::handler::{Handler, needs_objects};
+use super::backlog::{Answer, json_size};
+use super::handler::{Handler, answer_of, needs_objects};
 use super::list_changes::{ListChanges, accepted_filter};
 use super::task_changes::follow;
 
@@ -33,16 +33,26 @@ struct Filter {
 /// Where the notifications of one subscription go.
 #[derive(Clone)]
 struct Subscription {
-    calls: Arc<Calls>,
+    answer: Option<Arc<Answer>>,
     peer: Peer<RoleServer>,
     id: RequestId,
 }
 
 impl Subscription {
-    /// Whether the client still reads.
-    async fn send(&self, mut notice: ServerNotification) -> bool {
+    async fn reserve(&self, bytes: usize) {
+        if let Some(answer) = &self.answer {
+            answer.reserve_message(bytes).await;
+        }
+    }
+
+    async fn send(&self, notice: ServerNotification) -> bool {
+        self.reserve(json_size(&notice)).await;
+        self.pass_on(notice).await
+    }
+
+    /// Sends what has its space. Whether the client still reads.
+    async fn pass_on(&self, mut notice: ServerNotification) -> bool {
         notice.get_meta_mut().set_subscription_id(self.id.clone());
-        self.calls.writable().await;
         self.peer.send_notification(notice).await.is_ok()
     }
 }
@@ -70,8 +80,8 @@ impl Handler {
             let sentence = format!("a subscription is to at most {MAX_TASKS} tasks");
             return Err(ErrorData::invalid_params(sentence, None));
         }
-        let (calls, peer) = (self.calls().clone(), context.peer.clone());
-        let subscription = Subscription { calls, peer, id: context.id.clone() };
+        let (answer, peer) = (answer_of(context).cloned(), context.peer.clone());
+        let subscription = Subscription { answer, peer, id: context.id.clone() };
         // From before the first notice, so that no change is lost.
         let mut changes = ListChanges::new(self.offers());
         // What is not the client's is left out, as if it were not there.
@@ -87,11 +97,23 @@ impl Handler {
         // They end with this request.
         let mut followed = JoinSet::new();
         for task in tasks {
-            let subscription = subscription.clone();
-            followed.spawn(follow(task, None, move |details| {
+            let (subscription, reserving) = (subscription.clone(), subscription.clone());
+            let reserve = move |bytes| {
+                let subscription = reserving.clone();
+                async move { subscription.reserve(bytes).await }
+            };
+            followed.spawn(follow(task, None, reserve, move |details| {
+                let is_reserved = details.status().is_terminal();
                 let notice = TaskStatusNotification::new(TaskStatusNotificationParams::new(details));
+                let notice = ServerNotification::TaskStatusNotification(notice);
                 let subscription = subscription.clone();
-                async move { subscription.send(ServerNotification::TaskStatusNotification(notice)).await }
+                async move {
+                    if is_reserved {
+                        subscription.pass_on(notice).await
+                    } else {
+                        subscription.send(notice).await
+                    }
+                }
             }));
         }
         loop {

@@ -15,13 +15,13 @@ use super::approval::ElicitingApprover;
 use super::call::CallServices;
 use super::client_model;
 use super::elicitation::{Elicitor, can_ask};
-use super::handler::{Handler, needs_objects, request_error};
+use super::handler::{Handler, answer_of, needs_objects, request_error, set_size};
 use super::inventory::ServedTool;
 use super::postponed_request::{Filled, PostponedRequest};
 use super::progress::progress_channel;
 use super::question::AnswerMemory;
 use super::request_state::{RequestStates, StateOwner};
-use super::results::{Audience, MAX_TEXT, call_result, error_result};
+use super::results::{Audience, MAX_TEXT, call_result, content_size, error_result};
 use super::task::Task;
 use super::task_approver::TaskApprover;
 use super::task_call::{self, ResultMaker, TaskAnswer};
@@ -79,16 +79,17 @@ impl Handler {
             approver,
             sampling,
             elicitor: form_elicitor,
-            caller: self.caller().number,
             journal_owner: task.as_ref().and_then(|_| self.caller().identity.clone()),
+            answer: answer_of(&context).cloned(),
         };
         let into_result = self.result_maker(tool, needs_objects);
         let outcome = match &task {
             None => self.run_call(tool, arguments, &context, services, reports).await,
             Some(task) => {
-                let run = task_call::start(calls, task, tool.clone(), arguments, services);
+                let run = task_call::start((calls, self.caller()), task, tool.clone(), arguments, services);
                 let maker = self.result_maker(tool, needs_objects);
-                match task_call::answer(calls, task, run, &context, reports, maker).await {
+                let waits = (calls.task_after(), self.caller());
+                match task_call::answer(waits, task, run, &context, reports, maker).await {
                     TaskAnswer::Ended(outcome) => *outcome,
                     TaskAnswer::Task(task) => return Ok(CreateTaskResult::new(task).into()),
                 }
@@ -96,7 +97,13 @@ impl Handler {
         };
         let question = postponing.and_then(|approver| approver.take_question());
         let question = question.and_then(|question| postponed?.ask_approval(&question, memory));
-        Ok(question.map_or_else(|| into_result(outcome).into(), Into::into))
+        Ok(match question {
+            Some(question) => question.into(),
+            None => {
+                let result = into_result(outcome);
+                set_size(&context, content_size(&result), result).into()
+            }
+        })
     }
 
     /// What questions need that are the answer of a request; `None` in sessions, and if the client cannot ask.
@@ -143,7 +150,8 @@ impl Handler {
         services: CallServices,
         mut reports: Option<mpsc::Receiver<ProgressNotificationParam>>,
     ) -> Outcome {
-        let mut run = Box::pin(self.calls().run(tool, arguments, context.ct.cancelled(), services));
+        let mut run =
+            Box::pin(self.calls().run(self.caller(), tool, arguments, context.ct.cancelled(), services));
         let Some(reports) = &mut reports else { return run.await };
         let outcome = loop {
             tokio::select! {
@@ -170,7 +178,7 @@ impl Handler {
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, sentence, None));
         };
         let trust = self.form_trust(&tool.skill, &tool.tool.forms).await?;
-        if !calls.tasks().add(task) {
+        if !self.caller().tasks.add(task) {
             let sentence = "there are too many tasks; call the tool without one, or again later";
             return Err(ErrorData::internal_error(sentence, None));
         }
@@ -195,13 +203,13 @@ impl Handler {
             approver: elicitor.clone().map(|elicitor| eliciting_approver(elicitor, self.caller().answers)),
             sampling: client_model::for_call(calls, context, Some(task)),
             elicitor: elicitor.filter(|_| trust.is_trusted),
-            caller: self.caller().number,
             journal_owner: self.caller().identity.clone(),
+            answer: answer_of(context).cloned(),
         };
         let arguments = request.arguments.unwrap_or_default();
-        let run = task_call::start(calls, task, tool.clone(), arguments, services);
+        let run = task_call::start((calls, self.caller()), task, tool.clone(), arguments, services);
         let into_result = self.result_maker(tool, needs_objects(context));
-        tokio::spawn(task_call::finish(calls.clone(), task.clone(), run, into_result));
+        tokio::spawn(task_call::finish(self.caller().clone(), task.clone(), run, into_result));
         Ok(())
     }
 
@@ -211,7 +219,7 @@ impl Handler {
         id: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<Arc<Task>, ErrorData> {
-        self.calls().tasks().find(&self.task_owner(context), id).ok_or_else(|| {
+        self.caller().tasks.find(&self.task_owner(context), id).ok_or_else(|| {
             let sentence = "there is no task with this id: it has expired, or was of an earlier server; call the tool again";
             ErrorData::invalid_params(sentence, None)
         })

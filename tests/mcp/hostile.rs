@@ -175,6 +175,41 @@ fn requests_before_the_handshake_are_refused() {
     is_alive(&mut client);
 }
 
+/// Over standard streams there is one client; what it does not read is bounded nevertheless.
+#[cfg(target_os = "linux")]
+#[test]
+fn answers_that_a_client_does_not_read_are_bounded() {
+    use std::io::{BufRead, BufReader, Write};
+    const READS: usize = 300;
+    let large = "x".repeat(8 << 20);
+    let project = project().file(".metier/skills/hello/data.txt", &large).trusted();
+    let mut command = project.command(&["mcp"]);
+    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let client = json!({"name": "test", "version": "1"});
+    let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
+    let mut send = |message: Value| writeln!(input, "{message}").unwrap();
+    send(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
+    send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    for id in 1..=READS {
+        let params = json!({"uri": "skill://hello/data.txt"});
+        send(json!({"jsonrpc": "2.0", "id": id, "method": "resources/read", "params": params}));
+    }
+    // The server has handled what it will when these have come: it goes on while they are read.
+    let mut line = String::new();
+    for _ in 0..=20 {
+        line.clear();
+        output.read_line(&mut line).unwrap();
+    }
+    assert!(line.len() > large.len(), "{}", crate::http_callers::shown(&line));
+    let peak = crate::http_callers::peak_memory(&child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(peak < 350 << 20, "{} MiB", peak >> 20);
+}
+
 #[test]
 fn requests_that_come_faster_than_they_are_answered_are_all_answered() {
     const REQUESTS: usize = 30_000;

@@ -284,6 +284,17 @@ impl Pending {
     /// Reads all of the answer. An answer without an end is read until the connection closes.
     #[track_caller]
     pub fn answer(mut self) -> Answer {
+        self.read_answer()
+    }
+
+    /// The connection, of which nothing was read.
+    pub fn stream(&mut self) -> &mut TcpStream {
+        self.reader.get_mut()
+    }
+
+    /// The same, and the connection stays open.
+    #[track_caller]
+    pub fn read_answer(&mut self) -> Answer {
         self.deadline = Instant::now() + TIMEOUT;
         let (status, headers) = self.head();
         let mut body = Vec::new();

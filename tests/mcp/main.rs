@@ -20,6 +20,7 @@ mod disclosure;
 mod forms;
 mod hostile;
 mod http;
+mod http_callers;
 mod http_hostile;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod http_session_tasks;

@@ -1,7 +1,7 @@
 //! Accepts connections, as many as the machine has descriptors for; further ones wait in the queue of the system.
 //!
 //! A connection that has not shown a token yet holds one of few places: when these are taken, the oldest of them is closed, so that
-//! nobody without a token keeps others out by connecting.
+//! nobody without a token keeps others out by connecting. The callers have equal parts of the places that are left.
 
 use std::collections::VecDeque;
 use std::net::TcpListener;
@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
+use super::access::CallerIndex;
 use super::endpoint::Endpoint;
 use super::timed_stream::TimedStream;
 use crate::error::{Result, SkillError};
@@ -47,6 +48,7 @@ pub(super) async fn accept(
     let listener = tokio::net::TcpListener::from_std(listener).map_err(start_error)?;
     let places = Arc::new(Semaphore::new(max_connections()));
     let unauthenticated = Arc::new(Unauthenticated::default());
+    let shares = Arc::new(CallerShares::new(max_connections(), endpoint.callers()));
     loop {
         let accepted = async {
             let place = places.clone().acquire_owned().await;
@@ -65,7 +67,8 @@ pub(super) async fn accept(
             registered = unauthenticated.register() => registered,
             _ = cancel.cancelled() => return Ok(()),
         };
-        let connection = serve(stream, endpoint.clone(), registered.clone());
+        let caller_place = ConnectionPlace::new(registered.clone(), shares.clone());
+        let connection = serve(stream, endpoint.clone(), caller_place);
         let task = tokio::spawn(async move {
             connection.await;
             drop(place);
@@ -74,18 +77,20 @@ pub(super) async fn accept(
     }
 }
 
-async fn serve(stream: tokio::net::TcpStream, endpoint: Arc<Endpoint>, place: UnauthenticatedConnection) {
-    place.begin();
+async fn serve(stream: tokio::net::TcpStream, endpoint: Arc<Endpoint>, place: Arc<ConnectionPlace>) {
+    place.unauthenticated.begin();
     let stream = TokioIo::new(TimedStream::new(stream, READ_TIMEOUT));
     let service = hyper::service::service_fn(|request| {
         let (endpoint, place) = (endpoint.clone(), place.clone());
-        async move { Ok::<_, std::convert::Infallible>(endpoint.answer(request, || place.authenticate()).await) }
+        async move {
+            Ok::<_, std::convert::Infallible>(endpoint.answer(request, |caller| place.take(caller)).await)
+        }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(BUFFER);
     // What a client does wrong on its connection ends the connection and nothing else.
     builder.serve_connection(stream, service).await.ok();
-    place.authenticate();
+    place.unauthenticated.leave();
 }
 
 #[cfg(unix)]
@@ -112,6 +117,43 @@ fn max_descriptors() -> usize {
 #[cfg(not(unix))]
 fn max_descriptors() -> usize {
     usize::MAX
+}
+
+/// The connections that each caller may have.
+struct CallerShares(Vec<Arc<Semaphore>>);
+
+impl CallerShares {
+    /// One caller alone shares with nobody: its further connections wait.
+    fn new(max: usize, callers: usize) -> Self {
+        let share = if callers < 2 { max } else { ((max - MAX_UNAUTHENTICATED) / callers).max(1) };
+        Self((0..callers).map(|_| Arc::new(Semaphore::new(share))).collect())
+    }
+}
+
+/// What a connection takes: a place of those without a token, or one of the caller of its last request.
+struct ConnectionPlace {
+    unauthenticated: UnauthenticatedConnection,
+    shares: Arc<CallerShares>,
+    caller: Mutex<Option<(CallerIndex, OwnedSemaphorePermit)>>,
+}
+
+impl ConnectionPlace {
+    fn new(unauthenticated: UnauthenticatedConnection, shares: Arc<CallerShares>) -> Arc<Self> {
+        Arc::new(Self { unauthenticated, shares, caller: Mutex::default() })
+    }
+
+    /// Takes a place of this caller, which may be another one than before: a proxy passes on requests of many. False if it has none.
+    fn take(&self, caller: CallerIndex) -> bool {
+        let mut current = self.caller.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref().is_some_and(|(known, _)| *known == caller) {
+            return true;
+        }
+        let share = self.shares.0.get(caller).cloned();
+        let Some(place) = share.and_then(|share| share.try_acquire_owned().ok()) else { return false };
+        *current = Some((caller, place));
+        self.unauthenticated.leave();
+        true
+    }
 }
 
 /// The connections that have not shown a token, the oldest first.
@@ -197,11 +239,35 @@ impl UnauthenticatedConnection {
     }
 
     /// It has shown its token, or is gone: its place is free.
-    fn authenticate(&self) {
+    fn leave(&self) {
         let mut waiting = self.all.lock();
         if let Some(at) = waiting.connections.iter().position(|waiter| waiter.number == self.number) {
             waiting.connections.remove(at);
             self.all.is_smaller.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_divided_among_the_callers() {
+        let free = |shares: &CallerShares| {
+            shares.0.iter().map(|share| share.available_permits()).collect::<Vec<_>>()
+        };
+        assert_eq!(free(&CallerShares::new(2048, 1)), [2048]);
+        assert_eq!(free(&CallerShares::new(2048, 4)), [448; 4]);
+        assert_eq!(free(&CallerShares::new(272, 3)), [5; 3]);
+        let shares = Arc::new(CallerShares::new(272, 16));
+        let unauthenticated = Arc::new(Unauthenticated::default());
+        let place = || ConnectionPlace::new(unauthenticated.try_register().unwrap(), shares.clone());
+        let (first, second) = (place(), place());
+        assert!(first.take(3) && first.take(3) && !second.take(3) && second.take(4));
+        assert!(unauthenticated.lock().connections.is_empty());
+        // A connection that goes on with the token of another caller is one of that caller.
+        drop(second);
+        assert!(first.take(4) && place().take(3) && !place().take(4));
     }
 }

@@ -6,30 +6,24 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::access::{AccessRules, CallerIndex, Refusal};
+use super::message_body::{BodyRefusal, MAX_BODY, MessageBodies};
+use super::sessions::Sessions;
+use super::slow_answer;
+use crate::mcp::backlog::{Answer, Backlog, CountedBytes};
+use crate::mcp::caller::Caller;
+use crate::mcp::handler::Handler;
+use crate::mcp::task_messages::keep_task_parts;
+use crate::strict_json;
 use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use rmcp::model::{ErrorData, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
-use super::access::{AccessRules, Refusal};
-use super::sessions::Sessions;
-use super::slow_answer;
-use crate::mcp::backlog::Backlog;
-use crate::mcp::handler::Handler;
-use crate::mcp::task_messages::keep_task_parts;
-use crate::strict_json;
-
-/// Maximum bytes of a message that a client sends.
-const MAX_BODY: usize = 16 << 20;
-/// All messages together that are being read.
-const MAX_BODIES: usize = 128 << 20;
-/// How long a message may take to arrive.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// After so long an answer begins without its response.
 const FIRST_BYTES: Duration = Duration::from_secs(15);
 
@@ -39,21 +33,20 @@ type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 pub(super) struct Endpoint {
     access: AccessRules,
     callers: Vec<CallerService>,
-    backlog: Arc<Backlog>,
-    /// Kibibytes of messages that may still be read.
-    bodies: Arc<Semaphore>,
 }
 
 /// The part of the server that one caller has.
 pub(super) struct CallerService {
     service: StreamableHttpService<Handler, Sessions>,
     sessions: Arc<Sessions>,
+    backlog: Arc<Backlog>,
+    bodies: MessageBodies,
 }
 
 impl CallerService {
     /// `handler` makes what handles the requests of a session, or one request where there are no sessions.
-    pub(super) fn new(handler: impl Fn() -> Handler + Send + Sync + 'static, is_identified: bool) -> Self {
-        let sessions = Arc::new(Sessions::new(is_identified));
+    pub(super) fn new(handler: impl Fn() -> Handler + Send + Sync + 'static, caller: &Caller) -> Self {
+        let sessions = Arc::new(Sessions::new(caller.is_identified));
         let config = StreamableHttpServerConfig::default()
             // The access rules cover both, and knows which names are meant.
             .disable_allowed_hosts()
@@ -63,14 +56,14 @@ impl CallerService {
             // No message has an id to go on from.
             .with_sse_retry(None);
         let service = StreamableHttpService::new(move || Ok(handler()), sessions.clone(), config);
-        Self { service, sessions }
+        Self { service, sessions, backlog: caller.backlog.clone(), bodies: MessageBodies::default() }
     }
 }
 
 impl Endpoint {
     /// With the parts of the callers in the order of their tokens.
-    pub(super) fn new(access: AccessRules, callers: Vec<CallerService>, backlog: Arc<Backlog>) -> Self {
-        Self { access, callers, backlog, bodies: Arc::new(Semaphore::new(MAX_BODIES >> 10)) }
+    pub(super) fn new(access: AccessRules, callers: Vec<CallerService>) -> Self {
+        Self { access, callers }
     }
 
     /// Ends all sessions and answers.
@@ -80,78 +73,79 @@ impl Endpoint {
         }
     }
 
-    /// Answers a request; `authenticated` is called when its caller is known.
+    /// How many callers there are.
+    pub(super) fn callers(&self) -> usize {
+        self.callers.len()
+    }
+
+    /// Answers a request; `authenticate` is called when its caller is known, and says whether that may have the connection.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
-        authenticated: impl FnOnce(),
+        authenticate: impl FnOnce(CallerIndex) -> bool,
     ) -> Response<ResponseBody> {
-        let caller = match self.access.check(&request) {
-            Ok(index) => self.callers.get(index),
+        let index = match self.access.check(&request) {
+            Ok(index) => index,
             Err(refusal) => return refuse(&refusal),
         };
-        let Some(caller) = caller else { return sentence(StatusCode::FORBIDDEN, "there is no such caller") };
-        authenticated();
-        let is_end = *request.method() == Method::DELETE;
-        let response = if *request.method() == Method::POST {
-            self.answer_message(caller, request).await
-        } else {
-            let request = request.map(|_| Full::new(Bytes::new()));
-            caller.service.handle(request).await.map(BodyExt::boxed_unsync)
+        let Some(caller) = self.callers.get(index) else {
+            return sentence(StatusCode::FORBIDDEN, "there is no such caller");
         };
-        let (mut parts, body) = response.into_parts();
+        if !authenticate(index) {
+            return unavailable("too many connections of this token are open; close some", "1");
+        }
+        let is_end = *request.method() == Method::DELETE;
+        if *request.method() == Method::POST {
+            return caller.answer_message(request).await;
+        }
+        let answer = Answer::on_stream(caller.backlog.clone(), None);
+        let request = request.map(|_| Full::new(Bytes::new()));
+        let (mut parts, body) = caller.service.handle(request).await.into_parts();
         // An ended session has ended, not only been asked to: official clients complain of a 202.
         if is_end && parts.status == StatusCode::ACCEPTED {
             parts.status = StatusCode::NO_CONTENT;
         }
-        Response::from_parts(parts, CountedBody::new(body, self.backlog.clone()).boxed_unsync())
+        Response::from_parts(parts, CountedBody { body: body.boxed_unsync(), answer }.boxed_unsync())
     }
+}
 
-    async fn answer_message(
-        &self,
-        caller: &CallerService,
-        request: Request<Incoming>,
-    ) -> Response<ResponseBody> {
+impl CallerService {
+    async fn answer_message(&self, request: Request<Incoming>) -> Response<ResponseBody> {
         let size = request
             .headers()
             .get(CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok()?.parse::<usize>().ok())
             .unwrap_or(MAX_BODY);
-        if size > MAX_BODY {
-            return too_large();
-        }
-        // Held until the answer begins: what waits for others to be read is not read itself.
-        let kibibytes = u32::try_from(size.div_ceil(1 << 10)).unwrap_or(u32::MAX);
-        let Ok(mut place) = self.bodies.acquire_many(kibibytes).await else {
-            return sentence(StatusCode::SERVICE_UNAVAILABLE, "the server has ended");
-        };
         let (mut parts, body) = request.into_parts();
-        let body = match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY).collect()).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => return too_large(),
-            Ok(Err(_)) => return sentence(StatusCode::BAD_REQUEST, "the message did not arrive whole"),
-            Err(_) => return sentence(StatusCode::REQUEST_TIMEOUT, "the message took too long to arrive"),
+        let (body, space) = match self.bodies.read(body, size).await {
+            Ok(read) => read,
+            Err(BodyRefusal::TooLarge) => return too_large(),
+            Err(BodyRefusal::Broken) => {
+                return sentence(StatusCode::BAD_REQUEST, "the message did not arrive whole");
+            }
+            Err(BodyRefusal::Slow) => {
+                return sentence(StatusCode::REQUEST_TIMEOUT, "the message took too long to arrive");
+            }
+            Err(BodyRefusal::NoSpace) => {
+                return unavailable("too many large messages of this token were not answered yet", "10");
+            }
         };
-        // A body of unknown length is mostly a short one.
-        let unused = size.saturating_sub(body.len()) >> 10;
-        drop(place.split(unused));
         let (message, is_changed) = match parse(&body) {
             Ok(parsed) => parsed,
             Err(error) => return json_error(StatusCode::BAD_REQUEST, error),
         };
-        if message.get("method").is_some_and(|method| method == "initialize") && caller.sessions.is_full() {
-            let mut response = sentence(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too many sessions are in use; end one with DELETE",
-            );
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
-            return response;
+        if message.get("method").is_some_and(|method| method == "initialize") && self.sessions.is_full() {
+            return unavailable("too many sessions are in use; end one with DELETE", "10");
         }
         let body = if is_changed { Bytes::from(message.to_string()) } else { body };
         parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         drop(message);
-        let (service, request) = (caller.service.clone(), Request::from_parts(parts, Full::new(body)));
-        slow_answer::begin_within(FIRST_BYTES, async move { service.handle(request).await }).await
+        let answer = Answer::on_stream(self.backlog.clone(), space);
+        parts.extensions.insert(answer.clone());
+        let (service, request) = (self.service.clone(), Request::from_parts(parts, Full::new(body)));
+        let response =
+            slow_answer::begin_within(FIRST_BYTES, async move { service.handle(request).await }).await;
+        response.map(|body| CountedBody { body, answer }.boxed_unsync())
     }
 }
 
@@ -196,6 +190,12 @@ fn sentence(status: StatusCode, text: &'static str) -> Response<ResponseBody> {
     response
 }
 
+fn unavailable(text: &'static str, seconds: &'static str) -> Response<ResponseBody> {
+    let mut response = sentence(StatusCode::SERVICE_UNAVAILABLE, text);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+    response
+}
+
 fn refuse(refusal: &Refusal) -> Response<ResponseBody> {
     let mut response = sentence(refusal.status, refusal.reason);
     match refusal.status {
@@ -212,20 +212,21 @@ fn refuse(refusal: &Refusal) -> Response<ResponseBody> {
     response
 }
 
-/// A body whose parts count as waiting until the next one is asked for.
+/// A body whose parts count until they were written, however long the connection keeps them.
 struct CountedBody {
     body: ResponseBody,
-    backlog: Arc<Backlog>,
-    waiting: usize,
+    answer: Arc<Answer>,
 }
 
-impl CountedBody {
-    fn new(body: ResponseBody, backlog: Arc<Backlog>) -> Self {
-        Self { body, backlog, waiting: 0 }
-    }
+struct CountedPart {
+    bytes: Bytes,
+    #[expect(dead_code, reason = "held until the part was written")]
+    counted: CountedBytes,
+}
 
-    fn settle(&mut self) {
-        self.backlog.remove(std::mem::take(&mut self.waiting));
+impl AsRef<[u8]> for CountedPart {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -237,15 +238,11 @@ impl Body for CountedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.settle();
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
-        if let Poll::Ready(Some(Ok(frame))) = &frame
-            && let Some(data) = frame.data_ref()
-        {
-            self.waiting = data.len();
-            self.backlog.add(data.len());
-        }
-        frame
+        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let count = |bytes: Bytes| {
+            Bytes::from_owner(CountedPart { counted: self.answer.hand_on(bytes.len()), bytes })
+        };
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(count))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -254,11 +251,5 @@ impl Body for CountedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-impl Drop for CountedBody {
-    fn drop(&mut self) {
-        self.settle();
     }
 }

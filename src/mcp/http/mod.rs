@@ -8,6 +8,7 @@ mod access;
 mod bearer_token;
 mod connections;
 mod endpoint;
+mod message_body;
 mod options;
 mod sessions;
 mod slow_answer;
@@ -21,26 +22,25 @@ pub use self::options::McpHttpOptions;
 
 use self::access::AccessRules;
 use self::endpoint::{CallerService, Endpoint};
-use super::backlog::Backlog;
+use super::caller::Caller;
 use super::handler::Handler;
 use crate::error::Result;
 use crate::policy::CancelToken;
 
-/// Serves until `cancel` is cancelled. `handler` makes what handles the requests of the caller with that number.
+/// Serves these callers until `cancel` is cancelled. `handler` makes what handles the requests of one of them.
 pub(super) async fn serve(
     options: McpHttpOptions,
-    handler: impl Fn(usize) -> Handler + Send + Sync + 'static,
-    backlog: Arc<Backlog>,
+    handler: impl Fn(Arc<Caller>) -> Handler + Send + Sync + 'static,
+    callers: Vec<Arc<Caller>>,
     cancel: CancelToken,
 ) -> Result<()> {
     let access = AccessRules::new(options.checked_address()?, &options);
-    let are_identified = options.identifies_callers();
     let handler = Arc::new(handler);
-    let callers = (0..options.callers()).map(|caller| {
-        let handler = handler.clone();
-        CallerService::new(move || handler(caller), are_identified)
+    let callers = callers.into_iter().map(|caller| {
+        let (handler, served) = (handler.clone(), caller.clone());
+        CallerService::new(move || handler(served.clone()), &caller)
     });
-    let endpoint = Arc::new(Endpoint::new(access, callers.collect(), backlog));
+    let endpoint = Arc::new(Endpoint::new(access, callers.collect()));
     let result = connections::accept(options.listener, endpoint.clone(), cancel).await;
     endpoint.close();
     result
