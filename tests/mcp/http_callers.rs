@@ -171,7 +171,7 @@ fn connections_of_no_token_and_slow_heads_keep_no_caller_out() {
 #[test]
 fn calls_that_do_not_end_leave_places_to_others() {
     let project = project().trusted();
-    let server = server(&project, &["--timeout", "600"]);
+    let server = server(&project, &["--max-calls", "3", "--timeout", "600"]);
     let endless = json!({"name": "endless", "arguments": {}});
     let stands: Vec<_> = (0..100).map(|_| server.start("tools/call", endless.clone())).collect();
     for _ in 0..3 {
@@ -248,8 +248,8 @@ fn results_of_tasks_that_nobody_reads_are_bounded() {
         assert!(Instant::now() < end, "the task does not end");
     }
     let listen = json!({"notifications": {"taskIds": [&id]}});
-    let mut unread: Vec<_> = (0..100).map(|_| get()).collect();
-    unread.extend((0..20).map(|_| server.start_with("subscriptions/listen", listen.clone(), &tasks, &[])));
+    let mut unread: Vec<_> = (0..40).map(|_| get()).collect();
+    unread.extend((0..10).map(|_| server.start_with("subscriptions/listen", listen.clone(), &tasks, &[])));
     for _ in 0..5 {
         other_is_served(&server);
     }
@@ -264,7 +264,7 @@ fn results_of_tasks_that_nobody_reads_are_bounded() {
 #[test]
 fn tasks_of_one_caller_leave_places_to_those_of_others() {
     let project = project().trusted();
-    let server = server(&project, &["--task-after", "0", "--timeout", "600"]);
+    let server = server(&project, &["--max-calls", "2", "--task-after", "0", "--timeout", "600"]);
     let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let endless = json!({"name": "endless", "arguments": {}});
     for number in 0..1_000 {
