@@ -2,6 +2,7 @@
 //! limit.
 
 use crate::error::{ErrorKind, Hint, LimitKind, SkillError};
+use crate::excerpt::byte_size;
 
 /// The nesting that `serde_json` itself can parse.
 pub(super) const MAX_DEPTH: usize = 127;
@@ -72,7 +73,7 @@ impl OutputBudget {
     #[inline]
     pub(super) fn spend(&mut self, bytes: u64) -> Result<(), ConversionError> {
         self.remaining = self.remaining.checked_sub(bytes).ok_or_else(|| {
-            let reason = format!("is larger than the {} bytes a run may put out", self.limit);
+            let reason = format!("is larger than the {} a run may put out", byte_size(self.limit));
             ConversionError::with_kind(ErrorKind::Output, reason)
         })?;
         Ok(())
@@ -90,7 +91,10 @@ pub(super) fn spend_memory(remaining: &mut u64, bytes: u64) -> Result<(), Conver
 
 /// The error for a script that exceeded its memory limit.
 pub(super) fn out_of_memory(limit: u64) -> SkillError {
-    SkillError::new(ErrorKind::Memory, format!("the script needed more than its {limit} bytes of memory"))
-        .with_help("give it more memory, or make it keep less")
-        .with_hint(Hint::Limit(LimitKind::Memory))
+    SkillError::new(
+        ErrorKind::Memory,
+        format!("the script needed more than its {} of memory", byte_size(limit)),
+    )
+    .with_help("give it more memory, or make it keep less")
+    .with_hint(Hint::Limit(LimitKind::Memory))
 }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
+use serde::{Deserialize, Serialize};
 
 pub use crate::hint::{Hint, LimitKind};
 
@@ -197,10 +197,40 @@ impl fmt::Display for Violation {
     }
 }
 
+/// What the process of a failed script wrote, and how it ended: bounded, without secrets, and without the sequences that change a
+/// terminal. [`Outcome::process`](crate::engine::Outcome::process) has the streams of the run itself whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ErrorOutput {
+    /// The exit code, `null` when a signal ended it.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Standard output; of more than 3,000 bytes its beginning and its end.
+    pub stdout: String,
+    /// Standard error; of more than 3,000 bytes its end.
+    pub stderr: String,
+}
+
+impl ErrorOutput {
+    /// Maximum bytes of a stream.
+    pub(crate) const MAX_BYTES: usize = 3_000;
+
+    /// What a process left whose streams have this text.
+    pub(crate) fn new(
+        (exit_code, signal): (Option<i32>, Option<i32>),
+        stdout: String,
+        stderr: String,
+    ) -> Self {
+        Self { exit_code, signal, stdout, stderr }
+    }
+}
+
 /// An error: its kind, a sentence for the person who can fix it, and help if there is some.
 ///
 /// In JSON: `{kind, message, help, location: {file, line, column}, traceback, violations: [{path, keyword, expected, found}],
-/// missing}`, absent parts `null`; `missing` is the name of the permission that was missing.
+/// missing, output: {exit_code, signal, stdout, stderr}}`, absent parts `null`; `missing` is the name of the permission that was
+/// missing, `output` is what the process of a failed script wrote.
 ///
 /// ```
 /// use metier::error::{ErrorKind, SkillError};
@@ -223,6 +253,7 @@ struct ErrorInner {
     violations: Vec<Violation>,
     callees: Vec<String>,
     missing: Option<String>,
+    output: Option<Box<ErrorOutput>>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -239,6 +270,7 @@ impl SkillError {
             violations: Vec::new(),
             callees: Vec::new(),
             missing: None,
+            output: None,
             source: None,
         }))
     }
@@ -251,6 +283,19 @@ impl SkillError {
     /// Adds help, as an imperative sentence without a full stop.
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.0.help = Some(help.into());
+        self
+    }
+
+    /// The same without help, for a reader who has no use for it.
+    #[cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "only models are shown less"))]
+    pub(crate) fn without_help(mut self) -> Self {
+        (self.0.help, self.0.hint) = (None, None);
+        self
+    }
+
+    /// Adds what the process of the script wrote.
+    pub(crate) fn with_output(mut self, output: ErrorOutput) -> Self {
+        self.0.output = Some(Box::new(output));
         self
     }
 
@@ -298,14 +343,15 @@ impl SkillError {
         self
     }
 
-    /// This error under another sentence, as whoever passes it on has it. The kind, the help, the hint, the violations and the
-    /// missing permission stay; the position, the call stack and the callees are those of whoever failed first, and go.
+    /// This error under another sentence, as whoever passes it on has it. The kind, the help, the hint, the violations, the
+    /// missing permission and the output stay; the position, the call stack and the callees are those of whoever failed first, and go.
     pub(crate) fn with_message(&self, message: impl Into<String>) -> Self {
         Self(Box::new(ErrorInner {
             help: self.0.help.clone(),
             hint: self.0.hint.clone(),
             violations: self.0.violations.clone(),
             missing: self.0.missing.clone(),
+            output: self.0.output.clone(),
             ..*Self::new(self.0.kind, message).0
         }))
     }
@@ -329,6 +375,10 @@ impl SkillError {
             violations: inner.violations.iter().map(violation).collect(),
             callees: inner.callees.iter().map(|skill| text(skill)).collect(),
             missing: inner.missing.as_deref().map(&text),
+            output: inner.output.as_ref().map(|output| {
+                let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+                Box::new(ErrorOutput { stdout, stderr, ..**output })
+            }),
             source: None,
         }))
     }
@@ -386,6 +436,11 @@ impl SkillError {
         &self.0.traceback
     }
 
+    /// What the process of the script that failed wrote, which may be that of a skill that the run called; `None` if no process ran.
+    pub fn output(&self) -> Option<&ErrorOutput> {
+        self.0.output.as_deref()
+    }
+
     /// The skills that were called on the way to the failure, outermost first.
     pub(crate) fn callees(&self) -> &[String] {
         &self.0.callees
@@ -422,7 +477,7 @@ impl std::error::Error for SkillError {
 
 impl Serialize for SkillError {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut record = serializer.serialize_struct("SkillError", 7)?;
+        let mut record = serializer.serialize_struct("SkillError", 8)?;
         record.serialize_field("kind", &self.0.kind)?;
         record.serialize_field("message", &self.0.message)?;
         record.serialize_field("help", &self.0.help)?;
@@ -430,6 +485,7 @@ impl Serialize for SkillError {
         record.serialize_field("traceback", &self.0.traceback)?;
         record.serialize_field("violations", &self.0.violations)?;
         record.serialize_field("missing", &self.0.missing)?;
+        record.serialize_field("output", &self.0.output)?;
         record.end()
     }
 }

@@ -1,7 +1,12 @@
 //! Detects invisible characters and those that change how others are displayed, so that text shown to a person or passed to a
 //! model has them spelled out.
 
+<<<<<<< HEAD
 use serde_json::Value;
+=======
+use std::borrow::Cow;
+
+>>>>>>> ce2e9d92 (Say what a failed run wrote, why and where it failed)
 use unicode_normalization::char::is_combining_mark;
 
 /// First and last character, both included, and their description. The first part is `Default_Ignorable_Code_Point` of Unicode 16
@@ -85,6 +90,7 @@ pub fn mark_escapes(text: &str) -> impl Iterator<Item = (char, bool)> {
     })
 }
 
+<<<<<<< HEAD
 /// A text with its invisible characters spelled out, except line breaks and tabs.
 pub(crate) fn spell_out(text: &str) -> String {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t' | b'\r')) {
@@ -112,6 +118,37 @@ pub(crate) fn spell_out_json(value: Value) -> Value {
         }
         other => other,
     }
+=======
+/// The text without the sequences by which a program gives orders to a terminal (ECMA-48): colours, moves of the cursor, titles,
+/// links. Each is removed as a whole; one that does not end takes the rest of its line at most.
+pub(crate) fn strip_escape_sequences(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\u{1b}', '\u{9b}']) {
+        return Cow::Borrowed(text);
+    }
+    let (mut clean, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find(['\u{1b}', '\u{9b}']) {
+        clean.push_str(&rest[..at]);
+        rest = after_escape_sequence(&rest[at..]);
+    }
+    clean.push_str(rest);
+    Cow::Owned(clean)
+}
+
+/// What follows the sequence that the text begins with.
+fn after_escape_sequence(text: &str) -> &str {
+    if let Some(rest) = text.strip_prefix('\u{9b}').or_else(|| text.strip_prefix("\u{1b}[")) {
+        let rest = rest.trim_start_matches(|c: char| matches!(c, ' '..='?'));
+        return rest.strip_prefix(|c: char| matches!(c, '@'..='~')).unwrap_or(rest);
+    }
+    let rest = &text[1..];
+    if let Some(string) = rest.strip_prefix([']', 'P', 'X', '^', '_']) {
+        let ends = [("\u{7}", 1), ("\u{1b}\\", 2), ("\n", 0)];
+        let end = ends.iter().filter_map(|(end, length)| Some(string.find(end)? + length)).min();
+        return &string[end.unwrap_or(string.len())..];
+    }
+    let rest = rest.trim_start_matches(|c: char| matches!(c, ' '..='/'));
+    rest.strip_prefix(|c: char| matches!(c, '0'..='~')).unwrap_or(rest)
+>>>>>>> ce2e9d92 (Say what a failed run wrote, why and where it failed)
 }
 
 /// Symbols that have an emoji form.
@@ -271,6 +308,7 @@ mod tests {
     }
 
     #[test]
+<<<<<<< HEAD
     fn texts_and_names_inside_of_json_are_spelled_out() {
         let schema = serde_json::json!({
             "description": "a\u{202e}b", "n\u{200b}": {"enum": ["x\u{e0041}", 1, null], "default": ["\u{2060}"]}, "pattern": "^a\n$"
@@ -279,6 +317,26 @@ mod tests {
             "description": "a\\u{202e}b", "n\\u{200b}": {"enum": ["x\\u{e0041}", 1, null], "default": ["\\u{2060}"]}, "pattern": "^a\n$"
         });
         assert_eq!(spell_out_json(schema), expected);
+=======
+    fn orders_to_a_terminal_are_removed_as_a_whole() {
+        for (text, expected) in [
+            ("plain [0m and [31m", "plain [0m and [31m"),
+            ("\u{1b}[0m\u{1b}[1m\u{1b}[31merror\u{1b}[0m: JSR package", "error: JSR package"),
+            ("\u{1b}[38;5;196ma\u{1b}[38:2::1:2:3mb\u{1b}[m", "ab"),
+            ("\u{1b}[?25l\u{1b}[2K\u{1b}[1Ga\u{1b}[>4;1mb", "ab"),
+            ("\u{9b}31ma\u{9b}0m", "a"),
+            ("\u{1b}]0;title\u{7}a\u{1b}]8;;https://x\u{1b}\\b\u{1b}]8;;\u{1b}\\", "ab"),
+            ("\u{1b}P1$r0m\u{1b}\\a\u{1b}(Bb\u{1b}=c\u{1b}7", "abc"),
+            ("\u{1b}]0;no end\nnext", "\nnext"),
+            ("a\u{1b}", "a"),
+            ("a\u{1b}[31", "a"),
+            ("\u{1b}[31é\n", "é\n"),
+            ("\u{1b}é\u{1b}\u{1b}[1mb", "éb"),
+            ("\u{1b}[31\nb", "\nb"),
+        ] {
+            assert_eq!(strip_escape_sequences(text), expected, "{text:?}");
+        }
+>>>>>>> ce2e9d92 (Say what a failed run wrote, why and where it failed)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{ErrorKind, Hint, LimitKind, SkillError};
+use crate::excerpt::byte_size;
 use crate::host::OutputStream;
 use crate::policy::{Limits, OutputPolicy};
 use crate::runtimes::external::hints::permission_hint::Help;
@@ -23,25 +24,36 @@ struct SystemLimit {
     /// The hint before and after the number.
     hint_parts: [&'static str; 2],
     kind: LimitKind,
+    is_in_bytes: bool,
 }
 
-const SYSTEM_LIMITS: [SystemLimit; 2] = [
+const SYSTEM_LIMITS: [SystemLimit; 3] = [
+    SystemLimit {
+        error_texts: &["memoryerror", "out of memory", "cannot allocate memory", "std::bad_alloc", "enomem"],
+        signal: None,
+        limit: |limits| limits.memory,
+        hint_parts: ["a process has ", " of memory; give it more, or make it keep less"],
+        kind: LimitKind::Memory,
+        is_in_bytes: true,
+    },
     SystemLimit {
         error_texts: &["file too large", "file size limit exceeded", "efbig"],
         signal: Some(SIGXFSZ),
         limit: |limits| limits.file_size,
-        hint_parts: ["no file may grow beyond", "bytes; if the script needs it, raise that limit"],
+        hint_parts: ["no file may grow beyond ", "; if the script needs it, raise that limit"],
         kind: LimitKind::FileSize,
+        is_in_bytes: true,
     },
     SystemLimit {
         error_texts: &["too many open files", "emfile"],
         signal: None,
         limit: |limits| limits.open_files,
         hint_parts: [
-            "no more than",
-            "files may be open at a time; if the script needs more, raise that limit",
+            "no more than ",
+            " files may be open at a time; if the script needs more, raise that limit",
         ],
         kind: LimitKind::OpenFiles,
+        is_in_bytes: false,
     },
 ];
 
@@ -69,7 +81,7 @@ fn memory_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Optio
         return Some(SkillError::new(ErrorKind::Memory, sentence).with_help(help));
     }
     let sentence =
-        format!("{name} and what it started held more than {most} bytes of memory and were stopped");
+        format!("{name} and what it started held more than {} of memory and were stopped", byte_size(most));
     let help = "hold less, start fewer processes at a time, or raise the memory limit";
     Some(
         SkillError::new(ErrorKind::Memory, sentence)
@@ -80,7 +92,8 @@ fn memory_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Optio
 
 /// The error of a process that wrote too much to this stream.
 pub(super) fn output_limit_error(limits: &Limits, name: &str, stream: OutputStream) -> SkillError {
-    let sentence = format!("{name} wrote more than {} bytes to {stream} and was stopped", limits.output);
+    let most = byte_size(limits.output);
+    let sentence = format!("{name} wrote more than {most} to {stream} and was stopped");
     let help = "write less, raise the output limit, or have the output truncated";
     SkillError::new(ErrorKind::Output, sentence).with_help(help).with_hint(Hint::Limit(LimitKind::Output))
 }
@@ -95,7 +108,8 @@ pub(super) fn limit_hint(limits: &Limits, ended: &ProcessExit) -> Option<Help> {
     };
     let held = SYSTEM_LIMITS.iter().find(met)?;
     let most = (held.limit)(&limits.clone().for_process())?;
-    let text = format!("{} {most} {}", held.hint_parts[0], held.hint_parts[1]);
+    let number = if held.is_in_bytes { byte_size(most) } else { most.to_string() };
+    let text = format!("{}{number}{}", held.hint_parts[0], held.hint_parts[1]);
     Some((text, Some(Hint::Limit(held.kind))))
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::error::{ErrorKind, Hint, Result, SkillError};
+use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
 use crate::executor::SkillOutput;
 use crate::host::{
     EnforcedLevel, Files, NetworkReport, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext,
@@ -13,7 +13,7 @@ use crate::host::{
 use crate::policy::{Access, StopCause};
 use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::external::denial_hints::RunPlace;
-use crate::runtimes::external::error_line::error_line;
+use crate::runtimes::external::error_line::{error_line, error_place};
 use crate::runtimes::external::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
 use crate::runtimes::external::hints::hidden_file::hidden_file_hint;
 use crate::runtimes::external::hints::network::{
@@ -332,6 +332,7 @@ pub(super) fn exit_error(
     let line = line.map(|line| line.map(|line| with_short_home(line, script.home)));
     let reason = line.map(|line| format!(": {}", line.truncate(MAX_LINE_CHARS))).unwrap_or_default();
     let error = SkillError::new(ErrorKind::Script, format!("{name} {end}{reason}"));
+    let error = with_place(error, name, output.error_text().as_inner());
     let by_code = || {
         let row = SHELL_EXIT_CODES.into_iter().find(|(code, _)| ended.status.code() == Some(*code));
         row.map(|(_, help)| (help.to_owned(), None))
@@ -343,6 +344,23 @@ pub(super) fn exit_error(
         Some((help, hint)) => error.with_help(help).with_hint(hint),
         None => error,
     })
+}
+
+/// The error of an answer, with its place in the script if standard error names it.
+pub(super) fn with_written_place(
+    ctx: &SkillContext,
+    error: SkillError,
+    name: &str,
+    stderr: &CapturedOutput,
+) -> SkillError {
+    with_place(error, name, redacted_text(ctx, stderr).as_inner())
+}
+
+fn with_place(error: SkillError, name: &str, written: &str) -> SkillError {
+    match error_place(written, name) {
+        Some(line) => error.with_location(Location::new(name, Some(line), None)),
+        None => error,
+    }
 }
 
 /// The hint about what the script wrote.
@@ -432,10 +450,10 @@ pub(super) fn warn_of_refusals(ctx: &SkillContext, name: &str, network: Option<&
     }
 }
 
-/// What the script wrote, without secrets, redacted as a whole: in a part of it a cut secret would not be recognised.
+/// What the script wrote, without orders to a terminal and without secrets, redacted as a whole: in a part of it a cut secret would
+/// not be recognised.
 fn redacted_text(ctx: &SkillContext, output: &CapturedOutput) -> Redacted<String> {
-    let said = String::from_utf8_lossy(&output.bytes).into_owned();
-    if output.truncated { ctx.redaction().text_prefix(said) } else { ctx.redaction().text(said) }
+    ctx.redaction().plain_text(&String::from_utf8_lossy(&output.bytes), output.truncated)
 }
 
 /// Warns if the sandbox was weaker than this machine supports, or than a required one.

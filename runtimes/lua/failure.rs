@@ -11,8 +11,8 @@ use crate::error::{ErrorKind, Location, SkillError};
 use crate::policy::CancelToken;
 use crate::runtimes::lua::run_slot::RunSlot;
 
-/// The value that `pcall` returns to a script when a host function failed: `.kind`, `.message`, `.help`, and a text where one
-/// is needed.
+/// The value that `pcall` returns to a script when a host function failed: `.kind`, `.message`, `.help`, `.output`, and a text
+/// where one is needed.
 pub(super) struct HostFailure(SkillError);
 
 impl From<SkillError> for HostFailure {
@@ -26,6 +26,17 @@ impl UserData for HostFailure {
         fields.add_field_method_get("kind", |_, this| Ok(this.0.kind().name()));
         fields.add_field_method_get("message", |_, this| Ok(this.0.message().to_owned()));
         fields.add_field_method_get("help", |_, this| Ok(this.0.help().map(str::to_owned)));
+        fields.add_field_method_get("output", |lua, this| {
+            let output = this.0.output().map(|output| {
+                let table = lua.create_table()?;
+                table.raw_set("exit_code", output.exit_code)?;
+                table.raw_set("signal", output.signal)?;
+                table.raw_set("stdout", output.stdout.as_str())?;
+                table.raw_set("stderr", output.stderr.as_str())?;
+                Ok::<_, mlua::Error>(table)
+            });
+            output.transpose()
+        });
         fields.add_meta_field(MetaMethod::Type, "error");
     }
 
@@ -85,6 +96,17 @@ pub(super) fn script_error(raised: &Value, file: &str) -> SkillError {
             }
         }
     }
+}
+
+/// Where the script was when it raised this error, or when it was stopped.
+pub(super) fn place(error: &SkillError, file: &str) -> Option<Location> {
+    let innermost = || {
+        let (_, frame) = error.traceback().first()?.split_once(file)?;
+        let number = frame.strip_prefix(':')?;
+        let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+        Some(Location::new(file, Some(number[..end].parse().ok()?), None))
+    };
+    error.location().cloned().or_else(innermost)
 }
 
 /// The error for an error of mlua.

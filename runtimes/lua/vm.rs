@@ -135,14 +135,17 @@ impl Vm {
         let _occupied = self.slot.occupy(context);
         let limit = context.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
         let result = self.call(input, limit, context);
-        context.cancel().check()?;
+        let place = || result.as_ref().err().and_then(|error| failure::place(error, &self.slot.file));
+        let at_place = |error: SkillError| match place() {
+            Some(place) => error.with_location(place),
+            None => error,
+        };
+        context.cancel().check().map_err(at_place)?;
         if running.is_exhausted() {
-            return Err(SkillError::new(
-                ErrorKind::Operations,
-                "the script executed more operations than it may",
-            )
-            .with_help("give it more operations, or make it do less")
-            .with_hint(Hint::Limit(LimitKind::Operations)));
+            let sentence = "the script executed more operations than it may";
+            return Err(at_place(SkillError::new(ErrorKind::Operations, sentence))
+                .with_help("give it more operations, or make it do less")
+                .with_hint(Hint::Limit(LimitKind::Operations)));
         }
         result.map_err(|error| if error.kind() == ErrorKind::Memory { out_of_memory(limit) } else { error })
     }

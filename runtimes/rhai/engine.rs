@@ -58,7 +58,12 @@ impl RhaiEngine {
         }
         // An idle engine holds no token.
         self.engine.on_progress(|_| None);
-        context.cancel().check()?;
+        context.cancel().check().map_err(|stopped| {
+            match result.as_ref().err().and_then(SkillError::location) {
+                Some(place) => stopped.with_location(place.clone()),
+                None => stopped,
+            }
+        })?;
         result
     }
 

@@ -1,14 +1,14 @@
 //! Errors that pass through Rhai: the error of a host function keeps its kind, a script's own error gets file, line and
 //! column.
 
-use rhai::{Dynamic, EvalAltResult, FuncRegistration, Module, Position};
+use rhai::{Dynamic, EvalAltResult, FuncRegistration, Map, Module, Position};
 
 use super::from_rhai;
 use crate::error::{ErrorKind, Hint, LimitKind, Location, SkillError};
 use crate::runtimes::json_boundary::out_of_memory;
 
-/// The value that `catch (e)` gives a script when a host function failed: `.kind`, `.message`, `.help`, and a text where one
-/// is needed.
+/// The value that `catch (e)` gives a script when a host function failed: `.kind`, `.message`, `.help`, `.output`, and a text
+/// where one is needed.
 #[derive(Clone)]
 pub(super) struct HostFailure(SkillError);
 
@@ -31,6 +31,18 @@ impl HostFailure {
         module.set_getter_fn("message", |this: &mut Self| Ok(this.0.message().to_owned()));
         module.set_getter_fn("help", |this: &mut Self| {
             Ok(this.0.help().map_or(Dynamic::UNIT, |help| help.to_owned().into()))
+        });
+        module.set_getter_fn("output", |this: &mut Self| {
+            Ok(this.0.output().map_or(Dynamic::UNIT, |output| {
+                let number =
+                    |value: Option<i32>| value.map_or(Dynamic::UNIT, |value| i64::from(value).into());
+                let mut fields = Map::new();
+                fields.insert("exit_code".into(), number(output.exit_code));
+                fields.insert("signal".into(), number(output.signal));
+                fields.insert("stdout".into(), output.stdout.clone().into());
+                fields.insert("stderr".into(), output.stderr.clone().into());
+                fields.into()
+            }))
         });
         for name in ["to_string", "to_debug", "print", "debug"] {
             FuncRegistration::new(name)

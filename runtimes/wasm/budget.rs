@@ -1,6 +1,7 @@
 //! The memory budget of one run: the plug-in's memory and tables, and its Extism memory, in one sum.
 
 use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
+use crate::excerpt::byte_size;
 use crate::policy::CancelToken;
 
 /// The number of bytes that are copied or created before the token is checked again.
@@ -39,7 +40,10 @@ impl PluginBudget {
 }
 
 fn out_of_memory(limit: u64) -> SkillError {
-    SkillError::new(ErrorKind::Memory, format!("the plug-in needed more than its {limit} bytes of memory"))
-        .with_help("give it more memory, or make it keep less")
-        .with_hint(Hint::Limit(LimitKind::Memory))
+    SkillError::new(
+        ErrorKind::Memory,
+        format!("the plug-in needed more than its {} of memory", byte_size(limit)),
+    )
+    .with_help("give it more memory, or make it keep less")
+    .with_hint(Hint::Limit(LimitKind::Memory))
 }

@@ -12,6 +12,7 @@ use super::linked_module::LinkedModule;
 use super::plugin_settings::PluginSettings;
 use super::wasi::I32Exit;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::excerpt::byte_size;
 use crate::host::SkillContext;
 use crate::policy::Limits;
 use crate::runtimes::wasm::compiled_plugin::CompiledPlugin;
@@ -141,7 +142,8 @@ fn parse_output(output: &[u8], context: &SkillContext) -> Result<Value> {
             .with_help("set JSON text with output_set of Extism, `null` where there is nothing to say"));
     }
     if output.len() as u64 > most {
-        let sentence = format!("the plug-in's output is larger than the {most} bytes a run may put out");
+        let sentence =
+            format!("the plug-in's output is larger than the {} a run may put out", byte_size(most));
         return Err(SkillError::new(ErrorKind::Output, sentence));
     }
     let text = std::str::from_utf8(output).map_err(|error| {

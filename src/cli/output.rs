@@ -37,7 +37,18 @@ pub fn eprint(text: &str) {
 
 /// Prints an error with its location, traceback and help.
 pub fn print_error(error: &SkillError) {
-    print_headline("error", AnsiColor::Red, error);
+    print_error_with_message(error, &error_message(error));
+}
+
+/// The same without what the error repeats at its end, which was printed just before.
+pub fn print_error_without(error: &SkillError, quoted: &str) {
+    let message = error_message(error);
+    let short = message.strip_suffix(quoted).and_then(|message| message.strip_suffix(": "));
+    print_error_with_message(error, short.unwrap_or(&message));
+}
+
+fn print_error_with_message(error: &SkillError, message: &str) {
+    print_headline("error", AnsiColor::Red, message);
     if let Some(location) = error.location() {
         let line = location.line.map_or(String::new(), |line| format!(":{line}"));
         eprint(&format!("  --> {}{line}", escape_line(&location.file)));
@@ -46,7 +57,6 @@ pub fn print_error(error: &SkillError) {
     for frame in error.traceback().iter().filter(|_| error.traceback().len() > 1) {
         eprint(&format!("    at {}", escape_line(frame)));
     }
-    let message = error_message(error);
     let is_in_message = |help: &String| message.ends_with(help) || message.contains(&format!("; {help};"));
     if let Some(help) = error_help(error).filter(|help| !is_in_message(help)) {
         eprint(&format!("  help: {}", escape_sentence(&help)));
@@ -55,7 +65,7 @@ pub fn print_error(error: &SkillError) {
 
 /// Prints an error that does not stop the command as a warning, with its consequence.
 pub fn print_error_as_warning(error: &SkillError, consequence: &str) {
-    print_headline("warning", AnsiColor::Yellow, error);
+    print_headline("warning", AnsiColor::Yellow, &error_message(error));
     let help = error_help(error).map_or(String::new(), |help| format!("; {}", escape_sentence(&help)));
     eprint(&format!("  {consequence}{help}"));
 }
@@ -83,9 +93,9 @@ pub fn print_process_output(text: &str) {
     }
 }
 
-fn print_headline(level: &str, color: AnsiColor, error: &SkillError) {
+fn print_headline(level: &str, color: AnsiColor, message: &str) {
     let style = color.on_default().bold();
-    eprint(&format!("{style}{level}{style:#}: {}", escape_sentence(&error_message(error))));
+    eprint(&format!("{style}{level}{style:#}: {}", escape_sentence(message)));
 }
 
 /// The same JSON, with escapes for the characters that `serde_json` leaves as they are and that a terminal obeys or does not show:

@@ -401,8 +401,11 @@ fn print_outcome(outcome: Outcome, session: &Session) -> Result<()> {
     if session.json() {
         return output::print_json(&outcome_with_option(outcome));
     }
-    if let Some(process) = &outcome.process {
-        output::print_process_output(&process.stderr);
+    let stderr = outcome.process.as_ref().map(|process| process.stderr.as_str()).unwrap_or_default();
+    let quoted = outcome.result.as_ref().err().and_then(|error| quoted_end(error, stderr));
+    // A single line is part of the error.
+    if quoted.is_none_or(|quoted| stderr.trim() != quoted) {
+        output::print_process_output(stderr);
     }
     if outcome.limits.truncated && outcome.result.is_ok() {
         output::print_warning(&format!(
@@ -416,10 +419,19 @@ fn print_outcome(outcome: Outcome, session: &Session) -> Result<()> {
             // Many scripts report what they found on standard output and exit with a code of their own.
             let report = outcome.process.as_ref().map(|process| process.stdout.as_str()).unwrap_or_default();
             let printed = if report.is_empty() { Ok(()) } else { print_value(&report.into()) };
-            output::print_error(error);
+            match quoted.filter(|quoted| stderr.trim() != *quoted) {
+                Some(quoted) => output::print_error_without(error, quoted),
+                None => output::print_error(error),
+            }
             printed
         }
     }
+}
+
+/// The last line of standard error, if the error repeats it at its end.
+fn quoted_end<'a>(error: &SkillError, stderr: &'a str) -> Option<&'a str> {
+    let last = stderr.trim_end().lines().next_back()?.trim();
+    error.message().strip_suffix(last).filter(|before| before.ends_with(": ")).map(|_| last)
 }
 
 /// Prints a text as it is, and every other value as JSON. On a terminal control characters are escaped.

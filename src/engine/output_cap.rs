@@ -4,7 +4,8 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
+use crate::excerpt::byte_size;
 use crate::host::{ProcessReport, Redacted, Redaction};
 use crate::policy::{Limits, OutputPolicy};
 
@@ -50,9 +51,10 @@ impl OutputCap {
                 Ok(value.map(|value| Value::from(&value.as_str().unwrap_or_default()[..end])))
             }
             _ => {
-                let sentence = format!("the value is larger than {} bytes", self.cap);
+                let sentence = format!("the value is larger than {}", byte_size(self.cap));
                 Err(SkillError::new(ErrorKind::Output, sentence)
-                    .with_help("answer with less, or raise the output limit"))
+                    .with_help("answer with less, or raise the output limit")
+                    .with_hint(Hint::Limit(LimitKind::Output)))
             }
         }
     }

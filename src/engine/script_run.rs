@@ -27,7 +27,7 @@ use crate::host::{
 };
 use crate::policy::{
     CancelToken, GrantOrigin, GrantReport, Limits, Permission, Permissions, RuntimeLimit, SandboxMode,
-    SkillDigest, WorkerOptions,
+    SkillDigest, StopCause, WorkerOptions,
 };
 use crate::registry::{FileList, Skill};
 use crate::strict_json;
@@ -246,11 +246,21 @@ impl ScriptRun<'_> {
         let redaction = context.redaction();
         let (process, sandbox) = context.take_reports();
         let cap = OutputCap::new(&limits, process.as_ref());
+        let process = process.map(|report| redaction.process(report));
+        // It is cut once it has no secret. That of a skill that was called says more about the error than what its caller wrote.
+        let output = |error: &SkillError| match &process {
+            Some(report) if error.output().is_none() => Some(report.as_inner().error_output()),
+            _ => None,
+        };
         let result = result
             .and_then(|output| self.validate_value(output, context))
             .map(|value| cap.redact(context.value_redaction(), value))
             .and_then(|value| cap.enforce(value))
-            .map_err(|error| redaction.error(error));
+            .map_err(|error| redaction.error(with_deadline(error, context, &limits)))
+            .map_err(|error| match output(error.as_inner()) {
+                Some(output) => error.map(|error| error.with_output(output)),
+                None => error,
+            });
         if let (Ok(value), Some(slot)) = (&result, slot.filter(|_| !cap.was_truncated())) {
             slot.insert(value.as_inner());
         }
@@ -258,7 +268,7 @@ impl ScriptRun<'_> {
         let left = RedactedOutcome {
             result,
             log: context.take_redacted_log(),
-            process: process.map(|report| redaction.process(report)),
+            process,
             steps: context.take_redacted_steps(),
             sandbox,
         };
@@ -321,6 +331,26 @@ impl ScriptRun<'_> {
 /// The outcome of a run that ended before its script started.
 pub(super) fn not_run(skill: &Skill, limits: &Limits, error: SkillError) -> Outcome {
     Outcome::not_run(skill.name().to_owned(), Some(skill.version().to_string()), limits, error)
+}
+
+/// The error with the time that the run had, if it was stopped at its end. That of a callee may be the deadline of its caller.
+fn with_deadline(error: SkillError, context: &SkillContext, limits: &Limits) -> SkillError {
+    let stopped = StopCause::Timeout.error();
+    let is_deadline = context.cancel().cause() == Some(StopCause::Timeout) && context.caller().is_none();
+    if !is_deadline || error.kind() != stopped.kind() || error.message() != stopped.message() {
+        return error;
+    }
+    let time = match u64::try_from(limits.timeout.as_millis()) {
+        Ok(time) if time.is_multiple_of(1000) => format!("{} s", time / 1000),
+        Ok(time) => format!("{time} ms"),
+        Err(_) => return error,
+    };
+    let placed =
+        error.with_message(format!("{stopped} of {time}")).with_traceback(error.traceback().to_vec());
+    match error.location() {
+        Some(location) => placed.with_location(location.clone()),
+        None => placed,
+    }
 }
 
 /// Only the process of an external script has standard streams of its own.

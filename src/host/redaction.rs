@@ -13,6 +13,7 @@ mod secret;
 #[cfg(unix)]
 mod stream;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -27,6 +28,7 @@ pub(crate) use self::stream::RedactedStream;
 use super::report::{NetworkReport, ProcessReport};
 use super::steps::StepReport;
 use crate::error::SkillError;
+use crate::unicode::strip_escape_sequences;
 
 /// The secrets of one run, including those of the skills it called. If there are none, nothing is searched or copied.
 #[derive(Default)]
@@ -97,6 +99,13 @@ impl Redaction {
     /// The text without secrets.
     pub(crate) fn text(&self, text: String) -> Redacted<String> {
         Redacted(self.redact_text(text, false))
+    }
+
+    /// What a process wrote, as a reader sees it: without the orders to a terminal and without secrets, including the beginning of
+    /// one at the end of a stream that was cut.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes write to streams"))]
+    pub(crate) fn plain_text(&self, text: &str, is_cut: bool) -> Redacted<String> {
+        Redacted(self.redact_text(strip_escape_sequences(text).into_owned(), is_cut))
     }
 
     /// The beginning of a longer text without secrets, including a secret that is cut off at its end.
@@ -211,9 +220,15 @@ impl Redaction {
     }
 
     fn redact_text(&self, text: String, is_cut: bool) -> String {
-        match self.search() {
-            Some(search) => search.redact_text(text, is_cut),
-            None => text,
+        let Some(search) = self.search() else { return text };
+        let clean = search.redact_text(text, is_cut);
+        match strip_escape_sequences(&clean) {
+            Cow::Borrowed(_) => clean,
+            // A secret with a colour in its midst would be whole again where colours are removed.
+            Cow::Owned(plain) => {
+                let redacted = search.redact_text(plain.clone(), is_cut);
+                if redacted == plain { clean } else { redacted }
+            }
         }
     }
 
@@ -282,6 +297,16 @@ mod tests {
         let steps = redaction(&[("KEY", "s3cret-of-many-letters")]).steps(vec![step]).into_inner();
         let shown = steps[0].error.as_deref().unwrap();
         assert!(shown.ends_with("x[secret:…"), "{shown}");
+    }
+
+    #[test]
+    fn a_secret_with_colours_in_its_midst_is_known() {
+        let secrets = [("KEY", "s3cret-value-of-mine")];
+        leaves(&secrets, "a \u{1b}[31mb\u{1b}[0m", "a \u{1b}[31mb\u{1b}[0m");
+        leaves(&secrets, "\u{1b}[1ms3cret-value-of-mine\u{1b}[0m", "\u{1b}[1m[secret:KEY]\u{1b}[0m");
+        leaves(&secrets, "a s3cret-\u{1b}[01;31m\u{1b}[Kvalue\u{1b}[m\u{1b}[K-of-mine b", "a [secret:KEY] b");
+        let plain = redaction(&secrets).plain_text("\u{1b}[1ms3cret-\u{1b}[mvalue-of-mi", true);
+        assert_eq!(plain.as_inner(), "");
     }
 
     #[test]

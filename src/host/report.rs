@@ -6,6 +6,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::duration::as_optional_milliseconds;
+use crate::error::ErrorOutput;
+use crate::excerpt::{head_and_tail, tail};
+use crate::unicode::strip_escape_sequences;
 
 /// How a process ended and what it printed; part of the outcome of external scripts, failed ones included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -27,6 +30,16 @@ pub struct ProcessReport {
     pub usage: ProcessUsage,
     /// What it did in its network, if that had granted hosts only; otherwise `null`.
     pub network: Option<NetworkReport>,
+}
+
+impl ProcessReport {
+    /// What the error of a failed run has of it.
+    pub(crate) fn error_output(&self) -> ErrorOutput {
+        let max = ErrorOutput::MAX_BYTES;
+        let stdout = head_and_tail(&strip_escape_sequences(&self.stdout), max).0;
+        let stderr = tail(&strip_escape_sequences(&self.stderr), max).0;
+        ErrorOutput::new((self.exit_code, self.signal), stdout, stderr)
+    }
 }
 
 /// The network of a process that reaches granted hosts only: what went through the host program, and what it refused.

@@ -2,7 +2,7 @@
 
 use super::inventory::ServedTool;
 use crate::engine::Outcome;
-use crate::error::{ErrorKind, SkillError};
+use crate::error::{ErrorKind, Hint, SkillError};
 
 /// The outcome with an error that a model may read, and that says how a person can allow what was missing.
 pub(super) fn explain(
@@ -12,13 +12,20 @@ pub(super) fn explain(
 ) -> Outcome {
     // With a version, the skill was found, and the error is of one that it calls.
     let is_found = outcome.version.is_some();
+    let is_changed = |error: &SkillError| match error.kind() {
+        ErrorKind::UnknownSkill => !is_found,
+        kind => matches!(kind, ErrorKind::InvalidSkill | ErrorKind::Untrusted),
+    };
+    if outcome.result.as_ref().is_err_and(is_changed) {
+        // What a broken or untrusted file says is not text for a model, also where a script repeats it.
+        outcome.process = None;
+        outcome.log.clear();
+    }
     outcome.result = outcome.result.map_err(|error| {
-        with_help(match error.kind() {
-            ErrorKind::UnknownSkill if is_found => error,
-            // What a broken or untrusted file says is not text for a model.
-            ErrorKind::InvalidSkill | ErrorKind::UnknownSkill | ErrorKind::Untrusted => {
-                changed_error(tool, &error)
-            }
+        with_help(match error.hint() {
+            _ if is_changed(&error) => changed_error(tool, &error),
+            // The model has the contract: the schemas of the tool.
+            Some(Hint::ShowSkill(_)) => error.without_help(),
             _ => error,
         })
     });

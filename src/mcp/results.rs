@@ -1,13 +1,17 @@
 //! Turns the outcome of a run into the result of a call.
 
+use std::borrow::Cow;
+
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource};
 use serde_json::{Map, Value, json};
 
 use super::result_store::ResultStore;
 use super::skill_content::shown_text;
 use crate::engine::Outcome;
-use crate::error::SkillError;
-use crate::unicode::is_invisible;
+use crate::error::{ErrorKind, ErrorOutput, SkillError};
+use crate::excerpt::{head_and_tail, tail};
+use crate::host::{LogLevel, LogLine};
+use crate::unicode::{is_invisible, strip_escape_sequences};
 
 /// Maximum bytes of text in a result. Clients replace larger results by previews of 2 KB.
 pub(super) const MAX_TEXT: usize = 40_000;
@@ -43,9 +47,9 @@ pub(super) fn call_result(
     output_schema: Option<&Value>,
     audience: &Audience<'_>,
 ) -> CallToolResult {
-    let value = match outcome.result {
-        Ok(value) => value,
-        Err(error) => return error_result(&error),
+    let value = match &outcome.result {
+        Ok(_) => outcome.result.unwrap_or_default(),
+        Err(error) => return failed_result(&outcome, error, audience),
     };
     if output_schema.is_none()
         && let Some(content) = content_blocks(&value)
@@ -66,7 +70,8 @@ pub(super) fn call_result(
             text.len()
         );
         result.content.insert(0, ContentBlock::text(sentence));
-        return result.with_meta(Some(error_meta("output", "the result is too large for an answer", None)));
+        let error = SkillError::new(ErrorKind::Output, "the result is too large for an answer");
+        return result.with_meta(Some(error_meta(&error, None)));
     }
     let mut result = CallToolResult::success(shortened_text(&text, mime_type, audience));
     let is_plain_text = value.is_string() && output_schema.is_none();
@@ -90,30 +95,102 @@ pub(super) fn content_size(result: &CallToolResult) -> usize {
     result.content.iter().map(size).sum()
 }
 
-/// A failure as a model reads it: the sentence, what helps, and the kind.
+/// A failure before anything ran, as a model reads it: the sentence, where it happened, what helps, and the kind.
 pub(super) fn error_result(error: &SkillError) -> CallToolResult {
+    let (text, _) = head_and_tail(&error_text(error), MAX_TEXT);
+    CallToolResult::error(vec![ContentBlock::text(text)]).with_meta(Some(error_meta(error, None)))
+}
+
+/// A failed run: its error, and below it what the script wrote. It has no structured content, which the schema of the tool would
+/// hold for.
+fn failed_result(outcome: &Outcome, error: &SkillError, audience: &Audience<'_>) -> CallToolResult {
+    let own = outcome.process.as_ref().map(|process| (process, process.error_output()));
+    let callee = error.output().filter(|output| own.as_ref().is_none_or(|(_, own)| own != *output));
+    let ended = callee.or(own.as_ref().map(|(_, own)| own));
+    let (mut text, _) = head_and_tail(&error_text(error), audience.max_text / 8);
+    text.extend(ended.and_then(|ended| ended.exit_code).map(|code| format!("\nexit code: {code}")));
+    text.extend(ended.and_then(|ended| ended.signal).map(|signal| format!("\nsignal: {signal}")));
+    let mut links = Vec::new();
+    for stream in failed_streams(outcome, callee) {
+        let plain = shown_text(&strip_escape_sequences(stream.text.trim_end()));
+        // What the sentence quotes is not repeated.
+        if plain.trim().is_empty() || shown_text(error.message()).ends_with(&format!(": {}", plain.trim())) {
+            continue;
+        }
+        let (shown, left_out) = (stream.cut)(&plain, audience.max_text / 8 * stream.eighths);
+        text.extend([format!("\n\n{}:\n{shown}", stream.name)]);
+        if left_out > 0 {
+            links.extend(link_to_whole(&plain, left_out, stream.name, "text/plain", audience));
+        }
+    }
+    let content = std::iter::once(ContentBlock::text(text)).chain(links).collect();
+    CallToolResult::error(content).with_meta(Some(error_meta(error, ended)))
+}
+
+/// One of the texts that a failed run left.
+struct FailedStream<'a> {
+    name: &'static str,
+    text: Cow<'a, str>,
+    /// How much of an answer it may take.
+    eighths: usize,
+    cut: fn(&str, usize) -> (String, usize),
+}
+
+/// What the script wrote, then what the skill wrote that it called and that failed, and the log.
+fn failed_streams<'a>(outcome: &'a Outcome, callee: Option<&'a ErrorOutput>) -> Vec<FailedStream<'a>> {
+    let stdout = |name, text| FailedStream { name, text, eighths: 3, cut: head_and_tail };
+    let end = |name, text, eighths| FailedStream { name, text, eighths, cut: tail };
+    let own = outcome.process.iter().flat_map(|process| {
+        let (out, err) = (process.stdout.as_str().into(), process.stderr.as_str().into());
+        [stdout("standard output", out), end("standard error", err, 2)]
+    });
+    let callee = callee.into_iter().flat_map(|output| {
+        let (out, err) = (output.stdout.as_str().into(), output.stderr.as_str().into());
+        [
+            stdout("standard output of the skill that failed", out),
+            end("standard error of the skill that failed", err, 2),
+        ]
+    });
+    let line = |line: &LogLine| match line.level {
+        LogLevel::Info => line.message.clone(),
+        level => format!("{}: {}", json!(level).as_str().unwrap_or_default(), line.message),
+    };
+    let log = outcome.log.iter().map(line).collect::<Vec<_>>().join("\n");
+    own.chain(callee).chain([end("log", log.into(), 1)]).collect()
+}
+
+fn error_text(error: &SkillError) -> String {
     let mut text = shown_text(error.message());
-    for violation in error.violations() {
-        text.extend([format!("\n- {}", shown_text(&violation.to_string()))]);
+    if let Some(place) = error.location() {
+        let line = place.line.map(|line| format!(":{line}")).unwrap_or_default();
+        text.extend([format!("\nat {}{line}", shown_text(&place.file))]);
+    }
+    let violations = error.violations().iter().map(ToString::to_string);
+    for violation in violations.filter(|violation| !error.message().contains(violation)) {
+        text.extend([format!("\n- {}", shown_text(&violation))]);
     }
     if let Some(help) = error.help().filter(|help| !error.message().contains(help)) {
         text.extend([format!("\nhelp: {}", shown_text(help))]);
     }
     text.extend([format!("\nkind: {}", error.kind())]);
-    let (text, _) = head_and_tail(&text, MAX_TEXT);
-    CallToolResult::error(vec![ContentBlock::text(text)]).with_meta(Some(error_meta(
-        error.kind().name(),
-        error.message(),
-        error.help(),
-    )))
+    text
 }
 
 /// The error for programs.
-fn error_meta(kind: &str, message: &str, help: Option<&str>) -> MetaObject {
+fn error_meta(error: &SkillError, ended: Option<&ErrorOutput>) -> MetaObject {
     let short = |text: &str| crate::excerpt::shorten(&shown_text(text), 2_000);
+    let mut parts = json!({
+        "kind": error.kind(),
+        "message": short(error.message()),
+        "help": error.help().map(short),
+        "location": error.location(),
+    });
+    if let Some(ended) = ended {
+        parts["exit_code"] = json!(ended.exit_code);
+        parts["signal"] = json!(ended.signal);
+    }
     let mut meta = MetaObject::new();
-    let error = json!({"kind": kind, "message": short(message), "help": help.map(short)});
-    meta.insert("metier/error".to_owned(), error);
+    meta.insert("metier/error".to_owned(), parts);
     meta
 }
 
@@ -127,25 +204,30 @@ pub(super) fn shortened_text(
     if left_out == 0 {
         return vec![ContentBlock::text(shown)];
     }
-    let Some(uri) = audience.store.add(text, mime_type) else { return vec![ContentBlock::text(shown)] };
-    let about =
-        format!("{left_out} of {} bytes are left out. read_result returns the rest: uri {uri}", text.len());
-    let link = Resource::new(uri, "the whole result")
-        .with_description("The whole result, for an hour")
-        .with_mime_type(mime_type)
-        .with_size(text.len() as u64);
-    vec![ContentBlock::text(shown), ContentBlock::text(about), ContentBlock::resource_link(link)]
+    std::iter::once(ContentBlock::text(shown))
+        .chain(link_to_whole(text, left_out, "result", mime_type, audience))
+        .collect()
 }
 
-/// The text, or its beginning and its end, and how many bytes are missing.
-fn head_and_tail(text: &str, max: usize) -> (String, usize) {
-    if text.len() <= max {
-        return (text.to_owned(), 0);
-    }
-    let head = text.floor_char_boundary(max / 4 * 3);
-    let tail = text.ceil_char_boundary(text.len() - max / 4);
-    let left_out = tail - head;
-    (format!("{}\n\n[{left_out} bytes left out]\n\n{}", &text[..head], &text[tail..]), left_out)
+/// Stores a text that was cut, and says where it is; nothing if it is too large to be stored.
+fn link_to_whole(
+    text: &str,
+    left_out: usize,
+    name: &str,
+    mime_type: &'static str,
+    audience: &Audience<'_>,
+) -> Vec<ContentBlock> {
+    let Some(uri) = audience.store.add(text, mime_type) else { return Vec::new() };
+    let of = if name == "result" { String::new() } else { format!(" of {name}") };
+    let about = format!(
+        "{left_out} of {} bytes{of} are left out. read_result returns the rest: uri {uri}",
+        text.len()
+    );
+    let link = Resource::new(uri, format!("the whole {name}"))
+        .with_description(format!("The whole {name}, for an hour"))
+        .with_mime_type(mime_type)
+        .with_size(text.len() as u64);
+    vec![ContentBlock::text(about), ContentBlock::resource_link(link)]
 }
 
 fn shorten_block(block: ContentBlock, audience: &Audience<'_>) -> ContentBlock {
@@ -233,7 +315,8 @@ fn is_uri(uri: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::error::Location;
+    use crate::host::ProcessReport;
 
     #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
     fn result(value: Value, schema: Option<Value>, needs_objects: bool) -> Value {
@@ -356,5 +439,52 @@ mod tests {
             "not permitted\\u{202e}\nhelp: grant write:out\nkind: denied"
         );
         assert_eq!(result["_meta"]["metier/error"]["kind"], "denied");
+    }
+
+    fn failed(error: SkillError, stdout: &str, stderr: &str) -> Value {
+        let mut outcome = Outcome::failed("x", error);
+        outcome.process = Some(ProcessReport {
+            exit_code: Some(1),
+            stdout: stdout.to_owned(),
+            stderr: stderr.to_owned(),
+            ..ProcessReport::default()
+        });
+        let audience = Audience { max_text: MAX_TEXT, needs_objects: true, store: &ResultStore::default() };
+        let schema = json!({"type": "object", "required": ["a"]});
+        serde_json::to_value(call_result(outcome, Some(&schema), &audience)).unwrap()
+    }
+
+    #[test]
+    fn a_failed_run_has_what_it_wrote_and_no_structured_content() {
+        let error = || {
+            let error = SkillError::new(ErrorKind::Script, "main.py exited with code 1: boom");
+            error.with_location(Location::new("main.py", Some(3), None))
+        };
+        let result =
+            failed(error(), "a.md:1 x\n\u{1b}[31mb.md:2 y\u{1b}[0m\u{202e}\n", "warning: old\nboom\n");
+        assert_eq!(
+            result["content"][0]["text"],
+            "main.py exited with code 1: boom\nat main.py:3\nkind: script\nexit code: 1\n\nstandard output:\na.md:1 x\nb.md:2 y\\u{202e}\n\n\
+             standard error:\nwarning: old\nboom"
+        );
+        assert_eq!((&result["isError"], result.get("structuredContent")), (&json!(true), None));
+        let meta = &result["_meta"]["metier/error"];
+        assert_eq!((&meta["exit_code"], &meta["location"]["line"]), (&json!(1), &json!(3)));
+        let single = failed(error(), "", "boom\n");
+        assert!(!single["content"][0]["text"].as_str().unwrap().contains("standard error"), "{single}");
+    }
+
+    #[test]
+    fn large_streams_of_a_failed_run_are_cut_with_links() {
+        let lines = (0..20_000).map(|line| format!("line {line}\n")).collect::<String>();
+        let result = failed(SkillError::new(ErrorKind::Script, "failed"), &lines, &lines);
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.len() < MAX_TEXT && text.contains("standard output:\nline 0\n"), "{}", text.len());
+        assert_eq!(text.matches("line 19999").count(), 2);
+        assert_eq!(text.matches("line 1\n").count(), 1, "of standard error only the end is shown");
+        let kinds: Vec<&Value> =
+            result["content"].as_array().unwrap().iter().map(|block| &block["type"]).collect();
+        assert_eq!(kinds, ["text", "text", "resource_link", "text", "resource_link"]);
+        assert_eq!(result["content"][2]["size"], lines.len() - 1);
     }
 }

@@ -122,6 +122,9 @@ fn an_error_names_the_file_and_the_line() {
         let said = project.metier(&["run", skill]).stderr;
         assert!(said.contains(&format!("\n  --> scripts/main.lua:{line}\n")), "{said}");
     }
+    let spun = project.metier(&["run", "spins", "--timeout", "100ms"]).stderr;
+    let expected = "error: the run did not end before its deadline of 100 ms\n  --> scripts/main.lua:1\n";
+    assert!(spun.starts_with(expected), "{spun}");
     let outcome = project.metier(&["run", "broken", "--json"]).json();
     assert_eq!(outcome["error"]["location"], json!({"file": "SKILL.md", "line": 1, "column": 1}));
 }
@@ -150,6 +153,49 @@ fn the_output_of_a_process_that_fails_is_kept() {
         project.metier(&["run", "floods", "--output", "10", "--json", "--sandbox", "best-effort"]).json();
     assert_eq!(outcome["process"]["stdout_truncated"], json!(true));
     assert_eq!(outcome["process"]["stdout"].as_str().unwrap().len(), 10);
+}
+
+#[test]
+fn what_was_printed_is_not_printed_again() {
+    let project = Project::new()
+        .shell("single", "echo 'no luck' >&2; exit 1")
+        .shell("several", "echo first >&2; echo 'no luck' >&2; exit 1")
+        .shell("above", "echo 'error: no luck' >&2; echo bye >&2; exit 1");
+    for (skill, stderr) in [
+        ("single", "error: scripts/main.sh exited with code 1: no luck\n"),
+        ("several", "first\nno luck\nerror: scripts/main.sh exited with code 1\n"),
+        ("above", "error: no luck\nbye\nerror: scripts/main.sh exited with code 1: error: no luck\n"),
+    ] {
+        let answer = project.metier(&["run", skill, "--sandbox", "best-effort"]);
+        assert_eq!(answer.stderr, stderr, "{skill}");
+        let outcome = project.metier(&["run", skill, "--json", "--sandbox", "best-effort"]).json();
+        assert!(outcome["error"]["message"].as_str().unwrap().ends_with(": no luck"), "{outcome}");
+    }
+}
+
+#[test]
+fn the_error_has_what_the_process_wrote_and_no_part_of_a_secret() {
+    // The secret lies where each stream is cut, and once with a colour in its midst.
+    let script = "#!/bin/bash\nfill() { head -c $1 /dev/zero | tr '\\0' x; }\nfill 2245; echo \"$KEY\"; fill 3000; echo \"$KEY\"; fill 740; echo\n\
+                  printf 'a %s\\033[31m%s b\\n' \"${KEY:0:9}\" \"${KEY:9}\"\nfill 3000 >&2; echo \"$KEY\" >&2; fill 2990 >&2; exit 1";
+    let project = Project::new().shell("keyed", script).file(
+        ".metier/skills/keyed/SKILL.md",
+        "---\nname: keyed\ndescription: d\nallowed-tools: secret:KEY\n---\n",
+    );
+    let args = ["run", "keyed", "--json", "--sandbox", "best-effort", "--secret", "KEY"];
+    let answer = project.command(&args).env("KEY", "s3cret-value-of-mine").output().unwrap();
+    let text = String::from_utf8(answer.stdout).unwrap();
+    let outcome: Value = serde_json::from_str(&text).unwrap();
+    let output = &outcome["error"]["output"];
+    assert_eq!((&output["exit_code"], &output["signal"]), (&json!(1), &Value::Null), "{outcome}");
+    for stream in ["stdout", "stderr"] {
+        let shown = output[stream].as_str().unwrap();
+        assert!(shown.contains("bytes left out]") && shown.len() < 3_100, "{stream}: {}", shown.len());
+    }
+    assert!(output["stdout"].as_str().unwrap().contains("a [secret:KEY] b"), "{output}");
+    for part in ["s3c", "value-", "-mine"] {
+        assert!(!text.contains(part), "{part}: {outcome}");
+    }
 }
 
 #[test]

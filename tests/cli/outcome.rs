@@ -42,7 +42,7 @@ pub(super) fn assert_shape(outcome: &Value) {
     if !outcome["error"].is_null() {
         assert_eq!(
             keys_of(&outcome["error"]),
-            ["help", "kind", "location", "message", "missing", "traceback", "violations"]
+            ["help", "kind", "location", "message", "missing", "output", "traceback", "violations"]
         );
         assert!(outcome["value"].is_null());
     }

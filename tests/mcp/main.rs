@@ -16,6 +16,7 @@ mod calls;
 mod changes;
 mod configs;
 mod disclosure;
+mod failed_runs;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod forms;
 mod hostile;

@@ -353,8 +353,8 @@ fn a_manifest_only_asks_and_only_lowers() {
         (loop $again (drop (memory.grow (i32.const 1))) (br $again))))"#;
     let small = json!({"wasm": [{"path": "code.wat"}], "memory": {"max_pages": 3}});
     let error = run_manifest(&small, growing).unwrap_err();
-    assert!(error.message().contains("more than its 196608 bytes"), "{error}");
+    assert!(error.message().contains("more than its 192 KiB"), "{error}");
     let large = json!({"wasm": [{"path": "code.wat"}], "memory": {"max_pages": 60_000}});
     let error = run_manifest(&large, growing).unwrap_err();
-    assert!(error.message().contains("more than its 67108864 bytes"), "{error}");
+    assert!(error.message().contains("more than its 64 MiB"), "{error}");
 }

@@ -172,6 +172,9 @@ pub(super) fn decode_error(error: Value) -> Option<SkillError> {
         };
         error = error.with_violations(found.into_iter().filter_map(violation).collect());
     }
+    if let Some(output) = parts.shift_remove("output").and_then(|output| serde_json::from_value(output).ok()) {
+        error = error.with_output(output);
+    }
     let hint = parts.shift_remove("hint").and_then(|hint| serde_json::from_value(hint).ok());
     Some(error.with_hint(hint).with_missing_permission(parts.shift_remove("missing").and_then(text)))
 }
@@ -210,7 +213,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Hint;
+    use crate::error::{ErrorOutput, Hint};
 
     #[test]
     fn a_request_is_read_as_it_was_written() {
@@ -262,6 +265,7 @@ mod tests {
             .with_traceback(vec!["a".into()])
             .with_violations(vec![violation])
             .with_hint(Hint::Grant("write:a".into()))
+            .with_output(ErrorOutput::new((Some(1), None), "a".into(), "b".into()))
             .with_missing_permission(Some("write:a".into()));
         let read = decode_response(3, &encode_response(3, &Err(error.clone()))).unwrap().unwrap_err();
         assert_eq!(read.hint(), error.hint());

@@ -7,9 +7,10 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, ErrorOutput, Result, SkillError};
 use crate::host::{Param, ValueType, function, functions};
 use crate::runtimes::sandbox::compat::MSG_NOSIGNAL;
 use crate::runtimes::sandbox::inherited_fd;
@@ -49,6 +50,12 @@ fn run_command(number: &OsStr, arguments: Vec<OsString>) -> i32 {
         }
     });
     let Err(error) = printed else { return 0 };
+    // What the process of a skill wrote says more than that it failed.
+    for text in error.output().into_iter().flat_map(|output| [&output.stdout, &output.stderr]) {
+        if !text.trim().is_empty() {
+            writeln!(io::stderr(), "{}", text.trim_end()).ok();
+        }
+    }
     let help = error.help().filter(|help| !error.message().contains(help));
     let help = help.map(|help| format!("; {help}")).unwrap_or_default();
     writeln!(io::stderr(), "metier: {}{help}", error.message()).ok();
@@ -176,6 +183,11 @@ impl HostClient {
             return Ok(Ok(answer["ok"].take()));
         };
         let error = SkillError::new(kind, part("/error/message").unwrap_or_default());
+        let output = answer.pointer("/error/output").and_then(|output| ErrorOutput::deserialize(output).ok());
+        let error = match output {
+            Some(output) => error.with_output(output),
+            None => error,
+        };
         Ok(Err(match part("/error/help") {
             Some(help) => error.with_help(help),
             None => error,

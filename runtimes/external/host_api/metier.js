@@ -17,13 +17,14 @@ const {isMainThread} = require('worker_threads');
 
 const FUNCTIONS = JSON.parse({{functions}});
 
-/** What the host refused: kind, as in 'denied', message, and help or null. */
+/** What the host refused: kind, as in 'denied', message, and help or null; output is what the process of a skill wrote. */
 class MetierError extends Error {
-  constructor(kind, message, help = null) {
+  constructor(kind, message, help = null, output = null) {
     super(message);
     this.name = 'MetierError';
     this.kind = kind;
     this.help = help;
+    this.output = output;
   }
 }
 
@@ -41,8 +42,8 @@ function ask(call, args) {
       // A request that was broken off may still be answered.
       if (answer.id !== id) continue;
       if (!('error' in answer)) return answer.ok;
-      const {kind, message, help} = answer.error;
-      const error = new MetierError(kind, message, help);
+      const {kind, message, help, output} = answer.error;
+      const error = new MetierError(kind, message, help, output);
       ids.set(error, id);
       throw error;
     }

@@ -28,13 +28,14 @@ _FUNCTIONS = json.loads({{functions}})
 
 
 class MetierError(Exception):
-    """What the host refused: kind, as in "denied", message, and help or None."""
+    """What the host refused: kind, as in "denied", message, and help or None; output is what the process of a skill wrote."""
 
-    def __init__(self, kind, message, help=None):
+    def __init__(self, kind, message, help=None, output=None):
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.help = help
+        self.output = output
         self._id = None
 
 

@@ -94,7 +94,10 @@ pub(super) fn encode_answer(id: &Value, value: &Value, memory: &HostMemory) -> R
 /// The answer to a request that failed.
 pub(super) fn encode_error(id: &Value, error: &SkillError) -> Vec<u8> {
     let (kind, message) = (error.kind().name(), error.message());
-    let answer = json!({"id": id, "error": {"kind": kind, "message": message, "help": error.help()}});
+    let mut answer = json!({"id": id, "error": {"kind": kind, "message": message, "help": error.help()}});
+    if let Some(output) = error.output() {
+        answer["error"]["output"] = json!(output);
+    }
     format!("{answer}\n").into_bytes()
 }
 

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use super::ExternalServices;
 use super::load;
 use not_run::not_run;
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{ContextBuilder, Files, LogLine, ProcessReport, Providers, SandboxReport, SkillContext};
 use crate::policy::{RequestedPermissions, CancelToken, Limits, OutputPolicy, Permissions, PathProtection, SkillDigest, Watchdog, WorkerOptions};

@@ -32,7 +32,7 @@ fn every_exit_code_but_zero_fails_the_run_and_is_named() {
 fn a_failure_quotes_the_last_line_of_standard_error_and_keeps_both_streams() {
     let ran =
         Fixture::bash("echo half; echo first >&2; printf '\\e[31mbad \\x07thing\\n\\n' >&2; exit 3").run();
-    let sentence = "scripts/run.bash exited with code 3: [31mbad thing";
+    let sentence = "scripts/run.bash exited with code 3: bad thing";
     assert_eq!(ran.failure(), (ErrorKind::Script, sentence));
     assert_eq!(ran.process().stdout, "half\n");
     assert!(ran.process().stderr.starts_with("first\n\u{1b}[31mbad"));
@@ -227,5 +227,10 @@ fn a_process_that_wants_more_memory_than_it_may_have_fails() {
     let mut stage = Fixture::new("scripts/a.py", greedy);
     assert_eq!(stage.run().value.unwrap(), json!(1 << 30));
     stage.limits = stage.limits.memory(256 << 20);
-    assert!(stage.run().error().message().ends_with("exited with code 1: MemoryError"));
+    let ran = stage.run();
+    assert!(ran.error().message().ends_with("exited with code 1: MemoryError"), "{:?}", ran.error());
+    let help = "a process has 256 MiB of memory; give it more, or make it keep less";
+    assert_eq!(ran.error().help(), Some(help));
+    assert_eq!(ran.error().hint(), Some(&Hint::Limit(LimitKind::Memory)));
+    assert_eq!(ran.error().location().and_then(|place| place.line), Some(1));
 }

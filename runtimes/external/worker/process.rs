@@ -162,7 +162,12 @@ impl WorkerProcess {
     ) -> (Result<Value>, bool) {
         let error = match end {
             CallOutcome::Line(line) => match check_value_memory(&line, ctx.limits()) {
-                Ok(()) => return protocol::decode_response(self.runs, &line).into_result(&self.script),
+                Ok(()) => {
+                    let (result, is_valid) =
+                        protocol::decode_response(self.runs, &line).into_result(&self.script);
+                    let placed = |error| outcome::with_written_place(ctx, error, &self.script, stderr);
+                    return (result.map_err(placed), is_valid);
+                }
                 Err(error) => error,
             },
             CallOutcome::Stopped => {
