@@ -98,17 +98,6 @@ pub(super) fn script_error(raised: &Value, file: &str) -> SkillError {
     }
 }
 
-/// Where the script was when it raised this error, or when it was stopped.
-pub(super) fn place(error: &SkillError, file: &str) -> Option<Location> {
-    let innermost = || {
-        let (_, frame) = error.traceback().first()?.split_once(file)?;
-        let number = frame.strip_prefix(':')?;
-        let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
-        Some(Location::new(file, Some(number[..end].parse().ok()?), None))
-    };
-    error.location().cloned().or_else(innermost)
-}
-
 /// The error for an error of mlua.
 pub(super) fn from_mlua(error: &mlua::Error, file: &str) -> SkillError {
     match error {

@@ -14,12 +14,15 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
-use std::mem::transmute;
+use std::mem::{MaybeUninit, transmute};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{Function, Lua, LuaString, ffi};
+
+/// How many functions of the host may have been called by the innermost one of the script.
+const MAX_FRAMES_ABOVE_SCRIPT: c_int = 8;
 
 /// The interrupt of one state. The state must outlive every [`InterruptGuard`] of it.
 pub(super) struct Interrupt(Arc<InterruptCell>);
@@ -61,6 +64,7 @@ impl Interrupt {
         let run = self.0.next_run.fetch_add(1, Ordering::Relaxed);
         *self.0.lock() = Some(run);
         let before = OPERATIONS.replace(operations.map(OperationCounter::new));
+        STOPPED_LINE.set(None);
         if operations.is_some() {
             self.0.set_callback(count_operation as *mut ());
         }
@@ -90,6 +94,12 @@ impl InterruptGuard<'_> {
         }
     }
 
+    /// The line of the script at which it was stopped.
+    pub(super) fn stopped_line(&self) -> Option<u32> {
+        debug_assert!(self.cell.lock().is_some(), "the run is over");
+        STOPPED_LINE.get()
+    }
+
     /// Whether the script was stopped because it exceeded its limit of operations.
     pub(super) fn is_exhausted(&self) -> bool {
         // Read while the guard exists, since afterwards the counter on this thread is that of the outer run.
@@ -116,6 +126,8 @@ struct OperationCounter {
 
 thread_local! {
     static OPERATIONS: Cell<Option<OperationCounter>> = const { Cell::new(None) };
+    /// Where the run on this thread was stopped first.
+    static STOPPED_LINE: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
 impl OperationCounter {
@@ -153,10 +165,32 @@ unsafe extern "C-unwind" fn stop(state: *mut ffi::lua_State, gc: c_int) {
         // SAFETY: Luau calls with the running state, which has space for a few values above any frame; no Rust value of this
         // frame waits to be dropped when the error unwinds it.
         unsafe {
+            if STOPPED_LINE.get().is_none() {
+                STOPPED_LINE.set(running_line(state));
+            }
             ffi::lua_pushnil(state);
             ffi::lua_error(state);
         }
     }
+}
+
+/// The line at which the innermost function of the script is.
+///
+/// # Safety
+/// The state is alive and runs on this thread.
+unsafe fn running_line(state: *mut ffi::lua_State) -> Option<u32> {
+    (0..MAX_FRAMES_ABOVE_SCRIPT).find_map(|level| {
+        // SAFETY: the structure has numbers and pointers only, for which zero is a value. Luau fills it in, and its texts live as long
+        // as the function does.
+        unsafe {
+            let mut frame = MaybeUninit::<ffi::lua_Debug>::zeroed().assume_init();
+            let is_frame = ffi::lua_getinfo(state, level, c"sl".as_ptr(), &raw mut frame) != 0;
+            // Functions of the host and of C have names in brackets.
+            let is_of_script =
+                is_frame && !frame.short_src.is_null() && *frame.short_src.cast::<u8>() != b'[';
+            u32::try_from(frame.currentline).ok().filter(|line| is_of_script && *line > 0)
+        }
+    })
 }
 
 /// Counts an operation, and stops the script if it exceeds the limit.

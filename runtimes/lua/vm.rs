@@ -9,7 +9,7 @@ use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
 use super::failure::{self, syntax_error};
 use super::interrupt::Interrupt;
-use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
+use crate::error::{ErrorKind, Hint, LimitKind, Location, Result, SkillError};
 use crate::executor::Script;
 use crate::host::SkillContext;
 use crate::policy::Limits;
@@ -135,10 +135,14 @@ impl Vm {
         let _occupied = self.slot.occupy(context);
         let limit = context.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
         let result = self.call(input, limit, context);
-        let place = || result.as_ref().err().and_then(|error| failure::place(error, &self.slot.file));
-        let at_place = |error: SkillError| match place() {
-            Some(place) => error.with_location(place),
-            None => error,
+        let at_place = |error: SkillError| {
+            let called = || result.as_ref().err().and_then(SkillError::location).cloned();
+            let stopped = running.stopped_line();
+            let stopped = stopped.map(|line| Location::new(&*self.slot.file, Some(line), None));
+            match stopped.or_else(called) {
+                Some(place) => error.with_location(place),
+                None => error,
+            }
         };
         context.cancel().check().map_err(at_place)?;
         if running.is_exhausted() {

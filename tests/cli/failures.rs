@@ -122,9 +122,19 @@ fn an_error_names_the_file_and_the_line() {
         let said = project.metier(&["run", skill]).stderr;
         assert!(said.contains(&format!("\n  --> scripts/main.lua:{line}\n")), "{said}");
     }
-    let spun = project.metier(&["run", "spins", "--timeout", "100ms"]).stderr;
-    let expected = "error: the run did not end before its deadline of 100 ms\n  --> scripts/main.lua:1\n";
-    assert!(spun.starts_with(expected), "{spun}");
+    let project = project
+        .lua("waits", "local n = 0\nlocal function f()\n  while true do n = math.max(n, 1) end\nend\nf()")
+        .skill(".metier/skills/turns")
+        .file(".metier/skills/turns/scripts/main.rhai", "let x = 0;\nloop { x += 1; }");
+    let skills = [("spins", "main.lua:1"), ("waits", "main.lua:3"), ("turns", "main.rhai:2")];
+    for (skill, place) in skills.into_iter().take(if cfg!(feature = "rhai-runtime") { 3 } else { 2 }) {
+        let stopped = project.metier(&["run", skill, "--timeout", "100ms"]).stderr;
+        let expected =
+            format!("error: the run did not end before its deadline of 100 ms\n  --> scripts/{place}\n");
+        assert!(stopped.starts_with(&expected), "{stopped}");
+    }
+    let counted = project.metier(&["run", "spins", "--operations", "9"]).stderr;
+    assert!(counted.contains("\n  --> scripts/main.lua:1\n"), "{counted}");
     let outcome = project.metier(&["run", "broken", "--json"]).json();
     assert_eq!(outcome["error"]["location"], json!({"file": "SKILL.md", "line": 1, "column": 1}));
 }

@@ -17,7 +17,7 @@ fn error(result: &Value) -> &Value {
 #[test]
 fn a_script_in_the_server_has_its_place_and_its_log() {
     let project = Project::new()
-        .lua("breaks", "print('looked at a.md')\nctx.log('odd', 'warn')\nerror('it broke at home')")
+        .lua("breaks", "print('looked at a.md')\nctx.log('warn', 'odd')\nerror('it broke at home')")
         .lua("quiet", "error('nothing to add')")
         .lua("spins", "print('begun')\nwhile true do end")
         .lua("eats", "local t = {} while true do t[#t + 1] = string.rep('x', 1e6) .. #t end")
@@ -39,7 +39,7 @@ fn a_script_in_the_server_has_its_place_and_its_log() {
 #[test]
 fn a_violation_stands_once_and_no_command_stands_for_a_model() {
     let project = Project::new()
-        .lua("typed", "return {}")
+        .lua("typed", "return {items = 1}")
         .file(
             ".metier/skills/typed/skill.yaml",
             "inputs: {n: {type: integer, required: true}}\noutputs: {items: {type: array}}",
@@ -96,7 +96,7 @@ mod processes {
             ],
             &["code 1: done"],
         ),
-        ("killed", "echo half; kill -9 $$", &["signal: 9", "standard output:\nhalf"], &["exit code"]),
+        ("killed", "echo half; kill -9 $$", &["signal: 9", "(SIGKILL): half"], &["exit code", "standard"]),
         (
             "late",
             "echo begun; echo waits >&2; sleep 60",
