@@ -22,7 +22,7 @@ fn a_script_in_the_server_has_its_place_and_its_log() {
         .lua("spins", "print('begun')\nwhile true do end")
         .lua("eats", "local t = {} while true do t[#t + 1] = string.rep('x', 1e6) .. #t end")
         .trusted();
-    let mut client = project.client(&["--timeout", "1s", "--memory", "64MiB"]);
+    let mut client = project.client(&["--timeout", "5s", "--memory", "64MiB"]);
     let result = client.call("breaks", json!({}));
     let shown = text(&result);
     assert!(shown.starts_with("it broke at home\nat scripts/main.lua:3\nkind: script\n"), "{shown}");
@@ -30,7 +30,7 @@ fn a_script_in_the_server_has_its_place_and_its_log() {
     assert_eq!(error(&result)["location"], json!({"file": "scripts/main.lua", "line": 3, "column": null}));
     assert_eq!(text(&client.call("quiet", json!({}))), "nothing to add\nat scripts/main.lua:1\nkind: script");
     let spun = client.call("spins", json!({}));
-    let start = "the run did not end before its deadline of 1 s\nat scripts/main.lua:2\nhelp: ";
+    let start = "the run did not end before its deadline of 5 s\nat scripts/main.lua:2\nhelp: ";
     assert!(text(&spun).starts_with(start) && text(&spun).ends_with("log:\nbegun"), "{spun}");
     let eaten = client.call("eats", json!({}));
     assert!(text(&eaten).contains("needed more than its 64 MiB of memory"), "{eaten}");
