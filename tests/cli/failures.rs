@@ -128,7 +128,7 @@ fn an_error_names_the_file_and_the_line() {
         .file(".metier/skills/turns/scripts/main.rhai", "let x = 0;\nloop { x += 1; }");
     let skills = [("spins", "main.lua:1"), ("waits", "main.lua:3"), ("turns", "main.rhai:2")];
     for (skill, place) in skills.into_iter().take(if cfg!(feature = "rhai-runtime") { 3 } else { 2 }) {
-        let stopped = project.metier(&["run", skill, "--timeout", "3s"]).stderr;
+        let stopped = project.metier(&["run", skill, "--timeout", "3s", "--operations", "100000m"]).stderr;
         let expected =
             format!("error: the run did not end before its deadline of 3 s\n  --> scripts/{place}\n");
         assert!(stopped.starts_with(&expected), "{stopped}");
