@@ -49,6 +49,7 @@ pub fn journal(source: &[u8]) {
 fn open(file: &Path, plan: &Plan) -> Result<Journal, SkillError> {
     let (input, token) = (json!({}), CancelToken::new());
     let run = JournaledRun {
+        project_identity: None,
         skill: "x",
         identity: "x",
         qualified_name: None,

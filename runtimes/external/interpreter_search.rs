@@ -38,7 +38,7 @@ impl InterpreterSearch<'_> {
         #[cfg(unix)]
         {
             let environments = match self.skill.filter(|_| !has_packages) {
-                Some(skill) => virtual_environments(&interpreter, skill, self.project),
+                Some(skill) => virtual_environments(&interpreter, skill, Some(self.project)),
                 None => Vec::new(),
             };
             let query = InterpreterQuery::new(&interpreter, self.project, self.untrusted.clone())

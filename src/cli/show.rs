@@ -123,7 +123,9 @@ fn runs_text(availability: &Availability, scripts: &[NamedScript]) -> String {
         return format!("no: {reason}");
     }
     match (availability.content, &availability.reason) {
-        (Some(SkillContent::Scripts), _) => format!("yes, one script that is named: {}", script_list(scripts)),
+        (Some(SkillContent::Scripts), _) => {
+            format!("yes, one script that is named: {}", script_list(scripts))
+        }
         (Some(SkillContent::Tools), _) => "by its tools: it has no other script".to_owned(),
         (Some(SkillContent::Instructions), _) => "nothing: it holds instructions for a model".to_owned(),
         (_, Some(reason)) => format!("no: {reason}"),

@@ -117,7 +117,7 @@ impl ScriptRun<'_> {
     ) -> Result<()> {
         let (limits, _) =
             self.engine.effective_limits(self.skill, self.selected, self.given_limits.clone())?;
-        let input = SkillInput { value: call.confirmed.clone(), args: Vec::new() };
+        let input = SkillInput { value: call.confirmed.clone(), ..SkillInput::default() };
         let (_, context) = self.load(opened, &input, invocation, &limits, trace)?;
         let context = context.callee_limits(self.given_limits.clone()).build();
         match self.target().tool.filter(|tool| tool.requires_confirmation) {

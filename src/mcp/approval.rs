@@ -84,7 +84,7 @@ impl Approver for PostponingApprover {
             return Ok(answer);
         }
         // Nothing was asked yet, or what was asked is not what is needed now: files of the skill changed.
-        question::elicit_request(request)?;
+        question::elicit_request(request, AnswerMemory::Once)?;
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.clone());
         Ok(Approval::No)
     }

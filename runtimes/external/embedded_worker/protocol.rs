@@ -172,7 +172,8 @@ pub(super) fn decode_error(error: Value) -> Option<SkillError> {
         };
         error = error.with_violations(found.into_iter().filter_map(violation).collect());
     }
-    if let Some(output) = parts.shift_remove("output").and_then(|output| serde_json::from_value(output).ok()) {
+    if let Some(output) = parts.shift_remove("output").and_then(|output| serde_json::from_value(output).ok())
+    {
         error = error.with_output(output);
     }
     let hint = parts.shift_remove("hint").and_then(|hint| serde_json::from_value(hint).ok());

@@ -264,7 +264,13 @@ mod tests {
             let interpreter = Interpreter::detect("main.rb", b"").unwrap();
             let path = path.iter().map(|folder| self.at(folder)).collect();
             let strangers = UntrustedDirs::from_canonical([self.at("project"), self.at("skill")]);
-            InterpreterQuery { interpreter, path_dirs: path, home_dir: None, untrusted_dirs: strangers }
+            InterpreterQuery {
+                interpreter,
+                path_dirs: path,
+                home_dir: None,
+                untrusted_dirs: strangers,
+                refused: None,
+            }
         }
 
         fn asked(&self, question: InterpreterQuery) -> Arc<Installation> {

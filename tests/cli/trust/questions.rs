@@ -345,7 +345,7 @@ fn the_files_of_a_skill_are_shown_in_the_pager_of_the_user() {
     terminal.wait_for(KEYS);
     terminal.press("s");
     terminal.wait_for("paged:==== SKILL.md ====");
-    terminal.wait_for("paged:return 'read'");
+    terminal.wait_for("paged:| return 'read'");
     terminal.wait_for(KEYS);
     terminal.press("y");
     assert_eq!(terminal.finish().0, 0);
