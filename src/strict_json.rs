@@ -51,6 +51,12 @@ pub(crate) fn without_white_space(text: &str) -> String {
     text.chars().filter(is_kept).collect()
 }
 
+/// Parses a message of a process as JSON, with U+FFFD in place of halves of surrogate pairs.
+#[cfg_attr(not(unix), allow(dead_code, reason = "only processes send messages"))]
+pub(crate) fn parse_repaired(text: &str) -> Result<Value, String> {
+    parse(text).or_else(|reason| replace_half_surrogates(text).map_or(Err(reason), |text| parse(&text)))
+}
+
 /// A JSON text with U+FFFD in place of every half of a surrogate pair that stands alone, which JavaScript writes where it has cut a
 /// text; `None` if there is none.
 #[cfg_attr(not(unix), allow(dead_code, reason = "only processes put out text"))]

@@ -38,6 +38,11 @@ pub fn same_word<K: AsRef<str>>(word: &str, known: impl IntoIterator<Item = K>) 
     same.min_by_key(|known| normalize(known.as_ref()) != whole)
 }
 
+/// Whether one character of a word is wrong, missing or too many, or two are swapped; in another spelling it is the same word.
+pub(crate) fn is_one_typo(word: &str, known: &str) -> bool {
+    word.len() <= 4 * MAX_CHARS && strsim::osa_distance(&normalize(word), &normalize(known)) <= 1
+}
+
 /// The hint for a word that probably meant another.
 pub fn did_you_mean(meant: &str) -> String {
     format!("did you mean `{meant}`?")

@@ -90,6 +90,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         &[
             "error",
             "strict_json",
+            "suggestion",
             "policy",
             "host",
             "skill",

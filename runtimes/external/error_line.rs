@@ -189,10 +189,10 @@ struct FoundError {
 
 /// The last lines that are not blank. Of one that was written over, what is seen at the end.
 fn last_lines(text: &str) -> Vec<&str> {
-    fn seen(line: &str) -> &str {
+    fn visible_part(line: &str) -> &str {
         line.trim_end().rsplit('\r').next().unwrap_or_default()
     }
-    let lines = text.lines().rev().map(seen).filter(|line| !line.trim().is_empty());
+    let lines = text.lines().rev().map(visible_part).filter(|line| !line.trim().is_empty());
     let mut lines: Vec<&str> = lines.take(MAX_LINES).collect();
     lines.reverse();
     lines
@@ -210,7 +210,11 @@ fn find_error(lines: &[&str]) -> Option<FoundError> {
         newest.filter(|(_, end, _)| last - end <= MAX_LINES_BELOW)
     {
         // Whoever caught it may have said what came of it.
-        let is_later = |at: &usize| ["error: ", "fatal: "].iter().any(|start| lines[*at].starts_with(start));
+        let is_later = |at: &usize| {
+            let small = lines[*at].to_ascii_lowercase();
+            ["error: ", "fatal: "].iter().any(|start| small.starts_with(start))
+                || !is_indented(lines[*at]) && SYSTEM_ERRORS.iter().any(|end| lines[*at].ends_with(end))
+        };
         return Some(match (end + 1..lines.len()).rev().find(is_later) {
             Some(line) => FoundError { line, has_newest_call_last: false },
             None => FoundError { line, has_newest_call_last },
@@ -242,6 +246,10 @@ fn line_above_trailers(lines: &[&str]) -> Option<usize> {
 /// An error in the lines before the last one, if that says only that the script ended.
 fn line_before_last(lines: &[&str]) -> Option<usize> {
     let (last, before) = lines.split_last()?;
+    // Bash repeats the line of the script below its syntax error.
+    if last.ends_with('\'') && before.last().is_some_and(|line| line.contains(": syntax error")) {
+        return before.len().checked_sub(1);
+    }
     let small = last.to_lowercase();
     // A trap of a shell says no more than the line.
     let is_of_trap = small.contains("line ") && small.ends_with(|c: char| c.is_ascii_digit());
@@ -336,7 +344,13 @@ fn is_trailer(line: &str) -> bool {
 
 /// Whether a line is a frame of a stack, as Java, Node and Deno write it.
 fn is_stack_frame(line: &str) -> bool {
-    is_indented(line) && line.trim_start().starts_with("at ")
+    let Some(frame) = line.trim_start().strip_prefix("at ").filter(|_| is_indented(line)) else {
+        return false;
+    };
+    let frame = frame.trim_end_matches(" {");
+    // A sentence may begin with the word, too.
+    let has_line = frame.contains(':') && frame.ends_with(|c: char| c.is_ascii_digit());
+    has_line || frame.ends_with([')', '>']) || !frame.contains(' ')
 }
 
 /// Whether a line begins like an error: `TypeError: …`, `Error [CODE]: …`, `java.io.IOException: …`, `a.c:1:2: error: …`.
@@ -357,9 +371,13 @@ fn line_in(text: &str, script: &str) -> Option<u32> {
         let rest = text[at + script.len()..].trim_start_matches(['"', '\'', ',', ':', ' ']);
         let is_behind = rest.len() < text.len() - at - script.len();
         let rest = rest.strip_prefix("on ").unwrap_or(rest);
-        let number = rest.strip_prefix("line ").unwrap_or(rest);
+        let named = rest.strip_prefix("line ");
+        let number = named.unwrap_or(rest);
         let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
-        number[..end].parse().ok().filter(|line| is_whole && is_behind && *line > 0)
+        let after = &number[end..];
+        // `main.sh: 12 files are wrong` is about no line.
+        let is_line = named.is_some() || after.trim().is_empty() || after.starts_with([':', ',', ')']);
+        number[..end].parse().ok().filter(|line| is_whole && is_behind && is_line && *line > 0)
     })
 }
 
@@ -674,7 +692,8 @@ mod tests {
             ("error: x\n    at /p/scripts/main3", None),
             ("error: x\n    at /p/scripts/main:0", None),
             ("error: x\n    at /p/scripts/main:99999999999", None),
-            ("error: scripts/main: 12 files are wrong", Some(12)),
+            ("error: scripts/main: 12 files are wrong", None),
+            ("error: scripts/main: 12: x: not found", Some(12)),
         ] {
             assert_eq!(error_place(text, "scripts/main"), place, "{text}");
         }

@@ -75,10 +75,8 @@ fn ask(query: &Query, services: &ExternalServices, untrusted: &UntrustedDirs) ->
         if is_success && let Some(version) = first_version(&stdout).or_else(|| first_version(&stderr)) {
             return Some(version);
         }
-        // It may say its version and then fail over something else, or fail because it is asked in another way.
-        of_failure = of_failure.or_else(|| {
-            dotted_version_in(&stdout).or_else(|| dotted_version_in(&stderr)).filter(|_| !is_success)
-        });
+        // It may say its version and then fail over something else. What it says on standard error is why it failed.
+        of_failure = of_failure.or_else(|| dotted_version_in(&stdout).filter(|_| !is_success));
     }
     of_failure
 }

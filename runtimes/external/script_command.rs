@@ -340,7 +340,7 @@ impl PreparedLaunch<'_> {
     }
 
     pub(super) fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::new(self.protected_paths())
+        Fingerprint::new(self.protected_paths(), &self.writable_dirs)
     }
 
     /// Detects what the script leaves in the user's home.

@@ -1,6 +1,6 @@
 //! A skill and its scripts as `list` and `show` print them.
 
-use metier::engine::{Availability, Engine, NamedScript, TrustState};
+use metier::engine::{Availability, Engine, NamedScript, SkillContent, TrustState};
 use metier::registry::Skill;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub fn skill_record(engine: &Engine, skill: &Skill, availability: &Availability)
         "path": skill.path(),
         "runtime": availability.runtime,
         "content": availability.content,
-        "runnable": availability.is_runnable(),
+        "runnable": availability.is_runnable() || runs_named_script(availability),
         "reason": availability.reason.as_ref().map(ToString::to_string),
         "warnings": availability.warnings,
         "requirements": availability.requirements,
@@ -29,6 +29,11 @@ pub fn skill_record(engine: &Engine, skill: &Skill, availability: &Availability)
             _ => None,
         },
     })
+}
+
+/// Whether the skill has no main script, and runs one of several that a caller names.
+fn runs_named_script(availability: &Availability) -> bool {
+    availability.content == Some(SkillContent::Scripts) && availability.cannot_run().is_none()
 }
 
 /// The runtimes of these scripts, each once: `lua, external`.

@@ -189,7 +189,7 @@ fn question(engine: &Engine, skill: &Skill, state: &TrustState, files: &SkillFil
     if engine.uses_any_grant(skill) {
         facts.push(("wants", "whatever it is granted".to_owned()));
     }
-    let own = wanted(own.map(|request| &request.permission).collect());
+    let own = permission_sentences(own.map(|request| &request.permission).collect());
     if own.is_empty() && !engine.uses_any_grant(skill) {
         facts.push(("wants", "to read the project".to_owned()));
     }
@@ -232,7 +232,7 @@ fn question(engine: &Engine, skill: &Skill, state: &TrustState, files: &SkillFil
 }
 
 /// The permissions in words, those first that reach furthest; many of one kind together, so that no number of them hides another.
-fn wanted(mut permissions: Vec<&Permission>) -> Vec<String> {
+fn permission_sentences(mut permissions: Vec<&Permission>) -> Vec<String> {
     const REACH: [&str; 11] =
         ["exec", "own-folder", "home-write", "write", "secret", "home", "net", "env", "skill", "tool", "shm"];
     const MAX_APART: usize = 5;

@@ -88,6 +88,13 @@ impl CallRecorder {
         own.into_iter().map(|(_, call)| call).collect()
     }
 
+    /// The secrets of this name that this run was given.
+    pub(super) fn secret_values(&self, run: RunId, name: &str) -> Vec<String> {
+        let recorded = self.lock();
+        let own = recorded.secrets.iter().filter(|(by, known, _)| *by == run && known == name);
+        own.map(|(.., value)| value.clone()).collect()
+    }
+
     /// Takes the secrets that this run was given.
     pub(crate) fn take_secrets(&self, run: RunId) -> BTreeMap<String, Vec<String>> {
         let (own, others) =

@@ -10,7 +10,9 @@ use super::context::SkillContext;
 use super::functions::read_secret;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::log::LogLevel;
-use crate::policy::{Access, Permission, check_allowed_name, check_variable_name, is_secret_variable};
+use crate::policy::{
+    Access, Permission, check_allowed_name, check_variable_name, is_secret_setting, is_secret_variable,
+};
 
 /// Maximum number of variables of one invocation.
 const MAX_VARIABLES: usize = 512;
@@ -20,6 +22,9 @@ const MAX_VALUE_BYTES: usize = 64 << 10;
 
 /// A password of a longer value is replaced by itself from this many characters: shorter ones are words such as `root`.
 const MIN_PASSWORD_CHARS: usize = 8;
+
+/// A shorter text of a setting with the name of a secret stands in too many other texts to be redacted.
+const MIN_SETTING_CHARS: usize = 4;
 
 /// A number is redacted from this many digits, if it is a secret by its name: shorter ones are counts.
 const MIN_SECRET_DIGITS: usize = 6;
@@ -180,10 +185,11 @@ impl SkillContext {
     /// by a password in the text.
     pub(crate) fn learn_secret_setting(&self, name: &str, value: &Value) {
         match value {
-            Value::String(text) if is_secret_value(name, text.as_ref()) => {
+            Value::String(text) if is_secret_setting(name) && text.chars().count() >= MIN_SETTING_CHARS => {
                 self.learn_secret_and_passwords(name, text);
             }
-            Value::Number(number) if is_secret_variable(name) => {
+            Value::String(text) if !passwords(text).is_empty() => self.learn_secret_and_passwords(name, text),
+            Value::Number(number) if is_secret_setting(name) => {
                 let text = number.to_string();
                 if text.len() >= MIN_SECRET_DIGITS {
                     self.learn_secret(name, &text);
@@ -193,7 +199,7 @@ impl SkillContext {
             Value::Object(entries) => {
                 for (key, value) in entries {
                     // What a secret consists of is secret, whatever its parts are called.
-                    let name = if is_secret_variable(name) && !is_secret_variable(key) { name } else { key };
+                    let name = if is_secret_setting(name) && !is_secret_setting(key) { name } else { key };
                     self.learn_secret_setting(name, value);
                 }
             }

@@ -359,8 +359,8 @@ mod tests {
         assert_eq!(
             clean,
             json!({
-                "[secret:KEY]": "[secret:PIN].",
-                "[secret:KEY]'": [{"deep": {"[secret:KEY]!": null}}, "[secret:PIN]", 47110, true],
+                "[secret:KEY]": [{"deep": {"[secret:KEY]!": null}}, "[secret:PIN]", 47110, true],
+                "[secret:KEY]'": "[secret:PIN].",
             })
         );
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::Value;
 
-use super::{Access, Permission, is_secret_variable};
+use super::{Access, Permission, is_secret_setting};
 
 /// A setting or a secret that a skill declares under `config`.
 ///
@@ -74,10 +74,10 @@ impl ConfigField {
         }
     }
 
-    /// Whether it is a setting whose name says that its value is secret, as for variables: what `ctx.config` answers is redacted then,
-    /// and a secret of that name may be its value.
+    /// Whether it is a setting whose name says that its value is secret: what `ctx.config` answers is redacted then, and a secret of that
+    /// name may be its value.
     pub(crate) fn is_secret_setting(&self) -> bool {
-        !self.secret && is_secret_variable(&self.key)
+        !self.secret && is_secret_setting(&self.key)
     }
 
     /// The access by which its value is read from the environment.

@@ -60,7 +60,9 @@ pub use self::thread_budget::{ThreadBudget, ThreadPermit};
 pub use self::timestamp::Timestamp;
 pub use self::tool_filter::ToolFilter;
 pub(crate) use self::tool_name::split_tool_name;
-pub(crate) use self::variable_name::{check_allowed_name, check_variable_name, is_secret_variable};
+pub(crate) use self::variable_name::{
+    check_allowed_name, check_variable_name, is_secret_setting, is_secret_variable,
+};
 pub use self::worker_options::WorkerOptions;
 pub(crate) use autorun::{run_on_open_paths, runs_on_build};
 pub use limits::Limits;

@@ -186,6 +186,49 @@ pub(crate) fn is_secret_variable(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
+/// Whether the name of a setting says that its value is secret. Settings have names such as `sort_key` and `max_tokens`, so here whole words
+/// count: `apiKey`, `github_token` and `db-password` are secret.
+pub(crate) fn is_secret_setting(name: &str) -> bool {
+    let words = words(name);
+    let is_secret = |at: usize, word: &str| match word {
+        "apikey" | "accesskey" | "authtoken" | "credential" | "credentials" | "passphrase" | "passwd"
+        | "password" | "passwords" | "privatekey" | "pwd" | "secret" | "secretkey" | "secrets" => true,
+        "pass" | "token" => words.get(at + 1).is_none_or(|next| !FACTS_OF_TOKENS.contains(&next.as_str())),
+        "key" => at > 0 && KINDS_OF_KEYS.contains(&words[at - 1].as_str()),
+        _ => false,
+    };
+    words.iter().enumerate().any(|(at, word)| is_secret(at, word))
+}
+
+/// What follows in names such as `token_limit` and `pass_count`, whose values are no secrets.
+const FACTS_OF_TOKENS: [&str; 16] = [
+    "budget", "count", "endpoint", "file", "length", "limit", "limits", "name", "path", "rate", "size",
+    "type", "uri", "url", "usage", "window",
+];
+
+/// What makes a key a secret one.
+const KINDS_OF_KEYS: [&str; 10] =
+    ["access", "account", "api", "auth", "encryption", "private", "secret", "service", "signing", "ssh"];
+
+/// The words of a name, in small letters: `apiKey`, `API_KEY` and `api-key` have the same.
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut before = None::<char>;
+    for c in name.chars() {
+        let begins_word = !before.is_some_and(char::is_alphanumeric)
+            || c.is_uppercase()
+                && before.is_some_and(|before| before.is_lowercase() || before.is_ascii_digit());
+        if c.is_alphanumeric() {
+            match words.last_mut().filter(|_| !begins_word) {
+                Some(word) => word.extend(c.to_lowercase()),
+                None => words.push(c.to_lowercase().collect()),
+            }
+        }
+        before = Some(c);
+    }
+    words
+}
+
 /// Whether a name is this one, where a `*` stands for any text. Programs that read many names, such as npm, Yarn and MSBuild, often
 /// do so in any case; the case counts only of a single word, such as `ENV` or `RM`, which shells and make read as it is.
 fn fits(known: &str, name: &str) -> bool {
@@ -220,6 +263,52 @@ mod tests {
                     assert!(has_reason && !row.effect.is_empty(), "{name}: {error}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_setting_is_secret_by_a_whole_word_of_its_name() {
+        for name in [
+            "api_key",
+            "apiKey",
+            "API_KEY",
+            "APIKEY",
+            "github_token",
+            "githubToken",
+            "GITHUB_TOKEN",
+            "token",
+            "db-password",
+            "password",
+            "client_secret",
+            "secret",
+            "secretAccessKey",
+            "AWS_SECRET_ACCESS_KEY",
+            "credentials",
+            "smtp.pass",
+            "signing_key",
+            "ssh-key",
+            "db_pwd",
+        ] {
+            assert!(is_secret_setting(name), "{name}");
+        }
+        for name in [
+            "sort_key",
+            "primary_key",
+            "key",
+            "keyboard",
+            "keywords",
+            "max_tokens",
+            "tokenizer",
+            "token_limit",
+            "passes",
+            "compass",
+            "bypass",
+            "pass_count",
+            "secretary",
+            "monkey",
+            "hotkey",
+        ] {
+            assert!(!is_secret_setting(name), "{name}");
         }
     }
 

@@ -70,6 +70,8 @@ const FACTS: &[&str] = &[
     "updated",
     "url",
     "version",
+    "stage",
+    "stats",
 ];
 
 /// The entries of the metadata map; empty if it is absent or no map.

@@ -496,7 +496,7 @@ fn whatever_keeps_a_skill_from_running_is_said_everywhere_in_the_same_sentence()
         assert!(explained.stderr.contains(&reason), "{reason}: {explained:?}");
         assert!(!explained.stdout.contains("cannot be set up"), "{explained:?}");
         if !files.is_empty() {
-            let tested = answer(&["test", "x"]);
+            let tested = answer(&["test", "x", "--allow", "net"]);
             assert!(tested.stdout.contains(&format!("not run  x one: {reason}")), "{reason}: {tested:?}");
         }
     }
@@ -576,7 +576,11 @@ fn a_skill_without_a_script_of_its_own_is_not_broken() {
     for (name, runs, content) in [
         ("text", "runs         nothing: it holds instructions for a model", "instructions"),
         ("tools", "runs         by its tools: it has no other script", "tools"),
-        ("several", "runs         yes, if a script is named: scripts/a.lua, scripts/b.lua", "scripts"),
+        (
+            "several",
+            "runs         yes, one script that is named: scripts/a.lua in lua, scripts/b.lua in lua",
+            "scripts",
+        ),
     ] {
         assert!(page(name).contains(runs), "{}", page(name));
         assert_eq!(project.metier(&["show", name, "--json"]).json()["content"], content);

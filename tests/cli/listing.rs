@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::cli::Project;
 
-const ROW: [&str; 14] = [
+const ROW: [&str; 15] = [
     "changed_files",
+    "content",
     "description",
     "name",
     "path",

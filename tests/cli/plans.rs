@@ -85,8 +85,8 @@ fn show_prints_the_plan_as_a_tree_and_why_one_cannot_run() {
     let tree = "\
 scripts/sequence.json (2 steps, one after another)
 ├─ 1 hits: grep
-│    path = $inputs.path
 │    pattern = \"TODO\"
+│    path = $inputs.path
 │    on failure retry(2, 1000ms)
 ├─ 2 first: read_file
 │    when $steps.hits.outputs

@@ -128,7 +128,11 @@ fn parse_argument(argument: &str, param: Option<&Param>) -> Result<Value> {
             Ok(text.into())
         }
         Some(ValueType::Text | ValueType::Path) | None => Ok(argument.into()),
-        Some(ValueType::Any) => Ok(strict_json::parse_bare(argument).unwrap_or_else(|_| argument.into())),
+        Some(ValueType::Any) => {
+            let repaired = strict_json::replace_half_surrogates(argument);
+            let argument = repaired.as_deref().unwrap_or(argument);
+            Ok(strict_json::parse_bare(argument).unwrap_or_else(|_| argument.into()))
+        }
         // The host refuses an argument that is not JSON, with the same error in every language.
         Some(_) => Ok(strict_json::parse(argument).unwrap_or_else(|_| argument.into())),
     }

@@ -39,8 +39,8 @@ function ask(call, args) {
     give(fd, Buffer.from(text({id, call, args, doubles: true}) + '\n'));
     for (;;) {
       const answer = JSON.parse(line(fd));
-      // A request that was broken off may still be answered.
-      if (answer.id !== id) continue;
+      // A request that was broken off may still be answered; one whose id could not be read is this one.
+      if (answer.id !== id && !(answer.id === null && 'error' in answer)) continue;
       if (!('error' in answer)) return answer.ok;
       const {kind, message, help, output} = answer.error;
       const error = new MetierError(kind, message, help, output);

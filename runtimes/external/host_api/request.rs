@@ -30,7 +30,7 @@ impl ApiRequest {
     /// Parses a line; `None` if it is an answer. The error comes with the id if it was read.
     pub(super) fn parse(line: &[u8]) -> Result<Option<Self>, (Value, SkillError)> {
         let text = std::str::from_utf8(line).map_err(|_| (Value::Null, invalid_request("is not UTF-8")))?;
-        let value = strict_json::parse(text)
+        let value = strict_json::parse_repaired(text)
             .map_err(|reason| (Value::Null, invalid_request(&format!("is no JSON: {reason}"))))?;
         let Value::Object(mut parts) = value else {
             return Err((Value::Null, invalid_request("is not an object")));

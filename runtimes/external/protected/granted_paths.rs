@@ -6,7 +6,7 @@
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::DefiningFiles;
 use crate::host::{Files, SkillContext, begins_with, git};
 use crate::policy::{Access, PathProtection, Permissions, is_within};
@@ -30,8 +30,15 @@ impl GrantedPath {
         let permissions = ctx.permissions();
         let mut paths = permissions.writable_paths();
         paths.retain(|path| permissions.allows(&Access::write(path.as_str())));
+        let has_whole_project = paths.iter().any(String::is_empty);
         let resolved = paths.into_iter().filter_map(|path| Self::resolve(files.root(), path));
-        resolved.map(|granted| granted.require_named_target(permissions, files.root())).collect()
+        let named = resolved.map(|granted| {
+            if granted.is_linked() && granted.real_path.is_empty() && !has_whole_project {
+                return Err(granted.whole_project_error());
+            }
+            granted.require_named_target(permissions, files.root())
+        });
+        named.collect()
     }
 
     fn resolve(project: &Path, path: String) -> Option<Self> {
@@ -47,6 +54,15 @@ impl GrantedPath {
 
     fn is_linked(&self) -> bool {
         self.path != self.real_path
+    }
+
+    fn whole_project_error(&self) -> SkillError {
+        let sentence =
+            format!("{} leads through a link to the whole project: not permitted", Access::write(&self.path));
+        SkillError::new(ErrorKind::Denied, sentence)
+            .with_help("grant write")
+            .with_hint(Hint::Grant("write".to_owned()))
+            .with_missing_permission(Some("write".to_owned()))
     }
 
     /// Itself, if a link leads it to nothing that is protected by its name, or if a grant names that.

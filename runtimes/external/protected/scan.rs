@@ -28,12 +28,13 @@ const CANCEL_CHECK_INTERVAL: usize = 1 << 10;
 /// Mounts that a sandbox needs besides those over protected paths.
 const RESERVED_MOUNTS: usize = 1 << 10;
 
-/// The protected paths of a sandbox, and which file is at each. A mount protects the file that was at the path when the sandbox
-/// was set up, not one that replaces it.
+/// The protected paths of a sandbox and those that it may write, and which file is at each. A mount protects the file that was at the
+/// path when the sandbox was set up, not one that replaces it, and a sandbox opens what was there.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Fingerprint {
     read_only: BTreeMap<OsString, InodeStamp>,
     hidden: BTreeMap<OsString, InodeStamp>,
+    writable: BTreeMap<OsString, InodeStamp>,
     is_incomplete: bool,
 }
 
@@ -41,10 +42,11 @@ pub(crate) struct Fingerprint {
 type InodeStamp = Option<(FileId, Option<SystemTime>)>;
 
 impl Fingerprint {
-    pub(crate) fn new(protected: &ProtectedPaths) -> Self {
+    pub(crate) fn new(protected: &ProtectedPaths, writable: &[PathBuf]) -> Self {
         let stamp = |path: &OsString| (path.clone(), inode_stamp(Path::new(path)));
         let all = |paths: &[OsString]| paths.iter().map(stamp).collect();
         Self {
+            writable: writable.iter().map(|path| (path.clone().into(), inode_stamp(path))).collect(),
             read_only: all(&protected.read_only),
             hidden: all(&protected.hidden),
             is_incomplete: protected.incomplete_reason.is_some(),
@@ -260,6 +262,10 @@ impl ProtectedScan<'_> {
                     self.read_only.insert(inner.full_path.clone());
                 }
                 self.note_hard_links_below(&inner.full_path, kind);
+                // Who opens the folder follows the link. What lies in a protected folder may lead anywhere, as linked skills do.
+                if kind.is_symlink() && !folder.is_protected && self.can_change && !is_git_dir_name(name) {
+                    self.protect_link_target(&inner.full_path);
+                }
             }
             ScriptAccess::ReadWrite if is_plain => self.queue.push_back(inner),
             ScriptAccess::ReadWrite => {}
@@ -323,6 +329,22 @@ impl ProtectedScan<'_> {
     fn protect_dir(&mut self, folder: ScanDir) {
         if folder.is_read_only || self.read_only.insert(folder.full_path.clone()) {
             self.queue.push_back(ScanDir { is_read_only: true, ..folder });
+        }
+    }
+
+    /// Protects what a link with a protected name leads to, if it is in the project and no grant names it.
+    fn protect_link_target(&mut self, link: &Path) {
+        let Ok(target) = fs::canonicalize(link) else { return };
+        let Ok(path) = target.strip_prefix(self.project) else { return };
+        let path = path.to_string_lossy().into_owned();
+        if path.is_empty() {
+            self.incomplete_reason =
+                Some(format!("{} is a link to the whole project", self.display_path(link)));
+        } else if !self.is_write_granted(&path) {
+            if let Ok(about) = target.symlink_metadata() {
+                self.note_hard_links_below(&target, about.file_type());
+            }
+            self.read_only.insert(target);
         }
     }
 

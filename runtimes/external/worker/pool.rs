@@ -68,8 +68,9 @@ struct Job {
 impl WorkerKey {
     pub(crate) fn new(ctx: &SkillContext, variables: &BTreeMap<OsString, OsString>) -> Result<Self> {
         let project = ctx.project()?.root();
+        let access = ProjectAccess::new(ctx, project)?;
         Ok(Self {
-            fingerprint: Fingerprint::new(&ProjectAccess::new(ctx, project)?.protected),
+            fingerprint: Fingerprint::new(&access.protected, &access.writable_dirs()),
             project: project.to_owned(),
             project_id: FolderId::new(project).map_err(|source| {
                 SkillError::io(format_args!("failed to open {}", project.display()), source)

@@ -31,7 +31,8 @@ pub(crate) fn decode_response(id: u64, line: &[u8]) -> Response {
 
 fn parse_response(id: u64, line: &[u8]) -> Result<Response, String> {
     let text = std::str::from_utf8(line).map_err(|_| "a line that is not UTF-8")?;
-    let value = strict_json::parse(text).map_err(|reason| format!("a line that is no JSON: {reason}"))?;
+    let value =
+        strict_json::parse_repaired(text).map_err(|reason| format!("a line that is no JSON: {reason}"))?;
     let Value::Object(mut parts) = value else { return Err("JSON that is not an object".into()) };
     let answered = parts.shift_remove("id").ok_or("an answer without an `id`")?;
     if answered != id {

@@ -383,6 +383,8 @@ impl<'e> AvailabilityCheck<'e> {
         let is_main = matches!(choice, ScriptChoice::Main);
         let is_several = is_main && error.kind() == ErrorKind::Usage && error.hint() == Some(&Hint::Script);
         let has_none = is_main && error.kind() == ErrorKind::Unavailable;
+        let entrypoints = skill.contract().map_or(&[][..], |contract| &contract.entrypoints);
+        let is_several = is_several || has_none && !entrypoints.is_empty();
         let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
         let tools = tools.iter().filter(|tool| tool.handler.is_some()).take(MAX_PARTS);
         let tools: Vec<&str> = tools.map(|tool| tool.name.as_str()).collect();
@@ -397,7 +399,8 @@ impl<'e> AvailabilityCheck<'e> {
         };
         let paths = if is_several { scripts(&self.engine.runtimes, skill) } else { Ok(Vec::new()) };
         let paths = paths.unwrap_or_default();
-        let named = paths.iter().take(MAX_PARTS).map(|path| ScriptChoice::Named(path));
+        let names = entrypoints.iter().map(|(name, _)| name).filter(|_| is_several);
+        let named = paths.iter().chain(names).take(MAX_PARTS).map(|name| ScriptChoice::Named(name));
         let mut first = None;
         for part in named.chain(tools.into_iter().map(ScriptChoice::Tool)) {
             let selected = self.engine.selected_script(skill, part);

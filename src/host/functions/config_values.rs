@@ -33,7 +33,7 @@ pub(crate) struct WithheldValues {
 impl SkillContext {
     /// The settings of the skill: those that it declares, or all where it declares none. Those whose names are those of secrets, and
     /// values with a password in them, are redacted from now on, wherever they come from.
-    pub(super) fn config_values(&self) -> Result<Map<String, Value>> {
+    pub(in crate::host) fn config_values(&self) -> Result<Map<String, Value>> {
         let mut values = self.provided_values()?;
         let fields = self.config_fields();
         if !fields.is_empty() {

@@ -127,7 +127,7 @@ mod tests {
     fn the_first_numbered_list_is_the_plan() {
         // SY-33
         let text = "---\nname: x\n1. `no`\n---\n# How\n\n```\n1. `neither`\n```\n\n1. Look: `grep {\"pattern\": \"a\"}`\n\n2) Then `stat`,\n   as `said`.\n\nMore.\n\n1. `another`\n";
-        let expected = r#"[{"args":{"pattern":"a"},"tool":"grep"},{"tool":"stat"}]"#;
+        let expected = r#"[{"tool":"grep","args":{"pattern":"a"}},{"tool":"stat"}]"#;
         assert_eq!(steps(text), Ok(Some(expected.to_owned())));
         for none in ["", "text", "- `a`\n", "  1. `a`\n", "1.`a`\n", "1234567890. `a`\n", "```\n1. `a`\n"] {
             assert_eq!(steps(none), Ok(None), "{none}");

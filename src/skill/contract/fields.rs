@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::skill::diagnostic_sink::DiagnosticSink;
 use crate::skill::lint;
 use crate::skill::metadata::is_fact;
-use crate::suggestion::{closest, did_you_mean, same_word};
+use crate::suggestion::{closest, did_you_mean, is_one_typo, same_word};
 
 /// The number of unknown keys of one map that get a diagnostic each.
 const MAX_REPORTED: usize = 16;
@@ -104,7 +104,22 @@ pub(crate) fn report_invalid(node: &Node, sentence: &str, report: &mut Diagnosti
 const OTHER_NAMES: [(&str, &[&str]); 16] = [
     (
         "inputs",
-        &["input_schema", "inputs_schema", "input_parameters", "parameters", "params", "args", "arguments"],
+        &[
+            "input_schema",
+            "inputs_schema",
+            "inputs_json_schema",
+            "input_parameters",
+            "input_params",
+            "parameters",
+            "parameters_schema",
+            "function_parameters",
+            "params",
+            "args",
+            "args_schema",
+            "arguments",
+            "schema",
+            "properties",
+        ],
     ),
     (
         "outputs",
@@ -119,18 +134,41 @@ const OTHER_NAMES: [(&str, &[&str]); 16] = [
         ],
     ),
     ("entrypoint", &["handler", "script"]),
-    ("permissions", &["allowed_tools", "grants"]),
-    ("requires_confirmation", &["confirm", "confirmation", "needs_confirmation", "requires_approval"]),
+    ("permissions", &["allowed_tools", "grants", "required_permissions", "permissions_required"]),
+    (
+        "requires_confirmation",
+        &[
+            "confirm",
+            "confirmation",
+            "confirmation_required",
+            "needs_confirmation",
+            "requires_approval",
+            "require_approval",
+            "needs_approval",
+            "approval_required",
+        ],
+    ),
     ("risk_level", &["risk"]),
     ("config", &["settings", "configuration"]),
     ("env", &["environment", "env_var", "environment_variable"]),
     ("secret", &["sensitive", "is_secret"]),
     ("required", &["is_required", "mandatory"]),
     ("default", &["default_value"]),
-    ("timeout", &["time_limit", "max_time", "timeout_ms", "timeout_seconds"]),
-    ("memory", &["max_memory", "memory_limit", "memory_mb", "memory_bytes"]),
+    (
+        "timeout",
+        &[
+            "time_limit",
+            "time_limit_ms",
+            "max_time",
+            "timeout_ms",
+            "timeout_seconds",
+            "timeout_in_seconds",
+            "execution_timeout",
+        ],
+    ),
+    ("memory", &["max_memory", "max_memory_mb", "memory_limit", "memory_mb", "memory_bytes"]),
     ("operations", &["max_operations"]),
-    ("output", &["max_output", "output_limit", "output_bytes"]),
+    ("output", &["max_output", "max_output_size", "output_limit", "output_bytes"]),
     ("expected_output", &["expected", "expect"]),
 ];
 
@@ -163,21 +201,49 @@ fn report_unknown_keys(
     report: &mut DiagnosticSink<'_>,
 ) -> Map<String, Json> {
     let unknown: Vec<&Entry> = entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).collect();
-    for Entry { key, key_span, .. } in unknown.iter().take(MAX_REPORTED) {
-        let message = format!("`{key}` is not a key of {place}");
-        if let Some(meant) = renamed_key(key, known) {
-            report.add(&lint::CONTRACT_KEY, key_span, message).help(did_you_mean(meant));
-        } else if let Some(meant) = similar_key(key, known).filter(|_| !is_fact(key)) {
-            report.add(similar, key_span, message).help(did_you_mean(meant));
+    let is_absent = |meant: &str| !entries.iter().any(|entry| entry.key == meant);
+    let mut warned = Vec::new();
+    for entry in &unknown {
+        let Entry { key, key_span, node, .. } = *entry;
+        let message = || format!("`{key}` is not a key of {place}");
+        let renamed = renamed_key(key, known).filter(|meant| may_be_lost(meant, node));
+        let similar_key = similar_key(key, known).filter(|_| !is_fact(key));
+        if let Some(meant) = renamed {
+            report.add(&lint::CONTRACT_KEY, key_span, message()).help(did_you_mean(meant));
+        } else if let Some(meant) = similar_key.filter(|meant| is_one_typo(key, meant) && is_absent(meant)) {
+            report.add(similar, key_span, message()).help(did_you_mean(meant));
         } else {
-            report.add(&lint::KEY_UNKNOWN, key_span, message).help("it is kept, and nothing reads it");
+            warned.push((key_span, message(), similar_key));
         }
     }
-    if let Some(first) = unknown.get(MAX_REPORTED) {
-        let message = format!("{} more unknown keys in {place}", unknown.len() - MAX_REPORTED);
-        report.add(&lint::KEY_UNKNOWN, &first.key_span, message);
+    for (key_span, message, meant) in warned.iter().take(MAX_REPORTED) {
+        match meant {
+            Some(meant) => report.add(&lint::KEY_TYPO, key_span, message.clone()).help(did_you_mean(meant)),
+            None => report
+                .add(&lint::KEY_UNKNOWN, key_span, message.clone())
+                .help("it is kept, and nothing reads it"),
+        };
+    }
+    if let Some((first, ..)) = warned.get(MAX_REPORTED) {
+        let message = format!("{} more unknown keys in {place}", warned.len() - MAX_REPORTED);
+        report.add(&lint::KEY_UNKNOWN, first, message);
     }
     unknown.iter().filter_map(|entry| Some((entry.key.clone(), json(&entry.node, report)?))).collect()
+}
+
+/// Whether a value may be what the known key is for. Other systems also have an `entryPoint` that names no file, and a `schema` that is
+/// a version.
+fn may_be_lost(meant: &str, node: &Node) -> bool {
+    let is_file = |text: &str| text.contains(['.', '/']);
+    match (meant, &node.value) {
+        ("inputs", Value::Scalar(_)) => false,
+        ("entrypoint" | "entrypoints", Value::Scalar(text)) => is_file(text),
+        ("entrypoint" | "entrypoints", Value::Map(entries)) => {
+            entries.iter().any(|entry| entry.key == "path" || entry.node.text().is_some_and(is_file))
+        }
+        ("entrypoint" | "entrypoints", Value::List(_)) => false,
+        _ => true,
+    }
 }
 
 /// The known key that another one certainly means: in another spelling, or by the name that other systems have for it.
@@ -188,6 +254,8 @@ fn renamed_key<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     let has_name = |meant: &str| {
         let mut names = OTHER_NAMES.iter().filter(|(known, _)| *known == meant);
         names.any(|(_, names)| same_word(key, names.iter()).is_some())
+            // The scripts of another system are several commands.
+            && !(meant == "entrypoint" && key.ends_with('s'))
     };
     same_word(key, known.iter().copied()).or_else(|| known.iter().copied().find(|meant| has_name(meant)))
 }

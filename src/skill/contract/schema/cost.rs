@@ -336,10 +336,7 @@ mod tests {
                 "/zzz/$anchor",
             ),
             (json!({"$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}}), "/$defs/b/$anchor"),
-            (
-                json!({"$ref": "#/$defs/%61", "$defs": {"%61": true, "a": {"$ref": "#/$defs/%61"}}}),
-                "/$defs/a/$ref",
-            ),
+            (json!({"$ref": "#/$defs/%61", "$defs": {"%61": true, "a": {"$ref": "#/$defs/%61"}}}), "/$ref"),
             (json!({"$ref": "#/$defs/%61", "$defs": {"%61": true}}), "/$ref"),
         ] {
             assert_eq!(refused(&schema), ("schema-reference", pointer.to_owned()), "{schema}");
