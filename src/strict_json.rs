@@ -25,8 +25,9 @@ pub fn parse(text: &str) -> Result<Value, String> {
 /// ```
 pub fn parse_bare(text: &str) -> Result<Value, String> {
     let value = parse(text)?;
-    let is_plain = || !text.contains(['e', 'E']) && value.to_string() == text.trim();
-    if value.is_number() && !is_plain() {
+    if let Value::Number(number) = &value
+        && (text.contains(['e', 'E']) || number.to_string() != text.trim())
+    {
         return Err(format!("the number {} is not in the form of JSON", text.trim()));
     }
     Ok(value)

@@ -3,12 +3,15 @@
 //! Most programs say it last. Interpreters go on with a stack, with notes or with their version, and a script with what it cleans up.
 //! Each family of interpreters has a row, found by lines that only it writes.
 
+/// The line that says why, and one of the last lines of the report.
+type Report = (usize, usize);
+
 /// How interpreters report an error that nobody caught.
 struct Family {
     /// Whether only this family writes such a line. The last one of a text counts.
     is_mark: fn(&str) -> bool,
-    /// The line that says why, and one of the last lines of the report, by the number of the marked line.
-    find: fn(&[&str], usize) -> Option<(usize, usize)>,
+    /// Its report, by the number of the marked line.
+    find: fn(&[&str], usize) -> Option<Report>,
     /// Whether the newest call stands last in the stack, above the line that says why.
     has_newest_call_last: bool,
 }
@@ -64,7 +67,11 @@ const FAMILIES: [Family; 11] = [
         },
         has_newest_call_last: false,
     },
-    Family { is_mark: is_ruby_error, find: ruby_error, has_newest_call_last: false },
+    Family {
+        is_mark: is_ruby_error,
+        find: |lines, at| Some(ruby_error(lines, at)),
+        has_newest_call_last: false,
+    },
     // Rust: the message stands below the line that names the thread, in older versions in it.
     Family {
         is_mark: |line| line.starts_with("thread '") && line.contains(" panicked at "),
@@ -201,8 +208,8 @@ fn last_lines(text: &str) -> Vec<&str> {
 fn find_error(lines: &[&str]) -> Option<FoundError> {
     let last = lines.len().checked_sub(1)?;
     let reports = FAMILIES.iter().filter_map(|family| {
-        let marks = (0..lines.len()).rev().filter(|at| (family.is_mark)(lines[*at]));
-        let (line, end) = marks.filter_map(|at| (family.find)(lines, at)).next()?;
+        let mut marks = (0..lines.len()).rev().filter(|at| (family.is_mark)(lines[*at]));
+        let (line, end) = marks.find_map(|at| (family.find)(lines, at))?;
         Some((line, report_end(lines, end), family.has_newest_call_last))
     });
     let newest = reports.max_by_key(|(line, ..)| *line);
@@ -312,14 +319,14 @@ fn is_perl_error(line: &str) -> bool {
 }
 
 /// The error that ended the script, above those that caused it.
-fn ruby_error(lines: &[&str], mut at: usize) -> Option<(usize, usize)> {
+fn ruby_error(lines: &[&str], mut at: usize) -> Report {
     let end = at;
     while let Some(above) = lines[..at].iter().rposition(|line| !is_indented(line))
         && is_ruby_error(lines[above])
     {
         at = above;
     }
-    Some((at, end))
+    (at, end)
 }
 
 fn is_indented(line: &str) -> bool {

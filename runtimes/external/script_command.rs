@@ -24,7 +24,7 @@ use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::policy::{self, ProjectAccess, RunPaths};
 use crate::runtimes::external::program_version::interpreter_version;
 use crate::runtimes::external::protected::creation_guard::CreationGuard;
-use crate::runtimes::external::protected::scan::Fingerprint;
+use crate::runtimes::external::protected::fingerprint::Fingerprint;
 use crate::runtimes::external::python_package::module_arguments;
 use crate::runtimes::external::script_file::ScriptFile;
 use crate::runtimes::external::services::ExternalServices;

@@ -137,9 +137,9 @@ impl Vm {
         let result = self.call(input, limit, context);
         let at_place = |error: SkillError| {
             let called = || result.as_ref().err().and_then(SkillError::location).cloned();
-            let stopped = running.stopped_line();
-            let stopped = stopped.map(|line| Location::new(&*self.slot.file, Some(line), None));
-            match stopped.or_else(called) {
+            let line = running.stopped_line();
+            let place = line.map(|line| Location::new(&*self.slot.file, Some(line), None));
+            match place.or_else(called) {
                 Some(place) => error.with_location(place),
                 None => error,
             }

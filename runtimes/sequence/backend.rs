@@ -65,7 +65,7 @@ impl StepBackend for LocalBackend {
                 let positional = function
                     .params
                     .iter()
-                    .map(|param| arguments.remove(param.name).unwrap_or_default())
+                    .map(|param| arguments.shift_remove(param.name).unwrap_or_default())
                     .collect();
                 if let Some(extra) = arguments.keys().next() {
                     let sentence = format!("{}: there is no parameter {extra}", function.signature());

@@ -67,12 +67,12 @@ impl Engine {
         skill: &Skill,
         names: &[Option<&str>],
     ) -> Option<Vec<RequestedPermission>> {
-        let choice = |name: &Option<&str>| {
+        let choice = |name: Option<&str>| {
             let choice = name.map_or(ScriptChoice::Main, ScriptChoice::Named);
             self.0.selected_script(skill, choice).ok()
         };
         // Nothing is known of one that cannot be selected.
-        let scripts = names.iter().map(choice).collect::<Option<Vec<SelectedScript>>>()?;
+        let scripts = names.iter().copied().map(choice).collect::<Option<Vec<SelectedScript>>>()?;
         let is_unlimited = scripts.iter().any(|script| uses_any_grant(skill, script));
         (!is_unlimited).then(|| self.0.requests_of(&self.registry(), skill, &scripts))
     }

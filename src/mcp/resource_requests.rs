@@ -28,19 +28,18 @@ impl Handler {
         context: &RequestContext<RoleServer>,
     ) -> std::result::Result<ReadResourceResponse, ErrorData> {
         let (inventory, uri) = (self.inventory(), request.uri);
-        let result = match inventory.resource(&uri) {
-            Some(offered) => self.read_offered(&inventory, offered, &uri, context).await?,
-            None => {
-                let read = self.read(Some(context), move |engine, inventory, session| {
-                    let store = &session.caller.results;
-                    let result = resources::read(engine, inventory, store, &uri);
-                    result
-                        .map(|result| (json_size(&result), result))
-                        .map_err(|error| resource_error(&error, &uri))
-                });
-                let (size, result) = read.await??;
-                set_size(context, size, result)
-            }
+        let result = if let Some(offered) = inventory.resource(&uri) {
+            self.read_offered(&inventory, offered, &uri, context).await?
+        } else {
+            let read = self.read(Some(context), move |engine, inventory, session| {
+                let store = &session.caller.results;
+                let result = resources::read(engine, inventory, store, &uri);
+                result
+                    .map(|result| (json_size(&result), result))
+                    .map_err(|error| resource_error(&error, &uri))
+            });
+            let (size, result) = read.await??;
+            set_size(context, size, result)
         };
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
     }
@@ -64,8 +63,14 @@ impl Handler {
             self.calls().run(self.caller(), tool, arguments, context.ct.cancelled(), services).await;
         let contents = outcome.result.and_then(|value| tool_contents(offered, uri, value));
         let contents = contents.map_err(|error| run_error(&error))?;
-        let result = ReadResourceResult::new(vec![contents]);
-        Ok(set_size(context, json_size(&result), result))
+        // To measure a large value takes long, and the thread of the server serves everyone.
+        let measure = tokio::task::spawn_blocking(move || {
+            let result = ReadResourceResult::new(vec![contents]);
+            (json_size(&result), result)
+        });
+        let (size, result) =
+            measure.await.map_err(|_| ErrorData::internal_error("the request failed", None))?;
+        Ok(set_size(context, size, result))
     }
 
     async fn read_offered_file(
@@ -78,9 +83,9 @@ impl Handler {
         let (offered, path, uri) = (offered.clone(), path.to_owned(), uri.to_owned());
         let read = self.read(Some(context), move |engine, inventory, _| {
             let served = inventory.skill(&offered.skill).ok_or_else(|| missing(&uri));
-            let content = served.and_then(|served| read_file(engine, &served.skill, &path));
-            let content = content.map_err(|error| resource_error(&error, &uri))?;
-            let contents = resources::contents(content, &uri).with_mime_type(offered.mime_type("text/plain"));
+            let file = served.and_then(|served| read_file(engine, &served.skill, &path));
+            let file = file.map_err(|error| resource_error(&error, &uri))?;
+            let contents = resources::contents(file, &uri).with_mime_type(offered.mime_type("text/plain"));
             let result = ReadResourceResult::new(vec![contents]);
             Ok((json_size(&result), result))
         });

@@ -476,7 +476,8 @@ mod tests {
 
     #[test]
     fn large_streams_of_a_failed_run_are_cut_with_links() {
-        let lines = (0..20_000).map(|line| format!("line {line}\n")).collect::<String>();
+        let lines: Vec<String> = (0..20_000).map(|line| format!("line {line}\n")).collect();
+        let lines = lines.concat();
         let result = failed(SkillError::new(ErrorKind::Script, "failed"), &lines, &lines);
         let text = result["content"][0]["text"].as_str().unwrap();
         assert!(text.len() < MAX_TEXT && text.contains("standard output:\nline 0\n"), "{}", text.len());

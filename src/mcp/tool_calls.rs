@@ -97,13 +97,11 @@ impl Handler {
         };
         let question = postponing.and_then(|approver| approver.take_question());
         let question = question.and_then(|question| postponed?.ask_approval(&question, memory));
-        Ok(match question {
-            Some(question) => question.into(),
-            None => {
-                let result = into_result(outcome);
-                set_size(&context, content_size(&result), result).into()
-            }
-        })
+        if let Some(question) = question {
+            return Ok(question.into());
+        }
+        let result = into_result(outcome);
+        Ok(set_size(&context, content_size(&result), result).into())
     }
 
     /// What questions need that are the answer of a request; `None` in sessions, and if the client cannot ask.

@@ -242,12 +242,12 @@ fn is_bundled(packages: &Map<String, Value>, path: &str) -> bool {
     while let Some(inner) = above.as_deref().filter(|path| is_in_bundle(path)) {
         above = parent_of(inner);
     }
-    let Some((bundler, package)) = above.and_then(|path| Some((path.clone(), packages.get(&path)?))) else {
+    let Some((parent, package)) = above.and_then(|path| Some((path.clone(), packages.get(&path)?))) else {
         return false;
     };
     let bundles = package.get("bundleDependencies").and_then(Value::as_array);
     let is_listed = bundles.is_some_and(|names| names.iter().any(|listed| listed == name));
-    let inside = format!("{bundler}/node_modules/");
+    let inside = format!("{parent}/node_modules/");
     let is_needed = || {
         packages.iter().any(|(other, package)| {
             other != path

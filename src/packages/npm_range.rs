@@ -39,7 +39,7 @@ fn is_alternative(text: &str) -> bool {
     }
     let mut rest = text.trim();
     while !rest.is_empty() {
-        const OPERATORS: [&str; 7] = [">=", "<=", "~>", ">", "<", "~", "^"];
+        const OPERATORS: [&str; 8] = [">=", "<=", "~>", ">", "<", "~", "^", "="];
         let operator =
             OPERATORS.iter().find(|operator| rest.starts_with(**operator)).map_or(0, |found| found.len());
         rest = rest[operator..].trim_start();

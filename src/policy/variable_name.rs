@@ -32,13 +32,16 @@ const REFUSED_NAMES: [RefusedNames; 24] = [
                 *_EXECUTABLE_PATH *_BINARY_PATH *_BINARY_HOST PROTOC *_COMMAND *_COMMAND_PREFIX *PASSCOMMAND \
                 *_PASSWORD_CMD *_PASSWORD_PROGRAM *_RSH *_PROG *_SFTP_SSH *_METADATA_MAPPER *_EXTERNAL_DIFF \
                 *_NODEJS_PATH *_INTERPRETER *_PYTHON BORG_REMOTE_PATH TERRAGRUNT_TFPATH TG_TF_PATH GVBINDIR \
-                GROFF_* MANROFFSEQ NROFF TROFF DBUS_*_BUS_ADDRESS MAILCAPS WINE* LIBGUESTFS_* CHROM*_FLAGS \
+                GROFF_* MANROFFSEQ NROFF TROFF DBUS_*_BUS_ADDRESS MAILCAPS WINELOADER WINESERVER WINEDLL* WINEPREFIX WINEPATH \
+                PARALLEL_SHELL *_EXE *_PANDOC FFMPEG_BINARY IMAGEMAGICK_BINARY CHROMEDRIVER_PATH CHROMIUM_BIN FIREFOX_BIN \
+                GRAPHVIZ_DOT P4EDITOR P4DIFF CVSEDITOR RCLONE_CONFIG_*_SSH LIBGUESTFS_* CHROM*_FLAGS \
                 GUNICORN_CMD_ARGS TERMINAL R_*CMD R_PDFVIEWER",
         effect: "decides which programs are started",
     },
     RefusedNames {
         names: "BASH_* BASHOPTS SHELLOPTS ENV KSH_ENV IFS CDPATH GLOBIGNORE EXECIGNORE PS0 PS1 PS2 PS3 \
-                PS4 PROMPT_COMMAND FPATH ZDOTDIR MODULE_PATH INPUTRC POSIXLY_CORRECT PWD OLDPWD fish_* \
+                PS4 PROMPT_COMMAND FPATH ZDOTDIR MODULE_PATH INPUTRC POSIXLY_CORRECT PWD OLDPWD \
+                fish_function_path fish_complete_path fish_user_paths \
                 __fish_* SCREENRC SYSSCREENRC",
         effect: "changes what a shell runs",
     },
@@ -67,7 +70,10 @@ const REFUSED_NAMES: [RefusedNames; 24] = [
         names: "ASDF_* DIRENV_* MISE_* NODENV_* NVM_* PYENV_* RBENV_* RTX_* RUSTUP_* SDKMAN_* VOLTA_*",
         effect: "decides which version of a tool runs",
     },
-    RefusedNames { names: "PERL* HARNESS_* ACKRC", effect: "changes what Perl loads, or how it runs" },
+    RefusedNames {
+        names: "PERL* HARNESS_PERL* HARNESS_OPTIONS HARNESS_SUBCLASS ACKRC",
+        effect: "changes what Perl loads, or how it runs",
+    },
     RefusedNames {
         names: "RUBY* GEM_* BUNDLE_* RAKEOPT RAKELIB IRBRC PRYRC",
         effect: "changes what Ruby loads, or how it runs",
@@ -108,7 +114,8 @@ const REFUSED_NAMES: [RefusedNames; 24] = [
                 OBJC_INCLUDE_PATH CCACHE_* DISTCC_* ICECC_* CMAKE_* PKG_CONFIG* ACLOCAL* AUTOM4TE* \
                 LIBCLANG_PATH LLVM_CONFIG* SWIFT_EXEC TOOLCHAINS DEVELOPER_DIR SDKROOT NIX_PATH \
                 NIX_CONFIG NIX_CONF_DIR NIX_USER_CONF_FILES NIX_BUILD_SHELL NIX_LD* NIX_REMOTE \
-                NIX_SSHOPTS ZIG_LIB_DIR BAZELISK_* USE_BAZEL_VERSION VCPKG_* SCONS_LIB_DIR VAGRANT_* APT_CONFIG \
+                NIX_SSHOPTS ZIG_LIB_DIR BAZELISK_* USE_BAZEL_VERSION VCPKG_* SCONS_LIB_DIR \
+                VAGRANT_HOME VAGRANT_CWD VAGRANT_VAGRANTFILE VAGRANT_DOTFILE_PATH APT_CONFIG \
                 KBUILD_* CROSS_COMPILE CCC_* MESON_* DFLAGS",
         effect: "changes what a build runs",
     },
@@ -137,7 +144,8 @@ const REFUSED_NAMES: [RefusedNames; 24] = [
                 *_ENGINE_LIBRARY *_ENGINE_BINARY *_DRIVER_DIR *_DRIVER_PATH *_DRIVERS_PATH *_EXTENSION_DIR \
                 *_EXTENSIONS_DIR *_PKCS11_MODULE P11_KIT_* AZURE_CONFIG_DIR GNUPLOT_LIB DOCKER_CLI_PLUGIN_EXTRA_DIRS \
                 FREI0R_PATH LADSPA_PATH LV2_PATH DSSI_PATH VST_PATH VST3_PATH ALSA_CONFIG_* QEMU_LD_PREFIX SDL_DYNAMIC_API SDL3_DYNAMIC_API LIBGL_DRIVERS_PATH \
-                GBM_BACKENDS_PATH LIBVA_DRIVERS_PATH VK_* __EGL_* OCL_ICD_* MAGICK_* GEGL_PATH \
+                GBM_BACKENDS_PATH LIBVA_DRIVERS_PATH \
+                VK_ICD_* VK_DRIVER_* VK_ADD_* VK_LAYER_* VK_INSTANCE_LAYERS VK_LOADER_* __GLX_* __EGL_* OCL_ICD_* MAGICK_* GEGL_PATH \
                 BABL_PATH OMPI_* PMIX_* SASL_PATH KRB5_CONFIG ODBCINI ODBCINSTINI ODBCSYSINI \
                 LIBMYSQL_* PSQLRC VALGRIND_* *SAN_OPTIONS *_SYMBOLIZER_PATH",
         effect: "decides which modules a program loads",
@@ -229,7 +237,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether a name is this one, where a `*` stands for any text. Programs that read many names, such as npm, Yarn and MSBuild, often
+/// Whether a name is this one, where a `*` stands for any text. Programs that read many names, such as npm and Yarn, often
 /// do so in any case; the case counts only of a single word, such as `ENV` or `RM`, which shells and make read as it is.
 fn fits(known: &str, name: &str) -> bool {
     if known.contains(['*', '_']) { fits_form(known.as_bytes(), name.as_bytes()) } else { name == known }
@@ -417,7 +425,8 @@ mod tests {
         for name in
             "OPENAI_API_KEY NODE_ENV _ a1 GITHUB_TOKEN HTTPS_PROXY SHELLY PATHS TZ RUST_LOG RUST_BACKTRACE CARGO_TERM_COLOR \
              CARGO_REGISTRY_TOKEN CARGO_REGISTRIES_X_TOKEN DOTNET_ENVIRONMENT GOMAXPROCS GOOGLE_API_KEY RSYNC_PASSWORD TF_VAR_x \
-             MIX_ENV NUGET_API_KEY MAVEN_PASSWORD AWS_PROFILE KUBECONFIG COMPOSER_AUTH JULIA_NUM_THREADS DJANGO_SETTINGS_MODULE FEATURE_FLAGS EDITOR_X"
+             MIX_ENV FISH_API_KEY HARNESS_API_KEY WINERY_ID VAGRANT_CLOUD_TOKEN VK_TOKEN \
+             NUGET_API_KEY MAVEN_PASSWORD AWS_PROFILE KUBECONFIG COMPOSER_AUTH JULIA_NUM_THREADS DJANGO_SETTINGS_MODULE FEATURE_FLAGS EDITOR_X"
                 .split(' ')
         {
             assert_eq!(check_variable_name(name), Ok(()), "{name}");

@@ -127,14 +127,14 @@ pub(super) fn variables(metadata: &Map<String, Json>) -> Vec<Permission> {
     permissions
 }
 
-/// The keys below which OpenClaw reads its own metadata, and read it under its earlier names.
+/// The keys below which `OpenClaw` reads its own metadata, and read it under its earlier names.
 const OPENCLAW_KEYS: [&str; 4] = ["openclaw", "moltbot", "clawdbot", "clawdis"];
 
 /// The maximum number of names in a list of requirements, and of characters of a name.
 const MAX_NAMES: usize = 100;
 const MAX_NAME_CHARS: usize = 64;
 
-/// What the metadata of OpenClaw requires of the machine. Lists are empty where nothing is required.
+/// What the metadata of `OpenClaw` requires of the machine. Lists are empty where nothing is required.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MachineRequirements {
     /// Operating systems, of which it must be one: `darwin`, `linux`, `win32`.
@@ -147,7 +147,7 @@ pub(crate) struct MachineRequirements {
     pub(crate) is_always_offered: bool,
 }
 
-/// `os`, `requires.bins` and `requires.anyBins` of the first of the keys of OpenClaw that is there.
+/// `os`, `requires.bins` and `requires.anyBins` of the first of the keys of `OpenClaw` that is there.
 pub(super) fn machine_requirements(metadata: &Map<String, Json>) -> MachineRequirements {
     let Some(client) = OPENCLAW_KEYS.iter().find_map(|key| metadata.get(*key)?.as_object()) else {
         return MachineRequirements::default();
@@ -177,7 +177,7 @@ fn plain_names(value: Option<&Json>) -> Vec<String> {
     found
 }
 
-/// The name that OpenClaw, and Node, give a system.
+/// The name that `OpenClaw`, and Node, give a system.
 fn system_name(name: &str) -> String {
     match name.to_ascii_lowercase().as_str() {
         "macos" => "darwin".to_owned(),

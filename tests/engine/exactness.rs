@@ -95,7 +95,7 @@ fn a_process_reads_an_input_as_it_is_written_if_nothing_has_changed_it() {
         project.engine().run(invocation.input(value.clone()).input_text(text)).result.unwrap();
         project.read("read")
     };
-    assert_eq!(read("", &value), one_line);
+    assert_eq!(read("version: 1.0.0", &value), one_line);
     assert_eq!(read("inputs: {price: {type: number}, a: {type: array}}", &value), one_line);
     let filled =
         read("inputs: {price: {type: number}, a: {type: array}, b: {type: integer, default: 1}}", &value);

@@ -60,7 +60,7 @@ fn cu_t15_the_inputs_of_the_second_sample_are_read() {
             })),
         ),
     );
-    assert_eq!(read.host_needs.timestamps, ["end", "start"]);
+    assert_eq!(read.host_needs.timestamps, ["start", "end"]);
     let inputs = read.inputs.unwrap();
     for input in [
         json!({"calendarId": "c", "title": "t", "start": "2026-01-01T10:00Z", "end": "2026-01-01"}),

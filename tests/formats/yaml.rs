@@ -224,6 +224,6 @@ fn yaml_that_is_written_is_easy_to_read() {
         "instruction": "First line.\nSecond line.", "mcp": {"command": "server", "args": ["-x", "1.0"]},
     });
     let text = "id: x\nname: \"No\"\ndescription: \"Sorts: all.\"\ncategory: data\nconfig: {}\n\
-        instruction: |-\n  First line.\n  Second line.\nmcp:\n  args:\n    - -x\n    - \"1.0\"\n  command: server\n";
+        instruction: |-\n  First line.\n  Second line.\nmcp:\n  command: server\n  args:\n    - -x\n    - \"1.0\"\n";
     assert_eq!(written(&object).unwrap().1, text);
 }

@@ -29,7 +29,14 @@ fn a_server_that_is_killed_mid_call_leaves_no_process_folder_or_mount() {
         .shell("tree", "touch $TMPDIR/mine; sleep 3987.651 & (sleep 3987.652) & wait")
         .lua("hello", "return 'hello'")
         .trusted();
-    let environment = [("TMPDIR", temp.path().to_str().unwrap())];
+    // The same token is the same caller.
+    let token = "0123456789abcdef0123456789abcdef";
+    let environment = [("TMPDIR", temp.path().to_str().unwrap()), ("METIER_MCP_TOKEN", token)];
+    let start = |project: &Project| {
+        let mut server = project.http_server_with(&ARGS, &environment);
+        server.token = Some(token.to_owned());
+        server
+    };
     let mounted = mounts();
     for _ in 0..3 {
         let mut server = project.http_server_with(&[], &environment);
@@ -89,7 +96,14 @@ fn call(server: &HttpServer) -> String {
 fn a_plan_that_is_a_task_keeps_its_journal_over_kills_and_does_no_step_twice() {
     let temp = tempfile::TempDir::new().unwrap();
     let project = plan();
-    let environment = [("TMPDIR", temp.path().to_str().unwrap())];
+    // The same token is the same caller.
+    let token = "0123456789abcdef0123456789abcdef";
+    let environment = [("TMPDIR", temp.path().to_str().unwrap()), ("METIER_MCP_TOKEN", token)];
+    let start = |project: &Project| {
+        let mut server = project.http_server_with(&ARGS, &environment);
+        server.token = Some(token.to_owned());
+        server
+    };
     let mounted = mounts();
     let recorded = |project: &Project| {
         let left = journals(project);
@@ -101,7 +115,7 @@ fn a_plan_that_is_a_task_keeps_its_journal_over_kills_and_does_no_step_twice() {
         journal.is_locked
     };
     for _ in 0..3 {
-        let mut server = project.http_server_with(&ARGS, &environment);
+        let mut server = start(&project);
         call(&server);
         wait_until(|| processes("3987.67") == 1);
         assert!(recorded(&project), "the server has the journal of what it runs");
@@ -113,7 +127,7 @@ fn a_plan_that_is_a_task_keeps_its_journal_over_kills_and_does_no_step_twice() {
     }
     wait_until(|| names_in(temp.path()).is_empty());
     assert_eq!(mounts(), mounted);
-    let server = project.http_server_with(&ARGS, &environment);
+    let server = start(&project);
     let id = call(&server);
     wait_until(|| processes("3987.67") == 1);
     crate::write(&project, "out/go", "");

@@ -1,6 +1,7 @@
 //! Protected paths of the project: found before a run, looked at again after it, and quarantined where a script created one.
 
 pub(super) mod creation_guard;
+pub(super) mod fingerprint;
 pub(super) mod granted_paths;
 pub(super) mod path_trace;
 pub(super) mod quarantine;

@@ -10,7 +10,6 @@ use std::ffi::OsString;
 use std::fs::{self, DirEntry, FileType};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use crate::host::metier_dirs::{PACKAGE_DIRS, is_metier_dir};
 use crate::host::temp_dirs::metier_dirs_in;
@@ -27,37 +26,6 @@ const CANCEL_CHECK_INTERVAL: usize = 1 << 10;
 
 /// Mounts that a sandbox needs besides those over protected paths.
 const RESERVED_MOUNTS: usize = 1 << 10;
-
-/// The protected paths of a sandbox and those that it may write, and which file is at each. A mount protects the file that was at the
-/// path when the sandbox was set up, not one that replaces it, and a sandbox opens what was there.
-#[derive(Clone, Default, PartialEq)]
-pub(crate) struct Fingerprint {
-    read_only: BTreeMap<OsString, InodeStamp>,
-    hidden: BTreeMap<OsString, InodeStamp>,
-    writable: BTreeMap<OsString, InodeStamp>,
-    is_incomplete: bool,
-}
-
-/// Device and inode number, which a later file may have again, and the creation time if it is known.
-type InodeStamp = Option<(FileId, Option<SystemTime>)>;
-
-impl Fingerprint {
-    pub(crate) fn new(protected: &ProtectedPaths, writable: &[PathBuf]) -> Self {
-        let stamp = |path: &OsString| (path.clone(), inode_stamp(Path::new(path)));
-        let all = |paths: &[OsString]| paths.iter().map(stamp).collect();
-        Self {
-            writable: writable.iter().map(|path| (path.clone().into(), inode_stamp(path))).collect(),
-            read_only: all(&protected.read_only),
-            hidden: all(&protected.hidden),
-            is_incomplete: protected.incomplete_reason.is_some(),
-        }
-    }
-}
-
-fn inode_stamp(path: &Path) -> InodeStamp {
-    let found = path.symlink_metadata().ok()?;
-    Some((FileId::from_metadata(&found), found.created().ok()))
-}
 
 /// The protected paths that exist in the project when the run begins.
 pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ProtectedPaths {

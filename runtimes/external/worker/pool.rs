@@ -19,7 +19,7 @@ use crate::executor::{RunOwner, SkillInput};
 use crate::host::{FolderId, SkillContext};
 use crate::policy::{Limits, Permissions, SandboxMode, SkillDigest};
 use crate::runtimes::external::policy::ProjectAccess;
-use crate::runtimes::external::protected::scan::Fingerprint;
+use crate::runtimes::external::protected::fingerprint::Fingerprint;
 use crate::runtimes::external::worker::process::{WorkerProcess, WorkerResult};
 use crate::runtimes::idle_pool::IdlePool;
 

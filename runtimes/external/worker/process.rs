@@ -21,7 +21,7 @@ use crate::runtimes::external::outcome::{self, EndedScript, ProtectionGaps};
 use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
 use crate::runtimes::external::protected::creation_guard::CreationGuard;
-use crate::runtimes::external::protected::scan::Fingerprint;
+use crate::runtimes::external::protected::fingerprint::Fingerprint;
 use crate::runtimes::external::worker::protocol;
 use crate::runtimes::external::worker::session::{CallOutcome, WaitOutcome, WorkerCall, WorkerSession};
 use crate::runtimes::sandbox::RunTempDir;

@@ -399,8 +399,8 @@ impl<'e> AvailabilityCheck<'e> {
         };
         let paths = if is_several { scripts(&self.engine.runtimes, skill) } else { Ok(Vec::new()) };
         let paths = paths.unwrap_or_default();
-        let names = entrypoints.iter().map(|(name, _)| name).filter(|_| is_several);
-        let named = paths.iter().chain(names).take(MAX_PARTS).map(|name| ScriptChoice::Named(name));
+        let entrypoints = entrypoints.iter().map(|(name, _)| name).filter(|_| is_several);
+        let named = paths.iter().chain(entrypoints).take(MAX_PARTS).map(|name| ScriptChoice::Named(name));
         let mut first = None;
         for part in named.chain(tools.into_iter().map(ScriptChoice::Tool)) {
             let selected = self.engine.selected_script(skill, part);

@@ -80,13 +80,13 @@ pub(super) fn of_machine(skill: &Skill, known: &mut HashMap<String, bool>) -> Ve
         }
     }
     if !needs.any_program.is_empty() {
-        let names = needs.any_program.join(" or ");
+        let alternatives = needs.any_program.join(" or ");
         let is_any_there = needs.any_program.iter().any(&mut is_there);
         let reason = match needs.any_program.as_slice() {
             [only] => format!("{only} is not on PATH"),
             all => format!("none of {} is on PATH", all.join(", ")),
         };
-        found.push(program(names, is_any_there, reason));
+        found.push(program(alternatives, is_any_there, reason));
     }
     found
 }

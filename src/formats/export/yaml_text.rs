@@ -20,7 +20,11 @@ pub(super) fn yaml_text<'a>(entries: impl IntoIterator<Item = (&'a str, Json)>, 
         // What the writer cannot write is written as JSON, which is YAML too.
         let written = serde_yaml::to_string_with_options(&map, options(texts));
         let written = written.unwrap_or_else(|_| format!("{}: {}", Json::from(key), map[key]));
-        text.extend([written.trim_end_matches('\n'), "\n"]);
+        // The line breaks at its end may belong to a text.
+        text.push_str(&written);
+        if !written.ends_with('\n') {
+            text.push('\n');
+        }
     }
     text
 }

@@ -74,7 +74,7 @@ impl SkillContext {
         };
         let (calls, secrets) = self.call_recorder().map(taken).unwrap_or_default();
         let permissions = self.recorded_permissions(|_| true);
-        CallAccess { permissions, calls, secrets, ..self.denials() }
+        CallAccess { permissions, secrets, calls, ..self.denials() }
     }
 
     fn denials(&self) -> CallAccess {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::quoting::{backslashed, gnu_shell, html_escaped, javascript_escape, percent_encoded, shell_words};
+use crate::unicode::strip_escape_sequences;
 
 /// A secret beyond this many bytes is known as it is and as JSON writes it, and by its first lines.
 const LONG_SECRET_BYTES: usize = 64 << 10;
@@ -23,6 +24,11 @@ pub(super) fn encoded_forms(value: &str) -> Vec<String> {
     };
     if plain != value && value.len() <= LONG_SECRET_BYTES {
         forms.extend(escaped_forms(value));
+    }
+    // Texts of processes lose their orders to a terminal before they are searched.
+    let stripped = strip_escape_sequences(plain);
+    if stripped != plain && is_secret(&stripped) && plain.len() <= LONG_SECRET_BYTES {
+        forms.extend(escaped_forms(stripped.trim()));
     }
     if plain.contains(['\n', '\r']) {
         let mut left = LONG_SECRET_BYTES;

@@ -108,20 +108,17 @@ impl AccessRules {
         }
         let Some(origin) = only_value(headers, &ORIGIN).and_then(parse_origin) else { return false };
         let is_allowed_host = self.allowed_hosts.contains(&origin.host);
-        match origin.scheme {
-            // The proxy may have put the address of this server in place of its own name.
-            "https" => is_allowed_host && origin.port == 443,
-            _ => {
-                let host = only_value(headers, &HOST).and_then(parse_authority);
-                let is_requested = host.is_some_and(|host| host == (origin.host.clone(), origin.port))
-                    && uri.authority().is_none_or(|authority| {
-                        parse_authority(authority.as_str().as_bytes())
-                            == Some((origin.host.clone(), origin.port))
-                    });
-                let is_own_name = is_allowed_host || self.is_listening_name(&origin.host);
-                is_requested && is_own_name && origin.port == self.address.port()
-            }
+        // The proxy may have put the address of this server in place of its own name.
+        if origin.scheme == "https" {
+            return is_allowed_host && origin.port == 443;
         }
+        let host = only_value(headers, &HOST).and_then(parse_authority);
+        let is_requested = host.is_some_and(|host| host == (origin.host.clone(), origin.port))
+            && uri.authority().is_none_or(|authority| {
+                parse_authority(authority.as_str().as_bytes()) == Some((origin.host.clone(), origin.port))
+            });
+        let is_own_name = is_allowed_host || self.is_listening_name(&origin.host);
+        is_requested && is_own_name && origin.port == self.address.port()
     }
 
     /// Whether it is the address that the server listens on, or `localhost` if that is a loopback address. Where it listens on all

@@ -168,7 +168,9 @@ impl StepRunner<'_> {
 
     /// What the calls of a step had belongs to the step that runs this plan as well.
     fn report_access(&self, access: &[CallAccess]) {
-        access.iter().for_each(|call| self.run.ctx.record_call(call.clone()));
+        for call in access {
+            self.run.ctx.record_call(call.clone());
+        }
     }
 
     /// The result of a part of the plan in the journal, if any.

@@ -222,7 +222,7 @@ fn report_unknown_keys(
             None => report
                 .add(&lint::KEY_UNKNOWN, key_span, message.clone())
                 .help("it is kept, and nothing reads it"),
-        };
+        }
     }
     if let Some((first, ..)) = warned.get(MAX_REPORTED) {
         let message = format!("{} more unknown keys in {place}", warned.len() - MAX_REPORTED);
@@ -236,12 +236,11 @@ fn report_unknown_keys(
 fn may_be_lost(meant: &str, node: &Node) -> bool {
     let is_file = |text: &str| text.contains(['.', '/']);
     match (meant, &node.value) {
-        ("inputs", Value::Scalar(_)) => false,
+        ("inputs", Value::Scalar(_)) | ("entrypoint" | "entrypoints", Value::List(_)) => false,
         ("entrypoint" | "entrypoints", Value::Scalar(text)) => is_file(text),
         ("entrypoint" | "entrypoints", Value::Map(entries)) => {
             entries.iter().any(|entry| entry.key == "path" || entry.node.text().is_some_and(is_file))
         }
-        ("entrypoint" | "entrypoints", Value::List(_)) => false,
         _ => true,
     }
 }

@@ -448,12 +448,12 @@ fn no_text_of_a_file_looks_like_a_heading() {
     for end in
         ["\n", "\r\n", "\r", "\n\r", "\u{b}", "\u{c}", "\u{85}", "\u{2028}", "\u{2029}", "\u{1b}E", "\t\n"]
     {
-        text += &format!("before{end}{forged}{end}echo harmless\n");
+        text.extend(["before", end, forged, end, "echo harmless\n"]);
     }
     for fill in 70..=84 {
-        text += &format!("{}{forged}\n", "x".repeat(fill));
+        text.extend([&*"x".repeat(fill), forged, "\n"]);
     }
-    text += &format!("{}{forged}\n", "世".repeat(39));
+    text.extend([&*"世".repeat(39), forged, "\n"]);
     let long_name = format!("{}{forged}", "n".repeat(75).replace('/', ""));
     let project = Project::new()
         .file(".metier/skills/evil/SKILL.md", text)
@@ -514,7 +514,7 @@ fn no_number_of_permissions_hides_one_of_them() {
         }
         terminal.wait_for("digest    sha256:");
         terminal.wait_for(KEYS);
-        let shown = terminal.screen().replace("\n            | ", "").replace("\n", "");
+        let shown = terminal.screen().replace("\n            | ", "").replace('\n', "");
         assert!(shown.contains(&last), "{kind}");
         terminal.press("y");
         assert_eq!(terminal.finish().0, 0);
