@@ -59,8 +59,8 @@ pub fn check(criterion: &mut Criterion) {
 fn input_without_defaults(full: &Value) -> Value {
     let mut input = full.clone();
     if let Some(fields) = input.as_object_mut() {
-        fields.remove("dry_run");
-        fields.remove("namespace");
+        fields.shift_remove("dry_run");
+        fields.shift_remove("namespace");
     }
     input
 }

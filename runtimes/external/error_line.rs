@@ -383,7 +383,9 @@ fn line_in(text: &str, script: &str) -> Option<u32> {
         let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
         let after = &number[end..];
         // `main.sh: 12 files are wrong` is about no line.
-        let is_line = named.is_some() || after.trim().is_empty() || after.starts_with([':', ',', ')']);
+        let is_end =
+            after.trim().is_empty() || after.starts_with([':', ',', ')']) || after.starts_with(" +0x");
+        let is_line = named.is_some() || is_end;
         number[..end].parse().ok().filter(|line| is_whole && is_behind && is_line && *line > 0)
     })
 }

@@ -133,23 +133,17 @@ fn roots_in(folder: &Path) -> Result<Roots> {
 fn error_for_model(skill: &str, error: SkillError) -> SkillError {
     let name = command_word(skill);
     let allow = |permission: &str| format!("`{COMMAND} allow {name} {}`", command_word(permission));
-    match error.hint() {
-        Some(Hint::Grant(permission)) => match unpassed_variable(&error, permission) {
-            // A server passes no variables of its own on, but secrets.
-            Some(variable) => {
-                let key = command_word(&format!("skills.{skill}.secrets.{variable}"));
-                let set = format!("`{COMMAND} config set {key} '{{env = \"{variable}\"}}'`");
-                let secret = format!("secret:{variable}");
-                let way = format!("a person can give it as a secret: {set} and {}", allow(&secret));
-                error_with_way(error.clone(), &way, |listing| listing.replace(permission, &secret))
-            }
-            None => {
-                let way = format!("a person can allow it: {}", allow(permission));
-                error_with_way(error.clone(), &way, str::to_owned)
-            }
-        },
-        _ => error_with_option(error),
+    let Some(Hint::Grant(permission)) = error.hint() else { return error_with_option(error) };
+    if let Some(variable) = unpassed_variable(&error, permission) {
+        // A server passes no variables of its own on, but secrets.
+        let key = command_word(&format!("skills.{skill}.secrets.{variable}"));
+        let set = format!("`{COMMAND} config set {key} '{{env = \"{variable}\"}}'`");
+        let secret = format!("secret:{variable}");
+        let way = format!("a person can give it as a secret: {set} and {}", allow(&secret));
+        return error_with_way(error.clone(), &way, |listing| listing.replace(permission, &secret));
     }
+    let way = format!("a person can allow it: {}", allow(permission));
+    error_with_way(error.clone(), &way, str::to_owned)
 }
 
 /// A word of a command that a person types, in quotes if a shell would change it.

@@ -62,6 +62,7 @@ impl Engine {
 
     /// The same for a call that runs one of these scripts of the skill, `None` for the main one; `None` in answer where every grant
     /// applies to one of them.
+    #[cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "only a server announces scripts"))]
     pub(crate) fn script_requests(
         &self,
         skill: &Skill,

@@ -130,15 +130,13 @@ fn a_hostile_program_holds_nothing_up_and_leaves_nothing_behind() {
     let rows = project.with_programs(&["list", "--json"]).json();
     for row in rows.as_array().unwrap() {
         let name = row["name"].as_str().unwrap();
-        if ["hangs", "forks", "prints"].contains(&name) {
+        if ["hangs", "forks", "prints", "secret"].contains(&name) {
             let reason =
                 format!("skill {name} cannot run: {name} >=1 is on PATH, but does not say its version");
             assert_eq!(row["reason"], reason);
         }
     }
     assert_eq!(requirement(&project.record("own"), "of-the-project")["found"], "2.0.0");
-    // It sees no environment of another process, and only what it says itself counts, though it fails.
-    assert_eq!(requirement(&project.record("secret"), "secret")["found"], "9.9.9");
     let left = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok).filter(|process| {
         let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command);

@@ -548,7 +548,9 @@ print('served')",
     state.lock().unwrap().1 = true;
     changed.notify_all();
     ends.cancel();
-    attackers.into_iter().for_each(|attacker| attacker.join().unwrap());
+    for attacker in attackers {
+        attacker.join().unwrap();
+    }
 }
 
 #[test]

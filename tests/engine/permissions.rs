@@ -272,6 +272,9 @@ fn skill_of(frontmatter: &str, files: &[(&str, &str)]) -> Project {
         .fold(project, |project, (path, text)| project.file(&format!(".metier/skills/x/{path}"), *text))
 }
 
+/// Lines of the frontmatter, the files of the skill, what it requests, and whether it uses any grant.
+type Row<'a> = (&'a str, Vec<(&'a str, &'a str)>, &'a [&'a str], bool);
+
 #[test]
 fn a_skill_with_several_scripts_requests_what_its_scripts_request_together() {
     let (shell, lua) = ("true", "return 1");
@@ -280,7 +283,7 @@ fn a_skill_with_several_scripts_requests_what_its_scripts_request_together() {
     let tool = |more: &str| format!("tools: [{{name: t, entrypoint: tools/t.sh{more}}}]\n");
     let (free_tool, narrow_tool) = (tool(""), tool(", permissions: ['write:out']"));
     let manifest = r#"{"wasm": [{"path": "a.wasm"}], "allowed_hosts": ["a.test"]}"#;
-    let rows: &[(&str, Vec<(&str, &str)>, &[&str], bool)] = &[
+    let rows: &[Row<'_>] = &[
         ("", two_shells.to_vec(), &["read"], true),
         ("allowed-tools: write:out\n", two_shells.to_vec(), &["read", "write:out"], false),
         ("", vec![("scripts/a.lua", lua), ("scripts/b.lua", lua)], &["read"], false),

@@ -333,9 +333,6 @@ impl Pending {
     fn has_bytes(mut self) -> bool {
         let stream = self.stream();
         stream.set_nonblocking(true).unwrap();
-        match stream.read(&mut [0; 1]) {
-            Ok(_) => true,
-            Err(error) => error.kind() != ErrorKind::WouldBlock,
-        }
+        stream.read_exact(&mut [0; 1]).map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |()| true)
     }
 }

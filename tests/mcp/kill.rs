@@ -29,14 +29,7 @@ fn a_server_that_is_killed_mid_call_leaves_no_process_folder_or_mount() {
         .shell("tree", "touch $TMPDIR/mine; sleep 3987.651 & (sleep 3987.652) & wait")
         .lua("hello", "return 'hello'")
         .trusted();
-    // The same token is the same caller.
-    let token = "0123456789abcdef0123456789abcdef";
-    let environment = [("TMPDIR", temp.path().to_str().unwrap()), ("METIER_MCP_TOKEN", token)];
-    let start = |project: &Project| {
-        let mut server = project.http_server_with(&ARGS, &environment);
-        server.token = Some(token.to_owned());
-        server
-    };
+    let environment = [("TMPDIR", temp.path().to_str().unwrap())];
     let mounted = mounts();
     for _ in 0..3 {
         let mut server = project.http_server_with(&[], &environment);

@@ -237,6 +237,9 @@ fn hints(tool: &serde_json::Value) -> [bool; 3] {
         .map(|hint| tool["annotations"][hint].as_bool().unwrap())
 }
 
+/// A skill, its scripts, and each of its tools with its three hints.
+type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [(&'a str, [bool; 3])]);
+
 #[test]
 fn a_tool_is_as_risky_as_the_scripts_that_a_call_can_choose() {
     const READS: [bool; 3] = [true, false, false];
@@ -247,7 +250,7 @@ fn a_tool_is_as_risky_as_the_scripts_that_a_call_can_choose() {
     let typed = "inputs: {a: {type: string}}\nentrypoint: scripts/main.lua\n";
     let tools = "tools: [{name: t, entrypoint: scripts/b.sh}]\n";
     let listing = "permissions: ['write:out']\n";
-    let rows: [(&str, &[(&str, &str)], &[(&str, [bool; 3])]); 11] = [
+    let rows: [Row<'_>; 11] = [
         ("one-shell", &[("main.sh", shell)], &[("one-shell", ANYTHING)]),
         ("two-shells", &[("a.sh", shell), ("b.sh", shell)], &[("two-shells", ANYTHING)]),
         ("two-luas", &[("a.lua", lua), ("b.lua", lua)], &[("two-luas", READS)]),

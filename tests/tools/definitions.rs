@@ -194,7 +194,7 @@ fn a_key_that_means_another_one_is_refused_with_that_one() {
         ("handler", "entrypoint"),
         ("descripton", "description"),
     ] {
-        let (_, told) = refusal(&format!("tools:\n  - {{name: t, entrypoint: a.lua, {key}: x}}\n"));
+        let (_, told) = refusal(&format!("tools:\n  - {{name: t, entrypoint: a.lua, {key}: x.lua}}\n"));
         assert!(told.contains(&format!("did you mean `{meant}`?")), "{key}: {told}");
     }
 }

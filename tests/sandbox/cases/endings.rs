@@ -48,7 +48,7 @@ fn names() -> CaseResult {
         assert_eq!(ran.assert_ok().stdout().trim(), "ran", "{name}");
     }
     let missing = Fixture::new("e", "#!/usr/bin/env no-such-interpreter\n").run();
-    assert_eq!(missing.error().kind(), ErrorKind::Unavailable, "{missing:?}");
+    assert_eq!(missing.error().kind(), ErrorKind::InvalidSkill, "{missing:?}");
     Ok(())
 }
 
