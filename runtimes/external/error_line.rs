@@ -3,6 +3,8 @@
 //! Most programs say it last. Interpreters go on with a stack, with notes or with their version, and a script with what it cleans up.
 //! Each family of interpreters has a row, found by lines that only it writes.
 
+use std::path::Path;
+
 /// The line that says why, and one of the last lines of the report.
 type Report = (usize, usize);
 
@@ -175,11 +177,12 @@ pub(super) fn error_line(text: &str) -> Option<&str> {
     Some(line.strip_suffix(" {").unwrap_or(line))
 }
 
-/// The line of the script of this name where it failed, if the text names it.
-pub(super) fn error_place(text: &str, script: &str) -> Option<u32> {
+/// The line of the script of this name where it failed, if the text names it. `folder` is that of the skill: a file of the
+/// same name elsewhere is another one.
+pub(super) fn error_place(text: &str, script: &str, folder: Option<&Path>) -> Option<u32> {
     let lines = last_lines(text);
     let found = find_error(&lines)?;
-    let place = |line: &&str| line_in(line, script);
+    let place = |line: &&str| line_in(line, script, folder);
     let (above, below) = lines.split_at(found.line);
     let mut above = above.iter().rev();
     if found.has_newest_call_last {
@@ -372,9 +375,9 @@ fn is_error_title(line: &str) -> bool {
 }
 
 /// The number of the line behind the name of the script: `main.js:3:7`, `main.py", line 3`, `main.sh: line 3:`.
-fn line_in(text: &str, script: &str) -> Option<u32> {
+fn line_in(text: &str, script: &str, folder: Option<&Path>) -> Option<u32> {
     text.match_indices(script).find_map(|(at, _)| {
-        let is_whole = text[..at].ends_with(['/', '"', '\'', ' ', '(', '\t']) || at == 0;
+        let is_whole = is_path_start(&text[..at], folder);
         let rest = text[at + script.len()..].trim_start_matches(['"', '\'', ',', ':', ' ']);
         let is_behind = rest.len() < text.len() - at - script.len();
         let rest = rest.strip_prefix("on ").unwrap_or(rest);
@@ -388,6 +391,17 @@ fn line_in(text: &str, script: &str) -> Option<u32> {
         let is_line = named.is_some() || is_end;
         number[..end].parse().ok().filter(|line| is_whole && is_behind && is_line && *line > 0)
     })
+}
+
+/// Whether the path that goes on behind this text begins in the folder.
+fn is_path_start(before: &str, folder: Option<&Path>) -> bool {
+    let ends_no_path = |text: &str| {
+        let text = text.strip_suffix("file://").unwrap_or(text);
+        text.is_empty() || text.ends_with(['"', '\'', ' ', '(', '\t'])
+    };
+    let Some(above) = before.strip_suffix('/') else { return ends_no_path(before) };
+    let Some(folder) = folder.and_then(Path::to_str) else { return true };
+    [folder, "."].into_iter().any(|start| above.strip_suffix(start).is_some_and(ends_no_path))
 }
 
 #[cfg(test)]
@@ -680,7 +694,7 @@ mod tests {
     fn every_family_of_interpreters_says_why_and_where() {
         for (text, line, place) in RECORDED {
             assert_eq!(error_line(text), Some(line), "{text}");
-            assert_eq!(error_place(text, "scripts/main"), place, "{text}");
+            assert_eq!(error_place(text, "scripts/main", None), place, "{text}");
         }
     }
 
@@ -704,7 +718,26 @@ mod tests {
             ("error: scripts/main: 12 files are wrong", None),
             ("error: scripts/main: 12: x: not found", Some(12)),
         ] {
-            assert_eq!(error_place(text, "scripts/main"), place, "{text}");
+            assert_eq!(error_place(text, "scripts/main", None), place, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_the_same_name_in_another_folder_is_not_the_script() {
+        let folder = Path::new("/p/my skills/x");
+        for (place, expected) in [
+            ("/p/my skills/x/scripts/main:3:1", Some(3)),
+            ("x (file:///p/my skills/x/scripts/main:3:1)", Some(3)),
+            ("./scripts/main:3", Some(3)),
+            ("scripts/main:3", Some(3)),
+            ("/p/my skills/other/scripts/main:3:1", None),
+            ("/p/my skills/x/node_modules/y/scripts/main:3:1", None),
+            ("node_modules/y/scripts/main:3", None),
+            ("/q/p/my skills/x/scripts/main:3", None),
+            ("/p/my skills/x/./../other/./scripts/main:3", None),
+        ] {
+            let text = format!("error: x\n    at {place}");
+            assert_eq!(error_place(&text, "scripts/main", Some(folder)), expected, "{place}");
         }
     }
 
@@ -713,8 +746,8 @@ mod tests {
         let started = std::time::Instant::now();
         for line in ["  File \"", "    at ", "x.rb:1:in 'f': x (E)\n", "#0 \n", "^\n", "scripts/main:", "\r"]
         {
-            error_place(&line.repeat(1 << 20), "scripts/main");
-            error_place(&format!("{line}\n").repeat(1 << 18), "scripts/main");
+            error_place(&line.repeat(1 << 20), "scripts/main", None);
+            error_place(&format!("{line}\n").repeat(1 << 18), "scripts/main", None);
         }
         assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     }

@@ -332,7 +332,7 @@ pub(super) fn exit_error(
     let line = line.map(|line| line.map(|line| with_short_home(line, script.home)));
     let reason = line.map(|line| format!(": {}", line.truncate(MAX_LINE_CHARS))).unwrap_or_default();
     let error = SkillError::new(ErrorKind::Script, format!("{name} {end}{reason}"));
-    let error = with_place(error, name, output.error_text().as_inner());
+    let error = with_place(ctx, error, name, output.error_text().as_inner());
     let by_code = || {
         let row = SHELL_EXIT_CODES.into_iter().find(|(code, _)| ended.status.code() == Some(*code));
         row.map(|(_, help)| (help.to_owned(), None))
@@ -353,11 +353,11 @@ pub(super) fn with_written_place(
     name: &str,
     stderr: &CapturedOutput,
 ) -> SkillError {
-    with_place(error, name, redacted_text(ctx, stderr).as_inner())
+    with_place(ctx, error, name, redacted_text(ctx, stderr).as_inner())
 }
 
-fn with_place(error: SkillError, name: &str, written: &str) -> SkillError {
-    match error_place(written, name) {
+fn with_place(ctx: &SkillContext, error: SkillError, name: &str, written: &str) -> SkillError {
+    match error_place(written, name, ctx.skill_files().ok().map(Files::root)) {
         Some(line) => error.with_location(Location::new(name, Some(line), None)),
         None => error,
     }

@@ -287,6 +287,25 @@ fn a_value_that_was_computed_with_a_secret_is_not_used_with_another_one() {
 }
 
 #[test]
+fn a_value_that_was_computed_with_a_setting_with_the_name_of_a_secret_is_not_used_with_another_one() {
+    let project = plan("", &json!({"skill": "y"})).lua("y", "", "return #ctx.config('API_TOKEN')");
+    let run = |project: &Project, token: &str| {
+        let configuration = Configuration::new().with("skills.y.config.API_TOKEN", token).unwrap();
+        let engine = project.builder().configuration(configuration).build().unwrap();
+        engine.run(with_journal(project, &[]))
+    };
+    assert_eq!(failure(&run(&project, "first-token")).0, ErrorKind::Io);
+    let project = project.file("later", "");
+    assert!(!project.read("journal/x.journal").contains("first-token"));
+    for token in ["other-token", ""] {
+        let (kind, sentence) = failure(&run(&project, token));
+        assert_eq!(kind, ErrorKind::Usage, "{sentence}");
+        assert!(sentence.contains("the secret API_TOKEN"), "{sentence}");
+    }
+    assert_eq!(run(&project, "first-token").result.unwrap(), json!(11));
+}
+
+#[test]
 fn what_the_configuration_denies_since_is_not_used() {
     let project = plan("write skill:z", &json!({"skill": "y"}))
         .lua("y", "write skill:z", "return ctx.skill('z')")

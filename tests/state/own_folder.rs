@@ -62,6 +62,53 @@ fn with_namespaces_the_files_that_define_the_skill_stay_as_they_are() {
     }
 }
 
+#[test]
+fn with_namespaces_what_programs_run_on_their_own_in_the_folder_stays_as_it_is() {
+    const PATHS: [&str; 10] = [
+        ".git/hooks/pre-commit",
+        ".vscode/tasks.json",
+        ".idea/workspace.xml",
+        ".husky/pre-commit",
+        ".claude/settings.json",
+        ".envrc",
+        "deep/below/.git/config",
+        "deep/.vscode/settings.json",
+        "bare/HEAD",
+        "linked/hooks/pre-commit",
+    ];
+    let script = r#"cd "$METIER_SKILL_DIR"
+        for file in "$@"; do
+            echo x >> "$file"; rm -f "$file"; mv "$(dirname "$file")" moved; mkdir -p "$(dirname "$file")"; echo y > "$file"
+        done 2>/dev/null
+        mv deep other 2>/dev/null; mv deep/below deep/other 2>/dev/null; echo fine > data.txt"#;
+    for grants in [&[][..], &["--allow", "write"]] {
+        let project = PATHS.iter().fold(Project::new().shell("own", script), |project, path| {
+            project.file(&format!(".metier/skills/own/{path}"), "as it was")
+        });
+        for path in ["bare/objects/x", "bare/refs/x"] {
+            write(&project.path(&format!(".metier/skills/own/{path}")), "");
+        }
+        symlink("../linked/hooks", project.path(".metier/skills/own/deep/.husky")).unwrap();
+        let args = [&["run", "own", "--allow", "own-folder", "--json"], grants, &["--"], &PATHS[..]].concat();
+        let answer = metier_at(&project, "namespaces", &args);
+        if answer.json()["sandbox"]["level"] != "namespaces" {
+            return;
+        }
+        assert_eq!(project.read(".metier/skills/own/data.txt"), "fine\n", "{answer:?}");
+        for path in PATHS {
+            let text = project.read(&format!(".metier/skills/own/{path}"));
+            assert_eq!(text, "as it was", "{path} {grants:?}: {answer:?}");
+        }
+    }
+    let project = Project::new()
+        .shell("own", "echo new > \"$METIER_SKILL_DIR/.vscode/tasks.json\"")
+        .file(".metier/skills/own/.vscode/tasks.json", "as it was");
+    let grant = "write:.metier/skills/own/.vscode";
+    let args = ["run", "own", "--allow", "own-folder", "--allow", grant];
+    let answer = metier_at(&project, "namespaces", &args);
+    assert_eq!(project.read(".metier/skills/own/.vscode/tasks.json"), "new\n", "{answer:?}");
+}
+
 /// Tools that store files once make such links.
 #[test]
 fn the_files_that_define_the_skill_may_have_other_links_and_stay_as_they_are() {

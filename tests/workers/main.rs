@@ -345,3 +345,25 @@ fn a_worker_serves_no_run_with_other_variables() {
     );
     assert_eq!(seen(with("first-key")), json!([3, "yek-tsrif"]));
 }
+
+#[test]
+fn a_worker_serves_no_run_after_a_granted_folder_was_replaced() {
+    let Some(stage) = WorkerFixture::new() else { return };
+    stage.write("project/out/first", "");
+    stage.write("project/.git/hooks/pre-commit", "theirs");
+    let engine = stage.engine();
+    let run = |name: &str| {
+        let code = format!("[runs, open('out/{name}', 'w').write('x')]");
+        engine.run(python_invocation(&code).grant("write:out".parse().unwrap()))
+    };
+    assert_eq!(value(run("a")), json!([1, 1]));
+    assert_eq!(value(run("b")), json!([2, 1]), "the same process");
+    fs::rename(stage.at("project/out"), stage.at("project/before")).unwrap();
+    stage.write("project/out/second", "");
+    assert_eq!(value(run("c")), json!([1, 1]));
+    assert!(stage.at("project/out/c").exists() && !stage.at("project/before/c").exists());
+    fs::rename(stage.at("project/out"), stage.at("project/later")).unwrap();
+    std::os::unix::fs::symlink(".git/hooks", stage.at("project/out")).unwrap();
+    assert_eq!(run("d").result.unwrap_err().kind(), ErrorKind::Denied);
+    assert!(!stage.at("project/.git/hooks/d").exists() && !stage.at("project/later/d").exists());
+}

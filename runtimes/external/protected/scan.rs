@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::host::metier_dirs::{PACKAGE_DIRS, is_metier_dir};
 use crate::host::temp_dirs::metier_dirs_in;
 use crate::host::{FileId, SkillContext, git};
-use crate::policy::{Access, runs_on_build};
+use crate::policy::{Access, PathProtection, runs_on_build};
 use crate::runtimes::external::protected::granted_paths::{defining_files, symlinks_along};
 use crate::runtimes::sandbox::{ProtectedPaths, Version};
 
@@ -58,6 +58,9 @@ pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ProtectedPat
         ScriptAccess::Read | ScriptAccess::Denied => walk.protect_dir(top),
     }
     walk.scan_queue();
+    if let Some(own) = defining_files(ctx).and_then(|_| ctx.skill_files().ok()) {
+        walk.scan_own_folder(own.root());
+    }
     walk.protect_hard_links();
     walk.into_protected_paths()
 }
@@ -162,6 +165,39 @@ impl ProtectedScan<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Protects what programs run on their own, such as `.git` and `.vscode`, in the folder of the skill, which the run may change. Names
+    /// count from that folder on: as a folder of skills, it is protected as a whole where no grant opens it.
+    fn scan_own_folder(&mut self, own: &Path) {
+        let names = PathProtection::default();
+        self.walk(vec![own.to_owned()], |scan, entry| {
+            let Ok(kind) = entry.file_type() else { return false };
+            let place = entry.path();
+            if scan.cover_metier_dir(&place, kind) {
+                return false;
+            }
+            let below = place.strip_prefix(own).unwrap_or(&place).to_string_lossy();
+            let is_git = is_git_dir_name(&entry.file_name().to_string_lossy());
+            let has = |name: &str| place.join(name).symlink_metadata().is_ok();
+            let is_repository = || kind.is_dir() && git::is_repository(has);
+            if !is_git && !names.protects_change_of_last(&below) && !is_repository() {
+                let folder = place.parent().and_then(Path::file_name);
+                return kind.is_dir()
+                    && !folder.is_some_and(|name| PACKAGE_DIRS.iter().any(|dir| name == *dir));
+            }
+            let path = scan.relative_path(&place);
+            if !scan.is_write_granted(&path) {
+                if is_git {
+                    scan.protect_git_targets(&place, &path, place.parent().unwrap_or(own));
+                } else if kind.is_symlink() {
+                    scan.protect_link_target(&place);
+                }
+                scan.note_hard_links_below(&place, kind);
+                scan.read_only.insert(place);
+            }
+            false
+        });
     }
 
     fn count_entry(&mut self) -> Result<(), String> {

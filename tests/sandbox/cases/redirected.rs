@@ -28,6 +28,8 @@ pub const CASES: &[Case] = &[
     case("R10", "a grant that the skill does not request", not_requested),
     case("R11", "a link to what the configuration denies", denied),
     case("R12", "a link, for a script of another language that asks the host", asked_of_the_host),
+    case("R13", "what a protected name leads to", leading_name),
+    case("R14", "a link to the whole project", whole_project),
 ];
 
 /// Folders and files that a plain grant does not open.
@@ -395,5 +397,58 @@ fn asked_of_the_host() -> CaseResult {
     let outcome = engine.run(invocation.input(json!(paths)));
     assert_eq!(outcome.result.as_ref().unwrap(), "", "{outcome:?}");
     assert_eq!(content(&fixture), before);
+    Ok(())
+}
+
+/// Who opens the folder runs what the name leads to, so a grant for the folder around that does not open it.
+fn leading_name() -> CaseResult {
+    for (name, target) in [
+        (".vscode", "src/deep"),
+        (".idea", "src/deep"),
+        (".envrc", "src/deep/own"),
+        (".claude", "src"),
+        ("a/.husky", "src/deep"),
+        ("a/.vscode", "src"),
+        (".cursor", "a"),
+        ("deep/.envrc", "a/own"),
+        ("src/.gdbinit", "a/own"),
+        (".config/fish", "a"),
+    ] {
+        for grant in ["write", "write:src", "write:a"] {
+            let fixture = project();
+            fs::remove_dir_all(fixture.at("project").join(name)).ok();
+            fs::remove_file(fixture.at("project").join(name)).ok();
+            link(&fixture, fixture.at("project").join(target), name);
+            let at = fixture.at("project").join(target);
+            let state = || content(&fixture).into_iter().filter(|(path, _)| path.starts_with(&at)).collect();
+            let before: Vec<_> = state();
+            let engine = fixture.builder().roots(own_skills(&fixture)).build().unwrap();
+            let tried = ["src", "src/deep", "src/deep/own", "a", "a/own"];
+            let outcome = engine.run(fixture.invocation().args(tried).grant(grant.parse().unwrap()));
+            if outcome.sandbox.as_ref().is_some_and(|sandbox| sandbox.protected_paths) {
+                assert_eq!(state(), before, "{name} leads to {target}, {grant}: {outcome:?}");
+            }
+            assert!(outcome.result.is_ok(), "{outcome:?}");
+        }
+    }
+    Ok(())
+}
+
+fn whole_project() -> CaseResult {
+    for target in [".", "../project", "src/.."] {
+        for grant in ["write:out", "write:out/src", "write:out/.git"] {
+            let fixture = project();
+            link(&fixture, target, "out");
+            let before = content(&fixture);
+            let outcome = run(&fixture, &[grant]);
+            let Err(error) = &outcome.result else {
+                // A path below the link is a path of the project.
+                assert_eq!(grant, "write:out/src", "{target}: {outcome:?}");
+                continue;
+            };
+            assert_eq!(error.kind(), ErrorKind::Denied, "{grant} {target}: {error}");
+            assert_eq!(content(&fixture), before, "{grant} {target}: {outcome:?}");
+        }
+    }
     Ok(())
 }

@@ -115,9 +115,13 @@ const ROOT: &str = "/";
 fn steps(files: &FileRules, shm_limit: Option<u64>) -> io::Result<BTreeMap<PathBuf, MountStep>> {
     let ProtectedPaths { read_only, hidden, own, .. } = &files.protected_paths;
     let read_only_paths: BTreeSet<&Path> = read_only.iter().map(Path::new).collect();
-    let is_below_read_only = |path: &Path| path.ancestors().any(|above| read_only_paths.contains(above));
     let writable: BTreeMap<PathBuf, &PinnedPath> =
         files.write.iter().map(|pinned| (pinned.path.clone().into(), pinned)).collect();
+    // The folder of a skill is writable in a read-only one, with something read-only in it.
+    let is_below_read_only = |path: &Path| {
+        let is_listed = |above: &&Path| read_only_paths.contains(above) || writable.contains_key(*above);
+        path.ancestors().skip(1).find(is_listed).is_some_and(|above| read_only_paths.contains(above))
+    };
     // A path inside a writable one needs no clone of its own, unless a protected path lies between them.
     let mut needed: Vec<PathBuf> = Vec::new();
     for path in writable.keys() {
