@@ -414,7 +414,8 @@ fn leading_name() -> CaseResult {
         ("src/.gdbinit", "a/own"),
         (".config/fish", "a"),
     ] {
-        for grant in ["write", "write:src", "write:a"] {
+        // A grant that names the target opens it.
+        for grant in ["write", "write:src", "write:a"].iter().filter(|grant| path(grant) != target) {
             let fixture = project();
             fs::remove_dir_all(fixture.at("project").join(name)).ok();
             fs::remove_file(fixture.at("project").join(name)).ok();

@@ -20,7 +20,7 @@ fn flood() -> CaseResult {
         let fixture = Fixture::bash(script).output(1 << 20).deadline(10_000);
         let ran = fixture.run();
         assert_eq!(ran.error().kind(), ErrorKind::Output, "{script}: {:?}", ran.error());
-        assert!(ran.0.duration < Duration::from_secs(3), "{script}: {:?}", ran.0.duration);
+        assert!(ran.0.duration < Duration::from_secs(10), "{script}: {:?}", ran.0.duration);
         let process = ran.process();
         assert!(process.stdout_truncated || process.stderr_truncated);
         assert!(process.stdout.len() <= 4 << 20 && process.stderr.len() <= 1 << 20);
