@@ -15,16 +15,7 @@ check:
 
 # Each feature subset, without warnings
 subsets:
-    RUSTFLAGS="-D warnings" cargo check --no-default-features
-    RUSTFLAGS="-D warnings" cargo check --no-default-features --features lua-runtime
-    RUSTFLAGS="-D warnings" cargo check --no-default-features --features rhai-runtime
-    RUSTFLAGS="-D warnings" cargo check --no-default-features --features wasm-runtime
-    RUSTFLAGS="-D warnings" cargo check --no-default-features --features sandboxed
-    RUSTFLAGS="-D warnings" cargo check --no-default-features --features http
-    RUSTFLAGS="-D warnings" cargo check --no-default-features --features json-schema
-    RUSTFLAGS="-D warnings" cargo check --no-default-features --features mcp
-    RUSTFLAGS="-D warnings" cargo check --no-default-features --features cli
-    RUSTFLAGS="-D warnings" cargo check --all-features
+    .ci/features
 
 # How many crates each set of features brings
 crates:
