@@ -47,6 +47,8 @@ pub enum Hint {
     ListFunctions,
     /// The diagnosis of the machine.
     Diagnosis,
+    /// An AppArmor profile that allows user namespaces to the program.
+    ApparmorProfile,
 }
 
 impl Hint {

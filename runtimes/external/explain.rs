@@ -17,10 +17,10 @@ use crate::runtimes::external::interpreter::path::{find_on_path, is_executable_f
 use crate::runtimes::external::interpreter::version_manager::precede_shims;
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::policy;
-use crate::runtimes::external::process::setup_error::probe;
+use crate::runtimes::external::process::setup_error::{SandboxSetupError, probe};
 use crate::runtimes::external::script_command::{PreparedLaunch, ProcessVariables, query_version};
 use crate::runtimes::external::services::ExternalServices;
-use crate::runtimes::sandbox::{NetworkAccess, PinnedPath, Restrictions, SupervisorReport};
+use crate::runtimes::sandbox::{self, NetworkAccess, PinnedPath, Refusal, Restrictions, SupervisorReport};
 
 /// What the script could access; fails as the run would before its process starts.
 pub(crate) fn process_plan(
@@ -158,18 +158,25 @@ pub(crate) fn sandbox_support(services: &ExternalServices) -> SandboxSupport {
     let helper = services.launcher.server_program();
     match probe(&services.launcher, policy::strictest_policy()) {
         Ok(report) => machine_report(&report, helper),
-        Err(error) => SandboxSupport {
-            landlock_abi: None,
-            strongest: SandboxReport::NONE,
-            tree_kill: None,
-            reason: Some(match error.kind() {
+        Err(error) => {
+            let reason = match error.kind() {
                 std::io::ErrorKind::Unsupported => {
                     "this build has no sandbox for processes on this system".into()
                 }
                 _ => error.to_string(),
-            }),
-            helper,
-        },
+            };
+            let failed = error.get_ref().and_then(|inner| inner.downcast_ref::<SandboxSetupError>());
+            let none = SandboxSupport {
+                landlock_abi: None,
+                strongest: SandboxReport::NONE,
+                tree_kill: None,
+                reason: Some(reason),
+                help: None,
+                hint: None,
+                helper,
+            };
+            with_refusal(none, failed.and_then(SandboxSetupError::refusal))
+        }
     }
 }
 
@@ -178,12 +185,26 @@ fn machine_report(report: &SupervisorReport, helper: Option<PathBuf>) -> Sandbox
     let strictest = policy::strictest_policy();
     let tree = (!held.has(Restrictions::TREE_GONE)).then_some("the end of the whole tree");
     let lacks: Vec<&str> = held.missing(&strictest).chain(tree).collect();
-    SandboxSupport {
+    let refusal = lacks.first().and_then(|lack| sandbox::machine()?.refusal(lack));
+    let support = SandboxSupport {
         landlock_abi: Some(held.landlock_abi).filter(|abi| *abi > 0),
         strongest: outcome::sandbox_report(report),
         tree_kill: Some(if held.has(Restrictions::SCOPED_KILL) { TreeKill::Scoped } else { TreeKill::Walk }),
-        reason: (!lacks.is_empty()).then(|| format!("the kernel does not hold {}", lacks.join(", "))),
+        reason: (!lacks.is_empty()).then(|| format!("the kernel does not restrict {}", lacks.join(", "))),
+        help: None,
+        hint: None,
         helper,
+    };
+    with_refusal(support, refusal)
+}
+
+/// With the reason and the help of a refusal, if there is one.
+fn with_refusal(support: SandboxSupport, refusal: Option<Refusal>) -> SandboxSupport {
+    match refusal {
+        Some(Refusal { reason, help, hint }) => {
+            SandboxSupport { reason: Some(reason), help: Some(help), hint, ..support }
+        }
+        None => support,
     }
 }
 

@@ -34,7 +34,7 @@ use crate::runtimes::external::process::run::ProcessExit;
 use crate::runtimes::external::process::setup_error::SandboxSetupError;
 use crate::runtimes::external::{denial_hints, limit_errors, packages, stdout, user_packages};
 use crate::runtimes::sandbox::{
-    Enforcement, LaunchRequest, NetworkAccess, Restrictions, SandboxPolicy, SupervisorReport,
+    Enforcement, LaunchRequest, NetworkAccess, Refusal, Restrictions, SandboxPolicy, SupervisorReport,
 };
 
 /// Exit codes by which shells report that they could not run a command.
@@ -141,14 +141,15 @@ pub(super) fn start_error(
         return SkillError::new(ErrorKind::Unavailable, sentence);
     }
     if let Some(failed) = source.get_ref().and_then(|inner| inner.downcast_ref::<SandboxSetupError>()) {
+        let refusal = failed.refusal();
+        if failed.is_about_hosts() {
+            return hosts_error(&attempt, failed, refusal);
+        }
+        if let Some(refusal) = refusal {
+            return refused_error(&attempt, refusal);
+        }
         let cause = gaps.cause_of(failed).map(|cause| format!(": {cause}")).unwrap_or_default();
         let sentence = format!("{attempt}: the sandbox could not be set up ({failed}){cause}");
-        if failed.is_about_hosts() {
-            return SkillError::new(ErrorKind::Unavailable, sentence).with_help(
-                "run it where a process can have namespaces, or grant net, which opens every host; permissions such as net:HOST hold \
-                 for ctx.http everywhere",
-            );
-        }
         return match failed.hint() {
             Some(help) => SkillError::new(ErrorKind::SandboxUnavailable, sentence)
                 .with_help(help)
@@ -203,8 +204,30 @@ impl ProtectionGaps {
 
 fn sandbox_unavailable(sentence: String) -> SkillError {
     SkillError::new(ErrorKind::SandboxUnavailable, sentence)
-        .with_help("if you trust it with all rights of the user, grant exec:unsandboxed")
+        .with_help(UNSANDBOXED_HELP)
         .with_hint(Hint::Grant("exec:unsandboxed".into()))
+}
+
+const UNSANDBOXED_HELP: &str = "if you trust it with all rights of the user, grant exec:unsandboxed";
+
+/// The error of a run for whose sandbox the machine lacks something.
+fn refused_error(attempt: &str, Refusal { reason, help, hint }: Refusal) -> SkillError {
+    let error = sandbox_unavailable(format!("{attempt}: the sandbox could not be set up: {reason}"));
+    let hint = hint.or_else(|| error.hint().cloned());
+    error.with_help(format!("{help}; or, {UNSANDBOXED_HELP}")).with_hint(hint)
+}
+
+/// The error of a script that could not get a network with granted hosts only.
+fn hosts_error(attempt: &str, failed: &SandboxSetupError, refusal: Option<Refusal>) -> SkillError {
+    const HELP: &str =
+        "grant net, which opens every host; permissions such as net:HOST hold for ctx.http everywhere";
+    let Refusal { reason, help, hint } = refusal.unwrap_or_else(|| Refusal {
+        reason: failed.error().to_string(),
+        help: "run it where a process can have namespaces".into(),
+        hint: None,
+    });
+    let sentence = format!("{attempt}: the sandbox could not be set up: {failed}: {reason}");
+    SkillError::new(ErrorKind::Unavailable, sentence).with_help(format!("{help}; or {HELP}")).with_hint(hint)
 }
 
 /// The error of a run that was stopped. One that had no network may have waited for it until its deadline.

@@ -56,6 +56,8 @@ pub(crate) fn sandbox_support(_: &ExternalServices) -> SandboxSupport {
         strongest: SandboxReport::NONE,
         tree_kill: None,
         reason: Some(REASON.to_owned()),
+        help: None,
+        hint: None,
         helper: None,
     }
 }

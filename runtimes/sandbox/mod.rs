@@ -7,6 +7,8 @@ mod enforcement;
 mod fork_server_source;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod linux;
+#[cfg_attr(not(all(feature = "sandboxed", target_os = "linux")), allow(dead_code))]
+mod machine;
 mod probe;
 mod report;
 mod request;
@@ -20,7 +22,10 @@ pub(crate) use self::enforcement::{Enforcement, MIN_LANDLOCK_ABI, Restrictions, 
 pub(crate) use self::fork_server_source::ForkServerSource;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]
-pub(crate) use self::linux::{LaunchHandle, Launcher, deny_all_files, fork_server_main, inherited_fd};
+pub(crate) use self::linux::{
+    LaunchHandle, Launcher, deny_all_files, fork_server_main, inherited_fd, machine,
+};
+pub(crate) use self::machine::{Machine, Refusal};
 pub(crate) use self::probe::probe;
 pub(crate) use self::report::{LaunchOutcome, ResourceUsage, SupervisorReport};
 pub(crate) use self::request::{
@@ -31,4 +36,6 @@ pub(crate) use self::response_timeout::{RESPONSE_TIMEOUT, wait_readable};
 pub(crate) use self::run_temp_dir::{CleanupDir, RunTempDir};
 #[cfg(not(all(feature = "sandboxed", target_os = "linux")))]
 #[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]
-pub(crate) use self::unsupported::{LaunchHandle, Launcher, deny_all_files, fork_server_main, inherited_fd};
+pub(crate) use self::unsupported::{
+    LaunchHandle, Launcher, deny_all_files, fork_server_main, inherited_fd, machine,
+};

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::{ForkServerSource, LaunchRequest, SandboxPolicy, SupervisorReport};
+use super::{ForkServerSource, LaunchRequest, Machine, SandboxPolicy, SupervisorReport};
 use crate::policy::SandboxLevel;
 
 /// A launcher that starts nothing.
@@ -69,6 +69,11 @@ pub(crate) fn inherited_fd(_number: i32) -> io::Result<OwnedFd> {
 #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
 pub(crate) fn deny_all_files() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Nothing is known: there is no sandbox on any machine.
+pub(crate) fn machine() -> Option<Machine> {
+    None
 }
 
 /// Does nothing: there is no fork server here.

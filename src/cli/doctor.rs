@@ -14,6 +14,7 @@ use metier::skill::Severity;
 use metier::trust::{ProjectIdentity, RememberedGrant};
 use serde::Serialize;
 
+use super::apparmor::apparmor_profile;
 use super::hint::diagnosis_with_options;
 use super::session::Session;
 use super::terminal::{escape_line, escape_sentence, shorten_line};
@@ -27,8 +28,23 @@ const LEVELS: [(Severity, &str, AnsiColor); 3] = [
     (Severity::Info, "note", AnsiColor::Blue),
 ];
 
+/// The options of `metier doctor`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print an AppArmor profile that allows user namespaces to this program, or to another one that embeds metier
+    #[arg(long, value_name = "PROGRAM")]
+    apparmor: Option<Option<PathBuf>>,
+}
+
 /// Exit code 0, or 1 if a finding is an error.
-pub(super) fn run(session: &Session) -> Result<u8> {
+pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    if let Some(program) = &args.apparmor {
+        let own = || {
+            std::env::current_exe().map_err(|source| SkillError::io("failed to find this program", source))
+        };
+        output::print(&apparmor_profile(&program.clone().map_or_else(own, Ok)?)?)?;
+        return Ok(0);
+    }
     let engine = session.engine()?;
     let diagnosis = diagnosis_with_options(engine.diagnosis());
     let trust = trust_report(&engine);
@@ -38,7 +54,7 @@ pub(super) fn run(session: &Session) -> Result<u8> {
         output::print_json(&Report { diagnosis: &diagnosis, trust: &trust, configuration })?;
     } else {
         let texts = [trust_lines(&trust), grant_lines(&trust), config_lines(session.loaded())];
-        output::print(&page(&diagnosis, texts))?;
+        output::print(&format!("{}\n\n{}", summary(&diagnosis), page(&diagnosis, texts)))?;
         diagnosis.findings.iter().for_each(print_finding);
     }
     let loaded = session.loaded();
@@ -208,6 +224,27 @@ fn trust_report(engine: &Engine) -> TrustReport {
             .iter()
             .flat_map(|skill| configured_grants(engine, skill))
             .collect(),
+    }
+}
+
+/// Whether external scripts run here, which is what most people want to know.
+fn summary(diagnosis: &Diagnosis) -> String {
+    let sandbox = &diagnosis.sandbox;
+    if let Some(reason) = &sandbox.reason {
+        return format!("Python and shell skills do not run here: {}", escape_sentence(reason));
+    }
+    let is_installed = |commands: &[&str]| {
+        let mut interpreters = diagnosis.interpreters.iter().filter(|found| found.path.is_some());
+        interpreters.any(|found| commands.contains(&found.command.as_str()))
+    };
+    let level = sandbox.strongest.level;
+    match (is_installed(&["python3"]), is_installed(&["bash", "sh"])) {
+        (true, true) => format!("Python and shell skills run here, level {level}"),
+        (false, true) => {
+            format!("Shell skills run here, level {level}; for Python skills, python3 is missing")
+        }
+        (true, false) => format!("Python skills run here, level {level}; for shell skills, bash is missing"),
+        (false, false) => format!("Scripts run here, level {level}; python3 and bash are missing"),
     }
 }
 

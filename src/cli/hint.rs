@@ -33,6 +33,7 @@ fn option(hint: &Hint) -> Option<String> {
         Hint::Validate => format!("`{COMMAND} validate`"),
         Hint::ListFunctions => format!("`{COMMAND} api`"),
         Hint::Diagnosis => format!("`{COMMAND} doctor`"),
+        Hint::ApparmorProfile => format!("`{COMMAND} doctor --apparmor`"),
         _ => return None,
     })
 }
@@ -56,11 +57,14 @@ pub fn help_with_option(help: &str, hint: Option<&Hint>) -> String {
     let Some((hint, option)) = hint.and_then(|hint| Some((hint, option(hint)?))) else {
         return help.to_owned();
     };
-    let granted = match hint {
+    let replaced = match hint {
         Hint::Grant(permission) => help_with_grants(help, permission, &option),
+        Hint::ApparmorProfile => {
+            Some(help.replacen("an AppArmor profile", &format!("the AppArmor profile of {option}"), 1))
+        }
         _ => None,
     };
-    granted.unwrap_or_else(|| format!("{help} ({option})"))
+    replaced.unwrap_or_else(|| format!("{help} ({option})"))
 }
 
 /// The help with options in place of `grant PERMISSION` at its end, and of the variables that it lists after that one.
@@ -103,11 +107,16 @@ pub fn sentence_with_options(sentence: &str) -> String {
 
 /// The same for the help of an error, if it has one.
 pub fn error_help(error: &SkillError) -> Option<String> {
-    // Where the error says which grant it means, no other word of it is taken for one: it may repeat what a script wrote.
-    error.help().map(|help| match error.hint() {
-        Some(hint @ Hint::Grant(_)) => help_with_option(help, Some(hint)),
-        hint => sentence_with_options(&help_with_option(help, hint)),
-    })
+    error.help().map(|help| help_with_all_options(help, error.hint()))
+}
+
+/// The help of the library, with the option that it means and with those for the grants that it names.
+fn help_with_all_options(help: &str, hint: Option<&Hint>) -> String {
+    match hint {
+        // Where the error says which grant it means, no other word of it is taken for one: it may repeat what a script wrote.
+        Some(Hint::Grant(_)) => help_with_option(help, hint),
+        _ => sentence_with_options(&help_with_option(help, hint)),
+    }
 }
 
 /// The sentence of an error; where one of its parts is the help, that names the option too.
@@ -159,7 +168,7 @@ pub fn result_with_option(mut result: CaseResult) -> CaseResult {
 /// The diagnosis with the options in its findings, and in what the levels of the sandbox need.
 pub fn diagnosis_with_options(mut diagnosis: Diagnosis) -> Diagnosis {
     for finding in &mut diagnosis.findings {
-        finding.help = help_with_option(&finding.help, finding.hint.take().as_ref());
+        finding.help = help_with_all_options(&finding.help, finding.hint.take().as_ref());
     }
     for level in diagnosis.sandbox_levels.iter_mut().filter(|level| level.name == EnforcedLevel::None) {
         level.needs = "--allow exec:unsandboxed, or --sandbox off";
@@ -182,6 +191,11 @@ mod tests {
             ("list x and grant x", Hint::Grant("x".into()), "list x and run with --allow x"),
             ("grant it", Hint::Grant("x".into()), "grant it (--allow x)"),
             ("validate it", Hint::Validate, "validate it (`metier validate`)"),
+            (
+                "load an AppArmor profile; or wait",
+                Hint::ApparmorProfile,
+                "load the AppArmor profile of `metier doctor --apparmor`; or wait",
+            ),
         ] {
             assert_eq!(help_with_option(help, Some(&hint)), expected);
             assert_eq!(help_with_option(help, None), help);

@@ -3,6 +3,7 @@
 mod activate;
 mod allow;
 mod api;
+mod apparmor;
 mod catalog;
 mod completions;
 mod config;
@@ -117,7 +118,7 @@ enum Command {
     /// Print the configuration, or change it
     Config(config::Args),
     /// Report what this machine, this build and these skills support, and what is wrong
-    Doctor,
+    Doctor(doctor::Args),
     /// Look at the skills of a project and trust them
     Trust(trust::Args),
     /// Grant a skill permissions for later runs
@@ -214,7 +215,7 @@ impl Command {
                 | Self::Completions(_)
                 | Self::Api(_)
                 | Self::Config(_)
-                | Self::Doctor
+                | Self::Doctor(_)
                 | Self::Validate(_)
         )
     }
@@ -246,7 +247,7 @@ impl Command {
             | Self::Api(_)
             | Self::Catalog(_)
             | Self::Config(_)
-            | Self::Doctor
+            | Self::Doctor(_)
             | Self::Export(_)
             | Self::Activate(_)
             | Self::Import(_)
@@ -297,7 +298,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Catalog(args) => catalog::run(&args, session),
         Command::Mcp(args) => mcp::run(&args, session),
         Command::Config(args) => config::run(&args, session),
-        Command::Doctor => doctor::run(session),
+        Command::Doctor(args) => doctor::run(&args, session),
         Command::Export(args) => export::run(&args, session),
         Command::Activate(args) => activate::run(&args, session),
         Command::Import(args) => import::run(&args, session),

@@ -413,10 +413,11 @@ fn sandbox_findings(sandbox: &SandboxSupport) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(reason) = &sandbox.reason {
         let message = format!("external scripts do not run in a sandbox here: {reason}");
-        let help = "use Linux 6.12 or later, or 6.2 where it gives namespaces, with Landlock among its security modules (see \
-                    /sys/kernel/security/lsm), and a build with the feature `sandboxed`; for single scripts that you trust, grant \
-                    exec:unsandboxed";
-        let hint = Hint::Grant("exec:unsandboxed".into());
+        let machine = sandbox.help.as_deref().unwrap_or(
+            "use Linux 5.13 or later with Landlock, or with namespaces, and a build with the feature `sandboxed`",
+        );
+        let help = format!("{machine}; or, for single scripts that you trust, grant exec:unsandboxed");
+        let hint = sandbox.hint.clone().unwrap_or_else(|| Hint::Grant("exec:unsandboxed".into()));
         findings.push(Finding::new(Severity::Error, message, help).with_hint(hint));
     }
     if sandbox.landlock_abi.is_some() && sandbox.tree_kill == Some(TreeKill::Walk) {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::report::SandboxReport;
+use crate::error::Hint;
 use crate::policy::WorkerOptions;
 
 /// The command of an external script and everything that it would reach, taken from the same launch request that would start it.
@@ -126,6 +127,11 @@ pub struct SandboxSupport {
     pub tree_kill: Option<TreeKill>,
     /// Why no sandbox is possible.
     pub reason: Option<String>,
+    /// What would help, if something does; each way says what else it allows.
+    pub help: Option<String>,
+    /// The same for the program around it.
+    #[serde(skip)]
+    pub hint: Option<Hint>,
     /// The program that starts sandboxed processes; `null` if a copy of this process does.
     pub helper: Option<PathBuf>,
 }

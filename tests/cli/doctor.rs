@@ -64,6 +64,49 @@ fn the_sandbox_is_the_one_that_scripts_run_in() {
 }
 
 #[test]
+fn the_first_line_says_whether_scripts_run_here() {
+    let first_line = |answer: Answer| answer.stdout.lines().next().unwrap_or_default().to_owned();
+    let project = Project::new();
+    let sandbox = diagnosis(&project)["sandbox"].take();
+    let line = first_line(project.metier(&["doctor"]));
+    if let Some(reason) = sandbox["reason"].as_str() {
+        return assert_eq!(line, format!("Python and shell skills do not run here: {reason}"));
+    }
+    let level = sandbox["strongest"]["level"].as_str().unwrap();
+    assert_eq!(line, format!("Python and shell skills run here, level {level}"));
+    let without_python = with_programs(&["doctor"], &[("bash", "echo bash 5")]);
+    let expected = format!("Shell skills run here, level {level}; for Python skills, python3 is missing");
+    assert_eq!(first_line(without_python), expected);
+}
+
+#[test]
+fn an_apparmor_profile_is_for_the_program_at_its_path() {
+    let project = Project::new().file("a b/server", "");
+    let profile = |args: &[&str]| {
+        let answer = project.metier(args);
+        assert_eq!(answer.code, 0, "{answer:?}");
+        answer.stdout
+    };
+    let own = profile(&["doctor", "--apparmor"]);
+    let program = std::fs::canonicalize(env!("CARGO_BIN_EXE_metier")).unwrap();
+    assert!(
+        own.contains(&format!(
+            "\nprofile metier \"{}\" flags=(unconfined) {{\n  userns,\n",
+            program.display()
+        )),
+        "{own}"
+    );
+    let other = profile(&["doctor", "--apparmor", "a b/server"]);
+    let path = std::fs::canonicalize(project.path("a b/server")).unwrap();
+    assert!(other.contains(&format!("\nprofile server \"{}\" flags", path.display())), "{other}");
+    let absent = project.metier(&["doctor", "--apparmor=nothing/here"]);
+    assert!(
+        absent.code != 0 && absent.stdout.is_empty() && absent.stderr.contains("nothing/here"),
+        "{absent:?}"
+    );
+}
+
+#[test]
 fn roots_are_counted_and_shadowed_and_broken_skills_are_named() {
     let skill = |name: &str| format!("---\nname: {name}\ndescription: d\n---\n");
     let project = Project::new()
@@ -98,26 +141,29 @@ fn roots_are_counted_and_shadowed_and_broken_skills_are_named() {
     assert!(page.code == 1 && page.stderr.contains("error: ") && page.stderr.contains("help: "), "{page:?}");
 }
 
-/// The answer of `doctor` if `PATH` is a folder outside of the project with these programs.
-fn with_programs(programs: &[(&str, &str)]) -> Answer {
+/// The answer if `PATH` is a folder outside of the project with these programs.
+fn with_programs(args: &[&str], programs: &[(&str, &str)]) -> Answer {
     let (project, folder) = (Project::new(), tempfile::tempdir().unwrap());
     for (name, script) in programs {
         let path = folder.path().join(name);
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let mut command = project.command(&["doctor", "--json"]);
+    let mut command = project.command(args);
     command.env("PATH", folder.path()).env("SECRET", "s3cret").output().unwrap().into()
 }
 
 #[test]
 fn the_version_that_an_interpreter_reports_is_not_trusted() {
-    let answer = with_programs(&[
-        ("python3", "echo 'Python 9.9'; /usr/bin/yes"),
-        ("node", "printf '\\033[31mv1\\n'"),
-        ("bash", "exit 3"),
-        ("ruby", "echo \"$SECRET$PWD\""),
-    ]);
+    let answer = with_programs(
+        &["doctor", "--json"],
+        &[
+            ("python3", "echo 'Python 9.9'; /usr/bin/yes"),
+            ("node", "printf '\\033[31mv1\\n'"),
+            ("bash", "exit 3"),
+            ("ruby", "echo \"$SECRET$PWD\""),
+        ],
+    );
     let diagnosis = answer.json();
     let version = |name: &str| row(&diagnosis["interpreters"], "command", name)["version"].clone();
     assert_eq!(version("node"), json!("[31mv1"));
@@ -131,7 +177,7 @@ fn the_version_that_an_interpreter_reports_is_not_trusted() {
 
 #[test]
 fn a_missing_common_interpreter_is_a_note() {
-    let answer = with_programs(&[("bash", "echo bash 5")]);
+    let answer = with_programs(&["doctor", "--json"], &[("bash", "echo bash 5")]);
     let diagnosis = answer.json();
     let notes: Vec<&str> =
         diagnosis["findings"].as_array().unwrap().iter().map(|f| f["message"].as_str().unwrap()).collect();

@@ -5,7 +5,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::runtimes::sandbox::{self, LaunchOutcome, Launcher, SandboxPolicy, SupervisorReport};
+use crate::runtimes::sandbox::{self, LaunchOutcome, Launcher, Refusal, SandboxPolicy, SupervisorReport};
 
 /// The last step of a start. If it fails, the sandbox was set up and the program could not be executed.
 const PROGRAM_STEP: &str = "program";
@@ -21,6 +21,10 @@ const DENIED_PATHS_STEP: &str = "denied paths";
 
 /// The step that makes the network of a script that reaches granted hosts only.
 const HOSTS_STEP: &str = "hosts";
+
+/// The steps that enforce a restriction for which a machine can lack something.
+const RESTRICTION_STEPS: [&str; 6] =
+    ["files", "signals", "the network", "local sockets", "system calls", "tree"];
 
 /// Hints for steps that depend on the project or on the load of the machine.
 const STEP_HINTS: [(&str, &str); 4] = [
@@ -72,6 +76,20 @@ impl SandboxSetupError {
         self.step == HOSTS_STEP
     }
 
+    /// The system's error.
+    pub(crate) fn error(&self) -> &io::Error {
+        &self.error
+    }
+
+    /// What the machine lacks for it, if that is known.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        if self.is_about_hosts() {
+            return sandbox::machine()?.namespace_refusal();
+        }
+        let restriction = RESTRICTION_STEPS.into_iter().find(|step| *step == self.step)?;
+        sandbox::machine()?.refusal(restriction)
+    }
+
     /// What to do about it, if the machine supports the step and could not do it for this run: a best-effort sandbox is one way.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         STEP_HINTS.into_iter().find(|(step, _)| *step == self.step).map(|(_, hint)| hint)
@@ -94,8 +112,7 @@ impl fmt::Display for SandboxSetupError {
             );
         }
         if self.is_about_hosts() {
-            let error = &self.error;
-            return write!(f, "the network with granted hosts only, which takes namespaces: {error}");
+            return f.write_str("the network with granted hosts only, which takes namespaces");
         }
         write!(f, "{}: {}", self.step, self.error)
     }

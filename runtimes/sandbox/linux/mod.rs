@@ -14,6 +14,7 @@ mod cleanup_list;
 mod fork_server;
 mod ipc;
 mod layers;
+mod machine;
 mod memory_monitor;
 mod mount_watcher;
 mod procfs;
@@ -27,4 +28,5 @@ pub(crate) use self::fork_server::client::{LaunchHandle, Launcher};
 pub(crate) use self::fork_server::main_hook::fork_server_main;
 #[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]
 pub(crate) use self::layers::landlock::deny_all_files;
+pub(crate) use self::machine::machine;
 pub(crate) use self::sys::inherited_fd;

@@ -32,7 +32,8 @@ pub(super) fn fork() -> io::Result<ForkResult> {
 
 /// Forks this process, with new namespaces for the child: `CLONE_NEW…` flags.
 ///
-/// For the fork server: the C library does not notice this fork, and the child must have one thread and fork by [`fork`].
+/// For the fork server: the C library does not notice this fork, and the child must have one thread and fork by [`fork`]. In another
+/// process the child may only make system calls, because another thread may have held any lock.
 pub(super) fn clone_with_namespaces(namespaces: libc::c_int) -> io::Result<ForkResult> {
     let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
     // SAFETY: as for `fork`; without a stack of its own the child goes on with a copy of this one.
@@ -44,6 +45,16 @@ pub(super) fn clone_with_namespaces(namespaces: libc::c_int) -> io::Result<ForkR
             pid.map(ForkResult::Parent).ok_or_else(|| io::ErrorKind::Other.into())
         }
     }
+}
+
+/// The Landlock ABI of the kernel.
+pub(super) fn landlock_abi() -> io::Result<u8> {
+    const VERSION_FLAG: u32 = 1;
+    // SAFETY: without a record the call only answers a question.
+    let abi = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION_FLAG)
+    };
+    u8::try_from(abi).map_err(|_| io::Error::last_os_error())
 }
 
 /// Moves this process into a new, empty network namespace.

@@ -1,0 +1,83 @@
+//! What a machine offers for a sandbox, and the sentence that says what it lacks and what would help.
+
+mod lack;
+mod refusal;
+#[cfg(test)]
+mod tests;
+
+use rustix::io::Errno;
+
+pub(crate) use self::refusal::Refusal;
+
+/// What is known of a machine on which a sandbox could not be set up.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    /// The release of the kernel, such as `6.1.0-18-amd64`.
+    pub(crate) kernel: String,
+    pub(crate) environment: Environment,
+    pub(crate) landlock: Landlock,
+    /// Whether a process of this user can have namespaces.
+    pub(crate) namespaces: Namespaces,
+    pub(crate) settings: NamespaceSettings,
+    /// Whether the kernel filters system calls, for a processor whose calls metier knows.
+    pub(crate) has_seccomp: bool,
+    /// Whether the system calls of this process are filtered already.
+    pub(crate) is_filtered: bool,
+}
+
+/// What this process runs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Environment {
+    /// A machine, or a virtual one.
+    Machine,
+    Docker,
+    Podman,
+    Kubernetes,
+    /// A container of another kind, such as LXC or systemd-nspawn.
+    Container,
+    /// A kernel of its own for containers, in user space.
+    Gvisor,
+    /// Windows, which translates system calls.
+    Wsl1,
+}
+
+/// How the kernel answers the question for its Landlock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Landlock {
+    Abi(u8),
+    /// It does not know the call.
+    Absent,
+    /// It was built with Landlock and started without.
+    Disabled,
+    /// Something refuses the call.
+    Denied,
+}
+
+/// What becomes of a process that is to have namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Namespaces {
+    Available,
+    /// They cannot be created.
+    NotCreated(Errno),
+    /// They can, but not mounts in them.
+    NoMounts(Errno),
+}
+
+/// The settings of the kernel for user namespaces; `None` where a kernel has no such setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NamespaceSettings {
+    /// `kernel.unprivileged_userns_clone`, of Debian and its relatives.
+    pub(crate) unprivileged_clone: Option<u64>,
+    /// `user.max_user_namespaces`.
+    pub(crate) max: Option<u64>,
+    /// `kernel.apparmor_restrict_unprivileged_userns`, of Ubuntu.
+    pub(crate) apparmor_restricts: Option<u64>,
+}
+
+impl Machine {
+    /// The first two numbers of the kernel's release.
+    fn version(&self) -> Option<(u32, u32)> {
+        let mut numbers = self.kernel.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    }
+}

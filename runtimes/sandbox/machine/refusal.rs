@@ -1,0 +1,57 @@
+//! Why no sandbox can be set up, as one sentence, and what would help.
+
+use super::lack::Lack;
+use super::{Environment, Machine};
+use crate::error::Hint;
+
+/// Why this machine has no sandbox for a script.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The kernel, and what it lacks.
+    pub(crate) reason: String,
+    /// What would help; each way also says what it allows besides.
+    pub(crate) help: String,
+    pub(crate) hint: Option<Hint>,
+}
+
+impl Machine {
+    /// Why this restriction cannot be enforced here, if anything is known to be missing.
+    pub(crate) fn refusal(&self, restriction: &str) -> Option<Refusal> {
+        if let Some(lack) = self.seccomp_lack() {
+            return Some(self.refusal_for(vec![lack]));
+        }
+        // Where Landlock is enough, nothing else explains a refusal.
+        let landlock = self.landlock_lack(restriction)?;
+        Some(self.refusal_for(self.namespace_lack().into_iter().chain([landlock]).collect()))
+    }
+
+    /// Why a process cannot have namespaces here, if it cannot.
+    pub(crate) fn namespace_refusal(&self) -> Option<Refusal> {
+        Some(self.refusal_for(vec![self.namespace_lack()?]))
+    }
+
+    fn refusal_for(&self, lacks: Vec<Lack>) -> Refusal {
+        let join = |part: fn(&Lack) -> &str, between: &str| -> String {
+            lacks.iter().map(part).collect::<Vec<_>>().join(between)
+        };
+        Refusal {
+            reason: format!("on {}, {}", self.name(), join(|lack| &lack.clause, ", and ")),
+            help: join(|lack| &lack.help, "; or "),
+            hint: lacks.iter().find_map(|lack| lack.hint.clone()),
+        }
+    }
+
+    /// The kernel, and what this process runs in.
+    pub(crate) fn name(&self) -> String {
+        let kernel = &self.kernel;
+        match self.environment {
+            Environment::Machine => format!("Linux {kernel}"),
+            Environment::Docker => format!("Linux {kernel} in a Docker container"),
+            Environment::Podman => format!("Linux {kernel} in a Podman container"),
+            Environment::Kubernetes => format!("Linux {kernel} in a pod of Kubernetes"),
+            Environment::Container => format!("Linux {kernel} in a container"),
+            Environment::Gvisor => "gVisor".into(),
+            Environment::Wsl1 => "WSL 1".into(),
+        }
+    }
+}
