@@ -23,7 +23,7 @@ pub(crate) use self::fork_server_source::ForkServerSource;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]
 pub(crate) use self::linux::{
-    LaunchHandle, Launcher, deny_all_files, fork_server_main, inherited_fd, machine,
+    LaunchHandle, Launcher, deny_all_files, fork_server_main, inherited_fd, machine, restrict_to_computing,
 };
 pub(crate) use self::machine::{Machine, Refusal};
 pub(crate) use self::probe::probe;
@@ -37,5 +37,5 @@ pub(crate) use self::run_temp_dir::{CleanupDir, RunTempDir};
 #[cfg(not(all(feature = "sandboxed", target_os = "linux")))]
 #[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]
 pub(crate) use self::unsupported::{
-    LaunchHandle, Launcher, deny_all_files, fork_server_main, inherited_fd, machine,
+    LaunchHandle, Launcher, deny_all_files, fork_server_main, inherited_fd, machine, restrict_to_computing,
 };

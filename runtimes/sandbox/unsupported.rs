@@ -71,6 +71,12 @@ pub(crate) fn deny_all_files() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Always an error: `unsupported`.
+#[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
+pub(crate) fn restrict_to_computing() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Nothing is known: there is no sandbox on any machine.
 pub(crate) fn machine() -> Option<Machine> {
     None

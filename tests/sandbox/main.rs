@@ -12,6 +12,7 @@ mod cases;
 mod churn;
 mod clocks;
 mod compiler;
+mod containers;
 mod denials;
 mod fixture;
 mod honesty;

@@ -28,5 +28,7 @@ pub(crate) use self::fork_server::client::{LaunchHandle, Launcher};
 pub(crate) use self::fork_server::main_hook::fork_server_main;
 #[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]
 pub(crate) use self::layers::landlock::deny_all_files;
+#[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]
+pub(crate) use self::layers::seccomp::restrict_to_computing;
 pub(crate) use self::machine::machine;
 pub(crate) use self::sys::inherited_fd;

@@ -17,7 +17,7 @@ use crate::host::FileId;
 use crate::policy::CancelToken;
 use crate::runtimes::RuntimeServices;
 use crate::runtimes::sandbox::{
-    EgressSockets, FileRules, LaunchOutcome, LaunchRequest, Launcher, NetworkAccess, PinnedPath,
+    self, EgressSockets, FileRules, LaunchOutcome, LaunchRequest, Launcher, NetworkAccess, PinnedPath,
     ResourceLimits, SandboxPolicy, SupervisorReport,
 };
 use crate::runtimes::wasm::compiler::protocol::MAX_RESPONSE_BYTES;
@@ -66,8 +66,13 @@ pub(super) fn send_request(
                 .with_hint(Hint::Diagnosis),
         )
     };
-    let order = launch_request(&program, launcher).map_err(failed)?;
-    let ended = run_compiler(launcher, &order, request, cancel).map_err(failed)?;
+    let mut order = launch_request(&program, launcher).map_err(failed)?;
+    let mut ended = run_compiler(launcher, &order, request, cancel).map_err(failed)?;
+    if ended.lacks_landlock() {
+        // Before it reads the module, the compiler restricts itself to less than any file rule would.
+        order.sandbox.required = false;
+        ended = run_compiler(launcher, &order, request, cancel).map_err(failed)?;
+    }
     cancel.check().map_err(CompileError::Failed)?;
     ended.into_response(&source.label)
 }
@@ -90,7 +95,7 @@ fn launch_request(program: &Path, launcher: &Launcher) -> io::Result<LaunchReque
             network: NetworkAccess::Blocked,
             egress: EgressSockets::default(),
             allow_flock: false,
-            // Whatever sandbox the run requires for its own processes, this one always requires it.
+            // Whatever sandbox the run requires for its own processes, this one always requires it, wherever the kernel has one.
             required: true,
             limits: ResourceLimits {
                 memory: Some(MEMORY_LIMIT),
@@ -172,6 +177,12 @@ fn run_compiler(
 }
 
 impl CompilerExit {
+    /// Whether nothing was started, because the kernel has neither namespaces nor all of Landlock.
+    fn lacks_landlock(&self) -> bool {
+        let end = self.report.as_ref().map(|report| &report.end);
+        matches!(end, Some(LaunchOutcome::SetupFailed { step, .. }) if step == "files" || step == "signals")
+    }
+
     fn into_response(self, file: &str) -> Result<Vec<u8>, CompileError> {
         let failed = |kind, what: &str| {
             Err(CompileError::Failed(SkillError::new(kind, format!("failed to compile {file}: {what}"))))
@@ -191,8 +202,10 @@ impl CompilerExit {
         };
         let status = match &report.end {
             LaunchOutcome::SetupFailed { step, errno } => {
-                let why = io::Error::from_raw_os_error(*errno);
-                let sentence = format!("failed to compile {file} in a sandbox: {step}: {why}");
+                let error = io::Error::from_raw_os_error(*errno);
+                let refusal = sandbox::machine().and_then(|machine| machine.refusal(step));
+                let why = refusal.map_or_else(|| format!("{step}: {error}"), |refusal| refusal.reason);
+                let sentence = format!("failed to compile {file} in a sandbox: {why}");
                 let error = SkillError::new(ErrorKind::SandboxUnavailable, sentence);
                 let error = error.with_help(MACHINE_HELP).with_hint(Hint::Diagnosis);
                 return Err(CompileError::NoCompiler(error));

@@ -9,7 +9,7 @@ use super::bpf::compile;
 use super::rules::{SeccompOptions, syscall_rules};
 
 /// The `AUDIT_ARCH` value by which a filter recognises the architecture it was compiled for.
-const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
+pub(super) const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xc000_003e)
 } else if cfg!(target_arch = "aarch64") {
     Some(0xc000_00b7)
@@ -33,6 +33,11 @@ impl SeccompFilter {
         let compiled = || Self(compile(syscall_rules(options), machine));
         let index = 2 * (options.network as usize) + usize::from(options.allow_flock);
         Ok(FILTERS[index].get_or_init(compiled))
+    }
+
+    /// A filter that was compiled.
+    pub(super) fn new(program: Vec<sock_filter>) -> Self {
+        Self(program)
     }
 
     /// Whether the calls of this architecture have been reviewed.
