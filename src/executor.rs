@@ -121,9 +121,19 @@ pub(crate) struct DefiningFiles(pub(crate) Vec<PathBuf>);
 /// approved for it, and what is only for the person is not told.
 pub(crate) struct ForModel;
 
-/// In the extensions of a run that a model chose, where the project is not trusted as a whole: interpreters and packages come from the
-/// skill and the system, not from the project, where another script may have put them.
-pub(crate) struct WithoutProjectPackages;
+/// In the extensions of a run that a model chose: the projects that are not trusted as a whole, canonical. Interpreters and packages come
+/// from the skill and the system, not from these projects, where another script may have put them.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+pub(crate) struct WithoutProjectPackages(pub(crate) Arc<[PathBuf]>);
+
+impl WithoutProjectPackages {
+    /// The projects of which this run uses nothing.
+    pub(crate) fn in_run(ctx: &SkillContext) -> &[PathBuf] {
+        ctx.extensions().get::<Self>().map_or(&[], |Self(projects)| projects)
+    }
+}
+
 /// In the extensions of a run of a program that serves several callers: which of them it is for. No process is kept for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(

@@ -9,10 +9,7 @@ use crate::runtimes::external::interpreter::detect::Interpreter;
 use crate::runtimes::external::interpreter::path::search_path;
 use crate::runtimes::external::services::ExternalServices;
 #[cfg(unix)]
-use crate::runtimes::external::{
-    interpreter::cache::InterpreterQuery, packages::virtual_environments,
-    program_version::interpreter_version,
-};
+use crate::runtimes::external::{packages::interpreter_query, program_version::interpreter_version};
 
 /// A script whose interpreter is looked for.
 pub(crate) struct InterpreterSearch<'a> {
@@ -26,6 +23,9 @@ pub(crate) struct InterpreterSearch<'a> {
     /// The folder of its skill, if it is on disk.
     pub(crate) skill: Option<&'a Path>,
     pub(crate) project: &'a Path,
+    /// The projects whose interpreters are not used.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+    pub(crate) refused: &'a [PathBuf],
     /// The folders that scripts may change.
     pub(crate) untrusted: &'a UntrustedDirs,
 }
@@ -37,12 +37,9 @@ impl InterpreterSearch<'_> {
         let interpreter = self.interpreter(services)?;
         #[cfg(unix)]
         {
-            let environments = match self.skill.filter(|_| !has_packages) {
-                Some(skill) => virtual_environments(&interpreter, skill, Some(self.project)),
-                None => Vec::new(),
-            };
-            let query = InterpreterQuery::new(&interpreter, self.project, self.untrusted.clone())
-                .with_dirs_before_path(environments);
+            let skill = self.skill.filter(|_| !has_packages);
+            let projects = (self.project, self.refused);
+            let query = interpreter_query(&interpreter, skill, projects, self.untrusted.clone());
             let versions = |program: &Path| interpreter_version(services, self.untrusted, program);
             Ok(query.locate(self.path, &versions)?.program)
         }

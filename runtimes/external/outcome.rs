@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
-use crate::executor::SkillOutput;
+use crate::executor::{SkillOutput, WithoutProjectPackages};
 use crate::host::{
     EnforcedLevel, Files, NetworkReport, ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext,
 };
@@ -421,7 +421,8 @@ fn package_hint(ctx: &SkillContext, ended: &ProcessExit, said: &str) -> Option<H
     let has_no_network = ended.report.is_some() && ended.network.is_none() && no_network_hint(ctx).is_some();
     let (help, hint) = missing_package_help(error_line(said)?, &folders, packages, user_help)
         .or_else(|| advised_package_help(said, has_no_network, packages, user_help))?;
-    let help = if packages::uses_project(ctx) { help } else { format!("{help}; {NO_PROJECT_PACKAGES}") };
+    let is_complete = WithoutProjectPackages::in_run(ctx).is_empty();
+    let help = if is_complete { help } else { format!("{help}; {NO_PROJECT_PACKAGES}") };
     Some((help, hint))
 }
 

@@ -7,7 +7,9 @@ use std::process::Command;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::WithoutProjectPackages;
 use crate::host::SkillContext;
+use crate::host::untrusted::UntrustedDirs;
 use crate::packages::{Ecosystem, PreparedFiles, Requirements, SkillPackages};
+use crate::runtimes::external::interpreter::cache::InterpreterQuery;
 use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
 use crate::runtimes::sandbox::LaunchRequest;
 
@@ -38,28 +40,29 @@ pub(super) fn with_prepared_interpreter(
     }
 }
 
-/// Whether the script may be run with interpreters and packages of the project, which any script with the permission to write may have
-/// put there.
-pub(super) fn uses_project(ctx: &SkillContext) -> bool {
-    ctx.extensions().get::<WithoutProjectPackages>().is_none()
+/// The folder of the skill, if its modules find no packages in some projects.
+pub(super) fn node_boundary(ctx: &SkillContext, skill: &Path) -> Option<PathBuf> {
+    let skill = skill.canonicalize().ok()?;
+    WithoutProjectPackages::in_run(ctx).iter().any(|project| !project.starts_with(&skill)).then_some(skill)
 }
 
-/// The folder of the skill and the project around it, if Node must find no package there.
-pub(super) fn node_boundary(ctx: &SkillContext, skill: &Path) -> Option<(PathBuf, PathBuf)> {
-    if uses_project(ctx) {
-        return None;
-    }
-    let skill = skill.canonicalize().ok()?;
-    let project = ctx.project().ok()?.root();
-    (skill != project && skill.starts_with(project)).then(|| (skill, project.to_owned()))
+/// What is looked for to run a script in this project, without the interpreters of the projects that are refused. With a skill, those of
+/// virtual environments come first.
+pub(super) fn interpreter_query(
+    interpreter: &Interpreter,
+    skill: Option<&Path>,
+    (project, refused): (&Path, &[PathBuf]),
+    untrusted: UntrustedDirs,
+) -> InterpreterQuery {
+    let project_used = Some(project).filter(|project| !refused.iter().any(|refused| refused == project));
+    let environments = skill.map(|skill| virtual_environments(interpreter, skill, project_used));
+    InterpreterQuery::new(interpreter, project, untrusted)
+        .without_programs_of(refused)
+        .with_dirs_before_path(environments.unwrap_or_default())
 }
 
 /// The folders with the programs of virtual environments of Python: of the skill, and of the project, if there is one.
-pub(super) fn virtual_environments(
-    interpreter: &Interpreter,
-    skill: &Path,
-    project: Option<&Path>,
-) -> Vec<PathBuf> {
+fn virtual_environments(interpreter: &Interpreter, skill: &Path, project: Option<&Path>) -> Vec<PathBuf> {
     if Requirements::ecosystem_of_program(interpreter.best_program_name()) != Some(Ecosystem::Python) {
         return Vec::new();
     }

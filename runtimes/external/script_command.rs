@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use crate::error::{Result, SkillError};
-use crate::executor::{ConfiguredHosts, HandlerCall, Script};
+use crate::executor::{ConfiguredHosts, HandlerCall, Script, WithoutProjectPackages};
 use crate::host::untrusted::UntrustedDirs;
 use crate::host::{FileId, Files, SkillContext, temp_dirs};
 use crate::packages::{PreparedFiles, RequiredPython, SkillPackages};
@@ -16,7 +16,7 @@ use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::home_files::{HomeFile, HomeLinks};
 use crate::runtimes::external::home_guard::HomeGuard;
 use crate::runtimes::external::host_api::imports_client;
-use crate::runtimes::external::interpreter::cache::{Installation, InterpreterQuery};
+use crate::runtimes::external::interpreter::cache::Installation;
 use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
 use crate::runtimes::external::interpreter::path::search_path;
 use crate::runtimes::external::interpreter::version;
@@ -111,26 +111,37 @@ impl ScriptCommand {
         (files.file_id(Path::new("")).ok()? == FileId::from_metadata(&metadata)).then_some(files)
     }
 
-    /// The interpreter with the arguments that this script needs before its path: those by which an ES module finds the client of
-    /// the host API, or a Python module its package.
+    /// The variables of the process, with those by which Node finds the client of the host API and packages.
+    fn with_node_variables(
+        &self,
+        variables: &ProcessVariables,
+        (program, prepared): (&Path, Option<&PreparedFiles>),
+        avoided: &[&Path],
+        ctx: &SkillContext,
+    ) -> Result<ProcessVariables> {
+        let mut variables = variables.clone();
+        // A script in any language may start Node.
+        let boundary = packages::node_boundary(ctx, self.file.folder());
+        // ES modules find neither the client nor packages by NODE_PATH.
+        let has_packages = prepared.is_some() && packages::is_node(program);
+        if has_packages || boundary.is_some() || imports_client(program, self.file.source()) {
+            let boundary = boundary.as_deref().map(|skill| (skill, WithoutProjectPackages::in_run(ctx)));
+            let clients = &self.services.api_clients;
+            let own = clients.node_variables(boundary, || self.server_program(), avoided);
+            for (name, value) in own.map_err(client_write_error)? {
+                variables.entry(name.into()).or_insert(value);
+            }
+        }
+        Ok(variables)
+    }
+
+    /// The interpreter with the arguments that this script needs before its path: a handler those of the program that calls it, a Python
+    /// module that of its package.
     fn with_script_arguments(
         &self,
         mut interpreter: InterpreterCommand,
-        prepared: Option<&PreparedFiles>,
         avoided: &[&Path],
-        ctx: &SkillContext,
     ) -> Result<InterpreterCommand> {
-        let is_node = packages::is_node(&interpreter.program);
-        let boundary = packages::node_boundary(ctx, self.file.folder()).filter(|_| is_node);
-        // ES modules find neither the client nor packages by NODE_PATH.
-        let has_packages = prepared.is_some() && is_node;
-        if has_packages || boundary.is_some() || imports_client(&interpreter.program, self.file.source()) {
-            let boundary = boundary.as_ref().map(|(skill, project)| (skill.as_path(), project.as_path()));
-            let clients = &self.services.api_clients;
-            let import = clients.node_import_arg(boundary, || self.server_program(), avoided);
-            let import = import.map_err(client_write_error)?;
-            interpreter.args.insert(0, import.to_string_lossy().into_owned());
-        }
         if let Some(handler) = &self.handler {
             let program = self.services.api_clients.handler_program(|| self.server_program(), avoided);
             let program = program.map_err(client_write_error)?;
@@ -173,9 +184,11 @@ impl ScriptCommand {
             self.interpreter(ctx).locate_allowed(name, &search_path(), is_refused, reason, &versions)?;
         let prepared = packages::prepared_packages(ctx, &interpreter.program)?;
         let interpreter = packages::with_prepared_interpreter(interpreter, prepared.as_ref());
-        let interpreter = self.with_script_arguments(interpreter, prepared.as_ref(), &[], ctx)?;
+        let found = (interpreter.program.as_path(), prepared.as_ref());
+        let variables = self.with_node_variables(variables, found, &[], ctx)?;
+        let interpreter = self.with_script_arguments(interpreter, &[])?;
         let mut command =
-            command::build_command(&interpreter, &script, args, self.file.folder(), project, variables);
+            command::build_command(&interpreter, &script, args, self.file.folder(), project, &variables);
         self.services.api_clients.add_modules_to(&mut command, || self.server_program());
         if let Some(prepared) = &prepared {
             packages::add_to_command(&mut command, prepared);
@@ -205,8 +218,9 @@ impl ScriptCommand {
         avoided.extend(prepared.as_ref().map(|prepared| prepared.folder.as_path()));
         let home_files = HomeFile::granted(ctx, &[project, skill])?;
         avoided.extend(home_files.iter().map(|file| file.real_path.as_path()));
-        let interpreter =
-            self.with_script_arguments(installation.command.clone(), prepared.as_ref(), &avoided, ctx)?;
+        let found = (installation.command.program.as_path(), prepared.as_ref());
+        let variables = self.with_node_variables(variables, found, &avoided, ctx)?;
+        let interpreter = self.with_script_arguments(installation.command.clone(), &avoided)?;
         let (temp_dir, home) = self.create_folders(state, &avoided)?;
         let home_links = HomeLinks::create(ctx, &home, &home_files)
             .map_err(|error| SkillError::io("failed to link what is granted of your home folder", error))?;
@@ -231,7 +245,7 @@ impl ScriptCommand {
         let script_read_count = sandbox.files.read.len();
         let bounds = (ctx.limits(), ctx.redaction());
         let mut request =
-            command::build_request(&interpreter, &script, args, &paths, variables, sandbox, bounds)
+            command::build_request(&interpreter, &script, args, &paths, &variables, sandbox, bounds)
                 .map_err(|error| outcome::start_error(name, project, &ProtectionGaps::default(), error))?;
         relax_limits_of_process(&mut request, ctx);
         let clients = &self.services.api_clients;
@@ -285,14 +299,9 @@ impl ScriptCommand {
             Some(prepared) => interpreter.with_program(&prepared.executable),
             None => interpreter,
         };
-        let uses_project = packages::uses_project(ctx);
-        let environments = match &prepared {
-            Some(_) => Vec::new(),
-            None => packages::virtual_environments(&interpreter, skill, uses_project.then_some(project)),
-        };
-        let query = InterpreterQuery::new(&interpreter, project, untrusted.clone());
-        let query = if uses_project { query } else { query.without_programs_of(project) };
-        let query = query.with_dirs_before_path(environments);
+        let refused = WithoutProjectPackages::in_run(ctx);
+        let skill = prepared.is_none().then_some(skill);
+        let query = packages::interpreter_query(&interpreter, skill, (project, refused), untrusted.clone());
         let installation = self.services.interpreter_cache.installation(query, name, &versions)?;
         Ok((installation, prepared))
     }

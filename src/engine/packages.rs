@@ -140,6 +140,7 @@ impl EngineInner {
             python: self.required_python(skill, path, source),
             skill: disk_folder(skill),
             project: &self.folders.first().path,
+            refused: &[],
             untrusted,
         }
     }

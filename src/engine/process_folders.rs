@@ -1,6 +1,7 @@
 //! The folders that a process may change besides those of the project: the home of its skill, and the skill's own folder.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{EngineInner, Invocation};
 use crate::engine::script_selection::SelectedScript;
@@ -35,10 +36,8 @@ impl EngineInner {
         project: &Path,
     ) -> Extensions {
         let mut extensions = invocation.extensions.clone();
-        // What a skill calls inherits it.
-        let is_for_model = invocation.caller.is_none() && extensions.get::<ForModel>().is_some();
-        if is_for_model && !invocation.trust.is_trusted_once && !self.trusts_project(project) {
-            extensions.insert(WithoutProjectPackages);
+        if let Some(refused) = self.refused_projects(invocation, project) {
+            extensions.insert(refused);
         }
         if selected.runtime != RuntimeId::EXTERNAL {
             return extensions;
@@ -62,6 +61,30 @@ impl EngineInner {
             DefiningFiles(names.map(|name| folder.join(name)).collect())
         }));
         extensions
+    }
+
+    /// The projects whose interpreters and packages the run does not use; `None` for one that a person started.
+    pub(super) fn refused_projects(
+        &self,
+        invocation: &Invocation,
+        project: &Path,
+    ) -> Option<WithoutProjectPackages> {
+        let extensions = &invocation.extensions;
+        if invocation.caller.is_some() {
+            return extensions.get::<WithoutProjectPackages>().cloned();
+        }
+        let is_for_model = extensions.get::<ForModel>().is_some() && !invocation.trust.is_trusted_once;
+        is_for_model.then(|| WithoutProjectPackages(self.projects_without_trust(project)))
+    }
+
+    /// The engine's projects that are not trusted as a whole, canonical, and the one of a run if it is none of them.
+    pub(super) fn projects_without_trust(&self, project: &Path) -> Arc<[PathBuf]> {
+        let mut projects: Vec<PathBuf> = self.folders.iter().map(|folder| folder.path.clone()).collect();
+        if !projects.iter().any(|known| known == project) {
+            projects.push(project.to_owned());
+        }
+        projects.retain(|project| !self.trusts_project(project));
+        projects.into()
     }
 
     /// Where the skill keeps its state in this project; `None` where nothing is kept.

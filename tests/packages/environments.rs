@@ -9,7 +9,7 @@ use crate::fixture::{Answer, Project, SKILL, command, has_manager, metier, prepa
 use crate::registry::Registry;
 
 /// Makes a virtual environment with a module that says whose it is; false where this machine cannot.
-fn environment(folder: &Path, whose: &str) -> bool {
+pub fn environment(folder: &Path, whose: &str) -> bool {
     let made = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(folder).output();
     if !made.is_ok_and(|made| made.status.success()) {
         crate::not_run::not_run("virtual environments", "python3 cannot make one");

@@ -16,4 +16,5 @@ mod python;
 mod refusals;
 mod registries;
 mod registry;
+mod runs_for_a_model;
 mod store;

@@ -96,6 +96,42 @@ fn bun_runs_typescript() {
     runs_as_outside("bun", "main.ts");
 }
 
+/// `tsx` listens on a socket with a path, so it runs without a sandbox only.
+#[test]
+fn tsx_takes_nothing_of_a_project_in_a_run_for_a_model() {
+    let Some(tsx) = installed("tsx") else { return not_run("TypeScript", "tsx is not installed") };
+    let found = |name: &str, find: &str| {
+        format!(
+            "let {name}: string = 'nobody'; try {{ {name} = {find} }} catch (error: any) {{ if (!/NOT_FOUND/.test(error.code)) throw error }}\n"
+        )
+    };
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(&tsx, folder.path().join("tsx")).unwrap();
+    for (script, find) in [("main.mts", "(await import(NAME)).whose"), ("main.cts", "require(NAME).whose")] {
+        // A folder of packages, and a name that the settings of the project map to a file.
+        let finds =
+            ["inFolder", "mapped"].map(|name| found(name, &find.replace("NAME", &format!("'{name}'"))));
+        let project = Project::new()
+            .skill(".metier/skills/x")
+            .file(
+                &format!(".metier/skills/x/scripts/{script}"),
+                finds.concat() + "console.log(inFolder, mapped)\n",
+            )
+            .file("node_modules/inFolder/index.js", "exports.whose = 'project';\n")
+            .file("planted.cts", "export const whose: string = 'project';\n")
+            .file("tsconfig.json", r#"{"compilerOptions": {"paths": {"mapped": ["./planted.cts"]}}}"#);
+        let said = |args: &[&str]| -> Answer {
+            let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+            project.command(args).env("PATH", path).output().unwrap().into()
+        };
+        assert_eq!(said(&["trust", "--yes"]).code, 0);
+        let run = ["run", "x", "--sandbox", "off"];
+        assert_eq!(said(&run).stdout, "project project\n", "{script}: {:?}", said(&run));
+        let for_model = said(&[&run[..], &["--for-model"]].concat());
+        assert_eq!(for_model.stdout, "nobody nobody\n", "{script}: {for_model:?}");
+    }
+}
+
 /// A project in which `name` is a program that says this version and runs nothing.
 fn answer_with(name: &str, version: &str, script: &str) -> Answer {
     let folder = tempfile::tempdir().unwrap();

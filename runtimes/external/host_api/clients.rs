@@ -3,7 +3,7 @@
 //! ```text
 //! metier-y8Fd2q/python/metier.py            found by PYTHONPATH, after the script's own folder
 //!               node/metier/index.js        found by NODE_PATH, after every node_modules
-//!               node/register.mjs           preloaded for ES modules, which do not use NODE_PATH
+//!               node/register.cjs           preloaded by NODE_OPTIONS: ES modules do not use NODE_PATH, and some modules find less
 //!               node/handler.mjs            started in place of a module that exports a handler
 //!               bin/metier -> the program   found by PATH, before another metier
 //! ```
@@ -12,33 +12,41 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, lstat, openat, statat};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::request;
 use crate::host::FileId;
 use crate::host::temp_dirs::PrivateTempDir;
-use crate::percent_encoding;
 use crate::runtimes::sandbox::compat::OPEN_BY_NAME;
 use crate::runtimes::sandbox::{HOST_API_FD, LaunchRequest};
 
 /// Path in the folder, and text. `{{functions}}` is replaced by the table of functions: JSON in a string literal that is valid in
 /// every language.
-const CLIENT_FILES: [(&str, &str); 8] = [
+const CLIENT_FILES: [(&str, &str); 10] = [
     ("python/metier.py", include_str!("metier.py")),
     ("node/metier/index.js", include_str!("metier.js")),
     ("node/metier/index.mjs", include_str!("metier.mjs")),
     ("node/metier/package.json", r#"{"name": "metier", "type": "commonjs", "main": "index.js"}"#),
-    ("node/register.mjs", include_str!("register.mjs")),
+    (PRELOADED_MODULE, include_str!("register.cjs")),
+    ("node/package_search.cjs", include_str!("package_search.cjs")),
     ("node/hooks.mjs", include_str!("hooks.mjs")),
+    (EMPTY_TSCONFIG, "{}\n"),
     (HANDLER_PROGRAM, include_str!("handler.mjs")),
     ("node/handler_hooks.mjs", include_str!("handler_hooks.mjs")),
 ];
+
+/// What every process and thread of Node loads first.
+const PRELOADED_MODULE: &str = "node/register.cjs";
+
+/// The settings for TypeScript of a skill that takes none from the project.
+const EMPTY_TSCONFIG: &str = "node/tsconfig.json";
 
 /// The program of Node that calls the handler of a module.
 const HANDLER_PROGRAM: &str = "node/handler.mjs";
@@ -82,24 +90,27 @@ impl ApiClients {
         self.with_dir(program, avoided, |clients| clients.add_to_request(request))
     }
 
-    /// The argument that Node needs to run an ES module that imports the client. With a skill and a project, the modules of the skill
-    /// find no packages in the project around it.
-    pub(crate) fn node_import_arg(
+    /// The variables by which ES modules in Node find the client and prepared packages. With a skill and projects, the modules of the skill
+    /// find no packages in the projects, in any process of Node that the script starts.
+    pub(crate) fn node_variables(
         &self,
-        own_packages: Option<(&Path, &Path)>,
+        own_packages: Option<(&Path, &[PathBuf])>,
         program: impl FnOnce() -> Option<PathBuf>,
         avoided: &[&Path],
-    ) -> io::Result<OsString> {
-        let mut argument = OsString::new();
-        let query = own_packages.map(|(skill, project)| {
-            format!("?skill={}&project={}", percent_encoded(skill), percent_encoded(project))
-        });
-        let use_clients = |clients: &ClientDir| {
-            let url = file_url(&clients.path("node/register.mjs"));
-            argument = format!("--import={url}{}", query.unwrap_or_default()).into();
-        };
-        self.with_dir(program, avoided, use_clients)?;
-        Ok(argument)
+    ) -> io::Result<Vec<(&'static str, OsString)>> {
+        let mut variables = Vec::new();
+        self.with_dir(program, avoided, |clients| {
+            variables.push(("NODE_OPTIONS", preload_option(&clients.path(PRELOADED_MODULE))));
+            if let Some((skill, projects)) = own_packages {
+                // Node replaces what is not UTF-8 in paths, too.
+                let names: Vec<_> = projects.iter().map(|project| project.to_string_lossy()).collect();
+                let boundary = json!({"skill": skill.to_string_lossy(), "projects": names});
+                variables.push(("METIER_NODE_BOUNDARY", boundary.to_string().into()));
+                // `tsx` takes the places of packages from the tsconfig.json of its working directory.
+                variables.push(("TSX_TSCONFIG_PATH", clients.path(EMPTY_TSCONFIG).into()));
+            }
+        })?;
+        Ok(variables)
     }
 
     /// The path of the program that calls the handler of a module: its arguments are a description of the skill and the module.
@@ -229,13 +240,17 @@ pub(crate) fn imports_client(program: &Path, source: &[u8]) -> bool {
     is_node && (written('\'') || written('"') || has("import('metier')") || has("import(\"metier\")"))
 }
 
-/// The `file:` URL of a path.
-fn file_url(path: &Path) -> String {
-    format!("file://{}", percent_encoded(path))
-}
-
-fn percent_encoded(path: &Path) -> String {
-    percent_encoding::encode(path.as_os_str().as_encoded_bytes(), "/-._~")
+/// The option by which Node preloads a module, quoted as in `NODE_OPTIONS`.
+fn preload_option(path: &Path) -> OsString {
+    let mut option = b"--require \"".to_vec();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        if matches!(byte, b'"' | b'\\') {
+            option.push(b'\\');
+        }
+        option.push(*byte);
+    }
+    option.push(b'"');
+    OsString::from_vec(option)
 }
 
 fn prepend_to_path(folder: &Path, path: &OsStr) -> OsString {
@@ -276,7 +291,8 @@ mod tests {
     }
 
     #[test]
-    fn a_url_spells_out_what_means_something_in_one() {
-        assert_eq!(file_url(Path::new("/tmp/a b#c%/é.mjs")), "file:///tmp/a%20b%23c%25/%C3%A9.mjs");
+    fn node_reads_any_path_of_the_module_that_it_preloads() {
+        let option = preload_option(Path::new("/tmp/a b\"c\\/é.cjs"));
+        assert_eq!(option, "--require \"/tmp/a b\\\"c\\\\/é.cjs\"");
     }
 }

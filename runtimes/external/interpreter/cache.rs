@@ -44,7 +44,7 @@ pub(crate) struct InterpreterQuery {
     path_dirs: Vec<PathBuf>,
     home_dir: Option<OsString>,
     untrusted_dirs: UntrustedDirs,
-    /// The project, if its programs are not used, and the folders in it whose programs are.
+    /// The projects whose programs are not used, if any, and the folders in them whose programs are.
     refused: Option<(UntrustedDirs, Vec<PathBuf>)>,
 }
 
@@ -82,10 +82,11 @@ impl InterpreterQuery {
         Self { interpreter: interpreter.clone(), path_dirs, home_dir, untrusted_dirs, refused: None }
     }
 
-    /// The same without programs that lie in this project, or behind a link in it. Folders that are searched before those of `PATH`
+    /// The same without programs that lie in these projects, or behind a link in one. Folders that are searched before those of `PATH`
     /// are added later.
-    pub(crate) fn without_programs_of(self, project: &Path) -> Self {
-        Self { refused: Some((UntrustedDirs::from_canonical([project.to_owned()]), Vec::new())), ..self }
+    pub(crate) fn without_programs_of(self, projects: &[PathBuf]) -> Self {
+        let refused = || (UntrustedDirs::from_canonical(projects.iter().cloned()), Vec::new());
+        Self { refused: (!projects.is_empty()).then(refused), ..self }
     }
 
     /// The same with folders that are searched before those of `PATH`.
