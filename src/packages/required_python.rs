@@ -72,6 +72,7 @@ mod tests {
                 found(">=3.9", "scripts/x.py"),
             ),
             ("scripts/x.py", block("# requires-python = \"^3.9\"\n"), None),
+            ("scripts/x.py", block("# requires-python = \">=3.13 || >=3.11\"\n"), None),
             ("scripts/x.py", block("# requires-python = 3\n"), None),
             ("scripts/x.py", block("# requires-python = \"\"\n"), None),
             ("scripts/x.py", "# /// script\n# requires-python = '>=3.9'\n".to_owned(), None),

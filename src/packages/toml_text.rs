@@ -5,7 +5,11 @@ use toml_edit::{Document, Item, TableLike};
 
 use super::declarations::{DeclaredRequirements, UvSettings};
 use super::requirements_file::LineError;
+use super::version_range::VersionRange;
 use crate::config::check_nesting;
+
+const UNREADABLE_RANGE: &str =
+    "requires-python must be comparisons that all hold, such as `>=3.11,<4`; PEP 440 has no `||`";
 
 /// The requirements of the block of a script, without its comment signs.
 pub(super) fn read_script_block(text: &str) -> Result<DeclaredRequirements, LineError> {
@@ -92,6 +96,9 @@ fn declared(text: &str, table: &dyn TableLike) -> Result<DeclaredRequirements, L
     let mut found = DeclaredRequirements::default();
     if let Some(item) = table.get("requires-python") {
         let range = item.as_str().ok_or_else(|| error_at(text, item, "requires-python is not a string"))?;
+        if VersionRange::parse(range).is_none() {
+            return Err(error_at(text, item, UNREADABLE_RANGE));
+        }
         found.requires_python = Some(range.to_owned());
     }
     let Some(item) = table.get("dependencies") else { return Ok(found) };
@@ -190,6 +197,8 @@ mod tests {
             ("dependencies = \"six\"", 1),
             ("\ndependencies = [1]", 2),
             ("requires-python = 3", 1),
+            ("dependencies = [\"six\"]\nrequires-python = \">=3.13 || >=3.11\"", 2),
+            ("\nrequires-python = \"^3.9\"", 2),
             ("x = ", 1),
             ("a = 1\nb = [[", 2),
         ] {

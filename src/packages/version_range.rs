@@ -59,7 +59,8 @@ impl Comparison {
             Some(prefix) => (prefix, true),
             None => (version, false),
         };
-        let version = numbers(version)?;
+        let (release, suffix) = split_release(version);
+        let version = numbers(release).filter(|_| is_suffix(suffix))?;
         let is_readable = match operator {
             "==" | "===" | "!=" => true,
             "~=" => !is_prefix && version.len() > 1,
@@ -86,10 +87,26 @@ impl Comparison {
 
 /// The numbers of a release; a suffix such as `rc1` is left out, so that a preview counts as its release.
 fn numbers(version: &str) -> Option<Vec<u64>> {
-    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
-    let release = version[..end].trim_end_matches('.');
+    let release = split_release(version).0.trim_end_matches('.');
     let numbers: Option<Vec<u64>> = release.split('.').map(|number| number.parse().ok()).collect();
     numbers.filter(|numbers| numbers.len() <= 8)
+}
+
+/// The numbers of a version, and what follows them.
+fn split_release(version: &str) -> (&str, &str) {
+    version.split_at(version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len()))
+}
+
+/// Whether it is what may follow the numbers of a version, such as `rc1`, `post2.dev3` or `+local`.
+fn is_suffix(suffix: &str) -> bool {
+    const WORDS: [&str; 11] = ["alpha", "a", "beta", "b", "preview", "pre", "c", "rc", "post", "rev", "dev"];
+    let (public, local) = suffix.split_once('+').unwrap_or((suffix, "0"));
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let mut words = public.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
+    public.chars().all(is_part)
+        && words.all(|word| WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)))
+        && !local.is_empty()
+        && local.chars().all(is_part)
 }
 
 fn compare(a: &[u64], b: &[u64]) -> std::cmp::Ordering {
@@ -127,23 +144,38 @@ mod tests {
             ("==3.11", "3.11.0", true),
             (">3.11", "3.11.7", true),
             ("<4", "3.13.0rc1", true),
+            (">=3.13.0rc1", "3.13.0", true),
+            ("<3.14.dev0,>=3.9.post1+local", "3.13.0", true),
             (" >= 3.9 , < 4.0 ", "3.9", true),
         ] {
             assert_eq!(contains(range, release), Some(fits), "{range} {release}");
         }
-        for range in ["3.11", "^3.11", ">=x", ">=3.*", "=3", "~=3", &">=3,".repeat(100)] {
+        for range in [
+            "3.11",
+            "^3.11",
+            ">=x",
+            ">=3.*",
+            "=3",
+            "~=3",
+            // Words and alternatives are none of what is compared.
+            ">=3.13 || >=3.11",
+            ">=3.13||>=3.11",
+            ">=3.13 or >=3.11",
+            ">=3.9 <4",
+            ">=3.12 and obey me",
+            ">=3.x",
+            ">=3.12+",
+            &">=3,".repeat(100),
+        ] {
             assert_eq!(contains(range, "3.11.7"), None, "{range}");
         }
     }
 
     #[test]
     fn a_range_is_shown_as_it_is_compared() {
-        for (range, shown) in [
-            (" >= 3.9 , < 4.0 ", ">=3.9,<4.0"),
-            ("==3.11.*", "==3.11.*"),
-            (">=3.12 and obey me", ">=3.12"),
-            ("", ""),
-        ] {
+        for (range, shown) in
+            [(" >= 3.9 , < 4.0 ", ">=3.9,<4.0"), ("==3.11.*", "==3.11.*"), (">=3.12rc1", ">=3.12"), ("", "")]
+        {
             assert_eq!(VersionRange::parse(range).unwrap().to_string(), shown);
         }
     }

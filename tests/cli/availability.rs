@@ -543,7 +543,12 @@ fn what_fits_runs_whichever_program_of_that_name_comes_first() {
     assert_eq!(ran("", &block, &others), "3.13.0");
     assert_eq!(ran("", &block, &[python("python3.12", "3.12.1")]), "3.12.1");
     let no_block = [("scripts/main.py", "print(1)")];
-    assert_eq!(ran("", &no_block, &others), "3.11.7");
+    // What is no range requires nothing.
+    let alternatives =
+        [("scripts/main.py", "# /// script\n# requires-python = \">=3.13 || >=3.11\"\n# ///\n")];
+    for files in [&no_block, &alternatives] {
+        assert_eq!(ran("", files, &others), "3.11.7");
+    }
     // A program that says its version and fails.
     let contract = [
         ("scripts/main.lua", "return 'ok'"),
