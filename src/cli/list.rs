@@ -43,8 +43,10 @@ pub(super) fn run(session: &Session) -> Result<u8> {
 fn line(engine: &Engine, skill: &Skill, availability: &Availability, width: usize) -> String {
     let runtime = match availability.runtime {
         Some(runtime) => runtime.name().to_owned(),
-        None if engine.runs_named_scripts_only(skill) => runtime_names(&engine.named_scripts(skill)),
-        None => "-".to_owned(),
+        None => match engine.named_scripts(skill).as_slice() {
+            several @ [_, _, ..] => runtime_names(several),
+            _ => "-".to_owned(),
+        },
     };
     let note = match (skill.shadowed_by(), availability.cannot_run().map(ToString::to_string)) {
         (Some(other), _) => format!("shadowed by {other}"),
