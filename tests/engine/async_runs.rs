@@ -241,13 +241,17 @@ fn a_loader_is_asked_once_however_many_runs_start_together() {
     let loads = Arc::new(AtomicUsize::new(0));
     let counter = loads.clone();
     let project = Project::lua("return 1");
+    // No run ends before all have started: each is under way when it is asked.
+    let (all_started, waiting) = std::sync::mpsc::channel::<()>();
+    let waiting = std::sync::Mutex::new(waiting);
     let builder = project.builder().runtime(RuntimeId::LUA, &[], move |script| {
         counter.fetch_add(1, Ordering::SeqCst);
-        std::thread::sleep(Duration::from_millis(20));
+        waiting.lock().unwrap().recv().unwrap_err();
         metier::ScriptLoader::new().load(RuntimeId::LUA, script)
     });
     let engine = builder.build().unwrap();
     let runs: Vec<_> = (0..50).map(|_| start_run(engine.run_async(Invocation::new("x")))).collect();
+    drop(all_started);
     for run in runs {
         assert_eq!(value(block_on(run)), json!(1));
     }
