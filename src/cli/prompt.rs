@@ -84,9 +84,17 @@ const MAX_FACT_CHARS: usize = 300;
 /// The margin of every line of a fact.
 const MARGIN: usize = 12;
 
-/// The rows of a terminal that does not say how many it has, and the fewest that are used.
-const DEFAULT_ROWS: usize = 24;
-const MIN_ROWS: usize = 10;
+/// What a terminal has that does not say it.
+const DEFAULT_SCREEN: Screen = Screen { rows: 24, columns: 80 };
+
+/// With fewer columns, facts are not shown.
+const MIN_COLUMNS: usize = 2 * MARGIN;
+
+/// A number that no number of pages is longer than.
+const MAX_PAGES: usize = 999_999;
+
+/// Shown where the facts do not fit on the screen.
+const PARTS_LEFT_OUT: &str = "  [Parts are left out: press d to see all of it before you agree.]";
 
 /// The most lines of details that are shown without a stop, where nobody has to see them to agree.
 const MAX_LINES_AT_ONCE: usize = 1_000;
@@ -107,6 +115,10 @@ pub fn ask(question: &Question, is_withdrawn: &dyn Fn() -> bool) -> Reply {
     }
     let Some(keyboard) = Keyboard::open() else { return Reply::No };
     let screen = Screen::of_terminal();
+    if screen.page_rows(question).is_none() {
+        eprint("the terminal is too small to show what is asked, so the answer is no: make it larger");
+        return Reply::No;
+    }
     show(question, screen);
     let keys = Keys { next: &|| keyboard.read(is_withdrawn), flush: &|| keyboard.flush(), is_withdrawn };
     let reply = read_reply(question, screen, &keys);
@@ -131,16 +143,29 @@ struct Screen {
 impl Screen {
     fn of_terminal() -> Self {
         let (rows, columns) = keyboard::terminal_size().unwrap_or_default();
+        let or_default = |count, default| if count == 0 { default } else { count };
         Self {
-            rows: if rows == 0 { DEFAULT_ROWS } else { rows.max(MIN_ROWS) },
-            columns: if columns > 2 * MARGIN { columns } else { 80 },
+            rows: or_default(rows, DEFAULT_SCREEN.rows),
+            columns: or_default(columns, DEFAULT_SCREEN.columns),
         }
+    }
+
+    /// The rows that a line takes, with the cursor after it.
+    fn rows_of(self, line: &str) -> usize {
+        wrap(&format!("{line} "), self.columns).len()
+    }
+
+    /// The rows of a page of facts, above what ends it; `None` if no fact can be seen.
+    fn page_rows(self, question: &Question) -> Option<usize> {
+        let end = self.rows_of(&page_end(MAX_PAGES, MAX_PAGES)).max(self.rows_of(&keys_line(question)));
+        (self.columns > MIN_COLUMNS && self.rows > end).then(|| self.rows - end)
     }
 }
 
 /// The columns of the terminal at which questions are asked.
 pub fn terminal_columns() -> usize {
-    Screen::of_terminal().columns
+    let columns = Screen::of_terminal().columns;
+    if columns > MIN_COLUMNS { columns } else { DEFAULT_SCREEN.columns }
 }
 
 /// Where keys come from.
@@ -180,8 +205,8 @@ fn read_reply(question: &Question, screen: Screen, keys: &Keys<'_>) -> Reply {
                 if let Err(reply) = show_details(question, screen, keys) {
                     return reply;
                 }
-                show_keys(question);
                 (keys.flush)();
+                show_keys(question);
             }
             key if is_in(question.views, key) => return Reply::Choice(key),
             key if is_in(question.choices, key) && question.is_seen.get() => return Reply::Choice(key),
@@ -199,7 +224,7 @@ fn show_details(question: &Question, screen: Screen, keys: &Keys<'_>) -> std::re
     let facts = lines(&question.facts, usize::MAX, screen.columns);
     let all = [facts, lines(&question.details, usize::MAX, screen.columns)].concat();
     let is_whole = question.is_seen.get() && all.len() <= MAX_LINES_AT_ONCE;
-    let page = if is_whole { all.len() } else { screen.rows - 1 };
+    let page = if is_whole { all.len() } else { screen.page_rows(question).unwrap_or_default() };
     let pages = all.chunks(page.max(1));
     let count = pages.len();
     for (number, page) in pages.enumerate() {
@@ -207,8 +232,8 @@ fn show_details(question: &Question, screen: Screen, keys: &Keys<'_>) -> std::re
         if number + 1 == count {
             break;
         }
-        eprint_open(&format!("Page {} of {count}: [d] next page  [q] back  [n] no: ", number + 1));
         (keys.flush)();
+        eprint_open(&page_end(number + 1, count));
         loop {
             match keys.read()? {
                 Key::Char('d' | 'D') | Key::Enter | Key::Other => break,
@@ -229,40 +254,54 @@ fn show_details(question: &Question, screen: Screen, keys: &Keys<'_>) -> std::re
 fn show(question: &Question, screen: Screen) {
     let bold = Style::new().bold();
     eprint(&format!("{bold}{}{bold:#}", escape_line(&question.sentence)));
-    let (lines, is_whole) = overview(&question.facts, screen);
+    let (lines, is_whole) = overview(question, screen);
     if is_whole {
         question.is_seen.set(true);
     }
-    eprint(&lines.join("\n"));
+    if !lines.is_empty() {
+        eprint(&lines.join("\n"));
+    }
     if !question.is_seen.get() {
-        eprint("  [Parts are left out: press d to see all of it before you agree.]");
+        eprint(PARTS_LEFT_OUT);
     }
     show_keys(question);
 }
 
 /// The facts in as many lines as the screen has room for, and whether that is all of them.
-fn overview(facts: &[Fact], screen: Screen) -> (Vec<String>, bool) {
-    // The sentence, the note that something is left out, and the keys, which may take two rows.
-    let room = screen.rows - 4;
-    let whole = lines(facts, usize::MAX, screen.columns);
+fn overview(question: &Question, screen: Screen) -> (Vec<String>, bool) {
+    // The keys may take another row when they are shown again.
+    let others = screen.rows_of(&escape_line(&question.sentence)) + screen.rows_of(PARTS_LEFT_OUT);
+    let room = screen.rows.saturating_sub(others + screen.rows_of(&keys_line(question)).max(2));
+    let whole = lines(&question.facts, usize::MAX, screen.columns);
     if whole.len() <= room {
         return (whole, true);
     }
-    let mut short = lines(facts, MAX_FACT_CHARS, screen.columns);
+    let mut short = lines(&question.facts, MAX_FACT_CHARS, screen.columns);
     if short.len() > room {
-        let left_out = short.len() - (room - 1);
-        short.truncate(room - 1);
-        short.push(format!("  {:10}[… {left_out} lines …]", ""));
+        let shown = room.saturating_sub(1);
+        let left_out = short.len() - shown;
+        short.truncate(shown);
+        short.extend((room > 0).then(|| format!("  {:10}[… {left_out} lines …]", "")));
     }
     (short, false)
 }
 
 fn show_keys(question: &Question) {
+    eprint_open(&keys_line(question));
+}
+
+/// The line with the keys, the last one of a question.
+fn keys_line(question: &Question) -> String {
     let choices =
         question.choices.iter().chain(question.views).map(|(key, words)| format!("[{key}] {words}"));
     let details = question.has_details().then(|| "[d] details".to_owned());
     let keys: Vec<String> = choices.chain(["[n] no".to_owned()]).chain(details).collect();
-    eprint_open(&format!("{} {}: ", question.prompt, keys.join("  ")));
+    format!("{} {}: ", question.prompt, keys.join("  "))
+}
+
+/// The line below a page that is not the last one.
+fn page_end(number: usize, count: usize) -> String {
+    format!("Page {number} of {count}: [d] next page  [q] back  [n] no: ")
 }
 
 /// Writes to standard error without ending the line. If it is closed, the answer is no.
@@ -375,14 +414,39 @@ mod tests {
 
     #[test]
     fn the_overview_fits_on_the_screen_and_has_all_or_says_what_it_lacks() {
+        let question = |facts| Question::new(String::new(), facts, "", &[]);
         for count in [1, 19, 20, 21, 401] {
             let facts: Vec<Fact> = (0..count).map(|number| ("wants", format!("net:{number}"))).collect();
-            let (lines, is_whole) = overview(&facts, SCREEN);
+            let (lines, is_whole) = overview(&question(facts), SCREEN);
             assert_eq!(is_whole, count <= 20, "{count}");
             assert!(lines.len() <= 20 && lines.iter().any(|line| line.contains("lines …")) != is_whole);
         }
-        let (lines, is_whole) = overview(&[("input", "x".repeat(10_000))], SCREEN);
+        let (lines, is_whole) = overview(&question(vec![("input", "x".repeat(10_000))]), SCREEN);
         assert!(!is_whole && lines.concat().contains("9700 characters"), "{lines:?}");
+    }
+
+    #[test]
+    fn what_counts_as_seen_was_on_the_screen_however_small_it_is() {
+        let choices = &[('y', "yes, once"), ('a', "always, until its files change")];
+        let facts = |count| (0..count).map(|number| ("wants", format!("net:{number}"))).collect::<Vec<_>>();
+        for count in [1, 3, 6, 30] {
+            let question = Question::new("The skill asks.".repeat(4), facts(count), "Allow it?", choices);
+            for (rows, columns) in (1..40).flat_map(|rows| [25, 40, 80, 200].map(|columns| (rows, columns))) {
+                let screen = Screen { rows, columns };
+                let height = |lines: &[String]| lines.iter().map(|line| screen.rows_of(line)).sum::<usize>();
+                let keys = screen.rows_of(&keys_line(&question));
+                let (shown, is_whole) = overview(&question, screen);
+                let whole = screen.rows_of(&question.sentence) + height(&shown) + keys;
+                assert!(!is_whole || whole <= rows, "{count} {rows} {columns}");
+                let page = screen.page_rows(&question);
+                assert!(page.is_none_or(|page| page > 0 && page + keys <= rows), "{count} {rows} {columns}");
+                assert!(page.is_some() || rows < 6, "{count} {rows} {columns}");
+            }
+        }
+        let tiny = |rows, columns| {
+            Screen { rows, columns }.page_rows(&Question::new(String::new(), vec![], "", choices))
+        };
+        assert_eq!((tiny(1, 80), tiny(40, MIN_COLUMNS)), (None, None));
     }
 
     #[test]

@@ -103,6 +103,39 @@ fn only_the_key_of_an_answer_answers() {
 }
 
 #[test]
+fn a_yes_counts_only_for_what_was_on_the_screen_however_few_rows_it_has() {
+    const PAGE: &str = "[n] no: ";
+    for rows in 2..12_u16 {
+        let project = asking_project();
+        let mut terminal = Terminal::start_with_rows(&mut project.command(&["run", "asks"]), rows);
+        terminal.wait_for(KEYS);
+        let shown = terminal.screen();
+        if shown.contains("press d to see all of it before you agree") {
+            terminal.press("y");
+            terminal.wait_for("press d to see all of it first\n");
+            terminal.wait_for(KEYS);
+            terminal.press("d");
+            while terminal.wait_for_one_of(&[PAGE, "[n] no  [d] details: "]) == 0 {
+                terminal.press("d");
+            }
+            let pages = terminal.screen().split_off(shown.len());
+            for page in pages.split(PAGE).filter(|page| page.contains("[d] next page")) {
+                let page = page.rsplit("details: ").next().unwrap().trim_start_matches('\n');
+                assert!(page.lines().count() <= rows.into(), "{rows}: {page}");
+            }
+        } else {
+            assert!(shown.lines().count() <= rows.into(), "{rows}: {shown}");
+        }
+        terminal.press("y");
+        assert_eq!((terminal.finish().0, project.path("out/a.txt").exists()), (0, true), "{rows}");
+    }
+    let project = asking_project();
+    let terminal = Terminal::start_with_rows(&mut project.command(&["run", "asks"]), 1);
+    let (code, screen) = terminal.finish();
+    assert!(code == 4 && screen.contains("the terminal is too small to show what is asked"), "{screen}");
+}
+
+#[test]
 fn what_was_typed_before_the_question_is_no_answer() {
     let project =
         listing("write:out", "while not pcall(ctx.read_file, 'go') do end ctx.write('out/a.txt', '')");

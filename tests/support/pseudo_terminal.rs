@@ -31,13 +31,18 @@ pub struct Terminal {
 impl Terminal {
     /// Starts the command with the terminal as its input and both outputs.
     pub fn start(command: &mut Command) -> Self {
+        Self::start_with_rows(command, 40)
+    }
+
+    /// The same in a window with so many rows.
+    pub fn start_with_rows(command: &mut Command, rows: u16) -> Self {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
         let name = ptsname(&controller, Vec::new()).unwrap();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let line = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
-        tcsetwinsize(&line, Winsize { ws_row: 40, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        tcsetwinsize(&line, Winsize { ws_row: rows, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let own = || line.try_clone().unwrap();
         command.env("TERM", "xterm").env("NO_COLOR", "1").env_remove("CI");
         let child = command.stdin(own()).stdout(own()).stderr(own()).spawn().unwrap();
@@ -70,14 +75,22 @@ impl Terminal {
     /// Waits until the screen shows this after what was waited for before.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) {
+        self.wait_for_one_of(&[text]);
+    }
+
+    /// The same for the first of these texts that is shown; returns which one.
+    #[track_caller]
+    pub fn wait_for_one_of(&mut self, texts: &[&str]) -> usize {
         let started = Instant::now();
         loop {
             let screen = self.screen();
-            if let Some(at) = screen.get(self.seen..).and_then(|rest| rest.find(text)) {
-                self.seen += at + text.len();
-                return;
+            let rest = screen.get(self.seen..).unwrap_or_default();
+            let found = texts.iter().enumerate().filter_map(|(at, text)| Some((rest.find(text)?, at)));
+            if let Some((place, at)) = found.min() {
+                self.seen += place + texts[at].len();
+                return at;
             }
-            assert!(started.elapsed() < PATIENCE, "{text:?} was never shown: {screen:?}");
+            assert!(started.elapsed() < PATIENCE, "{texts:?} was never shown: {screen:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
