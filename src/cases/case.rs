@@ -38,7 +38,8 @@ use crate::suggestion::{closest, did_you_mean, same_word};
 /// ```
 /// Without `allow` the run is granted the permissions that the skill requests. The files in the folder `cases/project` are
 /// there in every case. `value` is the whole value; in `contains`, objects may have more fields than it names. `files` are
-/// those after the run, `null` for a file that must not exist. `calls` are the calls of tools, all of them and in order.
+/// those after the run, `null` for a file that must not exist. `calls` are the calls of tools, all of them and in order. A value that is
+/// a number fits also what a process prints in the same form: `1.10` is the text `1.10` on its standard output.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub(super) name: String,
@@ -74,10 +75,11 @@ impl Case {
             // Serde would accept a list as the fields in order.
             return Err(invalid(file, None, "it is a list, and a case is an object"));
         }
-        let says: CaseFile = serde_json::from_str(text).map_err(|error| slip(file, &error))?;
+        let mut says: CaseFile = serde_json::from_str(text).map_err(|error| slip(file, &error))?;
         // Parsed again by the reader that refuses what JSON readers ignore, such as a duplicate key.
         strict_json::parse(text).map_err(|reason| invalid(file, None, &reason))?;
         says.expect.check().map_err(|reason| invalid(file, None, reason))?;
+        says.expect = says.expect.with_number(text);
         let parsed = |names: &Vec<String>| names.iter().map(|name| name.parse()).collect::<Result<_>>();
         let allow = says.allow.as_ref().map(parsed).transpose();
         let allow = allow.map_err(|error: SkillError| invalid(file, None, error.message()))?;
@@ -90,7 +92,9 @@ impl Case {
             Some(description) => format!("example {number}: {description}"),
             None => format!("example {number}"),
         };
-        let expect = example.expected_output.clone().map(Expectation::containing).unwrap_or_default();
+        let expected = example.expected_output.clone();
+        let expect = expected.map(|part| Expectation::containing(part, example.expected_number.clone()));
+        let expect = expect.unwrap_or_default();
         let says = CaseFile { input: Some(example.inputs.clone()), expect, ..CaseFile::default() };
         Self { name, definition: says, allow: None }
     }

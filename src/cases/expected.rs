@@ -12,6 +12,7 @@ use crate::engine::Outcome;
 use crate::error::{ErrorKind, SkillError};
 use crate::host::Files;
 use crate::policy::Limits;
+use crate::skill::yaml::{self, Node};
 
 /// The expected result of a case.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -29,6 +30,9 @@ pub(super) struct Expectation {
     files: BTreeMap<String, Option<FileContent>>,
     /// Every call of a tool, in order.
     calls: Option<Vec<Value>>,
+    /// The expected value as it is written, if it is a number.
+    #[serde(skip)]
+    number: Option<String>,
 }
 
 /// The kind of an error, and a part of its message.
@@ -41,9 +45,22 @@ pub(super) struct ExpectedError {
 }
 
 impl Expectation {
-    /// Expects a value that contains this part.
-    pub(super) fn containing(part: Value) -> Self {
-        Self { contains: Some(part), ..Self::default() }
+    /// Expects a value that contains this part; a number is written so.
+    pub(super) fn containing(part: Value, number: Option<String>) -> Self {
+        Self { contains: Some(part), number, ..Self::default() }
+    }
+
+    /// The same with the expected number as it is written in the text of the case.
+    pub(super) fn with_number(self, case: &str) -> Self {
+        let key = [("value", &self.value), ("contains", &self.contains)]
+            .into_iter()
+            .find_map(|(key, value)| value.as_ref()?.is_number().then_some(key));
+        let number = key.and_then(|key| {
+            // JSON is YAML, whose tree has the numbers as they are written.
+            let tree = yaml::parse(case).ok()?;
+            Some(field(field(&tree.root?, "expect")?, key)?.text()?.to_owned())
+        });
+        Self { number, ..self }
     }
 
     /// Why no run can produce this result, if that is so.
@@ -75,8 +92,11 @@ impl Expectation {
     fn result_differences(&self, outcome: &Outcome) -> Vec<Difference> {
         match (&outcome.result, &self.error) {
             (Ok(value), None) => {
-                let whole = self.value.as_ref().map(|expected| compare_whole("", expected, value));
-                let part = self.contains.as_ref().map(|expected| compare_part("", expected, value));
+                let is_open = |expected: &&Value| !(expected.is_number() && self.is_printed(outcome));
+                let (whole, part) =
+                    (self.value.as_ref().filter(is_open), self.contains.as_ref().filter(is_open));
+                let whole = whole.map(|expected| compare_whole("", expected, value));
+                let part = part.map(|expected| compare_part("", expected, value));
                 whole.into_iter().chain(part).flatten().collect()
             }
             (Ok(value), Some(expected)) => {
@@ -89,6 +109,18 @@ impl Expectation {
             (Err(error), None) => vec![Difference::new("the error", None, Some(as_json(error)))],
         }
     }
+
+    /// Whether a process printed the number as it is written, which is text if JSON would write it otherwise (`1.10`).
+    fn is_printed(&self, outcome: &Outcome) -> bool {
+        let printed = outcome.process.as_ref().map(|process| process.stdout.as_str());
+        let is_value = outcome.result.as_ref().is_ok_and(|value| value.as_str() == printed);
+        is_value && printed.is_some() && self.number.as_deref() == printed.map(str::trim)
+    }
+}
+
+fn field<'a>(node: &'a Node, key: &str) -> Option<&'a Node> {
+    let yaml::Value::Map(entries) = &node.value else { return None };
+    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
 }
 
 impl ExpectedError {

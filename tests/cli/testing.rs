@@ -398,3 +398,34 @@ fn a_file_among_the_cases_that_is_not_read_is_reported() {
         assert!(answer.stdout.contains(message), "{}", answer.stdout);
     }
 }
+
+/// A script of the shell prints a number; the cases and the example expect it without quotes, in these forms.
+#[cfg(unix)]
+#[test]
+fn a_number_that_is_expected_without_quotes_is_what_a_process_prints_in_that_form() {
+    let passes = |printed: &str, expected: &str, contract: &str| {
+        let example = format!("{contract}examples: [{{inputs: {{}}, expected_output: {expected}}}]\n");
+        let mut project = Project::new()
+            .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\n---\n")
+            .file(".metier/skills/x/scripts/main.sh", format!("#!/bin/sh\necho '{printed}'\n"))
+            .file(".metier/skills/x/skill.yaml", example);
+        for key in ["value", "contains"] {
+            let case = format!(r#"{{"expect": {{"{key}": {expected}}}}}"#);
+            project = project.file(&format!(".metier/skills/x/cases/{key}.json"), case);
+        }
+        let answer = test_results(&project);
+        let passed = answer["passed"].as_u64().unwrap();
+        assert!(passed == 0 || passed == 3, "{printed} {expected}: {answer:#}");
+        passed == 3
+    };
+    for number in ["1.10", "100.00", "1e5", "-0", "1.5", "42"] {
+        assert!(passes(number, number, ""), "{number}");
+    }
+    for (printed, expected) in
+        [("1.10", "1.1"), ("1.10", "1.100"), ("1e5", "100000"), ("1.10 x", "1.10"), ("\"1.10\"", "1.10")]
+    {
+        assert!(!passes(printed, expected, ""), "{printed} {expected}");
+    }
+    assert!(passes("1.10", "1.1", "outputs: {type: number}\n"));
+    assert!(!passes("1.10", "\"1.1\"", ""));
+}

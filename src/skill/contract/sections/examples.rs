@@ -27,6 +27,9 @@ pub struct Example {
     pub inputs: Json,
     /// Fields that the output must have; it may have more.
     pub expected_output: Option<Json>,
+    /// A number without quotes that is all of the expected output, as it was written.
+    #[serde(skip)]
+    pub(crate) expected_number: Option<String>,
     /// The spans of the input and of the expected output.
     #[serde(skip)]
     pub(in crate::skill::contract) spans: (Range<usize>, Range<usize>),
@@ -54,16 +57,19 @@ fn read_example(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<Example>
     let inputs = field("inputs").or_else(|| field("input")).filter(|node| !node.is_null());
     let expected = field("expected_output").filter(|node| !node.is_null());
     let span = |at: Option<&Node>| at.unwrap_or(node).span.clone();
+    let expected_output = match expected {
+        Some(expected) => Some(fields::json(expected, report)?),
+        None => None,
+    };
+    let is_number = expected_output.as_ref().is_some_and(Json::is_number);
     Some(Example {
         description: fields::text(field("description"), "description", report),
         inputs: match inputs {
             Some(inputs) => fields::json(inputs, report)?,
             None => Json::Object(serde_json::Map::new()),
         },
-        expected_output: match expected {
-            Some(expected) => Some(fields::json(expected, report)?),
-            None => None,
-        },
+        expected_output,
+        expected_number: expected.filter(|_| is_number).and_then(Node::text).map(str::to_owned),
         spans: (span(inputs), span(expected)),
         unknown_key: entries
             .iter()
