@@ -70,6 +70,8 @@ pub struct Outcome {
     /// The digest of the skill, from engines with a trust store and for invocations with a digest. A skill that is trusted by its
     /// place has one only if the invocation names one or a grant is remembered. That of a callee counts only its own files.
     pub digest: Option<SkillDigest>,
+    /// Why a plan did not go on where an interrupted run of it ended, but from its beginning.
+    pub(crate) started_over: Option<String>,
 }
 
 /// Something that the author of the program around the engine should change.
@@ -195,6 +197,7 @@ impl Outcome {
             warnings: Vec::new(),
             grants: Vec::new(),
             digest: None,
+            started_over: None,
         }
     }
 
@@ -218,6 +221,7 @@ impl Outcome {
             warnings: Vec::new(),
             grants: Vec::new(),
             digest: None,
+            started_over: None,
         }
     }
 

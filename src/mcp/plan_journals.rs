@@ -33,6 +33,8 @@ pub(super) struct PlanJournal {
     folder: PathBuf,
     name: String,
     open: Arc<Mutex<HashSet<String>>>,
+    /// Why nothing is left of an interrupted call.
+    damage: Option<&'static str>,
 }
 
 impl PlanJournals {
@@ -55,7 +57,7 @@ impl PlanJournals {
             return None;
         }
         let folder = self.folder.join(&name);
-        let journal = PlanJournal { folder, name, open: self.open.clone() };
+        let mut journal = PlanJournal { folder, name, open: self.open.clone(), damage: None };
         if let Some(reason) = unsafe_reason(&self.folder) {
             tracing::warn!("no journal of the plan is kept in {}: {reason}", self.folder.display());
             return None;
@@ -71,6 +73,7 @@ impl PlanJournals {
             if found.is_locked {
                 return None;
             }
+            journal.damage = found.damage.as_ref().map(|_| "its journal is damaged").or(journal.damage);
             // One that ended has nothing to go on with: the server was killed before it was removed.
             if found.is_finished || found.damage.is_some() {
                 Journal::discard(&found.path).or_else(|_| std::fs::remove_file(&found.path)).ok()?;
@@ -102,6 +105,21 @@ impl PlanJournal {
     /// The folder for [`Invocation::journal`](crate::engine::Invocation::journal).
     pub(super) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Why nothing is left of an interrupted call, if that is so.
+    pub(super) fn damage(&self) -> Option<&'static str> {
+        self.damage
+    }
+
+    /// A sentence about the journal without its path, which is of no use to a client.
+    pub(super) fn without_folder(&self, sentence: &str) -> String {
+        let folder = self.folder.display().to_string();
+        let path = sentence.split_once(&folder).and_then(|(before, path)| {
+            let (_, after) = path.split_once(".journal ")?;
+            Some(format!("{before}{after}"))
+        });
+        path.unwrap_or_else(|| sentence.to_owned())
     }
 
     /// Removes the folder if nothing is in it: the call ended before its plan began.

@@ -18,6 +18,9 @@ pub(super) const MAX_TEXT: usize = 40_000;
 /// Maximum bytes of a skill that declares larger results. Clients take no more, whatever a server says.
 pub(super) const MAX_DECLARED_TEXT: usize = 500_000;
 
+/// The most characters of why a plan started over.
+const MAX_REASON: usize = 1_000;
+
 /// For whom a result is made.
 pub(super) struct Audience<'a> {
     /// Bytes of text that the client takes, [`MAX_TEXT`] unless the skill declares more.
@@ -41,12 +44,22 @@ pub(super) fn output_schema_for(schema: &Value, needs_objects: bool) -> Map<Stri
     }
 }
 
-/// The result of a run of a tool whose contract has this schema of its value.
+/// The result of a run of a tool whose contract has this schema of its value. It ends with why a plan started over, if it did.
 pub(super) fn call_result(
-    outcome: Outcome,
+    mut outcome: Outcome,
     output_schema: Option<&Value>,
     audience: &Audience<'_>,
 ) -> CallToolResult {
+    let started_over = outcome.started_over.take();
+    let mut result = run_result(outcome, output_schema, audience);
+    result.content.extend(started_over.map(|reason| {
+        let reason = crate::excerpt::shorten(&shown_text(&reason), MAX_REASON);
+        ContentBlock::text(format!("The plan started over, from its first step: {reason}."))
+    }));
+    result
+}
+
+fn run_result(outcome: Outcome, output_schema: Option<&Value>, audience: &Audience<'_>) -> CallToolResult {
     let value = match &outcome.result {
         Ok(_) => outcome.result.unwrap_or_default(),
         Err(error) => return failed_result(&outcome, error, audience),

@@ -90,14 +90,17 @@ impl ToolRun<'_> {
             return self.run(invocation).await;
         };
         let mut outcome = self.run(invocation.journal(journal.folder())).await;
-        if is_outdated(&outcome) {
-            // Nothing has run: the plan or a skill that it calls has changed since.
+        let mut started_over = journal.damage().map(str::to_owned);
+        if let Some(error) = outdated_error(&outcome) {
+            // Nothing has run: the plan, a skill that it calls, or what they had, has changed since.
+            started_over = Some(journal.without_folder(error.message()));
             in_background(&journal, PlanJournal::discard).await;
             outcome = match self.invocation() {
                 Ok(invocation) => self.run(invocation).await,
                 Err(error) => Outcome::failed(self.tool.skill.clone(), error),
             };
         }
+        outcome.started_over = started_over;
         // What the end of the server interrupted goes on with the next one.
         if !self.options.cancel.is_cancelled() {
             // A call that was refused or answered with a question left the plan where it is.
@@ -122,8 +125,8 @@ async fn in_background(journal: &Arc<PlanJournal>, work: fn(&PlanJournal)) {
     tokio::task::spawn_blocking(move || work(&journal)).await.ok();
 }
 
-/// Whether a run did nothing because its journal belongs to the plan as it was before.
-fn is_outdated(outcome: &Outcome) -> bool {
-    let is_of_journal = |error: &SkillError| matches!(error.hint(), Some(Hint::Journal));
-    outcome.steps.is_empty() && outcome.result.as_ref().is_err_and(is_of_journal)
+/// The error of a run that did nothing because its journal belongs to the plan as it was before.
+fn outdated_error(outcome: &Outcome) -> Option<&SkillError> {
+    let error = outcome.result.as_ref().err().filter(|_| outcome.steps.is_empty())?;
+    matches!(error.hint(), Some(Hint::Journal)).then_some(error)
 }

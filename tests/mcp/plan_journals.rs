@@ -145,13 +145,79 @@ fn a_plan_that_changed_starts_over() {
     crate::write(&project, path, &plan.replace("\"hold\",\"skill\"", "\"held\",\"skill\""));
     let project = project.trusted();
     crate::write(&project, "out/go", "");
-    let mut client = client(&project);
-    let result = client.call("both", json!({}));
-    if let Some(id) = result["taskId"].as_str() {
-        assert_completed(&mut client, id);
-    }
+    let result = result_of(&mut client(&project), "both");
+    let reason = "the journal was begun before the plan of both changed, so the run is not taken up again";
+    assert_started_over(&result, reason);
     assert_eq!(runs(&project), 2);
     assert!(journals(&project).is_empty());
+    let result = result_of(&mut client(&project), "both");
+    assert!(!result.to_string().contains("started over"), "{result}");
+}
+
+/// The last text of the result says that the plan started over, and why, without a path.
+#[track_caller]
+fn assert_started_over(result: &Value, reason: &str) {
+    let texts = result["content"].as_array().unwrap();
+    let expected = format!("The plan started over, from its first step: {reason}.");
+    assert_eq!((texts.len(), texts[1]["text"].as_str()), (2, Some(expected.as_str())), "{result}");
+}
+
+#[test]
+fn a_plan_whose_secret_changed_or_whose_journal_is_damaged_starts_over_and_says_why() {
+    let project = || {
+        let steps = json!([
+            {"id": "mark", "skill": "mark", "args": {}},
+            {"id": "hold", "skill": "hold", "args": {}, "after": ["mark"]},
+        ]);
+        let skill = |name: &str, requests: &str| {
+            format!("---\nname: {name}\ndescription: d\nallowed-tools: {requests}\n---\n")
+        };
+        Project::new()
+            .lua("mark", "ctx.append('out/log', #ctx.secret('KEY') .. '\\n') return 'marked'")
+            .file(".metier/skills/mark/SKILL.md", skill("mark", "write:out secret:KEY"))
+            .lua("hold", "while not pcall(ctx.stat, 'out/go') do end return 'held'")
+            .file(".metier/skills/both/SKILL.md", skill("both", "write:out secret:KEY skill:mark skill:hold"))
+            .file(".metier/skills/both/scripts/sequence.json", steps.to_string())
+            .file("out/keep", "")
+            .trusted()
+    };
+    let client = |project: &Project, secret: &str| {
+        let config = project.home().join(".config/metier/config.toml");
+        std::fs::create_dir_all(config.parent().unwrap()).unwrap();
+        let key = project.home().join("key");
+        std::fs::write(&key, secret).unwrap();
+        std::fs::write(config, format!("skills.mark.secrets.KEY = {{file = '{}'}}", key.display())).unwrap();
+        let args = [&ARGS[..], &["--allow", "secret:KEY"]].concat();
+        project.modern_client(&args).with_tasks(&json!({}))
+    };
+    let changed = "the run of both does not go on where an earlier one ended: in step mark, the secret KEY that mark was given is \
+         another one now";
+    for (secret, is_damaged, reason) in [
+        ("another-secret", false, Some(changed)),
+        ("first-secret", true, Some("its journal is damaged")),
+        ("first-secret", false, None),
+    ] {
+        let project = project();
+        let mut first = client(&project, "first-secret");
+        first.call_task("both", json!({}));
+        wait_for_first_step(&project);
+        first.child.kill().unwrap();
+        first.child.wait().unwrap();
+        if is_damaged {
+            let path = &journals(&project)[0].path;
+            let text = std::fs::read_to_string(path).unwrap();
+            let (head, rest) = text.split_once('\n').unwrap();
+            std::fs::write(path, format!("{}x\n{rest}", &head[..head.len() - 1])).unwrap();
+        }
+        crate::write(&project, "out/go", "");
+        let result = result_of(&mut client(&project, secret), "both");
+        assert_eq!(result["isError"], false, "{result}");
+        match reason {
+            Some(reason) => assert_started_over(&result, reason),
+            None => assert!(!result.to_string().contains("started over"), "{result}"),
+        }
+        assert_eq!(runs(&project), if reason.is_some() { 2 } else { 1 });
+    }
 }
 
 #[test]
