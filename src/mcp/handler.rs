@@ -22,7 +22,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::backlog::{Answer, LIST_BYTES, READ_BYTES};
+use super::backlog::{Answer, LIST_BYTES, READ_BYTES, json_size};
 use super::call::Calls;
 use super::caller::Caller;
 use super::changes::Offer;
@@ -184,7 +184,7 @@ impl ServerHandler for Handler {
             if asks { with_forms(definition, served) } else { definition }
         }));
         tools.sort_by(|a, b| a.name.cmp(&b.name));
-        let (page, next) = page(tools, request)?;
+        let (page, next) = page(tools, request, json_size)?;
         let mut result = ListToolsResult::with_all_items(page)
             .with_ttl_ms(LIST_LIFETIME_MS)
             .with_cache_scope(CacheScope::Private);
@@ -251,7 +251,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         reserve(&context, LIST_BYTES).await?;
-        let (page, next) = page(prompts::prompts(&self.inventory()), request)?;
+        let (page, next) = page(prompts::prompts(&self.inventory()), request, json_size)?;
         let mut result = ListPromptsResult::with_all_items(page)
             .with_ttl_ms(LIST_LIFETIME_MS)
             .with_cache_scope(CacheScope::Private);
@@ -283,7 +283,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         reserve(&context, LIST_BYTES).await?;
-        let (page, next) = page(resources::templates(&self.inventory()), request)?;
+        let (page, next) = page(resources::templates(&self.inventory()), request, json_size)?;
         let mut result = ListResourceTemplatesResult::with_all_items(page)
             .with_ttl_ms(LIST_LIFETIME_MS)
             .with_cache_scope(CacheScope::Private);
@@ -339,7 +339,7 @@ impl ServerHandler for Handler {
         let entries = self
             .read(Some(&context), |engine, inventory, _| skills_extension::entries(engine, inventory))
             .await?;
-        let (page, next) = page(entries, request)?;
+        let (page, next) = page(entries, request, json_size)?;
         let mut result = ListSkillsResult::with_all_items(page)
             .with_ttl_ms(LIST_LIFETIME_MS)
             .with_cache_scope(CacheScope::Private);
@@ -503,10 +503,11 @@ pub(super) fn needs_objects(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_none_or(|version| version.has_initialize())
 }
 
-/// One page of a list, and the cursor of the next one.
+/// One page of a list, and the cursor of the next one: at most [`resources::PAGE`] items, and [`LIST_BYTES`] unless one alone has more.
 pub(super) fn page<T>(
     items: Vec<T>,
     request: Option<PaginatedRequestParams>,
+    size: impl Fn(&T) -> usize,
 ) -> Result<(Vec<T>, Option<String>), ErrorData> {
     let start = match request.and_then(|request| request.cursor) {
         None => 0,
@@ -515,16 +516,23 @@ pub(super) fn page<T>(
             _ => return Err(ErrorData::invalid_params("the cursor is not one of this list", None)),
         },
     };
-    let end = items.len().min(start.saturating_add(resources::PAGE));
-    let next = (end < items.len()).then(|| end.to_string());
-    Ok((items.into_iter().skip(start).take(end - start).collect(), next))
+    let (count, mut bytes) = (items.len(), 0);
+    let fits = |(place, item): &(usize, T)| {
+        bytes += size(item);
+        *place == 0 || bytes <= LIST_BYTES
+    };
+    let rest = items.into_iter().skip(start).take(resources::PAGE);
+    let page: Vec<T> = rest.enumerate().take_while(fits).map(|(_, item)| item).collect();
+    let end = start + page.len();
+    let next = (end < count).then(|| end.to_string());
+    Ok((page, next))
 }
 
 fn resource_page(
     found: Vec<rmcp::model::Resource>,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListResourcesResult, ErrorData> {
-    let (page, next) = page(found, request)?;
+    let (page, next) = page(found, request, json_size)?;
     let mut result = ListResourcesResult::with_all_items(page)
         .with_ttl_ms(LIST_LIFETIME_MS)
         .with_cache_scope(CacheScope::Private);
@@ -537,5 +545,31 @@ pub(super) fn request_error(error: &SkillError) -> ErrorData {
     match error.kind() {
         ErrorKind::Io => ErrorData::internal_error(sentence, None),
         _ => ErrorData::invalid_params(sentence, Some(json!({"kind": error.kind().name()}))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_no_more_items_and_bytes_than_one_answer_may_have() {
+        let pages = |items: &[usize]| {
+            let items: Vec<String> = items.iter().map(|bytes| "x".repeat(*bytes)).collect();
+            let (mut found, mut cursor) = (Vec::new(), None);
+            loop {
+                let params = PaginatedRequestParams::default().with_cursor(cursor);
+                let (page, next) = page(items.clone(), Some(params), String::len).unwrap();
+                found.push(page.len());
+                match next {
+                    Some(next) => cursor = Some(next),
+                    None => return found,
+                }
+            }
+        };
+        assert_eq!(pages(&[]), [0]);
+        assert_eq!(pages(&[1; 1_100]), [500, 500, 100]);
+        assert_eq!(pages(&[LIST_BYTES / 3 + 1; 7]), [2, 2, 2, 1]);
+        assert_eq!(pages(&[LIST_BYTES * 2, 1, 1, LIST_BYTES * 2, 1]), [1, 2, 1, 1]);
     }
 }

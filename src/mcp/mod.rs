@@ -14,8 +14,8 @@
 //! # }
 //! ```
 //!
-//! This is the only module of the library that awaits: it runs an executor of its own on the calling thread, and reads files and
-//! runs skills on others.
+//! This is the only module of the library that awaits: it runs an executor of its own on the calling thread, over HTTP another one for
+//! each caller, and reads files and runs skills on further threads.
 
 mod approval;
 mod attachments;

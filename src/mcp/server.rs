@@ -156,9 +156,7 @@ impl Serving {
             let (engine, name, calls, offers) = parts.clone();
             Handler::new(engine, name, calls, offers, caller)
         };
-        let result = http::serve(options, handler, callers, self.cancel.clone()).await;
-        self.finish().await;
-        result
+        http::serve(options, handler, callers, self.cancel.clone(), self.finish()).await
     }
 
     async fn serve_stdio(self) -> Result<()> {

@@ -136,7 +136,7 @@ fn connections_of_one_token_keep_no_other_out() {
     let headers = server.modern_headers("tools/list", &json!({}));
     // Each has shown its token, and stays open; some begin another request.
     let (mut open, mut refused) = (Vec::new(), 0);
-    for number in 0..1_200 {
+    for number in 0..1_400 {
         let pending = server.send("POST", &headers, ping.to_string().as_bytes());
         let (status, mut stream) = pending.status_and_stream();
         match status {

@@ -1,7 +1,7 @@
 //! Accepts connections, as many as the machine has descriptors for; further ones wait in the queue of the system.
 //!
 //! A connection that has not shown a token yet holds one of few places: when these are taken, the oldest of them is closed, so that
-//! nobody without a token keeps others out by connecting. The callers have equal parts of the places that are left.
+//! nobody without a token keeps others out by connecting. Of the places that are left, some are kept for each caller.
 
 use std::collections::VecDeque;
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 
 use super::access::CallerIndex;
@@ -119,14 +119,49 @@ fn max_descriptors() -> usize {
     usize::MAX
 }
 
-/// The connections that each caller may have.
-struct CallerShares(Vec<Arc<Semaphore>>);
+/// The connections of the callers. Half of its equal part is kept for each; the rest is for whoever comes first.
+struct CallerShares {
+    max: usize,
+    /// The connections that are kept for each.
+    kept: usize,
+    open: Mutex<Vec<usize>>,
+}
 
 impl CallerShares {
     /// One caller alone shares with nobody: its further connections wait.
     fn new(max: usize, callers: usize) -> Self {
-        let share = if callers < 2 { max } else { ((max - MAX_UNAUTHENTICATED) / callers).max(1) };
-        Self((0..callers).map(|_| Arc::new(Semaphore::new(share))).collect())
+        let max = if callers < 2 { max } else { max - MAX_UNAUTHENTICATED };
+        let kept = (max / callers.max(1) / 2).max(1);
+        Self { max, kept, open: Mutex::new(vec![0; callers]) }
+    }
+
+    /// A place of this caller, if it has one: it leaves to each other one what is kept for it.
+    fn take(self: &Arc<Self>, caller: CallerIndex) -> Option<CallerPlace> {
+        let mut open = self.lock();
+        let own = *open.get(caller)?;
+        let kept_for = |open: usize| self.kept.saturating_sub(open);
+        let kept: usize = open.iter().map(|open| kept_for(*open)).sum::<usize>() - kept_for(own);
+        if own >= self.kept && open.iter().sum::<usize>() + kept >= self.max {
+            return None;
+        }
+        open[caller] += 1;
+        Some(CallerPlace { shares: self.clone(), caller })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of one connection of a caller.
+struct CallerPlace {
+    shares: Arc<CallerShares>,
+    caller: CallerIndex,
+}
+
+impl Drop for CallerPlace {
+    fn drop(&mut self) {
+        self.shares.lock()[self.caller] -= 1;
     }
 }
 
@@ -134,7 +169,7 @@ impl CallerShares {
 struct ConnectionPlace {
     unauthenticated: UnauthenticatedConnection,
     shares: Arc<CallerShares>,
-    caller: Mutex<Option<(CallerIndex, OwnedSemaphorePermit)>>,
+    caller: Mutex<Option<CallerPlace>>,
 }
 
 impl ConnectionPlace {
@@ -145,12 +180,11 @@ impl ConnectionPlace {
     /// Takes a place of this caller, which may be another one than before: a proxy passes on requests of many. False if it has none.
     fn take(&self, caller: CallerIndex) -> bool {
         let mut current = self.caller.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.as_ref().is_some_and(|(known, _)| *known == caller) {
+        if current.as_ref().is_some_and(|known| known.caller == caller) {
             return true;
         }
-        let share = self.shares.0.get(caller).cloned();
-        let Some(place) = share.and_then(|share| share.try_acquire_owned().ok()) else { return false };
-        *current = Some((caller, place));
+        let Some(place) = self.shares.take(caller) else { return false };
+        *current = Some(place);
         self.unauthenticated.leave();
         true
     }
@@ -254,12 +288,28 @@ mod tests {
 
     #[test]
     fn connections_are_divided_among_the_callers() {
-        let free = |shares: &CallerShares| {
-            shares.0.iter().map(|share| share.available_permits()).collect::<Vec<_>>()
-        };
-        assert_eq!(free(&CallerShares::new(2048, 1)), [2048]);
-        assert_eq!(free(&CallerShares::new(2048, 4)), [448; 4]);
-        assert_eq!(free(&CallerShares::new(272, 3)), [5; 3]);
+        for (max, callers, alone, kept) in [
+            (2048, 1, 2048, 1024),
+            (2048, 4, 1120, 224),
+            (512, 10, 148, 12),
+            (272, 3, 12, 2),
+            (272, 16, 1, 1),
+        ] {
+            let shares = Arc::new(CallerShares::new(max, callers));
+            let take = |caller| std::iter::from_fn(|| shares.take(caller)).collect::<Vec<_>>();
+            let first = take(0);
+            assert_eq!(first.len(), alone, "{max} {callers}");
+            let others: Vec<_> = (1..callers).map(take).collect();
+            assert!(others.iter().all(|places| places.len() == kept), "{max} {callers}");
+            drop(first);
+            // What is given back is for whoever comes first.
+            let more = if callers > 1 { take(1).len() } else { kept };
+            assert!(more >= alone - kept, "{max} {callers}: {more}");
+        }
+    }
+
+    #[test]
+    fn a_connection_is_one_of_the_caller_of_its_last_request() {
         let shares = Arc::new(CallerShares::new(272, 16));
         let unauthenticated = Arc::new(Unauthenticated::default());
         let place = || ConnectionPlace::new(unauthenticated.try_register().unwrap(), shares.clone());

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::access::{AccessRules, CallerIndex, Refusal};
+use super::caller_thread::CallerThread;
 use super::message_body::{BodyRefusal, MAX_BODY, MessageBodies};
 use super::sessions::Sessions;
 use super::slow_answer;
@@ -32,11 +33,12 @@ type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 /// The server as its connections see it.
 pub(super) struct Endpoint {
     access: AccessRules,
-    callers: Vec<CallerService>,
+    callers: Vec<Arc<CallerService>>,
 }
 
 /// The part of the server that one caller has.
 pub(super) struct CallerService {
+    thread: Arc<CallerThread>,
     service: StreamableHttpService<Handler, Sessions>,
     sessions: Arc<Sessions>,
     backlog: Arc<Backlog>,
@@ -45,7 +47,11 @@ pub(super) struct CallerService {
 
 impl CallerService {
     /// `handler` makes what handles the requests of a session, or one request where there are no sessions.
-    pub(super) fn new(handler: impl Fn() -> Handler + Send + Sync + 'static, caller: &Caller) -> Self {
+    pub(super) fn new(
+        handler: impl Fn() -> Handler + Send + Sync + 'static,
+        caller: &Caller,
+        thread: Arc<CallerThread>,
+    ) -> Self {
         let sessions = Arc::new(Sessions::new(caller.is_identified));
         let config = StreamableHttpServerConfig::default()
             // The access rules cover both, and knows which names are meant.
@@ -56,14 +62,14 @@ impl CallerService {
             // No message has an id to go on from.
             .with_sse_retry(None);
         let service = StreamableHttpService::new(move || Ok(handler()), sessions.clone(), config);
-        Self { service, sessions, backlog: caller.backlog.clone(), bodies: MessageBodies::default() }
+        Self { thread, service, sessions, backlog: caller.backlog.clone(), bodies: MessageBodies::default() }
     }
 }
 
 impl Endpoint {
     /// With the parts of the callers in the order of their tokens.
-    pub(super) fn new(access: AccessRules, callers: Vec<CallerService>) -> Self {
-        Self { access, callers }
+    pub(super) fn new(access: AccessRules, callers: impl Iterator<Item = CallerService>) -> Self {
+        Self { access, callers: callers.map(Arc::new).collect() }
     }
 
     /// Ends all sessions and answers.
@@ -94,22 +100,30 @@ impl Endpoint {
         if !authenticate(index) {
             return unavailable("too many connections of this token are open; close some", "1");
         }
-        let is_end = *request.method() == Method::DELETE;
+        let answer = caller.thread.answer(caller.clone().answer(request)).await;
+        answer.map_or_else(
+            || unavailable("the server ends, or has no thread for this token", "10"),
+            |answer| answer.map(BodyExt::boxed_unsync),
+        )
+    }
+}
+
+impl CallerService {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<ResponseBody> {
         if *request.method() == Method::POST {
-            return caller.answer_message(request).await;
+            return self.answer_message(request).await;
         }
-        let answer = Answer::on_stream(caller.backlog.clone(), None);
+        let is_end = *request.method() == Method::DELETE;
+        let answer = Answer::on_stream(self.backlog.clone(), None);
         let request = request.map(|_| Full::new(Bytes::new()));
-        let (mut parts, body) = caller.service.handle(request).await.into_parts();
+        let (mut parts, body) = self.service.handle(request).await.into_parts();
         // An ended session has ended, not only been asked to: official clients complain of a 202.
         if is_end && parts.status == StatusCode::ACCEPTED {
             parts.status = StatusCode::NO_CONTENT;
         }
         Response::from_parts(parts, CountedBody { body: body.boxed_unsync(), answer }.boxed_unsync())
     }
-}
 
-impl CallerService {
     async fn answer_message(&self, request: Request<Incoming>) -> Response<ResponseBody> {
         let size = request
             .headers()

@@ -2,10 +2,11 @@
 //!
 //! A request passes, in this order: the bound on connections, the check of its `Host` and `Origin`, the check of its token, the
 //! bounds of its message, the strict reading of its JSON. Only then `rmcp` sees it, which knows the rules of each revision. Each
-//! token has sessions and results of its own.
+//! token has sessions and results of its own, and a thread for all that follows the check of the token.
 
 mod access;
 mod bearer_token;
+mod caller_thread;
 mod connections;
 mod endpoint;
 mod message_body;
@@ -21,27 +22,32 @@ pub use self::bearer_token::BearerToken;
 pub use self::options::McpHttpOptions;
 
 use self::access::AccessRules;
+use self::caller_thread::CallerThread;
 use self::endpoint::{CallerService, Endpoint};
 use super::caller::Caller;
 use super::handler::Handler;
 use crate::error::Result;
 use crate::policy::CancelToken;
 
-/// Serves these callers until `cancel` is cancelled. `handler` makes what handles the requests of one of them.
+/// Serves these callers until `cancel` is cancelled, and waits until `ended` before their threads end. `handler` makes what handles the
+/// requests of one of them.
 pub(super) async fn serve(
     options: McpHttpOptions,
     handler: impl Fn(Arc<Caller>) -> Handler + Send + Sync + 'static,
     callers: Vec<Arc<Caller>>,
     cancel: CancelToken,
+    ended: impl Future<Output = ()>,
 ) -> Result<()> {
     let access = AccessRules::new(options.checked_address()?, &options);
     let handler = Arc::new(handler);
-    let callers = callers.into_iter().map(|caller| {
+    let threads = CallerThread::for_callers(callers.len());
+    let callers = callers.into_iter().zip(threads).map(|(caller, thread)| {
         let (handler, served) = (handler.clone(), caller.clone());
-        CallerService::new(move || handler(served.clone()), &caller)
+        CallerService::new(move || handler(served.clone()), &caller, thread)
     });
-    let endpoint = Arc::new(Endpoint::new(access, callers.collect()));
+    let endpoint = Arc::new(Endpoint::new(access, callers));
     let result = connections::accept(options.listener, endpoint.clone(), cancel).await;
     endpoint.close();
+    ended.await;
     result
 }
