@@ -89,7 +89,7 @@ pub fn mark_escapes(text: &str) -> impl Iterator<Item = (char, bool)> {
 
 /// A text with its invisible characters spelled out, except line breaks and tabs.
 pub(crate) fn spell_out(text: &str) -> String {
-    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t' | b'\r')) {
+    if is_plain_ascii(text) {
         return text.to_owned();
     }
     let mut shown = String::with_capacity(text.len());
@@ -103,7 +103,12 @@ pub(crate) fn spell_out(text: &str) -> String {
     shown
 }
 
-/// The same for all texts in a value, and for the names of its fields. In a schema a name or a choice with such a character is then
+/// Whether a text has nothing but what everybody sees, which most have.
+pub(crate) fn is_plain_ascii(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t' | b'\r'))
+}
+
+/// [`spell_out`] for all texts in a value, and for the names of its fields. In a schema a name or a choice with such a character is then
 /// another one, which no call can name: what a model cannot be shown as it is, it cannot choose.
 pub(crate) fn spell_out_json(value: Value) -> Value {
     match value {

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{ContentBlock, PromptMessage, Role};
 
 use super::mime_type::mime_type;
-use super::resources::contents;
+use super::resources::{contents, invisible_notice};
 use super::skill_content::{read_file, shown_line};
 use super::skill_uri::file_uri;
 use crate::engine::Engine;
@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 8 << 20;
 /// The pictures that models look at; others are files.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// A message for each file. Reads them; `output` if they are too large together.
+/// A message for each file, and one about its invisible characters. Reads them; `output` if they are too large together.
 pub(super) fn attachments(engine: &Engine, skill: &Skill) -> Result<Vec<PromptMessage>> {
     let paths = skill.contract().map_or(&[][..], |contract| &contract.attachments);
     let (mut messages, mut size) = (Vec::new(), 0);
@@ -33,7 +33,7 @@ pub(super) fn attachments(engine: &Engine, skill: &Skill) -> Result<Vec<PromptMe
             );
             return Err(SkillError::new(ErrorKind::Output, sentence));
         }
-        let kind = mime_type(path);
+        let (kind, notice) = (mime_type(path), invisible_notice(&content));
         let block = if PICTURES.contains(&kind) {
             ContentBlock::image(STANDARD.encode(content), kind)
         } else if kind.starts_with("audio/") {
@@ -43,6 +43,7 @@ pub(super) fn attachments(engine: &Engine, skill: &Skill) -> Result<Vec<PromptMe
             ContentBlock::resource(contents(content, &uri).with_mime_type(kind))
         };
         messages.push(PromptMessage::new(Role::User, block));
+        messages.extend(notice.map(|notice| PromptMessage::new_text(Role::User, notice)));
     }
     Ok(messages)
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::inventory::Inventory;
 use super::result_store::ResultStore;
 use super::results::{Audience, MAX_TEXT, error_result, shortened_text};
-use super::skill_content::{activation, read_file, shown_line};
+use super::skill_content::{activation, invisible_characters, read_file, shown_line, shown_text};
 use super::tool_names::{ACTIVATE, LIST, READ_FILE, READ_RESULT};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -88,12 +88,13 @@ pub(super) fn call(
             let again = arguments.get("again").and_then(Value::as_bool).unwrap_or_default();
             activate(engine, find(inventory, name)?, activated.filter(|_| !again))
         }),
-        READ_FILE => required_text(text("skill"), "skill").and_then(|skill| {
-            let content = read_file(engine, find(inventory, skill)?, required_text(text("path"), "path")?)?;
-            String::from_utf8(content).map_err(|_| {
-                SkillError::new(ErrorKind::InvalidArgument, "the file is not a text, so it cannot be shown")
-            })
-        }),
+        READ_FILE => {
+            let file = required_text(text("skill"), "skill").and_then(|skill| {
+                let path = required_text(text("path"), "path")?;
+                read_file(engine, find(inventory, skill)?, path)
+            });
+            return Some(tool_result(file.and_then(|content| file_blocks(content, audience))));
+        }
         READ_RESULT => {
             let offset = arguments.get("offset").and_then(Value::as_u64).unwrap_or_default();
             let part =
@@ -103,6 +104,17 @@ pub(super) fn call(
         _ => return None,
     };
     Some(tool_result(result.map(|text| shortened_text(&text, "text/plain", audience))))
+}
+
+/// The text of a file with its invisible characters spelled out, and if there are any, a sentence about them.
+fn file_blocks(content: Vec<u8>, audience: &Audience<'_>) -> Result<Vec<ContentBlock>> {
+    let text = String::from_utf8(content).map_err(|_| {
+        SkillError::new(ErrorKind::InvalidArgument, "the file is not a text, so it cannot be shown")
+    })?;
+    let notice = invisible_characters(&text).map(|sentence| {
+        ContentBlock::text(format!("{sentence} Each is written as its code here, such as \\u{{200b}}."))
+    });
+    Ok(shortened_text(&shown_text(&text), "text/plain", audience).into_iter().chain(notice).collect())
 }
 
 fn tool_result(result: Result<Vec<ContentBlock>>) -> CallToolResult {

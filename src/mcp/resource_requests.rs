@@ -85,8 +85,7 @@ impl Handler {
             let served = inventory.skill(&offered.skill).ok_or_else(|| missing(&uri));
             let file = served.and_then(|served| read_file(engine, &served.skill, &path));
             let file = file.map_err(|error| resource_error(&error, &uri))?;
-            let contents = resources::contents(file, &uri).with_mime_type(offered.mime_type("text/plain"));
-            let result = ReadResourceResult::new(vec![contents]);
+            let result = resources::file_result(file, &uri, offered.mime_type("text/plain"));
             Ok((json_size(&result), result))
         });
         let (size, result) = read.await??;

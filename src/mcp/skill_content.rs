@@ -3,12 +3,14 @@
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::registry::Skill;
-use crate::unicode::spell_out;
+use crate::unicode::{is_plain_ascii, mark_escapes, spell_out};
 
 /// Maximum bytes of a file that is read.
 pub(super) const MAX_FILE: u64 = 16 << 20;
 /// Maximum number of files that a listing names.
 const MAX_LISTED: usize = 200;
+/// The most lines that a sentence about invisible characters names.
+const MAX_LINES: usize = 20;
 /// The names of the file with the text.
 const SKILL_FILES: [&str; 3] = ["SKILL.md", "skill.md", "Skill.md"];
 
@@ -21,6 +23,36 @@ pub(super) fn shown_text(text: &str) -> String {
 pub(super) fn shown_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     shown_text(&words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
+}
+
+/// How many invisible characters a file has, and in which lines; `None` if it has none. Line breaks and tabs do not count.
+pub(super) fn invisible_characters(text: &str) -> Option<String> {
+    if is_plain_ascii(text) {
+        return None;
+    }
+    let (mut count, mut line, mut lines) = (0_usize, 1_usize, Vec::new());
+    for (c, is_unseen) in mark_escapes(text) {
+        match c {
+            '\n' => line += 1,
+            '\t' | '\r' => {}
+            _ if is_unseen => {
+                count += 1;
+                if lines.last() != Some(&line) {
+                    lines.push(line);
+                }
+            }
+            _ => {}
+        }
+    }
+    let named: Vec<String> = lines.iter().take(MAX_LINES).map(ToString::to_string).collect();
+    let others = match lines.len() - named.len() {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    let characters = if count == 1 { "character" } else { "characters" };
+    let of_lines = if lines.len() == 1 { "line" } else { "lines" };
+    let place = format!("{of_lines} {}{others}", named.join(", "));
+    (count > 0).then(|| format!("The file has {count} invisible {characters}, in {place}."))
 }
 
 /// The files of a skill that can be read: no hidden ones, and no links.
@@ -88,4 +120,20 @@ fn body_of_skill_file<'a>(source: &[u8], text: &'a str) -> &'a str {
 
 fn shortened(text: &str) -> String {
     crate::excerpt::shorten(&shown_line(text), 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invisible_characters_are_counted_with_their_lines() {
+        let found = |text: &str| invisible_characters(text);
+        assert_eq!(found("plain\r\n\ttext ⚠\u{fe0f}\n"), None);
+        assert_eq!(found("\u{feff}a").as_deref(), Some("The file has 1 invisible character, in line 1."));
+        let text = "a\u{200b}\u{202e}b\nc\n\u{1b}d\u{e0041}";
+        assert_eq!(found(text).as_deref(), Some("The file has 4 invisible characters, in lines 1, 3."));
+        let many = found(&"\u{200b}\n".repeat(25)).unwrap();
+        assert!(many.contains("has 25 ") && many.ends_with(" 19, 20 and 5 more."), "{many}");
+    }
 }

@@ -282,3 +282,40 @@ fn no_text_inside_of_a_schema_or_a_frontmatter_is_unseen() {
         );
     }
 }
+
+#[test]
+fn a_file_with_invisible_characters_says_so_and_a_resource_stays_as_it_is() {
+    for c in ["\u{200b}", "\u{202e}", "\u{e0041}", "\u{1b}"] {
+        let file = format!("# Notes\n\nread{c} this{c}\n");
+        let skill = format!("---\nname: notes\ndescription: d\n---\nbody{c}\n");
+        let contract =
+            "attachments: [references/a.md]\nresources: [{uri: 'notes://a', file: references/a.md}]\n";
+        let project = Project::new()
+            .file(".metier/skills/notes/SKILL.md", skill)
+            .file(".metier/skills/notes/skill.yaml", contract)
+            .file(".metier/skills/notes/references/a.md", &file)
+            .file(".metier/skills/notes/references/plain.md", "plain ⚠\u{fe0f}\n")
+            .trusted();
+        let mut client = project.client(&[]);
+        let sentence = "The file has 2 invisible characters, in line 3.";
+        let read = |path: &str| json!({"skill": "notes", "path": path});
+        let blocks = client.call("read_skill_file", read("references/a.md"))["content"].clone();
+        assert_eq!(blocks[0]["text"], file.replace(c, &c.escape_unicode().to_string()), "{blocks}");
+        assert!(blocks[1]["text"].as_str().unwrap().starts_with(sentence) && blocks[2].is_null(), "{blocks}");
+        for uri in ["skill://notes/references/a.md", "notes://a"] {
+            let contents = client.result("resources/read", json!({"uri": uri}))["contents"].clone();
+            assert_eq!(contents[0]["text"], file, "its digest is listed");
+            assert!(contents[1]["text"].as_str().unwrap().starts_with(sentence), "{contents}");
+            assert_eq!(contents[1]["uri"], format!("{uri}#invisible-characters"));
+        }
+        let prompt = client.result("prompts/get", json!({"name": "notes"}))["messages"].clone();
+        assert_eq!(prompt[0]["content"]["resource"]["text"], file);
+        assert!(prompt[1]["content"]["text"].as_str().unwrap().starts_with(sentence), "{prompt}");
+        let activated = client.text("activate_skill", json!({"name": "notes"}));
+        assert!(!activated.contains(c), "{activated}");
+        let plain = client.call("read_skill_file", read("references/plain.md"))["content"].clone();
+        assert_eq!(plain.as_array().unwrap().len(), 1, "{plain}");
+        let plain = client.result("resources/read", json!({"uri": "skill://notes/references/plain.md"}));
+        assert_eq!(plain["contents"].as_array().unwrap().len(), 1, "{plain}");
+    }
+}
