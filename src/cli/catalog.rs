@@ -35,7 +35,12 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         |skill: &Skill| catalog.skills().iter().any(|shown| shown.qualified_name() == skill.qualified_name());
     let left_out = everything.skills().iter().filter(|skill| !is_shown(skill));
     let names: Vec<String> = left_out.map(|skill| skill.name().to_owned()).collect();
-    let answers = engine.availabilities(catalog.skills());
+    // A model chooses from it; with `--trust`, everything in the project is trusted.
+    let answers = if args.trust {
+        engine.availabilities(catalog.skills())
+    } else {
+        engine.availabilities_for_model(catalog.skills())
+    };
     let mut reasons: Vec<Option<String>> =
         answers.iter().map(|answer| answer.cannot_run().map(ToString::to_string)).collect();
     if !args.all {

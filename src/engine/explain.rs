@@ -14,7 +14,7 @@ use crate::engine::script_selection::{ScriptChoice, SelectedScript};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::trust::{RunTrust, TrustState};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::executor::{RuntimeId, SkillInput};
+use crate::executor::{RuntimeId, SkillInput, WithoutProjectPackages};
 use crate::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillContext, functions};
 use crate::plan::Plan;
 use crate::policy::{
@@ -312,7 +312,8 @@ impl EngineInner {
             return Ok(of);
         }
         if !invocation.is_command {
-            let packages = self.package_requirement(skill, &selected.path, &script.source);
+            let refused = WithoutProjectPackages::in_run(&of.ctx);
+            let packages = self.package_requirement(skill, &selected.path, &script.source, refused);
             of.requirements.splice(0..0, packages);
         }
         let input = SkillInput { value: invocation.input.clone(), args: invocation.args.clone(), text: None };

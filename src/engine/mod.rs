@@ -69,6 +69,8 @@ use crate::trust::TrustStore;
 pub use self::callee_resolver::requested_permissions;
 pub use self::event_stream::EventStream;
 pub use self::run_future::RunFuture;
+#[cfg_attr(not(feature = "mcp"), allow(unused_imports, reason = "only a server has tools"))]
+pub(crate) use self::script_selection::ScriptChoice;
 pub use self::script_selection::main_script_runtime;
 pub use self::thread_future::EngineFuture;
 pub use self::trust::{TrustReason, TrustState};

@@ -18,7 +18,7 @@ use crate::skill::contract::{Contract, Entrypoint, ProvidedTool};
 
 /// Which script of a skill is meant.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum ScriptChoice<'a> {
+pub(crate) enum ScriptChoice<'a> {
     /// The one that runs when nobody names one.
     Main,
     /// The script of this path or name.

@@ -124,7 +124,7 @@ impl Inventory {
 /// Why skills cannot run. What a broken file says is not text for a model.
 fn reasons(engine: &Engine, skills: &[ServedSkill]) -> BTreeMap<String, String> {
     let skills: Vec<&Skill> = skills.iter().map(|served| &served.skill).collect();
-    let answers = engine.availabilities(&skills);
+    let answers = engine.availabilities_for_model(&skills);
     let reason = |(skill, answer): (&Skill, Availability)| {
         let reason = answer.cannot_run()?;
         let text = match reason.kind() {

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::engine::{Engine, Invocation, RequestedPermission};
+use crate::engine::{Engine, Invocation, RequestedPermission, ScriptChoice};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::RuntimeId;
 use crate::mcp::forms::{Form, forms};
@@ -93,7 +93,7 @@ pub(super) fn skill_tools(engine: &Engine, skill: &Skill) -> Vec<SkillTool> {
 }
 
 fn main_tool(engine: &Engine, skill: &Skill) -> Option<SkillTool> {
-    let main = engine.availability(skill);
+    let main = engine.availability_for_model(skill, ScriptChoice::Main);
     let main = main.runtime.filter(|_| main.is_runnable());
     let description = short_description(skill.description());
     if let Some(inputs) = skill.contract().and_then(|contract| contract.inputs.as_ref()) {
@@ -146,7 +146,7 @@ fn entrypoint_tool(
     skill: &Skill,
     (name, entrypoint): (&str, &Entrypoint),
 ) -> Option<SkillTool> {
-    let available = engine.script_availability(skill, name);
+    let available = engine.availability_for_model(skill, ScriptChoice::Named(name));
     let runtime = available.runtime.filter(|_| available.is_runnable())?;
     let (input_schema, arguments) = match skill.contract().and_then(|contract| contract.inputs.as_ref()) {
         Some(inputs) => input_schema(inputs.json()),
@@ -172,7 +172,7 @@ fn entrypoint_tool(
 /// A tool that the contract declares, where something runs when it is called.
 fn offered_tool(engine: &Engine, skill: &Skill, tool: &ProvidedTool) -> Option<SkillTool> {
     tool.handler.as_ref()?;
-    let available = engine.tool_availability(skill, &tool.name);
+    let available = engine.availability_for_model(skill, ScriptChoice::Tool(&tool.name));
     let runtime = available.runtime.filter(|_| available.is_runnable())?;
     let (input_schema, arguments) = match &tool.input_schema {
         Some(inputs) => input_schema(inputs.json()),
@@ -222,7 +222,7 @@ fn is_harmless(level: &str) -> bool {
 fn runnable_scripts(engine: &Engine, skill: &Skill) -> Vec<(String, RuntimeId)> {
     let scripts = engine.scripts(skill).unwrap_or_default();
     let runnable = |path: String| {
-        let available = engine.script_availability(skill, &path);
+        let available = engine.availability_for_model(skill, ScriptChoice::Named(&path));
         Some((path, available.runtime.filter(|_| available.is_runnable())?))
     };
     scripts.into_iter().take(MAX_SCRIPTS).filter_map(runnable).collect()

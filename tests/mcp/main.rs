@@ -12,6 +12,9 @@ mod http_client;
 mod processes;
 
 mod approvals;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
+mod availability;
 mod calls;
 mod changes;
 mod configs;

@@ -11,16 +11,15 @@ use super::requirements::{
     capabilities, could_be_refused, infrastructure_and_config, of_dependency, of_machine, program,
     requirement_error, requires_anything, warnings,
 };
-use crate::engine::run_start::run_deadline;
 use crate::engine::script_selection::{ScriptChoice, SelectedScript, scripts};
 use crate::engine::skill_set::SkillSet;
-use crate::engine::{Engine, EngineInner, Invocation, worker};
+use crate::engine::{Engine, EngineInner, Invocation};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::executor::RuntimeId;
+use crate::executor::{RuntimeId, WithoutProjectPackages};
 use crate::host::{Extensions, Providers, SkillContext};
-use crate::policy::{CancelToken, Limits, SandboxMode};
+use crate::policy::CancelToken;
 use crate::registry::{Skill, parallel_map};
-use crate::runtimes::{self, InterpreterSearch, Runtime};
+use crate::runtimes::Runtime;
 use crate::skill::contract::Dependency;
 
 /// How deep skills may need one another.
@@ -39,7 +38,7 @@ const CIRCLE_HELP: &str = "remove one of these dependencies";
 pub(in crate::engine) struct AvailabilityCheck<'e> {
     engine: &'e EngineInner,
     set: Arc<SkillSet>,
-    probe: Option<Probe>,
+    conditions: RunConditions,
     known: HashMap<String, Needed>,
     /// The script of each skill that runs if nobody names one, by its qualified name.
     scripts: HashMap<String, Arc<Result<SelectedScript>>>,
@@ -51,6 +50,23 @@ pub(in crate::engine) struct AvailabilityCheck<'e> {
 
 /// A skill in a circle of skills that need each other: its qualified name and its name.
 type CirclePart = (String, String);
+
+/// Under which conditions the skills would run.
+#[derive(Clone)]
+pub(super) struct RunConditions {
+    /// Looks for services and files, and compares prepared packages.
+    pub(super) probe: Option<Probe>,
+    /// The projects whose interpreters and packages are not used.
+    pub(super) refused: Arc<[PathBuf]>,
+}
+
+impl RunConditions {
+    /// Those of a run without the interpreters and packages of these projects, if any.
+    fn refusing(refused: Option<WithoutProjectPackages>) -> Self {
+        let refused = refused.map_or_else(|| Arc::from([]), |WithoutProjectPackages(projects)| projects);
+        Self { probe: None, refused }
+    }
+}
 
 /// What is known of a skill that another one needs.
 #[derive(Clone, Default)]
@@ -79,6 +95,13 @@ struct ContractCheck {
     is_cut: bool,
 }
 
+impl ContractCheck {
+    /// Why the skill cannot run by what it requires.
+    fn error(&self, skill: &Skill) -> Option<SkillError> {
+        requirement_error(skill, &self.requirements, self.circle.is_some())
+    }
+}
+
 impl Engine {
     /// Whether a skill could run now, in which runtime, and if not, why: the answer that a run gives as well.
     ///
@@ -93,6 +116,18 @@ impl Engine {
     /// The same for several skills, in their order: what skills need in common is checked once.
     pub fn availabilities(&self, skills: &[&Skill]) -> Vec<Availability> {
         self.0.availabilities(skills)
+    }
+
+    /// The same for runs that a model chooses ([`Invocation::for_model`]), which take no interpreters and packages from projects that are not
+    /// trusted as a whole.
+    pub fn availabilities_for_model(&self, skills: &[&Skill]) -> Vec<Availability> {
+        self.0.check_several(skills, self.0.conditions_for_model())
+    }
+
+    /// The same for one skill, or for one of its scripts or tools.
+    #[cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "only a server has tools"))]
+    pub(crate) fn availability_for_model(&self, skill: &Skill, choice: ScriptChoice<'_>) -> Availability {
+        self.0.check_current(skill, choice, self.0.conditions_for_model())
     }
 
     /// The same as [`Engine::availability`], and looks for the services and files that the contract names under
@@ -116,16 +151,27 @@ impl Engine {
 impl EngineInner {
     /// Whether this script of the skill could run.
     pub(in crate::engine) fn availability(&self, skill: &Skill, choice: ScriptChoice<'_>) -> Availability {
-        self.check_current(skill, choice, None)
+        self.check_current(skill, choice, RunConditions::refusing(None))
     }
 
     /// The same, with services and files looked for.
     pub(in crate::engine) fn probed_availability(&self, skill: &Skill) -> Availability {
-        self.check_current(skill, ScriptChoice::Main, Some(Probe::new()))
+        let conditions = RunConditions { probe: Some(Probe::new()), ..RunConditions::refusing(None) };
+        self.check_current(skill, ScriptChoice::Main, conditions)
+    }
+
+    /// The conditions of runs that a model chooses.
+    fn conditions_for_model(&self) -> RunConditions {
+        let projects = self.projects_without_trust(&self.folders.first().path);
+        RunConditions::refusing(Some(WithoutProjectPackages(projects)))
     }
 
     /// The same for several skills, in their order.
     pub(in crate::engine) fn availabilities(&self, skills: &[&Skill]) -> Vec<Availability> {
+        self.check_several(skills, RunConditions::refusing(None))
+    }
+
+    fn check_several(&self, skills: &[&Skill], conditions: RunConditions) -> Vec<Availability> {
         let set = self.skills.set();
         let located = |skill: &'_ Skill| Some((skill.folder().disk_path()?.to_owned(), skill.clone()));
         let known: HashMap<PathBuf, Skill> = set.registry.skills().iter().filter_map(located).collect();
@@ -135,7 +181,7 @@ impl EngineInner {
             let script = Arc::new(self.selected_script(known, ScriptChoice::Main));
             Some((known, script))
         });
-        let mut check = AvailabilityCheck::new(self, set.clone(), None);
+        let mut check = AvailabilityCheck::new(self, set.clone(), conditions.clone());
         let of_unchanged = unchanged.iter().flatten();
         check.scripts =
             of_unchanged.map(|(skill, script)| (skill.qualified_name(), script.clone())).collect();
@@ -144,7 +190,7 @@ impl EngineInner {
             match found.map_or_else(|| self.skills.current_version(skill), Ok) {
                 Ok((set, skill)) => {
                     if set.generation != check.set.generation {
-                        check = AvailabilityCheck::new(self, set, None);
+                        check = AvailabilityCheck::new(self, set, conditions.clone());
                     }
                     check.availability(&skill, ScriptChoice::Main)
                 }
@@ -154,9 +200,14 @@ impl EngineInner {
         skills.iter().zip(unchanged).map(availability).collect()
     }
 
-    fn check_current(&self, skill: &Skill, choice: ScriptChoice<'_>, probe: Option<Probe>) -> Availability {
+    fn check_current(
+        &self,
+        skill: &Skill,
+        choice: ScriptChoice<'_>,
+        conditions: RunConditions,
+    ) -> Availability {
         match self.skills.current_version(skill) {
-            Ok((set, skill)) => AvailabilityCheck::new(self, set, probe).availability(&skill, choice),
+            Ok((set, skill)) => AvailabilityCheck::new(self, set, conditions).availability(&skill, choice),
             Err(reason) => Availability::not_found(reason),
         }
     }
@@ -190,7 +241,8 @@ impl EngineInner {
         if let Err(missing) = self.require_available(set, skill, invocation, cancel) {
             return missing;
         }
-        AvailabilityCheck::new(self, set.clone(), None).other_content(skill, choice, error).reason
+        let conditions = self.conditions_of(invocation);
+        AvailabilityCheck::new(self, set.clone(), conditions).other_content(skill, choice, error).reason
     }
 
     /// What a run requires by the contract and the metadata of its skill, and why it would not start.
@@ -206,11 +258,16 @@ impl EngineInner {
         }
         let (providers, extensions) = (self.run_providers(invocation), invocation.extensions.clone());
         let ctx = settings_context(skill, providers, extensions, cancel.child());
-        let mut check = AvailabilityCheck::new(self, set.clone(), None);
+        let mut check = AvailabilityCheck::new(self, set.clone(), self.conditions_of(invocation));
         check.path.push((skill.qualified_name(), skill.name().to_owned()));
         let contract = check.contract(skill, &ctx)?;
-        let error = requirement_error(skill, &contract.requirements, contract.circle.is_some());
+        let error = contract.error(skill);
         Ok((contract.requirements, error))
+    }
+
+    /// The conditions of this run.
+    fn conditions_of(&self, invocation: &Invocation) -> RunConditions {
+        RunConditions::refusing(self.refused_projects(invocation, &self.folders.first().path))
     }
 
     /// The context of no run, with the settings that a run of the skill would have.
@@ -227,79 +284,12 @@ impl EngineInner {
         let ctx = self.context_without_run(set, skill, &cancel);
         infrastructure_and_config(skill, &ctx, &self.folders.first().path, None)
     }
-
-    /// Fails as a run of the script would before it starts. Returns what the script requires of the machine.
-    fn check_script(
-        &self,
-        set: &SkillSet,
-        selected: &SelectedScript,
-        skill: &Skill,
-        probe: Option<&Probe>,
-    ) -> Result<Vec<Requirement>> {
-        let SelectedScript { runtime, .. } = selected;
-        let runtime = *runtime;
-        // What a loader of the embedder needs, only the embedder knows.
-        if self.runtimes.get(runtime)?.custom_loader().is_some() {
-            return Ok(Vec::new());
-        }
-        if runtime == RuntimeId::TOOL_SEQUENCE {
-            // Loading a plan checks it.
-            let cancel = CancelToken::new();
-            let _armed = self.watchdog.arm(run_deadline(Instant::now(), &self.limits), &cancel);
-            self.script_cache.load(
-                &self.runtimes,
-                runtime,
-                &self.load_script(skill, selected)?,
-                (self.execution_mode, set.generation),
-                &cancel,
-            )?;
-        }
-        if runtime == RuntimeId::EXTERNAL {
-            return self.check_external(selected, skill, probe);
-        }
-        Ok(Vec::new())
-    }
-
-    fn check_external(
-        &self,
-        SelectedScript { path, runtime, handler, .. }: &SelectedScript,
-        skill: &Skill,
-        probe: Option<&Probe>,
-    ) -> Result<Vec<Requirement>> {
-        worker::requested_worker(skill.manifest(), *runtime, &Limits::default())?;
-        let source = skill.folder().read(path, Limits::MAX_READ_SIZE)?;
-        let untrusted = self.package_untrusted_dirs(skill);
-        let search = self.interpreter_search(skill, (path, &source), &untrusted);
-        let search = InterpreterSearch { is_handler: handler.is_some(), ..search };
-        let packages = self.script_packages(skill, path, &source);
-        let services = self.script_cache.services();
-        if self.sandbox_mode == SandboxMode::Off {
-            let reason = "comes from the project or the skill and runs in a sandbox only";
-            runtimes::find_trusted_interpreter(services, &search, reason)?;
-        } else {
-            let has_packages = self.has_packages(skill, (path, &source), packages.as_ref(), &untrusted);
-            runtimes::find_interpreter(services, &search, has_packages)?;
-        }
-        if self.sandbox_mode == SandboxMode::Required {
-            runtimes::check_sandbox_built_in()?;
-        }
-        let versions = search.python.as_ref().map(|python| python.versions.to_string());
-        let name = runtimes::interpreter_name(services, path, &source).filter(|_| handler.is_none());
-        let interpreter =
-            name.map(|name| Requirement::available(RequirementKind::Interpreter, name).version(versions));
-        if probe.is_some() {
-            self.verify_packages(skill, path, &source)?;
-        }
-        let packages = packages
-            .and_then(|packages| self.state_of_packages(skill, (path, &source), &packages, &untrusted));
-        Ok(interpreter.into_iter().chain(packages).collect())
-    }
 }
 
 impl<'e> AvailabilityCheck<'e> {
-    fn new(engine: &'e EngineInner, set: Arc<SkillSet>, probe: Option<Probe>) -> Self {
+    fn new(engine: &'e EngineInner, set: Arc<SkillSet>, conditions: RunConditions) -> Self {
         let (known, scripts, programs) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { engine, set, probe, known, scripts, programs, path: Vec::new() }
+        Self { engine, set, conditions, known, scripts, programs, path: Vec::new() }
     }
 
     fn selected_script(&mut self, skill: &Skill, choice: ScriptChoice<'_>) -> Arc<Result<SelectedScript>> {
@@ -319,35 +309,31 @@ impl<'e> AvailabilityCheck<'e> {
 
     /// Whether the skill could run, which is the last one on the path, and what it requires.
     fn check(&mut self, skill: &Skill, choice: ScriptChoice<'_>) -> (Availability, ContractCheck) {
-        let contract = self.contract_without_run(skill);
-        let (contract, unread) = match contract {
+        let (contract, unread) = match self.contract_without_run(skill) {
             Ok(contract) => (contract, None),
             Err(error) => (ContractCheck::default(), Some(error)),
         };
-        let requirement_error =
-            unread.or_else(|| requirement_error(skill, &contract.requirements, contract.circle.is_some()));
+        let requirement_error = unread.or_else(|| contract.error(skill));
         let refused = self.engine.check_enabled(skill).err().or(requirement_error);
         let mut availability = Availability {
             runtime: None,
             content: Some(SkillContent::Script),
             is_unusable: true,
             reason: None,
-            warnings: warnings(&contract.requirements),
-            requirements: contract.requirements.clone(),
+            warnings: Vec::new(),
+            requirements: Vec::new(),
         };
         match &*self.selected_script(skill, choice) {
             Ok(selected) => {
                 let (runtime, checked) = self.check_selected(selected, skill, refused.is_none());
                 availability.runtime = Some(selected.runtime);
-                let mut of_script = vec![runtime];
+                availability.requirements.push(runtime);
                 match refused.map_or(checked, Err) {
-                    Ok(checked) => of_script.extend(checked),
+                    Ok(checked) => availability.requirements.extend(checked),
                     Err(reason) => {
                         availability.reason = Some(skill.with_location_path(reason, Some(&selected.path)));
                     }
                 }
-                availability.warnings.splice(0..0, warnings(&of_script));
-                availability.requirements.splice(0..0, of_script);
             }
             Err(error) => {
                 let other = self.other_content(skill, choice, error.clone());
@@ -356,6 +342,8 @@ impl<'e> AvailabilityCheck<'e> {
                 availability.reason = Some(refused.unwrap_or(other.reason));
             }
         }
+        availability.requirements.extend(contract.requirements.iter().cloned());
+        availability.warnings = warnings(&availability.requirements);
         (availability, contract)
     }
 
@@ -370,7 +358,7 @@ impl<'e> AvailabilityCheck<'e> {
         let runtime = self.engine.runtimes.get(selected.runtime);
         let is_built_in = runtime.and_then(Runtime::check_available);
         let checked = match &is_built_in {
-            Ok(()) if is_wanted => self.engine.check_script(&self.set, selected, skill, self.probe.as_ref()),
+            Ok(()) if is_wanted => self.engine.check_script(&self.set, selected, skill, &self.conditions),
             Ok(()) => Ok(Vec::new()),
             Err(error) => Err(error.clone()),
         };
@@ -438,7 +426,12 @@ impl<'e> AvailabilityCheck<'e> {
         let programs = programs.map(|needed| program(needed, services, &project, &mut self.programs));
         check.requirements.extend(programs);
         self.add_skills(skill, &contract.dependencies.skills, &mut check);
-        check.requirements.extend(infrastructure_and_config(skill, ctx, &project, self.probe.as_ref())?);
+        check.requirements.extend(infrastructure_and_config(
+            skill,
+            ctx,
+            &project,
+            self.conditions.probe.as_ref(),
+        )?);
         check.requirements.extend(capabilities(skill, ctx));
         Ok(check)
     }

@@ -22,6 +22,7 @@ const MAX_ANSWER: u64 = 64 << 10;
 const NOT_PROBED: &str = "it is looked for only on request";
 
 /// A request to look for services and files, which takes time and is seen by others.
+#[derive(Clone, Copy)]
 pub(super) struct Probe {
     deadline: Instant,
 }

@@ -9,6 +9,7 @@ mod infrastructure;
 mod packages;
 mod report;
 mod requirements;
+mod script;
 mod settings_report;
 
 pub use report::{Availability, Requirement, RequirementKind, RequirementState, SkillContent};

@@ -1,6 +1,6 @@
 //! The packages of the script that would run: prepared, to be prepared, or why they cannot be. No program starts for it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::report::{Requirement, RequirementKind};
 use crate::engine::EngineInner;
@@ -28,9 +28,11 @@ impl EngineInner {
         skill: &Skill,
         path: &str,
         source: &[u8],
+        refused: &[PathBuf],
     ) -> Option<Requirement> {
         let packages = self.script_packages(skill, path, source)?;
-        self.state_of_packages(skill, (path, source), &packages, &self.package_untrusted_dirs(skill))
+        let untrusted = self.package_untrusted_dirs(skill);
+        self.state_of_packages(skill, (path, source), &packages, (&untrusted, refused))
     }
 
     /// The same of packages that were looked up.
@@ -39,7 +41,7 @@ impl EngineInner {
         skill: &Skill,
         (path, source): (&str, &[u8]),
         packages: &SkillPackages,
-        untrusted: &UntrustedDirs,
+        (untrusted, refused): (&UntrustedDirs, &[PathBuf]),
     ) -> Option<Requirement> {
         if let Some(error) = packages.error() {
             let name = error.location().map_or("packages", |location| location.file.as_str());
@@ -49,7 +51,7 @@ impl EngineInner {
         }
         let request = packages.request()?;
         Some(match self.package_interpreter(skill, path, source, untrusted) {
-            Ok(program) => self.prepared_state(skill, request, &program, untrusted),
+            Ok(program) => self.prepared_state(skill, request, &program, (untrusted, refused)),
             Err(error) => Requirement::available(RequirementKind::Packages, &request.requirements.source)
                 .required(false)
                 .unchecked(error.message()),
@@ -83,7 +85,7 @@ impl EngineInner {
         skill: &Skill,
         request: &PackageRequest,
         program: &Path,
-        untrusted: &UntrustedDirs,
+        (untrusted, refused): (&UntrustedDirs, &[PathBuf]),
     ) -> Requirement {
         let requirements = &request.requirements;
         let named = crate::excerpt::shorten(&requirements.names().join(", "), MAX_SHOWN_CHARS);
@@ -95,7 +97,8 @@ impl EngineInner {
         }
         let ecosystem = requirements.ecosystem();
         let project = self.folders.first().path.as_path();
-        let folders = skill.folder().disk_path().into_iter().chain([project]);
+        let project = Some(project).filter(|project| !refused.iter().any(|refused| refused == project));
+        let folders = skill.folder().disk_path().into_iter().chain(project);
         let is_here = |(of, folder, mark): &(Ecosystem, &str, &str)| {
             *of == ecosystem && folders.clone().any(|above| above.join(folder).join(mark).exists())
         };
