@@ -36,7 +36,7 @@ const CIRCLE_HELP: &str = "remove one of these dependencies";
 
 /// The check of skills of one set. What is known of a skill is kept for the others that need it.
 pub(in crate::engine) struct AvailabilityCheck<'e> {
-    engine: &'e EngineInner,
+    pub(super) engine: &'e EngineInner,
     set: Arc<SkillSet>,
     conditions: RunConditions,
     known: HashMap<String, Needed>,
@@ -87,9 +87,9 @@ struct OtherContent {
     is_unusable: bool,
 }
 
-/// What the contract and the metadata of a skill require.
+/// What the contract and the metadata of a skill require, and its plan.
 #[derive(Default)]
-struct ContractCheck {
+pub(super) struct ContractCheck {
     requirements: Vec<Requirement>,
     circle: Option<Arc<[CirclePart]>>,
     is_cut: bool,
@@ -309,12 +309,12 @@ impl<'e> AvailabilityCheck<'e> {
 
     /// Whether the skill could run, which is the last one on the path, and what it requires.
     fn check(&mut self, skill: &Skill, choice: ScriptChoice<'_>) -> (Availability, ContractCheck) {
-        let (contract, unread) = match self.contract_without_run(skill) {
+        let (mut contract, unread) = match self.contract_without_run(skill) {
             Ok(contract) => (contract, None),
             Err(error) => (ContractCheck::default(), Some(error)),
         };
         let requirement_error = unread.or_else(|| contract.error(skill));
-        let refused = self.engine.check_enabled(skill).err().or(requirement_error);
+        let mut refused = self.engine.check_enabled(skill).err().or(requirement_error);
         let mut availability = Availability {
             runtime: None,
             content: Some(SkillContent::Script),
@@ -328,6 +328,10 @@ impl<'e> AvailabilityCheck<'e> {
                 let (runtime, checked) = self.check_selected(selected, skill, refused.is_none());
                 availability.runtime = Some(selected.runtime);
                 availability.requirements.push(runtime);
+                if refused.is_none() && checked.is_ok() {
+                    self.add_planned_skills(skill, selected, &mut contract);
+                    refused = contract.error(skill);
+                }
                 match refused.map_or(checked, Err) {
                     Ok(checked) => availability.requirements.extend(checked),
                     Err(reason) => {
@@ -367,7 +371,7 @@ impl<'e> AvailabilityCheck<'e> {
 
     /// What a skill has of which no script could be selected, for this reason: it can be used if one of several scripts, or one of its
     /// tools, can run. Where none can, the reason of the first counts.
-    fn other_content(&self, skill: &Skill, choice: ScriptChoice<'_>, error: SkillError) -> OtherContent {
+    fn other_content(&mut self, skill: &Skill, choice: ScriptChoice<'_>, error: SkillError) -> OtherContent {
         let is_main = matches!(choice, ScriptChoice::Main);
         let is_several = is_main && error.kind() == ErrorKind::Usage && error.hint() == Some(&Hint::Script);
         let has_none = is_main && error.kind() == ErrorKind::Unavailable;
@@ -393,11 +397,16 @@ impl<'e> AvailabilityCheck<'e> {
         for part in named.chain(tools.into_iter().map(ScriptChoice::Tool)) {
             let selected = self.engine.selected_script(skill, part);
             let checked = selected.and_then(|selected| {
+                let mut planned = ContractCheck::default();
                 let (_, checked) = self.check_selected(&selected, skill, true);
+                let checked = checked.and_then(|_| {
+                    self.add_planned_skills(skill, &selected, &mut planned);
+                    planned.error(skill).map_or(Ok(()), Err)
+                });
                 checked.map_err(|reason| skill.with_location_path(reason, Some(&selected.path)))
             });
             match checked {
-                Ok(_) => return OtherContent { content: Some(content), reason: error, is_unusable: false },
+                Ok(()) => return OtherContent { content: Some(content), reason: error, is_unusable: false },
                 Err(reason) => first = first.or(Some(reason)),
             }
         }
@@ -425,7 +434,8 @@ impl<'e> AvailabilityCheck<'e> {
         let programs = contract.dependencies.tools.iter();
         let programs = programs.map(|needed| program(needed, services, &project, &mut self.programs));
         check.requirements.extend(programs);
-        self.add_skills(skill, &contract.dependencies.skills, &mut check);
+        let skills = contract.dependencies.skills.iter().map(|needed| (needed, None));
+        self.add_skills(skill, skills, &mut check);
         check.requirements.extend(infrastructure_and_config(
             skill,
             ctx,
@@ -436,15 +446,20 @@ impl<'e> AvailabilityCheck<'e> {
         Ok(check)
     }
 
-    /// Of a skill that is needed by another one, what is optional does not matter, and one missing skill is enough. So each skill is
-    /// followed once, however they need each other.
-    fn add_skills(&mut self, skill: &Skill, needed: &[Dependency], check: &mut ContractCheck) {
+    /// Skills, or tools of them, that are needed. Of a skill that is needed by another one, what is optional does not matter, and one missing
+    /// skill is enough. So each skill is followed once, however they need each other.
+    pub(super) fn add_skills<'a>(
+        &mut self,
+        skill: &Skill,
+        needed: impl Iterator<Item = (&'a Dependency, Option<&'a str>)>,
+        check: &mut ContractCheck,
+    ) {
         let is_needed_itself = self.path.len() > 1;
-        for needed in needed {
+        for (needed, tool) in needed {
             if is_needed_itself && !needed.required {
                 continue;
             }
-            let requirement = self.needed_skill(skill, needed, check);
+            let requirement = self.needed_skill(skill, (needed, tool), check);
             let is_enough = requirement.is_missing() && (is_needed_itself || check.is_cut);
             check.requirements.push(requirement);
             if is_enough {
@@ -453,7 +468,12 @@ impl<'e> AvailabilityCheck<'e> {
         }
     }
 
-    fn needed_skill(&mut self, skill: &Skill, needed: &Dependency, check: &mut ContractCheck) -> Requirement {
+    fn needed_skill(
+        &mut self,
+        skill: &Skill,
+        (needed, tool): (&Dependency, Option<&str>),
+        check: &mut ContractCheck,
+    ) -> Requirement {
         let requirement = of_dependency(needed, RequirementKind::Skill);
         let missing = |state: &str| {
             let reason = requirement.describe(&needed.name, state);
@@ -473,13 +493,13 @@ impl<'e> AvailabilityCheck<'e> {
         }
         let requirement = requirement.clone().found_version(Some(version.to_string()));
         let known = if needed.required {
-            self.check_needed(found)
+            self.check_needed(found, tool)
         } else {
             // Whether it needs this skill in turn is not a circle: this one runs without it.
             let path = std::mem::take(&mut self.path);
             let placeholder = (String::new(), String::new());
             self.path = vec![placeholder];
-            let known = self.check_needed(found);
+            let known = self.check_needed(found, tool);
             self.path = path;
             Needed { circle: None, ..known }
         };
@@ -498,9 +518,10 @@ impl<'e> AvailabilityCheck<'e> {
         requirement.missing(sentence, reason.help().unwrap_or(SKILL_HELP))
     }
 
-    /// What is known of a skill that the last one on the path needs.
-    fn check_needed(&mut self, skill: &Skill) -> Needed {
-        let key = skill.qualified_name();
+    /// What is known of a skill that the last one on the path needs, or of its tool.
+    fn check_needed(&mut self, skill: &Skill, tool: Option<&str>) -> Needed {
+        let named = |name: String| tool.map_or_else(|| name.clone(), |tool| format!("{name}.{tool}"));
+        let key = named(skill.qualified_name());
         if let Some(at) = self.path.iter().position(|part| part.0 == key) {
             return Needed { circle: Some(self.path[at..].into()), ..Needed::default() };
         }
@@ -513,8 +534,9 @@ impl<'e> AvailabilityCheck<'e> {
                 .with_help("let the first of them name fewer skills");
             return Needed { reason: Some(reason), circle: None, is_cut: true };
         }
-        self.path.push((key.clone(), skill.name().to_owned()));
-        let (availability, contract) = self.check(skill, ScriptChoice::Main);
+        self.path.push((key.clone(), named(skill.name().to_owned())));
+        let choice = tool.map_or(ScriptChoice::Main, ScriptChoice::Tool);
+        let (availability, contract) = self.check(skill, choice);
         self.path.pop();
         let reason = availability.cannot_run().cloned();
         let needed = Needed { reason, circle: contract.circle, is_cut: contract.is_cut };
