@@ -71,6 +71,7 @@ pub struct Outcome {
     /// place has one only if the invocation names one or a grant is remembered. That of a callee counts only its own files.
     pub digest: Option<SkillDigest>,
     /// Why a plan did not go on where an interrupted run of it ended, but from its beginning.
+    #[cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "only the server starts over by itself"))]
     pub(crate) started_over: Option<String>,
 }
 
