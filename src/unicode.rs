@@ -2,6 +2,7 @@
 //! model has them spelled out.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use serde_json::Value;
 use unicode_normalization::char::is_combining_mark;
@@ -124,23 +125,69 @@ pub(crate) fn spell_out_json(value: Value) -> Value {
 /// The text without the sequences by which a program gives orders to a terminal (ECMA-48): colours, moves of the cursor, titles,
 /// links. Each is removed as a whole; one that does not end takes the rest of its line at most.
 pub(crate) fn strip_escape_sequences(text: &str) -> Cow<'_, str> {
-    if !text.contains(['\u{1b}', '\u{9b}']) {
+    if !has_escape_sequences(text) {
         return Cow::Borrowed(text);
     }
-    let (mut clean, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find(['\u{1b}', '\u{9b}']) {
-        clean.push_str(&rest[..at]);
-        rest = after_escape_sequence(&rest[at..]);
-    }
-    clean.push_str(rest);
-    Cow::Owned(clean)
+    Cow::Owned(parts_between_escape_sequences(text).map(|part| &text[part]).collect())
+}
+
+/// Whether there may be such a sequence in the text.
+fn has_escape_sequences(text: &str) -> bool {
+    text.contains(['\u{1b}', '\u{9b}'])
+}
+
+/// The parts of the text around these sequences, some of them empty.
+fn parts_between_escape_sequences(text: &str) -> impl Iterator<Item = Range<usize>> {
+    parts_around(text, |text| {
+        let at = text.find(['\u{1b}', '\u{9b}'])?;
+        Some(at..text.len() - after_escape_sequence(&text[at..]).len())
+    })
+}
+
+/// The same, and around colours whose first character is written as a code, as in JSON (`\u001b[31m`), of which the text may end with
+/// the beginning; `None` if the text has neither.
+pub(crate) fn parts_between_colours(text: &str) -> Option<impl Iterator<Item = Range<usize>>> {
+    let find = |text: &str| {
+        let mut start = 0;
+        loop {
+            let at = start + text[start..].find(['\u{1b}', '\u{9b}', '\\'])?;
+            let found = &text[at..];
+            let code = found.trim_start_matches('\\');
+            let rest = match found.len() - code.len() {
+                0 => Some(after_escape_sequence(found)),
+                _ if CODES_OF_ESCAPE.iter().any(|known| known.starts_with(code)) => Some(""),
+                _ => CODES_OF_ESCAPE.iter().find_map(|known| code.strip_prefix(known)).map(after_parameters),
+            };
+            if let Some(rest) = rest {
+                return Some(at..text.len() - rest.len());
+            }
+            start = text.len() - code.len();
+        }
+    };
+    find(text).map(|_| parts_around(text, find))
+}
+
+/// How programs write the character that begins a colour, after a backslash, and what follows it.
+const CODES_OF_ESCAPE: [&str; 7] = ["u001b[", "u001B[", "u{1b}[", "x1b[", "x1B[", "033[", "e["];
+
+/// The parts of the text around what is found in it, each time in the rest.
+fn parts_around(
+    text: &str,
+    find: impl Fn(&str) -> Option<Range<usize>>,
+) -> impl Iterator<Item = Range<usize>> {
+    let mut next = Some(0);
+    std::iter::from_fn(move || {
+        let start = next?;
+        let found = find(&text[start..]);
+        next = found.as_ref().map(|found| start + found.end);
+        Some(start..found.map_or(text.len(), |found| start + found.start))
+    })
 }
 
 /// What follows the sequence that the text begins with.
 fn after_escape_sequence(text: &str) -> &str {
     if let Some(rest) = text.strip_prefix('\u{9b}').or_else(|| text.strip_prefix("\u{1b}[")) {
-        let rest = rest.trim_start_matches(|c: char| matches!(c, ' '..='?'));
-        return rest.strip_prefix(|c: char| matches!(c, '@'..='~')).unwrap_or(rest);
+        return after_parameters(rest);
     }
     let rest = &text[1..];
     if let Some(string) = rest.strip_prefix([']', 'P', 'X', '^', '_']) {
@@ -151,6 +198,12 @@ fn after_escape_sequence(text: &str) -> &str {
     }
     let rest = rest.trim_start_matches(|c: char| matches!(c, ' '..='/'));
     rest.strip_prefix(|c: char| matches!(c, '0'..='~')).unwrap_or(rest)
+}
+
+/// What follows the parameters and the letter of a control sequence.
+fn after_parameters(text: &str) -> &str {
+    let rest = text.trim_start_matches(|c: char| matches!(c, ' '..='?'));
+    rest.strip_prefix(|c: char| matches!(c, '@'..='~')).unwrap_or(rest)
 }
 
 /// Symbols that have an emoji form.
@@ -338,6 +391,22 @@ mod tests {
             ("\u{1b}[31\nb", "\nb"),
         ] {
             assert_eq!(strip_escape_sequences(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn colours_are_found_also_where_their_beginning_is_written_as_a_code() {
+        for (text, expected) in [
+            ("plain \\ and \\u00e9", None),
+            ("a\u{1b}[31mb\\u001b[0mc", Some("abc")),
+            (r"a\x1b[1;31mb\033[mc\\u001B[0md\e[Ke", Some("abcde")),
+            (r"\\\\ \u001b 31", None),
+            (r"a\u00", Some("a")),
+            (r"a\\", Some("a")),
+        ] {
+            let parts = parts_between_colours(text);
+            let plain = parts.map(|parts| parts.map(|part| &text[part]).collect::<String>());
+            assert_eq!(plain.as_deref(), expected, "{text:?}");
         }
     }
 

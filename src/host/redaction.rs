@@ -13,7 +13,6 @@ mod secret;
 #[cfg(unix)]
 mod stream;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -125,8 +124,11 @@ impl Redaction {
         }
         let mut matches = search.find_matches(text, true);
         // A match that reaches the end may be the beginning of a longer one.
-        let undecided = matches.pop_if(|found| finder::significant_chars(&text[found.end..]) == 0);
-        let rest = text.split_off(undecided.map_or(text.len(), |found| found.start));
+        let mut undecided = text.len();
+        while let Some(found) = matches.pop_if(|found| search::is_blank(&text[found.end..])) {
+            undecided = found.start;
+        }
+        let rest = text.split_off(undecided);
         Redacted(search.replace_matches(std::mem::replace(text, rest), matches))
     }
 
@@ -220,15 +222,9 @@ impl Redaction {
     }
 
     fn redact_text(&self, text: String, is_cut: bool) -> String {
-        let Some(search) = self.search() else { return text };
-        let clean = search.redact_text(text, is_cut);
-        match strip_escape_sequences(&clean) {
-            Cow::Borrowed(_) => clean,
-            // A secret with a colour in its midst would be whole again where colours are removed.
-            Cow::Owned(plain) => {
-                let redacted = search.redact_text(plain.clone(), is_cut);
-                if redacted == plain { clean } else { redacted }
-            }
+        match self.search() {
+            Some(search) => search.redact_text(text, is_cut),
+            None => text,
         }
     }
 
@@ -305,6 +301,7 @@ mod tests {
         leaves(&secrets, "a \u{1b}[31mb\u{1b}[0m", "a \u{1b}[31mb\u{1b}[0m");
         leaves(&secrets, "\u{1b}[1ms3cret-value-of-mine\u{1b}[0m", "\u{1b}[1m[secret:KEY]\u{1b}[0m");
         leaves(&secrets, "a s3cret-\u{1b}[01;31m\u{1b}[Kvalue\u{1b}[m\u{1b}[K-of-mine b", "a [secret:KEY] b");
+        leaves(&secrets, r#"{"a": "s3cret-\u001b[31mvalue\u001b[0m-of-mine"}"#, r#"{"a": "[secret:KEY]"}"#);
         let plain = redaction(&secrets).plain_text("\u{1b}[1ms3cret-\u{1b}[mvalue-of-mi", true);
         assert_eq!(plain.as_inner(), "");
     }

@@ -71,6 +71,52 @@ fn log_and_progress_are_clean_before_anybody_hears_them() {
     assert_eq!(*ear.0.lock().unwrap(), "a\t[secret:KEY][secret:KEY]p [secret:KEY]");
 }
 
+/// With a colour after each letter, in whatever leaves a run.
+#[test]
+fn a_secret_with_colours_in_its_midst_leaves_in_nothing() {
+    #[derive(Default)]
+    struct Heard(Mutex<String>);
+    impl Observer for Heard {
+        fn on_event(&self, event: &Event) {
+            self.0.lock().unwrap().extend([format!("{:?}\n", event.kind)]);
+        }
+    }
+    let check = |project: &Project, what: &str| {
+        let heard = Arc::new(Heard::default());
+        let invocation = granted(Invocation::new("x"), &["secret:KEY"]).observer(heard.clone());
+        let outcome = engine(project, &[(("x", "KEY"), VALUE)]).run(invocation);
+        let mut shown = format!("{}{}", serde_json::to_string(&outcome).unwrap(), heard.0.lock().unwrap());
+        for colour in [r"\\\\u001b[31m", r"\\u001b[31m", r"\u001b[31m", r"\u{1b}[31m", "\u{1b}[31m"] {
+            shown = shown.replace(colour, "");
+        }
+        assert!(!shown.contains(VALUE), "{what}: {shown}");
+        assert!(shown.contains("[secret:KEY]") || what.contains("return ctx."), "{what}: {shown}");
+    };
+    for script in [
+        "return {c, {[c] = {c}}}",
+        "print(c) ctx.log('warn', c) ctx.progress(c) return 1",
+        "return json.encode({c})",
+        "error('bad ' .. c)",
+        "local function f() error({c}) end f()",
+        "return ctx.read_file(c)",
+        "return ctx.tool(c)",
+    ] {
+        let script = format!("local c = (ctx.secret('KEY'):gsub('.', '%0\\27[31m')) {script}");
+        check(&Project::lua_with_tools("secret:KEY", &script), &script);
+    }
+    if cfg!(unix) {
+        for (printed, colour) in [("%s\\n", r"'\033'[31m"), (r#"{"a":"%s"}\n"#, r"'\\\\u001b'[31m")] {
+            for end in ["exit 0", "say >&2; exit 1"] {
+                let say = format!(
+                    "say() {{ printf '{printed}' \"$(printf %s \"$KEY\" | sed \"s/./&C/g\")\" | sed \"s/C/$(printf {colour})/g\"; }}"
+                );
+                let script = format!("{say}\nsay; {end}\n");
+                check(&Project::shell("allowed-tools: secret:KEY\n", &script), &script);
+            }
+        }
+    }
+}
+
 #[test]
 fn lines_from_before_the_secret_was_read_are_clean_in_the_outcome() {
     let script = "print(ctx.read_file('found')) return ctx.secret('KEY')";

@@ -1,12 +1,14 @@
 //! The search for all secrets of a run in texts and values, and their replacement by placeholders.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde_json::{Map, Value};
 
 use super::finder::{SecretFinder, SecretMatch, WhitespaceMode, push_merged, significant_chars};
 use super::forms::{MIN_SECRET_LINE_CHARS, encoded_forms};
 use super::secret::Secret;
+use crate::unicode::parts_between_colours;
 
 /// The search for all secrets.
 pub(super) struct SecretSearch {
@@ -33,16 +35,12 @@ impl SecretSearch {
         }
     }
 
+    /// The secrets in the text as it is, and as it is where orders to a terminal are left out: one may have a colour in its midst.
     pub(super) fn find_matches(&self, text: &str, is_cut: bool) -> Vec<SecretMatch> {
-        let matches = |finder: &Option<SecretFinder>| {
-            finder.as_ref().map_or_else(Vec::new, |finder| finder.find_matches(text, is_cut))
-        };
-        let (short, long) = (matches(&self.short), matches(&self.long));
-        let mut matches = match (short.is_empty(), long.is_empty()) {
-            (true, _) => long,
-            (_, true) => short,
-            _ => merge_matches(short, long),
-        };
+        let mut matches = self.find_unbroken(text, is_cut);
+        if let Some(parts) = parts_between_colours(text) {
+            matches = merge_matches(matches, self.find_in_parts(text, parts, is_cut));
+        }
         if !matches.is_empty() {
             let placeholders = self.placeholders_in(text);
             // Otherwise a secret that is part of a name would grow each time the same text is redacted.
@@ -52,6 +50,41 @@ impl SecretSearch {
             matches.retain(|found| !is_placeholder(found));
         }
         matches
+    }
+
+    fn find_unbroken(&self, text: &str, is_cut: bool) -> Vec<SecretMatch> {
+        let matches = |finder: &Option<SecretFinder>| {
+            finder.as_ref().map_or_else(Vec::new, |finder| finder.find_matches(text, is_cut))
+        };
+        let (short, long) = (matches(&self.short), matches(&self.long));
+        match (short.is_empty(), long.is_empty()) {
+            (true, _) => long,
+            (_, true) => short,
+            _ => merge_matches(short, long),
+        }
+    }
+
+    /// The secrets in these parts of the text together, each with what stands between its parts.
+    fn find_in_parts(
+        &self,
+        text: &str,
+        parts: impl Iterator<Item = Range<usize>>,
+        is_cut: bool,
+    ) -> Vec<SecretMatch> {
+        let (mut plain, mut places) = (String::with_capacity(text.len()), Vec::new());
+        for part in parts.filter(|part| !part.is_empty()) {
+            places.push((plain.len(), part.start));
+            plain.push_str(&text[part]);
+        }
+        let place_of = |at: usize| {
+            let (start, place) = places[places.partition_point(|(start, _)| *start <= at) - 1];
+            place + (at - start)
+        };
+        let in_text = |mut found: SecretMatch| {
+            (found.start, found.end) = (place_of(found.start), place_of(found.end - 1) + 1);
+            found
+        };
+        self.find_unbroken(&plain, is_cut).into_iter().map(in_text).collect()
     }
 
     /// The ranges that placeholders already occupy.
@@ -128,6 +161,14 @@ impl SecretSearch {
     }
 }
 
+/// Whether a text has nothing but blanks and orders to a terminal, or the beginning of one.
+pub(super) fn is_blank(text: &str) -> bool {
+    match parts_between_colours(text) {
+        Some(mut parts) => parts.all(|part| significant_chars(&text[part]) == 0),
+        None => significant_chars(text) == 0,
+    }
+}
+
 /// Both lists, in the order of the text; overlapping matches become one.
 fn merge_matches(some: Vec<SecretMatch>, others: Vec<SecretMatch>) -> Vec<SecretMatch> {
     let mut all = [some, others].concat();
@@ -137,4 +178,50 @@ fn merge_matches(some: Vec<SecretMatch>, others: Vec<SecretMatch>) -> Vec<Secret
         push_merged(&mut matches, found);
     }
     matches
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::error::{ErrorKind, SkillError};
+    use crate::host::ProcessReport;
+    use crate::host::redaction::Redaction;
+
+    #[test]
+    fn a_secret_with_a_colour_after_each_letter_leaves_in_nothing() {
+        let value = "s3cret-value-of-mine";
+        let redaction = Redaction::default();
+        redaction.learn("KEY", value);
+        for colour in
+            ["\u{1b}[1;31m", "\u{9b}0m", "\u{1b}]8;;https://x\u{7}", r"\u001b[31m", r"\x1b[K", r"\\u001b[m"]
+        {
+            let coloured: String = value.chars().map(|c| format!("{c}{colour}")).collect();
+            let text = format!("a {coloured} b");
+            let clean = format!("a [secret:KEY]{colour} b");
+            let own = || text.clone();
+            assert_eq!(redaction.text(own()).as_inner(), &clean);
+            assert_eq!(redaction.lines(vec!["x".into(), own()]).as_inner(), &["x", &clean]);
+            let value = redaction.value(json!({"k": [own()], own(): 1})).into_inner();
+            assert_eq!(value, json!({"k": [clean], clean.clone(): 1}));
+            assert_eq!(redaction.text_prefix(text[..text.len() - 4].into()).as_inner().find("s3"), None);
+            let error = SkillError::new(ErrorKind::Tool, own()).with_help(own()).with_traceback(vec![own()]);
+            let error = redaction.error(error).into_inner();
+            let texts = [error.message(), error.help().unwrap(), &error.traceback()[0]];
+            assert_eq!(texts, [clean.as_str(); 3]);
+            let report = ProcessReport { stdout: own(), stderr: own(), ..ProcessReport::default() };
+            let report = redaction.process(report).into_inner();
+            assert_eq!([&report.stdout, &report.stderr], [&clean; 2]);
+            assert!(redaction.contains_secret(&text) && redaction.holds_secret(&json!([own()])));
+            let letters: Vec<char> = text.chars().collect();
+            for size in 1..=letters.len() {
+                let (mut held, mut shown) = (String::new(), String::new());
+                for piece in letters.chunks(size) {
+                    shown += redaction.take_decided(&mut held, &String::from_iter(piece)).as_inner();
+                }
+                shown += redaction.text(held).as_inner();
+                assert_eq!(shown, clean, "pieces of {size}");
+            }
+        }
+    }
 }

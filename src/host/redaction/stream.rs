@@ -1,13 +1,14 @@
-//! Removes secrets from a stream of bytes as it comes; all other bytes are left as they are.
+//! Removes secrets from a stream of bytes as it comes, also those with colours in their midst; all other bytes are left as they are.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::Redaction;
 use super::finder::{LongProgress, SecretFinder, WhitespaceMode};
 use super::forms::encoded_forms;
 
 /// The state of one stream. It holds back only what may be the beginning of a secret: at most one byte less than the longest form
-/// of a secret.
+/// of a secret, and the orders to a terminal in it.
 #[derive(Default)]
 pub(crate) struct RedactedStream {
     /// How many secrets `finder` searches for.
@@ -24,6 +25,34 @@ pub(crate) struct RedactedStream {
     matches: VecDeque<StreamMatch>,
     /// Very long secrets that the stream ends with the beginning of.
     followed: Vec<LongProgress>,
+    /// The search that passes over orders to a terminal, from the first one in what may be a secret.
+    plain: Option<PlainSearch>,
+}
+
+/// The most bytes of orders to a terminal that are held back.
+const MAX_SKIPPED: usize = 64 << 10;
+
+struct PlainSearch {
+    /// How much of a secret the stream ends with, without orders to a terminal.
+    node: u32,
+    /// The order that the stream ends with the beginning of.
+    sequence: Option<Sequence>,
+    /// Where the orders are in `held`, in order.
+    skipped: Vec<Range<usize>>,
+}
+
+/// How far an order to a terminal has come (ECMA-48).
+#[derive(Clone, Copy)]
+enum Sequence {
+    Escape,
+    /// A control sequence, such as a colour.
+    Control,
+    /// A designation, such as of letters.
+    Designation,
+    /// A text for the terminal, such as a title.
+    Text,
+    /// The character that may end a text.
+    TextEscape,
 }
 
 struct StreamMatch {
@@ -77,13 +106,52 @@ impl RedactedStream {
         let again = self.held.split_off(self.replaced);
         self.matches.clear();
         self.followed.clear();
-        self.node = 0;
+        (self.node, self.plain) = (0, None);
         for byte in again {
             self.push_byte(byte);
         }
     }
 
     fn push_byte(&mut self, byte: u8) {
+        let before = self.node;
+        self.push_to_exact(byte);
+        if self.plain.is_none() && byte == ESCAPE && before != 0 {
+            self.plain = Some(PlainSearch { node: before, sequence: None, skipped: Vec::new() });
+        }
+        if self.plain.is_some() {
+            self.push_to_plain(byte);
+        }
+    }
+
+    /// Takes the last byte that is held into the search that passes over orders to a terminal.
+    fn push_to_plain(&mut self, byte: u8) {
+        let end = self.held.len();
+        let (Some(finder), Some(plain)) = (&self.finder, &mut self.plain) else { return };
+        let mut found = None;
+        if plain.skips(byte) {
+            match plain.skipped.last_mut().filter(|skipped| skipped.end + 1 == end) {
+                Some(last) => last.end = end,
+                None => plain.skipped.push(end - 1..end),
+            }
+        } else {
+            plain.node = finder.next(plain.node, byte);
+            found = finder.key_at(plain.node).map(|(length, secret)| StreamMatch {
+                start: plain.start_of_last(length, end),
+                end,
+                secret,
+                length,
+            });
+        }
+        let skipped: usize = plain.skipped.iter().map(ExactSizeIterator::len).sum();
+        if finder.open_bytes(plain.node) == 0 || skipped > MAX_SKIPPED {
+            self.plain = None;
+        }
+        if let Some(found) = found {
+            self.add_match(found);
+        }
+    }
+
+    fn push_to_exact(&mut self, byte: u8) {
         self.held.push(byte);
         let end = self.held.len();
         let Some(finder) = &self.finder else { return };
@@ -122,7 +190,13 @@ impl RedactedStream {
 
     /// The bytes at the end that may be the beginning of a secret.
     fn open_bytes(&self) -> usize {
-        self.finder.as_ref().map_or(0, |finder| finder.open_bytes(self.node))
+        let Some(finder) = &self.finder else { return 0 };
+        let end = self.held.len();
+        let plain = self
+            .plain
+            .as_ref()
+            .map_or(0, |plain| end - plain.start_of_last(finder.open_bytes(plain.node), end));
+        finder.open_bytes(self.node).max(plain)
     }
 
     fn placeholder(&self, secret: usize) -> &[u8] {
@@ -144,6 +218,57 @@ impl RedactedStream {
         self.replaced = replaced.saturating_sub(count);
         for found in &mut self.matches {
             (found.start, found.end) = (found.start - count, found.end - count);
+        }
+        if let Some(plain) = &mut self.plain {
+            plain.skipped.retain(|skipped| skipped.end > count);
+            for skipped in &mut plain.skipped {
+                *skipped = skipped.start.saturating_sub(count)..skipped.end - count;
+            }
+        }
+    }
+}
+
+impl PlainSearch {
+    /// Whether the byte belongs to an order to a terminal.
+    fn skips(&mut self, byte: u8) -> bool {
+        let (next, is_part) = self.sequence.map_or((None, false), |sequence| sequence.after(byte));
+        let begins = !is_part && byte == ESCAPE;
+        self.sequence = if begins { Some(Sequence::Escape) } else { next };
+        is_part || begins
+    }
+
+    /// Where in `held` the last bytes begin that belong to no order.
+    fn start_of_last(&self, mut bytes: usize, end: usize) -> usize {
+        let mut start = end;
+        for skipped in self.skipped.iter().rev() {
+            if bytes <= start - skipped.end {
+                break;
+            }
+            bytes -= start - skipped.end;
+            start = skipped.start;
+        }
+        start - bytes
+    }
+}
+
+const ESCAPE: u8 = 0x1b;
+
+impl Sequence {
+    /// How far it is after this byte, `None` if it has ended, and whether the byte is part of it.
+    fn after(self, byte: u8) -> (Option<Self>, bool) {
+        match (self, byte) {
+            (Self::Escape | Self::TextEscape, b'[') => (Some(Self::Control), true),
+            (Self::Escape | Self::TextEscape, b']' | b'P' | b'X' | b'^' | b'_') => (Some(Self::Text), true),
+            (Self::Control, b' '..=b'?') => (Some(Self::Control), true),
+            (Self::Escape | Self::TextEscape | Self::Designation, b' '..=b'/') => {
+                (Some(Self::Designation), true)
+            }
+            (Self::Control, b'@'..=b'~')
+            | (Self::Escape | Self::TextEscape | Self::Designation, b'0'..=b'~')
+            | (Self::Text, 7) => (None, true),
+            (Self::Text, ESCAPE) => (Some(Self::TextEscape), true),
+            (Self::Text, byte) if byte != b'\n' => (Some(Self::Text), true),
+            _ => (None, false),
         }
     }
 }
@@ -178,6 +303,33 @@ mod tests {
             assert_eq!(out, expected, "pieces of {size}");
             assert!(held < longest, "{held} bytes were held back");
         }
+    }
+
+    #[test]
+    fn a_secret_with_colours_in_its_midst_is_replaced_however_it_is_split() {
+        let secrets = ["s3cret-value", "-value-and-more"];
+        for colour in ["\x1b[1;31m", "\x1b]8;;https://x\x07", "\x1b]0;t\x1b\\", "\x1b(B", "\x1b[m\x1b[K"] {
+            let coloured = |text: &str| text.chars().map(|c| format!("{c}{colour}")).collect::<String>();
+            for (bytes, expected) in [
+                (format!("a {} b", coloured("s3cret-value")), format!("a [secret:KEY]{colour} b")),
+                (format!("{colour}s3cret-value{colour}"), format!("{colour}[secret:KEY]{colour}")),
+                (format!("s3{colour}\ncret-value"), format!("s3{colour}\ncret-value")),
+                (format!("s3{colour}s3cr{colour}et-value"), format!("s3{colour}[secret:KEY]")),
+                (format!("s3cret{colour}-value{colour}-and-more."), "[secret:KEY].".to_owned()),
+                (coloured("s3cret-valux"), coloured("s3cret-valux")),
+            ] {
+                for size in 1..=bytes.len() {
+                    let pieces: Vec<&[u8]> = bytes.as_bytes().chunks(size).collect();
+                    let (out, _) = stream(&secrets, &pieces, false);
+                    assert_eq!(String::from_utf8(out).unwrap(), expected, "{bytes:?} in pieces of {size}");
+                }
+            }
+        }
+        let flood = format!("s3{}", "\x1b[m".repeat(MAX_SKIPPED));
+        let (out, held) = stream(&secrets, &flood.as_bytes().chunks(1 << 10).collect::<Vec<_>>(), false);
+        assert!(out == flood.as_bytes() && held <= MAX_SKIPPED + (2 << 10), "{held} bytes were held back");
+        let (out, _) = stream(&secrets, &[b"a s3\x1b[1mcret-\x1b[0"], true);
+        assert_eq!(out, b"a ");
     }
 
     #[test]
