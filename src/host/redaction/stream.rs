@@ -257,9 +257,10 @@ impl Sequence {
     /// How far it is after this byte, `None` if it has ended, and whether the byte is part of it.
     fn after(self, byte: u8) -> (Option<Self>, bool) {
         match (self, byte) {
-            (Self::Escape | Self::TextEscape, b'[') => (Some(Self::Control), true),
             (Self::Escape | Self::TextEscape, b']' | b'P' | b'X' | b'^' | b'_') => (Some(Self::Text), true),
-            (Self::Control, b' '..=b'?') => (Some(Self::Control), true),
+            (Self::Escape | Self::TextEscape, b'[') | (Self::Control, b' '..=b'?') => {
+                (Some(Self::Control), true)
+            }
             (Self::Escape | Self::TextEscape | Self::Designation, b' '..=b'/') => {
                 (Some(Self::Designation), true)
             }

@@ -120,7 +120,7 @@ impl Body for RelayedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.size.clone()
+        self.size
     }
 }
 
