@@ -9,7 +9,8 @@ pub(super) fn apparmor_profile(program: &Path) -> Result<String> {
     let path = std::fs::canonicalize(program)
         .map_err(|source| SkillError::io(format!("failed to find {}", program.display()), source))?;
     let pattern = path.to_str().and_then(quote).ok_or_else(|| {
-        let sentence = format!("the path {path:?} cannot stand in an AppArmor profile");
+        let shown = path.to_string_lossy();
+        let sentence = format!("the path {} cannot stand in an AppArmor profile", shown.escape_debug());
         SkillError::new(ErrorKind::Usage, sentence).with_help("install the program at another path")
     })?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -46,7 +47,7 @@ mod tests {
     #[test]
     fn a_path_is_quoted_so_that_no_other_matches() {
         assert_eq!(quote("/usr/bin/metier").unwrap(), r#""/usr/bin/metier""#);
-        assert_eq!(quote(r#"/opt/a b/{x}*"#).unwrap(), r#""/opt/a b/\{x\}\*""#);
+        assert_eq!(quote(r"/opt/a b/{x}*").unwrap(), r#""/opt/a b/\{x\}\*""#);
         assert_eq!(quote("/a\nb"), None);
     }
 }

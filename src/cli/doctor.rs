@@ -33,6 +33,7 @@ const LEVELS: [(Severity, &str, AnsiColor); 3] = [
 pub struct Args {
     /// Print an AppArmor profile that allows user namespaces to this program, or to another one that embeds metier
     #[arg(long, value_name = "PROGRAM")]
+    #[allow(clippy::option_option, reason = "the type of an option whose value may be left out")]
     apparmor: Option<Option<PathBuf>>,
 }
 

@@ -20,6 +20,9 @@ impl Lack {
     }
 }
 
+/// What helps against a filter that is no container's.
+const OUTSIDE_FILTER: &str = "run it outside of that filter, which may be one of a service (RestrictNamespaces=) or of another sandbox";
+
 /// What all programs can do where users may create user namespaces.
 const OPENS_KERNEL: &str = "after which the programs of all users reach more of the kernel";
 
@@ -56,7 +59,7 @@ impl Machine {
             Landlock::Absent | Landlock::Denied => Lack::new(
                 "a filter of system calls around this program refuses Landlock",
                 match self.environment {
-                    Environment::Machine => "run it outside of that filter",
+                    Environment::Machine => OUTSIDE_FILTER,
                     Environment::Docker => {
                         "use Docker 23 or later, whose default filter allows Landlock on Linux 5.13 and later"
                     }
@@ -105,10 +108,9 @@ impl Machine {
                     .into(),
                 hint: Some(Hint::ApparmorProfile),
             },
-            _ if self.is_filtered => Lack::new(
-                "a filter of system calls around this program refuses namespaces",
-                "run it outside of that filter, which may be one of a service (RestrictNamespaces=) or of another sandbox",
-            ),
+            _ if self.is_filtered => {
+                Lack::new("a filter of system calls around this program refuses namespaces", OUTSIDE_FILTER)
+            }
             environment if environment != Environment::Machine => Lack::new(
                 "the container's security profile keeps namespaces from this program",
                 container_help(environment),

@@ -18,21 +18,24 @@ impl Machine {
     /// Why this restriction cannot be enforced here, if anything is known to be missing.
     pub(crate) fn refusal(&self, restriction: &str) -> Option<Refusal> {
         if let Some(lack) = self.seccomp_lack() {
-            return Some(self.refusal_for(vec![lack]));
+            return Some(self.refusal_for(&[lack]));
         }
         // Where Landlock is enough, nothing else explains a refusal.
         let landlock = self.landlock_lack(restriction)?;
-        Some(self.refusal_for(self.namespace_lack().into_iter().chain([landlock]).collect()))
+        let lacks: Vec<Lack> = self.namespace_lack().into_iter().chain([landlock]).collect();
+        Some(self.refusal_for(&lacks))
     }
 
     /// Why a process cannot have namespaces here, if it cannot.
     pub(crate) fn namespace_refusal(&self) -> Option<Refusal> {
-        Some(self.refusal_for(vec![self.namespace_lack()?]))
+        Some(self.refusal_for(&[self.namespace_lack()?]))
     }
 
-    fn refusal_for(&self, lacks: Vec<Lack>) -> Refusal {
+    fn refusal_for(&self, lacks: &[Lack]) -> Refusal {
         let join = |part: fn(&Lack) -> &str, between: &str| -> String {
-            lacks.iter().map(part).collect::<Vec<_>>().join(between)
+            let mut parts: Vec<&str> = lacks.iter().map(part).collect();
+            parts.dedup();
+            parts.join(between)
         };
         Refusal {
             reason: format!("on {}, {}", self.name(), join(|lack| &lack.clause, ", and ")),

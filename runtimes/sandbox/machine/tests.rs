@@ -40,8 +40,12 @@ const OPENS: &str = "as root, after which the programs of all users reach more o
 const UNCONFINED: &str = "start the container with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`, which \
                           allows namespaces and all other system calls to every program in it";
 
+/// Its name, the machine, the restriction, and the reason and the help.
+type Row = (&'static str, Machine, &'static str, Option<(String, String)>);
+
 /// A machine, the restriction that a required sandbox missed there, and the reason and the help, if anything explains it.
-fn rows() -> Vec<(&'static str, Machine, &'static str, Option<(String, String)>)> {
+#[allow(clippy::too_many_lines, reason = "a table")]
+fn rows() -> Vec<Row> {
     use Environment::{Docker, Gvisor, Kubernetes, Wsl1};
     use Landlock::{Abi, Absent, Denied, Disabled};
     use Namespaces::{Available, NoMounts, NotCreated};
@@ -168,6 +172,16 @@ fn rows() -> Vec<(&'static str, Machine, &'static str, Option<(String, String)>)
                  is no Landlock, which came with Linux 5.13",
                 "set `seccompProfile: {type: Unconfined}` and `appArmorProfile: {type: Unconfined}` in the securityContext of the pod, \
                  which allows namespaces and all other system calls to every program in it; or use Linux 5.13 or later with Landlock",
+            ),
+        ),
+        (
+            "inside another sandbox",
+            Machine { is_filtered: true, ..machine("6.12.0", Denied, REFUSED) },
+            "files",
+            refused(
+                "on Linux 6.12.0, a filter of system calls around this program refuses namespaces, and a filter of system calls around \
+                 this program refuses Landlock",
+                "run it outside of that filter, which may be one of a service (RestrictNamespaces=) or of another sandbox",
             ),
         ),
         (

@@ -121,7 +121,7 @@ impl Engine {
     /// The same for runs that a model chooses ([`Invocation::for_model`]), which take no interpreters and packages from projects that are not
     /// trusted as a whole.
     pub fn availabilities_for_model(&self, skills: &[&Skill]) -> Vec<Availability> {
-        self.0.check_several(skills, self.0.conditions_for_model())
+        self.0.check_several(skills, &self.0.conditions_for_model())
     }
 
     /// The same for one skill, or for one of its scripts or tools.
@@ -168,10 +168,10 @@ impl EngineInner {
 
     /// The same for several skills, in their order.
     pub(in crate::engine) fn availabilities(&self, skills: &[&Skill]) -> Vec<Availability> {
-        self.check_several(skills, RunConditions::refusing(None))
+        self.check_several(skills, &RunConditions::refusing(None))
     }
 
-    fn check_several(&self, skills: &[&Skill], conditions: RunConditions) -> Vec<Availability> {
+    fn check_several(&self, skills: &[&Skill], conditions: &RunConditions) -> Vec<Availability> {
         let set = self.skills.set();
         let located = |skill: &'_ Skill| Some((skill.folder().disk_path()?.to_owned(), skill.clone()));
         let known: HashMap<PathBuf, Skill> = set.registry.skills().iter().filter_map(located).collect();

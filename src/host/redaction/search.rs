@@ -196,7 +196,8 @@ mod tests {
         for colour in
             ["\u{1b}[1;31m", "\u{9b}0m", "\u{1b}]8;;https://x\u{7}", r"\u001b[31m", r"\x1b[K", r"\\u001b[m"]
         {
-            let coloured: String = value.chars().map(|c| format!("{c}{colour}")).collect();
+            let coloured: String =
+                value.chars().flat_map(|c| std::iter::once(c).chain(colour.chars())).collect();
             let text = format!("a {coloured} b");
             let clean = format!("a [secret:KEY]{colour} b");
             let own = || text.clone();
