@@ -5,18 +5,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{NetworkAccess, SandboxPolicy};
 
-/// The first Landlock ABI that restricts every way to change a file's content: Linux 6.2.
-pub(crate) const MIN_LANDLOCK_ABI: u8 = 3;
+/// The first Landlock ABI that restricts every way to change a file's content: Linux 6.2. Before, files can be truncated.
+pub(crate) const TRUNCATION_ABI: u8 = 3;
 
 /// The first Landlock ABI that keeps signals and abstract sockets inside: Linux 6.12.
 pub(crate) const SIGNAL_SCOPE_ABI: u8 = 6;
 
 /// A set of restrictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Restrictions(u8);
+pub(crate) struct Restrictions(u16);
 
 bitflags::bitflags! {
-    impl Restrictions: u8 {
+    impl Restrictions: u16 {
         /// System calls were filtered.
         const SECCOMP = 1;
         /// No socket could be created that connects to the network, or only in a network of its own in which granted hosts exist.
@@ -32,6 +32,12 @@ bitflags::bitflags! {
         const SCOPED_KILL = 1 << 5;
         /// No process of the tree was left when the supervisor reported.
         const TREE_GONE = 1 << 6;
+        /// The filter refused to truncate files by their names, and to open them for nothing else.
+        const TRUNCATION = 1 << 7;
+        /// The supervisor let the script send signals only to processes of its tree.
+        const SIGNALS = 1 << 8;
+        /// The root of the script's files held nothing but what it could read or write.
+        const MOUNT_ROOT = 1 << 9;
     }
 }
 
@@ -51,14 +57,19 @@ impl Enforcement {
         self.restrictions.contains(restrictions)
     }
 
-    /// Whether files outside of the sandbox were inaccessible.
+    /// Whether files outside of the sandbox were inaccessible. In namespaces, all of them are on read-only mounts and cannot be
+    /// truncated.
     pub(crate) fn restricts_files(self) -> bool {
-        self.landlock_abi >= MIN_LANDLOCK_ABI
+        let is_truncation_restricted = self.landlock_abi >= TRUNCATION_ABI
+            || self.restrictions.intersects(Restrictions::TRUNCATION | Restrictions::NAMESPACES);
+        self.has(Restrictions::MOUNT_ROOT) || (self.landlock_abi > 0 && is_truncation_restricted)
     }
 
-    /// Whether no process outside could be signalled: by a Landlock scope, or since none has a PID in the namespace.
+    /// Whether no process outside could be signalled: by a Landlock scope, since none has a PID in the namespace, or since the
+    /// supervisor decides.
     pub(crate) fn restricts_signals(self) -> bool {
-        self.landlock_abi >= SIGNAL_SCOPE_ABI || self.has(Restrictions::NAMESPACES)
+        self.landlock_abi >= SIGNAL_SCOPE_ABI
+            || self.restrictions.intersects(Restrictions::SIGNALS | Restrictions::NAMESPACES)
     }
 
     /// Returns the restrictions that a required sandbox must enforce and does not, before the program may start. Whether the tree
@@ -79,34 +90,35 @@ mod tests {
     use super::*;
 
     fn missing(landlock_abi: u8, lacking: Restrictions, network: NetworkAccess) -> Vec<&'static str> {
-        let all = Restrictions::NETWORK | Restrictions::SECCOMP | Restrictions::NAMESPACES;
-        let enforcement = Enforcement { landlock_abi, restrictions: all - lacking, ..Enforcement::default() };
+        let restrictions = Restrictions::all() - lacking;
+        let enforcement = Enforcement { landlock_abi, restrictions, ..Enforcement::default() };
         let sandbox = SandboxPolicy { network, ..SandboxPolicy::default() };
         enforcement.missing(&sandbox).collect()
     }
 
     #[test]
     fn every_kernel_lacks_what_it_lacks() {
-        let nothing = Restrictions::empty();
-        assert_eq!(missing(3, nothing, NetworkAccess::Blocked), [""; 0], "Linux 6.2 with namespaces");
-        assert_eq!(
-            missing(3, Restrictions::NAMESPACES, NetworkAccess::Blocked),
-            ["signals"],
-            "Linux 6.2 without"
-        );
-        assert_eq!(
-            missing(6, Restrictions::NAMESPACES, NetworkAccess::Blocked),
-            [""; 0],
-            "Linux 6.12 without"
-        );
-        assert_eq!(missing(2, nothing, NetworkAccess::Blocked), ["files"], "files could be truncated");
+        let (nothing, namespaces) = (Restrictions::empty(), Restrictions::NAMESPACES);
+        let (truncation, signals) = (Restrictions::TRUNCATION, Restrictions::SIGNALS);
+        for (landlock_abi, lacking, expected) in [
+            (0, nothing, &[][..]),
+            (0, Restrictions::MOUNT_ROOT, &["files"]),
+            (1, Restrictions::MOUNT_ROOT | truncation | signals, &[]),
+            (2, Restrictions::MOUNT_ROOT | namespaces, &[]),
+            (2, Restrictions::MOUNT_ROOT | namespaces | truncation, &["files"]),
+            (3, namespaces | truncation | Restrictions::MOUNT_ROOT, &[]),
+            (5, namespaces | signals | Restrictions::MOUNT_ROOT, &["signals"]),
+            (6, namespaces | signals | truncation | Restrictions::MOUNT_ROOT, &[]),
+        ] {
+            let found = missing(landlock_abi, lacking, NetworkAccess::Blocked);
+            assert_eq!(found, expected, "{landlock_abi} without {lacking:?}");
+        }
         for network in [NetworkAccess::Blocked, NetworkAccess::Hosts] {
             assert_eq!(missing(3, Restrictions::NETWORK, network), ["the network"]);
         }
         assert_eq!(missing(3, Restrictions::SECCOMP, NetworkAccess::Blocked), ["local sockets"]);
-        let local = Restrictions::NETWORK | Restrictions::NAMESPACES;
         assert_eq!(
-            missing(6, local, NetworkAccess::Open),
+            missing(6, Restrictions::NETWORK, NetworkAccess::Open),
             [""; 0],
             "a network that is open need not be blocked"
         );

@@ -18,7 +18,7 @@ mod run_temp_dir;
 mod unsupported;
 
 pub(crate) use self::cleanup::CleanupThreads;
-pub(crate) use self::enforcement::{Enforcement, MIN_LANDLOCK_ABI, Restrictions, SIGNAL_SCOPE_ABI};
+pub(crate) use self::enforcement::{Enforcement, Restrictions, SIGNAL_SCOPE_ABI, TRUNCATION_ABI};
 pub(crate) use self::fork_server_source::ForkServerSource;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]

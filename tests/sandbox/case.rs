@@ -8,6 +8,7 @@ use std::time::Instant;
 use metier::policy::SandboxLevel;
 
 use crate::fixture;
+use crate::fixture::Machine;
 use crate::not_run::{print_uncaptured, record};
 
 /// One attack.
@@ -57,22 +58,33 @@ pub const LEVELS: [(SandboxLevel, &str); 3] = [
     (SandboxLevel::LandlockUnscoped, "walk"),
 ];
 
+/// Levels on a kernel that passes as an older one, by its Landlock ABI: without Landlock, with the first one, and with the last one that
+/// keeps no signals inside.
+pub const OLDER: [(SandboxLevel, u8, &str); 4] = [
+    (SandboxLevel::Namespaces, 0, "older namespaces without Landlock"),
+    (SandboxLevel::Namespaces, 1, "older namespaces with ABI 1"),
+    (SandboxLevel::Landlock, 1, "older landlock with ABI 1"),
+    (SandboxLevel::Landlock, 5, "older landlock with ABI 5"),
+];
+
 /// Runs every case in every level it is about, says what could not be run, counts, and fails with all that did not hold.
-pub fn run_all(cases: impl Fn(SandboxLevel) -> &'static [&'static [Case]]) {
+pub fn run_all(cases: impl Fn(Machine) -> &'static [&'static [Case]]) {
     let chosen = std::env::var(LEVEL_VARIABLE).unwrap_or_default();
     let mut broken = Vec::new();
-    for (level, name) in LEVELS.into_iter().filter(|(_, name)| name.starts_with(&chosen)) {
-        if let Err(reason) = fixture::check_level(level) {
+    let older = OLDER.map(|(level, abi, name)| (Machine { level, landlock_abi: Some(abi) }, name));
+    let all = LEVELS.map(|(level, name)| (Machine::from(level), name)).into_iter().chain(older);
+    for (machine, name) in all.filter(|(_, name)| name.starts_with(&chosen)) {
+        if let Err(reason) = fixture::check_level(machine) {
             record(&format!("the cases of the level {name}: {reason}"));
             continue;
         }
-        broken.extend(run_level(cases(level), level, name));
+        broken.extend(run_level(cases(machine), machine, name));
     }
     assert!(broken.is_empty(), "{} cases did not hold:\n{}", broken.len(), broken.join("\n"));
 }
 
 /// The cases that did not hold.
-fn run_level(groups: &[&[Case]], level: SandboxLevel, name: &str) -> Vec<String> {
+fn run_level(groups: &[&[Case]], machine: Machine, name: &str) -> Vec<String> {
     let chosen = std::env::var(CASE_VARIABLE).unwrap_or_default();
     let cases = groups.iter().copied().flatten().filter(|case| case.number.starts_with(&chosen));
     let waiting = Mutex::new(cases.collect::<VecDeque<_>>());
@@ -80,7 +92,7 @@ fn run_level(groups: &[&[Case]], level: SandboxLevel, name: &str) -> Vec<String>
     std::thread::scope(|scope| {
         for _ in 0..PARALLEL_CASES {
             scope.spawn(|| {
-                fixture::set_level(level);
+                fixture::set_level(machine);
                 while let Some(case) = { waiting.lock().unwrap().pop_front() } {
                     match run_case(case) {
                         Ok(Ok(())) => *held.lock().unwrap() += 1,

@@ -28,13 +28,39 @@ pub fn helper() -> Option<PathBuf> {
     named.or_else(|| built.map(PathBuf::from))
 }
 
-thread_local! {
-    static LEVEL: Cell<SandboxLevel> = const { Cell::new(SandboxLevel::Namespaces) };
+/// The kernel and the sandbox level of a fixture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    pub level: SandboxLevel,
+    /// The Landlock ABI of an older kernel, as which this one passes; 0 is none.
+    pub landlock_abi: Option<u8>,
 }
 
-/// The sandbox level of all fixtures that this thread makes from now on.
-pub fn set_level(level: SandboxLevel) {
-    LEVEL.set(level);
+impl From<SandboxLevel> for Machine {
+    fn from(level: SandboxLevel) -> Self {
+        Self { level, landlock_abi: None }
+    }
+}
+
+thread_local! {
+    static MACHINE: Cell<Machine> =
+        const { Cell::new(Machine { level: SandboxLevel::Namespaces, landlock_abi: None }) };
+}
+
+/// The machine of all fixtures that this thread makes from now on.
+pub fn set_level(machine: impl Into<Machine>) {
+    MACHINE.set(machine.into());
+}
+
+/// The Landlock ABI that helpers of this thread's fixtures see.
+pub fn landlock_abi() -> u8 {
+    let of_this_kernel = || Fixture::bash("").engine().diagnosis().sandbox.landlock_abi.unwrap_or(0);
+    MACHINE.get().landlock_abi.unwrap_or_else(of_this_kernel)
+}
+
+/// Whether a script has a root of its own, in which nothing else is, because there is no Landlock.
+pub fn has_mount_root() -> bool {
+    level() == SandboxLevel::Namespaces && landlock_abi() == 0
 }
 
 /// Whether a script has a `/tmp` of its own, in which this path is not.
@@ -44,22 +70,33 @@ pub fn has_private_tmp(path: &str) -> bool {
 
 /// That of this thread's stages.
 pub fn level() -> SandboxLevel {
-    LEVEL.get()
+    MACHINE.get().level
 }
 
 /// Whether this machine supports a sandbox level, and if not, what it has.
-pub fn check_level(level: SandboxLevel) -> Result<(), String> {
-    set_level(level);
-    let got = Fixture::bash("true").run().sandbox().level.name();
-    if got == reported_level(level) { Ok(()) } else { Err(format!("this machine gives {got} only")) }
+pub fn check_level(machine: impl Into<Machine>) -> Result<(), String> {
+    let machine = machine.into();
+    set_level(machine);
+    if machine.landlock_abi.is_some() && (helper().is_none() || attackers::library(OLD_LANDLOCK).is_err()) {
+        return Err("it takes the command line and a C compiler".into());
+    }
+    let outcome = Fixture::bash("true").run().0;
+    match outcome.sandbox.map(|sandbox| sandbox.level.name()) {
+        Some(got) if got == reported_level(machine.level) => Ok(()),
+        Some(got) => Err(format!("this machine gives {got} only")),
+        None => Err(format!("{:?}", outcome.result)),
+    }
 }
+
+/// The library by which a kernel passes as an older one.
+const OLD_LANDLOCK: &str = "old_landlock";
 
 fn reported_level(level: SandboxLevel) -> &'static str {
     if level == SandboxLevel::Namespaces { "namespaces" } else { "landlock" }
 }
 
 pub struct Fixture {
-    level: SandboxLevel,
+    machine: Machine,
     folder: TempDir,
     script: String,
     grants: Vec<&'static str>,
@@ -73,7 +110,7 @@ impl Fixture {
     pub fn new(name: &str, text: impl AsRef<[u8]>) -> Self {
         let folder = tempfile::Builder::new().prefix("sandbox-").tempdir().unwrap();
         let fixture = Self {
-            level: level(),
+            machine: MACHINE.get(),
             folder,
             script: format!("scripts/{name}"),
             grants: Vec::new(),
@@ -173,11 +210,28 @@ impl Fixture {
 
     pub fn builder(&self) -> EngineBuilder {
         let roots = Roots::empty().with(Root::new(Scope::Explicit, "skills", self.at("skills")));
-        let builder = Engine::builder(self.at("project")).roots(roots).sandbox_level(self.level);
-        match helper() {
+        let builder = Engine::builder(self.at("project")).roots(roots).sandbox_level(self.machine.level);
+        match self.helper() {
             Some(program) => builder.helper(program),
             None => builder,
         }
+    }
+
+    /// The program that starts scripts, in the kernel as which this one passes.
+    fn helper(&self) -> Option<PathBuf> {
+        let (helper, Some(abi)) = (helper()?, self.machine.landlock_abi) else { return helper() };
+        let program = self.at("older-kernel");
+        if !program.exists() {
+            let library = attackers::library(OLD_LANDLOCK).unwrap();
+            let line = format!(
+                "#!/bin/sh\nLD_PRELOAD={} METIER_TEST_LANDLOCK={abi} exec {} \"$@\"\n",
+                library.display(),
+                helper.display()
+            );
+            fs::write(&program, line).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        Some(program)
     }
 
     pub fn engine(&self) -> Engine {
@@ -200,7 +254,7 @@ impl Fixture {
 
     /// An outcome of this fixture's.
     pub fn result(&self, outcome: Outcome) -> RunResult {
-        RunResult(outcome, self.level)
+        RunResult(outcome, self.machine.level)
     }
 }
 

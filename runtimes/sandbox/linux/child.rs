@@ -16,12 +16,13 @@ use rustix::process::{
 use serde::{Deserialize, Serialize};
 
 use crate::policy::SandboxLevel;
+use crate::runtimes::sandbox::linux::fd_passing::{receive_fd, send_fds};
 use crate::runtimes::sandbox::linux::ipc::{
     EncodedRequest, LaunchFds, LaunchMessage, Message, SandboxProfile,
 };
 use crate::runtimes::sandbox::linux::layers::landlock::PreparedRuleset;
-use crate::runtimes::sandbox::linux::layers::seccomp::SeccompFilter;
-use crate::runtimes::sandbox::linux::layers::{capabilities, landlock};
+use crate::runtimes::sandbox::linux::layers::seccomp::{KernelGaps, SeccompFilter, SeccompOptions};
+use crate::runtimes::sandbox::linux::layers::{capabilities, landlock, mount_root};
 use crate::runtimes::sandbox::linux::sys::{ExecProgram, ForkResult};
 use crate::runtimes::sandbox::linux::{ipc, sys};
 use crate::runtimes::sandbox::{
@@ -79,6 +80,11 @@ impl ChildHandle {
         rustix::io::write(&self.socket, b"x").ok();
     }
 
+    /// The descriptor from which calls of the script are answered; `None` if the child could not make it.
+    pub(super) fn receive_listener(&self) -> Option<OwnedFd> {
+        receive_fd(&self.socket)
+    }
+
     /// Sends the request whose program the child executes. If it cannot, the child reports why.
     pub(super) fn launch(&self, message: &LaunchMessage) {
         ipc::send_launch(&self.socket, message).ok();
@@ -110,7 +116,7 @@ fn become_program(
     if rustix::io::write(&socket, b"x").is_err() {
         sys::exit(127)
     }
-    let (step, error) = match apply_fixed_restrictions(profile) {
+    let (step, error) = match apply_fixed_restrictions(profile, &socket) {
         Ok(enforcement) => {
             let previous = previous.and_then(|previous| previous.decode().ok());
             // With a network of its own, mounts cover some of these files, and prepared rules would not fit.
@@ -139,7 +145,10 @@ fn become_program(
 }
 
 /// Applies the restrictions that do not depend on the request. Returns those that are in force.
-fn apply_fixed_restrictions(profile: SandboxProfile) -> Result<Enforcement, SetupError> {
+fn apply_fixed_restrictions(
+    profile: SandboxProfile,
+    supervisor: &OwnedFd,
+) -> Result<Enforcement, SetupError> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
     setsid().map_err(at("session"))?;
     rustix::thread::set_no_new_privs(true).map_err(at("privileges"))?;
@@ -147,17 +156,42 @@ fn apply_fixed_restrictions(profile: SandboxProfile) -> Result<Enforcement, Setu
     // Their handlers were reset by the fork server for all its children.
     sys::unblock_signals();
     let mut restrictions = Restrictions::empty();
-    restrictions.set(Restrictions::NAMESPACES, profile.level == SandboxLevel::Namespaces);
+    let has_namespaces = profile.level == SandboxLevel::Namespaces;
+    restrictions.set(Restrictions::NAMESPACES, has_namespaces);
+    restrictions.set(Restrictions::MOUNT_ROOT, has_namespaces && mount_root::is_needed());
     // The remaining steps need none of the calls it refuses.
-    match SeccompFilter::cached(profile.seccomp).and_then(SeccompFilter::apply) {
-        Ok(()) => {
+    let applied = match apply_filter(profile.seccomp, supervisor) {
+        // A sandbox around this one may answer calls already.
+        Err(_) if !profile.required && profile.seccomp.gaps.signals => {
+            let gaps = KernelGaps { signals: false, ..profile.seccomp.gaps };
+            apply_filter(SeccompOptions { gaps, ..profile.seccomp }, supervisor)
+        }
+        applied => applied,
+    };
+    match applied {
+        Ok(KernelGaps { truncation, signals }) => {
             restrictions.insert(Restrictions::SECCOMP);
             restrictions.set(Restrictions::NETWORK, profile.seccomp.network != NetworkAccess::Open);
+            restrictions.set(Restrictions::TRUNCATION, truncation);
+            restrictions.set(Restrictions::SIGNALS, signals);
         }
         Err(error) if profile.required => return Err(("system calls", error)),
         Err(_) => {}
     }
     Ok(Enforcement { restrictions, ..Enforcement::default() })
+}
+
+/// Applies the filter of system calls, and hands the supervisor what it needs to answer some of them. Returns what it does in the place
+/// of the kernel.
+fn apply_filter(options: SeccompOptions, supervisor: &OwnedFd) -> io::Result<KernelGaps> {
+    let filter = SeccompFilter::cached(options)?;
+    if options.gaps.signals {
+        let listener = filter.apply_with_listener()?;
+        send_fds(supervisor, &[listener])?;
+    } else {
+        filter.apply()?;
+    }
+    Ok(options.gaps)
 }
 
 /// Makes the OOM killer choose this process first. `/proc/self/oom_score_adj` belongs to root while the process is not dumpable.

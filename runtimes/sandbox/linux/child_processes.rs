@@ -1,5 +1,6 @@
 //! The children of this process, as the kernel lists them. Orphans below a subreaper become its children.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
@@ -19,9 +20,23 @@ pub(super) fn list() -> Vec<Pid> {
 }
 
 /// The process ids in such a list.
-pub(super) fn read_list(list: impl AsRef<Path>) -> Vec<Pid> {
+fn read_list(list: impl AsRef<Path>) -> Vec<Pid> {
     let text = fs::read_to_string(list).unwrap_or_default();
     text.split_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw)).collect()
+}
+
+/// Children of this process, their children, and so on. Orphans that become its children meanwhile are seen the next time.
+pub(super) fn descendants() -> HashSet<Pid> {
+    let mut found = HashSet::new();
+    let mut waiting = list();
+    while let Some(pid) = waiting.pop() {
+        if found.insert(pid) {
+            let threads = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).into_iter().flatten();
+            let threads = threads.filter_map(|thread| Some(thread.ok()?.path().join("children")));
+            waiting.extend(threads.flat_map(read_list));
+        }
+    }
+    found
 }
 
 /// Kills the children of this process except these. Their process ids are not reused until they are reaped.

@@ -17,8 +17,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::SandboxLevel;
-use crate::runtimes::sandbox::linux::layers::seccomp::SeccompOptions;
-use crate::runtimes::sandbox::{LaunchRequest, NetworkAccess, SandboxPolicy};
+use crate::runtimes::sandbox::linux::layers::seccomp::{KernelGaps, SeccompOptions};
+use crate::runtimes::sandbox::{
+    LaunchRequest, NetworkAccess, SIGNAL_SCOPE_ABI, SandboxPolicy, TRUNCATION_ABI,
+};
 
 /// The descriptors that go with a request.
 pub(crate) struct LaunchFds {
@@ -60,7 +62,19 @@ impl SandboxProfile {
     /// That of requests with this policy, at this sandbox level at most.
     pub(crate) fn new(sandbox: &SandboxPolicy, level: SandboxLevel) -> Self {
         let SandboxPolicy { network, allow_flock, required, .. } = *sandbox;
-        Self { level, seccomp: SeccompOptions { network, allow_flock }, required }
+        let seccomp = SeccompOptions { network, allow_flock, gaps: KernelGaps::default() };
+        Self { level, seccomp, required }
+    }
+
+    /// The same at this sandbox level, with a filter for what is missing there on a kernel with this Landlock ABI: mounts protect
+    /// files from being truncated, and a PID namespace keeps signals inside.
+    pub(crate) fn at_level(self, level: SandboxLevel, landlock_abi: u8) -> Self {
+        let is_alone = level != SandboxLevel::Namespaces;
+        let gaps = KernelGaps {
+            truncation: is_alone && landlock_abi < TRUNCATION_ABI,
+            signals: is_alone && landlock_abi < SIGNAL_SCOPE_ABI,
+        };
+        Self { level, seccomp: SeccompOptions { gaps, ..self.seccomp }, ..self }
     }
 
     /// The same where a script can have no network of its own: it then has none, and no other.

@@ -5,11 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::os::linux::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use crate::runtimes::sandbox::linux::child_processes;
-use crate::runtimes::sandbox::linux::layers::mounts::{DEV_SHM, has_private_shm};
+use rustix::process::Pid;
+
+use crate::runtimes::sandbox::linux::child_processes::descendants;
 use crate::runtimes::sandbox::linux::procfs::{read_lossy, read_proc_file, sum_kb_lines};
 
 /// A process id.
@@ -21,8 +23,8 @@ pub(super) struct MemoryMonitor {
     peak: u64,
     /// Whether `/proc` lists only the processes of the tree.
     private_proc: bool,
-    /// Whether `/dev/shm` is private to the tree, once that was looked up.
-    private_shm: Option<bool>,
+    /// The `/dev/shm` that is private to the tree, if it has one.
+    shm: Option<OwnedFd>,
     /// How many memory mappings each process had when it was last counted.
     mapping_counts: BTreeMap<RawPid, u64>,
     /// The last process that was counted again.
@@ -91,12 +93,12 @@ const MAX_INTERVAL: Duration = Duration::from_secs(4);
 const MAX_UNREADABLE: Duration = Duration::from_millis(500);
 
 impl MemoryMonitor {
-    pub(super) fn new(limit: u64, private_proc: bool) -> Self {
+    pub(super) fn new(limit: u64, private_proc: bool, shm: Option<OwnedFd>) -> Self {
         Self {
             limit,
             peak: 0,
             private_proc,
-            private_shm: None,
+            shm,
             mapping_counts: BTreeMap::new(),
             last_counted: 0,
             unreadable_since: None,
@@ -141,10 +143,14 @@ impl MemoryMonitor {
 
     /// The bytes that the tree holds. `None` if it was stopped.
     fn measure(&mut self, has_begun: bool, is_stopped: &dyn Fn() -> bool) -> Option<u64> {
-        let processes = if self.private_proc { namespace_processes() } else { descendants() };
+        let processes = if self.private_proc {
+            namespace_processes()
+        } else {
+            descendants().into_iter().map(Pid::as_raw_pid).collect()
+        };
         let processes: Processes = processes.into_iter().map(|pid| (pid, Process::read(pid))).collect();
-        let has_private_shm = *self.private_shm.get_or_insert_with(has_private_shm);
-        let files = MemoryFiles::scan(&processes, has_private_shm, is_stopped)?;
+        let named_bytes = self.shm.as_ref().map(shm_bytes);
+        let files = MemoryFiles::scan(&processes, named_bytes, is_stopped)?;
         let kernel =
             files.bytes() + files.buffer_bytes() + self.count_mappings(&processes) * BYTES_PER_MAPPING;
         let first: u64 = kernel + processes.values().map(|process| process.resident).sum::<u64>();
@@ -224,21 +230,6 @@ fn namespace_processes() -> BTreeSet<RawPid> {
     numbers.filter(|pid| *pid != 1).collect()
 }
 
-/// Children of this process, their children, and so on. Orphans that become its children meanwhile are seen the next time.
-fn descendants() -> BTreeSet<RawPid> {
-    let mut found = BTreeSet::new();
-    let mut waiting = child_processes::list();
-    while let Some(pid) = waiting.pop() {
-        let pid = pid.as_raw_pid();
-        if found.insert(pid) {
-            let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
-            let threads = threads.filter_map(|thread| Some(thread.ok()?.path().join("children")));
-            waiting.extend(threads.flat_map(child_processes::read_list));
-        }
-    }
-    found
-}
-
 /// Kernel memory of a process, as its status says: page tables, huge pages, and a stack for each thread.
 fn kernel_bytes(status: &str) -> u64 {
     const THREAD: u64 = 24 << 10;
@@ -298,8 +289,8 @@ struct MemoryFiles {
 
 impl MemoryFiles {
     /// `None` if it was stopped.
-    fn scan(processes: &Processes, has_private_shm: bool, is_stopped: &dyn Fn() -> bool) -> Option<Self> {
-        let mut files = Self { named_bytes: has_private_shm.then(shm_bytes), ..Self::default() };
+    fn scan(processes: &Processes, named_bytes: Option<u64>, is_stopped: &dyn Fn() -> bool) -> Option<Self> {
+        let mut files = Self { named_bytes, ..Self::default() };
         for process in processes.values() {
             if is_stopped() {
                 return None;
@@ -374,8 +365,8 @@ impl MemoryFiles {
 }
 
 /// Bytes of all files in `/dev/shm`, including what the files themselves take.
-fn shm_bytes() -> u64 {
-    rustix::fs::statvfs(DEV_SHM).map_or(0, |about| {
+fn shm_bytes(shm: &OwnedFd) -> u64 {
+    rustix::fs::fstatvfs(shm).map_or(0, |about| {
         (about.f_blocks - about.f_bfree) * about.f_frsize + (about.f_files - about.f_ffree) * BYTES_PER_FILE
     })
 }

@@ -11,6 +11,7 @@
 mod child;
 mod child_processes;
 mod cleanup_list;
+mod fd_passing;
 mod fork_server;
 mod ipc;
 mod layers;
@@ -18,6 +19,7 @@ mod machine;
 mod memory_monitor;
 mod mount_watcher;
 mod procfs;
+mod signal_filter;
 mod standby;
 mod supervisor;
 mod sys;

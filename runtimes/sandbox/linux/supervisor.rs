@@ -25,6 +25,7 @@ use crate::runtimes::sandbox::linux::layers::namespaces::{
 };
 use crate::runtimes::sandbox::linux::layers::{egress, landlock};
 use crate::runtimes::sandbox::linux::memory_monitor::MemoryMonitor;
+use crate::runtimes::sandbox::linux::signal_filter::SignalFilter;
 use crate::runtimes::sandbox::linux::{child_processes, ipc, sys};
 use crate::runtimes::sandbox::{
     Enforcement, LaunchOutcome, LaunchRequest, NetworkAccess, ResourceUsage, Restrictions, SupervisorReport,
@@ -114,7 +115,10 @@ pub(super) fn set_up_and_supervise(
     let sandbox = &request.sandbox;
     message.is_downgraded |= message.profile.level == SandboxLevel::Namespaces && entered.is_none();
     let egress_fd = message.fds.egress.take();
-    let setup = entered.map(|entered| entered.set_up(&sandbox.files, sandbox.limits)).transpose();
+    let mut entered = entered;
+    let set_up =
+        |entered: &EnteredNamespaces| entered.set_up(&sandbox.files, sandbox.limits, &request.program);
+    let setup = entered.as_ref().map(set_up).transpose();
     let has_hosts = message.profile.seccomp.network == NetworkAccess::Hosts;
     let egress = match (&setup, egress_fd) {
         (Ok(Some(_)), Some(host)) if has_hosts => egress::set_up(&sandbox.egress, &host),
@@ -123,6 +127,10 @@ pub(super) fn set_up_and_supervise(
         // The script has no network of its own, and no other.
         _ => Ok(()),
     };
+    let setup = setup.and_then(|setup| {
+        entered.as_mut().map_or(Ok(()), EnteredNamespaces::leave_mounts)?;
+        Ok(setup)
+    });
     let lacks_hosts = sandbox.network == NetworkAccess::Hosts && !has_hosts;
     // If the sandbox is required, everything this machine supports must be set up, or the run fails.
     let setup = match setup {
@@ -151,7 +159,7 @@ pub(super) fn set_up_and_supervise(
     };
     rustix::io::write(&ready_fd, b"x").ok();
     drop(ready_fd);
-    message.nproc_rlimit = setup.and_then(|setup| setup.nproc_rlimit);
+    message.nproc_rlimit = setup.as_ref().and_then(|setup| setup.nproc_rlimit);
     supervise(&request, message, supervisor, setup)
 }
 
@@ -210,6 +218,7 @@ struct SupervisedTree {
     kill_method: KillMethod,
     namespaces: Option<NamespaceSetup>,
     memory_monitor: Option<MemoryMonitor>,
+    signal_filter: Option<SignalFilter>,
 }
 
 impl SupervisedTree {
@@ -227,10 +236,14 @@ impl SupervisedTree {
                 return Err(("tree", error));
             }
         };
-        let has_private_proc = namespaces.is_some_and(|namespaces| namespaces.private_proc);
+        let mut namespaces = namespaces;
+        let has_private_proc = namespaces.as_ref().is_some_and(|namespaces| namespaces.private_proc);
+        let shm = namespaces.as_mut().and_then(|namespaces| namespaces.shm.take());
         let limit = request.sandbox.limits.tree_memory;
-        let memory_monitor = limit.map(|limit| MemoryMonitor::new(limit, has_private_proc));
+        let memory_monitor = limit.map(|limit| MemoryMonitor::new(limit, has_private_proc, shm));
         child.launch(message);
+        let has_listener = message.profile.seccomp.gaps.signals;
+        let signal_filter = has_listener.then(|| child.receive_listener()).flatten().map(SignalFilter::new);
         let ChildHandle { pid: child_pid, setup_pipe, .. } = child;
         Ok(Self {
             child_pid,
@@ -240,6 +253,7 @@ impl SupervisedTree {
             kill_method,
             namespaces,
             memory_monitor,
+            signal_filter,
         })
     }
 
@@ -253,9 +267,10 @@ impl SupervisedTree {
             Some((step, errno)) => LaunchOutcome::SetupFailed { step, errno },
             None => LaunchOutcome::Exited { status: self.wait_status.unwrap_or(libc::SIGKILL) },
         };
+        let has_namespaces = self.namespaces.is_some();
         let setup = self.namespaces.unwrap_or_default();
         for (restriction, is_enforced) in [
-            (Restrictions::NAMESPACES, self.namespaces.is_some()),
+            (Restrictions::NAMESPACES, has_namespaces),
             (Restrictions::PROTECTED_PATHS, setup.protected_paths),
             (Restrictions::PROCESS_COUNT, setup.has_pid_limit || setup.nproc_rlimit.is_some()),
             (Restrictions::SCOPED_KILL, matches!(self.kill_method, KillMethod::Scoped)),
@@ -282,12 +297,23 @@ impl SupervisedTree {
             }
             let wakes = until.into_iter().chain(next).min();
             let timeout = wakes.and_then(|at| Timespec::try_from(at.saturating_duration_since(now)).ok());
-            let mut fds = [
+            let mut fds = vec![
                 PollFd::new(&self.sigchld, PollFlags::IN),
                 PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN),
             ];
+            let signals = self.signal_filter.iter();
+            fds.extend(signals.map(|filter| PollFd::from_borrowed_fd(filter.as_fd(), PollFlags::IN)));
             let ready = poll(&mut fds, timeout.as_ref());
-            let [ended, hung_up] = fds.map(|fd| !fd.revents().is_empty());
+            let events: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+            let [ended, hung_up] = [events[0], events[1]].map(|events| !events.is_empty());
+            match events.get(2) {
+                Some(events) if events.contains(PollFlags::IN) => {
+                    self.signal_filter.iter().for_each(SignalFilter::answer_next);
+                }
+                // Nobody is left who could call.
+                Some(events) if !events.is_empty() => self.signal_filter = None,
+                _ => {}
+            }
             if ready.is_ok() && hung_up {
                 return false;
             }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::MountAttrFlags;
 use rustix::process::Pid;
+use seccompiler::sock_filter;
 
 /// Which side of a fork this is.
 pub(super) enum ForkResult {
@@ -59,8 +60,26 @@ pub(super) fn landlock_abi() -> io::Result<u8> {
 
 /// Moves this process into a new, empty network namespace.
 pub(super) fn unshare_network() -> io::Result<()> {
+    unshare(libc::CLONE_NEWNET)
+}
+
+/// Moves this process into a mount namespace of its own, a copy of the one that it was in.
+pub(super) fn unshare_mounts() -> io::Result<()> {
+    unshare(libc::CLONE_NEWNS)
+}
+
+fn unshare(namespace: libc::c_int) -> io::Result<()> {
     // SAFETY: passes an integer; no memory and no descriptor is shared less than before.
-    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if unsafe { libc::unshare(namespace) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The Landlock ABI of the kernel; 0 if it has no Landlock.
+pub(super) fn landlock_abi() -> u8 {
+    const CREATE_RULESET_VERSION: libc::c_uint = 1;
+    let nothing = std::ptr::null::<libc::c_void>();
+    // SAFETY: with this flag the call reads no memory and creates nothing.
+    let abi = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0, CREATE_RULESET_VERSION) };
+    u8::try_from(abi).unwrap_or(0)
 }
 
 /// The kernel's record of a change to mounts.
@@ -135,6 +154,103 @@ pub(super) fn kill_all_signalable() {
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
+/// Sends a signal to one thread of a process.
+pub(super) fn signal_thread(process: Pid, thread: Pid, signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: passes integers.
+    let sent = unsafe { libc::syscall(libc::SYS_tgkill, process.as_raw_pid(), thread.as_raw_pid(), signal) };
+    if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sends a signal to a process by its handle; 0 is none and only checks.
+pub(super) fn signal_by_handle(process: &OwnedFd, signal: libc::c_int) -> io::Result<()> {
+    let no_details = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: without details the call reads no memory.
+    let sent =
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), signal, no_details, 0) };
+    if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Filters the system calls of this process from now on, and returns the descriptor from which another process answers some of them.
+pub(super) fn apply_filter_with_listener(program: &[sock_filter]) -> io::Result<OwnedFd> {
+    // A call that is being answered is not begun anew for a signal, where the kernel knows this (Linux 5.19).
+    let flags = [libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, 0];
+    let mut program: Vec<libc::sock_filter> = program
+        .iter()
+        .map(|step| libc::sock_filter { code: step.code, jt: step.jt, jf: step.jf, k: step.k })
+        .collect();
+    let length = u16::try_from(program.len()).map_err(io::Error::other)?;
+    let program = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
+    let mut result = Err(io::ErrorKind::Other.into());
+    for flag in flags {
+        let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | flag;
+        // SAFETY: the program is as long as it says, and outlives the call; a new descriptor belongs to nobody else.
+        result = unsafe {
+            let listener =
+                libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program);
+            match i32::try_from(listener) {
+                Ok(listener @ 0..) => Ok(OwnedFd::from_raw_fd(listener)),
+                _ => Err(io::Error::last_os_error()),
+            }
+        };
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+/// A system call that waits for an answer.
+pub(super) struct PendingCall {
+    id: u64,
+    /// The thread that makes it.
+    pub(super) thread: Option<Pid>,
+    pub(super) number: libc::c_long,
+    /// The lower halves of the first three arguments.
+    pub(super) arguments: [i32; 3],
+}
+
+/// The next call that waits at this listener.
+pub(super) fn receive_call(listener: &OwnedFd) -> io::Result<PendingCall> {
+    let mut call = std::mem::MaybeUninit::<libc::seccomp_notif>::zeroed();
+    // SAFETY: the record is a valid place for what the call writes, and zero is a valid value of each of its fields.
+    let call = unsafe {
+        if libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, call.as_mut_ptr()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        call.assume_init()
+    };
+    let lower_half = |argument: u64| u32::try_from(argument & u64::from(u32::MAX)).unwrap_or(0).cast_signed();
+    Ok(PendingCall {
+        id: call.id,
+        thread: Pid::from_raw(call.pid.cast_signed()),
+        number: call.data.nr.into(),
+        arguments: [0, 1, 2].map(|index: usize| lower_half(call.data.args[index])),
+    })
+}
+
+/// Whether the call still waits, and so its thread still lives.
+pub(super) fn is_waiting(listener: &OwnedFd, call: &PendingCall) -> bool {
+    // SAFETY: reads an integer.
+    unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const call.id) == 0 }
+}
+
+/// Lets the kernel carry out the call.
+pub(super) fn continue_call(listener: &OwnedFd, call: &PendingCall) -> bool {
+    const CONTINUE: u32 = 1; // SECCOMP_USER_NOTIF_FLAG_CONTINUE
+    answer_call(listener, call, 0, CONTINUE)
+}
+
+/// Ends the call with this error number, 0 for none. Whether it was still waiting.
+pub(super) fn end_call(listener: &OwnedFd, call: &PendingCall, errno: i32) -> bool {
+    answer_call(listener, call, -errno, 0)
+}
+
+fn answer_call(listener: &OwnedFd, call: &PendingCall, error: i32, flags: u32) -> bool {
+    let answer = libc::seccomp_notif_resp { id: call.id, val: 0, error, flags };
+    // SAFETY: reads a record.
+    unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer) == 0 }
+}
+
 /// Gives the next program this descriptor under that number, whatever had the number before.
 ///
 /// For a process that is about to execute a program, and needs nothing that has that number.
@@ -190,11 +306,25 @@ pub(crate) fn inherited_fd(number: RawFd) -> io::Result<OwnedFd> {
 }
 
 /// Marks every descriptor from this one on to be closed by `execve`.
+///
+/// For a process that has closed what it inherited, and has few descriptors.
 pub(super) fn set_cloexec_from(first: RawFd) -> io::Result<()> {
     // SAFETY: closes nothing now; it marks descriptors to be closed by `execve`.
     let closed =
         unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
-    if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    match io::Error::last_os_error() {
+        _ if closed == 0 => Ok(()),
+        // Before Linux 5.11 the call can only close.
+        error if error.raw_os_error() == Some(libc::EINVAL) => {
+            const MAX_FDS: RawFd = 1024;
+            for number in first..MAX_FDS {
+                // SAFETY: passes integers; a number that is not open is an error, which changes nothing.
+                unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+            }
+            Ok(())
+        }
+        error => Err(error),
+    }
 }
 
 /// Waits for any child without blocking: its id and status, `None` while all run; the error is `ECHILD` if there is none.

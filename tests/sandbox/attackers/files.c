@@ -1,6 +1,7 @@
 /* Files outside of the project: read, changed, listed, looked at. Called with a folder outside that holds `secret`. */
 #include "attack.h"
 #include <dirent.h>
+#include <linux/falloc.h>
 #include <sys/inotify.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
@@ -67,6 +68,49 @@ static int mark(const char *outside) {
     return 0;
 }
 
+static long open2(const char *path, unsigned long long flags) {
+    unsigned long long how[3] = {flags, 0, 0};
+    return syscall(437, AT_FDCWD, path, how, sizeof how);
+}
+
+static long reopen(int handle, int flags) {
+    char own[64];
+    snprintf(own, sizeof own, "/proc/self/fd/%d", handle);
+    return open(own, flags);
+}
+
+/* All ways to cut a file short. Mode 3 is for neither reading nor writing. */
+static int cut(const char *path) {
+    int handle = open(path, O_RDONLY), pointer = open(path, O_PATH);
+    TRY("truncate", truncate(path, 0));
+    TRY("truncate64", syscall(SYS_truncate, path, 0L));
+    TRY("open to read", open(path, O_RDONLY | O_TRUNC));
+    TRY("open for neither", open(path, O_ACCMODE | O_TRUNC));
+    TRY("open or create", open(path, O_RDONLY | O_CREAT | O_TRUNC, 0600));
+    TRY("openat", syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_TRUNC, 0));
+    TRY("openat for neither", syscall(SYS_openat, AT_FDCWD, path, O_ACCMODE | O_TRUNC | O_CLOEXEC, 0));
+    TRY("openat2", open2(path, O_RDONLY | O_TRUNC));
+    TRY("openat2 for neither", open2(path, O_ACCMODE | O_TRUNC));
+    TRY("create", creat(path, 0600));
+    TRY("open to write", open(path, O_WRONLY | O_TRUNC));
+    TRY("cut an open file", ftruncate(handle, 0));
+    TRY("punch a hole", fallocate(handle, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1));
+    TRY("open a pointer again", reopen(pointer, O_RDONLY | O_TRUNC));
+    return 0;
+}
+
+/* Which descriptors it was started with. */
+static int inherited(void) {
+    const char *between = "";
+    for (int number = 0; number < 1024; number++) {
+        if (fcntl(number, F_GETFD) == -1) continue;
+        printf("%s%d", between, number);
+        between = " ";
+    }
+    puts("");
+    return 0;
+}
+
 static int spy(const char *outside) {
     int watch = inotify_init();
     TRY("watch", inotify_add_watch(watch, outside, IN_ALL_EVENTS));
@@ -117,6 +161,11 @@ static int race(const char *outside) {
 
 int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "devices")) return devices();
+    if (argc == 2 && !strcmp(argv[1], "inherited")) return inherited();
+    if (argc > 2 && !strcmp(argv[1], "cut")) {
+        for (int i = 2; i < argc; i++) cut(argv[i]);
+        return 0;
+    }
     if (argc != 3) return 64;
     if (!strcmp(argv[1], "change")) return change(argv[2]);
     if (!strcmp(argv[1], "see")) return see(argv[2]);

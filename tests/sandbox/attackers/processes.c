@@ -4,6 +4,7 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
+#include <time.h>
 
 static int host;
 
@@ -53,6 +54,74 @@ static int touch(void) {
     return 0;
 }
 
+static int signalled_by_readiness(int what, long value) {
+    int ends[2];
+    if (pipe(ends) == -1) return -1;
+    if (fcntl(ends[0], what, value) == -1) return -1;
+    fcntl(ends[0], F_SETSIG, SIGKILL);
+    int done = fcntl(ends[0], F_SETFL, O_ASYNC | O_NONBLOCK);
+    write(ends[1], "x", 1);
+    return done;
+}
+
+static long by_timer(void) {
+    struct sigevent event = {0};
+    timer_t timer;
+    event.sigev_notify = 4; /* SIGEV_THREAD_ID */
+    event.sigev_signo = SIGKILL;
+    ((int *)&event)[4] = host;
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) == -1) return -1;
+    struct itimerspec soon = {{0, 0}, {0, 1000}};
+    return timer_settime(timer, 0, &soon, NULL);
+}
+
+static long send_thread_info(void) {
+    siginfo_t info = {.si_signo = SIGKILL, .si_code = SI_QUEUE};
+    return syscall(SYS_rt_tgsigqueueinfo, host, host, SIGKILL, &info);
+}
+
+static long kill_handle(int handle) { return syscall(SYS_pidfd_send_signal, handle, SIGKILL, NULL, 0); }
+
+/* Every way to send a signal to a process that is not one's own. */
+static int send(void) {
+    siginfo_t info = {.si_signo = SIGKILL, .si_code = SI_QUEUE};
+    struct { int type, pid; } owner = {1, host}; /* F_OWNER_PID */
+    TRY("ask", kill(host, 0));
+    TRY("kill", kill(host, SIGKILL));
+    TRY("kill its group", kill(-host, SIGKILL));
+    TRY("kill with more bits", syscall(SYS_kill, (unsigned)host | 1UL << 32, SIGKILL));
+    TRY("kill a thread", syscall(SYS_tkill, host, SIGKILL));
+    TRY("kill a thread of it", syscall(SYS_tgkill, host, host, SIGKILL));
+    TRY("kill a thread of oneself", syscall(SYS_tgkill, getpid(), host, SIGKILL));
+    TRY("queue", syscall(SYS_rt_sigqueueinfo, host, SIGKILL, &info));
+    TRY("queue for a thread", send_thread_info());
+    TRY("by a handle", with_handle(kill_handle));
+    TRY("by readiness", signalled_by_readiness(F_SETOWN, host));
+    TRY("by readiness of another owner", signalled_by_readiness(15 /* F_SETOWN_EX */, (long)&owner));
+    TRY("by a timer", by_timer());
+    return 0;
+}
+
+/* Kills whoever has the id of a child that has ended. */
+static int reused(void) {
+    int last = 0;
+    for (time_t end = time(NULL) + 2; time(NULL) < end;) {
+        pid_t dead[8];
+        for (int i = 0; i < 8; i++) {
+            if ((dead[i] = fork()) == 0) _exit(0);
+        }
+        for (int i = 0; i < 8; i++) waitpid(dead[i], NULL, 0);
+        for (int again = 0; again < 4; again++) {
+            for (int i = 0; i < 8; i++) {
+                if (kill(dead[i], SIGKILL) == -1) last = errno;
+            }
+        }
+    }
+    errno = last == EPERM ? ESRCH : last;
+    tried("gone", -1);
+    return 0;
+}
+
 /* Everyone at once. Whoever is left afterwards says so. */
 static int everyone(void) {
     signal(SIGTERM, SIG_IGN);
@@ -83,6 +152,11 @@ int main(int argc, char **argv) {
         host = atoi(argv[2]);
         return touch();
     }
+    if (argc == 3 && !strcmp(argv[1], "signal")) {
+        host = atoi(argv[2]);
+        return send();
+    }
+    if (argc == 2 && !strcmp(argv[1], "reused")) return reused();
     if (argc == 2 && !strcmp(argv[1], "stub")) {
         host = getppid();
         return touch();

@@ -9,6 +9,7 @@ mod kernel;
 mod links;
 mod lost;
 mod memory;
+mod older;
 mod others;
 mod own;
 mod planted;
@@ -28,16 +29,38 @@ use metier::error::ErrorKind;
 use metier::policy::SandboxLevel;
 
 use crate::case::{Case, CaseResult};
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, Machine};
 use crate::survivors;
 
 /// The attacks on a level.
-pub fn cases_for(level: SandboxLevel) -> &'static [&'static [Case]] {
-    if level == SandboxLevel::LandlockUnscoped { TREE_KILL_CASES } else { ALL_CASES }
+pub fn cases_for(machine: Machine) -> &'static [&'static [Case]] {
+    match machine {
+        Machine { level: SandboxLevel::LandlockUnscoped, .. } => TREE_KILL_CASES,
+        Machine { landlock_abi: Some(0), .. } => MOUNT_ROOT_CASES,
+        Machine { landlock_abi: Some(_), .. } => OLDER_CASES,
+        _ => ALL_CASES,
+    }
 }
 
 /// Attacks on how trees are killed, which is all that the lowest level has of its own.
 const TREE_KILL_CASES: &[&[Case]] = &[trees::CASES, streams::CASES, endings::CASES];
+
+/// Attacks on what stands in for what an older kernel lacks.
+const OLDER_CASES: &[&[Case]] = &[older::CASES, files::CASES, devices::CASES, others::CASES];
+
+/// The same where files are restricted by mounts alone.
+const MOUNT_ROOT_CASES: &[&[Case]] = &[
+    older::CASES,
+    files::CASES,
+    protected::CASES,
+    hidden::CASES,
+    links::CASES,
+    devices::CASES,
+    sockets::CASES,
+    others::CASES,
+    own::CASES,
+    granted::CASES,
+];
 
 /// Every attack there is.
 const ALL_CASES: &[&[Case]] = &[
@@ -61,6 +84,7 @@ const ALL_CASES: &[&[Case]] = &[
     own::CASES,
     granted::CASES,
     endings::CASES,
+    older::CASES,
 ];
 
 /// Held by what fills quotas that all scripts of a user share (timers, signals that wait, descriptors on their way through sockets), and

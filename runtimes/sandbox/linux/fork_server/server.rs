@@ -14,8 +14,8 @@ use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::RESPONSE_TIMEOUT;
 use crate::runtimes::sandbox::linux::cleanup_list::CleanupList;
 use crate::runtimes::sandbox::linux::ipc::{EncodedRequest, LaunchMessage, Message, SandboxProfile};
-use crate::runtimes::sandbox::linux::layers::capabilities;
 use crate::runtimes::sandbox::linux::layers::namespaces::NamespaceConfig;
+use crate::runtimes::sandbox::linux::layers::{capabilities, landlock};
 use crate::runtimes::sandbox::linux::mount_watcher::MountWatcher;
 use crate::runtimes::sandbox::linux::standby::{StandbyHandle, StandbySupervisor};
 use crate::runtimes::sandbox::linux::supervisor::LaunchTask;
@@ -305,7 +305,7 @@ impl ForkServer {
         let level = if has_none { SandboxLevel::Landlock } else { profile.level };
         let has_own_netns = level == SandboxLevel::Namespaces
             && self.namespaces.config().is_none_or(NamespaceConfig::can_have_own_netns);
-        let profile = SandboxProfile { level, ..profile };
+        let profile = profile.at_level(level, landlock::kernel_abi());
         if has_own_netns { profile } else { profile.without_hosts() }
     }
 
@@ -330,8 +330,7 @@ impl ForkServer {
 
     fn start_without_namespaces(&mut self, mut message: LaunchMessage, level: SandboxLevel) -> NextAction {
         message.is_downgraded = message.profile.level != level;
-        message.profile.level = level;
-        message.profile = message.profile.without_hosts();
+        message.profile = message.profile.at_level(level, landlock::kernel_abi()).without_hosts();
         self.fork_supervisor(message, None)
     }
 

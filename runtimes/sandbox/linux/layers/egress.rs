@@ -4,19 +4,16 @@
 //! a resolver, and a listener for each granted port. Which host is meant, the host program sees by the local address of a
 //! connection; so all of 198.18.0.0/15 are addresses of this network.
 
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, bind,
-    listen, sendmsg, socket_with, sockopt,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
 use super::mounts::cover_files;
 use super::netlink::RouteSocket;
+use crate::runtimes::sandbox::linux::fd_passing::send_fds;
 use crate::runtimes::sandbox::{EgressSockets, MAX_EGRESS_PORTS};
 
 /// Where the resolver listens: also where programs ask that find no `resolv.conf`.
@@ -63,7 +60,7 @@ pub(crate) fn set_up(sockets: &EgressSockets, host: &OwnedFd) -> io::Result<()> 
     for port in ports {
         made.push(listener(port)?);
     }
-    send_sockets(host, &made)
+    send_fds(host, &made)
 }
 
 /// The files by which programs find the resolver. Those that do not exist need no cover: without them, programs ask the resolver.
@@ -109,15 +106,4 @@ fn listener(port: u16) -> io::Result<OwnedFd> {
 
 fn new_socket(family: AddressFamily, kind: SocketType) -> rustix::io::Result<OwnedFd> {
     socket_with(family, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
-}
-
-fn send_sockets(host: &OwnedFd, sockets: &[OwnedFd]) -> io::Result<()> {
-    let sockets: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_EGRESS_PORTS + 2))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !ancillary.push(SendAncillaryMessage::ScmRights(&sockets)) {
-        return Err(Errno::NOMEM.into());
-    }
-    sendmsg(host, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::NOSIGNAL)?;
-    Ok(())
 }

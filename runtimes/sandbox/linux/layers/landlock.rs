@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
+use std::sync::OnceLock;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
@@ -13,17 +14,25 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, opena
 use rustix::io::Errno;
 
 use crate::host::{FileId, begins_with};
-use crate::runtimes::sandbox::{FileRules, MIN_LANDLOCK_ABI, PinnedPath, ProtectedPaths, SIGNAL_SCOPE_ABI};
+use crate::runtimes::sandbox::linux::layers::seccomp::SeccompFilter;
+use crate::runtimes::sandbox::linux::sys;
+use crate::runtimes::sandbox::{FileRules, PinnedPath, ProtectedPaths, SIGNAL_SCOPE_ABI, TRUNCATION_ABI};
 
 /// The newest ABI this was written for; an older kernel enforces the rules it knows.
 const TARGET_ABI: ABI = ABI::V9;
+
+/// The Landlock ABI of the kernel; 0 if it has no Landlock.
+pub(crate) fn kernel_abi() -> u8 {
+    static KERNEL_ABI: OnceLock<u8> = OnceLock::new();
+    *KERNEL_ABI.get_or_init(sys::landlock_abi)
+}
 
 /// Denies this process every file that is not open yet, and the network. The process must have one thread. Returns an error if
 /// the kernel does not enforce that.
 #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
 pub(crate) fn deny_all_files() -> io::Result<()> {
     let landlock_abi = restrict(&FileRules::default(), true)?;
-    if landlock_abi >= MIN_LANDLOCK_ABI { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+    if landlock_abi >= TRUNCATION_ABI { Ok(()) } else { SeccompFilter::without_files()?.apply() }
 }
 
 /// Moves the supervisor into a Landlock domain of its own, so that it may signal only its descendants. Returns whether the kernel

@@ -2,8 +2,9 @@
 //!
 //! Landlock identifies a folder by its inode, not by its path: what may be read at one path may be read at every other.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::mount_table::{Mount, read_mounts};
 use crate::runtimes::sandbox::FileRules;
 
 /// Whether some of the hidden paths are visible at other paths as well, or some of the read-only ones in a writable folder. If the
@@ -13,8 +14,7 @@ pub(crate) fn have_mount_alias(files: &FileRules) -> bool {
     if hidden.is_empty() && read_only.is_empty() {
         return false;
     }
-    let Ok(text) = std::fs::read_to_string("/proc/thread-self/mountinfo") else { return true };
-    let mounts: Vec<Mount<'_>> = text.lines().filter_map(parse_mountinfo_line).collect();
+    let Ok(mounts) = read_mounts() else { return true };
     let writable: Vec<&Path> = files.write.iter().map(|pinned| Path::new(&pinned.path)).collect();
     hidden.iter().any(|path| has_mount_alias(&mounts, Path::new(path), |_| true))
         || has_mount_in(&mounts, &writable)
@@ -26,19 +26,12 @@ pub(crate) fn have_mount_alias(files: &FileRules) -> bool {
 }
 
 /// Whether something is mounted in one of these folders: without that, all that is in them has one path there.
-fn has_mount_in(mounts: &[Mount<'_>], folders: &[&Path]) -> bool {
+fn has_mount_in(mounts: &[Mount], folders: &[&Path]) -> bool {
     mounts.iter().any(|mount| folders.iter().any(|folder| mount.target.starts_with(folder)))
 }
 
-/// A mount: its device, the folder of the device that is its root, and its mount point.
-struct Mount<'a> {
-    device: &'a str,
-    root: PathBuf,
-    target: PathBuf,
-}
-
 /// Whether another mount shows the path, or a part of it, at a place that counts.
-fn has_mount_alias(mounts: &[Mount<'_>], path: &Path, counts: impl Fn(&Path) -> bool) -> bool {
+fn has_mount_alias(mounts: &[Mount], path: &Path, counts: impl Fn(&Path) -> bool) -> bool {
     // Of several mounts at the same path the last is visible.
     let shown = mounts.iter().enumerate().filter(|(_, mount)| path.starts_with(&mount.target));
     let Some((number, own)) =
@@ -57,18 +50,6 @@ fn has_mount_alias(mounts: &[Mount<'_>], path: &Path, counts: impl Fn(&Path) -> 
     })
 }
 
-/// `36 35 98:0 /from /at rw,noatime …`
-fn parse_mountinfo_line(line: &str) -> Option<Mount<'_>> {
-    let mut words = line.split(' ').skip(2);
-    Some(Mount { device: words.next()?, root: unescape(words.next()?), target: unescape(words.next()?) })
-}
-
-/// Spaces and similar characters are written as three octal digits.
-fn unescape(text: &str) -> PathBuf {
-    let written = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    written.iter().fold(text.to_owned(), |text, (digits, letter)| text.replace(digits, letter)).into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,7 +62,7 @@ mod tests {
 29 27 0:25 / /tmp rw - tmpfs tmpfs rw";
         let with = |line: &str| {
             let text = format!("{usual}\n{line}");
-            let mounts: Vec<Mount<'_>> = text.lines().filter_map(parse_mountinfo_line).collect();
+            let mounts: Vec<Mount> = text.lines().filter_map(Mount::parse).collect();
             has_mount_alias(&mounts, Path::new("/home/a/my project"), |_| true)
         };
         for twice in [
@@ -110,7 +91,7 @@ mod tests {
 30 27 254:0 /w/p/.git/hooks /mnt rw - ext4 /dev/vda rw";
         let with = |line: &str, folder: &str| {
             let text = format!("{usual}\n{line}");
-            let mounts: Vec<Mount<'_>> = text.lines().filter_map(parse_mountinfo_line).collect();
+            let mounts: Vec<Mount> = text.lines().filter_map(Mount::parse).collect();
             let is_in = |place: &Path| place.starts_with(folder) && !place.starts_with("/w/p/.git");
             has_mount_in(&mounts, &[Path::new(folder)])
                 && has_mount_alias(&mounts, Path::new("/w/p/.git"), is_in)

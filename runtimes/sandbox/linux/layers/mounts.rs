@@ -4,7 +4,7 @@
 //! it was when the run began, whatever happens to its path.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -13,20 +13,20 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags, fsconfig_create,
-    fsconfig_set_string, fsmount, fsopen, mount, unmount,
-};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::host::FileId;
 use crate::runtimes::sandbox::linux::layers::landlock::{open_final_symlink, open_no_symlinks, open_pinned};
 use crate::runtimes::sandbox::linux::layers::mount_alias::have_mount_alias;
-use crate::runtimes::sandbox::linux::layers::mount_clone::{attach, clone_mount};
+use crate::runtimes::sandbox::linux::layers::mount_clone::{
+    attach, attach_read_only, change_all_mounts, clone_mount,
+};
+use crate::runtimes::sandbox::linux::layers::mount_root;
 use crate::runtimes::sandbox::linux::layers::private_tmp;
 use crate::runtimes::sandbox::linux::layers::private_tmp::PrivateTmp;
-use crate::runtimes::sandbox::linux::procfs::read_lossy;
+use crate::runtimes::sandbox::linux::layers::tmpfs::new_tmpfs;
 use crate::runtimes::sandbox::linux::sys;
-use crate::runtimes::sandbox::linux::sys::{MountChange, mount_setattr};
+use crate::runtimes::sandbox::linux::sys::MountChange;
 use crate::runtimes::sandbox::{FileRules, PinnedPath, ProtectedPaths};
 
 /// What to mount over a path.
@@ -49,28 +49,41 @@ enum MountStep {
 ///
 /// A medium unmounted while there is no request is unmounted here too: otherwise it would be in use.
 pub(crate) fn prepare() -> io::Result<bool> {
-    mount_setattr(&CWD, c"/", MountChange::ReceiveOnly)?;
+    change_all_mounts(MountChange::ReceiveOnly)?;
     // It is read once, and needed when there is a request.
     private_tmp::user_name();
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(mount(c"proc", c"/proc", c"proc", flags, None).is_ok())
 }
 
-/// Applies all mounts, and returns whether every protected path is protected.
+/// What came of the mounts.
+pub(crate) struct AppliedMounts {
+    /// Every protected path is protected.
+    pub(crate) protected_paths: bool,
+    /// The `/dev/shm` of the sandbox, if it has one.
+    pub(crate) shm: Option<OwnedFd>,
+}
+
+/// Applies all mounts for a program.
 ///
 /// After an error the mounts are in no state to run anything in.
-pub(crate) fn apply(files: &FileRules, shm_limit: Option<u64>) -> io::Result<bool> {
-    mount_setattr(&CWD, c"/", MountChange::Private)?;
+pub(crate) fn apply(files: &FileRules, shm_limit: Option<u64>, program: &OsStr) -> io::Result<AppliedMounts> {
+    change_all_mounts(MountChange::Private)?;
     // Checked before the sandbox mounts more than `/proc`.
     let have_alias = have_mount_alias(files);
-    let steps = steps(files, shm_limit)?;
+    let mut steps = steps(files, shm_limit)?;
     let is_writable = |path: &Path| matches!(steps.get(path), Some(MountStep::Writable(_)));
     let private_tmp = PrivateTmp::prepare(files, is_writable)?;
     // Nothing is mounted over the root, and nothing need be if all of it is writable.
-    if !files.write.iter().any(|pinned| pinned.path == ROOT) {
+    let is_all_writable = files.write.iter().any(|pinned| pinned.path == ROOT);
+    let mut empty = BTreeSet::new();
+    if !is_all_writable {
+        if mount_root::is_needed() {
+            empty = mount_root::enter(files, program, is_writable)?;
+        }
         make_everything_read_only()?;
     }
-    let empty = private_tmp.map(PrivateTmp::attach).transpose()?.unwrap_or_default();
+    empty.extend(private_tmp.map(PrivateTmp::attach).transpose()?.into_iter().flatten());
     let mut is_protected = files.protected_paths.incomplete_reason.is_none() && !have_alias;
     let hard_linked: BTreeSet<FileId> = files.protected_paths.hard_linked_files.iter().copied().collect();
     // Outer paths come before inner ones.
@@ -90,7 +103,11 @@ pub(crate) fn apply(files: &FileRules, shm_limit: Option<u64>) -> io::Result<boo
             },
         }
     }
-    Ok(is_protected)
+    let shm = match steps.remove(Path::new(DEV_SHM)) {
+        Some(MountStep::Writable(shm)) => Some(shm),
+        _ => None,
+    };
+    Ok(AppliedMounts { protected_paths: is_protected, shm })
 }
 
 /// Makes all mounts read-only. The kernel refuses that while somebody writes to one of them. The child writes to none, but when it follows
@@ -99,7 +116,7 @@ pub(crate) fn make_everything_read_only() -> io::Result<()> {
     const TIME_LIMIT: Duration = Duration::from_millis(100);
     let began = Instant::now();
     loop {
-        match mount_setattr(&CWD, c"/", MountChange::ReadOnly) {
+        match change_all_mounts(MountChange::ReadOnly) {
             Err(error) if sys::errno(&error) == libc::EBUSY && began.elapsed() < TIME_LIMIT => {
                 rustix::thread::sched_yield();
             }
@@ -185,8 +202,7 @@ fn pin(path: &Path) -> io::Result<()> {
 fn make_read_only(path: &Path, hard_linked: &BTreeSet<FileId>) -> io::Result<()> {
     let target = open_final_symlink(path.as_os_str())?;
     let copy = clone_mount(&target)?;
-    mount_setattr(&copy, c"", MountChange::ReadOnly)?;
-    attach(&copy, &target)?;
+    attach_read_only(&copy, &target, MountChange::ReadOnly)?;
     check_hard_links(&fstat(&target)?, hard_linked)
 }
 
@@ -199,8 +215,7 @@ fn hide(path: &Path, hard_linked: &BTreeSet<FileId>) -> io::Result<()> {
     } else {
         clone_mount(&open_no_symlinks(OsStr::new("/dev/null"))?)?
     };
-    mount_setattr(&cover, c"", MountChange::ReadOnlyNoDevices)?;
-    attach(&cover, &target)?;
+    attach_read_only(&cover, &target, MountChange::ReadOnlyNoDevices)?;
     check_hard_links(&about, hard_linked)
 }
 
@@ -226,14 +241,12 @@ pub(crate) fn cover_files(files: &[(&str, String)]) -> io::Result<()> {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             let file = openat(&tmpfs, name, flags, Mode::from_raw_mode(0o444))?;
             File::from(file).write_all(text.as_bytes())?;
-            let copy = clone_mount(&openat(&tmpfs, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)?;
-            mount_setattr(&copy, c"", MountChange::ReadOnlyNoDevices)?;
-            Ok(copy)
+            clone_mount(&openat(&tmpfs, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
         })
         .collect();
     unmount(MOUNTED_AT, UnmountFlags::DETACH)?;
     for (copy, (target, ..)) in copies?.iter().zip(&targets) {
-        attach(copy, target)?;
+        attach_read_only(copy, target, MountChange::ReadOnlyNoDevices)?;
     }
     Ok(())
 }
@@ -254,33 +267,3 @@ fn file_type(about: &Stat) -> FileType {
 
 /// Where programs share memory by name. A sandbox has its own, which ends with it.
 pub(crate) const DEV_SHM: &str = "/dev/shm";
-
-/// The name of the sandbox's tmpfs in the list of mounts.
-const TMPFS_SOURCE: &str = "metier-sandbox";
-
-/// Whether `/dev/shm` is private to this sandbox.
-pub(crate) fn has_private_shm() -> bool {
-    let mounts = read_lossy("/proc/thread-self/mountinfo").unwrap_or_default();
-    // 36 35 0:50 / /dev/shm rw,nosuid,nodev - tmpfs metier-sandbox rw,size=131072k
-    let is_there = |line: &&str| line.split(' ').nth(4) == Some(DEV_SHM);
-    let kind = mounts.lines().rfind(is_there).and_then(|line| line.split(" - ").nth(1));
-    kind.is_some_and(|kind| kind.split(' ').nth(1) == Some(TMPFS_SOURCE))
-}
-
-/// Maximum number of files in such a tmpfs; each takes about a kilobyte.
-const MAX_INODES: &str = "65536";
-
-/// A new tmpfs, with this mode for its root and this size limit.
-fn new_tmpfs(mode: &CStr, size_limit: Option<u64>) -> io::Result<OwnedFd> {
-    let tmpfs = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_set_string(&tmpfs, c"source", TMPFS_SOURCE)?;
-    fsconfig_set_string(&tmpfs, c"mode", mode)?;
-    if let Some(limit) = size_limit {
-        fsconfig_set_string(&tmpfs, c"size", limit.to_string())?;
-        // Each inode is a file, or the equivalent in extended attributes.
-        fsconfig_set_string(&tmpfs, c"nr_inodes", MAX_INODES)?;
-    }
-    fsconfig_create(&tmpfs)?;
-    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    Ok(fsmount(&tmpfs, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
-}

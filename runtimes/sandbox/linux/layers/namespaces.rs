@@ -3,16 +3,19 @@
 //! Each fork server detects support by creating namespaces. The supervisor is the first process in them, so that its death kills
 //! all processes in them.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 
 use rustix::process::{
     DumpableBehavior, Gid, Uid, WaitOptions, getegid, geteuid, set_dumpable_behavior, waitpid,
 };
 use rustix::thread::CapabilitySet;
 
-use super::capabilities;
-use super::mounts;
+use super::mount_root::OwnMounts;
+use super::mounts::AppliedMounts;
+use super::{capabilities, mount_root, mounts};
 use crate::runtimes::sandbox::linux::sys;
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 use crate::runtimes::sandbox::{FileRules, NetworkAccess, ResourceLimits};
@@ -37,17 +40,18 @@ pub(crate) enum NetworkIsolation {
 }
 
 /// Namespaces in which this process is the first.
-#[derive(Clone, Copy)]
 pub(crate) struct EnteredNamespaces {
     config: NamespaceConfig,
     /// `/proc` lists exactly the processes of the namespace.
     private_proc: bool,
     /// The maximum number of processes, if it was set already.
     pid_limit: Option<u64>,
+    /// The mounts that this process goes back to, if those of the script have another root.
+    own_mounts: Option<OwnMounts>,
 }
 
 /// How the namespaces were set up for one script.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(crate) struct NamespaceSetup {
     /// Every protected path that existed is protected.
     pub(crate) protected_paths: bool,
@@ -57,6 +61,8 @@ pub(crate) struct NamespaceSetup {
     pub(crate) has_pid_limit: bool,
     /// The process limit to set as an inherited resource limit.
     pub(crate) nproc_rlimit: Option<u64>,
+    /// The `/dev/shm` of the sandbox, if it has one.
+    pub(crate) shm: Option<OwnedFd>,
 }
 
 const BASE_CLONE_FLAGS: libc::c_int =
@@ -103,9 +109,10 @@ impl NamespaceConfig {
     fn probe(self) -> io::Result<()> {
         match sys::clone_with_namespaces(self.clone_flags(NetworkAccess::Blocked))? {
             ForkResult::Child => {
-                let setup = self
-                    .enter(None)
-                    .and_then(|entered| entered.set_up(&FileRules::default(), ResourceLimits::default()));
+                let setup = self.enter(None).and_then(|mut entered| {
+                    entered.set_up(&FileRules::default(), ResourceLimits::default(), OsStr::new("/"))?;
+                    entered.leave_mounts()
+                });
                 sys::exit(setup.err().map_or(0, |error| sys::errno(&error).max(libc::EPERM)))
             }
             ForkResult::Parent(pid) => {
@@ -149,14 +156,20 @@ impl NamespaceConfig {
         }
         let private_proc = mounts::prepare()?;
         let pid_limit = pid_limit.filter(|max| private_proc && limit_pids(*max));
-        Ok(EnteredNamespaces { config: self, private_proc, pid_limit })
+        let own_mounts = mount_root::is_needed().then(OwnMounts::leave).transpose()?;
+        Ok(EnteredNamespaces { config: self, private_proc, pid_limit, own_mounts })
     }
 }
 
 impl EnteredNamespaces {
-    /// Sets them up for a script.
-    pub(crate) fn set_up(self, files: &FileRules, limits: ResourceLimits) -> io::Result<NamespaceSetup> {
-        let Self { config, private_proc, pid_limit } = self;
+    /// Sets them up for a script that is run by this program.
+    pub(crate) fn set_up(
+        &self,
+        files: &FileRules,
+        limits: ResourceLimits,
+        program: &OsStr,
+    ) -> io::Result<NamespaceSetup> {
+        let Self { config, private_proc, pid_limit, .. } = *self;
         let is_limited = |max| pid_limit == Some(max) || (private_proc && limit_pids(max));
         // Set now, while it can still be changed.
         let has_pid_limit = limits.processes.is_some_and(is_limited);
@@ -164,9 +177,14 @@ impl EnteredNamespaces {
             // The previous request had a limit.
             limit_pids(MAX_PIDS - RESERVED_PIDS);
         }
-        let protected_paths = mounts::apply(files, limits.tree_memory)?;
+        let AppliedMounts { protected_paths, shm } = mounts::apply(files, limits.tree_memory, program)?;
         let nproc_rlimit = limits.processes.filter(|_| !has_pid_limit && config.user_namespace.is_some());
-        Ok(NamespaceSetup { protected_paths, private_proc, has_pid_limit, nproc_rlimit })
+        Ok(NamespaceSetup { protected_paths, private_proc, has_pid_limit, nproc_rlimit, shm })
+    }
+
+    /// Leaves the mounts of the script, when nothing more is to be mounted in them.
+    pub(crate) fn leave_mounts(&mut self) -> io::Result<()> {
+        self.own_mounts.take().map_or(Ok(()), |own| own.enter())
     }
 }
 

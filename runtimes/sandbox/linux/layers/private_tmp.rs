@@ -12,9 +12,9 @@ use rustix::process::geteuid;
 
 use crate::host::begins_with;
 use crate::runtimes::sandbox::linux::layers::landlock::{open_no_symlinks, open_pinned};
-use crate::runtimes::sandbox::linux::layers::mount_clone::{attach, clone_mount};
+use crate::runtimes::sandbox::linux::layers::mount_clone::{attach, attach_read_only, clone_mount};
 use crate::runtimes::sandbox::linux::procfs::read_lossy;
-use crate::runtimes::sandbox::linux::sys::{MountChange, mount_setattr};
+use crate::runtimes::sandbox::linux::sys::MountChange;
 use crate::runtimes::sandbox::{FileRules, PRIVATE_TMP};
 
 /// Mounts that are not attached yet.
@@ -43,14 +43,12 @@ impl<'a> PrivateTmp<'a> {
             }
             let Ok(found) = open_no_symlinks(path.as_os_str()) else { continue };
             let is_folder = FileType::from_raw_mode(fstat(&found)?.st_mode).is_dir();
-            let copy = if is_writable(path) {
-                None
-            } else {
-                let copy = clone_mount(&found)?;
-                mount_setattr(&copy, c"", MountChange::ReadOnly)?;
-                Some(copy)
-            };
-            create_mount_point(&folder, path, is_folder)?;
+            let copy = if is_writable(path) { None } else { Some(clone_mount(&found)?) };
+            create_mount_point(
+                &folder,
+                path.strip_prefix(PRIVATE_TMP).map_err(io::Error::other)?,
+                is_folder,
+            )?;
             shown.push((path, copy));
         }
         keep_java_out(&folder);
@@ -63,7 +61,9 @@ impl<'a> PrivateTmp<'a> {
         let mut empty = BTreeSet::new();
         for (path, copy) in self.shown {
             match copy {
-                Some(copy) => attach(&copy, &open_no_symlinks(path.as_os_str())?)?,
+                Some(copy) => {
+                    attach_read_only(&copy, &open_no_symlinks(path.as_os_str())?, MountChange::ReadOnly)?;
+                }
                 None => drop(empty.insert(path)),
             }
         }
@@ -96,9 +96,8 @@ pub(super) fn user_name() -> Option<&'static str> {
     name.as_deref()
 }
 
-/// Creates a folder, or an empty file, at the path that it has below `/tmp`. Nobody else knows the new folder in which it lies.
-fn create_mount_point(folder: &OwnedFd, path: &Path, is_folder: bool) -> io::Result<()> {
-    let below = path.strip_prefix(PRIVATE_TMP).map_err(io::Error::other)?;
+/// Creates a folder, or an empty file, at this path below a new folder that nobody else knows.
+pub(super) fn create_mount_point(folder: &OwnedFd, below: &Path, is_folder: bool) -> io::Result<()> {
     if below.components().any(|part| !matches!(part, Component::Normal(_))) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -114,7 +113,7 @@ fn create_mount_point(folder: &OwnedFd, path: &Path, is_folder: bool) -> io::Res
 }
 
 /// Creates a folder and those above it; the empty path is the folder itself.
-fn create_dir(folder: &OwnedFd, path: &Path) -> io::Result<()> {
+pub(super) fn create_dir(folder: &OwnedFd, path: &Path) -> io::Result<()> {
     let Some(above) = path.parent() else { return Ok(()) };
     match mkdirat(folder, path, Mode::RWXU) {
         Err(Errno::NOENT) => {

@@ -15,6 +15,8 @@ pub(super) struct SyscallRule {
 pub(super) enum SyscallAction {
     Allow,
     Errno(libc::c_int),
+    /// Answered by the supervisor.
+    Notify,
     /// Refused if one of the rules matches.
     ErrnoIf(Vec<ArgumentRule>, libc::c_int),
 }
@@ -120,6 +122,7 @@ fn compile_action(action: &SyscallAction) -> Vec<sock_filter> {
     match action {
         SyscallAction::Allow => vec![return_allow()],
         SyscallAction::Errno(errno) => vec![return_errno(*errno)],
+        SyscallAction::Notify => vec![instruction(RETURN, libc::SECCOMP_RET_USER_NOTIF)],
         SyscallAction::ErrnoIf(rules, errno) => {
             let mut program: Vec<_> = rules.iter().flat_map(|rule| compile_rule(rule, *errno)).collect();
             program.push(return_allow());

@@ -1,12 +1,15 @@
 //! The compiled filter: one program for each combination of options.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use seccompiler::sock_filter;
 
 use super::bpf::compile;
-use super::rules::{SeccompOptions, syscall_rules};
+use super::rules::{KernelGaps, SeccompOptions, rules_without_files, syscall_rules};
+use crate::runtimes::sandbox::NetworkAccess;
+use crate::runtimes::sandbox::linux::sys;
 
 /// The `AUDIT_ARCH` value by which a filter recognises the architecture it was compiled for.
 pub(super) const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
@@ -23,7 +26,7 @@ pub(super) const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
 pub(crate) struct SeccompFilter(Vec<sock_filter>);
 
 /// One filter for each combination.
-static FILTERS: [OnceLock<SeccompFilter>; 6] = [const { OnceLock::new() }; 6];
+static FILTERS: [OnceLock<SeccompFilter>; 24] = [const { OnceLock::new() }; 24];
 
 impl SeccompFilter {
     /// The filter of a script, compiled once: processes forked from this one inherit it.
@@ -31,8 +34,24 @@ impl SeccompFilter {
     pub(crate) fn cached(options: SeccompOptions) -> io::Result<&'static Self> {
         let machine = AUDIT_ARCH.ok_or(io::ErrorKind::Unsupported)?;
         let compiled = || Self(compile(syscall_rules(options), machine));
-        let index = 2 * (options.network as usize) + usize::from(options.allow_flock);
-        Ok(FILTERS[index].get_or_init(compiled))
+        Ok(FILTERS[Self::index(options)].get_or_init(compiled))
+    }
+
+    fn index(options: SeccompOptions) -> usize {
+        let SeccompOptions { network, allow_flock, gaps: KernelGaps { truncation, signals } } = options;
+        let switches = [allow_flock, truncation, signals].into_iter().map(usize::from);
+        switches.fold(network as usize, |index, switch| 2 * index + switch)
+    }
+
+    /// A filter with which no file can be opened any more.
+    #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
+    pub(crate) fn without_files() -> io::Result<Self> {
+        let options = SeccompOptions {
+            network: NetworkAccess::Blocked,
+            allow_flock: false,
+            gaps: KernelGaps::default(),
+        };
+        Ok(Self(compile(rules_without_files(options), AUDIT_ARCH.ok_or(io::ErrorKind::Unsupported)?)))
     }
 
     /// A filter that was compiled.
@@ -50,6 +69,12 @@ impl SeccompFilter {
     pub(crate) fn apply(&self) -> io::Result<()> {
         seccompiler::apply_filter(&self.0).map_err(io::Error::other)
     }
+
+    /// The same, where the supervisor answers some of the calls: returns the descriptor from which it does. The process must have
+    /// given up new privileges.
+    pub(crate) fn apply_with_listener(&self) -> io::Result<OwnedFd> {
+        sys::apply_filter_with_listener(&self.0)
+    }
 }
 
 #[cfg(test)]
@@ -59,16 +84,98 @@ mod tests {
     use super::super::bpf::tests::evaluate;
     use super::super::rules::{ABSENT, REFUSED, UNSUPPORTED};
     use super::*;
-    use crate::runtimes::sandbox::NetworkAccess;
+
+    const fn options(network: NetworkAccess, allow_flock: bool) -> SeccompOptions {
+        let gaps = KernelGaps { truncation: false, signals: false };
+        SeccompOptions { network, allow_flock, gaps }
+    }
 
     const ALL: [SeccompOptions; 6] = [
-        SeccompOptions { network: NetworkAccess::Blocked, allow_flock: true },
-        SeccompOptions { network: NetworkAccess::Blocked, allow_flock: false },
-        SeccompOptions { network: NetworkAccess::Hosts, allow_flock: true },
-        SeccompOptions { network: NetworkAccess::Hosts, allow_flock: false },
-        SeccompOptions { network: NetworkAccess::Open, allow_flock: true },
-        SeccompOptions { network: NetworkAccess::Open, allow_flock: false },
+        options(NetworkAccess::Blocked, true),
+        options(NetworkAccess::Blocked, false),
+        options(NetworkAccess::Hosts, true),
+        options(NetworkAccess::Hosts, false),
+        options(NetworkAccess::Open, true),
+        options(NetworkAccess::Open, false),
     ];
+
+    /// The same on an older kernel.
+    fn with_gaps(gaps: KernelGaps) -> impl Iterator<Item = SeccompOptions> {
+        ALL.into_iter().map(move |calls| SeccompOptions { gaps, ..calls })
+    }
+
+    #[test]
+    fn each_combination_has_a_filter_of_its_own() {
+        let mut seen = std::collections::BTreeSet::new();
+        for (truncation, signals) in [(false, false), (false, true), (true, false), (true, true)] {
+            for calls in with_gaps(KernelGaps { truncation, signals }) {
+                assert!(seen.insert(SeccompFilter::index(calls)), "{calls:?}");
+            }
+        }
+        assert_eq!(seen.last(), Some(&(FILTERS.len() - 1)));
+    }
+
+    #[test]
+    fn a_file_cannot_be_truncated_where_the_kernel_would_let_it() {
+        let bits = |flags: libc::c_int| flags.cast_unsigned();
+        for calls in with_gaps(KernelGaps { truncation: true, signals: false }) {
+            assert_eq!(answer(calls, libc::SYS_truncate, [0; 3]), EPERM);
+            assert_eq!(answer(calls, libc::SYS_ftruncate, [0; 3]), ALLOW);
+            assert_eq!(answer(calls, libc::SYS_openat2, [0; 3]), ENOSYS);
+            for (flags, expected) in [
+                (libc::O_RDONLY | libc::O_TRUNC, EPERM),
+                (libc::O_ACCMODE | libc::O_TRUNC | libc::O_CLOEXEC, EPERM),
+                (libc::O_CREAT | libc::O_TRUNC, EPERM),
+                (libc::O_WRONLY | libc::O_TRUNC, ALLOW),
+                (libc::O_RDWR | libc::O_TRUNC | libc::O_CREAT, ALLOW),
+                (libc::O_RDONLY, ALLOW),
+                (libc::O_ACCMODE, ALLOW),
+            ] {
+                assert_eq!(answer(calls, libc::SYS_openat, [0, 0, bits(flags)]), expected, "{flags:o}");
+                #[cfg(target_arch = "x86_64")]
+                assert_eq!(answer(calls, libc::SYS_open, [0, bits(flags), 0]), expected, "{flags:o}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_supervisor_decides_on_signals_where_the_kernel_lets_them_out() {
+        let notify = libc::SECCOMP_RET_USER_NOTIF;
+        for calls in with_gaps(KernelGaps { truncation: false, signals: true }) {
+            for call in [
+                libc::SYS_kill,
+                libc::SYS_tkill,
+                libc::SYS_tgkill,
+                libc::SYS_rt_sigqueueinfo,
+                libc::SYS_rt_tgsigqueueinfo,
+            ] {
+                assert_eq!(answer(calls, call, [0; 3]), notify, "{call}");
+            }
+            assert_eq!(answer(calls, libc::SYS_pidfd_send_signal, [0; 3]), EPERM);
+            assert_eq!(answer(calls, libc::SYS_pidfd_open, [0; 3]), ALLOW);
+        }
+    }
+
+    #[test]
+    fn without_files_none_can_be_opened_or_made() {
+        let program = SeccompFilter::without_files().unwrap().0;
+        let answer = |call: libc::c_long| {
+            evaluate(&program, AUDIT_ARCH.unwrap(), u32::try_from(call).unwrap(), [0; 3])
+        };
+        for call in [
+            libc::SYS_openat,
+            libc::SYS_openat2,
+            libc::SYS_truncate,
+            libc::SYS_execve,
+            libc::SYS_unlinkat,
+            libc::SYS_renameat2,
+        ] {
+            assert_eq!(answer(call), libc::SECCOMP_RET_ERRNO | libc::EACCES.cast_unsigned(), "{call}");
+        }
+        for call in [libc::SYS_read, libc::SYS_write, libc::SYS_mmap, libc::SYS_futex, libc::SYS_exit_group] {
+            assert_eq!(answer(call), ALLOW, "{call}");
+        }
+    }
 
     /// A jump over a rule has an offset of one byte.
     #[test]

@@ -10,4 +10,4 @@ mod rules;
 #[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]
 pub(crate) use self::compute_only::restrict_to_computing;
 pub(crate) use self::filter::SeccompFilter;
-pub(crate) use self::rules::SeccompOptions;
+pub(crate) use self::rules::{KernelGaps, SeccompOptions};

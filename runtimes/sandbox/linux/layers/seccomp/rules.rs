@@ -17,7 +17,34 @@ pub(crate) struct SeccompOptions {
     pub(crate) network: NetworkAccess,
     /// Whether whole files may be locked (`flock`), which needs no right to write to them.
     pub(crate) allow_flock: bool,
+    /// What nothing else keeps inside on this kernel.
+    pub(crate) gaps: KernelGaps,
 }
+
+/// What an older Landlock does not restrict, and the filter does in its place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KernelGaps {
+    /// Files can be truncated by whoever may write to them by their mode.
+    pub(crate) truncation: bool,
+    /// Every process of the user can be signalled.
+    pub(crate) signals: bool,
+}
+
+/// Calls that send a signal, about which the supervisor decides where the kernel does not.
+const SIGNAL_CALLS: &[i64] = &[
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+];
+
+/// Calls with the index of their flags that truncate what they open.
+const OPEN_CALLS: &[(i64, u8)] = &[
+    (libc::SYS_openat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1),
+];
 
 /// Calls that no script needs and that reach beyond its files: other processes, the kernel, mounts, keys, System V shared memory,
 /// named queues, everybody's disks, and quotas that all programs of the user share.
@@ -188,6 +215,38 @@ const REFUSED_PRCTL_OPTIONS: [u32; 2] = [62, libc::PR_SET_MM.cast_unsigned()]; /
 /// Landlock rules for ports, which nobody counts; there can be no more rules for files than there are files.
 const LANDLOCK_RULE_NET_PORT: u32 = 2;
 
+/// The other calls that open or change a file by its name, but for its metadata.
+const OTHER_OPEN_CALLS: &[i64] = &[
+    libc::SYS_openat2,
+    libc::SYS_truncate,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_linkat,
+    libc::SYS_symlinkat,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_creat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mknod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_link,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_symlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rmdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_renameat,
+];
+
 /// The allowed `fcntl` commands: they copy and describe descriptors, lock and seal. The others affect other processes: a lease
 /// makes whoever opens a file wait for its holder, and changes of a folder or of readiness send signals; or they use up what the
 /// user has: the pages of pipes.
@@ -256,12 +315,42 @@ pub(super) fn syscall_rules(options: SeccompOptions) -> Vec<SyscallRule> {
         // others report it. A lock that is granted but not held would be worse than none.
         set_action(&[libc::SYS_flock], &SyscallAction::Errno(libc::ENOSYS));
     }
+    if options.gaps.truncation {
+        set_action(&[libc::SYS_truncate], &SyscallAction::Errno(libc::EPERM));
+        // Its flags are in memory, which a filter does not see.
+        set_action(&[libc::SYS_openat2], &SyscallAction::Errno(libc::ENOSYS));
+        for (call, flags) in OPEN_CALLS {
+            set_action(&[*call], &SyscallAction::ErrnoIf(unseen_truncation(*flags), libc::EPERM));
+        }
+    }
+    if options.gaps.signals {
+        set_action(SIGNAL_CALLS, &SyscallAction::Notify);
+        // What a handle leads to is not among the arguments.
+        set_action(&[libc::SYS_pidfd_send_signal], &SyscallAction::Errno(libc::EPERM));
+    }
     for (call, rules, errno) in argument_rules(options.network) {
         set_action(&[call], &SyscallAction::ErrnoIf(rules, errno));
     }
     // Every syscall number is small.
     let row = |(call, action)| Some(SyscallRule { number: u32::try_from(call).ok()?, action });
     actions.into_iter().filter_map(row).collect()
+}
+
+/// The same, but no file can be opened.
+pub(super) fn rules_without_files(options: SeccompOptions) -> Vec<SyscallRule> {
+    let mut rules = syscall_rules(options);
+    let opens = OPEN_CALLS.iter().map(|(call, _)| *call).chain(OTHER_OPEN_CALLS.iter().copied());
+    let opens: Vec<u32> = opens.filter_map(|call| u32::try_from(call).ok()).collect();
+    for rule in rules.iter_mut().filter(|rule| opens.contains(&rule.number)) {
+        rule.action = SyscallAction::Errno(libc::EACCES);
+    }
+    rules
+}
+
+/// An open that truncates and is not for writing: for reading, or for neither (3). Landlock sees an open for writing.
+fn unseen_truncation(flags: u8) -> Vec<ArgumentRule> {
+    let [truncate, access] = [libc::O_TRUNC, libc::O_ACCMODE].map(libc::c_int::cast_unsigned);
+    [0, access].map(|mode| vec![masked_equals(flags, truncate | access, truncate | mode)]).to_vec()
 }
 
 /// Calls, the rules by which they are refused, and the error.
