@@ -73,15 +73,6 @@ fn unshare(namespace: libc::c_int) -> io::Result<()> {
     if unsafe { libc::unshare(namespace) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The Landlock ABI of the kernel; 0 if it has no Landlock.
-pub(super) fn landlock_abi() -> u8 {
-    const CREATE_RULESET_VERSION: libc::c_uint = 1;
-    let nothing = std::ptr::null::<libc::c_void>();
-    // SAFETY: with this flag the call reads no memory and creates nothing.
-    let abi = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0, CREATE_RULESET_VERSION) };
-    u8::try_from(abi).unwrap_or(0)
-}
-
 /// The kernel's record of a change to mounts.
 #[repr(C)]
 struct MountAttr {

@@ -14,7 +14,6 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, opena
 use rustix::io::Errno;
 
 use crate::host::{FileId, begins_with};
-use crate::runtimes::sandbox::linux::layers::seccomp::SeccompFilter;
 use crate::runtimes::sandbox::linux::sys;
 use crate::runtimes::sandbox::{FileRules, PinnedPath, ProtectedPaths, SIGNAL_SCOPE_ABI, TRUNCATION_ABI};
 
@@ -24,7 +23,7 @@ const TARGET_ABI: ABI = ABI::V9;
 /// The Landlock ABI of the kernel; 0 if it has no Landlock.
 pub(crate) fn kernel_abi() -> u8 {
     static KERNEL_ABI: OnceLock<u8> = OnceLock::new();
-    *KERNEL_ABI.get_or_init(sys::landlock_abi)
+    *KERNEL_ABI.get_or_init(|| sys::landlock_abi().unwrap_or(0))
 }
 
 /// Denies this process every file that is not open yet, and the network. The process must have one thread. Returns an error if
@@ -32,7 +31,7 @@ pub(crate) fn kernel_abi() -> u8 {
 #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
 pub(crate) fn deny_all_files() -> io::Result<()> {
     let landlock_abi = restrict(&FileRules::default(), true)?;
-    if landlock_abi >= TRUNCATION_ABI { Ok(()) } else { SeccompFilter::without_files()?.apply() }
+    if landlock_abi >= TRUNCATION_ABI { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
 /// Moves the supervisor into a Landlock domain of its own, so that it may signal only its descendants. Returns whether the kernel

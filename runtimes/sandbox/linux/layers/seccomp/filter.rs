@@ -7,8 +7,7 @@ use std::sync::OnceLock;
 use seccompiler::sock_filter;
 
 use super::bpf::compile;
-use super::rules::{KernelGaps, SeccompOptions, rules_without_files, syscall_rules};
-use crate::runtimes::sandbox::NetworkAccess;
+use super::rules::{KernelGaps, SeccompOptions, syscall_rules};
 use crate::runtimes::sandbox::linux::sys;
 
 /// The `AUDIT_ARCH` value by which a filter recognises the architecture it was compiled for.
@@ -43,17 +42,6 @@ impl SeccompFilter {
         switches.fold(network as usize, |index, switch| 2 * index + switch)
     }
 
-    /// A filter with which no file can be opened any more.
-    #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
-    pub(crate) fn without_files() -> io::Result<Self> {
-        let options = SeccompOptions {
-            network: NetworkAccess::Blocked,
-            allow_flock: false,
-            gaps: KernelGaps::default(),
-        };
-        Ok(Self(compile(rules_without_files(options), AUDIT_ARCH.ok_or(io::ErrorKind::Unsupported)?)))
-    }
-
     /// A filter that was compiled.
     pub(super) fn new(program: Vec<sock_filter>) -> Self {
         Self(program)
@@ -84,6 +72,7 @@ mod tests {
     use super::super::bpf::tests::evaluate;
     use super::super::rules::{ABSENT, REFUSED, UNSUPPORTED};
     use super::*;
+    use crate::runtimes::sandbox::NetworkAccess;
 
     const fn options(network: NetworkAccess, allow_flock: bool) -> SeccompOptions {
         let gaps = KernelGaps { truncation: false, signals: false };
@@ -153,27 +142,6 @@ mod tests {
             }
             assert_eq!(answer(calls, libc::SYS_pidfd_send_signal, [0; 3]), EPERM);
             assert_eq!(answer(calls, libc::SYS_pidfd_open, [0; 3]), ALLOW);
-        }
-    }
-
-    #[test]
-    fn without_files_none_can_be_opened_or_made() {
-        let program = SeccompFilter::without_files().unwrap().0;
-        let answer = |call: libc::c_long| {
-            evaluate(&program, AUDIT_ARCH.unwrap(), u32::try_from(call).unwrap(), [0; 3])
-        };
-        for call in [
-            libc::SYS_openat,
-            libc::SYS_openat2,
-            libc::SYS_truncate,
-            libc::SYS_execve,
-            libc::SYS_unlinkat,
-            libc::SYS_renameat2,
-        ] {
-            assert_eq!(answer(call), libc::SECCOMP_RET_ERRNO | libc::EACCES.cast_unsigned(), "{call}");
-        }
-        for call in [libc::SYS_read, libc::SYS_write, libc::SYS_mmap, libc::SYS_futex, libc::SYS_exit_group] {
-            assert_eq!(answer(call), ALLOW, "{call}");
         }
     }
 

@@ -215,38 +215,6 @@ const REFUSED_PRCTL_OPTIONS: [u32; 2] = [62, libc::PR_SET_MM.cast_unsigned()]; /
 /// Landlock rules for ports, which nobody counts; there can be no more rules for files than there are files.
 const LANDLOCK_RULE_NET_PORT: u32 = 2;
 
-/// The other calls that open or change a file by its name, but for its metadata.
-const OTHER_OPEN_CALLS: &[i64] = &[
-    libc::SYS_openat2,
-    libc::SYS_truncate,
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_mkdirat,
-    libc::SYS_mknodat,
-    libc::SYS_linkat,
-    libc::SYS_symlinkat,
-    libc::SYS_unlinkat,
-    libc::SYS_renameat2,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_creat,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_mkdir,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_mknod,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_link,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_symlink,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_unlink,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_rmdir,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_rename,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_renameat,
-];
-
 /// The allowed `fcntl` commands: they copy and describe descriptors, lock and seal. The others affect other processes: a lease
 /// makes whoever opens a file wait for its holder, and changes of a folder or of readiness send signals; or they use up what the
 /// user has: the pages of pipes.
@@ -334,17 +302,6 @@ pub(super) fn syscall_rules(options: SeccompOptions) -> Vec<SyscallRule> {
     // Every syscall number is small.
     let row = |(call, action)| Some(SyscallRule { number: u32::try_from(call).ok()?, action });
     actions.into_iter().filter_map(row).collect()
-}
-
-/// The same, but no file can be opened.
-pub(super) fn rules_without_files(options: SeccompOptions) -> Vec<SyscallRule> {
-    let mut rules = syscall_rules(options);
-    let opens = OPEN_CALLS.iter().map(|(call, _)| *call).chain(OTHER_OPEN_CALLS.iter().copied());
-    let opens: Vec<u32> = opens.filter_map(|call| u32::try_from(call).ok()).collect();
-    for rule in rules.iter_mut().filter(|rule| opens.contains(&rule.number)) {
-        rule.action = SyscallAction::Errno(libc::EACCES);
-    }
-    rules
 }
 
 /// An open that truncates and is not for writing: for reading, or for neither (3). Landlock sees an open for writing.
