@@ -51,6 +51,7 @@ fn truncate_own() -> CaseResult {
         cp \"$METIER_SKILL_DIR/SKILL.md\" own; head -c 3 own",
     )
     .grant("write")
+    .deadline(60_000)
     .run()
     .assert_stdout("0\nx\npython\npy\np\n0\n---");
     Ok(())
@@ -58,9 +59,9 @@ fn truncate_own() -> CaseResult {
 
 /// A process that is not the script's ends at the first signal that reaches it.
 fn signal() -> CaseResult {
+    let fixture = Fixture::attacker("processes", &[])?;
     let mut bystander = Command::new("sleep").arg("100").stdin(Stdio::null()).spawn().unwrap();
-    let pid = bystander.id().to_string();
-    let ran = Fixture::attacker("processes", &["signal", &pid])?.run();
+    let ran = fixture.args(&["signal", &bystander.id().to_string()]).run();
     let ended = bystander.try_wait().unwrap();
     bystander.kill().ok();
     bystander.wait().unwrap();
