@@ -94,6 +94,19 @@ static int old_numbers(void) {
     __asm__ volatile("int $0x80" : "=a"(answer) : "a"(20) : "memory");
     printf("answered %ld\n", answer);
 #endif
+#ifdef __aarch64__
+    /* A program of 32-bit ARM that calls getpid and exit. */
+    static const unsigned program[] = {
+        0x464c457f, 0x00010101, 0, 0, 0x00280002, 1, 0x00010054, 52, 0, 0x05000000, 0x00200034, 1, 0, /* its header */
+        1, 0, 0x10000, 0x10000, 104, 104, 5, 0x10000,                                                /* what is loaded */
+        0xe3a07014, 0xef000000, 0xe3a00000, 0xe3a07001, 0xef000000,
+    };
+    if (chdir(getenv("HOME")) == -1) return 1;
+    int file = open("old", O_WRONLY | O_CREAT | O_EXCL, 0700);
+    if (write(file, program, sizeof program) != sizeof program || close(file) == -1) return 1;
+    execl("./old", "old", NULL);
+    if (errno == ENOEXEC) printf("none\n");
+#endif
     return 0;
 }
 
