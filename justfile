@@ -46,6 +46,10 @@ soak seconds="1800":
     just loaded
     fuzz/run all {{seconds}}
 
+# The sandbox on Debian's kernels 5.10, 6.1 and 6.12, each in an emulated machine; `short` takes four minutes
+kernels *ARGS:
+    tests/kernels/run {{ARGS}}
+
 # All tests on a machine with four times as much to do as it has processors
 loaded:
     #!/usr/bin/env bash
