@@ -383,13 +383,8 @@ fn runtime_report(runtime: &Runtime) -> RuntimeReport {
     }
 }
 
-/// The first Landlock ABI that confines signals to the sandbox: Linux 6.12.
-const LANDLOCK_SIGNAL_SCOPE_ABI: u8 = 6;
-
 fn sandbox_level_reports(sandbox: &SandboxSupport) -> Vec<SandboxLevelReport> {
-    let is_sandboxed = sandbox.landlock_abi.is_some() && sandbox.reason.is_none();
-    // Without namespaces nothing else confines signals to the sandbox.
-    let is_scoped = sandbox.landlock_abi >= Some(LANDLOCK_SIGNAL_SCOPE_ABI);
+    let is_sandboxed = sandbox.reason.is_none();
     vec![
         SandboxLevelReport {
             name: EnforcedLevel::None,
@@ -398,13 +393,14 @@ fn sandbox_level_reports(sandbox: &SandboxSupport) -> Vec<SandboxLevelReport> {
         },
         SandboxLevelReport {
             name: EnforcedLevel::Landlock,
-            available: is_sandboxed && is_scoped,
-            needs: "Linux 6.12 with Landlock, and the feature `sandboxed`",
+            available: is_sandboxed && sandbox.landlock_abi.is_some(),
+            needs: "Linux 5.13 or later with Landlock, and the feature `sandboxed`",
         },
         SandboxLevelReport {
             name: EnforcedLevel::Namespaces,
             available: is_sandboxed && sandbox.strongest.level == EnforcedLevel::Namespaces,
-            needs: "that or Linux 6.2, and user namespaces the system lets everybody make (or root with all its powers)",
+            needs: "Linux 5.10 or later, user namespaces the system lets everybody make (or root with all its powers), and the feature \
+                    `sandboxed`",
         },
     ]
 }
