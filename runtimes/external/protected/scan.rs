@@ -16,6 +16,7 @@ use crate::host::temp_dirs::metier_dirs_in;
 use crate::host::{FileId, SkillContext, git};
 use crate::policy::{Access, PathProtection, runs_on_build};
 use crate::runtimes::external::protected::granted_paths::{defining_files, symlinks_along};
+use crate::runtimes::external::protected::path_errors::{is_dangling, is_inaccessible};
 use crate::runtimes::sandbox::{ProtectedPaths, Version};
 
 /// Maximum number of entries that are scanned.
@@ -582,26 +583,6 @@ fn remaining_mounts() -> usize {
     let most = most.and_then(|text| text.trim().parse().ok()).unwrap_or(DEFAULT_MOUNT_MAX);
     let used = fs::read("/proc/self/mountinfo").unwrap_or_default();
     most.saturating_sub(used.split(|byte| *byte == b'\n').count())
-}
-
-/// Whether a folder that could not be read is gone, or belongs to another user who denies access to the script too. A script could
-/// change the mode of a folder that belongs to the user.
-fn is_inaccessible(folder: &Path, error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
-    let is_own =
-        || fs::symlink_metadata(folder).is_ok_and(|about| about.uid() == rustix::process::getuid().as_raw());
-    match error.kind() {
-        NotFound | NotADirectory => true,
-        PermissionDenied => !is_own(),
-        _ => false,
-    }
-}
-
-/// Whether a symlink leads to nothing or to itself.
-fn is_dangling(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{NotADirectory, NotFound};
-    matches!(error.kind(), NotFound | NotADirectory)
-        || matches!(error.raw_os_error(), Some(nix::libc::ELOOP | nix::libc::ENAMETOOLONG))
 }
 
 fn file_version(place: &Path) -> Option<Version> {
