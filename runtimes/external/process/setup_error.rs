@@ -81,8 +81,16 @@ impl SandboxSetupError {
         &self.error
     }
 
-    /// What the machine lacks for it, if that is known.
+    /// Whether it would be a sandbox inside of too many.
+    fn is_too_deep(&self) -> bool {
+        self.error.kind() == io::ErrorKind::ArgumentListTooLong
+    }
+
+    /// What the machine lacks for it, if that is known; `None` for what fails on a machine that lacks nothing.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
+        if self.is_too_deep() || self.is_resource_shortage() {
+            return None;
+        }
         if self.is_about_hosts() {
             return sandbox::machine()?.namespace_refusal();
         }
@@ -98,7 +106,7 @@ impl SandboxSetupError {
 
 impl fmt::Display for SandboxSetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.error.kind() == io::ErrorKind::ArgumentListTooLong {
+        if self.is_too_deep() {
             return f.write_str("it would be a sandbox inside of more sandboxes than the kernel allows");
         }
         if self.is_about_metier_dirs() {

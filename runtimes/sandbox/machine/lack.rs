@@ -4,6 +4,7 @@ use rustix::io::Errno;
 
 use super::{Environment, Landlock, Machine, Namespaces};
 use crate::error::Hint;
+use crate::runtimes::sandbox::{SIGNAL_SCOPE_ABI, TRUNCATION_ABI};
 
 /// Something that a machine lacks.
 pub(super) struct Lack {
@@ -31,10 +32,15 @@ impl Machine {
     pub(super) fn landlock_lack(&self, restriction: &str) -> Option<Lack> {
         let is_old = self.version().is_some_and(|version| version < (5, 13));
         Some(match self.landlock {
-            Landlock::Abi(abi) if ["files", "signals"].contains(&restriction) => Lack::new(
-                format!("Landlock (ABI {abi}) does not restrict {restriction}"),
-                "use Linux 6.12 or later",
-            ),
+            Landlock::Abi(abi)
+                if restriction == "files" && abi < TRUNCATION_ABI
+                    || restriction == "signals" && abi < SIGNAL_SCOPE_ABI =>
+            {
+                Lack::new(
+                    format!("Landlock (ABI {abi}) does not restrict {restriction}"),
+                    "use Linux 6.12 or later",
+                )
+            }
             Landlock::Abi(_) => return None,
             _ if self.environment == Environment::Gvisor => Lack::new(
                 "there is no Landlock",
