@@ -107,7 +107,7 @@ impl LaunchTask {
 pub(super) fn set_up_and_supervise(
     mut message: LaunchMessage,
     ready_fd: OwnedFd,
-    entered: Option<EnteredNamespaces>,
+    mut entered: Option<EnteredNamespaces>,
     supervisor: Result<IdleSupervisor, SetupError>,
 ) -> i32 {
     supervisor.iter().for_each(IdleSupervisor::announce_request);
@@ -115,7 +115,6 @@ pub(super) fn set_up_and_supervise(
     let sandbox = &request.sandbox;
     message.is_downgraded |= message.profile.level == SandboxLevel::Namespaces && entered.is_none();
     let egress_fd = message.fds.egress.take();
-    let mut entered = entered;
     let set_up =
         |entered: &EnteredNamespaces| entered.set_up(&sandbox.files, sandbox.limits, &request.program);
     let setup = entered.as_ref().map(set_up).transpose();
@@ -226,7 +225,7 @@ impl SupervisedTree {
         request: &LaunchRequest,
         message: &LaunchMessage,
         supervisor: IdleSupervisor,
-        namespaces: Option<NamespaceSetup>,
+        mut namespaces: Option<NamespaceSetup>,
     ) -> Result<Self, SetupError> {
         let IdleSupervisor { sigchld, kill_method, child } = supervisor;
         let kill_method = match kill_method.check_required(request) {
@@ -236,7 +235,6 @@ impl SupervisedTree {
                 return Err(("tree", error));
             }
         };
-        let mut namespaces = namespaces;
         let has_private_proc = namespaces.as_ref().is_some_and(|namespaces| namespaces.private_proc);
         let shm = namespaces.as_mut().and_then(|namespaces| namespaces.shm.take());
         let limit = request.sandbox.limits.tree_memory;

@@ -34,7 +34,7 @@ pub(super) fn attach(mount: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
 /// The same, read-only.
 pub(super) fn attach_read_only(mount: &OwnedFd, target: &OwnedFd, change: MountChange) -> io::Result<()> {
     match mount_setattr(mount, c"", change) {
-        Err(error) if is_unknown(&error) => {
+        Err(error) if is_unsupported(&error) => {
             attach(mount, target)?;
             let own = format!("/proc/thread-self/fd/{}", mount.as_raw_fd());
             let path = readlink(&own, Vec::new())?;
@@ -55,7 +55,7 @@ pub(super) fn attach_read_only(mount: &OwnedFd, target: &OwnedFd, change: MountC
 /// Changes all mounts of this namespace.
 pub(super) fn change_all_mounts(change: MountChange) -> io::Result<()> {
     match mount_setattr(&CWD, c"/", change) {
-        Err(error) if is_unknown(&error) => match change {
+        Err(error) if is_unsupported(&error) => match change {
             MountChange::Private => {
                 Ok(mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?)
             }
@@ -86,6 +86,6 @@ fn remount(path: impl rustix::path::Arg, flags: MountFlags, change: MountChange)
 }
 
 /// Whether the kernel does not know the call that changes many mounts at once.
-fn is_unknown(error: &io::Error) -> bool {
+fn is_unsupported(error: &io::Error) -> bool {
     sys::errno(error) == libc::ENOSYS
 }
