@@ -15,7 +15,7 @@ check:
 
 # Each feature subset, without warnings
 subsets:
-    .ci/features
+    .ci/features all
 
 # How many crates each set of features brings
 crates:
@@ -45,6 +45,10 @@ soak seconds="1800":
     METIER_SOAK_KILLS=5000 cargo test --release --all-features --test kill -- --nocapture
     just loaded
     fuzz/run all {{seconds}}
+
+# The same WebAssembly plug-ins in Extism itself
+oracle:
+    cargo test --manifest-path tests/oracle/Cargo.toml --target-dir target/oracle
 
 # The sandbox on Debian's kernels 5.10, 6.1 and 6.12, each in an emulated machine; `short` takes four minutes
 kernels *ARGS:

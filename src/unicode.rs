@@ -150,7 +150,7 @@ pub(crate) fn parts_between_colours(text: &str) -> Option<impl Iterator<Item = R
     let find = |text: &str| {
         let mut start = 0;
         loop {
-            let at = start + text[start..].find(['\u{1b}', '\u{9b}', '\\'])?;
+            let at = start + find_colour_start(&text[start..])?;
             let found = &text[at..];
             let code = found.trim_start_matches('\\');
             let rest = match found.len() - code.len() {
@@ -165,6 +165,13 @@ pub(crate) fn parts_between_colours(text: &str) -> Option<impl Iterator<Item = R
         }
     };
     find(text).map(|_| parts_around(text, find))
+}
+
+/// Where the first character is that may begin a colour. Most texts have none, and all are searched before they leave.
+fn find_colour_start(text: &str) -> Option<usize> {
+    let may_begin = |at: &usize| text[*at..].starts_with(['\u{1b}', '\u{9b}', '\\']);
+    // In UTF-8 U+009B is C2 9B, and C2 is always the first byte of a character.
+    memchr::memchr3_iter(0x1b, 0xc2, b'\\', text.as_bytes()).find(may_begin)
 }
 
 /// How programs write the character that begins a colour, after a backslash, and what follows it.

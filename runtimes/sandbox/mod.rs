@@ -32,7 +32,9 @@ pub(crate) use self::request::{
     EgressSockets, FileRules, HOST_API_FD, LaunchRequest, MAX_EGRESS_PORTS, NetworkAccess, PRIVATE_TMP,
     PinnedPath, ProtectedPaths, ResourceLimits, SandboxPolicy, Version,
 };
-pub(crate) use self::response_timeout::{RESPONSE_TIMEOUT, wait_readable};
+pub(crate) use self::response_timeout::{
+    RESPONSE_TIMEOUT, TREE_EXIT_TIMEOUT, wait_for_report, wait_readable,
+};
 pub(crate) use self::run_temp_dir::{CleanupDir, RunTempDir};
 #[cfg(not(all(feature = "sandboxed", target_os = "linux")))]
 #[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]

@@ -8,6 +8,8 @@ mod changing;
 mod editor;
 mod identity;
 mod links;
+#[path = "../support/many_names.rs"]
+mod many_names;
 #[path = "../support/not_run.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod not_run;

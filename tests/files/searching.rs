@@ -7,6 +7,7 @@ use metier::error::ErrorKind::{Cancelled, Denied, InvalidArgument, Io, Memory, O
 use metier::policy::CancelToken;
 use serde_json::{Value, json};
 
+use crate::many_names::create_names;
 use crate::project::{both_ways, call};
 
 fn searches() -> [(&'static str, Value); 4] {
@@ -228,16 +229,7 @@ fn f27_a_tree_of_ten_thousand_folders_is_an_error_and_no_overflow() {
 #[test]
 fn f28_more_results_than_an_answer_holds_are_an_error() {
     both_ways(|project| {
-        for file in 0..=100_000 {
-            rustix::fs::mknodat(
-                rustix::fs::CWD,
-                project.path(&format!("{file}")),
-                rustix::fs::FileType::RegularFile,
-                rustix::fs::Mode::RUSR,
-                0,
-            )
-            .unwrap();
-        }
+        create_names((0..=100_000).map(|file| project.path(&format!("{file}"))));
         for (name, args) in [("glob", json!(["**"])), ("find", json!([".", ""]))] {
             project.refuses(Io, name, args, "narrow the search");
         }

@@ -11,6 +11,7 @@ use metier::plan::{Journal, JournalState, JournalStep};
 use metier::policy::Permission;
 use serde_json::{Value, json};
 
+use crate::many_names::create_names;
 use crate::project::{Project, failure, within_ten_seconds, x};
 
 /// The variable that tells the test binary to be the run that is killed, in the project that it names.
@@ -288,7 +289,7 @@ fn a_hostile_folder_of_journals_is_bounded_and_nothing_in_it_is_followed() {
 
     let many = project.path("many");
     fs::create_dir(&many).unwrap();
-    (0..10_001).for_each(|at| fs::write(many.join(at.to_string()), "").unwrap());
+    create_names((0..10_001).map(|at| many.join(at.to_string())));
     let refused = Journal::list(&many).unwrap_err();
     assert!(refused.message().contains("has more than 10000 entries"), "{refused}");
     assert_eq!(Journal::list(&project.path("none")).unwrap_err().kind(), ErrorKind::Io);

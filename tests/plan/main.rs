@@ -7,6 +7,8 @@ mod functions;
 mod hostile;
 mod journals;
 mod loading;
+#[path = "../support/many_names.rs"]
+mod many_names;
 mod narrowing;
 mod project;
 mod resumed_access;

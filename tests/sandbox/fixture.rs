@@ -12,10 +12,10 @@ use metier::host::{ProcessReport, SandboxReport};
 use metier::policy::{Limits, SandboxLevel};
 use metier::registry::{Root, Roots, Scope};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::attackers;
 use crate::case::SkipReason;
+use crate::spread_dir::SpreadDir;
 
 /// Names the helper where the one that was built may not be run by whoever runs the tests.
 pub const HELPER_VARIABLE: &str = "METIER_SANDBOX_HELPER";
@@ -97,7 +97,7 @@ fn reported_level(level: SandboxLevel) -> &'static str {
 
 pub struct Fixture {
     machine: Machine,
-    folder: TempDir,
+    folder: SpreadDir,
     script: String,
     grants: Vec<&'static str>,
     args: Vec<String>,
@@ -108,10 +108,9 @@ pub struct Fixture {
 impl Fixture {
     /// A skill called `x` whose only script is this, under this name. The project holds `own`, the folder beside it `secret`.
     pub fn new(name: &str, text: impl AsRef<[u8]>) -> Self {
-        let folder = tempfile::Builder::new().prefix("sandbox-").tempdir().unwrap();
         let fixture = Self {
             machine: MACHINE.get(),
-            folder,
+            folder: SpreadDir::new(),
             script: format!("scripts/{name}"),
             grants: Vec::new(),
             args: Vec::new(),

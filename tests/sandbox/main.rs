@@ -18,9 +18,12 @@ mod fixture;
 mod honesty;
 mod identities;
 mod interpreters;
+#[path = "../support/many_names.rs"]
+mod many_names;
 #[path = "../support/not_run.rs"]
 mod not_run;
 mod ordinary;
+mod spread_dir;
 mod survivors;
 mod workers;
 

@@ -101,7 +101,7 @@ fn every_function_of_the_library_ends_with_its_run() {
         }
         let executor = script(&format!("{values}\n{calls}"));
         let (watchdog, token) = (Watchdog::new(), CancelToken::new());
-        let deadline = Duration::from_millis(200);
+        let deadline = Duration::from_millis(100);
         let _armed = watchdog.arm(Instant::now() + deadline, &token);
         let limits = Limits::default().operations(u64::MAX);
         let context = SkillContext::builder("test").limits(limits).cancel(token).build();

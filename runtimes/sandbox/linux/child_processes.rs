@@ -25,17 +25,22 @@ fn read_list(list: impl AsRef<Path>) -> Vec<Pid> {
     text.split_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw)).collect()
 }
 
-/// Children of this process, their children, and so on. Orphans that become its children meanwhile are seen the next time.
-pub(super) fn descendants() -> HashSet<Pid> {
-    let mut found = HashSet::new();
-    let mut waiting = list();
-    while let Some(pid) = waiting.pop() {
-        if found.insert(pid) {
+/// Children of this process, their children, and so on, each after its parent. Orphans that become its children meanwhile are seen the
+/// next time.
+pub(super) fn descendants() -> Vec<Pid> {
+    let mut known = HashSet::new();
+    let mut found = list();
+    let mut at = 0;
+    while let Some(pid) = found.get(at).copied() {
+        at += 1;
+        if known.insert(pid) {
             let threads = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).into_iter().flatten();
             let threads = threads.filter_map(|thread| Some(thread.ok()?.path().join("children")));
-            waiting.extend(threads.flat_map(read_list));
+            found.extend(threads.flat_map(read_list));
         }
     }
+    // One that moved up meanwhile was listed twice.
+    found.retain(|pid| known.remove(pid));
     found
 }
 

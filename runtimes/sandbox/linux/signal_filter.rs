@@ -108,6 +108,7 @@ fn decide_kill(target: i32, signal: i32, caller: Pid) -> Decision {
                 -1 => pid != caller,
                 _ => ProcessStat::read(pid).is_some_and(|stat| stat.group == target.wrapping_neg()),
             };
+            // Parents first: none of them sees a child end before it has the signal itself.
             let meant = descendants().into_iter().filter(|pid| is_meant(*pid));
             let opened: Vec<OwnedFd> = meant.filter_map(|pid| open_descendant(pid).ok()).collect();
             if opened.is_empty() { Decision::Refuse(Errno::SRCH) } else { Decision::Send(opened, signal) }

@@ -29,10 +29,13 @@ use crate::runtimes::sandbox::linux::signal_filter::SignalFilter;
 use crate::runtimes::sandbox::linux::{child_processes, ipc, sys};
 use crate::runtimes::sandbox::{
     Enforcement, LaunchOutcome, LaunchRequest, NetworkAccess, ResourceUsage, Restrictions, SupervisorReport,
+    TREE_EXIT_TIMEOUT,
 };
 
-/// How long killed processes may take to exit.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long killed processes may take until the next one of them has exited.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait for killed processes before all that live are killed once more, which takes processor time from those that exit.
+const KILL_INTERVAL: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(10)];
 
 /// A supervisor without a request.
 pub(super) struct IdleSupervisor {
@@ -360,12 +363,18 @@ impl SupervisedTree {
         let began = Instant::now();
         // A process without children has no descendants. Checking that costs less than killing all, which visits every process.
         let (mut others, mut is_gone) = self.reap();
-        while !is_gone && began.elapsed() < KILL_TIMEOUT {
+        let [mut interval, longest_interval] = KILL_INTERVAL;
+        let mut last_exit = began;
+        while !is_gone && last_exit.elapsed() < EXIT_TIMEOUT && began.elapsed() < TREE_EXIT_TIMEOUT {
             self.kill();
-            let (more, now_gone) = self.reap();
-            (others, is_gone) = (others + more, now_gone);
+            let more;
+            (more, is_gone) = self.reap();
+            if more > 0 {
+                (others, last_exit) = (others + more, Instant::now());
+            }
             if !is_gone {
-                std::thread::sleep(Duration::from_micros(200));
+                std::thread::sleep(interval);
+                interval = longest_interval.min(interval * 2);
             }
         }
         (others, is_gone)

@@ -10,6 +10,7 @@ use metier::registry::{Root, Roots, Scope};
 use super::case;
 use crate::case::{Case, CaseResult};
 use crate::fixture::{Fixture, RunResult, has_private_tmp};
+use crate::many_names::create_names;
 
 pub const CASES: &[Case] = &[
     case("F32a", "to change the project's history", history),
@@ -396,11 +397,9 @@ fn too_much() -> CaseResult {
     let fixture = project(&format!(
         "{TRY_FUNCTION}try 'echo x > .git/config'; try 'cat .env'; try 'cat many/33/zz/.env'"
     ));
-    for folder in 0..34 {
-        fs::create_dir_all(fixture.at(&format!("project/many/{folder}"))).unwrap();
-        (0..1000).for_each(|number| {
-            fs::write(fixture.at(&format!("project/many/{folder}/{number}")), "").unwrap();
-        });
+    for folder in (0..34).map(|folder| fixture.at(&format!("project/many/{folder}"))) {
+        fs::create_dir_all(&folder).unwrap();
+        create_names((0..1000).map(|number| folder.join(number.to_string())));
     }
     fixture.write("project/many/33/zz/.env", "secret\n");
     assert_refused(&fixture.run(), 3)

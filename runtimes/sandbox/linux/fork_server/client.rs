@@ -21,7 +21,8 @@ use crate::runtimes::sandbox::linux::ipc::{LaunchFds, LaunchMessage, SandboxProf
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 use crate::runtimes::sandbox::linux::{child, ipc, sys};
 use crate::runtimes::sandbox::{
-    ForkServerSource, LaunchRequest, NetworkAccess, SandboxPolicy, SupervisorReport, wait_readable,
+    ForkServerSource, LaunchRequest, NetworkAccess, SandboxPolicy, SupervisorReport, wait_for_report,
+    wait_readable,
 };
 
 /// Starts programs in sandboxes. One for each engine; its fork server ends with it.
@@ -143,7 +144,7 @@ impl LaunchHandle {
     /// Kills the tree and waits until it is gone; no report means that the supervisor was killed.
     pub(crate) fn kill_and_wait(self) -> Option<SupervisorReport> {
         drop(self.control);
-        if !wait_readable(&self.report) {
+        if !wait_for_report(&self.report) {
             return None;
         }
         // It is written at once. To wait for the end would be to wait for the fork server, which holds a copy of the pipe for a moment.

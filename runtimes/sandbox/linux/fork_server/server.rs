@@ -11,7 +11,6 @@ use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_b
 
 use super::namespace_support::NamespaceSupport;
 use crate::policy::SandboxLevel;
-use crate::runtimes::sandbox::RESPONSE_TIMEOUT;
 use crate::runtimes::sandbox::linux::cleanup_list::CleanupList;
 use crate::runtimes::sandbox::linux::ipc::{EncodedRequest, LaunchMessage, Message, SandboxProfile};
 use crate::runtimes::sandbox::linux::layers::namespaces::NamespaceConfig;
@@ -21,6 +20,7 @@ use crate::runtimes::sandbox::linux::standby::{StandbyHandle, StandbySupervisor}
 use crate::runtimes::sandbox::linux::supervisor::LaunchTask;
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 use crate::runtimes::sandbox::linux::{child_processes, ipc, sys};
+use crate::runtimes::sandbox::{RESPONSE_TIMEOUT, TREE_EXIT_TIMEOUT};
 
 /// Serves requests from the socket that is standard input until the host hangs up.
 pub(super) fn serve_stdin() -> ! {
@@ -436,7 +436,7 @@ impl ForkServer {
     fn clean_up_after_host(&mut self) {
         let began = Instant::now();
         self.pending_launches.clear();
-        while !self.supervisors.is_empty() && began.elapsed() < RESPONSE_TIMEOUT {
+        while !self.supervisors.is_empty() && began.elapsed() < TREE_EXIT_TIMEOUT + RESPONSE_TIMEOUT {
             let mut fds = [PollFd::new(&self.sigchld, PollFlags::IN)];
             poll(&mut fds, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).ok();
             self.reap();
