@@ -310,8 +310,7 @@ fn a_host_with_little_address_space_fails_and_does_not_end() {
         with_little_space(headroom.parse().unwrap());
         return;
     }
-    let mut ended = Vec::new();
-    for kib in [64, 512, 2048, 8192, 24576, 49152] {
+    let run = |kib: u64| {
         let test = "a_host_with_little_address_space_fails_and_does_not_end";
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
@@ -319,16 +318,18 @@ fn a_host_with_little_address_space_fails_and_does_not_end() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&child.stdout);
-        if !child.status.success() || !said.contains("all done") {
-            let last = said.lines().last().unwrap_or_default().to_owned();
-            let error = String::from_utf8_lossy(&child.stderr);
-            ended.push(format!(
-                "{kib} KiB: {:?} in {last}: {}",
-                child.status,
-                error.lines().last().unwrap_or_default()
-            ));
+        if child.status.success() && said.contains("all done") {
+            return None;
         }
-    }
+        let last = said.lines().last().unwrap_or_default();
+        let error = String::from_utf8_lossy(&child.stderr);
+        let error = error.lines().last().unwrap_or_default();
+        Some(format!("{kib} KiB: {:?} in {last}: {error}", child.status))
+    };
+    let ended: Vec<String> = std::thread::scope(|scope| {
+        let runs = [64, 512, 2048, 8192, 24576, 49152].map(|kib| scope.spawn(move || run(kib)));
+        runs.into_iter().filter_map(|run| run.join().unwrap()).collect()
+    });
     assert!(ended.is_empty(), "{}", ended.join("\n"));
 }
 
