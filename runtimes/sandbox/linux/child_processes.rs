@@ -50,3 +50,42 @@ pub(super) fn kill_all_except(excluded: &[Pid]) {
         kill_process(child, Signal::KILL).ok();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::runtimes::sandbox::linux::procfs::ProcessStat;
+
+    #[test]
+    fn each_descendant_is_listed_once_after_its_parent() {
+        // Five shells, each a child of the one before. The last waits for the end of its input.
+        let script =
+            r#"if [ "$1" -gt 0 ]; then sh -c "$0" "$0" $(($1 - 1)); else echo ready; read -r line; fi; :"#;
+        let mut first = Command::new("sh")
+            .args(["-c", script, script, "4"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        BufReader::new(first.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+        let found = descendants();
+        let mut next = Pid::from_child(&first);
+        let mut places = Vec::new();
+        while let Some(at) = found.iter().position(|pid| *pid == next) {
+            places.push(at);
+            let child = found
+                .iter()
+                .find(|pid| ProcessStat::read(**pid).is_some_and(|stat| stat.parent == Some(next)));
+            let Some(child) = child else { break };
+            next = *child;
+        }
+        drop(first.stdin.take());
+        first.wait().unwrap();
+        assert_eq!(places.len(), 5, "{found:?}");
+        assert!(places.is_sorted(), "{places:?}");
+        assert_eq!(found.iter().collect::<HashSet<_>>().len(), found.len(), "{found:?}");
+    }
+}
