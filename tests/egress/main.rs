@@ -9,6 +9,8 @@ mod attacks;
 mod clients;
 mod fixture;
 mod go_client;
+#[path = "../support/go_program.rs"]
+mod go_program;
 #[path = "../support/not_run.rs"]
 mod not_run;
 mod ordinary;

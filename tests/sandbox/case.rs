@@ -46,7 +46,7 @@ impl SkipReason {
 const PARALLEL_CASES: usize = 4;
 
 /// Names one case, or several by what their numbers begin with.
-const CASE_VARIABLE: &str = "METIER_CASE";
+pub const CASE_VARIABLE: &str = "METIER_CASE";
 
 /// Names one level.
 pub const LEVEL_VARIABLE: &str = "METIER_SANDBOX_LEVEL";

@@ -20,6 +20,9 @@ use crate::spread_dir::SpreadDir;
 /// Names the helper where the one that was built may not be run by whoever runs the tests.
 pub const HELPER_VARIABLE: &str = "METIER_SANDBOX_HELPER";
 
+/// How many times longer deadlines are, for machines that are emulated.
+const SLOWNESS_VARIABLE: &str = "METIER_SANDBOX_SLOWNESS";
+
 /// The program that starts scripts in sandboxes; without the command line the host itself does.
 pub fn helper() -> Option<PathBuf> {
     let named = std::env::var_os(HELPER_VARIABLE).map(PathBuf::from);
@@ -116,7 +119,8 @@ impl Fixture {
             args: Vec::new(),
             input: None,
             limits: Limits::default(),
-        };
+        }
+        .deadline(30_000);
         fixture.write("skills/x/SKILL.md", "---\nname: x\ndescription: tries\n---\n");
         fixture.write(&format!("skills/x/{}", fixture.script), text);
         fixture.write("outside/secret", "secret\n");
@@ -160,7 +164,8 @@ impl Fixture {
     }
 
     pub fn deadline(mut self, milliseconds: u64) -> Self {
-        self.limits = self.limits.timeout(Duration::from_millis(milliseconds));
+        let slowness = std::env::var(SLOWNESS_VARIABLE).map_or(1, |factor| factor.parse().unwrap());
+        self.limits = self.limits.timeout(Duration::from_millis(milliseconds * slowness));
         self
     }
 

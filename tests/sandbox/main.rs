@@ -14,7 +14,10 @@ mod clocks;
 mod compiler;
 mod containers;
 mod denials;
+mod filesystems;
 mod fixture;
+#[path = "../support/go_program.rs"]
+mod go_program;
 mod honesty;
 mod identities;
 mod interpreters;
@@ -25,6 +28,7 @@ mod not_run;
 mod ordinary;
 mod spread_dir;
 mod survivors;
+mod without_openat2;
 mod workers;
 
 #[test]

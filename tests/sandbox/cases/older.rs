@@ -3,11 +3,13 @@
 use std::fs;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use metier::policy::SandboxLevel;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::case;
-use crate::case::{Case, CaseResult};
+use crate::case::{Case, CaseResult, SkipReason};
 use crate::fixture::{Fixture, has_mount_root, landlock_abi, level};
 
 pub const CASES: &[Case] = &[
@@ -21,6 +23,7 @@ pub const CASES: &[Case] = &[
     case("K8", "what lies around the files of a script", around),
     case("K9", "a folder around a granted one", above_granted),
     case("K10", "what /proc shows where the script has a root of its own", own_proc),
+    case("K11", "mounts that appear during a run", mounted_during),
 ];
 
 const REFUSED: &[&str] =
@@ -193,5 +196,46 @@ fn own_proc() -> CaseResult {
     let refused = refused.map(|file| format!("{file}: refused\n")).concat();
     let expected = format!("{at}{refused}through\n");
     assert!(ran.assert_ok().stdout().starts_with(&expected), "{} {}", ran.stdout(), ran.process().stderr);
+    Ok(())
+}
+
+/// What somebody mounts is not there for a script with mounts of its own. Without, it is where it was mounted, and nowhere else.
+fn mounted_during() -> CaseResult {
+    if !rustix::process::geteuid().is_root() {
+        return SkipReason::other_user("only root mounts anything");
+    }
+    let fixture = Fixture::bash(
+        "echo ready > out/ready; until [ -e out/go ]; do sleep 0.01; done
+        cat inside/secret; cat \"$1/secret\"; echo x > inside/secret; echo x > inside/new; cat inside/before",
+    )
+    .file("project/out/own", "")
+    .file("project/inside/before", "before\n")
+    .file("outside/mounted/before", "")
+    .grant("write:out");
+    let [inside, beside] = ["project/inside", "outside/mounted"].map(|path| fixture.at(path));
+    let fixture = fixture.args(&[beside.to_str().unwrap()]);
+    let engine = fixture.engine();
+    let outcome = std::thread::scope(|scope| {
+        let run = scope.spawn(|| engine.run(fixture.invocation()));
+        while !fixture.at("project/out/ready").exists() && !run.is_finished() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for folder in [&inside, &beside] {
+            mount("tmpfs", folder, "tmpfs", MountFlags::empty(), None).unwrap();
+            fs::write(folder.join("secret"), "mounted\n").unwrap();
+        }
+        fixture.write("project/out/go", "");
+        run.join().unwrap()
+    });
+    let left = [&inside, &beside].map(|folder| {
+        let names = fs::read_dir(folder).unwrap().count();
+        let secret = fs::read(folder.join("secret")).unwrap();
+        unmount(folder, UnmountFlags::DETACH).unwrap();
+        (names, secret)
+    });
+    let ran = fixture.result(outcome);
+    let expected = if level() == SandboxLevel::Namespaces { "before\n" } else { "mounted\n" };
+    assert_eq!(ran.stdout(), expected, "{ran:?}");
+    assert_eq!(left, [(1, b"mounted\n".to_vec()), (1, b"mounted\n".to_vec())], "{ran:?}");
     Ok(())
 }
