@@ -50,7 +50,8 @@ soak seconds="1800":
 oracle:
     cargo test --manifest-path tests/oracle/Cargo.toml --target-dir target/oracle
 
-# The sandbox on Debian's kernels 5.10, 6.1 and 6.12, each in an emulated machine; `short` takes four minutes
+# The sandbox on Debian's kernels 5.10, 6.1 and 6.12, or with `arm64` on that of its next release, each in an emulated machine, half an hour
+# for one; `short` takes four minutes; `filesystems` tries NFS, 9p and overlayfs
 kernels *ARGS:
     tests/kernels/run {{ARGS}}
 

@@ -31,10 +31,6 @@ mod runtime;
 mod sequence;
 mod services;
 mod synwire;
-// Without a sandbox implementation, parts of its interface are unused.
-#[cfg(unix)]
-#[cfg_attr(not(all(feature = "sandboxed", target_os = "linux")), allow(dead_code, unused_imports))]
-pub(crate) mod sandbox;
 mod table;
 #[cfg(feature = "wasm-runtime")]
 mod wasm;
@@ -46,6 +42,8 @@ use crate::host::{InterpreterReport, LaunchPreview, SandboxReport, SandboxSuppor
 use crate::policy::{CancelToken, ExecutionMode, Permission, RuntimeLimit};
 
 pub(crate) use self::external::InterpreterSearch;
+#[cfg(unix)]
+pub(crate) use self::external::remove_of_killed_host;
 pub(crate) use self::program_version::ProgramVersion;
 use self::runtime::LoadFn;
 pub use self::runtime::Runtime;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::external::{self, ExternalServices};
-#[cfg(unix)]
-use super::sandbox::{ForkServerSource, Launcher};
 use crate::host::HostLookup;
 use crate::plan::Callees;
 use crate::policy::{CancelToken, DeadlineGuard, Limits, SandboxLevel, Watchdog};
+#[cfg(unix)]
+use metier_sandbox::{ForkServerSource, Launcher};
 
 /// What the executors of one engine share.
 #[derive(Clone)]
@@ -45,7 +45,10 @@ impl RuntimeServices {
         #[cfg(unix)]
         let launcher = {
             let own = if forks_host { ForkServerSource::Copy } else { ForkServerSource::CurrentProgram };
-            Arc::new(Launcher::new(helper.map_or(own, ForkServerSource::Program), level))
+            Arc::new(
+                Launcher::new(helper.map_or(own, ForkServerSource::Program), level)
+                    .remove_folders_by(external::remove_of_killed_host),
+            )
         };
         Self {
             #[cfg(unix)]

@@ -170,7 +170,7 @@ pub fn supports(runtime: executor::RuntimeId) -> error::Result<()> {
 pub fn helper_main() {
     #[cfg(unix)]
     {
-        runtimes::sandbox::fork_server_main();
+        metier_sandbox::fork_server_main(runtimes::remove_of_killed_host);
         runtimes::compiler_main();
         runtimes::worker_main();
         runtimes::client_main();

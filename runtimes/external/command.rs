@@ -14,7 +14,7 @@ use crate::runtimes::external::interpreter::detect::InterpreterCommand;
 use crate::runtimes::external::interpreter::path::search_path;
 use crate::runtimes::external::policy::{self, RunPaths};
 use crate::runtimes::external::system_config;
-use crate::runtimes::sandbox::{LaunchRequest, SandboxPolicy};
+use metier_sandbox::{LaunchRequest, SandboxPolicy};
 
 /// The command that runs `script`, absolute, for a skill in `folder` on `project`.
 pub(super) fn build_command(

@@ -15,12 +15,13 @@ use crate::runtimes::external::executor::ExternalExecutor;
 use crate::runtimes::external::interpreter::detect;
 use crate::runtimes::external::interpreter::path::{find_on_path, is_executable_file, search_path};
 use crate::runtimes::external::interpreter::version_manager::precede_shims;
+use crate::runtimes::external::outcome::refusal_hint;
 use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::policy;
 use crate::runtimes::external::process::setup_error::{SandboxSetupError, probe};
 use crate::runtimes::external::script_command::{PreparedLaunch, ProcessVariables, query_version};
 use crate::runtimes::external::services::ExternalServices;
-use crate::runtimes::sandbox::{self, NetworkAccess, PinnedPath, Refusal, Restrictions, SupervisorReport};
+use metier_sandbox::{NetworkAccess, PinnedPath, Refusal, Restrictions, SupervisorReport};
 
 /// What the script could access; fails as the run would before its process starts.
 pub(crate) fn process_plan(
@@ -185,7 +186,7 @@ fn machine_report(report: &SupervisorReport, helper: Option<PathBuf>) -> Sandbox
     let strictest = policy::strictest_policy();
     let tree = (!held.has(Restrictions::TREE_GONE)).then_some("the end of the whole tree");
     let lacks: Vec<&str> = held.missing(&strictest).chain(tree).collect();
-    let refusal = lacks.first().and_then(|lack| sandbox::machine()?.refusal(lack));
+    let refusal = lacks.first().and_then(|lack| metier_sandbox::machine()?.refusal(lack));
     let support = SandboxSupport {
         landlock_abi: Some(held.landlock_abi).filter(|abi| *abi > 0),
         strongest: outcome::sandbox_report(report),
@@ -201,7 +202,9 @@ fn machine_report(report: &SupervisorReport, helper: Option<PathBuf>) -> Sandbox
 /// With the reason and the help of a refusal, if there is one.
 fn with_refusal(support: SandboxSupport, refusal: Option<Refusal>) -> SandboxSupport {
     match refusal {
-        Some(Refusal { reason, help, hint }) => {
+        Some(refusal) => {
+            let hint = refusal_hint(&refusal);
+            let Refusal { reason, help, .. } = refusal;
             SandboxSupport { reason: Some(reason), help: Some(help), hint, ..support }
         }
         None => support,

@@ -9,11 +9,11 @@ use cap_std::fs::Dir;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillRoots;
-use crate::host::{FileId, SkillContext, git, metier_dirs, temp_dirs};
+use crate::host::{FileId, SkillContext, file_id, git, metier_dirs, temp_dirs};
 use crate::policy::{Permission, protected_home_path, protected_home_paths};
 use crate::runtimes::external::audience::is_for_person;
 use crate::runtimes::external::home_guard::HomeFolder;
-use crate::runtimes::sandbox::PinnedPath;
+use metier_sandbox::PinnedPath;
 
 /// A file or folder of the user's home that a run may read, or also change.
 pub(super) struct HomeFile {
@@ -148,7 +148,7 @@ impl HomeFile {
         let folder = if is_writable { Self::open_unprotected(&home, &real_path)? } else { None };
         let file_id = match &folder {
             Some(folder) => folder.file_id().map_err(|error| Refusal::Unknown(error.to_string()))?,
-            None => FileId::from_metadata(&about),
+            None => file_id(&about),
         };
         Ok(Self { path: path.into(), real_path, file_id, is_writable, folder })
     }
@@ -321,7 +321,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     fn file(path: &str, real_path: &Path) -> HomeFile {
-        let file_id = FileId::from_metadata(&real_path.symlink_metadata().unwrap());
+        let file_id = file_id(&real_path.symlink_metadata().unwrap());
         HomeFile {
             path: path.into(),
             real_path: real_path.to_owned(),

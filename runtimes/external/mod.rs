@@ -6,7 +6,11 @@
 #[cfg(unix)]
 mod audience;
 #[cfg(unix)]
+mod cleanup_threads;
+#[cfg(unix)]
 mod command;
+#[cfg(unix)]
+mod compat;
 #[cfg(unix)]
 mod denial_hints;
 #[cfg(unix)]
@@ -55,6 +59,8 @@ mod protected;
 #[cfg(unix)]
 mod python_package;
 #[cfg(unix)]
+mod run_temp_dir;
+#[cfg(unix)]
 mod script_command;
 mod script_file;
 mod services;
@@ -87,6 +93,8 @@ pub(super) use self::interpreter::path::{find_trusted, is_on_path};
 pub(crate) use self::interpreter_search::InterpreterSearch;
 #[cfg(unix)]
 pub(super) use self::program_version::program_version;
+#[cfg(unix)]
+pub(crate) use self::run_temp_dir::remove_of_killed_host;
 pub(super) use self::services::ExternalServices;
 
 #[cfg(test)]

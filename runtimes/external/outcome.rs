@@ -33,7 +33,7 @@ use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
 use crate::runtimes::external::process::setup_error::SandboxSetupError;
 use crate::runtimes::external::{denial_hints, limit_errors, packages, stdout, user_packages};
-use crate::runtimes::sandbox::{
+use metier_sandbox::{
     Enforcement, LaunchRequest, NetworkAccess, Refusal, Restrictions, SandboxPolicy, SupervisorReport,
 };
 
@@ -146,7 +146,7 @@ pub(super) fn start_error(
             return hosts_error(&attempt, failed, refusal);
         }
         if let Some(refusal) = refusal {
-            return refused_error(&attempt, refusal);
+            return refused_error(&attempt, &refusal);
         }
         let cause = gaps.cause_of(failed).map(|cause| format!(": {cause}")).unwrap_or_default();
         let sentence = format!("{attempt}: the sandbox could not be set up ({failed}){cause}");
@@ -210,10 +210,16 @@ fn sandbox_unavailable(sentence: String) -> SkillError {
 
 const UNSANDBOXED_HELP: &str = "if you trust it with all rights of the user, grant exec:unsandboxed";
 
+/// What a program can offer against a refusal.
+pub(super) fn refusal_hint(refusal: &Refusal) -> Option<Hint> {
+    refusal.needs_apparmor_profile.then_some(Hint::ApparmorProfile)
+}
+
 /// The error of a run for whose sandbox the machine lacks something.
-fn refused_error(attempt: &str, Refusal { reason, help, hint }: Refusal) -> SkillError {
+fn refused_error(attempt: &str, refusal: &Refusal) -> SkillError {
+    let Refusal { reason, help, .. } = refusal;
     let error = sandbox_unavailable(format!("{attempt}: the sandbox could not be set up: {reason}"));
-    let hint = hint.or_else(|| error.hint().cloned());
+    let hint = refusal_hint(refusal).or_else(|| error.hint().cloned());
     error.with_help(format!("{help}; or, {UNSANDBOXED_HELP}")).with_hint(hint)
 }
 
@@ -221,11 +227,13 @@ fn refused_error(attempt: &str, Refusal { reason, help, hint }: Refusal) -> Skil
 fn hosts_error(attempt: &str, failed: &SandboxSetupError, refusal: Option<Refusal>) -> SkillError {
     const HELP: &str =
         "grant net, which opens every host; permissions such as net:HOST hold for ctx.http everywhere";
-    let Refusal { reason, help, hint } = refusal.unwrap_or_else(|| Refusal {
+    let refusal = refusal.unwrap_or_else(|| Refusal {
         reason: failed.error().to_string(),
         help: "run it where a process can have namespaces".into(),
-        hint: None,
+        needs_apparmor_profile: false,
     });
+    let hint = refusal_hint(&refusal);
+    let Refusal { reason, help, .. } = refusal;
     let sentence = format!("{attempt}: the sandbox could not be set up: {failed}: {reason}");
     SkillError::new(ErrorKind::Unavailable, sentence).with_help(format!("{help}; or {HELP}")).with_hint(hint)
 }

@@ -11,7 +11,7 @@ use crate::host::untrusted::UntrustedDirs;
 use crate::packages::{Ecosystem, PreparedFiles, Requirements, SkillPackages};
 use crate::runtimes::external::interpreter::cache::InterpreterQuery;
 use crate::runtimes::external::interpreter::detect::{Interpreter, InterpreterCommand};
-use crate::runtimes::sandbox::LaunchRequest;
+use metier_sandbox::LaunchRequest;
 
 /// Where a virtual environment lies in a project or a skill.
 const ENVIRONMENT: &str = ".venv";

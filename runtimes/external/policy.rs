@@ -8,7 +8,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::ReadablePaths;
 use crate::host::temp_dirs::existing_metier_dirs_in;
 use crate::host::untrusted::UntrustedDirs;
-use crate::host::{AccessReason, FileId, Files, SkillContext, begins_with};
+use crate::host::{AccessReason, Files, SkillContext, begins_with, file_id};
 use crate::policy::{Access, Limits, SandboxMode, is_within};
 use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::home_files::HomeFile;
@@ -18,11 +18,12 @@ use crate::runtimes::external::interpreter::path_dir::PathDir;
 use crate::runtimes::external::interpreter::prefix::readable_paths;
 use crate::runtimes::external::protected::granted_paths::{GrantedPath, defining_files, open_own_folder};
 use crate::runtimes::external::protected::scan::scan_protected;
+use crate::runtimes::external::protected::scan_result::{ScanNotes, ScanResult};
+use crate::runtimes::external::run_temp_dir::RunTempDir;
 use crate::runtimes::external::system_paths::{SYSTEM_PATHS, is_outside_system, real_path};
 use crate::runtimes::external::user_packages::UserPackages;
-use crate::runtimes::sandbox::{
-    FileRules, NetworkAccess, PRIVATE_TMP, PinnedPath, ProtectedPaths, ResourceLimits, RunTempDir,
-    SandboxPolicy,
+use metier_sandbox::{
+    FileRules, NetworkAccess, PRIVATE_TMP, PinnedPath, ProtectedPaths, ResourceLimits, SandboxPolicy,
 };
 
 /// `/dev/null`: reads are empty, and every write is accepted.
@@ -227,6 +228,8 @@ pub(super) struct ProjectAccess {
     /// The files and folders that grants open.
     pub(super) writable: Vec<PinnedPath>,
     pub(super) protected: ProtectedPaths,
+    /// What else was found of what is protected.
+    pub(super) notes: ScanNotes,
 }
 
 impl ProjectAccess {
@@ -234,14 +237,15 @@ impl ProjectAccess {
     /// needs no protection against writes.
     pub(super) fn new(ctx: &SkillContext, project: &Path) -> Result<Self> {
         let granted = GrantedPath::resolve_all(ctx)?;
-        let mut protected = scan_protected(ctx, project);
-        let writable = GrantedPath::open_all(granted, ctx, &protected)?;
+        let found = scan_protected(ctx, project);
+        let writable = GrantedPath::open_all(granted, ctx, &found)?;
         // With `own-folder`, no grant of the project names the folder that the run may change.
-        let own = open_own_folder(ctx, &protected)?;
+        let own = open_own_folder(ctx, &found)?;
+        let ScanResult { paths: mut protected, notes } = found;
         let folders = || writable.iter().map(|pinned| Path::new(&pinned.path)).chain(own);
         let is_in_writable = |path: &Path| folders().any(|folder| begins_with(path, folder));
         protected.read_only.retain(|path| is_in_writable(Path::new(path)) && own != Some(Path::new(path)));
-        Ok(Self { writable, protected })
+        Ok(Self { writable, protected, notes })
     }
 
     /// The real paths of what grants open.
@@ -327,7 +331,7 @@ fn pin(path: &Path) -> Option<PinnedPath> {
 /// The same for a path without symlinks.
 fn pin_canonical(path: &Path) -> Option<PinnedPath> {
     let about = path.symlink_metadata().ok()?;
-    Some(PinnedPath { path: path.into(), file_id: Some(FileId::from_metadata(&about)) })
+    Some(PinnedPath { path: path.into(), file_id: Some(file_id(&about)) })
 }
 
 fn resource_limits(limits: &Limits) -> ResourceLimits {

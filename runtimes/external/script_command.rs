@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::error::{Result, SkillError};
 use crate::executor::{ConfiguredHosts, HandlerCall, Script, WithoutProjectPackages};
 use crate::host::untrusted::UntrustedDirs;
-use crate::host::{FileId, Files, SkillContext, temp_dirs};
+use crate::host::{Files, SkillContext, file_id, temp_dirs};
 use crate::packages::{PreparedFiles, RequiredPython, SkillPackages};
 use crate::runtimes::external::egress::EgressRules;
 use crate::runtimes::external::home_files::{HomeFile, HomeLinks};
@@ -25,13 +25,15 @@ use crate::runtimes::external::policy::{self, ProjectAccess, RunPaths};
 use crate::runtimes::external::program_version::interpreter_version;
 use crate::runtimes::external::protected::creation_guard::CreationGuard;
 use crate::runtimes::external::protected::fingerprint::Fingerprint;
+use crate::runtimes::external::protected::scan_result::ScanNotes;
 use crate::runtimes::external::python_package::module_arguments;
+use crate::runtimes::external::run_temp_dir::RunTempDir;
 use crate::runtimes::external::script_file::ScriptFile;
 use crate::runtimes::external::services::ExternalServices;
 use crate::runtimes::external::user_packages::UserPackages;
 use crate::runtimes::external::{command, home, packages};
-use crate::runtimes::sandbox::{LaunchRequest, Launcher, ProtectedPaths, RunTempDir};
 use crate::state::StateLease;
+use metier_sandbox::{LaunchRequest, Launcher, ProtectedPaths};
 
 /// A script and the interpreter that runs it.
 pub(super) struct ScriptCommand {
@@ -64,6 +66,7 @@ pub(super) struct PreparedLaunch<'a> {
     skill: &'a Path,
     /// Those of the project, without links.
     writable_dirs: Vec<PathBuf>,
+    notes: ScanNotes,
     /// How many of the request's read paths belong to the script itself; those after them are the clients'.
     pub(super) script_read_count: usize,
 }
@@ -108,7 +111,7 @@ impl ScriptCommand {
         let folder = self.file.folder();
         let files = ctx.skill_files().ok().filter(|files| files.root() == folder)?;
         let metadata = folder.symlink_metadata().ok()?;
-        (files.file_id(Path::new("")).ok()? == FileId::from_metadata(&metadata)).then_some(files)
+        (files.file_id(Path::new("")).ok()? == file_id(&metadata)).then_some(files)
     }
 
     /// The variables of the process, with those by which Node finds the client of the host API and packages.
@@ -239,7 +242,8 @@ impl ScriptCommand {
             installation: &installation,
         };
         let egress = self.egress_rules(ctx)?;
-        let access = ProjectAccess::new(ctx, project)?;
+        let mut access = ProjectAccess::new(ctx, project)?;
+        let notes = std::mem::take(&mut access.notes);
         let writable_dirs = access.writable_dirs();
         let sandbox = policy::sandbox_policy(ctx, &paths, egress.as_deref(), access);
         let script_read_count = sandbox.files.read.len();
@@ -273,6 +277,7 @@ impl ScriptCommand {
             project,
             skill,
             writable_dirs,
+            notes,
             script_read_count,
         })
     }
@@ -359,7 +364,7 @@ impl PreparedLaunch<'_> {
 
     /// Detects what the script creates; `None` if it may not write to the project.
     pub(super) fn creation_guard(&self, ctx: &SkillContext) -> Option<CreationGuard> {
-        CreationGuard::new(ctx, self.project, self.writable_dirs.clone(), self.protected_paths())
+        CreationGuard::new(ctx, self.project, self.writable_dirs.clone(), self.protected_paths(), &self.notes)
     }
 }
 

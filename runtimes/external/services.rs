@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::host::HostLookup;
 #[cfg(unix)]
+use crate::runtimes::external::cleanup_threads::CleanupThreads;
+#[cfg(unix)]
 use crate::runtimes::external::host_api::ApiClients;
 #[cfg(unix)]
 use crate::runtimes::external::interpreter::cache::InterpreterCache;
 #[cfg(unix)]
 use crate::runtimes::external::version_cache::VersionCache;
 #[cfg(unix)]
-use crate::runtimes::sandbox::{CleanupThreads, Launcher};
+use metier_sandbox::Launcher;
 
 /// What the external scripts of one engine share.
 #[derive(Clone, Default)]

@@ -7,7 +7,7 @@ use crate::host::SkillContext;
 use crate::host::untrusted::{self, UntrustedDirs};
 use crate::packages::{Ecosystem, Requirements};
 use crate::policy::Access;
-use crate::runtimes::sandbox::LaunchRequest;
+use metier_sandbox::LaunchRequest;
 
 /// The variable by which the user, and metier, tell Python where these packages are.
 const BASE_VARIABLE: &str = "PYTHONUSERBASE";

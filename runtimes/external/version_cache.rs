@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use semver::Version;
 
-use crate::host::FileId;
+use crate::host::{FileId, file_id};
 use crate::runtimes::program_version::ProgramVersion;
 
 /// Maximum number of programs that one engine starts for it.
@@ -42,7 +42,7 @@ impl Query {
     pub(super) fn new(program: PathBuf, arguments: &[String]) -> Option<Self> {
         let metadata = std::fs::metadata(&program).ok()?;
         Some(Self {
-            file: FileId::from_metadata(&metadata),
+            file: file_id(&metadata),
             size: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 #[cfg(unix)]
-use crate::host::file_id::FileId;
+use crate::host::FileId;
 
 /// A file that was read so soon after its last change may change again without a change of its times, because file systems
 /// count time in steps of up to 10 ms.

@@ -35,7 +35,6 @@ pub(crate) mod outcome;
 #[cfg(unix)]
 mod output_lines;
 #[cfg(unix)]
-mod path_prefix;
 mod provider_thread;
 mod redaction;
 mod regular_file;
@@ -75,7 +74,7 @@ pub use self::explain::{
 };
 pub(crate) use self::extensions::Extensions;
 #[cfg_attr(not(unix), allow(unused_imports, reason = "no process is kept there"))]
-pub(crate) use self::file_id::{FileId, FolderId};
+pub(crate) use self::file_id::{FolderId, file_id};
 pub use self::fixtures::Fixtures;
 pub use self::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 pub(crate) use self::functions::{
@@ -86,8 +85,6 @@ pub(crate) use self::host_lookup::HostLookup;
 pub use self::log::{LogLevel, LogLine, Progress};
 #[cfg(unix)]
 pub(crate) use self::output_lines::ProcessOutput;
-#[cfg(unix)]
-pub(crate) use self::path_prefix::begins_with;
 pub(crate) use self::run_events::{PanicSafeObserver, RunEvents};
 pub use self::run_id::RunId;
 pub(crate) use self::run_thread::{RunThreadGuard, works_for_run};
@@ -108,6 +105,8 @@ pub use http::download;
 #[cfg(unix)]
 pub(crate) use http::non_public_kind;
 pub(crate) use memory::{HostMemory, check_memory_reserve};
+#[cfg(unix)]
+pub(crate) use metier_sandbox::{FileId, begins_with};
 #[cfg(unix)]
 pub(crate) use redaction::RedactedStream;
 pub(crate) use redaction::{Redacted, Redaction};

@@ -30,12 +30,11 @@ use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::host::dir_cleaner::{DirCleaner, OPEN_BY_NAME};
-use crate::host::file_id::FileId;
 use crate::host::metier_dirs::{
     HOST_DIR_PREFIX, TEMP_DIR_PREFIX, metier_dirs, resolve_existing, state_dir, unsafe_reason,
 };
-use crate::host::path_prefix::begins_with;
 use crate::host::visibility_lock::is_visible_to_scripts;
+use crate::host::{FileId, begins_with};
 
 /// A new temporary directory that only the user can access; removed when dropped.
 pub(crate) struct PrivateTempDir {

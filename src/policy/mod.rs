@@ -51,7 +51,7 @@ pub use self::path_protection::PathProtection;
 pub(crate) use self::path_protection::is_within;
 #[cfg_attr(not(unix), allow(unused_imports))]
 pub(crate) use self::path_protection::{QUARANTINE_SUFFIX, is_quarantined_name, secret_paths_in_folders};
-pub use self::sandbox_mode::{SandboxLevel, SandboxMode};
+pub use self::sandbox_mode::SandboxMode;
 pub(crate) use self::script_header::is_script_header;
 pub use self::skill_digest::SkillDigest;
 pub(crate) use self::thread_budget::ProviderPermit;
@@ -66,6 +66,7 @@ pub(crate) use self::variable_name::{
 pub use self::worker_options::WorkerOptions;
 pub(crate) use autorun::{run_on_open_paths, runs_on_build};
 pub use limits::Limits;
+pub use metier_sandbox::SandboxLevel;
 #[doc(hidden)]
 pub use permission::Access;
 pub use permission::Permission;

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize, Serializer};
+use metier_sandbox::UnknownLevel;
+use serde::{Serialize, Serializer};
 
 use crate::error::{ErrorKind, SkillError};
 
@@ -72,47 +73,9 @@ impl fmt::Display for SandboxMode {
     }
 }
 
-/// The highest sandbox level to use; if the machine supports less, a lower level is used, and the outcome reports it.
-///
-/// Lower levels are for comparisons, and for machines where namespaces cause problems.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum SandboxLevel {
-    /// Namespaces of its own, Landlock, seccomp.
-    #[default]
-    Namespaces,
-    /// Landlock and seccomp.
-    Landlock,
-    /// Landlock and seccomp, without signal restrictions in the kernel: a tree is killed generation by generation.
-    LandlockUnscoped,
-}
-
-/// In the order of the enum.
-const LEVEL_NAMES: [(SandboxLevel, &str); 3] = [
-    (SandboxLevel::Namespaces, "namespaces"),
-    (SandboxLevel::Landlock, "landlock"),
-    (SandboxLevel::LandlockUnscoped, "landlock-unscoped"),
-];
-
-impl SandboxLevel {
-    /// The name, as in the configuration.
-    pub const fn name(self) -> &'static str {
-        LEVEL_NAMES[self as usize].1
-    }
-}
-
-impl FromStr for SandboxLevel {
-    type Err = SkillError;
-
-    /// Parses the name; any other text is a `usage` error.
-    fn from_str(text: &str) -> Result<Self, SkillError> {
-        let named = LEVEL_NAMES.into_iter().find(|(_, name)| *name == text);
-        named.map(|(level, _)| level).ok_or_else(|| {
-            let known = LEVEL_NAMES.map(|(_, name)| name).join(", ");
-            let sentence = format!("invalid value {text:?} for the sandbox level; expected one of {known}");
-            SkillError::new(ErrorKind::Usage, sentence)
-        })
+impl From<UnknownLevel> for SkillError {
+    fn from(error: UnknownLevel) -> Self {
+        Self::new(ErrorKind::Usage, error.to_string())
     }
 }
 

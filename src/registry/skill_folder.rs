@@ -126,7 +126,7 @@ fn regular_files(folder: &Path, start: &str, depth: usize) -> Result<Vec<String>
             }
             Ok(())
         })?;
-        Ok(found)
+        Ok::<_, SkillError>(found)
     };
     // A link is followed where it leads, which is seldom.
     let mut found = list(start).or_else(|_| list(&view.resolve_folder(start)?))?;

@@ -10,9 +10,9 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::FileId;
 use crate::host::canonical_folder::canonical_folder;
 use crate::host::file_stat::FileStat;
+use crate::host::{FileId, file_id};
 
 /// Maximum bytes of a file of the store.
 const MAX_BYTES: u64 = 16 << 20;
@@ -56,7 +56,7 @@ impl StoreFolder {
     }
 
     fn new(dir: Dir) -> Self {
-        let id = dir.dir_metadata().ok().map(|opened| FileId::from_metadata(&opened));
+        let id = dir.dir_metadata().ok().map(|opened| file_id(&opened));
         Self { dir, id }
     }
 
@@ -186,7 +186,7 @@ impl StoreFolder {
 
     /// Whether the folder at this path is this one, and no link leads to it.
     pub(super) fn is_at(&self, path: &Path) -> bool {
-        let found = path.symlink_metadata().map(|found| FileId::from_metadata(&found));
+        let found = path.symlink_metadata().map(|found| file_id(&found));
         self.id.is_some_and(|id| found.is_ok_and(|found| found == id))
     }
 

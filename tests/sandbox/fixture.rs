@@ -23,6 +23,11 @@ pub const HELPER_VARIABLE: &str = "METIER_SANDBOX_HELPER";
 /// How many times longer deadlines are, for machines that are emulated.
 const SLOWNESS_VARIABLE: &str = "METIER_SANDBOX_SLOWNESS";
 
+/// How many times longer than usual things may take.
+pub fn slowness() -> u64 {
+    std::env::var(SLOWNESS_VARIABLE).map_or(1, |factor| factor.parse().unwrap())
+}
+
 /// The program that starts scripts in sandboxes; without the command line the host itself does.
 pub fn helper() -> Option<PathBuf> {
     let named = std::env::var_os(HELPER_VARIABLE).map(PathBuf::from);
@@ -164,8 +169,7 @@ impl Fixture {
     }
 
     pub fn deadline(mut self, milliseconds: u64) -> Self {
-        let slowness = std::env::var(SLOWNESS_VARIABLE).map_or(1, |factor| factor.parse().unwrap());
-        self.limits = self.limits.timeout(Duration::from_millis(milliseconds * slowness));
+        self.limits = self.limits.timeout(Duration::from_millis(milliseconds * slowness()));
         self
     }
 

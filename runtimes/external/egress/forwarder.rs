@@ -28,7 +28,7 @@ use super::refusal::Refusal;
 use super::rules::EgressRules;
 use super::upstream::{ConnectError, ConnectThreads};
 use crate::host::NetworkReport;
-use crate::runtimes::sandbox::MAX_EGRESS_PORTS;
+use metier_sandbox::MAX_EGRESS_PORTS;
 
 /// The maximum number of connections of a script at a time.
 const MAX_CONNECTIONS: usize = 256;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostLookup, non_public_kind};
 use crate::policy::{Access, DEFAULT_PORTS, HostScope, Permission, Permissions};
-use crate::runtimes::sandbox::{EgressSockets, MAX_EGRESS_PORTS};
+use metier_sandbox::{EgressSockets, MAX_EGRESS_PORTS};
 
 /// The hosts of a process whose permissions name hosts and do not open the whole network.
 #[derive(Clone)]

@@ -20,7 +20,7 @@ use crate::runtimes::external::outcome::{self, ProtectionGaps};
 use crate::runtimes::external::process::launch::Launch;
 use crate::runtimes::external::process::setup_error;
 use crate::runtimes::external::worker::session::{CallOutcome, WorkerCall, WorkerSession};
-use crate::runtimes::sandbox::{
+use metier_sandbox::{
     EgressSockets, FileRules, LaunchRequest, Launcher, NetworkAccess, PinnedPath, ResourceLimits,
     SandboxPolicy,
 };

@@ -12,7 +12,7 @@ use super::protocol::{self, RequestedRun, RunResult, SentScript, WORKER_ARG, Wor
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use crate::host::{HostApiClient, Redaction, SkillContext, catch_panic};
-use crate::runtimes::sandbox::{HOST_API_FD, inherited_fd};
+use metier_sandbox::{HOST_API_FD, inherited_fd};
 
 /// Loads a script in this process, from the machine code that the host compiled from it if there is some.
 type LoadFn = fn(RuntimeId, &Script, Option<&[u8]>) -> Result<Box<dyn SkillExecutor>>;

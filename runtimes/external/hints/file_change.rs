@@ -19,7 +19,7 @@ use crate::runtimes::external::hints::user_home::home_grant;
 use crate::runtimes::external::hints::words::contains_word;
 use crate::runtimes::external::policy::names_folder;
 use crate::runtimes::external::system_paths::is_system_path;
-use crate::runtimes::sandbox::PRIVATE_TMP;
+use metier_sandbox::PRIVATE_TMP;
 
 /// The hint about the file of the error line, if that can mean nothing but a refused change.
 pub(crate) fn refused_change_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<Help> {

@@ -23,9 +23,9 @@ use serde_json::{Value, json};
 
 use super::request;
 use crate::host::FileId;
+use crate::host::OPEN_BY_NAME;
 use crate::host::temp_dirs::PrivateTempDir;
-use crate::runtimes::sandbox::compat::OPEN_BY_NAME;
-use crate::runtimes::sandbox::{HOST_API_FD, LaunchRequest};
+use metier_sandbox::{HOST_API_FD, LaunchRequest};
 
 /// Path in the folder, and text. `{{functions}}` is replaced by the table of functions: JSON in a string literal that is valid in
 /// every language.

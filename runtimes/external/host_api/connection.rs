@@ -12,8 +12,8 @@ use rustix::net::{
     recv, recvmsg, send,
 };
 
+use crate::runtimes::external::compat::{CMSG_CLOEXEC, MSG_NOSIGNAL};
 use crate::runtimes::external::host_api::request::AnsweredError;
-use crate::runtimes::sandbox::compat::{CMSG_CLOEXEC, MSG_NOSIGNAL};
 
 /// Maximum number of bytes that are read in one turn.
 const READ_QUOTA: usize = 16 << 10;

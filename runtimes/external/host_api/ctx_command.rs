@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::error::{ErrorKind, ErrorOutput, Result, SkillError};
 use crate::host::{Param, ValueType, function, functions};
-use crate::runtimes::sandbox::compat::MSG_NOSIGNAL;
-use crate::runtimes::sandbox::inherited_fd;
+use crate::runtimes::external::compat::MSG_NOSIGNAL;
 use crate::strict_json;
+use metier_sandbox::inherited_fd;
 
 const USAGE: &str = "usage: metier ctx [--json] FUNCTION [ARGUMENT]...
        metier ctx [--json] FUNCTION --args JSON

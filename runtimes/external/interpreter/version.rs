@@ -12,7 +12,7 @@ use crate::runtimes::external::interpreter::path::search_path;
 use crate::runtimes::external::interpreter::version_text::dotted_version_in;
 use crate::runtimes::external::process::launch::Launch;
 use crate::runtimes::external::process::run::{self, ProcessInput, ProcessOptions};
-use crate::runtimes::sandbox::{LaunchRequest, Launcher, SandboxPolicy};
+use metier_sandbox::{LaunchRequest, Launcher, SandboxPolicy};
 
 /// How most programs are asked for their version, the most common way first.
 pub(crate) const DEFAULT_ARGUMENTS: [&str; 2] = ["--version", "version"];

@@ -9,7 +9,7 @@ use super::process_tree::ProcessTree;
 use super::sandboxed::SandboxedProcess;
 use crate::policy::Limits;
 use crate::runtimes::external::egress::EgressRules;
-use crate::runtimes::sandbox::{LaunchRequest, Launcher};
+use metier_sandbox::{LaunchRequest, Launcher};
 
 /// What is started, and in what it runs.
 pub(crate) enum Launch<'a> {

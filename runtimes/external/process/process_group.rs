@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::exit_fd;
 use super::process_tree::ProcessTree;
 use crate::policy::Limits;
-use crate::runtimes::sandbox::SupervisorReport;
+use metier_sandbox::SupervisorReport;
 
 /// A running process group. Dropping it kills the group, and reaps the process if [`ProcessGroup::reap`] has not.
 pub(super) struct ProcessGroup {

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
 
 use crate::host::NetworkReport;
-use crate::runtimes::sandbox::SupervisorReport;
+use metier_sandbox::SupervisorReport;
 
 /// A started process and its descendants. Dropping it kills and reaps what is left of them.
 pub(crate) trait ProcessTree: Send {

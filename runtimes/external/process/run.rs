@@ -12,7 +12,7 @@ use super::streamed::{self, StreamedOutput};
 use crate::host::{NetworkReport, OutputSinks, ProcessOutput, SkillContext};
 use crate::policy::{CancelToken, Limits};
 use crate::runtimes::external::host_api::{Connections, RequestHandler};
-use crate::runtimes::sandbox::SupervisorReport;
+use metier_sandbox::SupervisorReport;
 
 /// What to run.
 pub(crate) struct ProcessOptions<'a> {

@@ -11,9 +11,9 @@ use rustix::net::{AddressFamily, SocketType, socketpair};
 use super::process_tree::ProcessTree;
 use super::setup_error;
 use crate::host::NetworkReport;
+use crate::runtimes::external::compat::SOCK_CLOEXEC;
 use crate::runtimes::external::egress::{Egress, EgressRules};
-use crate::runtimes::sandbox::compat::SOCK_CLOEXEC;
-use crate::runtimes::sandbox::{LaunchHandle, LaunchOutcome, LaunchRequest, Launcher, SupervisorReport};
+use metier_sandbox::{LaunchHandle, LaunchOutcome, LaunchRequest, Launcher, SupervisorReport};
 
 /// A process tree under its supervisor. Dropping it kills the tree.
 pub(super) struct SandboxedProcess {

@@ -5,7 +5,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::runtimes::sandbox::{self, LaunchOutcome, Launcher, Refusal, SandboxPolicy, SupervisorReport};
+use metier_sandbox::{LaunchOutcome, Launcher, Refusal, SandboxPolicy, SupervisorReport};
 
 /// The last step of a start. If it fails, the sandbox was set up and the program could not be executed.
 const PROGRAM_STEP: &str = "program";
@@ -92,10 +92,10 @@ impl SandboxSetupError {
             return None;
         }
         if self.is_about_hosts() {
-            return sandbox::machine()?.namespace_refusal();
+            return metier_sandbox::machine()?.namespace_refusal();
         }
         let restriction = RESTRICTION_STEPS.into_iter().find(|step| *step == self.step)?;
-        sandbox::machine()?.refusal(restriction)
+        metier_sandbox::machine()?.refusal(restriction)
     }
 
     /// What to do about it, if the machine supports the step and could not do it for this run: a best-effort sandbox is one way.
@@ -131,7 +131,7 @@ impl std::error::Error for SandboxSetupError {}
 /// What this sandbox enforces, probed with a program that does nothing. Fails with a [`SandboxSetupError`] if it cannot be set up,
 /// but not if only the program cannot be executed.
 pub(crate) fn probe(launcher: &Launcher, policy: SandboxPolicy) -> io::Result<SupervisorReport> {
-    let report = sandbox::probe(launcher, policy)?;
+    let report = metier_sandbox::probe(launcher, policy)?;
     match &report.end {
         LaunchOutcome::SetupFailed { step, errno } if step != PROGRAM_STEP => Err(start_error(step, *errno)),
         _ => Ok(report),

@@ -18,7 +18,8 @@ use crate::policy::{Access, Permissions, is_quarantined_name, run_on_open_paths,
 use crate::runtimes::external::protected::path_trace::{PathTrace, TraceStep};
 use crate::runtimes::external::protected::quarantine::{entry_names, quarantine};
 use crate::runtimes::external::protected::scan::{is_git_dir_name, scan_protected};
-use crate::runtimes::sandbox::{ProtectedPaths, Version};
+use crate::runtimes::external::protected::scan_result::{ScanNotes, Version};
+use metier_sandbox::ProtectedPaths;
 
 /// What existed when a process with write access began. Dropping it quarantines what has appeared since the last check.
 pub(crate) struct CreationGuard {
@@ -68,12 +69,13 @@ struct CreatedPath {
 
 impl CreationGuard {
     /// `None` if there is nothing that the script may write to. `writable_dirs` are real paths; `found` are the protected paths
-    /// that exist.
+    /// that exist, `notes` what else the scan found.
     pub(crate) fn new(
         ctx: &SkillContext,
         project: &Path,
         writable_dirs: Vec<PathBuf>,
         found: &ProtectedPaths,
+        notes: &ScanNotes,
     ) -> Option<Self> {
         if writable_dirs.is_empty() {
             return None;
@@ -91,7 +93,7 @@ impl CreationGuard {
         // No grant is for these. What a configuration of git names is listed only where no grant names it.
         let own: Vec<String> =
             permission_dirs().iter().filter_map(|folder| path_inside(project, folder)).collect();
-        let unnamed = own.iter().chain(&found.absent_git_targets).map(String::as_str);
+        let unnamed = own.iter().chain(&notes.absent_git_targets).map(String::as_str);
         let watched: Vec<&str> = watched.into_iter().chain(unnamed).collect();
         // The script does not create what exists already.
         let is_absent = |path: &&str| !PathTrace::follow(project, Path::new(path)).target_exists();
@@ -99,7 +101,7 @@ impl CreationGuard {
         Some(Self {
             absent_paths: AbsentPaths::register(project, &watched, granted, permissions.clone()),
             known_protected,
-            build_files: found.build_files.iter().cloned().collect(),
+            build_files: notes.build_files.iter().cloned().collect(),
             granted_paths: writable_dirs
                 .iter()
                 .filter_map(|folder| folder.strip_prefix(project).ok().map(Path::to_owned))
@@ -218,7 +220,7 @@ impl CreationGuard {
         let project = &self.absent_paths.project;
         let now = scan_protected(ctx, project);
         let protection = ctx.permissions().protection();
-        for place in now.read_only.iter().filter(|path| known.insert((*path).clone())).map(Path::new) {
+        for place in now.paths.read_only.iter().filter(|path| known.insert((*path).clone())).map(Path::new) {
             let is_named = place.file_name().and_then(OsStr::to_str).is_some_and(is_git_dir_name);
             let path = place.strip_prefix(project).unwrap_or(place);
             let runs = protection.protects_change_of_last(&path.to_string_lossy())
@@ -233,7 +235,7 @@ impl CreationGuard {
             ctx.warn(format!("{sentence}; look at it {before}"));
         }
         let is_new = |path: &&OsString| known.insert((*path).clone());
-        let new_secrets = now.hidden.iter().filter(is_new).map(Path::new);
+        let new_secrets = now.paths.hidden.iter().filter(is_new).map(Path::new);
         let new_secrets = new_secrets.map(|place| place.strip_prefix(project).unwrap_or(place));
         let is_own = |path: &&Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -249,7 +251,7 @@ impl CreationGuard {
                 format!("{} came while {script} ran, which may not have made it", list(&new_secrets));
             ctx.warn(format!("{sentence}; look at it before a program takes its settings or keys from it"));
         }
-        self.warn_of_changed_build_files(ctx, script, now.build_files.into_iter().collect());
+        self.warn_of_changed_build_files(ctx, script, now.notes.build_files.into_iter().collect());
     }
 
     /// Warns about files that builds and tests execute and that have changed.

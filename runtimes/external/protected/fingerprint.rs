@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::host::FileId;
-use crate::runtimes::sandbox::ProtectedPaths;
+use crate::host::{FileId, file_id};
+use metier_sandbox::ProtectedPaths;
 
 /// The protected paths of a sandbox and those that it may write, and which file is at each. A mount protects the file that was at the
 /// path when the sandbox was set up, not one that replaces it, and a sandbox opens what was there.
@@ -36,5 +36,5 @@ impl Fingerprint {
 
 fn inode_stamp(path: &Path) -> InodeStamp {
     let found = path.symlink_metadata().ok()?;
-    Some((FileId::from_metadata(&found), found.created().ok()))
+    Some((file_id(&found), found.created().ok()))
 }

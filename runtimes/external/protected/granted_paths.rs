@@ -10,7 +10,8 @@ use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::executor::DefiningFiles;
 use crate::host::{Files, SkillContext, begins_with, git};
 use crate::policy::{Access, PathProtection, Permissions, is_within};
-use crate::runtimes::sandbox::{PinnedPath, ProtectedPaths};
+use crate::runtimes::external::protected::scan_result::ScanResult;
+use metier_sandbox::PinnedPath;
 
 /// A path of the project that the run may change. It need not exist.
 pub(crate) struct GrantedPath {
@@ -83,7 +84,7 @@ impl GrantedPath {
     pub(crate) fn open_all(
         granted: Vec<Self>,
         ctx: &SkillContext,
-        found: &ProtectedPaths,
+        found: &ScanResult,
     ) -> Result<Vec<PinnedPath>> {
         let Ok(files) = ctx.project() else { return Ok(Vec::new()) };
         let opened = granted.into_iter().map(|granted| {
@@ -96,9 +97,10 @@ impl GrantedPath {
     }
 
     /// Whether it lies in nothing that is protected for what it is, or a grant names that.
-    fn is_open(&self, permissions: &Permissions, project: &Path, found: &ProtectedPaths) -> Result<bool> {
+    fn is_open(&self, permissions: &Permissions, project: &Path, found: &ScanResult) -> Result<bool> {
         for around in found.containing(&self.place) {
-            if let Some((_, first_name)) = found.second_names.iter().find(|(path, _)| *path == *around) {
+            if let Some((_, first_name)) = found.notes.second_names.iter().find(|(path, _)| *path == *around)
+            {
                 let attempt = format!(
                     "{} opens {}, of which {} is another name (a hard link)",
                     Access::write(&self.path),
@@ -116,7 +118,7 @@ impl GrantedPath {
                 path == around && *path != self.place && is_within(&self.path, name)
             };
             if narrowed.allows(&Access::write(self.real_path.as_str()))
-                || found.aliases.iter().any(leads_there)
+                || found.notes.aliases.iter().any(leads_there)
             {
                 continue;
             }
@@ -156,7 +158,7 @@ pub(crate) fn defining_files(ctx: &SkillContext) -> Option<&[PathBuf]> {
 
 /// The folder of the skill, if the run may change it. It is protected as a folder of skills, which the grant `own-folder` opens; `denied` if
 /// it lies in something else that needs a permission that names it, such as the hooks of git.
-pub(crate) fn open_own_folder<'a>(ctx: &'a SkillContext, found: &ProtectedPaths) -> Result<Option<&'a Path>> {
+pub(crate) fn open_own_folder<'a>(ctx: &'a SkillContext, found: &ScanResult) -> Result<Option<&'a Path>> {
     let Some(files) = defining_files(ctx).and_then(|_| ctx.skill_files().ok()) else { return Ok(None) };
     let (permissions, folder) = (ctx.permissions(), files.root());
     let Ok(project) = ctx.project().map(Files::root) else { return Ok(Some(folder)) };
@@ -215,10 +217,10 @@ fn relative_path(project: &Path, place: &Path) -> Option<String> {
     Some(place.strip_prefix(project).ok()?.to_string_lossy().into_owned())
 }
 
-impl ProtectedPaths {
+impl ScanResult {
     /// Those that are this path, or contain it.
     fn containing<'a>(&'a self, place: &'a Path) -> impl Iterator<Item = &'a Path> {
-        let all = self.read_only.iter().chain(&self.hidden).map(Path::new);
+        let all = self.paths.read_only.iter().chain(&self.paths.hidden).map(Path::new);
         all.filter(move |around| begins_with(place, around))
     }
 }

@@ -7,3 +7,4 @@ mod path_errors;
 pub(super) mod path_trace;
 pub(super) mod quarantine;
 pub(super) mod scan;
+pub(super) mod scan_result;

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::host::FileId;
 use crate::host::untrusted::MAX_SYMLINKS;
+use crate::host::{FileId, file_id};
 
 /// A path at a moment.
 #[derive(Clone)]
@@ -108,7 +108,7 @@ fn inspect_entry(place: &Path) -> TraceEntry {
         if is_link {
             std::fs::read_link(place).map(TraceEntry::Link)
         } else {
-            Ok(TraceEntry::Existing(FileId::from_metadata(&about)))
+            Ok(TraceEntry::Existing(file_id(&about)))
         }
     });
     looked.unwrap_or_else(|error| match error.kind() {

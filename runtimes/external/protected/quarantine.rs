@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, chmod, fstat, openat, renameat, renameat_with};
 use rustix::io::{Errno, Result};
 
+use crate::host::OPEN_BY_NAME;
 use crate::policy::QUARANTINE_SUFFIX;
-use crate::runtimes::sandbox::compat::OPEN_BY_NAME;
 
 /// Renames the entry `name` of a folder in the project to a name beside it that no program looks for. Returns the new path.
 pub(crate) fn quarantine(project: &Path, folder: &Path, name: &OsStr) -> io::Result<PathBuf> {

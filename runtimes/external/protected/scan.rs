@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 
 use crate::host::metier_dirs::{PACKAGE_DIRS, is_metier_dir};
 use crate::host::temp_dirs::metier_dirs_in;
-use crate::host::{FileId, SkillContext, git};
+use crate::host::{FileId, SkillContext, file_id, git};
 use crate::policy::{Access, PathProtection, runs_on_build};
 use crate::runtimes::external::protected::granted_paths::{defining_files, symlinks_along};
 use crate::runtimes::external::protected::path_errors::{is_dangling, is_inaccessible};
-use crate::runtimes::sandbox::{ProtectedPaths, Version};
+use crate::runtimes::external::protected::scan_result::{ScanNotes, ScanResult, Version};
+use metier_sandbox::ProtectedPaths;
 
 /// Maximum number of entries that are scanned.
 const MAX_ENTRIES: usize = 1 << 21;
@@ -29,7 +30,7 @@ const CANCEL_CHECK_INTERVAL: usize = 1 << 10;
 const RESERVED_MOUNTS: usize = 1 << 10;
 
 /// The protected paths that exist in the project when the run begins.
-pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ProtectedPaths {
+pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ScanResult {
     let can_write = !ctx.permissions().writable_paths().is_empty();
     let mut walk = ProtectedScan {
         ctx,
@@ -63,7 +64,7 @@ pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ProtectedPat
         walk.scan_own_folder(own.root());
     }
     walk.protect_hard_links();
-    walk.into_protected_paths()
+    walk.into_result()
 }
 
 struct ProtectedScan<'a> {
@@ -443,7 +444,7 @@ impl ProtectedScan<'_> {
     fn note_hard_links(&mut self, place: &Path) {
         let about = place.symlink_metadata().ok().filter(|about| about.is_file() && about.nlink() > 1);
         if let Some(about) = about {
-            self.hard_linked_files.entry(FileId::from_metadata(&about)).or_insert_with(|| place.to_owned());
+            self.hard_linked_files.entry(file_id(&about)).or_insert_with(|| place.to_owned());
         }
     }
 
@@ -474,7 +475,7 @@ impl ProtectedScan<'_> {
             return;
         }
         let numbers: HashSet<u64> = self.hard_linked_files.keys().map(|file| file.ino).collect();
-        let secret: HashSet<FileId> = self.hidden.iter().filter_map(|place| file_id(place)).collect();
+        let secret: HashSet<FileId> = self.hidden.iter().filter_map(|place| file_id_at(place)).collect();
         let in_hidden = self.inodes_in_hidden();
         let skill = self.ctx.skill_files().ok().map(|files| files.root().to_owned());
         let mut folders = vec![self.project.to_owned()];
@@ -483,7 +484,7 @@ impl ProtectedScan<'_> {
             let Ok(kind) = entry.file_type() else { return false };
             let place = entry.path();
             if kind.is_file() && numbers.contains(&entry.ino()) {
-                let Some(found) = file_id(&place) else { return false };
+                let Some(found) = file_id_at(&place) else { return false };
                 let Some(first_name) = scan.hard_linked_files.get(&found).cloned() else { return false };
                 if secret.contains(&found) || in_hidden.contains(&found.ino) {
                     scan.hidden.insert(place.clone());
@@ -549,7 +550,7 @@ impl ProtectedScan<'_> {
         place.strip_prefix(self.project).unwrap_or(place).to_string_lossy().into_owned()
     }
 
-    fn into_protected_paths(self) -> ProtectedPaths {
+    fn into_result(self) -> ScanResult {
         let count = self.read_only.len() + self.hidden.len();
         let too_many = || {
             let max = remaining_mounts().saturating_sub(RESERVED_MOUNTS);
@@ -561,18 +562,21 @@ impl ProtectedScan<'_> {
             |(place, first_name): (&PathBuf, &PathBuf)| (place.clone(), self.relative_path(first_name));
         let second_names = self.second_names.iter().map(relative).collect();
         let names = |paths: BTreeSet<PathBuf>| paths.into_iter().map(OsString::from).collect();
-        ProtectedPaths {
+        let paths = ProtectedPaths {
             read_only: names(self.read_only),
             hidden: names(self.hidden),
             own: self.metier_dirs.into_iter().map(OsString::from).collect(),
             has_denied: self.can_write && self.ctx.permissions().denies_paths(),
             incomplete_reason: self.incomplete_reason.or(too_many),
             hard_linked_files: self.hard_linked_files.into_keys().collect(),
+        };
+        let notes = ScanNotes {
             build_files: self.build_files,
             absent_git_targets: self.absent_git_targets.into_iter().collect(),
             aliases: self.aliases,
             second_names,
-        }
+        };
+        ScanResult { paths, notes }
     }
 }
 
@@ -590,8 +594,8 @@ fn file_version(place: &Path) -> Option<Version> {
     Some((about.dev(), about.ino(), about.size(), about.ctime(), about.ctime_nsec()))
 }
 
-fn file_id(place: &Path) -> Option<FileId> {
-    place.symlink_metadata().ok().as_ref().map(FileId::from_metadata)
+fn file_id_at(place: &Path) -> Option<FileId> {
+    place.symlink_metadata().ok().as_ref().map(file_id)
 }
 
 pub(crate) fn is_git_dir_name(name: &str) -> bool {

@@ -22,9 +22,9 @@ use crate::runtimes::external::process::pipes::CapturedOutput;
 use crate::runtimes::external::process::run::ProcessExit;
 use crate::runtimes::external::protected::creation_guard::CreationGuard;
 use crate::runtimes::external::protected::fingerprint::Fingerprint;
+use crate::runtimes::external::run_temp_dir::RunTempDir;
 use crate::runtimes::external::worker::protocol;
 use crate::runtimes::external::worker::session::{CallOutcome, WaitOutcome, WorkerCall, WorkerSession};
-use crate::runtimes::sandbox::RunTempDir;
 
 /// A running worker process.
 pub(crate) struct WorkerProcess {

@@ -18,7 +18,7 @@ use crate::runtimes::external::process::launch::Launch;
 use crate::runtimes::external::process::pipes::{CapturedOutput, OutputReader, StdinWriter};
 use crate::runtimes::external::process::process_tree::ProcessTree;
 use crate::runtimes::external::process::stdio_loop::{StdioEnd, StdioLoop};
-use crate::runtimes::sandbox::SupervisorReport;
+use metier_sandbox::SupervisorReport;
 
 /// Bytes that a response may have besides its value.
 const RESPONSE_OVERHEAD: u64 = 4 << 10;

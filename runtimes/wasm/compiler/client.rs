@@ -13,16 +13,16 @@ use rustix::io::{Errno, ioctl_fionbio};
 
 use super::compile_error::CompileError;
 use crate::error::{ErrorKind, Hint, SkillError};
-use crate::host::FileId;
+use crate::host::file_id;
 use crate::policy::CancelToken;
 use crate::runtimes::RuntimeServices;
-use crate::runtimes::sandbox::{
-    self, EgressSockets, FileRules, LaunchOutcome, LaunchRequest, Launcher, NetworkAccess, PinnedPath,
-    ResourceLimits, SandboxPolicy, SupervisorReport,
-};
 use crate::runtimes::wasm::compiler::protocol::MAX_RESPONSE_BYTES;
 use crate::runtimes::wasm::compiler::server::COMPILER_ARGUMENT;
 use crate::runtimes::wasm::module_source::ModuleSource;
+use metier_sandbox::{
+    self, EgressSockets, FileRules, LaunchOutcome, LaunchRequest, Launcher, NetworkAccess, PinnedPath,
+    ResourceLimits, SandboxPolicy, SupervisorReport,
+};
 
 /// The memory limit of one compilation in bytes. A module of 16 MiB from common tool chains takes less.
 const MEMORY_LIMIT: u64 = 1 << 30;
@@ -118,7 +118,7 @@ fn pin_program(program: &Path, launcher: &Launcher) -> io::Result<PinnedPath> {
     // The symlink leads to the running program even if its file was replaced.
     let about = if launcher.uses_current_program() { Path::new("/proc/self/exe") } else { &path }.metadata();
     let about = about.map_err(named)?;
-    Ok(PinnedPath { path: path.into(), file_id: Some(FileId::from_metadata(&about)) })
+    Ok(PinnedPath { path: path.into(), file_id: Some(file_id(&about)) })
 }
 
 /// The result of a compiler process that has ended.
@@ -203,7 +203,7 @@ impl CompilerExit {
         let status = match &report.end {
             LaunchOutcome::SetupFailed { step, errno } => {
                 let error = io::Error::from_raw_os_error(*errno);
-                let refusal = sandbox::machine().and_then(|machine| machine.refusal(step));
+                let refusal = metier_sandbox::machine().and_then(|machine| machine.refusal(step));
                 let why = refusal.map_or_else(|| format!("{step}: {error}"), |refusal| refusal.reason);
                 let sentence = format!("failed to compile {file} in a sandbox: {why}");
                 let error = SkillError::new(ErrorKind::SandboxUnavailable, sentence);

@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 
 use super::compilation::compile;
-use crate::runtimes::sandbox;
 use crate::runtimes::wasm::compiler::protocol;
 
 /// The argument that starts a program as the compiler.
@@ -24,7 +23,7 @@ pub(crate) fn compiler_main() {
 fn serve() -> std::io::Result<()> {
     // The files that a program needs to start are accessible in this sandbox; from here on no file is. Where Landlock cannot see to
     // that, a filter of system calls does, which also keeps signals inside.
-    sandbox::deny_all_files().or_else(|_| sandbox::restrict_to_computing())?;
+    metier_sandbox::deny_all_files().or_else(|_| metier_sandbox::restrict_to_computing())?;
     let mut request = Vec::new();
     std::io::stdin().lock().read_to_end(&mut request)?;
     let work = move || {

@@ -11,7 +11,7 @@ use super::protected_cache::{HardLinkedSecrets, ProtectedAlias};
 use super::view::FilesView;
 use super::walk::{WalkFilter, WalkOptions};
 use crate::error::{ErrorKind, Result};
-use crate::host::file_id::FileId;
+use crate::host::file_id::file_id;
 use crate::policy::{CancelToken, PathProtection};
 
 impl FilesView<'_> {
@@ -27,7 +27,7 @@ impl FilesView<'_> {
             // The permission for this name was checked already.
             return Ok(());
         }
-        let identity = FileId::from_metadata(metadata);
+        let identity = file_id(metadata);
         let known = &self.files.protected_cache.hard_linked_secrets;
         if known.get().is_none() {
             // An error that stopped the search is not cached for the next operation.
@@ -74,7 +74,7 @@ impl FilesView<'_> {
                 && metadata.nlink() > 1
             {
                 reservation.grow(entry.memory_size())?;
-                secrets.insert(FileId::from_metadata(&metadata), protected_path.clone());
+                secrets.insert(file_id(&metadata), protected_path.clone());
             }
             Ok(())
         });

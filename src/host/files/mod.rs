@@ -60,8 +60,8 @@ use self::protected_cache::ProtectedCache;
 use crate::error::{Result, SkillError};
 #[cfg(target_os = "linux")]
 use crate::host::canonical_folder;
-use crate::host::file_id::FileId;
 use crate::host::metier_dirs::leads_into_metier_dir;
+use crate::host::{FileId, file_id};
 
 /// A directory tree, opened once. Every operation uses the handle, so replacing or renaming the root has no effect.
 pub struct Files {
@@ -147,7 +147,7 @@ impl Files {
 
     /// The identity of the file at this path, which must not contain symbolic links; the empty path is the root.
     pub(crate) fn file_id(&self, path: &Path) -> io::Result<FileId> {
-        Ok(FileId::from_metadata(&self.metadata_nofollow(path)?))
+        Ok(file_id(&self.metadata_nofollow(path)?))
     }
 
     /// The canonical path of the root when it was opened.

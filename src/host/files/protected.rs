@@ -17,9 +17,9 @@ use super::protected_cache::{DirStamp, FolderInfo, ProtectedAlias, SecretLinkSna
 use super::view::FilesView;
 use super::{Files, name_encoding};
 use crate::error::Result;
-use crate::host::file_id::FileId;
 use crate::host::git;
 use crate::host::io_error::{into_io_error, is_skill_error};
+use crate::host::{FileId, file_id};
 use crate::policy::PathProtection;
 
 /// Maximum number of cached folders; when it is reached, the cache is cleared.
@@ -267,7 +267,7 @@ impl Files {
     fn root_stamp(&self) -> Option<DirStamp> {
         use cap_std::fs::MetadataExt as _;
         let metadata = self.dir.dir_metadata().ok()?;
-        Some((FileId::from_metadata(&metadata), metadata.ctime(), metadata.ctime_nsec()))
+        Some((file_id(&metadata), metadata.ctime(), metadata.ctime_nsec()))
     }
 
     #[cfg(not(unix))]

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::error::Result;
-use crate::host::file_id::FileId;
+use crate::host::FileId;
 use crate::host::files::operation::FileOperation;
 use crate::host::memory::HostMemoryReservation;
 use crate::policy::Permissions;

@@ -9,7 +9,7 @@ use cap_std::fs::Metadata;
 
 use super::line;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::host::FileId;
+use crate::host::file_id;
 
 /// The start of the first line of every journal, after its checksum.
 const HEADER_PREFIX: &str = "{\"metier-journal\":";
@@ -133,8 +133,8 @@ fn is_own(_: &File) -> io::Result<bool> {
 
 /// Whether an open file is the one that was found at its path. Where a file cannot be removed while it is open, it is.
 pub(super) fn is_same_file(file: &File, found: &Metadata) -> bool {
-    let id = || Metadata::from_file(file).map(|metadata| FileId::from_metadata(&metadata));
-    cfg!(windows) || id().is_ok_and(|id| id == FileId::from_metadata(found))
+    let id = || Metadata::from_file(file).map(|metadata| file_id(&metadata));
+    cfg!(windows) || id().is_ok_and(|id| id == file_id(found))
 }
 
 /// The lines up to the first incomplete one, and their size in bytes.

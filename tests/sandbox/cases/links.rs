@@ -10,7 +10,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::case;
 use crate::case::{Case, CaseResult};
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, slowness};
 
 pub const CASES: &[Case] = &[
     case("F1-F6", "dots, absolute paths, links to files, folders, the root and /proc", reading),
@@ -158,7 +158,7 @@ fn outside_fixture() -> Fixture {
 /// come to anything.
 fn run_while_swapping(fixture: &Fixture, path: &str) -> Vec<String> {
     const LONG_ENOUGH: usize = 25;
-    const TOO_LONG: Duration = Duration::from_secs(20);
+    let too_long = Duration::from_secs(20 * slowness());
     let (place, link) = (fixture.at(path), fixture.at("swapped"));
     symlink(fixture.at("outside"), &link).unwrap();
     let engine = fixture.engine();
@@ -169,14 +169,14 @@ fn run_while_swapping(fixture: &Fixture, path: &str) -> Vec<String> {
             while !is_over.load(Ordering::Relaxed) {
                 for pause in [2, 15, 5, 40, 25, 150] {
                     swap(&place);
-                    std::thread::sleep(Duration::from_millis(pause));
+                    std::thread::sleep(Duration::from_millis(pause * slowness()));
                     swap(&place);
-                    std::thread::sleep(Duration::from_millis(pause));
+                    std::thread::sleep(Duration::from_millis(pause * slowness()));
                 }
             }
         });
         let (mut said, mut ran, began) = (Vec::new(), 0, Instant::now());
-        while ran < LONG_ENOUGH && began.elapsed() < TOO_LONG {
+        while ran < LONG_ENOUGH && began.elapsed() < too_long {
             let process = engine.run(fixture.invocation()).process;
             let text = process.map(|process| process.stdout).unwrap_or_default();
             ran += usize::from(text.contains("ran"));

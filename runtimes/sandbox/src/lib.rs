@@ -1,0 +1,74 @@
+//! Runs a program in a sandbox on Linux: a policy goes in, a process comes out, and a report says what was enforced.
+//!
+//! A [`SandboxPolicy`] lists the files that a program may read and change, its network and its limits. A [`Launcher`] starts the
+//! [`LaunchRequest`] with the standard streams that the caller passes, and returns a [`LaunchHandle`]. Dropping that kills the program and
+//! all its descendants; [`LaunchHandle::kill_and_wait`] also waits for the [`SupervisorReport`].
+//!
+//! There are two levels. `namespaces` has mounts, processes and a network of its own, with Landlock and a filter of system calls on top;
+//! `landlock` needs no namespaces. Linux 5.10 is enough for the first, 5.13 with Landlock for the second. [`machine`] says what this one has,
+//! and [`Machine::refusal`] what it lacks and what would help.
+//!
+//! Without the feature `launcher` and on other systems there are the types, and each start fails with
+//! [`Unsupported`](std::io::ErrorKind::Unsupported).
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod file_id;
+mod level;
+mod path_prefix;
+
+#[cfg(unix)]
+mod bytes;
+#[cfg(unix)]
+mod cleanup;
+#[cfg(unix)]
+mod enforcement;
+#[cfg(unix)]
+mod fork_server_source;
+#[cfg(all(feature = "launcher", target_os = "linux"))]
+mod linux;
+#[cfg(unix)]
+#[cfg_attr(not(all(feature = "launcher", target_os = "linux")), allow(dead_code))]
+mod machine;
+#[cfg(unix)]
+mod probe;
+#[cfg(unix)]
+mod report;
+#[cfg(unix)]
+mod request;
+#[cfg(unix)]
+mod response_timeout;
+#[cfg(all(unix, not(all(feature = "launcher", target_os = "linux"))))]
+mod unsupported;
+
+pub use self::file_id::FileId;
+pub use self::level::{SandboxLevel, UnknownLevel};
+#[doc(hidden)]
+pub use self::path_prefix::begins_with;
+
+#[cfg(unix)]
+pub use self::cleanup::{RemoveFolder, remove_folder};
+#[cfg(unix)]
+pub use self::enforcement::{Enforcement, Restrictions, SIGNAL_SCOPE_ABI, TRUNCATION_ABI};
+#[cfg(unix)]
+pub use self::fork_server_source::ForkServerSource;
+#[cfg(all(feature = "launcher", target_os = "linux"))]
+pub use self::linux::{
+    LaunchHandle, Launcher, deny_all_files, fork_server_main, inherited_fd, machine, restrict_to_computing,
+};
+#[cfg(unix)]
+pub use self::machine::{Environment, Landlock, Machine, NamespaceSettings, Namespaces, Refusal};
+#[cfg(unix)]
+pub use self::probe::probe;
+#[cfg(unix)]
+pub use self::report::{LaunchOutcome, ResourceUsage, SupervisorReport};
+#[cfg(unix)]
+pub use self::request::{
+    EgressSockets, FileRules, HOST_API_FD, LaunchRequest, MAX_EGRESS_PORTS, NetworkAccess, PRIVATE_TMP,
+    PinnedPath, ProtectedPaths, ResourceLimits, SandboxPolicy,
+};
+#[cfg(unix)]
+pub use self::response_timeout::{RESPONSE_TIMEOUT, TREE_EXIT_TIMEOUT, wait_for_report, wait_readable};
+#[cfg(all(unix, not(all(feature = "launcher", target_os = "linux"))))]
+pub use self::unsupported::{
+    LaunchHandle, Launcher, deny_all_files, fork_server_main, inherited_fd, machine, restrict_to_computing,
+};

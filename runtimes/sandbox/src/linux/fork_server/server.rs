@@ -1,0 +1,446 @@
+//! The fork server: a small process with one thread that forks a supervisor for every request, and exits with its host.
+//!
+//! A process that forks must copy its page tables; here there are next to none, however much memory the host has. If a supervisor
+//! is killed, its remaining processes become children of the fork server, which kills them.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_behavior, setsid};
+
+use super::namespace_support::NamespaceSupport;
+use crate::SandboxLevel;
+use crate::linux::cleanup_list::CleanupList;
+use crate::linux::ipc::{EncodedRequest, LaunchMessage, Message, SandboxProfile};
+use crate::linux::layers::namespaces::NamespaceConfig;
+use crate::linux::layers::{capabilities, landlock};
+use crate::linux::mount_watcher::MountWatcher;
+use crate::linux::standby::{StandbyHandle, StandbySupervisor};
+use crate::linux::supervisor::LaunchTask;
+use crate::linux::sys::ForkResult;
+use crate::linux::{child_processes, ipc, sys};
+use crate::{RESPONSE_TIMEOUT, RemoveFolder, TREE_EXIT_TIMEOUT};
+
+/// Serves requests from the socket that is standard input until the host hangs up.
+pub(super) fn serve_stdin(remove_folder: RemoveFolder) -> ! {
+    serve(&std::io::stdin(), remove_folder)
+}
+
+/// Serves requests from this socket, the only descriptor that the process keeps.
+pub(super) fn serve(socket: &impl AsFd, remove_folder: RemoveFolder) -> ! {
+    let Ok(socket) = sys::close_all_except(socket) else { sys::exit(1) };
+    // A key pressed in the host's terminal must not reach the fork server, and no process may inspect it.
+    setsid().ok();
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
+    set_child_subreaper(Pid::from_raw(1)).ok();
+    sys::reset_signals();
+    // Only scripts are started from here.
+    let Ok(()) = capabilities::drop_bounding_set() else { sys::exit(1) };
+    let Ok(sigchld) = sys::sigchld_fd() else { sys::exit(1) };
+    let mut server = ForkServer::new(socket, sigchld, remove_folder);
+    loop {
+        match server.next_action() {
+            NextAction::Continue => {}
+            NextAction::Exit => sys::exit(0),
+            NextAction::Supervise(task) => {
+                // As long as a process holds its ends, the host takes the fork server, or another run, to be alive.
+                drop(server);
+                sys::exit(task.run());
+            }
+            NextAction::StandBy(standby) => {
+                drop(server);
+                sys::exit(standby.wait_and_run());
+            }
+        }
+    }
+}
+
+/// What this process does next.
+enum NextAction {
+    /// Wait for another message.
+    Continue,
+    /// Exit.
+    Exit,
+    /// This is the supervisor that was forked for this request.
+    Supervise(Box<LaunchTask>),
+    /// This is the supervisor that was forked to stand by.
+    StandBy(StandbySupervisor),
+}
+
+/// How long the supervisor has the processor to itself after a start: a fork takes as long, and would delay it.
+const STANDBY_DELAY: Duration = Duration::from_micros(200);
+
+struct ForkServer {
+    socket: OwnedFd,
+    sigchld: OwnedFd,
+    /// What this machine supports.
+    namespaces: NamespaceSupport,
+    /// Without it no standby is kept.
+    mount_watcher: Option<MountWatcher>,
+    supervisors: Vec<Pid>,
+    /// As long as there is one, it receives the requests.
+    standby: Option<StandbyHandle>,
+    /// A standby that is still to be forked, and when.
+    pending_standby: Option<(ExpectedRequest, Instant)>,
+    /// Whether there was a request before, so that another one is likely.
+    has_launched_before: bool,
+    /// Requests for which supervisors are preparing.
+    pending_launches: Vec<PendingLaunch>,
+    cleanup_list: CleanupList,
+}
+
+/// What is known of the request for which a standby is forked.
+struct ExpectedRequest {
+    /// As the host asks for it.
+    profile: SandboxProfile,
+    process_limit: Option<u64>,
+    /// The request before it, if there was one that is not long.
+    previous: Option<EncodedRequest>,
+}
+
+struct PendingLaunch {
+    /// Receives a byte when the script is about to start.
+    ready_fd: OwnedFd,
+    /// `None` if the standby alone has the request.
+    message: Option<LaunchMessage>,
+    attempt: Attempt,
+}
+
+/// Which supervisor has the request, and so what follows if it exits before the script starts.
+#[derive(Clone, Copy, PartialEq)]
+enum Attempt {
+    /// A standby, which something may have killed: a new supervisor gets the request.
+    Standby,
+    /// One in namespaces, which could not be set up: one without gets the request.
+    WithNamespaces,
+    /// One without namespaces: nobody else can get the request.
+    WithoutNamespaces,
+}
+
+impl ForkServer {
+    fn new(socket: OwnedFd, sigchld: OwnedFd, remove_folder: RemoveFolder) -> Self {
+        Self {
+            socket,
+            sigchld,
+            namespaces: NamespaceSupport::default(),
+            mount_watcher: MountWatcher::open(),
+            supervisors: Vec::new(),
+            standby: None,
+            pending_standby: None,
+            has_launched_before: false,
+            pending_launches: Vec::new(),
+            cleanup_list: CleanupList::new(remove_folder),
+        }
+    }
+
+    /// Waits for the next event and handles it.
+    fn next_action(&mut self) -> NextAction {
+        let requests = self.standby.as_ref().map_or(&self.socket, |standby| &standby.socket);
+        let mut fds = vec![PollFd::new(requests, PollFlags::IN), PollFd::new(&self.sigchld, PollFlags::IN)];
+        fds.extend(self.pending_launches.iter().map(|launch| PollFd::new(&launch.ready_fd, PollFlags::IN)));
+        let left =
+            self.pending_standby.as_ref().map(|(_, when)| when.saturating_duration_since(Instant::now()));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        let ready: Vec<bool> = match poll(&mut fds, timeout.as_ref()) {
+            Err(_) => return NextAction::Continue,
+            Ok(_) => fds.iter().map(|fd| !fd.revents().is_empty()).collect(),
+        };
+        drop(fds);
+        if !ready.contains(&true) {
+            let standby = self.pending_standby.take();
+            return standby.map_or(NextAction::Continue, |(expected, _)| self.fork_standby(expected));
+        }
+        // A standby that has ended may have said before what became of its request.
+        if self.standby.as_ref().is_some_and(|standby| sys::is_readable(standby.socket.as_fd())) {
+            return self.receive_from_standby();
+        }
+        if ready[1] {
+            self.reap();
+        }
+        if let Some(index) = ready[2..].iter().position(|ready| *ready) {
+            let launch = self.pending_launches.swap_remove(index);
+            return self.on_supervisor_ready(launch);
+        }
+        if ready[0] && self.standby.is_none() { self.receive_request() } else { NextAction::Continue }
+    }
+
+    fn receive_request(&mut self) -> NextAction {
+        match ipc::receive(&self.socket) {
+            Ok(Message::Launch(message)) => {
+                // From here on the request belongs to this process, and must not be given to another one.
+                if ipc::send_taken(&self.socket) {
+                    return self.launch(*message);
+                }
+            }
+            Ok(Message::Prepare(profile, process_limit)) => return self.prepare(profile, process_limit),
+            Ok(Message::Shutdown) => return self.shut_down(),
+            // A host of another release, which has started nothing here.
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return self.shut_down(),
+            // This process has too many descriptors to receive more. Without a report its pipe hangs up.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                ipc::send_taken(&self.socket);
+                return NextAction::Continue;
+            }
+            Ok(Message::Disconnected | Message::Accepted(_)) | Err(_) => {}
+        }
+        self.clean_up_after_host();
+        self.shut_down()
+    }
+
+    /// The standby has received a request, or has ended. From now on this process receives the requests.
+    fn receive_from_standby(&mut self) -> NextAction {
+        let Some(standby) = self.standby.take() else { return NextAction::Continue };
+        match ipc::receive(&standby.socket) {
+            Ok(Message::Accepted(message)) => {
+                match standby.wait_status {
+                    None => self.supervisors.push(standby.pid),
+                    Some(0) => {}
+                    Some(_) => self.kill_orphans(),
+                }
+                if let Some(Ok(request)) = message.as_ref().map(|message| message.request.decode()) {
+                    self.cleanup_list.add(request.cleanup_dirs);
+                }
+                let message = message.map(|message| *message);
+                let (ready_fd, attempt) = (standby.socket, Attempt::Standby);
+                self.pending_launches.push(PendingLaunch { ready_fd, message, attempt });
+                NextAction::Continue
+            }
+            // The request does not fit.
+            Ok(Message::Launch(message)) => {
+                standby.kill_and_reap();
+                if ipc::send_taken(&self.socket) { self.launch(*message) } else { NextAction::Continue }
+            }
+            // The same, and this process has too many descriptors to receive it.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                standby.kill_and_reap();
+                ipc::send_taken(&self.socket);
+                NextAction::Continue
+            }
+            Ok(Message::Shutdown) => {
+                standby.kill_and_reap();
+                self.shut_down()
+            }
+            _ => {
+                let has_failed = standby.kill_and_reap();
+                self.kill_orphans();
+                // Another one would fail in the same way, unless it gets other namespaces.
+                if has_failed && !self.namespaces.refute() {
+                    self.mount_watcher = None;
+                }
+                NextAction::Continue
+            }
+        }
+    }
+
+    fn shut_down(&mut self) -> NextAction {
+        self.standby.take().map(StandbyHandle::kill_and_reap);
+        NextAction::Exit
+    }
+
+    /// Forks a standby for a request that is still on its way.
+    fn prepare(&mut self, profile: SandboxProfile, process_limit: Option<u64>) -> NextAction {
+        if profile.level == SandboxLevel::Namespaces {
+            self.namespaces.assume();
+        }
+        self.fork_standby(ExpectedRequest { profile, process_limit, previous: None })
+    }
+
+    fn launch(&mut self, mut message: LaunchMessage) -> NextAction {
+        message.profile = self.supported_profile(message.profile);
+        let encoded = message.request.try_clone();
+        let next = self.start_supervisor(message);
+        if !matches!(next, NextAction::Continue) {
+            return next;
+        }
+        // The supervisor reads the same request, and does not wait for this.
+        if let Ok(request) = encoded.and_then(|encoded| encoded.decode()) {
+            self.cleanup_list.add(request.cleanup_dirs);
+        }
+        next
+    }
+
+    /// A supervisor has reported that the script starts next, or exited before.
+    fn on_supervisor_ready(&mut self, launch: PendingLaunch) -> NextAction {
+        let PendingLaunch { ready_fd, message, attempt } = launch;
+        let is_ready = rustix::io::read(&ready_fd, &mut [0; 1]) == Ok(1);
+        let Some(message) = message else { return NextAction::Continue };
+        match attempt {
+            _ if is_ready && message.profile.level == SandboxLevel::Namespaces => self.namespaces.confirm(),
+            _ if is_ready => {}
+            Attempt::WithNamespaces if self.namespaces.refute() => return self.start_again(message),
+            Attempt::Standby => {
+                self.namespaces.refute();
+                return self.start_again(message);
+            }
+            Attempt::WithNamespaces => return self.start_without_namespaces(message, SandboxLevel::Landlock),
+            // Without a report its pipe hangs up, which the host understands.
+            Attempt::WithoutNamespaces => return NextAction::Continue,
+        }
+        // Any earlier it would have delayed the supervisor that has a request.
+        let LaunchMessage { requested, request, fds, .. } = message;
+        drop(fds);
+        let sandbox = request.decode().map(|request| request.sandbox).unwrap_or_default();
+        self.expect_another(requested, sandbox.limits.processes, request);
+        NextAction::Continue
+    }
+
+    /// A script was started. If it was not the first one, another one like it is likely to follow: a standby is forked for it soon.
+    fn expect_another(
+        &mut self,
+        profile: SandboxProfile,
+        process_limit: Option<u64>,
+        previous: EncodedRequest,
+    ) {
+        if !std::mem::replace(&mut self.has_launched_before, true) {
+            return;
+        }
+        let expected = ExpectedRequest { profile, process_limit, previous: previous.into_inline() };
+        self.pending_standby = Some((expected, Instant::now() + STANDBY_DELAY));
+    }
+
+    /// The profile, reduced to what this machine supports.
+    fn supported_profile(&mut self, profile: SandboxProfile) -> SandboxProfile {
+        let has_none = profile.level == SandboxLevel::Namespaces && !self.namespaces.may_be_available();
+        let level = if has_none { SandboxLevel::Landlock } else { profile.level };
+        let has_own_netns = level == SandboxLevel::Namespaces
+            && self.namespaces.config().is_none_or(NamespaceConfig::can_have_own_netns);
+        let profile = profile.at_level(level, landlock::kernel_abi());
+        if has_own_netns { profile } else { profile.without_hosts() }
+    }
+
+    fn start_supervisor(&mut self, message: LaunchMessage) -> NextAction {
+        match (message.profile.level, self.namespaces.config()) {
+            (SandboxLevel::Namespaces, Some(config)) => self.fork_supervisor(message, Some(config)),
+            (SandboxLevel::Namespaces, None) => {
+                self.start_without_namespaces(message, SandboxLevel::Landlock)
+            }
+            (level, _) => self.start_without_namespaces(message, level),
+        }
+    }
+
+    /// Starts a supervisor with what the machine was found to support, unless the host has given up the run.
+    fn start_again(&mut self, mut message: LaunchMessage) -> NextAction {
+        if sys::is_readable(message.fds.control.as_fd()) {
+            return NextAction::Continue;
+        }
+        message.profile = self.supported_profile(message.profile);
+        self.start_supervisor(message)
+    }
+
+    fn start_without_namespaces(&mut self, mut message: LaunchMessage, level: SandboxLevel) -> NextAction {
+        message.is_downgraded = message.profile.level != level;
+        message.profile = message.profile.at_level(level, landlock::kernel_abi()).without_hosts();
+        self.fork_supervisor(message, None)
+    }
+
+    fn fork_supervisor(&mut self, message: LaunchMessage, namespaces: Option<NamespaceConfig>) -> NextAction {
+        let forked =
+            std::io::pipe().and_then(|pipe| Ok((pipe, self.namespaces.fork(namespaces, message.profile)?)));
+        match forked {
+            Ok(((_, ready_fd), ForkResult::Child)) => {
+                let ready_fd = ready_fd.into();
+                NextAction::Supervise(Box::new(LaunchTask { message, namespaces, ready_fd }))
+            }
+            Ok(((ready_fd, _), ForkResult::Parent(supervisor))) => {
+                self.supervisors.push(supervisor);
+                let attempt = match namespaces {
+                    Some(_) => Attempt::WithNamespaces,
+                    None => Attempt::WithoutNamespaces,
+                };
+                let (ready_fd, message) = (ready_fd.into(), Some(message));
+                self.pending_launches.push(PendingLaunch { ready_fd, message, attempt });
+                NextAction::Continue
+            }
+            Err(_) if self.namespaces.refute() => self.start_again(message),
+            Err(_) if namespaces.is_some() => self.start_without_namespaces(message, SandboxLevel::Landlock),
+            // Without a report its pipe hangs up, which the host understands.
+            Err(_) => NextAction::Continue,
+        }
+    }
+
+    /// Forks a supervisor that stands by for such a request.
+    fn fork_standby(&mut self, expected: ExpectedRequest) -> NextAction {
+        let ExpectedRequest { profile: requested, process_limit, previous } = expected;
+        let profile = self.supported_profile(requested);
+        // A supervisor that can kill a tree only generation by generation does so depending on the request.
+        if profile.level == SandboxLevel::LandlockUnscoped || self.standby.is_some() {
+            return NextAction::Continue;
+        }
+        let namespaces = self.namespaces.config().filter(|_| profile.level == SandboxLevel::Namespaces);
+        if profile.level == SandboxLevel::Namespaces && namespaces.is_none() {
+            // What this machine supports could not be found out just now.
+            return NextAction::Continue;
+        }
+        let valid_until = self.namespaces.next_detection();
+        let (Some(mounts), Ok((socket, standby_socket))) = (&self.mount_watcher, ipc::socket_pair()) else {
+            return NextAction::Continue;
+        };
+        // From now on changes count.
+        mounts.has_changed();
+        match self.namespaces.fork(namespaces, profile) {
+            Ok(ForkResult::Child) => {
+                let (Ok(requests), Ok(mount_watcher)) = (self.socket.try_clone(), mounts.try_clone()) else {
+                    sys::exit(1)
+                };
+                return NextAction::StandBy(StandbySupervisor {
+                    requests,
+                    server: standby_socket,
+                    valid_until,
+                    mount_watcher,
+                    requested,
+                    profile,
+                    process_limit,
+                    previous,
+                    namespaces,
+                });
+            }
+            Ok(ForkResult::Parent(pid)) => {
+                self.standby = Some(StandbyHandle { pid, socket, wait_status: None });
+            }
+            Err(_) => {
+                self.namespaces.refute();
+            }
+        }
+        NextAction::Continue
+    }
+
+    /// Reaps supervisors that have ended, and kills the orphans of those that were killed.
+    fn reap(&mut self) {
+        rustix::io::read(&self.sigchld, &mut [0; 128]).ok();
+        let mut has_orphans = false;
+        while let Ok(Some((pid, status))) = sys::reap() {
+            if let Some(standby) = self.standby.as_mut().filter(|standby| standby.pid.as_raw_pid() == pid) {
+                // What it has said is received next.
+                standby.wait_status = Some(status);
+                continue;
+            }
+            let index = self.supervisors.iter().position(|supervisor| supervisor.as_raw_pid() == pid);
+            has_orphans |= status != 0 || index.is_none();
+            if let Some(index) = index {
+                self.supervisors.swap_remove(index);
+            }
+        }
+        if has_orphans {
+            self.kill_orphans();
+        }
+    }
+
+    fn kill_orphans(&self) {
+        let standby = self.standby.as_ref().map(|standby| standby.pid);
+        let own: Vec<Pid> = self.supervisors.iter().copied().chain(standby).collect();
+        child_processes::kill_all_except(&own);
+    }
+
+    /// The host was killed: once every tree is gone, its cleanup directories are removed.
+    fn clean_up_after_host(&mut self) {
+        let began = Instant::now();
+        self.pending_launches.clear();
+        while !self.supervisors.is_empty() && began.elapsed() < TREE_EXIT_TIMEOUT + RESPONSE_TIMEOUT {
+            let mut fds = [PollFd::new(&self.sigchld, PollFlags::IN)];
+            poll(&mut fds, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).ok();
+            self.reap();
+        }
+        self.cleanup_list.remove_all();
+    }
+}

@@ -1,0 +1,34 @@
+//! The sandbox on Linux: namespaces if available, Landlock, seccomp, limits, and a supervisor that kills the whole process tree.
+//!
+//! ```text
+//! host ──request, descriptors──▶ fork server ──fork──▶ supervisor ──fork──▶ child, which executes the script
+//!   ▲                                                   │ passes the request on, supervises, kills, reaps
+//!   └────────────────────── report ─────────────────────┘
+//! ```
+//!
+//! A supervisor that was forked in advance (`standby`) receives the next request itself, and tells the fork server.
+
+mod child;
+mod child_processes;
+mod cleanup_list;
+mod fd_passing;
+mod fork_server;
+mod ipc;
+mod layers;
+mod machine;
+mod memory_monitor;
+mod mount_watcher;
+mod procfs;
+mod signal_filter;
+mod standby;
+mod supervisor;
+mod sys;
+#[cfg(test)]
+mod tests;
+
+pub use self::fork_server::client::{LaunchHandle, Launcher};
+pub use self::fork_server::main_hook::fork_server_main;
+pub use self::layers::landlock::deny_all_files;
+pub use self::layers::seccomp::restrict_to_computing;
+pub use self::machine::machine;
+pub use self::sys::inherited_fd;

@@ -1,0 +1,94 @@
+//! The launcher for systems and builds without a sandbox: every start fails with `Unsupported`.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use super::SandboxLevel;
+use super::{ForkServerSource, LaunchRequest, Machine, RemoveFolder, SandboxPolicy, SupervisorReport};
+
+/// A launcher that starts nothing.
+#[derive(Default)]
+pub struct Launcher;
+
+/// Never created.
+pub struct LaunchHandle {
+    pub report: OwnedFd,
+    pub egress: Option<OwnedFd>,
+}
+
+impl Launcher {
+    pub fn new(_source: ForkServerSource, _level: SandboxLevel) -> Self {
+        Self
+    }
+
+    /// Nothing is removed.
+    pub fn remove_folders_by(self, _remove_folder: RemoveFolder) -> Self {
+        self
+    }
+
+    /// There is nothing to prepare.
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
+    pub fn prepare(&self, _sandbox: &SandboxPolicy) {}
+
+    /// Always an error: `unsupported`.
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
+    pub fn start(
+        &self,
+        _request: &LaunchRequest,
+        _streams: [OwnedFd; 3],
+        _api: Option<OwnedFd>,
+    ) -> io::Result<LaunchHandle> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
+    pub fn server_program(&self) -> Option<std::path::PathBuf> {
+        None
+    }
+
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
+    pub fn has_server_program(&self) -> bool {
+        false
+    }
+
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
+    pub fn uses_current_program(&self) -> bool {
+        true
+    }
+}
+
+impl LaunchHandle {
+    /// There is nothing to wait for.
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
+    pub fn wait(self) -> Option<SupervisorReport> {
+        None
+    }
+
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
+    pub fn kill_and_wait(self) -> Option<SupervisorReport> {
+        None
+    }
+}
+
+/// Without sandboxes no descriptor is inherited.
+pub fn inherited_fd(_number: i32) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Always an error: `unsupported`.
+pub fn deny_all_files() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Always an error: `unsupported`.
+pub fn restrict_to_computing() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Nothing is known: there is no sandbox on any machine.
+pub fn machine() -> Option<Machine> {
+    None
+}
+
+/// Does nothing: there is no fork server here.
+pub fn fork_server_main(_remove_folder: RemoveFolder) {}
