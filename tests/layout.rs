@@ -111,9 +111,6 @@ const UNSAFE_FILES: &[&str] = &[
     "src/alloc_counter.rs",
 ];
 
-/// Lines of a source file beyond which it holds a second concept. Tests may be longer.
-const MAX_LINES: usize = 600;
-
 #[test]
 fn dependencies_point_one_way() {
     for (file, text) in sources() {
@@ -142,16 +139,6 @@ fn every_file_says_first_what_it_is_for() {
     for (file, text) in sources() {
         let first = text.lines().find(|line| !line.starts_with("#!")).unwrap_or_default();
         assert!(first.starts_with("//! "), "{} begins with {first:?}", file.display());
-    }
-}
-
-#[test]
-fn a_file_holds_one_concept() {
-    for (file, text) in sources() {
-        let is_test =
-            file.components().any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "tests.rs")));
-        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().lines().count();
-        assert!(is_test || code <= MAX_LINES, "{} has {code} lines before its tests", file.display());
     }
 }
 
