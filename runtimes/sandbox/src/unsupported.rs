@@ -12,11 +12,14 @@ pub struct Launcher;
 
 /// Never created.
 pub struct LaunchHandle {
+    /// Never readable.
     pub report: OwnedFd,
+    /// Never there.
     pub egress: Option<OwnedFd>,
 }
 
 impl Launcher {
+    /// One that starts nothing, whatever it is given.
     pub fn new(_source: ForkServerSource, _level: SandboxLevel) -> Self {
         Self
     }
@@ -41,16 +44,19 @@ impl Launcher {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// There is none.
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub fn server_program(&self) -> Option<std::path::PathBuf> {
         None
     }
 
+    /// There is none.
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub fn has_server_program(&self) -> bool {
         false
     }
 
+    /// As if it were this one.
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub fn uses_current_program(&self) -> bool {
         true
@@ -64,6 +70,7 @@ impl LaunchHandle {
         None
     }
 
+    /// There is nothing to kill.
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub fn kill_and_wait(self) -> Option<SupervisorReport> {
         None
