@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use metier_sandbox::UnknownLevel;
+use metier_sandbox::ParseLevelError;
 use serde::{Serialize, Serializer};
 
 use crate::error::{ErrorKind, SkillError};
@@ -73,8 +73,8 @@ impl fmt::Display for SandboxMode {
     }
 }
 
-impl From<UnknownLevel> for SkillError {
-    fn from(error: UnknownLevel) -> Self {
+impl From<ParseLevelError> for SkillError {
+    fn from(error: ParseLevelError) -> Self {
         Self::new(ErrorKind::Usage, error.to_string())
     }
 }

@@ -37,24 +37,24 @@ impl SandboxLevel {
 }
 
 impl FromStr for SandboxLevel {
-    type Err = UnknownLevel;
+    type Err = ParseLevelError;
 
     /// Parses the name.
-    fn from_str(text: &str) -> Result<Self, UnknownLevel> {
+    fn from_str(text: &str) -> Result<Self, ParseLevelError> {
         let named = NAMES.into_iter().find(|(_, name)| *name == text);
-        named.map(|(level, _)| level).ok_or_else(|| UnknownLevel(text.to_owned()))
+        named.map(|(level, _)| level).ok_or_else(|| ParseLevelError(text.to_owned()))
     }
 }
 
 /// A text that names no [`SandboxLevel`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownLevel(String);
+pub struct ParseLevelError(String);
 
-impl fmt::Display for UnknownLevel {
+impl fmt::Display for ParseLevelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = NAMES.map(|(_, name)| name).join(", ");
         write!(f, "invalid value {:?} for the sandbox level; expected one of {known}", self.0)
     }
 }
 
-impl Error for UnknownLevel {}
+impl Error for ParseLevelError {}

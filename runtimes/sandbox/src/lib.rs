@@ -41,7 +41,7 @@ mod response_timeout;
 mod unsupported;
 
 pub use self::file_id::FileId;
-pub use self::level::{SandboxLevel, UnknownLevel};
+pub use self::level::{ParseLevelError, SandboxLevel};
 #[doc(hidden)]
 pub use self::path_prefix::begins_with;
 
