@@ -57,33 +57,20 @@ pub mod cases;
 pub mod config;
 pub mod engine;
 pub mod error;
-mod excerpt;
 pub mod executor;
 pub mod formats;
-mod hint;
 pub mod host;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod packages;
-mod percent_encoding;
 pub mod plan;
 pub mod policy;
 pub mod registry;
+mod runtimes;
 pub mod skill;
 pub mod state;
-#[doc(hidden)]
-pub mod strict_json;
-#[doc(hidden)]
-pub mod suggestion;
-#[doc(hidden)]
-pub mod template;
 pub mod trust;
 pub mod unicode;
-
-// The languages are in a top-level folder beside `src/`, where a reader looks for them, and each needs only `executor`, `host`,
-// `policy`, `strict_json` and `error`.
-#[path = "../runtimes/mod.rs"]
-pub(crate) mod runtimes;
 
 /// Compiles a script without an engine around it, with the options that an engine would set.
 ///
@@ -170,9 +157,14 @@ pub fn supports(runtime: executor::RuntimeId) -> error::Result<()> {
 pub fn helper_main() {
     #[cfg(unix)]
     {
-        metier_sandbox::fork_server_main(runtimes::remove_of_killed_host);
+        metier_sandbox::fork_server_main(metier_external::remove_of_killed_host);
         runtimes::compiler_main();
         runtimes::worker_main();
-        runtimes::client_main();
+        metier_external::client_main();
     }
 }
+
+/// Counts what scripts allocate, as in the command.
+#[cfg(test)]
+#[global_allocator]
+static HEAP: metier_core::alloc_counter::CountingAllocator = metier_core::alloc_counter::CountingAllocator;

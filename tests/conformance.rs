@@ -18,13 +18,11 @@ use std::time::{Duration, Instant};
 use metier::error::{ErrorKind, Result};
 use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::{
-    AccessRule, FileProvider, Files, Fixtures, FunctionExample, HostFunction, Providers, SkillContext,
-    functions,
+    FileProvider, Files, Fixtures, FunctionExample, HostFunction, Providers, SkillContext, functions,
 };
-use metier::policy::{
-    CancelToken, ExecutionMode, Limits, PathProtection, Permission, Permissions, RequestedPermissions,
-    Watchdog,
-};
+use metier::policy::{CancelToken, ExecutionMode, Limits, Permission, Permissions, RequestedPermissions};
+use metier_core::host::AccessRule;
+use metier_core::policy::{PathProtection, Watchdog};
 use not_run::{find_program, not_run};
 use serde_json::{Value, json};
 use tempfile::TempDir;

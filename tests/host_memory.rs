@@ -4,10 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use metier::alloc_counter::{self, CountingAllocator};
+use metier::alloc_counter::CountingAllocator;
 use metier::error::{ErrorKind, Result};
 use metier::host::{Files, Fixtures, SkillContext, functions};
-use metier::policy::{CancelToken, Limits, PathProtection, Permission, Permissions, RequestedPermissions};
+use metier::policy::{CancelToken, Limits, Permission, Permissions, RequestedPermissions};
+use metier_core::alloc_counter;
+use metier_core::policy::PathProtection;
 use serde_json::{Value, json};
 
 #[global_allocator]

@@ -14,9 +14,9 @@ use syn::visit::{self, Visit};
 /// Files whose options are those of other programs, and of `metier ctx`, which is part of the host API.
 const NOT_OF_THE_COMMAND: &[(&str, &str)] = &[
     ("src/cases/git_fixture.rs", "git"),
-    ("runtimes/external/host_api/ctx_command.rs", "metier ctx"),
-    ("runtimes/external/interpreter/version.rs", "interpreters"),
-    ("src/skill/contract/sections/dependencies.rs", "programs that skills need"),
+    ("runtimes/external/src/host_api/ctx_command.rs", "metier ctx"),
+    ("runtimes/external/src/interpreter/version.rs", "interpreters"),
+    ("crates/skill/src/contract/sections/dependencies.rs", "programs that skills need"),
 ];
 
 /// Words that say nothing as a whole name, though they are fine in one.
@@ -217,7 +217,7 @@ fn json_keys() -> BTreeSet<String> {
 fn parsed_sources() -> Vec<(PathBuf, syn::File)> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = Vec::new();
-    for top in ["src", "runtimes"] {
+    for top in ["src", "crates", "runtimes"] {
         for entry in walkdir::WalkDir::new(package.join(top)).into_iter().map(Result::unwrap) {
             let path = entry.path();
             let is_test =

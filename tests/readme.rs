@@ -164,7 +164,7 @@ fn every_file_that_the_pages_link_to_is_there() {
 #[test]
 fn every_test_that_the_page_on_compatibility_names_is_there() {
     let mut sources = Vec::new();
-    for folder in ["tests", "src", "runtimes"] {
+    for folder in ["tests", "src", "crates", "runtimes"] {
         add_sources(&package().join(folder), &mut sources);
     }
     // This file has examples of such names.
@@ -174,7 +174,8 @@ fn every_test_that_the_page_on_compatibility_names_is_there() {
     for name in page.split('`').skip(1).step_by(2) {
         let is_test =
             name.matches('_').count() >= 3 && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
-        let is_file = ["tests/", "src/", "runtimes/"].iter().any(|folder| name.starts_with(folder));
+        let is_file =
+            ["tests/", "src/", "crates/", "runtimes/"].iter().any(|folder| name.starts_with(folder));
         let function = format!("fn {name}(");
         let has_test = |source: &String| {
             let mut places = source.match_indices(&function);

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use metier::error::ErrorKind;
 use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::SkillContext;
-use metier::policy::{CancelToken, Limits, Watchdog};
+use metier::policy::{CancelToken, Limits};
+use metier_core::policy::Watchdog;
 use serde_json::{Value, json};
 
 #[global_allocator]

@@ -9,7 +9,8 @@ use metier::engine::{Engine, Invocation};
 use metier::error::Result;
 use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::{ApprovalRequest, Approver, Event, Observer, Providers, SkillContext};
-use metier::policy::{CancelToken, Watchdog};
+use metier::policy::CancelToken;
+use metier_core::policy::Watchdog;
 use mlua::LuaSerdeExt;
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use wast::Wat;
-use wast::parser::ParseBuffer;
+use metier_wasm::wast::Wat;
+use metier_wasm::wast::parser::ParseBuffer;
 
 /// 160 KB or so in 210 functions: mostly short ones and a few long, with loops, branches, switches, memory of every width,
 /// integers and floats, direct and indirect calls. The seed makes it another module, not another amount of work.
@@ -101,7 +101,7 @@ pub fn uniform(seed: u32) -> Vec<u8> {
 /// In the form that compilers write.
 fn compile_text(text: &str) -> Vec<u8> {
     let buffer = ParseBuffer::new(text).expect("is text");
-    wast::parser::parse::<Wat>(&buffer).expect("parses").encode().expect("encodes")
+    metier_wasm::wast::parser::parse::<Wat>(&buffer).expect("parses").encode().expect("encodes")
 }
 
 /// The same throws in every run.

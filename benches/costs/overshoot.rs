@@ -10,8 +10,8 @@ use metier::policy::Limits;
 #[path = "../../tests/support/hostile_modules.rs"]
 mod hostile_modules;
 
-const LUA: &str = include_str!("../../runtimes/lua/tests/endless.txt");
-const RHAI: &str = include_str!("../../runtimes/rhai/tests/endless.txt");
+const LUA: &str = include_str!("../../runtimes/lua/src/tests/endless.txt");
+const RHAI: &str = include_str!("../../runtimes/rhai/src/tests/endless.txt");
 
 /// Ends some runs while they load or get ready, and some in the midst of what they do.
 const DEADLINES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(150)];

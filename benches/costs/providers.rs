@@ -4,7 +4,8 @@ use std::hint::black_box;
 
 use criterion::Criterion;
 use metier::host::{ClosureTools, Providers, SkillContext, ToolProvider};
-use metier::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
+use metier::policy::{Permission, Permissions, RequestedPermissions};
+use metier_core::policy::PathProtection;
 use serde_json::{Value, json};
 
 /// A call of a tool that does nothing, as a script makes it and as Rust does.

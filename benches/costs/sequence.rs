@@ -8,8 +8,9 @@ use metier::engine::{Engine, Invocation};
 use metier::error::Result;
 use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::{ConfigProvider, SkillContext};
-use metier::policy::{CancelToken, Watchdog};
+use metier::policy::CancelToken;
 use metier::registry::{Root, Roots, Scope};
+use metier_core::policy::Watchdog;
 use serde_json::{Map, Value, json};
 
 /// Steps of the plan whose cost is shared among them.

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use criterion::{BatchSize, Criterion};
 use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::SkillContext;
-use metier::policy::{CancelToken, Watchdog};
-use serde_json::{Value, json};
-use wasmtime::{
+use metier::policy::CancelToken;
+use metier_core::policy::Watchdog;
+use metier_wasm::wasmtime::{
     Caller, Config, Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, PoolingAllocationConfig,
     Store,
 };
+use serde_json::{Value, json};
 
 use super::modules::{realistic, uniform};
 
@@ -99,7 +100,7 @@ fn bare_wasmtime() -> InstancePre<EchoState> {
     let at = |offset: i64| usize::try_from(offset).expect("is inside");
     let number = |length: usize| i64::try_from(length).expect("fits");
     let eight = |bytes: &[u8]| i64::from_le_bytes(bytes.try_into().expect("eight"));
-    let mut link = || -> wasmtime::Result<()> {
+    let mut link = || -> metier_wasm::wasmtime::Result<()> {
         linker.func_wrap(ENV, "input_length", move |guest: Caller<'_, EchoState>| {
             number(guest.data().input.len())
         })?;
@@ -139,8 +140,8 @@ fn bare_wasmtime() -> InstancePre<EchoState> {
         Ok(())
     };
     link().expect("links");
-    let binary = wast::parser::ParseBuffer::new(ECHO)
-        .and_then(|buffer| wast::parser::parse::<wast::Wat>(&buffer)?.encode())
+    let binary = metier_wasm::wast::parser::ParseBuffer::new(ECHO)
+        .and_then(|buffer| metier_wasm::wast::parser::parse::<metier_wasm::wast::Wat>(&buffer)?.encode())
         .expect("encodes");
     linker.instantiate_pre(&Module::from_binary(&engine, &binary).expect("compiles")).expect("links")
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use metier::executor::{RuntimeId, Script, SkillInput};
 use metier::host::{Files, SkillContext};
-use metier::policy::{CancelToken, Watchdog};
+use metier::policy::CancelToken;
+use metier_core::policy::Watchdog;
 use serde_json::Value;
 
 fn main() {

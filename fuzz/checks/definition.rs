@@ -1,10 +1,9 @@
 //! Definitions in the formats of other systems: what is read of them, alone and beside a `SKILL.md`, and written again.
 
-use metier::formats::{
-    ExportFormat, ExportSource, export, instructions, load, load_alone, parse, parse_alone,
-};
+use metier::formats::{ExportFormat, ExportSource, export, parse};
 use metier::skill::contract::DefinitionFormat;
 use metier::skill::{Profile, SkillLocation};
+use metier_skill::formats::{instructions, load, load_alone, parse_alone};
 
 use super::skill::lie_within;
 
@@ -38,7 +37,7 @@ pub fn synwire(source: &[u8]) {
     let read = metier::skill::parse(source, place);
     lie_within(source, read.diagnostics(Profile::Spec));
     let Some(manifest) = read.manifest else { return };
-    if let Err(found) = metier::plan::from_markdown(source, "SKILL.md") {
+    if let Err(found) = metier_plan::from_markdown(source, "SKILL.md") {
         lie_within(source, &found);
     }
     let text = String::from_utf8_lossy(&source[manifest.body_offset..]).into_owned();

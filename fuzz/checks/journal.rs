@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use metier::error::{Result, SkillError};
-use metier::plan::{Journal, JournaledRun, NoCallees, Plan, from_sequence};
+use metier::plan::{Journal, Plan};
 use metier::policy::CancelToken;
+use metier_plan::{JournaledRun, NoCallees, from_sequence};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 

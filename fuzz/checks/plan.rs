@@ -1,8 +1,8 @@
 //! References, conditions and plans: what is read prints as what reads back the same, and runs to an end.
 
-use metier::plan::{
-    Condition, NoCallees, Plan, PlanForm, Template, check, diagnostics, from_contract, from_markdown,
-    from_sequence,
+use metier::plan::{Plan, PlanForm};
+use metier_plan::{
+    Condition, NoCallees, Template, check, diagnostics, from_contract, from_markdown, from_sequence,
 };
 use serde_json::json;
 

@@ -4,8 +4,10 @@ use std::sync::OnceLock;
 
 use metier::error::Result;
 use metier::host::SkillContext;
-use metier::plan::{CallTarget, Plan, PlanRunner, StepBackend};
-use metier::policy::{Limits, Watchdog};
+use metier::plan::Plan;
+use metier::policy::Limits;
+use metier_core::policy::Watchdog;
+use metier_plan::{CallTarget, PlanRunner, StepBackend};
 use serde_json::{Map, Value, json};
 
 struct Echo;

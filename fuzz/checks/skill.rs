@@ -2,11 +2,9 @@
 
 use std::sync::OnceLock;
 
-use metier::plan::{diagnostics, from_contract};
-use metier::skill::{
-    Diagnostic, FrontmatterLen, MAX_FRONTMATTER, Manifest, Profile, SkillLocation, contract, frontmatter_len,
-    load, parse,
-};
+use metier::skill::{Diagnostic, Manifest, Profile, SkillLocation, contract, parse};
+use metier_plan::{diagnostics, from_contract};
+use metier_skill::{FrontmatterLen, MAX_FRONTMATTER, frontmatter_len, load};
 use serde_json::Value;
 
 use super::schema::{holds_values, is_told};
@@ -25,7 +23,7 @@ pub fn frontmatter(source: &[u8]) {
         assert!(manifest.body_offset <= source.len());
         assert!(!manifest.description.is_empty());
         assert!(manifest.entrypoint().is_none_or(|path| !path.is_empty()));
-        if let Some(read) = metier::formats::frontmatter_contract(source, manifest) {
+        if let Some(read) = metier_skill::formats::frontmatter_contract(source, manifest) {
             lie_within(source, &read.diagnostics);
             let contract = read.contract.expect("nothing in a frontmatter of SWEny blocks");
             assert!(contract.mcp.is_none_or(|server| server.command.is_none()));
@@ -53,7 +51,7 @@ pub fn contract(source: &[u8]) {
     lie_within(source, &beside.diagnostics);
     let inputs = parsed.contract.as_ref().and_then(|contract| contract.inputs.clone());
     if let Some(contract) = &parsed.contract {
-        assert_eq!(contract::load(source).contract.as_ref(), Some(contract));
+        assert_eq!(metier_skill::contract::load(source).contract.as_ref(), Some(contract));
         assert!(serde_json::to_value(contract).is_ok());
         assert!(contract.main_entrypoint().is_none() || contract.entrypoint_by_name("").is_none());
         for schema in [&contract.inputs, &contract.outputs].into_iter().flatten() {

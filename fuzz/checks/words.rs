@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use metier::cases::Case;
-use metier::policy::{OutputPolicy, Permission, SandboxMode, units};
+use metier::policy::{OutputPolicy, Permission, SandboxMode};
 use metier::skill::Profile;
-use metier::strict_json;
+use metier_core::policy::units;
+use metier_core::strict_json;
 
 /// Any bytes as JSON: what is taken says the same when it is written again, and no more is taken than JSON is.
 pub fn json(source: &[u8]) {

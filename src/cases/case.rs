@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use super::expected::Expectation;
 use crate::cases::file_fixture::FileContent;
 use crate::cases::git_fixture::Commit;
-use crate::error::{ErrorKind, Location, Result, SkillError};
-use crate::policy::Permission;
-use crate::skill::contract::Example;
-use crate::strict_json;
-use crate::suggestion::{closest, did_you_mean, same_word};
+use metier_core::error::{ErrorKind, Location, Result, SkillError};
+use metier_core::policy::Permission;
+use metier_core::strict_json;
+use metier_core::suggestion::{closest, did_you_mean, same_word};
+use metier_skill::contract::Example;
 
 /// One call of a skill in a fresh project, and the result that is expected of it.
 ///

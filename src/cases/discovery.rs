@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::case::Case;
 use crate::cases::result::CaseResult;
-use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::registry::Skill;
+use metier_core::error::{ErrorKind, Location, Result, SkillError};
 
 /// The maximum size of a case in bytes.
 const MAX_CASE_BYTES: u64 = 1 << 20;

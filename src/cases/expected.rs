@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::difference::{Difference, compare_part, compare_whole};
 use crate::cases::file_fixture::FileContent;
 use crate::engine::Outcome;
-use crate::error::{ErrorKind, SkillError};
-use crate::host::Files;
-use crate::policy::Limits;
-use crate::skill::yaml::{self, Node};
+use metier_core::error::{ErrorKind, SkillError};
+use metier_core::host::Files;
+use metier_core::policy::Limits;
+use metier_skill::yaml::{self, Node};
 
 /// The expected result of a case.
 #[derive(Clone, Debug, Default, Deserialize)]

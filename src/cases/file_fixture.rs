@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::{Value, json};
 
-use crate::error::Result;
-use crate::host::Files;
-use crate::host::files::path_below;
+use metier_core::error::Result;
+use metier_core::host::Files;
+use metier_core::host::files::path_below;
 
 /// The content of a file: its text, or its bytes as `{"base64": ".."}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(super) fn write_files(project: &Files, files: &BTreeMap<String, FileContent>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use metier_core::error::ErrorKind;
 
     #[test]
     fn files_are_text_or_bytes() {

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use serde::Deserialize;
 
 use crate::cases::file_fixture::{FileContent, write_files};
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::Files;
-use crate::host::untrusted::UntrustedDirs;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::Files;
+use metier_core::host::untrusted::UntrustedDirs;
 
 /// One commit: its message, the files it writes, and its tag.
 #[derive(Clone, Debug, Deserialize)]

@@ -7,8 +7,8 @@ use serde::ser::{SerializeStruct, Serializer};
 
 use super::difference::Difference;
 use crate::engine::Outcome;
-use crate::error::{Hint, SkillError};
 use crate::registry::Skill;
+use metier_core::error::{Hint, SkillError};
 
 /// The result of a case.
 ///

@@ -13,13 +13,13 @@ use crate::cases::result::{CaseResult, CaseStatus};
 use crate::cases::tool_recorder::RecordedCalls;
 use crate::config::Configuration;
 use crate::engine::{Engine, Invocation, Outcome, Runtimes, requested_permissions};
-use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::host::temp_dirs::PrivateTempDir;
-use crate::host::untrusted::UntrustedDirs;
-use crate::host::{Files, Fixtures, Observer, Providers};
-use crate::policy::{CancelToken, ExecutionMode, Permission, RequestedPermissions};
 use crate::registry::{Roots, Scope, Skill, SkillFolder, project_root};
-use crate::state::StateStore;
+use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::host::temp_dirs::PrivateTempDir;
+use metier_core::host::untrusted::UntrustedDirs;
+use metier_core::host::{Files, Fixtures, Observer, Providers};
+use metier_core::policy::{CancelToken, ExecutionMode, Permission, RequestedPermissions};
+use metier_state::StateStore;
 
 /// Permissions that a case may need and only the caller may grant, since they reach outside the case's project.
 const CALLER_GRANTED_PERMISSIONS: [&str; 3] = ["exec:unsandboxed", "net", "shm"];
@@ -277,8 +277,9 @@ fn fixture_providers(case: &Case, calls: &RecordedCalls) -> Result<Providers> {
         let sentence = format!("what the case gives cannot be read: {}", error.message());
         SkillError::new(ErrorKind::InvalidSkill, sentence)
     })?;
-    let providers = canned.providers();
-    Ok(Providers { tools: providers.tools.map(|tools| calls.wrap(Arc::clone(&tools))), ..providers })
+    let mut providers = canned.providers();
+    providers.tools = providers.tools.map(|tools| calls.wrap(tools));
+    Ok(providers)
 }
 
 fn is_on_path(command: &str) -> bool {

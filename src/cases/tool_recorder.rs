@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{LayeredTools, SkillContext, ToolLayer, ToolProvider};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::{LayeredTools, SkillContext, ToolLayer, ToolProvider};
 
 /// The maximum number of recorded calls; further calls are refused.
 const MAX_CALLS: usize = 10_000;

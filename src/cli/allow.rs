@@ -3,9 +3,10 @@
 use metier::engine::{Engine, RequestSource};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::executor::RuntimeId;
-use metier::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
+use metier::policy::{Permission, Permissions, RequestedPermissions};
 use metier::registry::Skill;
 use metier::trust::{ProjectIdentity, RememberedGrant, TrustStore};
+use metier_core::policy::PathProtection;
 use serde_json::json;
 
 use super::hint::COMMAND;

@@ -96,7 +96,7 @@ fn settings_from_file(option: &str) -> Result<Map<String, Value>> {
 
 /// JSON where the text is JSON. Text that begins like a list, an object or a string but is none is an error and not text.
 fn json_or_text(key: &str, text: &str) -> Result<Value> {
-    match metier::strict_json::parse_bare(text) {
+    match metier_core::strict_json::parse_bare(text) {
         Ok(value) => Ok(value),
         Err(reason) if text.trim_start().starts_with(['{', '[', '"']) => {
             Err(invalid_option("--config", key, &format!("its value is not valid JSON: {reason}")))

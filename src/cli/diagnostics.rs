@@ -88,7 +88,7 @@ fn mask_controls(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metier::unicode::is_control_or_invisible;
+    use metier_core::unicode::is_control_or_invisible;
 
     #[test]
     fn control_and_invisible_characters_are_masked() {

@@ -8,10 +8,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use metier::alloc_counter::can_start_thread;
 use metier::error::{ErrorKind, SkillError};
 use metier::host::{Event, EventKind, LogLine, Observer};
 use metier::policy::{CancelToken, StopCause};
+use metier_core::alloc_counter::can_start_thread;
 
 /// How long work may go on after it was stopped. Without optimization everything takes several times as long.
 const GRACE_PERIOD: Duration = Duration::from_millis(if cfg!(debug_assertions) { 500 } else { 80 });

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::formats::{ImportedSkill, PackageRegistry, import};
-use metier::skill::contract::CONTRACT_FILES;
+use metier_skill::contract::CONTRACT_FILES;
 use serde_json::json;
 
 use super::import_download::{download_definition, is_url};

@@ -137,7 +137,7 @@ enum Command {
 
 /// Parses the arguments and runs the command; returns the exit code.
 pub fn main() -> ExitCode {
-    metier::alloc_counter::keep_freed_memory();
+    metier_core::alloc_counter::keep_freed_memory();
     let args: Vec<OsString> = std::env::args_os().collect();
     let result = match parse_alone(&args).map_or_else(|| Cli::try_parse_from(&args), Ok) {
         Ok(cli) => {

@@ -11,8 +11,8 @@ use metier::error::{ErrorKind, Result, SkillError};
 use metier::executor::RuntimeId;
 use metier::registry::{Root, Roots, Scope};
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse, suggested_name};
-use metier::suggestion::{closest, did_you_mean};
 use metier::trust::{ProjectIdentity, TrustStore};
+use metier_core::suggestion::{closest, did_you_mean};
 use serde::Serialize;
 
 use super::output;

@@ -10,9 +10,9 @@ use super::limit_caps::LimitCaps;
 use super::origin::ValueOrigin;
 use super::unknown_key;
 use super::value::ConfigValue;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::{ExecutionMode, Limits, Permission, SandboxLevel, SandboxMode};
 use crate::registry::{Root, Roots, Scope};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::policy::{ExecutionMode, Limits, Permission, SandboxLevel, SandboxMode};
 
 /// A value and where it comes from.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,11 +10,11 @@ use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
 use super::configuration::Configuration;
 use super::key_path::{KeyPath, PathMatch};
 use super::load::{MAX_FILE_SIZE, checked_user_file, project_file, read_project_text, read_user_text};
-use super::nesting::check_nesting;
 use super::toml_file::{Owner, TomlFile};
 use super::unknown_key;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::Files;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::Files;
+use metier_core::toml_nesting::check_nesting;
 
 /// The file that is changed.
 #[derive(Clone, Debug)]

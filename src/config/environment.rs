@@ -7,8 +7,8 @@ use super::key_path::KeyPath;
 use super::keys::KEYS;
 use super::origin::ValueOrigin;
 use super::value::{ConfigValue, KeyType};
-use crate::error::{ErrorKind, SkillError};
-use crate::suggestion::{closest, did_you_mean};
+use metier_core::error::{ErrorKind, SkillError};
+use metier_core::suggestion::{closest, did_you_mean};
 
 /// The values of environment variables, and the names that look like one and are none.
 pub(super) fn read_environment(configuration: &mut Configuration) -> (Vec<SkillError>, Vec<SkillError>) {

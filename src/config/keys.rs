@@ -1,7 +1,7 @@
 //! The table of keys: everything else about them is read from it.
 
 use super::value::KeyType;
-use crate::policy::{ExecutionMode, OutputPolicy, SandboxLevel, SandboxMode};
+use metier_core::policy::{ExecutionMode, OutputPolicy, SandboxLevel, SandboxMode};
 
 /// A key of the configuration, such as `limits.timeout`.
 #[derive(Clone, Copy, Debug)]

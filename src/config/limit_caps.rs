@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::value::ConfigValue;
-use crate::policy::{Limits, OutputPolicy};
+use metier_core::policy::{Limits, OutputPolicy};
 
 /// Upper bounds for limits; what is absent bounds nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

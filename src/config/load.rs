@@ -7,11 +7,11 @@ use super::configuration::Configuration;
 use super::environment::read_environment;
 use super::origin::ValueOrigin;
 use super::toml_file::{MAX_REPORTS, Owner, TomlFile};
-use crate::error::{ErrorKind, Location, Result, SkillError};
-use crate::host::canonical_folder::canonical_folder;
-use crate::host::metier_dirs::{CONFIG_FILE, config_dir};
-use crate::host::{Files, open_regular};
-use crate::suggestion::{closest, did_you_mean};
+use metier_core::error::{ErrorKind, Location, Result, SkillError};
+use metier_core::host::canonical_folder::canonical_folder;
+use metier_core::host::metier_dirs::{CONFIG_FILE, config_dir};
+use metier_core::host::{Files, open_regular};
+use metier_core::suggestion::{closest, did_you_mean};
 
 /// Maximum bytes of a configuration file.
 pub(super) const MAX_FILE_SIZE: usize = 256 << 10;
@@ -239,7 +239,7 @@ fn unsafe_reason(file: &std::fs::File, real: &Path, folder: &Path) -> Option<(St
         beside.into_iter().flat_map(Path::ancestors).chain(folder.ancestors()).find_map(of_folder)
     })
     .or_else(|| {
-        let reason = crate::host::metier_dirs::project_reason(folder)?;
+        let reason = metier_core::host::metier_dirs::project_reason(folder)?;
         Some((reason, "use a folder outside of any project, and set METIER_CONFIG_DIR to its path".into()))
     })
 }

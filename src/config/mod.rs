@@ -19,7 +19,6 @@ mod load;
 #[cfg(feature = "config")]
 mod narrowing;
 #[cfg_attr(not(feature = "config"), allow(dead_code))]
-mod nesting;
 mod origin;
 mod providers;
 #[cfg(unix)]
@@ -42,7 +41,6 @@ pub(crate) use self::limit_caps::LimitCaps;
 #[cfg(feature = "config")]
 pub use self::load::{ConfigFile, LoadedConfiguration, load, load_with_user_file, project_file, user_file};
 #[cfg_attr(not(feature = "config"), allow(unused_imports))]
-pub(crate) use self::nesting::check_nesting;
 pub use self::origin::ValueOrigin;
 pub(crate) use self::providers::with_configuration;
 pub use self::secret_source::SecretSource;

@@ -4,7 +4,7 @@ use super::configuration::{Configuration, Setting};
 use super::key_path::KeyPath;
 use super::keys::{Key, ProjectRule};
 use super::value::{ConfigValue, KeyType};
-use crate::policy::Limits;
+use metier_core::policy::Limits;
 
 impl Configuration {
     /// Adds a value of the project's file, or says why it may not have it.

@@ -6,26 +6,23 @@ use serde_json::{Map, Value};
 
 use super::secret_source::SecretSource;
 use super::skill_settings::{ResolvedConfiguration, SkillSettings};
-use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::host::{ConfigProvider, Providers, SecretProvider, SkillContext, WithheldValues};
+use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::host::{ConfigProvider, Providers, SecretProvider, SkillContext, WithheldValues};
 
 /// The providers, with the settings and the secrets of the configuration where they have none of a name.
-pub(crate) fn with_configuration(providers: Providers, resolved: &Arc<ResolvedConfiguration>) -> Providers {
-    let config = providers.config;
-    let secrets = providers.secrets;
-    Providers {
-        config: if resolved.has_config() {
-            Some(Arc::new(ConfiguredValues { resolved: resolved.clone(), nearer: config }))
-        } else {
-            config
-        },
-        secrets: if resolved.has_secrets() {
-            Some(Arc::new(ConfiguredSecrets { resolved: resolved.clone(), nearer: secrets }))
-        } else {
-            secrets
-        },
-        ..providers
+pub(crate) fn with_configuration(
+    mut providers: Providers,
+    resolved: &Arc<ResolvedConfiguration>,
+) -> Providers {
+    if resolved.has_config() {
+        let nearer = providers.config.take();
+        providers.config = Some(Arc::new(ConfiguredValues { resolved: resolved.clone(), nearer }));
     }
+    if resolved.has_secrets() {
+        let nearer = providers.secrets.take();
+        providers.secrets = Some(Arc::new(ConfiguredSecrets { resolved: resolved.clone(), nearer }));
+    }
+    providers
 }
 
 struct ConfiguredValues {

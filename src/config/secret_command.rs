@@ -11,8 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
-use crate::host::untrusted::UntrustedDirs;
-use crate::policy::CancelToken;
+use metier_core::host::untrusted::UntrustedDirs;
+use metier_core::policy::CancelToken;
 
 /// How long a program may take.
 const TIMEOUT: Duration = Duration::from_secs(10);

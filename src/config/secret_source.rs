@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::home_path::expand_home;
-use crate::host::SkillContext;
-use crate::host::files::Files;
-use crate::host::untrusted::UntrustedDirs;
-use crate::policy::CancelToken;
+use metier_core::host::SkillContext;
+use metier_core::host::files::Files;
+use metier_core::host::untrusted::UntrustedDirs;
+use metier_core::policy::CancelToken;
 
 /// Where a secret comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ fn without_line_end(mut text: String) -> String {
 /// At most one byte more than a secret may have.
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    crate::host::open_regular(path)?.take(MAX_SIZE as u64 + 1).read_to_end(&mut content)?;
+    metier_core::host::open_regular(path)?.take(MAX_SIZE as u64 + 1).read_to_end(&mut content)?;
     Ok(content)
 }
 

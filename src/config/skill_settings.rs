@@ -12,8 +12,8 @@ use super::limit_caps::LimitCaps;
 use super::origin::ValueOrigin;
 use super::secret_source::SecretSource;
 use super::value::ConfigValue;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::{Permission, SandboxMode};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::policy::{Permission, SandboxMode};
 
 /// What the configuration says about the runs of one skill.
 #[derive(Clone, Debug, Default)]

@@ -7,10 +7,10 @@ use toml_edit::{Document, Item, TableLike};
 
 use super::configuration::{Configuration, Setting};
 use super::key_path::{KeyPath, PathMatch};
-use super::nesting::{MAX_DEPTH, check_nesting};
 use super::origin::ValueOrigin;
 use super::unknown_key;
-use crate::error::{ErrorKind, Location, SkillError};
+use metier_core::error::{ErrorKind, Location, SkillError};
+use metier_core::toml_nesting::{MAX_DEPTH, check_nesting};
 
 /// Maximum number of values in a file.
 const MAX_VALUES: usize = 2_000;

@@ -1,6 +1,6 @@
 //! What somebody probably meant who wrote an unknown key.
 
-use crate::suggestion::{closest, did_you_mean};
+use metier_core::suggestion::{closest, did_you_mean};
 
 /// The suggestion for the word of a key that is wrong, among the words that could be in its place.
 pub(super) fn suggestion<W: AsRef<str>>(words: &[W], at: usize, known: &[&str]) -> Option<String> {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::home_path::expand_home;
 use super::secret_source::SecretSource;
-use crate::policy::Permission;
-use crate::policy::units::{parse_bytes, parse_count, parse_duration};
+use metier_core::policy::Permission;
+use metier_core::policy::units::{parse_bytes, parse_count, parse_duration};
 
 /// A value of the configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +108,7 @@ impl KeyType {
             Self::Word(words) => {
                 let word = text()?;
                 if !words.contains(&word) {
-                    let near = crate::suggestion::closest(word, words);
+                    let near = metier_core::suggestion::closest(word, words);
                     let hint = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
                     return Err(format!("{}{hint}", expected()));
                 }
@@ -147,7 +147,7 @@ impl KeyType {
 }
 
 fn parse_permission(text: &str) -> Result<Permission, String> {
-    text.parse().map_err(|error: crate::error::SkillError| error.message().to_owned())
+    text.parse().map_err(|error: metier_core::error::SkillError| error.message().to_owned())
 }
 
 /// An amount is a text with a unit, or a number without one.

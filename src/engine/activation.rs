@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Engine, EngineInner, Invocation};
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::Tool;
 use crate::registry::Skill;
-use crate::skill::contract::{NamedPersona, Persona, ToolAliases, Turn, compose};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::Tool;
+use metier_skill::contract::{NamedPersona, ToolAliases, Turn, compose};
 
 /// How deep skills may hand over to others.
 const MAX_DELEGATION_DEPTH: usize = 3;
@@ -74,7 +74,7 @@ pub struct Delegate {
 impl Engine {
     /// Activates a skill, or several as one: their texts, examples, tools, and the skills that they may hand over to.
     ///
-    /// Tools are those of the engine's [`ToolProvider`](crate::host::ToolProvider) and the skills of that name, or of a name that these
+    /// Tools are those of the engine's [`ToolProvider`](metier_core::host::ToolProvider) and the skills of that name, or of a name that these
     /// skills declare to mean the same. What is not here is among the problems. The script `on_activate` of each skill runs without any grant; if one fails, or returns anything but tools, the
     /// activation fails. Activating twice gives the same, unless a script decides otherwise.
     ///
@@ -138,8 +138,10 @@ impl EngineInner {
     /// The tool of that name: one of the embedder, or a skill.
     fn named_tool(&self, name: &str) -> Option<Tool> {
         let of_embedder = self.providers.tools.as_ref().and_then(|tools| {
-            crate::host::catch_panic("the provider of tools", ErrorKind::Unavailable, || Ok(tools.tool(name)))
-                .ok()?
+            metier_core::host::catch_panic("the provider of tools", ErrorKind::Unavailable, || {
+                Ok(tools.tool(name))
+            })
+            .ok()?
         });
         of_embedder.or_else(|| {
             let (_, skill) = self.find_skill(None, None, name).ok()?;
@@ -183,7 +185,7 @@ pub(super) fn tool_aliases<'a>(skills: impl IntoIterator<Item = &'a Skill>) -> T
 pub(super) fn ambiguous_aliases(aliases: &ToolAliases) -> Vec<String> {
     let sentence = |(name, skills): (&String, &BTreeSet<String>)| {
         let skills: Vec<&str> = skills.iter().map(String::as_str).collect();
-        let name = crate::excerpt::shorten(name, 60);
+        let name = metier_core::excerpt::shorten(name, 60);
         format!("{} declare {name} as another name of a tool, so it stands for none", skills.join(" and "))
     };
     aliases.ambiguous().iter().take(MAX_AMBIGUOUS).map(sentence).collect()
@@ -195,8 +197,8 @@ fn persona(skill: &Skill) -> Result<NamedPersona> {
         return Err(error);
     }
     let contract = skill.contract();
-    let declared = contract.and_then(|contract| contract.persona.clone()).unwrap_or_default();
-    let persona = Persona { instructions: skill.body()?, ..declared };
+    let mut persona = contract.and_then(|contract| contract.persona.clone()).unwrap_or_default();
+    persona.instructions = skill.body()?;
     let facts = contract.map(|contract| contract.metadata.unknown.clone()).unwrap_or_default();
     Ok(NamedPersona::new(skill.name(), skill.description(), persona).metadata(facts))
 }

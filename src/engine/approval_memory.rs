@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::ForModel;
-use crate::host::{ApprovalNeed, ApprovalRequest, Approver, Providers, SkillContext, SkillProvider};
-use crate::policy::{Approval, ArgumentPattern, Permission, SkillDigest};
 use crate::trust::{ProjectIdentity, TrustStore};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::ForModel;
+use metier_core::host::{ApprovalNeed, ApprovalRequest, Approver, Providers, SkillContext, SkillProvider};
+use metier_core::policy::{Approval, ArgumentPattern, Permission, SkillDigest};
 
 /// The answers that hold for the session: as long as the engine, which owns them, or a clone of it lives.
 pub(super) struct ApprovalMemory {
@@ -60,11 +60,12 @@ impl ApprovalMemory {
     }
 
     /// These providers with an approver whose answers are remembered here.
-    pub(super) fn for_providers(self: &Arc<Self>, providers: Providers) -> Providers {
+    pub(super) fn for_providers(self: &Arc<Self>, mut providers: Providers) -> Providers {
         let remembering = |approver| -> Arc<dyn Approver> {
             Arc::new(RememberingApprover { approver, memory: Arc::downgrade(self) })
         };
-        Providers { approver: providers.approver.map(remembering), ..providers }
+        providers.approver = providers.approver.map(remembering);
+        providers
     }
 
     fn is_approved(&self, asker: &Asker, permission: &Permission, ctx: &SkillContext) -> bool {
@@ -188,7 +189,10 @@ impl Approver for RememberingApprover {
         let memory = self.memory.upgrade().ok_or_else(gone)?;
         let asker = Asker::of_run(ctx, &*memory.skills, &self.approver);
         asker.require_digests()?;
-        let open: Vec<Permission> = permissions(&request.need)
+        let open: Vec<Permission> = request
+            .need
+            .permissions()
+            .unwrap_or_default()
             .iter()
             .filter(|permission| !memory.is_approved(&asker, permission, ctx))
             .cloned()
@@ -199,9 +203,11 @@ impl Approver for RememberingApprover {
             ApprovalNeed::Call { .. } => ApprovalNeed::Call { permissions: open.clone() },
             _ if open.is_empty() => return Ok(Approval::Once),
             ApprovalNeed::Start { .. } => ApprovalNeed::Start { permissions: open.clone() },
-            need @ ApprovalNeed::Permission { .. } => need.clone(),
+            need => need.clone(),
         };
-        let request = ApprovalRequest { digest: asker.digest(), need, ..request.clone() };
+        let mut request = request.clone();
+        request.digest = asker.digest();
+        request.need = need;
         let approval = self.approver.approve(ctx, &request)?;
         // Nobody waits for a later answer any more.
         if approval == Approval::No || started.elapsed() >= limit || ctx.cancel().is_cancelled() {
@@ -228,15 +234,6 @@ impl Approver for RememberingApprover {
 
     fn time_limit(&self) -> Duration {
         self.approver.time_limit()
-    }
-}
-
-/// The permissions that a question is about.
-fn permissions(need: &ApprovalNeed) -> &[Permission] {
-    match need {
-        ApprovalNeed::Start { permissions } | ApprovalNeed::Call { permissions } => permissions,
-        ApprovalNeed::Permission { permission, .. } => std::slice::from_ref(permission),
-        ApprovalNeed::RepeatedStep { .. } => &[],
     }
 }
 

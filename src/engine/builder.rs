@@ -18,20 +18,22 @@ use crate::engine::skill_provider::EngineSkillProvider;
 use crate::engine::skill_set::CurrentSkills;
 use crate::engine::tool_validation::ValidatedTools;
 use crate::engine::unpacked_skills::UnpackedSkills;
-use crate::error::Result;
-use crate::executor::{RuntimeId, Script, SkillExecutor};
-use crate::host::HostLookup;
-use crate::host::temp_dirs::TempDirLease;
-use crate::host::{
+use crate::registry::Roots;
+use crate::runtimes::{self, Runtime, RuntimeServices, Runtimes};
+use crate::trust::TrustStore;
+use metier_core::error::Result;
+use metier_core::executor::{RuntimeId, Script, SkillExecutor};
+use metier_core::host::HostLookup;
+use metier_core::host::temp_dirs::TempDirLease;
+use metier_core::host::{
     Approver, ConfigProvider, DEFAULT_HTTP_CLIENT, FileProvider, HttpClient, Providers, SamplingProvider,
     SecretProvider, SkillProvider, ToolProvider, check_memory_reserve,
 };
-use crate::packages::PackageStore;
-use crate::policy::{CancelToken, ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog};
-use crate::registry::Roots;
-use crate::runtimes::{self, Runtime, RuntimeServices, Runtimes};
-use crate::state::StateStore;
-use crate::trust::TrustStore;
+use metier_core::policy::{
+    CancelToken, ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog,
+};
+use metier_packages::PackageStore;
+use metier_state::StateStore;
 
 /// Builds an [`Engine`]; see [`Engine::builder`].
 ///
@@ -106,7 +108,7 @@ impl EngineBuilder {
             compile_in_process: false,
             caches_results: false,
             runtimes: Vec::new(),
-            providers: Providers { http: DEFAULT_HTTP_CLIENT.map(|client| client()), ..Providers::default() },
+            providers: default_providers(),
             trust: None,
             state: None,
             packages: None,
@@ -241,7 +243,7 @@ impl EngineBuilder {
     /// the system's resolver: by name and port, to addresses with ports. It may block, and is called on several threads.
     ///
     /// What it returns is judged like any other address: loopback, private and other special addresses are refused unless a grant
-    /// names them. `ctx.http` has [a resolver of its own](crate::host::WebClient::resolver).
+    /// names them. `ctx.http` has [a resolver of its own](metier_core::host::WebClient::resolver).
     pub fn host_lookup(
         mut self,
         lookup: impl Fn(&str, u16) -> std::io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
@@ -279,7 +281,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Tools that skills may call, each with the permission `tool:NAME`. [`ClosureTools`](crate::host::ClosureTools) makes
+    /// Tools that skills may call, each with the permission `tool:NAME`. [`ClosureTools`](metier_core::host::ClosureTools) makes
     /// tools from closures.
     pub fn tools(mut self, tools: impl ToolProvider + 'static) -> Self {
         self.providers.tools = Some(Arc::new(tools));
@@ -304,7 +306,7 @@ impl EngineBuilder {
         self
     }
 
-    /// The HTTP client of skills, each host with the permission `net:HOST`. Default: [`WebClient`](crate::host::WebClient), in
+    /// The HTTP client of skills, each host with the permission `net:HOST`. Default: [`WebClient`](metier_core::host::WebClient), in
     /// builds with the Cargo feature `http`.
     pub fn http(mut self, client: impl HttpClient + 'static) -> Self {
         self.providers.http = Some(Arc::new(client));
@@ -446,11 +448,18 @@ impl EngineBuilder {
 }
 
 /// Wraps the tools so that each is called only with arguments that match its schema.
-pub(super) fn with_validated_tools(providers: Providers) -> Providers {
-    let tools = providers.tools.map(ValidatedTools::wrap);
-    Providers { tools, ..providers }
+pub(super) fn with_validated_tools(mut providers: Providers) -> Providers {
+    providers.tools = providers.tools.map(ValidatedTools::wrap);
+    providers
 }
 
-fn with_skill_provider(providers: Providers, own: impl FnOnce() -> Arc<dyn SkillProvider>) -> Providers {
-    Providers { skills: Some(providers.skills.unwrap_or_else(own)), ..providers }
+fn default_providers() -> Providers {
+    let mut providers = Providers::default();
+    providers.http = DEFAULT_HTTP_CLIENT.map(|client| client());
+    providers
+}
+
+fn with_skill_provider(mut providers: Providers, own: impl FnOnce() -> Arc<dyn SkillProvider>) -> Providers {
+    providers.skills.get_or_insert_with(own);
+    providers
 }

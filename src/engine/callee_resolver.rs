@@ -11,14 +11,14 @@ use crate::engine::requested_permissions::{callable_skill_names, declared_permis
 use crate::engine::script_selection::{ScriptChoice, SelectedScript, error_for_caller, select_script};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::tool_selection::select_tool;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::RuntimeId;
-use crate::host::{Providers, ToolProvider, catch_panic};
-use crate::plan::{self, Callee, CalleeLookup, Callees, Caller, Plan};
-use crate::policy::{CancelToken, Limits, Permission, RequestedPermissions, split_tool_name};
 use crate::registry::{Skill, SkillFolder};
 use crate::runtimes::{Runtimes, is_plugin_manifest};
-use crate::skill::contract::Schema;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::RuntimeId;
+use metier_core::host::{Providers, ToolProvider, catch_panic};
+use metier_core::policy::{CancelToken, Limits, Permission, RequestedPermissions, split_tool_name};
+use metier_plan::{self, Callee, CalleeLookup, Callees, Caller, Plan};
+use metier_skill::contract::Schema;
 
 /// The skills and tools of an engine. Holds the engine weakly, since the engine holds this.
 pub(super) struct CalleeResolver {
@@ -274,5 +274,5 @@ pub(super) fn load_plan(skill: &Skill, selected: &SelectedScript) -> Result<Opti
         return Ok(None);
     }
     let source = skill.folder().read(&selected.path, Limits::MAX_READ_SIZE)?;
-    plan::from_file(&source, &selected.path).map(Some)
+    metier_plan::from_file(&source, &selected.path).map(Some)
 }

@@ -1,8 +1,8 @@
 //! What differs in a skill that has changed since it was trusted.
 
-use crate::policy::SkillDigest;
 use crate::registry::{FileDifference, FileList, FileListChange};
 use crate::trust::{CalleeFiles, SkillFiles, TrustStore, TrustedSkill};
+use metier_core::policy::SkillDigest;
 
 /// What differs where the files are the same: the packages that were prepared for them.
 const PACKAGES: &str = "(prepared packages)";

@@ -12,10 +12,12 @@ use crate::engine::script_selection::{ScriptChoice, SelectedScript, select_scrip
 use crate::engine::skill_set::SkillSet;
 use crate::engine::tool_selection::select_tool;
 use crate::engine::trust::RunTrust;
-use crate::error::Result;
-use crate::host::{Extensions, WithheldValues};
-use crate::policy::{CancelToken, GrantOrigin, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode};
 use crate::registry::{Scope, Skill};
+use metier_core::error::Result;
+use metier_core::host::{Extensions, WithheldValues};
+use metier_core::policy::{
+    CancelToken, GrantOrigin, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode,
+};
 
 impl Engine {
     /// What the user's configuration grants to runs of the skill that nobody else calls. In an engine with a

@@ -1,11 +1,11 @@
 //! The questions before a run: for permissions that it requests and nobody granted, and for calls of tools that need consent.
 
 use super::Invocation;
-use crate::error::Result;
-use crate::host::SkillContext;
-use crate::policy::CalledTool;
 use crate::registry::Skill;
-use crate::skill::contract::ProvidedTool;
+use metier_core::error::Result;
+use metier_core::host::SkillContext;
+use metier_core::policy::CalledTool;
+use metier_skill::contract::ProvidedTool;
 
 /// The called tool, as an approver is shown it.
 pub(super) fn called_tool(skill: &Skill, tool: &ProvidedTool) -> CalledTool {

@@ -3,23 +3,21 @@
 use serde_json::{Map, Value};
 
 use crate::engine::run_target::RunTarget;
-use crate::error::{ErrorKind, Hint, Result, SkillError, Violation};
-use crate::executor::{RuntimeId, SkillOutput};
-use crate::policy::Limits;
 use crate::registry::Skill;
-use crate::skill::contract::{ContractLimits, ValidationFailure};
-use crate::suggestion::did_you_mean;
+use metier_core::error::{ErrorKind, Hint, Result, SkillError, Violation};
+use metier_core::executor::{RuntimeId, SkillOutput};
+use metier_core::policy::Limits;
+use metier_core::suggestion::did_you_mean;
+use metier_skill::contract::{ContractLimits, ValidationFailure};
 
 /// The limits narrowed by the contract: it may lower those of the caller or the engine, and never raises them.
-pub(super) fn narrow_limits(target: RunTarget<'_>, limits: Limits) -> Limits {
+pub(super) fn narrow_limits(target: RunTarget<'_>, mut limits: Limits) -> Limits {
     let Some(contract) = target.skill.contract() else { return limits };
     let ContractLimits { timeout, output, .. } = contract.limits;
     let timeout = timeout.into_iter().chain(target.tool.and_then(|tool| tool.timeout)).min();
-    Limits {
-        timeout: timeout.map_or(limits.timeout, |own| own.min(limits.timeout)),
-        output: output.map_or(limits.output, |own| own.min(limits.output)),
-        ..limits
-    }
+    limits.timeout = timeout.map_or(limits.timeout, |own| own.min(limits.timeout));
+    limits.output = output.map_or(limits.output, |own| own.min(limits.output));
+    limits
 }
 
 /// Like [`narrow_limits`], for limits that depend on the runtime, whose defaults are an upper bound too.
@@ -115,6 +113,7 @@ fn validation_error(kind: ErrorKind, what: &str, whose: &str, unfit: ValidationF
         ValidationFailure::InvalidSchema(why) => {
             SkillError::new(ErrorKind::InvalidSkill, format!("the contract of {whose} is not valid: {why}"))
         }
+        _ => SkillError::new(kind, format!("the {what} breaks the contract of {whose}")),
     }
 }
 

@@ -10,16 +10,16 @@ use super::{
 };
 use crate::engine::activation::{ambiguous_aliases, tool_aliases};
 use crate::engine::script_selection::ScriptChoice;
-use crate::error::Hint;
-use crate::executor::RuntimeId;
-use crate::host::outcome::RunWarning;
-use crate::host::{EnforcedLevel, InterpreterReport, SandboxSupport, TreeKill};
-use crate::policy::CancelToken;
 use crate::registry::{Problem, Registry, Scope};
 use crate::runtimes::{self, Runtime};
-use crate::skill::Severity;
-use crate::skill::contract::ProvidedTool;
 use crate::trust::TrustStore;
+use metier_core::error::Hint;
+use metier_core::executor::RuntimeId;
+use metier_core::host::outcome::RunWarning;
+use metier_core::host::{EnforcedLevel, InterpreterReport, SandboxSupport, TreeKill};
+use metier_core::policy::CancelToken;
+use metier_skill::Severity;
+use metier_skill::contract::ProvidedTool;
 
 /// What is available to run skills with, detected at the time of the call.
 ///

@@ -13,7 +13,7 @@ use crate::engine::run_future::{PendingRun, ReadyRun};
 use crate::engine::run_queue::RunPlace;
 use crate::engine::run_threads;
 use crate::engine::thread_future::thread_error;
-use crate::host::{
+use metier_core::host::{
     Event, EventKind, Extensions, Observer, PanicSafeObserver, Redaction, RunEvents, RunId, StepReport,
     memory_size,
 };
@@ -192,7 +192,7 @@ impl QueueState {
         let first = self.first.get_or_insert_with(|| event.clone());
         if self.dropped > 0 {
             let count = std::mem::take(&mut self.dropped);
-            let missing = first.with_kind(EventKind::Dropped { count });
+            let missing = first.with_kind(EventKind::dropped(count));
             self.add(missing);
         }
         self.add(event);
@@ -263,7 +263,7 @@ fn event_size(kind: &EventKind) -> u64 {
             EventKind::StepFinished { value, error, .. } => {
                 value.as_ref().map_or(0, memory_size) + error.as_deref().map_or(0, text)
             }
-            EventKind::Finished { outcome } => {
+            EventKind::Finished { outcome, .. } => {
                 let process = outcome.process.as_ref();
                 outcome.result.as_ref().map_or(0, memory_size)
                     + process.map_or(0, |process| text(&process.stdout) + text(&process.stderr))

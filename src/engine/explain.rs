@@ -13,16 +13,16 @@ use crate::engine::run_start::run_deadline;
 use crate::engine::script_selection::{ScriptChoice, SelectedScript};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::trust::{RunTrust, TrustState};
-use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::executor::{RuntimeId, SkillInput, WithoutProjectPackages};
-use crate::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillContext, functions};
-use crate::plan::Plan;
-use crate::policy::{
+use crate::registry::{Skill, command_skill};
+use crate::runtimes;
+use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::executor::{RuntimeId, SkillInput, WithoutProjectPackages};
+use metier_core::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillContext, functions};
+use metier_core::policy::{
     Access, CancelToken, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode, SkillDigest,
     split_tool_name,
 };
-use crate::registry::{Skill, command_skill};
-use crate::runtimes;
+use metier_plan::Plan;
 
 /// Maximum number of callees that are examined; a sandbox is set up for each that is a process.
 const MAX_CALLEES: usize = 100;
@@ -167,10 +167,12 @@ impl EngineInner {
         let mut callees = Vec::new();
         self.explain_callees(&of, &token, &mut HashSet::new(), &mut callees)?;
         let held = callees.iter().map(|callee: &CalleeExplanation| callee.sandbox);
+        let mut limits = LimitsReport::new(&of.limits, None);
+        limits.not_applied = of.not_applied;
         Ok(Explanation {
             sandbox_mode: of.ctx.sandbox_mode(),
             project: of.ctx.project_root().map(Path::to_owned).unwrap_or_default(),
-            limits: LimitsReport { not_applied: of.not_applied, ..LimitsReport::new(&of.limits, None) },
+            limits,
             permissions: of.ctx.permissions().effective(),
             functions: function_availability(&of.ctx),
             sandbox: held.fold(of.sandbox, |weakest, held| Some(weakest?.weaker(held?))),
@@ -316,7 +318,7 @@ impl EngineInner {
             let packages = self.package_requirement(skill, &selected.path, &script.source, refused);
             of.requirements.splice(0..0, packages);
         }
-        let input = SkillInput { value: invocation.input.clone(), args: invocation.args.clone(), text: None };
+        let input = SkillInput::new(invocation.input.clone(), invocation.args.clone());
         match runtimes::plan(&script, self.script_cache.services(), &input, &of.ctx) {
             Ok(process) => {
                 of.sandbox = Some(process.sandbox);

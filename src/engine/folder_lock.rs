@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{SkillContext, metier_dirs};
-use crate::policy::Access;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::{SkillContext, metier_dirs};
+use metier_core::policy::Access;
 
 /// How long a run waits between two tries. It waits until its deadline.
 const INTERVAL: Duration = Duration::from_millis(2);

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::engine::script_selection::ScriptChoice;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::ForModel;
-use crate::host::{Environment, Extensions, Observer, OutputSinks, Providers, SkillContext, StdinSource};
-use crate::plan::Journal;
-use crate::policy::{
+use crate::registry::COMMAND_SCRIPT;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::ForModel;
+use metier_core::host::{
+    Environment, Extensions, Observer, OutputSinks, Providers, SkillContext, StdinSource,
+};
+use metier_core::policy::{
     CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode, SkillDigest, ToolFilter,
 };
-use crate::registry::COMMAND_SCRIPT;
+use metier_plan::Journal;
 
 /// One call of a skill. Create it with [`Invocation::new`], refine it, and pass it to an engine.
 ///
@@ -200,11 +202,11 @@ impl Invocation {
     ///
     /// ```
     /// use metier::engine::Invocation;
-    /// use metier::strict_json;
+    /// use serde_json::Value;
     ///
-    /// # fn main() -> Result<(), String> {
+    /// # fn main() -> serde_json::Result<()> {
     /// let text = r#"{"price": 1.50}"#;
-    /// let invocation = Invocation::new("order").input(strict_json::parse(text)?).input_text(text);
+    /// let invocation = Invocation::new("order").input(serde_json::from_str::<Value>(text)?).input_text(text);
     /// # let _ = invocation;
     /// # Ok(())
     /// # }

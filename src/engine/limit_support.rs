@@ -3,11 +3,11 @@
 use crate::config::LimitCaps;
 use crate::engine::contract_validation::narrow_runtime_limits;
 use crate::engine::script_selection::SelectedScript;
-use crate::error::Result;
-use crate::executor::RuntimeId;
-use crate::policy::{Limits, RuntimeLimit};
 use crate::registry::Skill;
 use crate::runtimes::{Runtime, Runtimes};
+use metier_core::error::Result;
+use metier_core::executor::RuntimeId;
+use metier_core::policy::{Limits, RuntimeLimit};
 
 /// The limits that apply to a run of this script with the given limits, and those that are not applied.
 pub(super) fn effective_limits(
@@ -130,7 +130,9 @@ mod tests {
     }
 
     fn own(name: &'static str) -> Runtime {
-        Runtime::new(name, |_| Err(crate::error::SkillError::new(crate::error::ErrorKind::Script, "unused")))
+        Runtime::new(name, |_| {
+            Err(metier_core::error::SkillError::new(metier_core::error::ErrorKind::Script, "unused"))
+        })
     }
 
     fn supported(runtime: &Runtime) -> Vec<bool> {

@@ -1,4 +1,51 @@
 //! The engine: runs an [`Invocation`] and returns an [`Outcome`]. The command line and every embedder use it.
+//!
+//! The outcome has the value, or why there is none:
+//!
+//! ```
+//! use metier::engine::{Engine, Invocation};
+//! use metier::error::ErrorKind;
+//!
+//! # fn main() -> metier::error::Result<()> {
+//! let outcome = Engine::builder(".").build()?.run(Invocation::new("no-such-skill"));
+//! match &outcome.result {
+//!     Ok(value) => println!("{value}"),
+//!     Err(error) if error.kind() == ErrorKind::UnknownSkill => println!("{error}"),
+//!     Err(error) => println!("it failed: {error}"),
+//! }
+//! # assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::UnknownSkill);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The value as a type of the program:
+//!
+//! ```
+//! use metier::engine::{Engine, Invocation};
+//! use metier::registry::{EmbeddedSkill, Roots};
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Count {
+//!     words: u64,
+//! }
+//!
+//! static SKILLS: &[EmbeddedSkill] = &[EmbeddedSkill::new(
+//!     "count",
+//!     &[
+//!         ("SKILL.md", b"---\nname: count\ndescription: Counts words.\n---\n"),
+//!         ("scripts/main.lua", b"return {words = 2}"),
+//!     ],
+//! )];
+//!
+//! # fn main() -> metier::error::Result<()> {
+//! let engine = Engine::builder(".").roots(Roots::empty().with_embedded("acme", SKILLS)).build()?;
+//! # if metier::supports(metier::executor::RuntimeId::LUA).is_ok() {
+//! let count: Count = engine.run(Invocation::new("count")).json()?;
+//! assert_eq!(count.words, 2);
+//! # }
+//! # Ok(())
+//! # }
+//! ```
 
 mod activation;
 mod approval_memory;
@@ -56,15 +103,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::config::ResolvedConfiguration;
-use crate::error::{Result, SkillError};
-use crate::host::temp_dirs::TempDirLease;
-use crate::host::{Providers, SandboxSupport, works_for_run};
-use crate::packages::PackageStore;
-use crate::policy::{ExecutionMode, Limits, SandboxMode, Watchdog};
 use crate::registry::{Registry, Roots, Skill};
 use crate::runtimes;
-use crate::state::StateStore;
 use crate::trust::TrustStore;
+use metier_core::error::{Result, SkillError};
+use metier_core::host::temp_dirs::TempDirLease;
+use metier_core::host::{Providers, SandboxSupport, works_for_run};
+use metier_core::policy::{ExecutionMode, Limits, SandboxMode, Watchdog};
+use metier_packages::PackageStore;
+use metier_state::StateStore;
 
 pub use self::callee_resolver::requested_permissions;
 pub use self::event_stream::EventStream;
@@ -74,7 +121,6 @@ pub(crate) use self::script_selection::ScriptChoice;
 pub use self::script_selection::main_script_runtime;
 pub use self::thread_future::EngineFuture;
 pub use self::trust::{TrustReason, TrustState};
-pub use crate::host::outcome::{LimitsReport, Outcome, RunWarning};
 pub use activation::{Activation, Delegate};
 pub use availability::{
     Availability, CategoryProblem, Requirement, RequirementKind, RequirementState, SettingsReport,
@@ -87,6 +133,8 @@ pub use doctor::{
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
 pub use invocation::Invocation;
+#[doc(inline)]
+pub use metier_core::host::outcome::{LimitsReport, Outcome, RunWarning};
 pub use named_scripts::NamedScript;
 pub use packages::PreparedPackages;
 pub use permission_requests::{RequestSource, RequestedPermission};

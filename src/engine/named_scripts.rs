@@ -3,10 +3,10 @@
 use super::{Engine, EngineInner, Invocation};
 use crate::engine::requested_permissions::{declared_permissions, narrowed_permissions};
 use crate::engine::script_selection::{ScriptChoice, SelectedScript, scripts};
-use crate::executor::RuntimeId;
-use crate::policy::{Limits, RequestedPermissions};
 use crate::registry::Skill;
 use crate::runtimes;
+use metier_core::executor::RuntimeId;
+use metier_core::policy::{Limits, RequestedPermissions};
 
 /// A script of a skill that a caller can name.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
-use crate::excerpt::byte_size;
-use crate::host::{ProcessReport, Redacted, Redaction};
-use crate::policy::{Limits, OutputPolicy};
+use metier_core::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
+use metier_core::excerpt::byte_size;
+use metier_core::host::{ProcessReport, Redacted, Redaction};
+use metier_core::policy::{Limits, OutputPolicy};
 
 /// The output cap of one run.
 pub(super) struct OutputCap {

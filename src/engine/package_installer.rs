@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use super::{Engine, EngineInner, Invocation, Outcome};
 use crate::engine::prepare_request::PrepareRequest;
-use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::executor::{ConfiguredHosts, ReadablePaths};
-use crate::host::untrusted::UntrustedDirs;
-use crate::packages::{
+use crate::registry::Roots;
+use crate::runtimes;
+use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::executor::{ConfiguredHosts, ReadablePaths};
+use metier_core::host::untrusted::UntrustedDirs;
+use metier_core::policy::{Access, Limits, OutputPolicy, PathProtection, Permission, SandboxMode};
+use metier_packages::{
     Ecosystem, InstalledInterpreter, NpmRegistry, PackageRequest, Preparation, PythonIndex, StoredPackages,
     UserFiles, check_new_lock, host_of,
 };
-use crate::policy::{Access, Limits, OutputPolicy, PathProtection, Permission, SandboxMode};
-use crate::registry::Roots;
-use crate::runtimes;
 
 /// The longest that one call of a package manager may take.
 const MAX_TIME: Duration = Duration::from_mins(20);

@@ -9,16 +9,16 @@ use super::{Engine, EngineInner, PackagesReport};
 use crate::engine::package_installer::PackageInstaller;
 use crate::engine::prepare_request::PrepareRequest;
 use crate::engine::script_selection::{ScriptChoice, scripts};
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::RuntimeId;
-use crate::host::untrusted::UntrustedDirs;
-use crate::packages::{
-    Ecosystem, PackageRequest, PackageStore, RequiredPython, Requirements, SkillPackages, StoredPackages,
-};
-use crate::policy::Limits;
 use crate::registry::{FileList, Skill, SkillFolder};
 use crate::runtimes::{self, InterpreterSearch};
-use crate::skill::contract::ProvidedTool;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::RuntimeId;
+use metier_core::host::untrusted::UntrustedDirs;
+use metier_core::policy::Limits;
+use metier_packages::{
+    Ecosystem, PackageRequest, PackageStore, RequiredPython, Requirements, SkillPackages, StoredPackages,
+};
+use metier_skill::contract::ProvidedTool;
 
 /// Packages that are prepared for scripts of a skill.
 #[derive(Clone, Debug, Serialize)]

@@ -10,12 +10,12 @@ use crate::engine::requested_permissions::{
 };
 use crate::engine::script_selection::{ScriptChoice, SelectedScript};
 use crate::engine::tool_selection::tool_plans;
-use crate::executor::RuntimeId;
-use crate::plan::Plan;
-use crate::policy::{Limits, Permission, RequestedPermissions, split_tool_name};
 use crate::registry::{Registry, Skill};
 use crate::runtimes::{is_plugin_manifest, plugin_manifest_hosts};
-use crate::skill::contract::ProvidedTool;
+use metier_core::executor::RuntimeId;
+use metier_core::policy::{Limits, Permission, RequestedPermissions, split_tool_name};
+use metier_plan::Plan;
+use metier_skill::contract::ProvidedTool;
 
 /// A permission that a skill requests, and who does so.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,16 +10,15 @@ use super::{EngineInner, Invocation, Outcome};
 use crate::engine::run_start::{FoundSkill, RunStart};
 use crate::engine::script_run::{RunTrace, ScriptRun, not_run};
 use crate::engine::trust::RunTrust;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::RuntimeId;
-use crate::host::outcome::RunWarning;
-use crate::host::{
+use crate::runtimes;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::RuntimeId;
+use metier_core::host::outcome::RunWarning;
+use metier_core::host::{
     CallAccess, EventKind, Redaction, RunEvents, RunId, RunThreadGuard, SandboxReport, SkillContext,
     catch_panic,
 };
-use crate::policy::{CancelToken, GrantReport, Limits};
-use crate::registry::Skill;
-use crate::runtimes;
+use metier_core::policy::{CancelToken, GrantReport, Limits};
 
 impl EngineInner {
     pub(super) fn run(&self, invocation: Invocation) -> Outcome {
@@ -42,7 +41,7 @@ impl EngineInner {
         }
         let _stopping = events.clone().map(|events| {
             token.on_stop_last(move |cause| {
-                events.notify(&Redaction::default(), EventKind::Stopping { cause });
+                events.notify(&Redaction::default(), EventKind::stopping(cause));
             })
         });
         let runtime = found.as_ref().ok().and_then(FoundSkill::runtime);
@@ -93,14 +92,12 @@ impl EngineInner {
         let skill = found.map(|found| &found.skill);
         let script = found.and_then(|found| found.script.as_ref().ok()).map(|(selected, _)| selected);
         let folder = found.map(|found| self.folders.of_run(&found.set, &found.skill, invocation));
-        EventKind::Started {
-            qualified_name: skill.map(Skill::qualified_name),
-            version: skill.map(|skill| skill.version().to_string()),
-            runtime: script.map(|script| script.runtime.name()),
-            script: script.map(|script| script.path.clone()),
-            project: folder.and_then(Result::ok).map(|(_, folder)| folder.path.clone()),
-            step: invocation.caller.as_ref().and_then(SkillContext::step),
-        }
+        EventKind::started(
+            skill.map(|skill| (skill.qualified_name(), skill.version().to_string())),
+            script.map(|script| (script.runtime.name(), script.path.clone())),
+            folder.and_then(Result::ok).map(|(_, folder)| folder.path.clone()),
+            invocation.caller.as_ref().and_then(SkillContext::step),
+        )
     }
 
     /// Runs the script of a skill that was found, with what the configuration and its trust add to the invocation.
@@ -141,14 +138,16 @@ impl EngineInner {
             token,
         };
         let outcome = run.run(opened, &mut invocation, trace);
-        let outcome = outcome.map_error(|error| skill.with_location_path(error, Some(&selected.path)));
+        let mut outcome = outcome.map_error(|error| skill.with_location_path(error, Some(&selected.path)));
         let mut grants = Vec::new();
         if invocation.caller.is_none() {
             let granted = std::mem::take(&mut invocation.grants).into_iter();
             grants.extend(granted.map(|(permission, origin)| GrantReport::new(permission, origin)));
-            grants.extend(outcome.grants);
+            grants.append(&mut outcome.grants);
         }
-        Outcome { grants, digest, ..outcome }
+        outcome.grants = grants;
+        outcome.digest = digest;
+        outcome
     }
 }
 

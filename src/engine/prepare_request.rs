@@ -1,6 +1,6 @@
 //! The request to prepare the packages of a skill.
 
-use crate::policy::{CancelToken, Permission};
+use metier_core::policy::{CancelToken, Permission};
 
 /// What [`Engine::prepare`](super::Engine::prepare) prepares, and what it may do for it.
 ///

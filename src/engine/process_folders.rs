@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::{EngineInner, Invocation};
 use crate::engine::script_selection::SelectedScript;
-use crate::executor::{DefiningFiles, ForModel, RuntimeId, SkillRoots, WithoutProjectPackages};
-use crate::host::{Extensions, SkillContext};
-use crate::packages::{RequiredPython, SkillPackages};
-use crate::policy::CancelToken;
 use crate::registry::{FileList, Skill, SkillFolder};
-use crate::state::SkillState;
 use crate::trust::ProjectIdentity;
+use metier_core::executor::{DefiningFiles, ForModel, RuntimeId, SkillRoots, WithoutProjectPackages};
+use metier_core::host::{Extensions, SkillContext};
+use metier_core::policy::CancelToken;
+use metier_packages::{RequiredPython, SkillPackages};
+use metier_state::SkillState;
 
 impl EngineInner {
     /// Warns if the run changed files behind the digest of its skill.

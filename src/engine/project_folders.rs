@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::Invocation;
 use crate::engine::skill_set::SkillSet;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::SkillContext;
-use crate::host::canonical_folder::canonical_folder;
-use crate::host::files::SecretLinks;
 use crate::registry::Skill;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::SkillContext;
+use metier_core::host::canonical_folder::canonical_folder;
+use metier_core::host::files::SecretLinks;
 
 /// A folder that runs may work on.
 pub(super) struct ProjectFolder {

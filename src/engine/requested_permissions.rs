@@ -1,9 +1,9 @@
 //! The permissions that a skill requests: those of its contract, or else its `allowed-tools` parsed as permissions.
 
-use crate::executor::RuntimeId;
-use crate::policy::{ConfigField, Permission, RequestedPermissions, split_tool_name};
 use crate::registry::Skill;
-use crate::skill::contract::{HttpCall, PermissionRequest, ProvidedTool};
+use metier_core::executor::RuntimeId;
+use metier_core::policy::{ConfigField, Permission, RequestedPermissions, split_tool_name};
+use metier_skill::contract::{HttpCall, PermissionRequest, ProvidedTool};
 
 /// The permissions that a script of this runtime requests in that skill.
 pub(super) fn declared_permissions(skill: &Skill, runtime: RuntimeId) -> RequestedPermissions {

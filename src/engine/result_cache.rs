@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::engine::script_selection::SelectedScript;
-use crate::executor::{RuntimeId, SkillInput};
-use crate::host::{SkillContext, memory_size};
-use crate::policy::{SandboxMode, SkillDigest};
 use crate::registry::Skill;
-use crate::strict_json::canonical_text;
 use crate::trust::ProjectIdentity;
+use metier_core::executor::{RuntimeId, SkillInput};
+use metier_core::host::{SkillContext, memory_size};
+use metier_core::policy::{SandboxMode, SkillDigest};
+use metier_core::strict_json::canonical_text;
 
 /// The maximum number of values, and of the bytes of memory that they take.
 const MAX_VALUES: usize = 1_000;

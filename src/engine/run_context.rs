@@ -9,13 +9,12 @@ use crate::engine::builder::with_validated_tools;
 use crate::engine::requested_permissions::{declared_permissions, with_permissions};
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::SkillSet;
-use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::executor::{RuntimeId, Script, SkillExecutor};
-use crate::host::{ContextBuilder, Environment, Files, Providers, SkillContext, catch_panic};
-use crate::plan;
-use crate::policy::{CancelToken, Limits, ThreadBudget};
 use crate::registry::Skill;
 use crate::trust::ProjectIdentity;
+use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::executor::{RuntimeId, Script, SkillExecutor};
+use metier_core::host::{ContextBuilder, Environment, Files, Providers, SkillContext, catch_panic};
+use metier_core::policy::{CancelToken, Limits, ThreadBudget};
 
 impl EngineInner {
     /// The loaded script, and the context of its run.
@@ -96,7 +95,7 @@ fn journal_file(
         Some(JournalTarget::File(file)) if is_plan => Ok(Some(file.clone())),
         Some(JournalTarget::Folder(folder)) if is_plan => {
             let of_tool = selected.tool.as_ref().map(|tool| format!("{}.{}", skill.name(), tool.name));
-            Ok(Some(plan::journal_path(folder, of_tool.as_deref().unwrap_or(skill.name()))))
+            Ok(Some(metier_plan::journal_path(folder, of_tool.as_deref().unwrap_or(skill.name()))))
         }
         Some(JournalTarget::File(_)) if invocation.caller.is_some() => Ok(None),
         None => Ok(None),

@@ -7,9 +7,9 @@ use std::task::{Context, Poll, Waker};
 use super::{Engine, Invocation, Outcome};
 use crate::engine::run_queue::{PlaceWait, RunPlace};
 use crate::engine::thread_future::{ThreadResult, thread_error};
-use crate::error::Result;
-use crate::host::works_for_run;
-use crate::policy::CancelToken;
+use metier_core::error::Result;
+use metier_core::host::works_for_run;
+use metier_core::policy::CancelToken;
 
 /// A run in progress; see [`Engine::run_async`]. Dropping it cancels the run.
 #[must_use = "a future runs when it is polled"]

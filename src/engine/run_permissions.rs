@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use super::{EngineInner, Invocation};
 use crate::engine::requested_permissions::narrowed_permissions;
 use crate::engine::script_selection::SelectedScript;
-use crate::error::Result;
-use crate::policy::{PathProtection, Permission, Permissions, RequestedPermissions, filtered_tool_error};
 use crate::registry::Skill;
+use metier_core::error::Result;
+use metier_core::policy::{
+    PathProtection, Permission, Permissions, RequestedPermissions, filtered_tool_error,
+};
 
 impl EngineInner {
     /// Those of a run of this script, which requests all but the first so many of what is requested. Fails for a tool that the caller

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use crate::error::Result;
-use crate::policy::{CancelToken, StopGuard};
+use metier_core::error::Result;
+use metier_core::policy::{CancelToken, StopGuard};
 
 /// The places for runs, and those that wait for one.
 pub(super) struct RunQueue(Arc<Mutex<QueueState>>);

@@ -7,11 +7,11 @@ use super::{EngineInner, Invocation};
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::{Attempts, SkillSet};
 use crate::engine::trust::RunTrust;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{ForModel, RuntimeId, Script};
-use crate::host::{Files, SkillContext, check_memory_reserve};
-use crate::policy::{CancelToken, DeadlineGuard, Limits};
 use crate::registry::{Skill, command_skill};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::{ForModel, RuntimeId, Script};
+use metier_core::host::{Files, SkillContext, check_memory_reserve};
+use metier_core::policy::{CancelToken, DeadlineGuard, Limits};
 
 /// The deadline of a run that began at `began`.
 pub(super) fn run_deadline(began: Instant, limits: &Limits) -> Instant {

@@ -2,7 +2,7 @@
 
 use super::Invocation;
 use crate::registry::Skill;
-use crate::skill::contract::{ProvidedTool, Schema};
+use metier_skill::contract::{ProvidedTool, Schema};
 
 /// The skill of a run, and the tool of it that is called, if one is.
 #[derive(Clone, Copy)]

@@ -4,10 +4,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use crate::error::Result;
-use crate::executor::{HandlerCall, RuntimeId, Script, ScriptDialect, ScriptTool, SkillExecutor};
-use crate::policy::{CancelToken, ExecutionMode};
 use crate::runtimes::{self, RuntimeServices, Runtimes};
+use metier_core::error::Result;
+use metier_core::executor::{HandlerCall, RuntimeId, Script, ScriptDialect, ScriptTool, SkillExecutor};
+use metier_core::policy::{CancelToken, ExecutionMode};
 
 /// Maximum number of cached scripts; the least recently used one is evicted first.
 const MAX_SCRIPTS: usize = 64;

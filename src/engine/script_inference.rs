@@ -1,11 +1,11 @@
 //! Infers which script of a skill is meant where no contract says it: from its name, or because only one is likely.
 
 use crate::engine::script_candidates::{MAX_COMPARED_BYTES, named_in_text, script_stem, startable_scripts};
-use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::executor::RuntimeId;
-use crate::policy::Limits;
 use crate::registry::Skill;
 use crate::runtimes::{self, Runtimes, is_plugin_manifest};
+use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::executor::RuntimeId;
+use metier_core::policy::Limits;
 
 /// The most tools that an error names.
 pub(super) const MAX_SHOWN_TOOLS: usize = 8;

@@ -2,12 +2,12 @@
 
 use super::EngineInner;
 use crate::engine::script_selection::SelectedScript;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{Script, ScriptTool};
-use crate::host::Files;
-use crate::policy::{CancelToken, Limits};
 use crate::registry::{FileList, Skill, SkillFolder};
 use crate::runtimes;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::{Script, ScriptTool};
+use metier_core::host::Files;
+use metier_core::policy::{CancelToken, Limits};
 
 impl EngineInner {
     /// The script as its runtime loads it.
@@ -50,19 +50,15 @@ impl EngineInner {
             Ok(bytes)
         };
         let source = runtimes::inline_files(selected.runtime, &selected.path, read(&selected.path)?, read)?;
-        let script = Script {
-            skill: skill.name().to_owned(),
-            path: selected.path.clone(),
-            source: source.into(),
-            folder: Some(folder),
-            function: selected.function.clone(),
-            handler: selected.handler.clone(),
-            tool: selected.tool.as_deref().map(|tool| ScriptTool {
-                name: tool.name.clone(),
-                input_schema: tool.input_schema.as_ref().map(|schema| schema.json().clone()),
-            }),
-            dialect: selected.dialect,
-        };
+        let mut script = Script::new(skill.name(), selected.path.clone(), source);
+        script.folder = Some(folder);
+        script.function.clone_from(&selected.function);
+        script.handler.clone_from(&selected.handler);
+        script.tool = selected.tool.as_deref().map(|tool| ScriptTool {
+            name: tool.name.clone(),
+            input_schema: tool.input_schema.as_ref().map(|schema| schema.json().clone()),
+        });
+        script.dialect = selected.dialect;
         Ok((script, files))
     }
 }

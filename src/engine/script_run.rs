@@ -18,19 +18,19 @@ use crate::engine::run_target::RunTarget;
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::sensitivity::require_person;
 use crate::engine::skill_set::SkillSet;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
-use crate::host::outcome::RedactedOutcome;
-use crate::host::{
+use crate::registry::{FileList, Skill};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
+use metier_core::host::outcome::RedactedOutcome;
+use metier_core::host::{
     AddressSpaceReservation, CallAccess, ContextBuilder, Files, LogLevel, OutputSinks, Redaction, RunEvents,
     RunId, SkillContext, StdinSource, catch_panic,
 };
-use crate::policy::{
+use metier_core::policy::{
     CancelToken, GrantOrigin, GrantReport, Limits, Permission, Permissions, RuntimeLimit, SandboxMode,
     SkillDigest, StopCause, WorkerOptions,
 };
-use crate::registry::{FileList, Skill};
-use crate::strict_json;
+use metier_core::strict_json;
 
 /// By what a run is known in the log and in events.
 pub(super) struct RunTrace<'a> {
@@ -117,7 +117,7 @@ impl ScriptRun<'_> {
     ) -> Result<()> {
         let (limits, _) =
             self.engine.effective_limits(self.skill, self.selected, self.given_limits.clone())?;
-        let input = SkillInput { value: call.confirmed.clone(), ..SkillInput::default() };
+        let input = SkillInput::new(call.confirmed.clone(), Vec::new());
         let (_, context) = self.load(opened, &input, invocation, &limits, trace)?;
         let context = context.callee_limits(self.given_limits.clone()).build();
         match self.target().tool.filter(|tool| tool.requires_confirmation) {
@@ -145,7 +145,7 @@ impl ScriptRun<'_> {
         let is_unchanged = |text: &Arc<str>| strict_json::parse(text).ok() == value && !self.is_in_process();
         let text = invocation.input_text.take().filter(is_unchanged);
         let text = text.map(|text| strict_json::without_white_space(&text).into_boxed_str());
-        Ok(SkillInput { value, args: std::mem::take(&mut invocation.args), text })
+        Ok(SkillInput::new(value, std::mem::take(&mut invocation.args)).text(text))
     }
 
     fn load(

@@ -8,13 +8,13 @@ use serde_json::json;
 use crate::engine::script_inference::{
     MAX_SHOWN_TOOLS, inferred_script_path, named_script_path, plain_scripts, scripts_named_in_text,
 };
-use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
-use crate::executor::{HandlerCall, RuntimeId, ScriptDialect};
-use crate::host::catch_panic;
-use crate::policy::Limits;
 use crate::registry::{Skill, SkillFolder};
 use crate::runtimes::Runtimes;
-use crate::skill::contract::{Contract, Entrypoint, ProvidedTool};
+use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
+use metier_core::executor::{HandlerCall, RuntimeId, ScriptDialect};
+use metier_core::host::catch_panic;
+use metier_core::policy::Limits;
+use metier_skill::contract::{Contract, Entrypoint, ProvidedTool};
 
 /// Which script of a skill is meant.
 #[derive(Clone, Copy, Debug)]
@@ -257,7 +257,8 @@ fn default_entrypoint(skill: &Skill) -> Option<LocatedEntrypoint> {
     let of_contract = skill.contract().and_then(Contract::main_entrypoint);
     of_contract.map(|entrypoint| LocatedEntrypoint::from_contract(skill, entrypoint)).or_else(|| {
         let path = skill.manifest().entrypoint()?.to_owned();
-        let entrypoint = Entrypoint { path, ..Entrypoint::default() };
+        let mut entrypoint = Entrypoint::default();
+        entrypoint.path = path;
         Some(LocatedEntrypoint { entrypoint, location: manifest_location(skill.manifest().lines.entrypoint) })
     })
 }

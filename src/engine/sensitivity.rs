@@ -1,10 +1,10 @@
 //! Who may call a skill that is sensitive.
 
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::ForModel;
-use crate::host::SkillContext;
 use crate::registry::Skill;
-use crate::skill::contract::Sensitivity;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::ForModel;
+use metier_core::host::SkillContext;
+use metier_skill::contract::Sensitivity;
 
 /// Refuses a run that a model chose, or that such a run called, of a skill that is for people only: `denied`, unless a person has
 /// approved something for this run. Called when everybody was asked.

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::Result;
-use crate::host::Files;
-use crate::packages::PackageRequest;
-use crate::policy::{CancelToken, SkillDigest};
 use crate::registry::drop_in::virtual_files;
 use crate::registry::{FileList, FileListSnapshot, Skill, SkillFolder};
+use metier_core::error::Result;
+use metier_core::host::Files;
+use metier_core::policy::{CancelToken, SkillDigest};
+use metier_packages::PackageRequest;
 
 /// Folders of which lists are kept; beyond that all are read anew.
 const MAX_FOLDERS: usize = 1_000;

@@ -8,12 +8,12 @@ use crate::engine::requested_permissions::{callable_skill_names, declared_permis
 use crate::engine::script_selection::{ScriptChoice, SelectedScript, select_script};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::tool_selection::tool_plans;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::RuntimeId;
-use crate::plan::Plan;
-use crate::policy::{CancelToken, RequestedPermissions, split_tool_name};
 use crate::registry::{FileList, Skill};
 use crate::trust::{CalleeFiles, SkillFiles};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::RuntimeId;
+use metier_core::policy::{CancelToken, RequestedPermissions, split_tool_name};
+use metier_plan::Plan;
 
 /// Maximum number of skills that a skill may call, directly or not.
 const MAX_CALLEES: usize = 1_000;

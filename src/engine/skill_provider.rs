@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::{EngineInner, Invocation, Outcome};
 use crate::engine::script_selection::error_for_caller;
 use crate::engine::skill_set::SkillSet;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::ForModel;
-use crate::host::{CallAccess, SkillContext, SkillProvider};
-use crate::plan::Plan;
-use crate::policy::split_tool_name;
 use crate::registry::{Skill, printable_name};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::ForModel;
+use metier_core::host::{CallAccess, SkillContext, SkillProvider};
+use metier_core::policy::split_tool_name;
+use metier_plan::Plan;
 
 /// Maximum depth of skill calls; plans check the same limit before they run.
 const MAX_CALL_DEPTH: usize = Plan::MAX_CALL_DEPTH;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::Files;
 use crate::registry::{Registry, Roots, Skill};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::Files;
 
 /// How often a lookup reads a skill that changes meanwhile, before it gives up.
 const MAX_ATTEMPTS: u32 = 100;

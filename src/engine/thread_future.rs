@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use crate::engine::run_threads;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::catch_panic;
-use crate::policy::CancelToken;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::catch_panic;
+use metier_core::policy::CancelToken;
 
 /// The result of work on another thread.
 pub(super) struct ThreadResult<T>(Arc<Mutex<ResultState<T>>>);

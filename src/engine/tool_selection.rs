@@ -4,13 +4,13 @@ use crate::engine::script_inference::MAX_SHOWN_TOOLS;
 use crate::engine::script_selection::{
     LocatedEntrypoint, SelectedScript, declared_runtime, refuse_state, require_contract, select_entrypoint,
 };
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::RuntimeId;
-use crate::host::catch_panic;
 use crate::registry::{Skill, printable_name};
 use crate::runtimes::Runtimes;
-use crate::skill::contract::{Entrypoint, ToolHandler};
-use crate::suggestion::{closest, did_you_mean};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::RuntimeId;
+use metier_core::host::catch_panic;
+use metier_core::suggestion::{closest, did_you_mean};
+use metier_skill::contract::{Entrypoint, ToolHandler};
 
 /// What runs when a tool of the skill is called; `unknown-skill` if the skill does not offer it, `unavailable` for one that is only
 /// declared.
@@ -55,7 +55,7 @@ fn find_tool_script(runtimes: &Runtimes, skill: &Skill, name: &str) -> Result<Se
             function: Some(tool.name.clone()),
             ..SelectedScript::new(skill.contract_file().unwrap_or_default().to_owned(), RuntimeId::HTTP_CALL)
         },
-        None => {
+        _ => {
             let sentence = format!(
                 "the tool {} of skill {} is only declared: its definition says nothing about what runs",
                 printable_name(name),

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Map, Value};
 
 use crate::engine::contract_validation::tool_input_error;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{LayeredTools, Tool, ToolLayer, ToolProvider, catch_panic};
-use crate::skill::contract::Schema;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::{LayeredTools, Tool, ToolLayer, ToolProvider, catch_panic};
+use metier_skill::contract::Schema;
 
 /// Maximum number of cached compiled schemas; beyond it, every schema is compiled again.
 const MAX_SCHEMAS: usize = 1_000;

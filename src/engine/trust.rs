@@ -12,12 +12,12 @@ use crate::engine::changed_files::changed_files;
 use crate::engine::contract_validation::validate_input;
 use crate::engine::run_target::RunTarget;
 use crate::engine::skill_set::SkillSet;
-use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::host::SkillContext;
-use crate::host::canonical_folder::canonical_folder;
-use crate::policy::{ArgumentPattern, CancelToken, GrantOrigin, Permission, SkillDigest};
 use crate::registry::{Catalog, FileDifference, FileList, Registry, Scope, Skill, printable_name};
 use crate::trust::{LockFile, ProjectIdentity, SkillFiles, TrustRecords, TrustStore};
+use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::host::SkillContext;
+use metier_core::host::canonical_folder::canonical_folder;
+use metier_core::policy::{ArgumentPattern, CancelToken, GrantOrigin, Permission, SkillDigest};
 
 /// Whether a skill is trusted. In JSON: `{state: "trusted", by}`, `{state: "untrusted", reason}` or `{state: "changed", files}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::error::{Result, SkillError};
-use crate::host::files::path_below;
-use crate::host::temp_dirs::PrivateTempDir;
-use crate::policy::SkillDigest;
 use crate::registry::drop_in::virtual_files;
 use crate::registry::{EmbeddedSkill, FileList, SkillFolder};
+use metier_core::error::{Result, SkillError};
+use metier_core::host::files::path_below;
+use metier_core::host::temp_dirs::PrivateTempDir;
+use metier_core::policy::SkillDigest;
 
 /// Folders unpacked so far. Removed with the engine.
 #[derive(Default)]

@@ -1,9 +1,9 @@
 //! Whether a skill requests a worker: a process that is reused for several runs.
 
-use crate::error::{Location, Result};
-use crate::executor::RuntimeId;
-use crate::policy::{Limits, WorkerOptions};
-use crate::skill::Manifest;
+use metier_core::error::{Location, Result};
+use metier_core::executor::RuntimeId;
+use metier_core::policy::{Limits, WorkerOptions};
+use metier_skill::Manifest;
 
 /// `metadata.worker` of an external script; `invalid-skill` for an unknown value. The system counts the processor time of a
 /// process from its start, so a worker for which the caller set a CPU limit serves a single run: no skill lifts a limit.
@@ -24,5 +24,7 @@ pub(super) fn requested_worker(
 
 /// The limits that apply: the processor time of a process does not measure one of its many runs.
 pub(super) fn without_cpu_limit_of_worker(worker: Option<WorkerOptions>, limits: &Limits) -> Limits {
-    Limits { cpu: limits.cpu.filter(|_| worker.is_none_or(WorkerOptions::is_single_run)), ..limits.clone() }
+    let mut limits = limits.clone();
+    limits.cpu = limits.cpu.filter(|_| worker.is_none_or(WorkerOptions::is_single_run));
+    limits
 }

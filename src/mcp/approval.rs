@@ -10,9 +10,9 @@ use tokio::runtime::Handle;
 
 use super::elicitation::Elicitor;
 use super::question::{self, AnswerMemory, Question};
-use crate::error::Result;
-use crate::host::{ApprovalRequest, Approver, SkillContext};
-use crate::policy::Approval;
+use metier_core::error::Result;
+use metier_core::host::{ApprovalRequest, Approver, SkillContext};
+use metier_core::policy::Approval;
 
 /// The key of the question in an answer, and of the answer to it. No form of a skill has this name.
 pub(super) const APPROVAL: &str = "approval";

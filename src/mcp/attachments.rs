@@ -9,8 +9,8 @@ use super::resources::{contents, invisible_notice};
 use super::skill_content::{read_file, shown_line};
 use super::skill_uri::file_uri;
 use crate::engine::Engine;
-use crate::error::{ErrorKind, Result, SkillError};
 use crate::registry::Skill;
+use metier_core::error::{ErrorKind, Result, SkillError};
 
 /// The most bytes of all files of one prompt.
 const MAX_BYTES: usize = 8 << 20;

@@ -18,11 +18,11 @@ use super::plan_journals::PlanJournals;
 use super::request_state::RequestStates;
 use super::tool_run::{ProgressListener, ProgressObserver, ToolRun};
 use crate::engine::{Engine, Outcome};
-use crate::error::Result;
-use crate::executor::RunOwner;
-use crate::host::{Approver, Observer, SamplingProvider};
-use crate::policy::CancelToken;
 use crate::registry::Skill;
+use metier_core::error::Result;
+use metier_core::executor::RunOwner;
+use metier_core::host::{Approver, Observer, SamplingProvider};
+use metier_core::policy::CancelToken;
 
 /// How long the server waits at its end until its calls have ended.
 const END_TIMEOUT: Duration = Duration::from_secs(5);

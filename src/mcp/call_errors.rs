@@ -2,7 +2,7 @@
 
 use super::inventory::ServedTool;
 use crate::engine::Outcome;
-use crate::error::{ErrorKind, Hint, SkillError};
+use metier_core::error::{ErrorKind, Hint, SkillError};
 
 /// The outcome with an error that a model may read, and that says how a person can allow what was missing.
 pub(super) fn explain(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
-use crate::error::{ErrorKind, Result, SkillError};
+use metier_core::error::{ErrorKind, Result, SkillError};
 
 /// Calls of one caller that may wait for others; of more, each is refused.
 const MAX_WAITING: usize = 10_000;

@@ -15,7 +15,7 @@ use super::resources::skill_files;
 use super::skill_uri::file_uri;
 use crate::engine::Engine;
 use crate::registry::{Root, Skill};
-use crate::skill::contract::ResourceSource;
+use metier_skill::contract::ResourceSource;
 
 /// How long nothing is looked at.
 const INTERVAL: Duration = Duration::from_secs(2);

@@ -18,9 +18,9 @@ use super::call::Calls;
 use super::skill_content::shown_line;
 use super::task::Task;
 use super::task_messages::related;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::excerpt::shorten;
-use crate::host::{SampleRequest, SampleResponse, SamplingProvider, SkillContext, StopReason};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::excerpt::shorten;
+use metier_core::host::{SampleRequest, SampleResponse, SamplingProvider, SkillContext, StopReason};
 
 /// Requests of one call, with all skills that it calls.
 const MAX_REQUESTS: usize = 64;
@@ -245,7 +245,7 @@ fn failure(what: &str) -> SkillError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{SampleMessage, SampleRole};
+    use metier_core::host::{SampleMessage, SampleRole};
 
     fn request(content: String) -> SampleRequest {
         let mut request = SampleRequest::default();

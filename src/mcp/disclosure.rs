@@ -12,9 +12,9 @@ use super::results::{Audience, MAX_TEXT, error_result, shortened_text};
 use super::skill_content::{activation, invisible_characters, read_file, shown_line, shown_text};
 use super::tool_names::{ACTIVATE, LIST, READ_FILE, READ_RESULT};
 use crate::engine::Engine;
-use crate::error::{ErrorKind, Result, SkillError};
 use crate::registry::Skill;
-use crate::unicode::spell_out;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::unicode::spell_out;
 
 /// Maximum bytes of a list of skills.
 const MAX_LIST: usize = 20_000;
@@ -130,7 +130,7 @@ fn required_text<'a>(argument: Option<&'a str>, name: &str) -> Result<&'a str> {
 fn find<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Skill> {
     let served = inventory.skill(name).filter(|served| served.is_for_models);
     served.map(|served| &served.skill).ok_or_else(|| {
-        let shown = crate::excerpt::shorten(&shown_line(name), 80);
+        let shown = metier_core::excerpt::shorten(&shown_line(name), 80);
         SkillError::new(ErrorKind::UnknownSkill, format!("there is no skill {shown}"))
             .with_help(format!("{LIST} lists the skills"))
     })
@@ -145,9 +145,10 @@ fn list(inventory: &Inventory, query: &str) -> String {
         if !words.iter().all(|word| text.contains(word.as_str())) {
             continue;
         }
-        let description = crate::excerpt::shorten(&shown_line(skill.description()), MAX_LISTED_DESCRIPTION);
+        let description =
+            metier_core::excerpt::shorten(&shown_line(skill.description()), MAX_LISTED_DESCRIPTION);
         let reason = inventory.reasons.get(skill.name()).map(|reason| {
-            let reason = crate::excerpt::shorten(&shown_line(reason), MAX_LISTED_DESCRIPTION);
+            let reason = metier_core::excerpt::shorten(&shown_line(reason), MAX_LISTED_DESCRIPTION);
             format!(" (cannot run at present: {reason})")
         });
         let line = format!("- {}: {description}{}\n", shown_line(skill.name()), reason.unwrap_or_default());

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::forms::Form;
 use super::handler::Handler;
-use crate::policy::SkillDigest;
+use metier_core::policy::SkillDigest;
 
 /// What a form is bound to.
 #[derive(Default)]

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::elicitation::Elicitor;
 use super::skill_content::shown_line;
-use crate::error::{ErrorKind, Result, SkillError};
 use crate::registry::Skill;
-use crate::unicode::with_lookalikes;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::unicode::with_lookalikes;
 
 /// How long a person has for one form.
 const TIME_LIMIT: Duration = Duration::from_mins(5);
@@ -47,7 +47,7 @@ pub(super) fn forms(skill: &Skill) -> Vec<Form> {
         is_required: is_required(name),
     };
     let shown_skill = shown_line(&with_lookalikes(&skill.qualified_name()));
-    let form = |form: &crate::skill::contract::InputForm| Form {
+    let form = |form: &metier_skill::contract::InputForm| Form {
         name: form.name.clone(),
         skill: shown_skill.clone(),
         message: form.message.as_deref().map(shown_line),

@@ -34,7 +34,7 @@ use super::results::{Audience, MAX_TEXT, output_schema_for};
 use super::task_messages::task_filter;
 use super::{completion, prompts, resources, skills_extension};
 use crate::engine::Engine;
-use crate::error::{ErrorKind, SkillError};
+use metier_core::error::{ErrorKind, SkillError};
 
 /// The revisions of the protocol that are spoken. In older ones there is neither structured content nor a link.
 const REVISIONS: [ProtocolVersion; 3] =
@@ -205,7 +205,7 @@ impl ServerHandler for Handler {
         let needs_objects = needs_objects(&context);
         let has_session = needs_objects;
         let name = request.name.into_owned();
-        let shown = crate::excerpt::shorten(&super::skill_content::shown_line(&name), 80);
+        let shown = metier_core::excerpt::shorten(&super::skill_content::shown_line(&name), 80);
         let work = move |engine: &Engine, inventory: &Inventory, session: &Session| {
             let audience = Audience { max_text: MAX_TEXT, needs_objects, store: &session.caller.results };
             let activated = has_session.then_some(&session.activated);
@@ -420,7 +420,7 @@ impl ServerHandler for Handler {
         if let Some(filter) = task_filter(&request) {
             return self.listen_to_tasks(filter, &context).await.map(CustomResult::new);
         }
-        let method = crate::excerpt::shorten(&super::skill_content::shown_line(&request.method), 80);
+        let method = metier_core::excerpt::shorten(&super::skill_content::shown_line(&request.method), 80);
         let has_session = needs_objects(&context);
         let is_removed = match request.method.as_str() {
             "initialize" => !has_session,

@@ -9,9 +9,9 @@ use super::skill_content::shown_line;
 use super::tool_names::{SERVER_TOOLS, ToolNames, tool_name};
 use super::tools::{SkillPart, SkillTool, skill_tools};
 use crate::engine::{Availability, Engine};
-use crate::error::ErrorKind;
-use crate::policy::ToolFilter;
 use crate::registry::Skill;
+use metier_core::error::ErrorKind;
+use metier_core::policy::ToolFilter;
 
 /// The skills and tools of one moment, in a fixed order.
 #[derive(Default)]

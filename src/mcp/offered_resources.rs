@@ -4,9 +4,9 @@ use rmcp::model::{Resource, ResourceTemplate};
 use serde_json::{Map, Value};
 
 use super::skill_content::shown_line;
-use crate::excerpt::shorten;
 use crate::registry::Skill;
-use crate::skill::contract::{ProvidedResource, ResourceSource};
+use metier_core::excerpt::shorten;
+use metier_skill::contract::{ProvidedResource, ResourceSource};
 
 /// The most resources that all skills offer together.
 const MAX_RESOURCES: usize = 10_000;
@@ -36,7 +36,7 @@ pub(super) fn offered_resources<'a>(
             let known_type = match &resource.source {
                 ResourceSource::File(path) => Some(file_type(path).to_owned()),
                 ResourceSource::Tool(tool) if !has_tool(skill.name(), tool) => continue,
-                ResourceSource::Tool(_) => None,
+                _ => None,
             };
             let mut others = offered.iter().filter(|other| other.skill != skill.name());
             if let Some(other) = others.find(|other| other.resource.uri.overlaps(&resource.uri)) {

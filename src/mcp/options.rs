@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::SkillError;
-use crate::host::metier_dirs;
-use crate::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode, ToolFilter};
+use metier_core::error::SkillError;
+use metier_core::host::metier_dirs;
+use metier_core::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode, ToolFilter};
 
 /// Adds to the error of a skill, by the name that finds it, how a person can allow what it lacked.
 pub(super) type ErrorHelp = Arc<dyn Fn(&str, SkillError) -> SkillError + Send + Sync>;

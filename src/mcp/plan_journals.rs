@@ -12,9 +12,9 @@ use sha2::{Digest, Sha256};
 
 use super::inventory::ServedTool;
 #[cfg(unix)]
-use crate::host::metier_dirs;
-use crate::plan::Journal;
-use crate::strict_json::canonical_text;
+use metier_core::host::metier_dirs;
+use metier_core::strict_json::canonical_text;
+use metier_plan::Journal;
 
 /// How long the journal of an interrupted plan is kept.
 const LIFETIME: Duration = Duration::from_hours(7 * 24);

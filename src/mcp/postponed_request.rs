@@ -10,8 +10,8 @@ use super::form_trust::FormTrust;
 use super::forms::Form;
 use super::question::{self, AnswerMemory};
 use super::request_state::{RequestState, RequestStates, StateOwner};
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::ApprovalRequest;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::ApprovalRequest;
 
 /// A request, with the answers that it brought.
 pub(super) struct PostponedRequest<'a> {

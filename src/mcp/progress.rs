@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 
 use super::skill_content::shown_text;
 use super::tool_run::ProgressListener;
-use crate::excerpt::shorten;
-use crate::host::Progress;
+use metier_core::excerpt::shorten;
+use metier_core::host::Progress;
 
 /// Reports of progress that wait to be sent; further ones are left out.
 const MAX_PROGRESS: usize = 32;

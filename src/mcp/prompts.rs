@@ -7,8 +7,8 @@ use super::attachments::attachments;
 use super::inventory::{Inventory, ServedSkill};
 use super::skill_content::{activation, shown_line};
 use crate::engine::Engine;
-use crate::error::{ErrorKind, Result, SkillError};
 use crate::registry::Skill;
+use metier_core::error::{ErrorKind, Result, SkillError};
 
 /// What a person adds to the text of the skill.
 const ARGUMENT: &str = "task";
@@ -25,7 +25,7 @@ pub(super) fn prompts(inventory: &Inventory) -> Vec<Prompt> {
             .with_required(false)
     };
     let prompt = |served: &ServedSkill| {
-        let description = crate::excerpt::shorten(&shown_line(served.skill.description()), 500);
+        let description = metier_core::excerpt::shorten(&shown_line(served.skill.description()), 500);
         let arguments = std::iter::once(argument())
             .chain(inputs(&served.skill).into_iter().map(|(argument, _)| argument));
         Prompt::new(served.skill.name(), Some(description), Some(arguments.collect()))
@@ -42,7 +42,7 @@ pub(super) fn prompt(
 ) -> Result<GetPromptResult> {
     let served = inventory.skill(name).filter(|served| served.is_for_people);
     let served = served.ok_or_else(|| {
-        let shown = crate::excerpt::shorten(&shown_line(name), 80);
+        let shown = metier_core::excerpt::shorten(&shown_line(name), 80);
         SkillError::new(ErrorKind::UnknownSkill, format!("there is no prompt {shown}"))
     })?;
     let mut text = activation(engine, &served.skill)?;
@@ -62,7 +62,7 @@ pub(super) fn prompt(
         text.push_str("\n\n");
         text.push_str(task);
     }
-    let description = crate::excerpt::shorten(&shown_line(served.skill.description()), 500);
+    let description = metier_core::excerpt::shorten(&shown_line(served.skill.description()), 500);
     let mut messages = attachments(engine, &served.skill)?;
     messages.push(PromptMessage::new_text(Role::User, text));
     Ok(GetPromptResult::new(messages).with_description(description))
@@ -83,7 +83,7 @@ fn inputs(skill: &Skill) -> Vec<(PromptArgument, &str)> {
         let description = property.and_then(|property| property.get("description")?.as_str());
         let argument = PromptArgument::new(name).with_required(false);
         match description {
-            Some(text) => argument.with_description(crate::excerpt::shorten(&shown_line(text), 500)),
+            Some(text) => argument.with_description(metier_core::excerpt::shorten(&shown_line(text), 500)),
             None => argument,
         }
     };

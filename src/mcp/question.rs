@@ -4,10 +4,10 @@ use rmcp::model::{ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationA
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{ApprovalNeed, ApprovalRequest};
-use crate::policy::{Approval, ArgumentPattern, CalledTool, Permission};
-use crate::unicode::{mark_escapes, with_lookalikes};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::{ApprovalNeed, ApprovalRequest};
+use metier_core::policy::{Approval, ArgumentPattern, CalledTool};
+use metier_core::unicode::{mark_escapes, with_lookalikes};
 
 /// The most bytes of a question: nobody reads more, and to what is left out nobody can agree.
 const MAX_MESSAGE: usize = 16 << 10;
@@ -25,7 +25,7 @@ pub(super) struct Question {
 impl Question {
     /// What a run asks; `None` if that is not about permissions.
     pub(super) fn new(request: &ApprovalRequest) -> Option<Self> {
-        let permissions = permissions(&request.need)?;
+        let permissions = request.need.permissions()?;
         Some(Self {
             skill: skill_name(request).to_owned(),
             tool: confirmed_tool(request).map(|tool| tool.name.clone()),
@@ -59,7 +59,7 @@ pub(super) fn elicit_request(request: &ApprovalRequest, memory: AnswerMemory) ->
     let once = json!({"const": "once", "title": "Yes, for this call"});
     let no = json!({"const": "no", "title": "No"});
     let is_offered = memory == AnswerMemory::Remembered && confirmed_tool(request).is_none();
-    let choices = match permissions(&request.need).filter(|_| is_offered) {
+    let choices = match request.need.permissions().filter(|_| is_offered) {
         Some(_) => {
             json!([once, {"const": "always", "title": "Always, until a file of the skill changes"}, no])
         }
@@ -101,7 +101,7 @@ fn message(request: &ApprovalRequest) -> String {
         let risk = tool.risk_level.as_deref().unwrap_or("not stated");
         text.extend([format!("The tool: {}, risk: {}\n", shown_name(&tool.name), shown_name(risk))]);
     }
-    for permission in permissions(&request.need).unwrap_or_default() {
+    for permission in request.need.permissions().unwrap_or_default() {
         text.extend([format!(
             "- {}: {}\n",
             shown_name(&permission.to_string()),
@@ -132,14 +132,6 @@ pub(super) fn approval(answer: &ElicitResult, memory: AnswerMemory) -> Approval 
             Approval::Always(ArgumentPattern::any())
         }
         _ => Approval::No,
-    }
-}
-
-fn permissions(need: &ApprovalNeed) -> Option<&[Permission]> {
-    match need {
-        ApprovalNeed::Start { permissions } | ApprovalNeed::Call { permissions } => Some(permissions),
-        ApprovalNeed::Permission { permission, .. } => Some(std::slice::from_ref(permission)),
-        ApprovalNeed::RepeatedStep { .. } => None,
     }
 }
 

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::question::Question;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::strict_json::canonical_text;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::strict_json::canonical_text;
 
 /// How long a question can be answered.
 const LIFETIME: Duration = Duration::from_mins(10);

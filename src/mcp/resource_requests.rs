@@ -15,8 +15,8 @@ use super::offered_resources::OfferedResource;
 use super::resources;
 use super::results::is_base64;
 use super::skill_content::{read_file, shown_line, shown_text};
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::skill::contract::ResourceSource;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_skill::contract::ResourceSource;
 
 /// The most bytes of what a tool answers.
 const MAX_CONTENT: usize = 8 << 20;
@@ -54,6 +54,7 @@ impl Handler {
         let tool = match &offered.resource.source {
             ResourceSource::File(path) => return self.read_offered_file(offered, path, uri, context).await,
             ResourceSource::Tool(tool) => inventory.tool_of_skill(&offered.skill, tool),
+            _ => None,
         };
         let (tool, arguments) =
             tool.zip(offered.arguments(uri)).ok_or_else(|| resource_error(&missing(uri), uri))?;
@@ -124,8 +125,8 @@ fn run_error(error: &SkillError) -> ErrorData {
     for violation in error.violations() {
         sentence.extend([format!("; {}", shown_line(&violation.to_string()))]);
     }
-    let sentence = crate::excerpt::shorten(&sentence, 2_000);
-    let help = error.help().map(|help| crate::excerpt::shorten(&shown_text(help), 2_000));
+    let sentence = metier_core::excerpt::shorten(&sentence, 2_000);
+    let help = error.help().map(|help| metier_core::excerpt::shorten(&shown_text(help), 2_000));
     let data = Some(json!({"kind": error.kind().name(), "help": help}));
     match error.kind() {
         ErrorKind::InvalidInput => ErrorData::invalid_params(sentence, data),
@@ -134,7 +135,7 @@ fn run_error(error: &SkillError) -> ErrorData {
 }
 
 fn missing(uri: &str) -> SkillError {
-    let shown = crate::excerpt::shorten(&shown_line(uri), 200);
+    let shown = metier_core::excerpt::shorten(&shown_line(uri), 200);
     SkillError::new(ErrorKind::InvalidArgument, format!("there is no resource {shown}"))
 }
 
@@ -142,7 +143,7 @@ fn resource_error(error: &SkillError, uri: &str) -> ErrorData {
     match error.kind() {
         ErrorKind::InvalidArgument => {
             let sentence = shown_text(error.message());
-            let uri = crate::excerpt::shorten(&shown_line(uri), 2_000);
+            let uri = metier_core::excerpt::shorten(&shown_line(uri), 2_000);
             ErrorData::resource_not_found(sentence, Some(json!({"uri": uri})))
         }
         _ => request_error(error),

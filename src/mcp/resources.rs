@@ -11,8 +11,8 @@ use super::result_store::ResultStore;
 use super::skill_content::{files, invisible_characters, read_file, shown_line};
 use super::skill_uri::{file_uri, parse_file_uri};
 use crate::engine::Engine;
-use crate::error::{ErrorKind, Result, SkillError};
 use crate::registry::{ListedFile, Skill};
+use metier_core::error::{ErrorKind, Result, SkillError};
 
 /// The form of the addresses of files.
 pub(super) const TEMPLATE: &str = "skill://{name}/{+path}";
@@ -67,7 +67,8 @@ pub(super) fn file_resource(skill: &Skill, file: &SkillResourceFile) -> Resource
     let mut resource = Resource::new(file_uri(skill.name(), &file.path), shown_line(name))
         .with_mime_type(mime_type(&file.path));
     if is_text {
-        resource = resource.with_description(crate::excerpt::shorten(&shown_line(skill.description()), 500));
+        resource =
+            resource.with_description(metier_core::excerpt::shorten(&shown_line(skill.description()), 500));
     }
     match &file.facts {
         Some((size, digest)) => {
@@ -138,7 +139,7 @@ pub(super) fn find_file<'a>(inventory: &'a Inventory, uri: &str) -> Result<(&'a 
         Some((&served.skill, path))
     });
     found.ok_or_else(|| {
-        let shown = crate::excerpt::shorten(&shown_line(uri), 200);
+        let shown = metier_core::excerpt::shorten(&shown_line(uri), 200);
         SkillError::new(ErrorKind::InvalidArgument, format!("there is no resource {shown}"))
     })
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::error::{ErrorKind, Result, SkillError};
+use metier_core::error::{ErrorKind, Result, SkillError};
 
 /// How long a result can be read.
 const LIFETIME: Duration = Duration::from_hours(1);

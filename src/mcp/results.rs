@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use super::result_store::ResultStore;
 use super::skill_content::shown_text;
 use crate::engine::Outcome;
-use crate::error::{ErrorKind, ErrorOutput, SkillError};
-use crate::excerpt::{head_and_tail, tail};
-use crate::host::{LogLevel, LogLine};
-use crate::unicode::{is_invisible, strip_escape_sequences};
+use metier_core::error::{ErrorKind, ErrorOutput, SkillError};
+use metier_core::excerpt::{head_and_tail, tail};
+use metier_core::host::{LogLevel, LogLine};
+use metier_core::unicode::{is_invisible, strip_escape_sequences};
 
 /// Maximum bytes of text in a result. Clients replace larger results by previews of 2 KB.
 pub(super) const MAX_TEXT: usize = 40_000;
@@ -53,7 +53,7 @@ pub(super) fn call_result(
     let started_over = outcome.started_over.take();
     let mut result = run_result(outcome, output_schema, audience);
     result.content.extend(started_over.map(|reason| {
-        let reason = crate::excerpt::shorten(&shown_text(&reason), MAX_REASON);
+        let reason = metier_core::excerpt::shorten(&shown_text(&reason), MAX_REASON);
         ContentBlock::text(format!("The plan started over, from its first step: {reason}."))
     }));
     result
@@ -191,7 +191,7 @@ fn error_text(error: &SkillError) -> String {
 
 /// The error for programs.
 fn error_meta(error: &SkillError, ended: Option<&ErrorOutput>) -> MetaObject {
-    let short = |text: &str| crate::excerpt::shorten(&shown_text(text), 2_000);
+    let short = |text: &str| metier_core::excerpt::shorten(&shown_text(text), 2_000);
     let mut parts = json!({
         "kind": error.kind(),
         "message": short(error.message()),
@@ -328,8 +328,8 @@ fn is_uri(uri: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Location;
-    use crate::host::ProcessReport;
+    use metier_core::error::Location;
+    use metier_core::host::ProcessReport;
 
     #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
     fn result(value: Value, schema: Option<Value>, needs_objects: bool) -> Value {
@@ -456,12 +456,11 @@ mod tests {
 
     fn failed(error: SkillError, stdout: &str, stderr: &str) -> Value {
         let mut outcome = Outcome::failed("x", error);
-        outcome.process = Some(ProcessReport {
-            exit_code: Some(1),
-            stdout: stdout.to_owned(),
-            stderr: stderr.to_owned(),
-            ..ProcessReport::default()
-        });
+        let mut process = ProcessReport::default();
+        process.exit_code = Some(1);
+        stdout.clone_into(&mut process.stdout);
+        stderr.clone_into(&mut process.stderr);
+        outcome.process = Some(process);
         let audience = Audience { max_text: MAX_TEXT, needs_objects: true, store: &ResultStore::default() };
         let schema = json!({"type": "object", "required": ["a"]});
         serde_json::to_value(call_result(outcome, Some(&schema), &audience)).unwrap()

@@ -16,8 +16,8 @@ use super::options::McpOptions;
 use super::question::AnswerMemory;
 use super::stdio::Stdio;
 use crate::engine::Engine;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::CancelToken;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::policy::CancelToken;
 
 /// How long the last messages may take to be read by the client.
 const LAST_MESSAGES: Duration = Duration::from_secs(1);

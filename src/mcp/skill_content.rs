@@ -1,9 +1,9 @@
 //! The text and the files of a trusted skill, as a model is shown them.
 
 use crate::engine::Engine;
-use crate::error::{ErrorKind, Result, SkillError};
 use crate::registry::Skill;
-use crate::unicode::{is_plain_ascii, mark_escapes, spell_out};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::unicode::{is_plain_ascii, mark_escapes, spell_out};
 
 /// Maximum bytes of a file that is read.
 pub(super) const MAX_FILE: u64 = 16 << 20;
@@ -111,15 +111,15 @@ pub(super) fn activation(engine: &Engine, skill: &Skill) -> Result<String> {
 
 /// The text below the frontmatter.
 fn body_of_skill_file<'a>(source: &[u8], text: &'a str) -> &'a str {
-    match crate::skill::frontmatter_len(source) {
-        crate::skill::FrontmatterLen::Complete(length) => text.get(length..).unwrap_or_default(),
+    match metier_skill::frontmatter_len(source) {
+        metier_skill::FrontmatterLen::Complete(length) => text.get(length..).unwrap_or_default(),
         // The frontmatter was read from these files, so it ends at the end of the file.
         _ => "",
     }
 }
 
 fn shortened(text: &str) -> String {
-    crate::excerpt::shorten(&shown_line(text), 200)
+    metier_core::excerpt::shorten(&shown_line(text), 200)
 }
 
 #[cfg(test)]

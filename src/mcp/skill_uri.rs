@@ -1,6 +1,6 @@
 //! The addresses of skills and their files, `skill://NAME/PATH`, and of results.
 
-use crate::percent_encoding::{self, decode_strict};
+use metier_core::percent_encoding::{self, decode_strict};
 
 /// Before the path of a file: the name of its skill.
 const SKILL_SCHEME: &str = "skill://";

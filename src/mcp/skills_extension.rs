@@ -10,10 +10,10 @@ use super::resources::{SkillResourceFile, file_resource, find_file, skill_files}
 use super::skill_content::read_file;
 use super::skill_uri::file_uri;
 use crate::engine::Engine;
-use crate::error::{ErrorKind, Result, SkillError};
 use crate::registry::Skill;
-use crate::skill::{Profile, SkillLocation, typed_frontmatter};
-use crate::unicode::{spell_out, spell_out_json};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::unicode::{spell_out, spell_out_json};
+use metier_skill::{Profile, SkillLocation, typed_frontmatter};
 
 /// The file that stands for a skill in this extension.
 const SKILL_FILE: &str = "SKILL.md";
@@ -55,7 +55,7 @@ fn entry(engine: &Engine, skill: &Skill) -> Result<SkillEntry> {
         .and_then(|path| path.file_stem())
         .map(|name| name.to_string_lossy().into_owned());
     let directory = directory.unwrap_or_else(|| skill.name().to_owned());
-    let parsed = crate::skill::parse(&source, SkillLocation { directory: &directory, file_name: SKILL_FILE });
+    let parsed = metier_skill::parse(&source, SkillLocation { directory: &directory, file_name: SKILL_FILE });
     if !parsed.is_valid(Profile::Spec) {
         return Err(invalid("its SKILL.md does not pass the specification"));
     }

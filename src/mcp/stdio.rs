@@ -19,8 +19,8 @@ use super::direct_stdio::{DirectInput, DirectOutput};
 use super::lines::{Line, LineSplitter, Lines, MAX_LINE};
 use super::session_messages::SessionMessages;
 use super::task_messages::keep_task_parts;
-use crate::policy::CancelToken;
-use crate::strict_json;
+use metier_core::policy::CancelToken;
+use metier_core::strict_json;
 
 /// Lines that wait to be handled.
 const MAX_LINES: usize = 64;

@@ -10,8 +10,8 @@ use rmcp::model::{
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::excerpt::shorten;
-use crate::policy::{CancelToken, Timestamp};
+use metier_core::excerpt::shorten;
+use metier_core::policy::{CancelToken, Timestamp};
 
 /// How long the result of a task can be read after its end.
 const RESULT_LIFETIME: Duration = Duration::from_hours(1);

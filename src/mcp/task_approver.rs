@@ -8,9 +8,9 @@ use tokio::runtime::Handle;
 use super::approval::PostponingApprover;
 use super::question::{self, AnswerMemory};
 use super::task::Task;
-use crate::error::Result;
-use crate::host::{ApprovalRequest, Approver, SkillContext};
-use crate::policy::Approval;
+use metier_core::error::Result;
+use metier_core::host::{ApprovalRequest, Approver, SkillContext};
+use metier_core::policy::Approval;
 
 /// Decides for one call that may become a task.
 pub(super) struct TaskApprover {

@@ -16,8 +16,8 @@ use super::skill_content::shown_line;
 use super::task::Task;
 use super::task_store::TaskStore;
 use crate::engine::Outcome;
-use crate::error::{ErrorKind, SkillError};
-use crate::host::Progress;
+use metier_core::error::{ErrorKind, SkillError};
+use metier_core::host::Progress;
 
 /// What a call was answered with.
 pub(super) enum TaskAnswer {

@@ -50,7 +50,7 @@ mod tests {
     use rmcp::model::{CallToolResult, TaskStatus};
 
     use super::*;
-    use crate::policy::CancelToken;
+    use metier_core::policy::CancelToken;
 
     fn task() -> Arc<Task> {
         Task::new("owner".to_owned(), CancelToken::new(), Duration::from_mins(1)).unwrap()

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::task::Task;
-use crate::policy::CancelToken;
+use metier_core::policy::CancelToken;
 
 /// How long a task may take. It is stopped then.
 const LIFETIME: Duration = Duration::from_hours(24);

@@ -27,7 +27,7 @@ use super::task_approver::TaskApprover;
 use super::task_call::{self, ResultMaker, TaskAnswer};
 use super::task_messages::related_notification;
 use crate::engine::Outcome;
-use crate::host::Approver;
+use metier_core::host::Approver;
 
 impl Handler {
     pub(super) async fn call_skill(

@@ -8,10 +8,10 @@ use super::inventory::ServedTool;
 use super::options::McpOptions;
 use super::plan_journals::{PlanJournal, PlanJournals};
 use crate::engine::{Engine, Invocation, Outcome};
-use crate::error::{Hint, Result, SkillError};
-use crate::executor::RunOwner;
-use crate::host::{Approver, Event, EventKind, Observer, Progress, Providers, SamplingProvider};
-use crate::policy::CancelToken;
+use metier_core::error::{Hint, Result, SkillError};
+use metier_core::executor::RunOwner;
+use metier_core::host::{Approver, Event, EventKind, Observer, Progress, Providers, SamplingProvider};
+use metier_core::policy::CancelToken;
 
 /// Receives the progress of a call.
 pub(super) type ProgressListener = Box<dyn Fn(&Progress) + Send + Sync>;
@@ -66,10 +66,12 @@ impl ToolRun<'_> {
         if let Some(observer) = &self.observer {
             invocation = invocation.observer(observer.clone());
         }
-        let (approver, sampling) = (self.approver.clone(), self.sampling.clone());
-        let asks = approver.is_some();
-        if asks || sampling.is_some() {
-            invocation = invocation.providers(Providers { sampling, approver, ..Providers::default() });
+        let asks = self.approver.is_some();
+        if asks || self.sampling.is_some() {
+            let mut providers = Providers::default();
+            providers.approver.clone_from(&self.approver);
+            providers.sampling.clone_from(&self.sampling);
+            invocation = invocation.providers(providers);
         }
         Ok(if asks { invocation.ask_first() } else { invocation })
     }

@@ -4,15 +4,15 @@
 use serde_json::{Map, Value, json};
 
 use crate::engine::{Engine, Invocation, RequestedPermission, ScriptChoice};
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::RuntimeId;
 use crate::mcp::forms::{Form, forms};
 use crate::mcp::results::{MAX_DECLARED_TEXT, MAX_TEXT};
 use crate::mcp::skill_content::{shown_line, shown_text};
-use crate::policy::Permission;
 use crate::registry::Skill;
-use crate::skill::contract::{Contract, Entrypoint, HttpCall, ProvidedTool};
-use crate::unicode::spell_out_json;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::RuntimeId;
+use metier_core::policy::Permission;
+use metier_core::unicode::spell_out_json;
+use metier_skill::contract::{Contract, Entrypoint, HttpCall, ProvidedTool};
 
 /// Maximum characters of a description.
 const MAX_DESCRIPTION: usize = 500;
@@ -420,7 +420,7 @@ fn require_no_other(arguments: &Map<String, Value>) -> Result<()> {
         None => Ok(()),
         Some(name) => Err(argument_error(&format!(
             "there is no argument {}",
-            crate::excerpt::shorten(&shown_text(name), 80)
+            metier_core::excerpt::shorten(&shown_text(name), 80)
         ))),
     }
 }

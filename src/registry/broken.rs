@@ -2,8 +2,8 @@
 
 use super::origin::SkillAddress;
 use super::problem::Problem;
-use crate::error::{ErrorKind, Location, SkillError};
-use crate::skill::{Diagnostic, Severity};
+use metier_core::error::{ErrorKind, Location, SkillError};
+use metier_skill::{Diagnostic, Severity};
 
 /// A `SKILL.md` without a manifest. The folder's name is the only name it has.
 #[derive(Clone, Debug)]

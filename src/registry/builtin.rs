@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn every_builtin_skill_is_valid() {
         use crate::registry::contract_file::embedded_contract;
-        use crate::skill::{Profile, SkillLocation, parse};
+        use metier_skill::{Profile, SkillLocation, parse};
         for builtin in BUILTIN_SKILLS {
             let source = builtin.file("SKILL.md").unwrap();
             let parsed = parse(source, SkillLocation { directory: builtin.name(), file_name: "SKILL.md" });

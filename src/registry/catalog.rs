@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::skill::Skill;
-use crate::skill::contract::ProvidedTool;
-use crate::unicode::{mark_escapes, spell_out_json};
+use metier_core::unicode::{mark_escapes, spell_out_json};
+use metier_skill::contract::ProvidedTool;
 
 /// The skills to offer a model, by name. Shadowed skills are left out, and those that only people may call.
 #[derive(Clone, Debug)]

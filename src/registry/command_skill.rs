@@ -7,10 +7,10 @@ use super::embedded::EmbeddedSkill;
 use super::origin::{RootOrigin, SkillAddress};
 use super::root::Scope;
 use super::skill::Skill;
-use crate::error::{ErrorKind, Result, SkillError};
 use crate::registry::definition::{Definition, DefinitionContent};
 use crate::registry::skill_folder::SkillFolder;
-use crate::skill::{SkillLocation, load};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_skill::{SkillLocation, load};
 
 const FILE_NAME: &str = "SKILL.md";
 

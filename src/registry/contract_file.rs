@@ -2,11 +2,11 @@
 
 use std::io::{self, Read};
 
-use crate::formats;
 use crate::registry::embedded::EmbeddedSkill;
 use crate::registry::file_names::SKILL_FILE_NAMES;
-use crate::skill::contract::{CONTRACT_FILES, Contract, MAX_CONTRACT, ParsedContract};
-use crate::skill::{Diagnostic, LoadedSkill, Manifest};
+use metier_skill::contract::{CONTRACT_FILES, Contract, MAX_CONTRACT, ParsedContract};
+use metier_skill::formats;
+use metier_skill::{Diagnostic, LoadedSkill, Manifest};
 
 /// Which of the contract's file names a folder has.
 pub(super) type PresentContracts = [bool; CONTRACT_FILES.len()];

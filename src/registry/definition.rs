@@ -9,7 +9,7 @@ use crate::registry::contract_file::{ContractFile, embedded_contract};
 use crate::registry::embedded::EmbeddedSkill;
 use crate::registry::fingerprint::Fingerprint;
 use crate::registry::skill_folder::SkillFolder;
-use crate::skill::{Diagnostic, Manifest, SkillLocation, load};
+use metier_skill::{Diagnostic, Manifest, SkillLocation, load};
 
 /// A skill's place, its name and version, and what else its files say.
 #[derive(Debug)]

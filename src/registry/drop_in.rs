@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::Files;
-use crate::policy::Limits;
 use crate::registry::file_names::{SCRIPT_EXTENSIONS, SKILL_FILE_NAMES, drop_in_name};
 use crate::registry::file_reader::read_file;
-use crate::skill::contract::CONTRACT_FILES;
-use crate::skill::inline_metadata::InlineMetadata;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::Files;
+use metier_core::policy::Limits;
+use metier_skill::contract::CONTRACT_FILES;
+use metier_skill::inline_metadata::InlineMetadata;
 
 /// Another skill of the same name beside this one in the root: a script, or a folder with a `SKILL.md` or a definition.
 pub(super) fn namesake(root: &Path, own: &Path, name: &str) -> Option<PathBuf> {

@@ -1,10 +1,10 @@
 //! Whether the files that define a skill are still those that were read.
 
 use super::origin::SkillAddress;
-use crate::host::Files;
 use crate::registry::fingerprint::Fingerprint;
 use crate::registry::inspect::{FolderCandidate, inspect_folder, inspect_script};
 use crate::registry::skill_folder::SkillFolder;
+use metier_core::host::Files;
 
 /// Compares the stats of the files, in the opened folder if there is one, and what they contain where the stats do not prove it.
 pub(super) fn is_current(fingerprint: &Fingerprint, address: &SkillAddress, opened: Option<&Files>) -> bool {

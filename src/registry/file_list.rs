@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub(crate) use self::snapshot::FileListSnapshot;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::SkillDigest;
 use crate::registry::embedded::EmbeddedSkill;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::policy::SkillDigest;
 
 /// Maximum number of files of a skill that has a digest.
 const MAX_FILES: usize = 20_000;

@@ -1,9 +1,9 @@
 //! Reads a file of a skill from its open folder.
 
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::Files;
-use crate::host::files::path_below;
-use crate::policy::Limits;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::Files;
+use metier_core::host::files::path_below;
+use metier_core::policy::Limits;
 
 /// The bytes of a file, of at most `cap` bytes. Links are followed inside the folder; what leads out is `denied`.
 pub(super) fn read_file(files: &Files, path: &str, cap: u64) -> Result<Vec<u8>> {

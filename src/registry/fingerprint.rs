@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::origin::SkillAddress;
-use crate::host::Files;
-use crate::host::file_stat::{FileStat, now};
 use crate::registry::skill_folder::SkillFolder;
+use metier_core::host::Files;
+use metier_core::host::file_stat::{FileStat, now};
 
 /// The key of the hashes, random in each process: nobody can look for two contents with one hash.
 static HASH_KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::skill::{FrontmatterLen, MAX_FRONTMATTER, MAX_UNTITLED_HEAD, frontmatter_len};
+use metier_skill::{FrontmatterLen, MAX_FRONTMATTER, MAX_UNTITLED_HEAD, frontmatter_len};
 
 /// Bytes of the first chunk, which holds most frontmatter; each further chunk doubles what was read.
 const INITIAL_CHUNK: usize = MAX_UNTITLED_HEAD;

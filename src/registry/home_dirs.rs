@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::host::untrusted;
+use metier_core::host::untrusted;
 
 /// Folders whose subfolders are home folders.
 const HOME_PARENTS: [&str; 3] = ["/home", "/Users", "/var/home"];

@@ -7,9 +7,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::problem::Problem;
-use crate::error::{Result, SkillError};
-use crate::host::file_stat::{FileStat, now};
-use crate::host::files::EntryKind;
 use crate::registry::contract_file;
 use crate::registry::contract_file::{ContractFile, PresentContracts};
 use crate::registry::drop_in;
@@ -17,10 +14,13 @@ use crate::registry::file_names::{SCRIPT_EXTENSIONS, SKILL_FILE_NAMES, drop_in_n
 use crate::registry::fingerprint::{DefinitionStats, Fingerprint};
 use crate::registry::frontmatter_reader;
 use crate::registry::skill_dir::SkillDir;
-use crate::skill::Manifest;
-use crate::skill::contract::CONTRACT_FILES;
-use crate::skill::inline_metadata::{InlineMetadata, MAX_HEAD, undescribed_diagnostic};
-use crate::skill::{LoadedSkill, Severity, SkillLocation, load};
+use metier_core::error::{Result, SkillError};
+use metier_core::host::file_stat::{FileStat, now};
+use metier_core::host::files::EntryKind;
+use metier_skill::Manifest;
+use metier_skill::contract::CONTRACT_FILES;
+use metier_skill::inline_metadata::{InlineMetadata, MAX_HEAD, undescribed_diagnostic};
+use metier_skill::{LoadedSkill, Severity, SkillLocation, load};
 
 /// Maximum number of entries of one folder; the rest is ignored.
 const MAX_ENTRIES: usize = 100_000;

@@ -8,10 +8,10 @@ use super::origin::SkillAddress;
 use super::root::Scope;
 use super::root_folders::RootFolders;
 use super::skill::Skill;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::excerpt::shorten;
-use crate::skill::parse_version_range;
-use crate::suggestion::closest_few;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::excerpt::shorten;
+use metier_core::suggestion::closest_few;
+use metier_skill::parse_version_range;
 
 /// Maximum number of names that an error lists.
 const MAX_LISTED_NAMES: usize = 8;

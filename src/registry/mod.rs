@@ -62,8 +62,8 @@ pub(crate) use self::parallel::parallel_map;
 use self::root_folders::{RootFolders, label_without_number};
 use self::scan::Scan;
 use self::unloaded::UnloadedSkill;
-use crate::error::Result;
-use crate::skill::contract::CONTRACT_FILES;
+use metier_core::error::Result;
+use metier_skill::contract::CONTRACT_FILES;
 
 /// The skills of a list of roots, and the problems of those that do not load.
 ///

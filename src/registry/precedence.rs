@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 
 use super::problem::Problem;
 use super::skill::Skill;
-use crate::skill::Severity;
+use metier_skill::Severity;
 
 /// Sorts the skills by name and precedence and marks those that are shadowed. Returns the problems found.
 pub(super) fn rank_skills(skills: &mut [Skill]) -> Vec<Problem> {

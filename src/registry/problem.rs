@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::skill::{Diagnostic, Severity};
+use metier_skill::{Diagnostic, Severity};
 
 /// A skill that does not load or cannot run, a folder that was not searched, or a skill that another one shadows.
 ///

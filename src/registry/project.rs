@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::origin::slash_separated;
-use crate::host::untrusted::home_dirs;
 use crate::registry::home_dirs::{contains_home_dir, is_mounted_whole};
+use metier_core::host::untrusted::home_dirs;
 
 /// The nearest folder at or above `start` that has `.<product>` or `.git`; `start` itself, made absolute, when none has.
 ///

@@ -13,8 +13,6 @@ use super::problem::Problem;
 use super::root::Root;
 use super::skill::Skill;
 use super::unloaded::UnloadedSkill;
-use crate::error::SkillError;
-use crate::host::canonical_folder::canonical_folder;
 use crate::registry::contract_file;
 use crate::registry::definition::{Definition, DefinitionContent};
 use crate::registry::drop_in;
@@ -24,7 +22,9 @@ use crate::registry::fingerprint::Fingerprint;
 use crate::registry::inspect::{FolderCandidate, SkillFile, inspect_folder, inspect_script};
 use crate::registry::parallel;
 use crate::registry::skill_folder::SkillFolder;
-use crate::skill::{Severity, SkillLocation, load};
+use metier_core::error::SkillError;
+use metier_core::host::canonical_folder::canonical_folder;
+use metier_skill::{Severity, SkillLocation, load};
 
 /// Maximum depth of a skill below a root.
 const MAX_DEPTH: usize = 6;

@@ -7,9 +7,6 @@ use std::sync::Arc;
 use super::origin::SkillAddress;
 use super::problem::Problem;
 use super::root::Scope;
-use crate::error::{ErrorKind, Hint, Location, Result, SkillError};
-use crate::formats;
-use crate::host::Files;
 use crate::registry::contract_file::ContractFile;
 use crate::registry::definition::{Definition, DefinitionContent};
 use crate::registry::drop_in::script_path;
@@ -17,8 +14,11 @@ use crate::registry::edit_check::is_current;
 use crate::registry::fingerprint::Fingerprint;
 use crate::registry::project::{path_in_project, unresolved_path_in_project};
 use crate::registry::skill_folder::SkillFolder;
-use crate::skill::contract::{CONTRACT_FILES, Contract, ProvidedTool, Schema};
-use crate::skill::{Diagnostic, Manifest, SkillLocation, parse};
+use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
+use metier_core::host::Files;
+use metier_skill::contract::{CONTRACT_FILES, Contract, ProvidedTool, Schema};
+use metier_skill::formats;
+use metier_skill::{Diagnostic, Manifest, SkillLocation, parse};
 
 /// Maximum bytes of a `SKILL.md`, body included: 1 MiB, as in other clients.
 const MAX_SKILL_FILE_BYTES: u64 = 1 << 20;

@@ -19,7 +19,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::host::files::EntryKind;
+    use metier_core::host::files::EntryKind;
 
     macro_rules! check_names_and_files {
         ($opened:ty) => {{

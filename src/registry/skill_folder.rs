@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Result, SkillError};
-use crate::host::Files;
-use crate::host::files::{EntryKind, WalkFilter, WalkOptions, path_below};
-use crate::policy::CancelToken;
 use crate::registry::drop_in;
 use crate::registry::embedded::EmbeddedSkill;
 use crate::registry::file_reader::{check_size, read_file};
+use metier_core::error::{Result, SkillError};
+use metier_core::host::Files;
+use metier_core::host::files::{EntryKind, WalkFilter, WalkOptions, path_below};
+use metier_core::policy::CancelToken;
 
 /// Maximum depth of a file listing.
 const MAX_LISTED_DEPTH: usize = 8;

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{ErrorKind, Location, Result, SkillError};
-use crate::host::Files;
-use crate::policy::SkillDigest;
 use crate::registry::{FileDifference, FileListChange, ListedFile};
 use crate::trust::SkillFiles;
+use metier_core::error::{ErrorKind, Location, Result, SkillError};
+use metier_core::host::Files;
+use metier_core::policy::SkillDigest;
 
 /// Where it lies in the project.
 const PATH: &str = ".metier/skills.lock";

@@ -1,6 +1,6 @@
 //! What the user trusts and has granted: the trust store, its records, and the lock file of a project.
 //!
-//! Everything is bound to a [`SkillDigest`](crate::policy::SkillDigest). The store lies in the user's data folder, never in a
+//! Everything is bound to a [`SkillDigest`](metier_core::policy::SkillDigest). The store lies in the user's data folder, never in a
 //! project, and no script can read or write it.
 
 mod lock_file;

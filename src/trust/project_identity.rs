@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{ErrorKind, Result, SkillError};
+use metier_core::error::{ErrorKind, Result, SkillError};
 
 /// A folder by its canonical path, its number in the file system and its time of birth, where the file system has one. A folder
 /// that was renamed, or removed and made again, has another identity.

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::{ArgumentPattern, GrantOrigin, Permission, SkillDigest, Timestamp};
 use crate::trust::{CalleeFiles, ProjectIdentity, SkillFiles};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::policy::{ArgumentPattern, GrantOrigin, Permission, SkillDigest, Timestamp};
 
 /// The version of the file that this version of metier reads and writes.
 pub(super) const VERSION: u64 = 1;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::policy::SkillDigest;
 use crate::registry::FileList;
+use metier_core::policy::SkillDigest;
 
 /// The files of a skill and of every skill that it calls, as they were read at one time.
 #[derive(Clone, Debug)]

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::file_stat::{FileStat, now};
-use crate::host::metier_dirs;
-use crate::policy::{Permission, SkillDigest};
 use crate::registry::FileList;
 use crate::trust::records::{RememberedGrant, TrustRecords, TrustedSkill, VERSION};
 use crate::trust::store_folder::StoreFolder;
 use crate::trust::{ProjectIdentity, SkillFiles};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::file_stat::{FileStat, now};
+use metier_core::host::metier_dirs;
+use metier_core::policy::{Permission, SkillDigest};
 
 const FILE: &str = "trust.json";
 const PREVIOUS_FILE: &str = "trust.previous.json";

@@ -9,10 +9,10 @@ use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncEx
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::canonical_folder::canonical_folder;
-use crate::host::file_stat::FileStat;
-use crate::host::{FileId, file_id};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::canonical_folder::canonical_folder;
+use metier_core::host::file_stat::FileStat;
+use metier_core::host::{FileId, file_id};
 
 /// Maximum bytes of a file of the store.
 const MAX_BYTES: u64 = 16 << 20;
@@ -63,7 +63,7 @@ impl StoreFolder {
     /// Opens the folder, which only its user can read; it and the folders above are created.
     pub(super) fn create(path: &Path) -> Result<Self> {
         let failed = |source| SkillError::io(format_args!("failed to create {}", path.display()), source);
-        if let Some(reason) = unsafe_reason(&crate::host::metier_dirs::resolve_existing(path)) {
+        if let Some(reason) = unsafe_reason(&metier_core::host::metier_dirs::resolve_existing(path)) {
             return Err(store_error(path, &reason));
         }
         private_dir_builder().create(path).map_err(failed)?;
@@ -248,7 +248,7 @@ fn make_private(_dir: &Dir) -> io::Result<()> {
 
 #[cfg(unix)]
 fn unsafe_reason(folder: &Path) -> Option<String> {
-    crate::host::metier_dirs::unsafe_reason(folder)
+    metier_core::host::metier_dirs::unsafe_reason(folder)
 }
 
 #[cfg(not(unix))]

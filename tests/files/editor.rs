@@ -18,9 +18,8 @@ use metier::host::{
     Async, AsyncFileProvider, ChangeDecision, FileChange, FileChangeKind, FileProvider, Providers,
     SkillContext,
 };
-use metier::policy::{
-    CancelToken, Limits, PathProtection, Permission, Permissions, RequestedPermissions, Watchdog,
-};
+use metier::policy::{CancelToken, Limits, Permission, Permissions, RequestedPermissions};
+use metier_core::policy::{PathProtection, Watchdog};
 use serde_json::{Value, json};
 
 use crate::project::{Project, both_ways, call, every_use};

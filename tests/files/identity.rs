@@ -5,7 +5,8 @@ use std::os::unix::fs::symlink;
 
 use metier::error::ErrorKind;
 use metier::host::{Files, SkillContext};
-use metier::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
+use metier::policy::{Permission, Permissions, RequestedPermissions};
+use metier_core::policy::PathProtection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use metier::error::{ErrorKind, Result};
 use metier::host::{Files, SkillContext};
-use metier::policy::{CancelToken, PathProtection, Permission, Permissions, RequestedPermissions};
+use metier::policy::{CancelToken, Permission, Permissions, RequestedPermissions};
+use metier_core::policy::PathProtection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

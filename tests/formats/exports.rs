@@ -1,8 +1,9 @@
 //! Out again: a definition written in its own format says the same, and what another format cannot hold is listed.
 
-use metier::formats::{ExportFormat, ExportSource, export, import, instructions, load_alone, parse};
+use metier::formats::{ExportFormat, ExportSource, export, import, parse};
 use metier::skill::contract::Contract;
 use metier::skill::{Profile, SkillLocation};
+use metier_skill::formats::{instructions, load_alone};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

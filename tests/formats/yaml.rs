@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use metier::formats::{ExportFormat, ExportSource, export, instructions, load_alone, parse};
+use metier::formats::{ExportFormat, ExportSource, export, parse};
 use metier::skill::{Manifest, SkillLocation};
+use metier_skill::formats::{instructions, load_alone};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;

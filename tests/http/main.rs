@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{HttpClient, HttpRequest, HttpResponse, SkillContext, WebClient};
-use metier::policy::{CancelToken, Limits, PathProtection, Permission, Permissions, RequestedPermissions};
+use metier::policy::{CancelToken, Limits, Permission, Permissions, RequestedPermissions};
+use metier_core::policy::PathProtection;
 
 /// What reaches the servers of these tests by their address.
 const HOME: &[&str] = &["net:127.0.0.1"];

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use metier::error::ErrorKind::{Cancelled, Io, Timeout};
 use metier::error::{Result, SkillError};
 use metier::host::{HttpClient, HttpRequest, HttpResponse, WebClient};
-use metier::policy::{CancelToken, Watchdog};
+use metier::policy::CancelToken;
+use metier_core::policy::Watchdog;
 
 use crate::server::Server;
 use crate::{HOME, get, post, run_with_token, with};

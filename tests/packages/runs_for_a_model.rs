@@ -135,7 +135,7 @@ fn a_node_without_hooks_runs_commonjs_alone() {
         return;
     }
     let skill = with_package("main.cjs", REQUIRED);
-    let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("runtimes/external/host_api/register.cjs");
+    let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("runtimes/external/src/host_api/register.cjs");
     let old = "const Module = require('module'); Module.register = Module.registerHooks = undefined;";
     write(&skill.path("old.cjs"), old);
     let (root, folder) = (skill.root().canonicalize().unwrap(), skill.path(SKILL).canonicalize().unwrap());

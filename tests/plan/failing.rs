@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use metier::engine::Invocation;
 use metier::error::ErrorKind;
 use metier::host::StepStatus;
-use metier::plan::StepFailure;
 use metier::policy::{CancelToken, Limits};
+use metier_plan::StepFailure;
 use serde_json::{Value, json};
 
 use crate::project::{Project, error, failure, within_ten_seconds, x};

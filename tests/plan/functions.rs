@@ -2,8 +2,10 @@
 
 use metier::error::{ErrorKind, Result};
 use metier::executor::{RuntimeId, Script, SkillInput};
-use metier::host::{AccessRule, Files, Fixtures, HostFunction, SkillContext, functions};
-use metier::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
+use metier::host::{Files, Fixtures, HostFunction, SkillContext, functions};
+use metier::policy::{Permission, Permissions, RequestedPermissions};
+use metier_core::host::AccessRule;
+use metier_core::policy::PathProtection;
 use serde_json::{Map, Value, json};
 
 /// What a plan of one step answers with that calls the function as its example does.

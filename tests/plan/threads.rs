@@ -8,7 +8,8 @@ use metier::engine::Engine;
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::executor::{RuntimeId, Script};
 use metier::host::{ConfigProvider, Event, Providers, SkillContext};
-use metier::policy::{CancelToken, Limits, ThreadBudget};
+use metier::policy::{CancelToken, Limits};
+use metier_core::policy::ThreadBudget;
 use serde_json::{Map, Value, json};
 
 use crate::project::{Project, failure, x};

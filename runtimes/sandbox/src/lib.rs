@@ -72,3 +72,6 @@ pub use self::response_timeout::{RESPONSE_TIMEOUT, TREE_EXIT_TIMEOUT, wait_for_r
 pub use self::unsupported::{
     LaunchHandle, Launcher, deny_all_files, fork_server_main, inherited_fd, machine, restrict_to_computing,
 };
+
+/// Whether this build can start programs in a sandbox: on Linux, with the feature `launcher`.
+pub const HAS_LAUNCHER: bool = cfg!(all(feature = "launcher", target_os = "linux"));

@@ -1,7 +1,7 @@
 //! The skills that `metier new` starts from: a script for each language, and a form that scripts share.
 
 use metier::executor::RuntimeId;
-use metier::skill::contract::CONTRACT_FILES;
+use metier_skill::contract::CONTRACT_FILES;
 
 /// A skill to start from.
 pub struct Template {

@@ -5,11 +5,11 @@ use std::path::Path;
 use cap_std::fs::Dir;
 use metier::engine::Runtimes;
 use metier::formats;
-use metier::plan;
 use metier::skill::contract::{
-    CONTRACT_FILES, Contract, ParsedContract, ProvidedResource, ProvidedTool, ResourceSource, Schema,
+    Contract, ParsedContract, ProvidedResource, ProvidedTool, ResourceSource, Schema,
 };
 use metier::skill::{Diagnostic, Manifest, Severity};
+use metier_skill::contract::CONTRACT_FILES;
 use serde::Serialize;
 
 use super::skill_file;
@@ -72,7 +72,7 @@ impl ContractValidation {
             if contract.steps.is_some() {
                 let PlanContext { callees, identity } = project.plan_context(folder);
                 let inputs = contract.inputs.as_ref().map(Schema::json);
-                let found = plan::diagnostics_with_callees(
+                let found = metier_plan::diagnostics_with_callees(
                     text.as_bytes(),
                     file,
                     inputs,

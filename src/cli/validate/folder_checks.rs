@@ -6,8 +6,8 @@ use cap_std::fs::Dir;
 use metier::engine::Runtimes;
 use metier::executor::RuntimeId;
 use metier::policy::{Permission, WorkerOptions};
-use metier::skill::contract::CONTRACT_FILES;
 use metier::skill::{Diagnostic, Manifest, Rule};
+use metier_skill::contract::CONTRACT_FILES;
 
 use super::references::{Reference, references};
 use super::target::is_not_found;

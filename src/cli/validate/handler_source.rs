@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use cap_std::fs::Dir;
-use metier::formats::CURIA_CAPABILITIES;
 use metier::skill::Diagnostic;
 use metier::skill::contract::Contract;
+use metier_skill::formats::CURIA_CAPABILITIES;
 
 use super::skill_file;
 use crate::cli::validate::lints;

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use metier::engine::{Engine, Requirement, RequirementKind, RequirementState};
 use metier::error::ErrorKind;
-use metier::plan::{Callee, CalleeLookup, Callees, Caller, NoCallees};
 use metier::registry::{Problem, Registry, Skill};
+use metier_plan::{Callee, CalleeLookup, Callees, Caller, NoCallees};
 use serde_json::Value;
 
 use crate::cli::session::Session;

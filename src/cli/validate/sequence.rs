@@ -158,5 +158,11 @@ fn sequence_diagnostics(
         return vec![Diagnostic::new(&lints::PLAN_TOO_LARGE, "", &(0..0), message)];
     }
     let PlanContext { callees, identity } = context;
-    plan::diagnostics_with_callees(&read.bytes, file, inputs.map(Schema::json), identity, callees.as_ref())
+    metier_plan::diagnostics_with_callees(
+        &read.bytes,
+        file,
+        inputs.map(Schema::json),
+        identity,
+        callees.as_ref(),
+    )
 }

@@ -6,10 +6,9 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use metier::engine::{Runtimes, main_script_runtime};
 use metier::error::{ErrorKind, SkillError};
-use metier::formats;
 use metier::registry::{Problem, Registry, Skill};
-use metier::skill::contract::CONTRACT_FILES;
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse};
+use metier_skill::contract::CONTRACT_FILES;
 use serde::Serialize;
 
 use super::contract::ContractValidation;
@@ -147,8 +146,8 @@ impl SkillValidation {
         let manifest = parsed.manifest.as_ref();
         let contract = ContractValidation::from_folder(path, dir, manifest, project);
         let of_frontmatter = manifest.filter(|_| contract.is_none() && profile == Profile::Spec);
-        let of_frontmatter =
-            of_frontmatter.and_then(|manifest| formats::frontmatter_contract(&read.bytes, manifest));
+        let of_frontmatter = of_frontmatter
+            .and_then(|manifest| metier_skill::formats::frontmatter_contract(&read.bytes, manifest));
         diagnostics.extend(of_frontmatter.into_iter().flat_map(|parsed| parsed.diagnostics));
         let parsed_contract = contract.as_ref().and_then(|checked| checked.contract.as_ref());
         let sequences = sequences(path, dir, manifest, parsed_contract, project);
@@ -181,7 +180,7 @@ impl SkillValidation {
         profile: Profile,
         project: &ProjectSkills,
     ) -> Self {
-        let (loaded, _) = formats::parse_alone(file, &read.bytes, &folder_name(path));
+        let (loaded, _) = metier_skill::formats::parse_alone(file, &read.bytes, &folder_name(path));
         let manifest = loaded.manifest.as_ref();
         let mut diagnostics = if manifest.is_some() { loaded.diagnostics } else { Vec::new() };
         if profile != Profile::Spec {

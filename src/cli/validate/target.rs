@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use metier::error::SkillError;
-use metier::skill::contract::CONTRACT_FILES;
 use metier::skill::{Diagnostic, Rule};
+use metier_skill::contract::CONTRACT_FILES;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::cli::validate::lints;

@@ -14,13 +14,13 @@ use super::requirements::{
 use crate::engine::script_selection::{ScriptChoice, SelectedScript, scripts};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::{Engine, EngineInner, Invocation};
-use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::executor::{RuntimeId, WithoutProjectPackages};
-use crate::host::{Extensions, Providers, SkillContext};
-use crate::policy::CancelToken;
 use crate::registry::{Skill, parallel_map};
 use crate::runtimes::Runtime;
-use crate::skill::contract::Dependency;
+use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::executor::{RuntimeId, WithoutProjectPackages};
+use metier_core::host::{Extensions, Providers, SkillContext};
+use metier_core::policy::CancelToken;
+use metier_skill::contract::Dependency;
 
 /// How deep skills may need one another.
 const MAX_DEPTH: usize = 32;
@@ -107,8 +107,8 @@ impl Engine {
     ///
     /// No code of the skill runs. A program on `PATH` is asked for its version, in a sandbox, if the contract names a range of versions, and
     /// if the version of its interpreter decides whether a script runs: TypeScript in Node, and `requires-python`. Settings
-    /// are asked of the engine's [`ConfigProvider`](crate::host::ConfigProvider), and secrets with
-    /// [`SecretProvider::has`](crate::host::SecretProvider::has). Services and files are not looked for.
+    /// are asked of the engine's [`ConfigProvider`](metier_core::host::ConfigProvider), and secrets with
+    /// [`SecretProvider::has`](metier_core::host::SecretProvider::has). Services and files are not looked for.
     pub fn availability(&self, skill: &Skill) -> Availability {
         self.0.availability(skill, ScriptChoice::Main)
     }

@@ -6,9 +6,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::report::{Requirement, RequirementKind};
-use crate::host::{HttpRequest, SkillContext};
-use crate::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
-use crate::skill::contract::{Infrastructure, InfrastructureKind, host_and_port};
+use metier_core::host::{HttpRequest, SkillContext};
+use metier_core::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
+use metier_skill::contract::{Infrastructure, InfrastructureKind, host_and_port};
 
 /// The most time for one service.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -79,7 +79,7 @@ pub(super) fn check_infrastructure(
         InfrastructureKind::Tcp => connect(target, time),
         InfrastructureKind::Http => request(target, ctx, time),
         InfrastructureKind::File => find_file(target, project),
-        InfrastructureKind::Env => Ok(None),
+        _ => Ok(Some("nothing looks for what is of its kind".to_owned())),
     };
     match found {
         Ok(None) => requirement,

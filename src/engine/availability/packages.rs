@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::report::{Requirement, RequirementKind};
 use crate::engine::EngineInner;
-use crate::error::Result;
-use crate::host::untrusted::UntrustedDirs;
-use crate::packages::{Ecosystem, PackageRequest, SkillPackages};
 use crate::registry::Skill;
 use crate::runtimes;
+use metier_core::error::Result;
+use metier_core::host::untrusted::UntrustedDirs;
+use metier_packages::{Ecosystem, PackageRequest, SkillPackages};
 
 /// The most characters of the packages that a sentence lists.
 const MAX_SHOWN_CHARS: usize = 120;
@@ -88,11 +88,11 @@ impl EngineInner {
         (untrusted, refused): (&UntrustedDirs, &[PathBuf]),
     ) -> Requirement {
         let requirements = &request.requirements;
-        let named = crate::excerpt::shorten(&requirements.names().join(", "), MAX_SHOWN_CHARS);
+        let named = metier_core::excerpt::shorten(&requirements.names().join(", "), MAX_SHOWN_CHARS);
         let requirement =
             Requirement::available(RequirementKind::Packages, &requirements.source).required(false);
         if let Some(stored) = request.stored_for(program) {
-            let found = crate::excerpt::shorten(&stored.packages.join(", "), MAX_SHOWN_CHARS);
+            let found = metier_core::excerpt::shorten(&stored.packages.join(", "), MAX_SHOWN_CHARS);
             return requirement.found_version(Some(found));
         }
         let ecosystem = requirements.ecosystem();

@@ -3,10 +3,10 @@
 use super::check::{AvailabilityCheck, ContractCheck};
 use crate::engine::callee_resolver::load_plan;
 use crate::engine::script_selection::SelectedScript;
-use crate::plan::{CallTarget, CalleeLookup, OnFailure, Plan, Step};
-use crate::policy::split_tool_name;
 use crate::registry::Skill;
-use crate::skill::contract::Dependency;
+use metier_core::policy::split_tool_name;
+use metier_plan::{CallTarget, CalleeLookup, OnFailure, Plan, Step};
+use metier_skill::contract::Dependency;
 
 impl AvailabilityCheck<'_> {
     /// Adds the skills that the plan calls, if the script is one. Of those that only its check could find, it has said so.
@@ -38,13 +38,9 @@ impl AvailabilityCheck<'_> {
                 continue;
             }
             let called = tool.map_or_else(|| "it".to_owned(), |tool| format!("its tool {tool}"));
-            let needed = Dependency {
-                name: name.to_owned(),
-                version: None,
-                required: is_always_called(step),
-                reason: Some(format!("step {} calls {called}", step.id)),
-                version_arguments: Vec::new(),
-            };
+            let mut needed = Dependency::new(name);
+            needed.required = is_always_called(step);
+            needed.reason = Some(format!("step {} calls {called}", step.id));
             calls.push((needed, tool.map(str::to_owned)));
         }
         calls

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::error::{ErrorKind, SkillError};
-use crate::executor::RuntimeId;
+use metier_core::error::{ErrorKind, SkillError};
+use metier_core::executor::RuntimeId;
 
 /// Whether a skill could run now, and if not, why. No code of the skill runs to determine this.
 #[derive(Clone, Debug)]

@@ -8,13 +8,13 @@ use semver::VersionReq;
 
 use super::infrastructure::{Probe, check_infrastructure};
 use super::report::{Requirement, RequirementKind, RequirementState};
-use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::host::{ConfigState, SkillContext, WITHHELD, WITHHELD_HELP, config_help, config_hint};
-use crate::policy::{ConfigField, ConfigRequirement};
 use crate::registry::Skill;
 use crate::runtimes::{self, ProgramVersion, RuntimeServices};
-use crate::skill::MachineRequirements;
-use crate::skill::contract::Dependency;
+use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::host::{ConfigState, SkillContext, WITHHELD, WITHHELD_HELP, config_help, config_hint};
+use metier_core::policy::{ConfigField, ConfigRequirement};
+use metier_skill::MachineRequirements;
+use metier_skill::contract::Dependency;
 
 const PROGRAM_HELP: &str = "install the program, and see that it is on PATH";
 const SYSTEM_HELP: &str = "run it on a system that it is made for";

@@ -8,11 +8,11 @@ use crate::engine::run_start::run_deadline;
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::SkillSet;
 use crate::engine::{EngineInner, worker};
-use crate::error::Result;
-use crate::executor::RuntimeId;
-use crate::policy::{CancelToken, Limits, SandboxMode};
 use crate::registry::Skill;
 use crate::runtimes::{self, InterpreterSearch};
+use metier_core::error::Result;
+use metier_core::executor::RuntimeId;
+use metier_core::policy::{CancelToken, Limits, SandboxMode};
 
 impl EngineInner {
     /// Fails as a run of the script would before it starts. Returns what the script requires of the machine.

@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::report::{Requirement, RequirementKind, RequirementState};
 use crate::engine::EngineInner;
 use crate::engine::skill_set::SkillSet;
-use crate::policy::{ConfigField, ConfigRequirement};
 use crate::registry::Skill;
-use crate::skill::Severity;
+use metier_core::policy::{ConfigField, ConfigRequirement};
+use metier_skill::Severity;
 
 /// The category of skills that name none.
 const NO_CATEGORY: &str = "unknown";

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use crate::error::{ErrorKind, Result, SkillError};
+use metier_core::error::{ErrorKind, Result, SkillError};
 
 /// Fewer characters can be guessed.
 const MIN_LENGTH: usize = 16;

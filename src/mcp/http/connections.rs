@@ -15,8 +15,8 @@ use tokio::task::AbortHandle;
 use super::access::CallerIndex;
 use super::endpoint::Endpoint;
 use super::timed_stream::TimedStream;
-use crate::error::{Result, SkillError};
-use crate::policy::CancelToken;
+use metier_core::error::{Result, SkillError};
+use metier_core::policy::CancelToken;
 
 /// Connections at a time, however many descriptors there are.
 const MAX_CONNECTIONS: usize = 2048;

@@ -26,8 +26,8 @@ use self::caller_thread::CallerThread;
 use self::endpoint::{CallerService, Endpoint};
 use super::caller::Caller;
 use super::handler::Handler;
-use crate::error::Result;
-use crate::policy::CancelToken;
+use metier_core::error::Result;
+use metier_core::policy::CancelToken;
 
 /// Serves these callers until `cancel` is cancelled, and waits until `ended` before their threads end. `handler` makes what handles the
 /// requests of one of them.

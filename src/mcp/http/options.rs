@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 
 use super::bearer_token::BearerToken;
-use crate::error::{ErrorKind, Result, SkillError};
+use metier_core::error::{ErrorKind, Result, SkillError};
 
 /// The path of the server.
 pub(super) const PATH: &str = "/mcp";

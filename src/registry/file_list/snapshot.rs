@@ -8,11 +8,11 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::{FileList, ListedFile, MAX_FILES, content_digest};
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::Files;
-use crate::host::file_stat::{FileStat, now};
-use crate::host::files::{EntryKind, TreeEntry, TreeStat};
-use crate::policy::{CancelToken, SkillDigest};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::Files;
+use metier_core::host::file_stat::{FileStat, now};
+use metier_core::host::files::{EntryKind, TreeEntry, TreeStat};
+use metier_core::policy::{CancelToken, SkillDigest};
 
 /// Maximum bytes of all files of a skill that has a digest.
 const MAX_BYTES: u64 = 1 << 30;

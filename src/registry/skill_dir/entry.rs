@@ -6,7 +6,7 @@ use std::io;
 use cap_fs_ext::OpenOptionsSyncExt;
 use cap_std::fs::{Dir, OpenOptions};
 
-use crate::host::files::not_regular_file;
+use metier_core::host::files::not_regular_file;
 
 /// Opens a regular file in that folder. A link is followed inside the folder only.
 pub(super) fn open_regular_file(folder: &Dir, name: &str) -> io::Result<File> {

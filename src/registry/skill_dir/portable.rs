@@ -10,8 +10,8 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use super::entry::open_regular_file;
-use crate::host::file_stat::FileStat;
-use crate::host::files::{EntryKind, for_each_entry_portable};
+use metier_core::host::file_stat::FileStat;
+use metier_core::host::files::{EntryKind, for_each_entry_portable};
 
 /// An open folder.
 pub(crate) struct SkillDir(Dir);

@@ -10,8 +10,8 @@ use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
 use super::entry::open_regular_file;
-use crate::host::file_stat::FileStat;
-use crate::host::files::{EntryKind, for_each_entry, not_regular_file};
+use metier_core::host::file_stat::FileStat;
+use metier_core::host::files::{EntryKind, for_each_entry, not_regular_file};
 
 /// An open folder.
 pub(crate) struct SkillDir(Dir);

@@ -7,7 +7,8 @@ use metier::ScriptLoader;
 use metier::error::Result;
 use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::{ConfigProvider, Files, Providers, SkillContext, WebClient};
-use metier::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
+use metier::policy::{Permission, Permissions, RequestedPermissions};
+use metier_core::policy::PathProtection;
 use serde_json::{Map, Value};
 
 use crate::{Answer, Case, FILE};

@@ -1,0 +1,189 @@
+//! The questions of a run to its approver, and what follows from the answers.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use super::SkillContext;
+use super::approval_request::{ApprovalNeed, ApprovalRequest};
+use crate::error::{ErrorKind, Hint, Result, SkillError};
+use crate::host::catch_panic::catch_panic;
+use crate::host::provider_thread::run_on_provider_thread;
+use crate::policy::{Access, Answer, Approval, SandboxMode};
+
+impl SkillContext {
+    /// Asks the approver for a permission that is missing; returns whether the access is allowed now. Fails if the run stops
+    /// while it waits.
+    pub(crate) fn ask_for_access(&self, need: &Access, target: &str) -> Result<bool> {
+        if IS_ASKED.get() {
+            return Ok(false);
+        }
+        let Some(permission) = self.permissions().approvable(need) else { return Ok(false) };
+        let asked = ApprovalNeed::Permission {
+            permission: permission.clone(),
+            target: (!target.is_empty()).then(|| target.to_owned()),
+        };
+        self.permissions().decide(&[permission], self.cancel(), || self.ask_approver(asked))?;
+        Ok(self.permissions().allows(need))
+    }
+
+    /// The approver's answer.
+    fn ask_approver(&self, need: ApprovalNeed) -> Answer {
+        let Some(approver) = self.providers().approver.clone() else { return Answer::No };
+        let mut callers: Vec<String> = std::iter::successors(self.caller(), |ctx| ctx.caller())
+            .map(|ctx| ctx.skill().to_owned())
+            .collect();
+        callers.reverse();
+        let wanted = match &need {
+            ApprovalNeed::Start { permissions } | ApprovalNeed::Call { permissions } => {
+                permissions.as_slice()
+            }
+            ApprovalNeed::Permission { permission, .. } => std::slice::from_ref(permission),
+            ApprovalNeed::RepeatedStep { .. } => &[],
+        };
+        let redaction = self.redaction();
+        let arguments = self.permissions().arguments();
+        let request = ApprovalRequest {
+            run: self.run_id(),
+            skill: self.skill().to_owned(),
+            qualified_name: self.qualified_name().map(str::to_owned),
+            digest: None,
+            callers,
+            project: self.project_root().map(PathBuf::from),
+            input: arguments
+                .and_then(|arguments| arguments.input.clone())
+                .map(|input| redaction.value(input).into_inner()),
+            args: arguments
+                .iter()
+                .flat_map(|arguments| arguments.args.iter())
+                .map(|arg| redaction.text(arg.clone()).into_inner())
+                .collect(),
+            tool: arguments.and_then(|arguments| arguments.tool.clone()),
+            grants: self.permissions().effective(),
+            requested_in: self.permissions().request_files(wanted),
+            need,
+        };
+        let (ctx, started) = (self.clone(), Instant::now());
+        let limit = catch_panic("the approver", ErrorKind::Unavailable, || Ok(approver.time_limit()));
+        let Ok(limit) = limit else { return Answer::No };
+        let permit = self.thread_budget().try_call_provider();
+        let answer = run_on_provider_thread(self.cancel(), permit, limit, move || {
+            IS_ASKED.set(true);
+            let answer =
+                catch_panic("the approver", ErrorKind::Unavailable, || approver.approve(&ctx, &request));
+            IS_ASKED.set(false);
+            answer
+        });
+        match answer {
+            Ok(Approval::No) => Answer::No,
+            Ok(_) => Answer::Yes,
+            Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Untrusted) => {
+                Answer::Denied(error)
+            }
+            Err(error) => {
+                tracing::warn!(skill = self.skill(), %error, "an approver gave no answer, which counts as no");
+                if started.elapsed() >= limit { Answer::Missing } else { Answer::No }
+            }
+        }
+    }
+}
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl SkillContext {
+    /// Asks the approver one question about everything that the skill requests and nobody granted, before anything runs; fails
+    /// if not all of it is approved.
+    pub fn ask_to_start(&self) -> Result<()> {
+        let permissions = self.permissions().approvable_at_start();
+        if permissions.is_empty() {
+            return Ok(());
+        }
+        let need = ApprovalNeed::Start { permissions: permissions.clone() };
+        self.permissions().decide(&permissions, self.cancel(), || self.ask_approver(need))?;
+        let missing =
+            permissions.iter().find(|permission| !self.permissions().allows(&permission.as_access()));
+        let Some(missing) = missing.map(ToString::to_string) else { return Ok(()) };
+        let listed = permissions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let help = format!("grant {missing}");
+        let sentence = format!(
+            "the skill {} was not approved to run with {listed}, so nothing has run; {help}",
+            self.skill()
+        );
+        Err(SkillError::new(ErrorKind::Denied, sentence)
+            .with_help(help)
+            .with_hint(Hint::Grant(missing.clone()))
+            .with_missing_permission(Some(missing)))
+    }
+
+    /// Asks the approver about one call of that tool; with `asks_first` together with everything that the skill requests and nobody
+    /// granted. Fails if it is not approved, and where nobody can be asked.
+    pub fn ask_to_call(&self, tool: &str, asks_first: bool) -> Result<()> {
+        let permissions = if asks_first { self.permissions().approvable_at_start() } else { Vec::new() };
+        let need = ApprovalNeed::Call { permissions: permissions.clone() };
+        let answer = if IS_ASKED.get() {
+            None
+        } else if permissions.is_empty() {
+            self.permissions().confirm(self.cancel(), || self.ask_approver(need))?
+        } else {
+            let answer = Cell::new(None);
+            let decided = self.permissions().decide(&permissions, self.cancel(), || {
+                let given = self.ask_approver(need);
+                answer.set(Some(given.clone()));
+                given
+            });
+            decided.map(|()| answer.take())?
+        };
+        let why = match answer {
+            Some(Answer::Yes) => return Ok(()),
+            Some(Answer::Denied(reason)) => return Err(reason),
+            Some(Answer::No | Answer::Missing) => "and it was not approved",
+            None => "and nobody can be asked",
+        };
+        let sentence = format!(
+            "the tool {tool} of skill {} is called only if a person agrees to it, {why}",
+            self.skill()
+        );
+        Err(SkillError::new(ErrorKind::Denied, sentence)
+            .with_help("call it where somebody can answer, or confirm the call when you start it")
+            .with_hint(Hint::Confirm))
+    }
+
+    /// Asks the approver for each permission that the process of an external script would need from its start. What is refused is
+    /// missing in its sandbox. Fails if the run stops while it waits.
+    pub fn ask_before_start(&self) -> Result<()> {
+        let is_unsandboxed = self.permissions().is_granted(&Access::exec_unsandboxed());
+        if is_unsandboxed || self.sandbox_mode() == SandboxMode::Off {
+            return Ok(());
+        }
+        self.permissions()
+            .approvable_before_start()
+            .iter()
+            // Nobody is asked about a variable that has no value here.
+            .filter(|permission| {
+                !permission.has_name("env") || permission.scope().is_some_and(|name| self.has_variable(name))
+            })
+            .try_for_each(|permission| self.ask_for_access(&permission.as_access(), "").map(drop))
+    }
+
+    /// Asks the approver whether an interrupted step may be done again; without an approver it is. Fails if not.
+    pub fn ask_to_repeat(&self, step: &str, item: Option<usize>, call: String) -> Result<()> {
+        if self.providers().approver.is_none() {
+            return Ok(());
+        }
+        let _pause = self.cancel().pause_deadlines();
+        let answer = self.ask_approver(ApprovalNeed::RepeatedStep { step: step.to_owned(), item, call });
+        self.cancel().check()?;
+        match answer {
+            Answer::Yes => return Ok(()),
+            Answer::Denied(reason) => return Err(reason),
+            Answer::No | Answer::Missing => {}
+        }
+        let sentence = "an earlier run was interrupted in it, and it was not approved that it is done again";
+        Err(SkillError::new(ErrorKind::Denied, sentence).with_help("check what it has done, and start again"))
+    }
+}
+
+thread_local! {
+    /// Whether an approver is asked on this thread; what it does itself is no further question.
+    static IS_ASKED: Cell<bool> = const { Cell::new(false) };
+}

@@ -1,0 +1,95 @@
+//! What an approver is asked.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::Result;
+use crate::host::run_id::RunId;
+use crate::policy::{CalledTool, Permission};
+
+/// A question to an approver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ApprovalRequest {
+    /// The run that waits.
+    pub run: RunId,
+    /// Its skill.
+    pub skill: String,
+    /// The skill's qualified name, which distinguishes it from others of the same name.
+    pub qualified_name: Option<String>,
+    /// The digest of all files of the skill and of the skills that it calls, as text; `None` if it has none.
+    pub digest: Option<String>,
+    /// The skills that called one another to get here, the invoked one first.
+    pub callers: Vec<String>,
+    /// The project that the run works on.
+    pub project: Option<PathBuf>,
+    /// The input that the skill was called with, without the secrets that were read by now: with
+    /// `Invocation::ask_first` none was.
+    pub input: Option<Value>,
+    /// The arguments of its script, without the same secrets.
+    pub args: Vec<String>,
+    /// The tool of the skill that is called, with its risk; `None` for a run of the skill itself.
+    pub tool: Option<CalledTool>,
+    /// The permissions that it has already.
+    pub grants: Vec<Permission>,
+    /// The files of the skill in which it requests what it asks for, such as `SKILL.md`, `skill.yaml` or `sequence.json`; empty if
+    /// its external script may use any grant.
+    pub requested_in: Vec<String>,
+    /// What it asks for.
+    pub need: ApprovalNeed,
+}
+
+/// What a run asks an approver for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ApprovalNeed {
+    /// To start, with everything that the skill requests and nobody granted. After a no, nothing has run.
+    Start {
+        /// The permissions.
+        permissions: Vec<Permission>,
+    },
+    /// To call a tool of the skill to whose calls a person must agree, and that with the permissions that it requests and nobody
+    /// granted. A yes is for this call only, and nothing of it is remembered. After a no, the call has not begun.
+    Call {
+        /// The permissions; empty where the caller asks for them when they are needed, or where none is missing.
+        permissions: Vec<Permission>,
+    },
+    /// A permission that the skill requests and nobody granted.
+    Permission {
+        /// The permission.
+        #[serde(serialize_with = "as_text")]
+        permission: Permission,
+        /// What the call would reach: a path relative to the project, a host or a name. `None` before a process starts, and for
+        /// a call that reaches nothing of its own.
+        target: Option<String>,
+    },
+    /// To do a step of a plan again that an earlier run started and did not finish.
+    RepeatedStep {
+        /// The step's id.
+        step: String,
+        /// The item of its loop, counted from 0.
+        item: Option<usize>,
+        /// What it calls, such as `tool search`.
+        call: String,
+    },
+}
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl ApprovalNeed {
+    /// The permissions that it asks for; `None` for a step that is done again, which is not about permissions.
+    pub fn permissions(&self) -> Option<&[Permission]> {
+        match self {
+            Self::Start { permissions } | Self::Call { permissions } => Some(permissions),
+            Self::Permission { permission, .. } => Some(std::slice::from_ref(permission)),
+            Self::RepeatedStep { .. } => None,
+        }
+    }
+}
+
+fn as_text<S: serde::Serializer>(value: &impl ToString, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&value.to_string())
+}

@@ -1,0 +1,296 @@
+//! Builds a [`SkillContext`].
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use serde_json::Value;
+
+use super::change_decisions::ChangeDecisions;
+use super::{ContextInner, HostApiClient, JournalPlace, Providers, SkillContext};
+use crate::host::event::Observer;
+use crate::host::extensions::Extensions;
+use crate::host::files::Files;
+use crate::host::log::RunLog;
+use crate::host::redaction::Redaction;
+use crate::host::run_events::RunEvents;
+use crate::host::run_id::RunId;
+use crate::policy::{
+    CalledTool, CancelToken, ConfigField, ExecutionMode, Limits, Permissions, RunArguments, SandboxMode,
+    SkillDigest, ThreadBudget, WorkerOptions,
+};
+
+/// Builds a [`SkillContext`].
+pub struct ContextBuilder {
+    run_id: Option<RunId>,
+    skill: String,
+    qualified_name: Option<String>,
+    project: Option<Box<Files>>,
+    skill_files: Option<Box<Files>>,
+    permissions: Option<Permissions>,
+    limits: Limits,
+    sandbox_mode: SandboxMode,
+    execution_mode: ExecutionMode,
+    host_api_client: Option<Arc<dyn HostApiClient>>,
+    worker: Option<WorkerOptions>,
+    worker_files: Option<Box<SkillDigest>>,
+    thread_budget: Option<ThreadBudget>,
+    cancel: Option<CancelToken>,
+    observer: Option<Arc<dyn Observer>>,
+    events: Option<Arc<RunEvents>>,
+    span: Option<Box<tracing::Span>>,
+    providers: Providers,
+    extensions: Extensions,
+    caller: Option<SkillContext>,
+    callee_limits: Option<Box<Limits>>,
+    host_memory: Option<u64>,
+    journal: Option<Box<JournalPlace>>,
+    config_fields: Option<Arc<[ConfigField]>>,
+}
+
+impl SkillContext {
+    /// A context for the skill of that name: no grants, no files, default limits.
+    pub fn builder(skill: impl Into<String>) -> ContextBuilder {
+        ContextBuilder::new(skill.into())
+    }
+}
+
+impl ContextBuilder {
+    /// No grants, no files, default limits.
+    pub(super) fn new(skill: String) -> Self {
+        Self {
+            run_id: None,
+            skill,
+            qualified_name: None,
+            project: None,
+            skill_files: None,
+            permissions: None,
+            limits: Limits::default(),
+            sandbox_mode: SandboxMode::default(),
+            execution_mode: ExecutionMode::default(),
+            host_api_client: None,
+            worker: None,
+            worker_files: None,
+            thread_budget: None,
+            cancel: None,
+            observer: None,
+            events: None,
+            span: None,
+            providers: Providers::default(),
+            extensions: Extensions::default(),
+            caller: None,
+            callee_limits: None,
+            host_memory: None,
+            journal: None,
+            config_fields: None,
+        }
+    }
+
+    /// The project whose files the run may see.
+    pub fn project(mut self, files: Files) -> Self {
+        self.project = Some(Box::new(files));
+        self
+    }
+
+    /// The permissions of the run.
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = Some(permissions);
+        self
+    }
+
+    /// The limits of the run. The deadline is enforced by a watchdog that the caller arms on the cancel token.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The token that stops the run.
+    pub fn cancel(mut self, cancel: CancelToken) -> Self {
+        self.cancel = Some(cancel);
+        self
+    }
+
+    /// The observer of the run's events.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// The services that the host offers besides files; none by default.
+    pub fn providers(mut self, providers: Providers) -> Self {
+        self.providers = providers;
+        self
+    }
+
+    /// Builds the context.
+    pub fn build(self) -> SkillContext {
+        // Whether the folder exists is checked where it is used.
+        crate::alloc_counter::ensure_reserve();
+        let run_id = self.run_id.unwrap_or_else(RunId::next);
+        let observed = |observer| RunEvents::new(observer, run_id, &self.skill, self.extensions.clone());
+        let events = self.events.or_else(|| self.observer.map(observed));
+        let inner = Arc::new(ContextInner {
+            host_memory: OnceLock::new(),
+            host_memory_bytes: self
+                .host_memory
+                .or(self.limits.memory)
+                .unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS),
+            plan_memory: OnceLock::new(),
+            run_id,
+            skill: self.skill,
+            qualified_name: self.qualified_name,
+            project: self.project,
+            skill_files: self.skill_files,
+            permissions: self.permissions,
+            log: RunLog::new(self.limits.output),
+            limits: self.limits,
+            sandbox_mode: self.sandbox_mode,
+            execution_mode: self.execution_mode,
+            host_api_client: self.host_api_client,
+            worker: self.worker,
+            worker_files: self.worker_files,
+            events,
+            span: self.span,
+            providers: self.providers,
+            extensions: self.extensions,
+            caller: self.caller,
+            callee_limits: self.callee_limits,
+            thread_budget: self.thread_budget.map(OnceLock::from).unwrap_or_default(),
+            redaction: Redaction::default(),
+            logged_lines: Mutex::default(),
+            reports: Mutex::default(),
+            change_decisions: ChangeDecisions::default(),
+            config_fields: self.config_fields,
+            journal: self.journal,
+            steps: Mutex::default(),
+        });
+        SkillContext {
+            inner,
+            cancel: self.cancel.unwrap_or_default(),
+            callee_journal: None,
+            step: None,
+            recorder: None,
+            sample: None,
+        }
+    }
+}
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl ContextBuilder {
+    /// The skill's qualified name, if it has one.
+    pub fn qualified_name(mut self, name: impl Into<String>) -> Self {
+        self.qualified_name = Some(name.into());
+        self
+    }
+
+    /// The skill's own folder, for `asset`.
+    pub fn skill_files(mut self, files: Files) -> Self {
+        self.skill_files = Some(Box::new(files));
+        self
+    }
+
+    /// What the skill is called with, for an approver to see.
+    pub fn arguments(
+        mut self,
+        input: Option<&Value>,
+        args: &[String],
+        tool: impl FnOnce() -> Option<CalledTool>,
+    ) -> Self {
+        let arguments = || RunArguments { input: input.cloned(), args: args.to_vec(), tool: tool() };
+        self.permissions = self.permissions.map(|permissions| permissions.with_arguments(arguments));
+        self
+    }
+
+    /// The identity of the run; a new one by default.
+    pub fn run_id(mut self, run: RunId) -> Self {
+        self.run_id = Some(run);
+        self
+    }
+
+    /// The span of the run, which its threads enter.
+    pub fn span(mut self, span: &tracing::Span) -> Self {
+        self.span = (!span.is_disabled()).then(|| Box::new(span.clone()));
+        self
+    }
+
+    /// Where the events of the run go, in place of an observer.
+    pub fn events(mut self, events: Option<Arc<RunEvents>>) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// The values that the embedder attached to the invocation.
+    pub fn extensions(mut self, extensions: Extensions) -> Self {
+        self.extensions = extensions;
+        self
+    }
+
+    /// How strictly the sandbox of a process is required before the process may start; `required` by default.
+    pub fn sandbox_mode(mut self, mode: SandboxMode) -> Self {
+        self.sandbox_mode = mode;
+        self
+    }
+
+    /// Where scripts of embedded languages run; in process by default.
+    pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
+        self.execution_mode = mode;
+        self
+    }
+
+    /// The client that forwards its host API calls, if the host is another process.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "there are no worker processes there"))]
+    pub fn host_api_client(mut self, host: Arc<dyn HostApiClient>) -> Self {
+        self.host_api_client = Some(host);
+        self
+    }
+
+    /// Whether the process of an external script is a worker that serves further runs; off by default.
+    pub fn worker(mut self, worker: Option<WorkerOptions>) -> Self {
+        self.worker = worker;
+        self
+    }
+
+    /// The digest of the files that the worker may load, without which it serves one run.
+    pub fn worker_files(mut self, files: Option<SkillDigest>) -> Self {
+        self.worker_files = files.map(Box::new);
+        self
+    }
+
+    /// The limits for skills that this one calls; its own by default.
+    pub fn callee_limits(mut self, limits: Limits) -> Self {
+        self.callee_limits = Some(Box::new(limits));
+        self
+    }
+
+    /// Bytes that host functions may hold for it at a time; its memory limit by default.
+    pub fn host_memory(mut self, bytes: u64) -> Self {
+        self.host_memory = Some(bytes);
+        self
+    }
+
+    /// The thread budget besides its own thread; the default of a run if not set.
+    pub fn thread_budget(mut self, threads: ThreadBudget) -> Self {
+        self.thread_budget = Some(threads);
+        self
+    }
+
+    /// The run whose skill calls this one. The log of this run goes to its caller's log, and it shares
+    /// its caller's thread budget.
+    pub fn called_by(mut self, caller: SkillContext) -> Self {
+        self.thread_budget = Some(caller.thread_budget().clone());
+        self.caller = Some(caller);
+        self
+    }
+
+    /// The journal of the plan, from which the plan can be resumed.
+    pub fn journal(mut self, file: impl Into<PathBuf>, project: Option<String>) -> Self {
+        self.journal = Some(Box::new(JournalPlace { file: file.into(), project }));
+        self
+    }
+
+    /// The settings and secrets that the skill declares.
+    pub fn config_fields(mut self, fields: Option<Arc<[ConfigField]>>) -> Self {
+        self.config_fields = fields;
+        self
+    }
+}

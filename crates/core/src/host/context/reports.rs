@@ -1,0 +1,43 @@
+//! What a run recorded for its outcome: its process, its sandbox and the steps of its plan.
+
+use std::sync::PoisonError;
+
+use super::SkillContext;
+use crate::host::redaction::Redacted;
+use crate::host::report::{ProcessReport, SandboxReport};
+use crate::host::steps::StepReport;
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl SkillContext {
+    /// Records the reports of the plan's steps, also when the run fails; without secrets, and with each error truncated to the
+    /// length that a report repeats.
+    pub fn report_steps(&self, steps: Vec<StepReport>) {
+        *self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner) = steps;
+    }
+
+    /// The recorded step reports of the run's plan; empty afterwards.
+    pub fn take_redacted_steps(&self) -> Redacted<Vec<StepReport>> {
+        let steps = std::mem::take(&mut *self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner));
+        self.redaction().steps(steps)
+    }
+
+    /// Records how the run's process ended, also when the run fails.
+    pub fn report_process(&self, report: ProcessReport) {
+        self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(Box::new(report));
+    }
+
+    /// Records which sandbox was in force. Of several reports the weaker counts: a skill that calls one without a sandbox has
+    /// none.
+    pub fn report_sandbox(&self, report: SandboxReport) {
+        let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        reports.1 = Some(reports.1.map_or(report, |earlier| earlier.weaker(report)));
+    }
+
+    /// The sandbox report recorded so far; empty afterwards.
+    pub fn take_reports(&self) -> (Option<ProcessReport>, Option<SandboxReport>) {
+        let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let (process, sandbox) = std::mem::take(&mut *reports);
+        (process.map(|report| *report), sandbox)
+    }
+}

@@ -1,0 +1,302 @@
+//! The environment variables that the process of an external script is given besides those that every script has.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+use serde_json::Value;
+
+use super::address_password::{passwords, percent_decoded};
+use super::context::SkillContext;
+use super::functions::read_secret;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::log::LogLevel;
+use crate::policy::{
+    Access, Permission, check_allowed_name, check_variable_name, is_secret_setting, is_secret_variable,
+};
+
+/// Maximum number of variables of one invocation.
+const MAX_VARIABLES: usize = 512;
+
+/// Maximum bytes of one value.
+const MAX_VALUE_BYTES: usize = 64 << 10;
+
+/// A password of a longer value is replaced by itself from this many characters: shorter ones are words such as `root`.
+const MIN_PASSWORD_CHARS: usize = 8;
+
+/// A shorter text of a setting with the name of a secret stands in too many other texts to be redacted.
+const MIN_SETTING_CHARS: usize = 4;
+
+/// A number is redacted from this many digits, if it is a secret by its name: shorter ones are counts.
+const MIN_SECRET_DIGITS: usize = 6;
+
+/// The variables that an invocation brings. Which of them reach a process, its permissions decide; the skills that the invoked one
+/// calls inherit them.
+#[derive(Clone, Default)]
+pub struct Environment {
+    variables: BTreeMap<String, Variable>,
+    /// Whether what is not among them is read from the environment of this process.
+    inherits: bool,
+}
+
+#[derive(Clone)]
+struct Variable {
+    value: String,
+    /// Whether the value is redacted, whatever the name says.
+    is_secret: bool,
+}
+
+impl Environment {
+    /// Adds a variable.
+    pub fn set(&mut self, name: String, value: String, is_secret: bool) {
+        self.variables.insert(name, Variable { value, is_secret });
+    }
+
+    /// Adds the variables of this process.
+    pub fn inherit(&mut self) {
+        self.inherits = true;
+    }
+
+    /// Fails if a variable cannot be given to a process. No error contains a value.
+    pub fn check(&self) -> Result<()> {
+        let unusable = |name: &str, reason: &str| {
+            let sentence =
+                format!("the environment variable {} is not usable: {reason}", name.escape_debug());
+            Err(SkillError::new(ErrorKind::Usage, sentence))
+        };
+        if self.variables.len() > MAX_VARIABLES {
+            let sentence = format!("a run takes at most {MAX_VARIABLES} environment variables");
+            return Err(SkillError::new(ErrorKind::Usage, sentence));
+        }
+        for (name, variable) in &self.variables {
+            if let Err(reason) = check_variable_name(name) {
+                return unusable(name, &reason);
+            }
+            if variable.value.len() > MAX_VALUE_BYTES {
+                return unusable(name, &format!("its value is larger than {MAX_VALUE_BYTES} bytes"));
+            }
+            if variable.value.contains('\0') {
+                return unusable(name, "its value has a NUL character");
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a variable, and whether it is secret.
+    fn get(&self, name: &str) -> Option<(OsString, bool)> {
+        if let Some(Variable { value, is_secret }) = self.variables.get(name) {
+            return Some((value.into(), *is_secret || is_secret_value(name, value.as_ref())));
+        }
+        let value = std::env::var_os(name).filter(|value| self.inherits && value.len() <= MAX_VALUE_BYTES)?;
+        let is_secret = is_secret_value(name, &value);
+        Some((value, is_secret))
+    }
+}
+
+/// Whether a value is secret by its name, or since it is an address or the settings of a connection with a password in it.
+fn is_secret_value(name: &str, value: &OsStr) -> bool {
+    is_secret_variable(name) || !passwords(&value.to_string_lossy()).is_empty()
+}
+
+#[cfg_attr(not(unix), allow(dead_code, reason = "no process is started there"))]
+impl SkillContext {
+    /// The values that a secret of this name has now: that of the providers, or that of a variable and the passwords in it.
+    pub(crate) fn secret_values(&self, name: &str) -> Result<Vec<String>> {
+        let mut values = self.declared_variables(name);
+        if self.permissions().allows(&Access::secret(name)) {
+            values.extend(read_secret(self, name)?);
+        }
+        let brought = self.extensions().get::<Environment>().and_then(|environment| environment.get(name));
+        if let Some((value, _)) = brought {
+            let value = value.to_string_lossy().into_owned();
+            for password in passwords(&value) {
+                values.extend([password.to_owned(), percent_decoded(password)]);
+            }
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    /// From now on, the value is redacted, and so are the passwords in it.
+    fn learn_secret_and_passwords(&self, name: &str, value: &str) {
+        self.learn_secret(name, value);
+        let parts = passwords(value).into_iter();
+        for password in parts.filter(|part| part.chars().count() >= MIN_PASSWORD_CHARS) {
+            self.learn_secret(name, password);
+            self.learn_secret(name, &percent_decoded(password));
+        }
+    }
+
+    /// From now on, the texts of a setting are redacted, and its long numbers, if it is a secret by its name, by that of a key in it, or
+    /// by a password in the text.
+    pub(crate) fn learn_secret_setting(&self, name: &str, value: &Value) {
+        match value {
+            Value::String(text) if is_secret_setting(name) && text.chars().count() >= MIN_SETTING_CHARS => {
+                self.learn_secret_and_passwords(name, text);
+            }
+            Value::String(text) if !passwords(text).is_empty() => self.learn_secret_and_passwords(name, text),
+            Value::Number(number) if is_secret_setting(name) => {
+                let text = number.to_string();
+                if text.len() >= MIN_SECRET_DIGITS {
+                    self.learn_secret(name, &text);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.learn_secret_setting(name, item)),
+            Value::Object(entries) => {
+                for (key, value) in entries {
+                    // What a secret consists of is secret, whatever its parts are called.
+                    let name = if is_secret_setting(name) && !is_secret_setting(key) { name } else { key };
+                    self.learn_secret_setting(name, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Fails if a secret is meant for a variable that no run is given. A skill that lists the secret reads it with `ctx.secret`.
+    fn check_secret_names(&self) -> Result<()> {
+        for name in self.permitted("secret") {
+            let Err(reason) = check_allowed_name(&name) else { continue };
+            if self.providers().secrets.is_none() || self.permissions().lists(&Permission::secret(&name)?) {
+                continue;
+            }
+            let sentence = format!("the secret {name} cannot be an environment variable: {reason}");
+            return Err(SkillError::new(ErrorKind::Usage, sentence).with_help(format!(
+                "name the secret otherwise, or list secret:{name} in the skill and read it with ctx.secret"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The secrets that the run may read and a variable can hold.
+    fn permitted_secrets(&self) -> Vec<String> {
+        let has_provider = self.providers().secrets.is_some();
+        if !has_provider && self.config_fields().is_empty() {
+            return Vec::new();
+        }
+        let is_declared =
+            |name: &str| self.config_fields().iter().any(|field| field.secret && field.key == name);
+        let mut names = self.permitted("secret");
+        names.retain(|name| check_variable_name(name).is_ok() && (has_provider || is_declared(name)));
+        names
+    }
+
+    /// The scopes of the permissions of this kind that the run has.
+    fn permitted(&self, kind: &str) -> Vec<String> {
+        let permissions = self.permissions().effective();
+        let scopes = permissions.iter().filter(|permission| permission.has_name(kind));
+        scopes.filter_map(|permission| permission.scope().map(str::to_owned)).collect()
+    }
+}
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl SkillContext {
+    /// Whether there is a value for this variable, permitted or not.
+    pub fn has_variable(&self, name: &str) -> bool {
+        self.extensions().get::<Environment>().is_some_and(|environment| environment.get(name).is_some())
+    }
+
+    /// The same for a value that is not a secret, by its name or by a password in it.
+    pub fn has_plain_variable(&self, name: &str) -> bool {
+        let value = self.extensions().get::<Environment>().and_then(|environment| environment.get(name));
+        value.is_some_and(|(_, is_secret)| !is_secret)
+    }
+
+    /// The names of the variables that a process of this run is given; of secrets those that could be.
+    pub fn process_variable_names(&self) -> Vec<String> {
+        let secrets = self.permitted_secrets();
+        let mut names: Vec<String> =
+            self.permitted("env").into_iter().filter(|name| self.has_variable(name)).chain(secrets).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The variables that a process of this run is given: those that were set for it and are permitted, and the secrets that it may
+    /// read. From now on the secret ones are redacted.
+    pub fn process_variables(&self) -> Result<BTreeMap<OsString, OsString>> {
+        self.check_secret_names()?;
+        let mut variables = BTreeMap::new();
+        if let Some(environment) = self.extensions().get::<Environment>() {
+            for name in self.permitted("env") {
+                let Some((value, is_secret)) = environment.get(&name) else { continue };
+                if is_secret {
+                    self.learn_secret_and_passwords(&name, &value.to_string_lossy());
+                }
+                variables.insert(name.into(), value);
+            }
+        }
+        for name in self.permitted_secrets() {
+            // Who wants it and does not get it is told so by `ctx.secret`.
+            match read_secret(self, &name) {
+                Ok(Some(value)) if !value.contains('\0') && value.len() <= MAX_VALUE_BYTES => {
+                    drop(variables.insert(name.into(), value.into()));
+                }
+                Ok(Some(_)) => self.log(
+                    LogLevel::Warn,
+                    format!(
+                        "the secret {name} is too long for an environment variable, or has a NUL character"
+                    ),
+                )?,
+                Ok(None) => {}
+                Err(error) => {
+                    self.cancel().check()?;
+                    self.log(LogLevel::Warn, format!("the secret {name} could not be read: {error}"))?;
+                }
+            }
+        }
+        Ok(variables)
+    }
+
+    /// The value of a variable from which a setting is declared to come, and whether it is secret: as the invocation sets it, or else as
+    /// it is in this process. Whether the run may read it is checked by the caller.
+    pub fn config_variable(&self, name: &str) -> Option<(String, bool)> {
+        let brought = self.extensions().get::<Environment>().and_then(|environment| environment.get(name));
+        let (value, is_secret) = brought.or_else(|| {
+            let value = std::env::var_os(name).filter(|value| value.len() <= MAX_VALUE_BYTES)?;
+            let is_secret = is_secret_value(name, &value);
+            Some((value, is_secret))
+        })?;
+        Some((value.into_string().ok()?, is_secret))
+    }
+}
+
+/// The access to a variable, if there can be one of this name.
+#[cfg_attr(not(unix), allow(dead_code, reason = "no process is started there"))]
+pub fn variable_access(name: &str) -> Option<Access> {
+    check_variable_name(name).is_ok().then(|| Access::env(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_secret_by_its_name_or_by_a_password_in_an_address() {
+        for (name, value, is_secret) in [
+            ("API_KEY", "x", true),
+            ("DATABASE_URL", "postgres://me:hunter2@db/x", true),
+            ("DATABASE_URL", "postgres://me@db/x", false),
+            ("HOMEPAGE", "https://example.com/a:b@c", false),
+            ("REMOTE", "https://hunter2@host/x.git", true),
+            ("CONNECTION", "Server=db;Password=hunter2", true),
+            ("PORT", "8080", false),
+        ] {
+            assert_eq!(is_secret_value(name, value.as_ref()), is_secret, "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn what_no_process_can_be_given_is_refused_without_its_value() {
+        let long = "s3cret".repeat(20_000);
+        for (name, value) in [("PATH", "s3cret"), ("A-B", "s3cret"), ("A", "s3cret\0"), ("A", &long)] {
+            let mut environment = Environment::default();
+            environment.set(name.into(), value.into(), false);
+            let error = environment.check().unwrap_err();
+            assert!(error.kind() == ErrorKind::Usage && !error.message().contains("s3cret"), "{error}");
+        }
+        let mut many = Environment::default();
+        (0..=MAX_VARIABLES).for_each(|number| many.set(format!("A{number}"), String::new(), false));
+        assert!(many.check().is_err());
+    }
+}

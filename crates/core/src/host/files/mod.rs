@@ -1,0 +1,189 @@
+//! The files of a project or a skill, accessed through one directory handle: files outside it are never reached.
+//!
+//! Every operation opens its path without following symbolic links. If the path contains a link, it is resolved below the root,
+//! the permission is checked again for the target, and the target is opened, again without following links: a link that is
+//! swapped in between makes the operation fail and never escape. Mounts below the root are part of it; so are hard links, which
+//! are only ever written by putting a new file in their place.
+
+mod editor;
+mod entry;
+mod grep;
+mod grep_sink;
+mod hard_links;
+mod ignore_rules;
+mod list;
+mod name_encoding;
+mod open;
+#[cfg(target_os = "linux")]
+mod openat2;
+mod operation;
+mod parent_dir;
+mod path;
+mod protected;
+mod protected_cache;
+mod read;
+mod read_dir;
+mod remove;
+mod symlinks;
+mod tree;
+mod unsaved;
+mod view;
+mod walk;
+mod write;
+
+pub use editor::FileEditor;
+pub use editor::{ChangeDecision, FileChange, FileChangeKind};
+pub use entry::{Entry, EntryKind};
+pub use grep::{Grep, GrepMatch, GrepResults};
+pub use list::Stat;
+pub use operation::not_regular_file;
+pub use path::path_below;
+pub use path::relative_path;
+pub use protected_cache::SecretLinks;
+#[cfg(unix)]
+pub use read_dir::for_each_entry;
+pub use read_dir::for_each_entry_portable;
+pub use tree::{TreeEntry, TreeStat};
+pub use view::FilesView;
+pub use walk::{Skipped, WalkFilter, WalkOptions};
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, Metadata};
+
+use self::open::OpenBackend;
+use self::protected_cache::ProtectedCache;
+use crate::error::{Result, SkillError};
+#[cfg(target_os = "linux")]
+use crate::host::canonical_folder;
+use crate::host::metier_dirs::leads_into_metier_dir;
+use crate::host::{FileId, file_id};
+
+/// A directory tree, opened once. Every operation uses the handle, so replacing or renaming the root has no effect.
+pub struct Files {
+    dir: Dir,
+    root: PathBuf,
+    backend: OpenBackend,
+    /// Paths in it that are metier's own: closed to everything that runs for a script. Others are recognized by their names.
+    reserved_paths: OnceLock<Vec<String>>,
+    protected_cache: ProtectedCache,
+}
+
+/// Paths below a root, `/`-separated, that are closed to scripts.
+fn reserved_paths(root: &Path) -> Vec<String> {
+    let own = crate::host::temp_dirs::metier_dirs_in(root);
+    own.iter()
+        .filter_map(|own| {
+            Some(self::name_encoding::encode(own.strip_prefix(root).ok()?.as_os_str()).into_owned())
+        })
+        .collect()
+}
+
+impl Files {
+    /// Whether a path without symbolic links is closed to scripts.
+    fn is_reserved(&self, path: &str) -> bool {
+        self.reserved_paths.get_or_init(|| reserved_paths(&self.root)).iter().any(|own| {
+            path.strip_prefix(own.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || own.is_empty())
+        }) || leads_into_metier_dir(path, |other| {
+            (self.backend.exists)(&self.dir, &self::name_encoding::decode(other))
+        })
+    }
+
+    /// Opens the tree below `root`. The path of the root may contain symbolic links.
+    pub fn open(root: &Path) -> Result<Self> {
+        if let Some((dir, backend)) = open_canonical(root) {
+            return Ok(Self::new(dir, backend, root.to_owned()));
+        }
+        let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
+        let root = std::fs::canonicalize(root).map_err(failed)?;
+        let dir = Dir::open_ambient_dir(&root, ambient_authority()).map_err(failed)?;
+        let backend = fastest_backend(&dir);
+        Ok(Self::new(dir, backend, root))
+    }
+
+    /// Opens the tree below a root that was opened before, by its path without symbolic links: a link that was put there since is
+    /// not followed.
+    pub fn open_nofollow(root: &Path) -> Result<Self> {
+        let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
+        let (dir, backend) = open_nofollow(root).map_err(failed)?;
+        Ok(Self::new(dir, backend, root.to_owned()))
+    }
+
+    fn new(dir: Dir, backend: OpenBackend, root: PathBuf) -> Self {
+        Self {
+            backend,
+            reserved_paths: OnceLock::new(),
+            protected_cache: ProtectedCache::default(),
+            dir,
+            root,
+        }
+    }
+
+    /// The same tree, opened component by component, as on systems without `openat2`.
+    #[doc(hidden)]
+    pub fn portable(self) -> Self {
+        Self { backend: self::open::PORTABLE, ..self }
+    }
+
+    /// The metadata of a path without symbolic links; the empty path is the root.
+    fn metadata_nofollow(&self, path: &Path) -> io::Result<Metadata> {
+        let Some(name) = path.file_name() else { return self.dir.dir_metadata() };
+        (self.backend.open_dir)(&self.dir, path.parent().unwrap_or(Path::new("")))?.symlink_metadata(name)
+    }
+
+    /// The stat of the root, or of what an entry of it leads to.
+    #[cfg(unix)]
+    pub fn stat_entry(&self, name: Option<&str>) -> io::Result<rustix::fs::Stat> {
+        Ok(match name {
+            Some(name) => rustix::fs::statat(&self.dir, name, rustix::fs::AtFlags::empty())?,
+            None => rustix::fs::fstat(&self.dir)?,
+        })
+    }
+
+    /// The identity of the file at this path, which must not contain symbolic links; the empty path is the root.
+    pub fn file_id(&self, path: &Path) -> io::Result<FileId> {
+        Ok(file_id(&self.metadata_nofollow(path)?))
+    }
+
+    /// The canonical path of the root when it was opened.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open_canonical(root: &Path) -> Option<(Dir, OpenBackend)> {
+    Some((canonical_folder::open_canonical(root)?, self::openat2::OPENAT2))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_canonical(_root: &Path) -> Option<(Dir, OpenBackend)> {
+    None
+}
+
+#[cfg(target_os = "linux")]
+fn open_nofollow(root: &Path) -> io::Result<(Dir, OpenBackend)> {
+    match canonical_folder::open_without_links(root)? {
+        Some(dir) => Ok((dir, self::openat2::OPENAT2)),
+        None => Ok((Dir::open_ambient_dir(root, ambient_authority())?, self::open::PORTABLE)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_nofollow(root: &Path) -> io::Result<(Dir, OpenBackend)> {
+    Ok((Dir::open_ambient_dir(root, ambient_authority())?, self::open::PORTABLE))
+}
+
+#[cfg(target_os = "linux")]
+fn fastest_backend(dir: &Dir) -> OpenBackend {
+    if self::openat2::is_supported(dir) { self::openat2::OPENAT2 } else { self::open::PORTABLE }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn fastest_backend(_dir: &Dir) -> OpenBackend {
+    self::open::PORTABLE
+}

@@ -1,0 +1,20 @@
+//! The functions of the host API, one file a subject. A new function is a row in the table and a body in its file.
+
+mod asset;
+mod callees;
+mod config_values;
+mod encoding;
+mod http;
+mod list;
+mod logging;
+mod provider_call;
+mod read;
+mod search;
+mod settings;
+mod table;
+mod walk_results;
+mod write;
+
+pub(super) use config_values::read_secret;
+pub use config_values::{ConfigState, WITHHELD, WITHHELD_HELP, WithheldValues, config_help, config_hint};
+pub use table::{function, functions};

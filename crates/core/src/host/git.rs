@@ -1,0 +1,339 @@
+//! Finds files and directories that git reads or runs: the directories that a `.git` refers to, repositories under any name, and
+//! the programs and files that a git configuration names.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
+use cap_std::ambient_authority;
+use cap_std::fs::{File, OpenOptions};
+
+/// Maximum bytes read of a file that names a folder.
+const MAX_PATH_BYTES: u64 = 4096;
+/// Maximum bytes read of a configuration.
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
+/// Maximum number of files that one configuration may include, itself counted.
+const MAX_CONFIG_FILES: usize = 64;
+
+/// The canonical folders and files that a `.git` refers to: the target of a symbolic link, the `PATH` of a file with `gitdir:
+/// PATH`, and the folder that a worktree shares.
+pub fn linked_paths(git: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let is_link = git.symlink_metadata().is_ok_and(|about| about.is_symlink());
+    let Some(real) = std::fs::canonicalize(git).ok() else { return found };
+    let above = git.parent().unwrap_or(Path::new("/"));
+    let own = path_in_file(&real, above, b"gitdir: ");
+    let shared_in = own.clone().unwrap_or_else(|| real.clone());
+    let shared = path_in_file(&shared_in.join("commondir"), &shared_in, b"");
+    found.extend(is_link.then_some(real));
+    found.extend(own);
+    found.extend(shared);
+    found
+}
+
+/// Whether a folder with these entries is one that git treats as a repository, whatever its name.
+pub fn is_repository(has: impl Fn(&str) -> bool) -> bool {
+    has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
+}
+
+/// The entries that make a folder a repository.
+pub const REPOSITORY_ENTRIES: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
+
+/// The folder that a file names after this prefix. A relative path is resolved from `above`.
+fn path_in_file(file: &Path, above: &Path, words: &[u8]) -> Option<PathBuf> {
+    let text = read_prefix(file, MAX_PATH_BYTES)?;
+    let path = text.strip_prefix(words)?;
+    let end = path.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
+    let folder = std::fs::canonicalize(above.join(to_os_str(path.get(..=end)?)?)).ok()?;
+    folder.is_dir().then_some(folder)
+}
+
+#[cfg(unix)]
+#[allow(clippy::unnecessary_wraps, reason = "elsewhere names are text")]
+fn to_os_str(bytes: &[u8]) -> Option<&OsStr> {
+    use std::os::unix::ffi::OsStrExt;
+    Some(OsStr::from_bytes(bytes))
+}
+
+#[cfg(not(unix))]
+fn to_os_str(bytes: &[u8]) -> Option<&OsStr> {
+    std::str::from_utf8(bytes).ok().map(OsStr::new)
+}
+
+/// The content of a regular file; a named pipe is not read, since reading it could block.
+fn read_prefix(file: &Path, most: u64) -> Option<Vec<u8>> {
+    let mut options = OpenOptions::new();
+    options.read(true).nonblock(true).follow(FollowSymlinks::No);
+    let file = File::open_ambient_with(file, &options, ambient_authority()).ok()?;
+    let mut text = Vec::new();
+    let is_file = file.metadata().ok()?.is_file();
+    is_file.then(|| file.take(most).read_to_end(&mut text).ok()).flatten()?;
+    Some(text)
+}
+
+/// The paths that git reads or runs in the folder `tree` because of a configuration: the user's, and that of the repository of
+/// this `.git`. Symbolic links are resolved as far as the path exists; paths that do not exist are included.
+pub fn configured_paths(git: &Path, tree: &Path) -> Vec<PathBuf> {
+    let mut named = ConfigReader { worktree: tree, files_read: Vec::new(), paths: Vec::new() };
+    let own = std::fs::canonicalize(git).ok();
+    let own = own.into_iter().chain(linked_paths(git)).filter(|folder| folder.is_dir());
+    let own = own.flat_map(|folder| ["config", "config.worktree"].map(|name| folder.join(name)));
+    for file in own.chain(user_config_files()) {
+        named.read(&file);
+    }
+    let ConfigReader { mut paths, .. } = named;
+    paths.sort_unstable();
+    paths.dedup();
+    paths
+}
+
+/// The configuration files that apply to every repository.
+fn user_config_files() -> Vec<PathBuf> {
+    if let Some(only) = std::env::var_os("GIT_CONFIG_GLOBAL").filter(|file| !file.is_empty()) {
+        return vec!["/etc/gitconfig".into(), only.into()];
+    }
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let base = std::env::var_os("XDG_CONFIG_HOME").filter(|base| !base.is_empty()).map(PathBuf::from);
+    let base = base.or_else(|| home.as_ref().map(|home| home.join(".config")));
+    let own = home.map(|home| home.join(".gitconfig")).into_iter();
+    let own = own.chain(base.map(|base| base.join("git/config")));
+    std::iter::once("/etc/gitconfig".into()).chain(own).collect()
+}
+
+/// The paths found so far.
+struct ConfigReader<'a> {
+    worktree: &'a Path,
+    files_read: Vec<PathBuf>,
+    paths: Vec<PathBuf>,
+}
+
+impl ConfigReader<'_> {
+    fn read(&mut self, file: &Path) {
+        let Ok(file) = std::fs::canonicalize(file) else { return };
+        if self.files_read.len() >= MAX_CONFIG_FILES || self.files_read.contains(&file) {
+            return;
+        }
+        self.files_read.push(file.clone());
+        let Some(text) = read_prefix(&file, MAX_CONFIG_BYTES) else { return };
+        for (key, value) in parse_entries(&String::from_utf8_lossy(&text)) {
+            let above = file.parent().unwrap_or(Path::new("/"));
+            if matches!(key.as_str(), "include.path" | "includeif.path") {
+                let included = expand_home(&value, above);
+                self.paths.extend(resolve_existing(&included));
+                self.read(&included);
+            } else if key == "core.hookspath" {
+                self.add_hooks(&expand_home(&value, self.worktree));
+            } else if is_command_key(&key) || value.starts_with('!') {
+                for word in value.trim_start_matches('!').split_whitespace() {
+                    self.add_program(word.trim_matches(['"', '\'', ';', '(', ')']));
+                }
+            }
+        }
+    }
+
+    fn add_hooks(&mut self, folder: &Path) {
+        let Some(folder) = resolve_existing(folder) else { return };
+        if self.worktree.starts_with(&folder) {
+            // Protecting the whole project for them is not possible; protecting their names is.
+            self.paths.extend(HOOKS.map(|hook| folder.join(hook)));
+        } else {
+            self.paths.push(folder);
+        }
+    }
+
+    /// A word of a command, if it is a path.
+    fn add_program(&mut self, word: &str) {
+        if word.is_empty() || word.starts_with('-') {
+            return;
+        }
+        let Some(path) = resolve_existing(&expand_home(word, self.worktree)) else { return };
+        if path.is_file() || (word.contains('/') && !path.is_dir()) {
+            self.paths.push(path);
+        }
+    }
+}
+
+/// Whether the value of this key is a command.
+fn is_command_key(key: &str) -> bool {
+    const LAST: [&str; 22] = [
+        "askpass",
+        "clean",
+        "cmd",
+        "command",
+        "difffilter",
+        "driver",
+        "editor",
+        "external",
+        "fsmonitor",
+        "gitproxy",
+        "helper",
+        "packobjectshook",
+        "pager",
+        "path",
+        "process",
+        "program",
+        "receivepack",
+        "smudge",
+        "sshcommand",
+        "textconv",
+        "uploadpack",
+        "alternaterefscommand",
+    ];
+    key.starts_with("pager.") || key.rsplit('.').next().is_some_and(|last| LAST.contains(&last))
+}
+
+/// The hook names that git knows.
+const HOOKS: [&str; 24] = [
+    "applypatch-msg",
+    "commit-msg",
+    "fsmonitor-watchman",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "post-merge",
+    "post-receive",
+    "post-rewrite",
+    "post-update",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "pre-receive",
+    "prepare-commit-msg",
+    "push-to-checkout",
+    "reference-transaction",
+    "sendemail-validate",
+    "update",
+    "proc-receive",
+];
+
+fn expand_home(path: &str, above: &Path) -> PathBuf {
+    match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
+        (Some(below), Some(home)) => Path::new(&home).join(below),
+        _ => above.join(path),
+    }
+}
+
+/// A path with symbolic links resolved as far as it exists; `None` if `..` follows a part that does not exist.
+fn resolve_existing(path: &Path) -> Option<PathBuf> {
+    let (above, real) =
+        path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)))?;
+    let rest = path.strip_prefix(above).ok()?;
+    let is_plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
+    is_plain.then(|| if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+}
+
+/// `section.key` in lower case, without the quoted subsection, and the value.
+fn parse_entries(text: &str) -> Vec<(String, String)> {
+    let text = text.trim_start_matches('\u{feff}').replace("\\\r\n", "").replace("\\\n", "");
+    let mut section = String::new();
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let mut line = line.trim();
+        if let Some(head) = line.strip_prefix('[') {
+            let end = head.rfind(']').unwrap_or(head.len());
+            let name = head.get(..end).unwrap_or(head);
+            section = name.split(['"', ' ', '.', '\t']).next().unwrap_or_default().to_ascii_lowercase();
+            line = head.get(end + 1..).unwrap_or_default().trim();
+        }
+        let Some((key, value)) = line.split_once('=') else { continue };
+        if key.starts_with(['#', ';']) {
+            continue;
+        }
+        found.push((format!("{section}.{}", key.trim().to_ascii_lowercase()), unquote(value.trim())));
+    }
+    found
+}
+
+/// A value without its quotes and its comment.
+fn unquote(value: &str) -> String {
+    let (mut plain, mut is_quoted, mut letters) = (String::new(), false, value.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            '\\' => plain.extend(letters.next()),
+            '#' | ';' if !is_quoted => break,
+            letter => plain.push(letter),
+        }
+    }
+    plain.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_repository_is_known_by_what_it_holds() {
+        let is = |names: &[&str]| is_repository(|name| names.contains(&name));
+        assert!(is(&["HEAD", "objects", "refs"]) && is(&["HEAD", "commondir"]));
+        assert!(!is(&["HEAD", "objects"]) && !is(&["objects", "refs", "commondir"]));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_a_worktree_and_a_link_lead_to_where_the_history_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(folder.path()).unwrap();
+        for made in ["meta", "trees/one", "shared", "plain/.git", "wide/.git"] {
+            fs::create_dir_all(top.join(made)).unwrap();
+        }
+        let says = |file: &str, text: &str| fs::write(top.join(file), text).unwrap();
+        let of = |git: &str| linked_paths(&top.join(git));
+        says("one", "gitdir: meta\n");
+        assert_eq!(of("one"), [top.join("meta")]);
+        says("trees/one/commondir", "../../shared\n");
+        says("two", &format!("gitdir: {}\r\n", top.join("trees/one").display()));
+        assert_eq!(of("two"), [top.join("trees/one"), top.join("shared")]);
+        says("wide/.git/commondir", "../../shared");
+        assert_eq!(of("wide/.git"), [top.join("shared")]);
+        std::os::unix::fs::symlink("meta", top.join("link")).unwrap();
+        assert_eq!(of("link"), [top.join("meta")]);
+        std::os::unix::fs::symlink("two", top.join("twice")).unwrap();
+        assert_eq!(of("twice"), [top.join("two"), top.join("trees/one"), top.join("shared")]);
+        for text in ["", "gitdir: ", "gitdir: gone\n", "meta\n", "gitdir: one\n", "gitdir: me\0ta"] {
+            says("three", text);
+            assert!(of("three").is_empty(), "{text:?}");
+        }
+        assert!(of("plain/.git").is_empty() && of("gone").is_empty());
+        let pipe = top.join("plain/.git/commondir");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.is_err() || of("plain/.git").is_empty(), "nobody waits at a pipe");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_configuration_names_what_git_runs_and_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(folder.path()).unwrap();
+        let says = |file: &str, text: &str| {
+            fs::create_dir_all(top.join(file).parent().unwrap()).unwrap();
+            fs::write(top.join(file), text).unwrap();
+        };
+        says("tools/watch.sh", "");
+        says("more/own.cfg", "[diff \"x\"]\n textconv = sh \"tools/show.sh\" --all\n[core] editor = vi\n");
+        says(
+            ".git/config",
+            "# hooksPath = no\n[Core]\n\thooksPath = \".husky/_\" ; ours\n fsmonitor=tools/watch.sh\n\
+             [include]\n path = ../more/own.cfg\n[includeIf \"gitdir:~/x/\"] path = ../later.cfg\n\
+             [alias]\n go = !tools/\\\ngo.sh\n[branch \"main\"]\n merge = refs/heads/main\n",
+        );
+        let named = configured_paths(&top.join(".git"), &top);
+        let inside: Vec<_> = named
+            .iter()
+            .filter_map(|path| path.strip_prefix(&top).ok())
+            .map(|path| path.to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(
+            inside,
+            [".husky/_", "later.cfg", "more/own.cfg", "tools/go.sh", "tools/show.sh", "tools/watch.sh"]
+        );
+        says(".git/config", "[core]\nhooksPath = .\n");
+        assert!(configured_paths(&top.join(".git"), &top).contains(&top.join("pre-commit")));
+    }
+}

@@ -1,0 +1,120 @@
+//! The host API: the functions that a script may call on `ctx`, and the files, providers and network they use.
+
+mod address_password;
+mod address_space;
+mod args;
+mod async_providers;
+mod call;
+mod call_access;
+pub mod canonical_folder;
+pub mod catch_panic;
+mod closure_tools;
+mod context;
+#[cfg(unix)]
+mod dir_cleaner;
+mod duration;
+mod environment;
+mod event;
+mod explain;
+mod extensions;
+pub mod file_id;
+pub mod file_stat;
+pub mod files;
+mod fixtures;
+mod function;
+mod functions;
+pub mod git;
+mod host_lookup;
+mod http;
+mod io_error;
+mod log;
+mod memory;
+pub mod metier_dirs;
+pub mod outcome;
+#[cfg(unix)]
+mod output_lines;
+#[cfg(unix)]
+mod provider_thread;
+mod redaction;
+mod regular_file;
+mod report;
+mod run_events;
+mod run_id;
+mod run_thread;
+mod steps;
+mod streams;
+#[cfg_attr(not(unix), path = "temp_dirs_unsupported.rs")]
+pub mod temp_dirs;
+mod tool_layer;
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+pub mod untrusted;
+mod value_size;
+#[cfg(unix)]
+#[cfg_attr(not(target_os = "linux"), path = "visibility_lock_unsupported.rs")]
+pub mod visibility_lock;
+
+pub use self::async_providers::{
+    Async, AsyncApprover, AsyncConfigProvider, AsyncFileProvider, AsyncHttpClient, AsyncSamplingProvider,
+    AsyncSecretProvider, AsyncToolProvider,
+};
+pub use self::call_access::CallAccess;
+pub use self::call_access::CallRecorder;
+#[cfg(unix)]
+pub use self::canonical_folder::open_without_links;
+pub use self::catch_panic::catch_panic;
+pub use self::closure_tools::ClosureTools;
+#[cfg(unix)]
+pub use self::dir_cleaner::{DirCleaner, OPEN_BY_NAME, open_unlocked};
+pub use self::environment::{Environment, variable_access};
+pub use self::event::{Event, EventKind, Observer, OutputStream, PlanStep};
+pub use self::explain::{
+    AccessReason, InterpreterReport, LaunchPreview, SandboxPath, SandboxSupport, TreeKill,
+};
+pub use self::extensions::Extensions;
+#[cfg_attr(not(unix), allow(unused_imports, reason = "no process is kept there"))]
+pub use self::file_id::{FolderId, file_id};
+pub use self::fixtures::Fixtures;
+pub use self::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
+pub use self::functions::{ConfigState, WITHHELD, WITHHELD_HELP, WithheldValues, config_help, config_hint};
+pub use self::functions::{function, functions};
+pub use self::host_lookup::HostLookup;
+pub use self::log::{LogLevel, LogLine, Progress};
+#[cfg(unix)]
+pub use self::output_lines::ProcessOutput;
+pub use self::run_events::{PanicSafeObserver, RunEvents};
+pub use self::run_id::RunId;
+pub use self::run_thread::{RunThreadGuard, works_for_run};
+pub use address_space::AddressSpaceReservation;
+pub use args::Args;
+pub use context::HostApiClient;
+pub use context::{
+    ApprovalNeed, ApprovalRequest, Approver, ConfigProvider, ContextBuilder, FileProvider, HttpClient,
+    HttpRequest, HttpResponse, Providers, SampleMessage, SampleRequest, SampleResponse, SampleRole,
+    SampleUsage, SamplingProvider, SecretProvider, SkillContext, SkillProvider, StopReason, Tool,
+    ToolProvider,
+};
+pub use files::{ChangeDecision, FileChange, FileChangeKind, Files};
+pub use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;
+#[cfg(feature = "http")]
+pub use http::WebClient;
+pub use http::download;
+#[cfg(unix)]
+pub use http::non_public_kind;
+pub use memory::{HostMemory, check_memory_reserve};
+#[cfg(unix)]
+pub use metier_sandbox::{FileId, begins_with};
+#[cfg(unix)]
+pub use redaction::RedactedStream;
+pub use redaction::{Redacted, Redaction};
+pub use regular_file::open_regular;
+pub use report::{
+    EnforcedLevel, NetworkReport, ProcessReport, ProcessUsage, RefusedConnection, SandboxReport,
+};
+pub use steps::{StepReport, StepStatus};
+#[cfg(unix)]
+pub use streams::OutputSink;
+pub use streams::{OutputSinks, StdinSource};
+pub use tool_layer::{LayeredTools, ToolLayer};
+pub use value_size::memory_size;
+#[cfg(unix)]
+pub use value_size::{check_value_memory, memory_size_of_json, to_json};

@@ -1,0 +1,92 @@
+//! A setting or a secret that a skill declares.
+
+use serde::Serialize;
+use serde::ser::Serializer;
+use serde_json::Value;
+
+use super::{Access, Permission, is_secret_setting};
+
+/// A setting or a secret that a skill declares under `config`.
+///
+/// In JSON: `{description, required, env, secret, default}`, where `required` is `true`, `false` or `"on_use"`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ConfigField {
+    /// Its name, by which `ctx.config` or `ctx.secret` read it.
+    #[serde(skip)]
+    pub key: String,
+    /// What it is.
+    pub description: Option<String>,
+    /// Whether the skill needs it.
+    #[serde(rename = "required")]
+    pub requirement: ConfigRequirement,
+    /// The environment variable that may hold its value.
+    pub env: Option<String>,
+    /// Whether it is a secret, which only `ctx.secret` reads.
+    pub secret: bool,
+    /// Its value where nothing else gives one.
+    pub default: Option<Value>,
+}
+
+/// Whether a skill needs a setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigRequirement {
+    /// Without it, the skill does not run.
+    Required,
+    /// Without it, the skill runs, and fails where it reads it.
+    OnUse,
+    /// Without it, the skill runs and reads null.
+    #[default]
+    Optional,
+}
+
+impl Serialize for ConfigRequirement {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Required => serializer.serialize_bool(true),
+            Self::Optional => serializer.serialize_bool(false),
+            Self::OnUse => serializer.serialize_str("on_use"),
+        }
+    }
+}
+
+impl ConfigField {
+    /// An optional setting of this name.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            description: None,
+            requirement: ConfigRequirement::default(),
+            env: None,
+            secret: false,
+            default: None,
+        }
+    }
+
+    /// The access by which its value is read from the environment.
+    pub(crate) fn environment_access(&self) -> Option<Access> {
+        let variable = self.env.as_deref()?;
+        Some(if self.secret { Access::secret(&self.key) } else { Access::env(variable) })
+    }
+}
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl ConfigField {
+    /// The permission that a skill requests by declaring the field: a secret `secret:KEY`, a setting with a variable `env:NAME`, another
+    /// one with the name of a secret `secret:KEY`. Other settings need none.
+    pub fn requested_permission(&self) -> Option<Permission> {
+        match &self.env {
+            Some(variable) if !self.secret => Permission::env(variable).ok(),
+            _ if self.secret || self.is_secret_setting() => Permission::secret(&self.key).ok(),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a setting whose name says that its value is secret: what `ctx.config` answers is redacted then, and a secret of that
+    /// name may be its value.
+    pub fn is_secret_setting(&self) -> bool {
+        !self.secret && is_secret_setting(&self.key)
+    }
+}

@@ -1,0 +1,72 @@
+//! The options of a worker: a process that is kept between runs, if its skill requests one.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::{ErrorKind, Result, SkillError};
+
+/// How long a worker process is kept, which serves many runs, one after the other. Data that a script keeps in memory or in its
+/// own folder passes from one run to the next; only runs with the same grants, limits and project share a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct WorkerOptions {
+    /// Maximum runs before the worker is replaced; 100 by default.
+    pub runs: u64,
+    /// How long an idle worker waits for the next run; 30 s by default.
+    #[serde(rename = "idle_ms", serialize_with = "milliseconds")]
+    pub idle_timeout: Duration,
+}
+
+/// The name of the protocol: one request per line, one reply per line.
+const PROTOCOL: &str = "json-lines";
+
+/// Maximum characters of another name that an error repeats.
+const MAX_SHOWN_CHARS: usize = 60;
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl WorkerOptions {
+    /// Whether `metadata.worker` of a skill requests a worker: with `json-lines`, or with `true` for the only protocol. Any other
+    /// word is `invalid-skill`.
+    pub fn is_requested(word: &Value) -> Result<bool> {
+        match word.as_str() {
+            Some(PROTOCOL | "true") => Ok(true),
+            Some("false" | "") => Ok(false),
+            _ => {
+                let word: String = word.to_string().chars().take(MAX_SHOWN_CHARS).collect();
+                let sentence = format!("invalid metadata.worker {word}; expected {PROTOCOL}");
+                Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+                    .with_help(format!("write `worker: {PROTOCOL}`, or leave it out")))
+            }
+        }
+    }
+
+    /// The same, with this maximum of runs, at least one.
+    pub fn runs(mut self, runs: u64) -> Self {
+        self.runs = runs.max(1);
+        self
+    }
+
+    /// Whether its process serves one run, so that all limits of that run can be enforced on it.
+    pub fn is_single_run(self) -> bool {
+        self.runs == 1
+    }
+
+    /// The same, with this idle time.
+    pub fn idle_timeout(mut self, idle: Duration) -> Self {
+        self.idle_timeout = idle;
+        self
+    }
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        Self { runs: 100, idle_timeout: Duration::from_secs(30) }
+    }
+}
+
+fn milliseconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,232 @@
+//! Templates: texts that contain references, as plans and declared HTTP calls have them. A text that is only a reference keeps the
+//! type of the value it names; beside other text, `${inputs.name}` ends at its brace. `$$` is a dollar sign.
+
+mod reference;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod value;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use self::reference::{ExpressionError, PathSegment, Reference, ReferenceRoot};
+pub use self::reference::{
+    RESERVED_NAMES, ReferenceBody, fault, is_name, is_name_char, json_string_len, name_at,
+    parse_reference_body,
+};
+pub use self::value::ValueTemplate;
+pub use self::value::{ResolveError, Resolver};
+
+/// A text with references: in a plan, or in a declared HTTP call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Template {
+    /// Text without references.
+    Literal(String),
+    /// Only a reference: the value it names, unchanged.
+    Reference(Reference),
+    /// Text and references, joined into one text.
+    Pieces(Vec<TemplatePiece>),
+}
+
+/// A part of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TemplatePiece {
+    /// Text.
+    Text(String),
+    /// The value that a reference names, as text: strings unchanged, everything else as JSON.
+    Reference(Reference),
+}
+
+impl Template {
+    /// The references in it, in order.
+    pub fn references(&self) -> impl Iterator<Item = &Reference> {
+        let (whole, pieces) = match self {
+            Self::Literal(_) => (None, &[][..]),
+            Self::Reference(reference) => (Some(reference), &[][..]),
+            Self::Pieces(pieces) => (None, pieces.as_slice()),
+        };
+        whole.into_iter().chain(pieces.iter().filter_map(|piece| match piece {
+            TemplatePiece::Reference(reference) => Some(reference),
+            TemplatePiece::Text(_) => None,
+        }))
+    }
+}
+
+impl FromStr for Template {
+    type Err = ExpressionError;
+
+    fn from_str(text: &str) -> Result<Self, ExpressionError> {
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut at = 0;
+        while let Some(dollar) = text[at..].find('$').map(|found| at + found) {
+            plain.push_str(&text[at..dollar]);
+            let rest = &text[dollar + 1..];
+            at = if rest.starts_with('$') {
+                plain.push('$');
+                dollar + 2
+            } else {
+                let (reference, end) = parse_reference(text, dollar)?;
+                if !plain.is_empty() {
+                    pieces.push(TemplatePiece::Text(std::mem::take(&mut plain)));
+                }
+                pieces.push(TemplatePiece::Reference(reference));
+                end
+            };
+        }
+        plain.push_str(&text[at..]);
+        if pieces.is_empty() {
+            return Ok(Self::Literal(plain));
+        }
+        if !plain.is_empty() {
+            pieces.push(TemplatePiece::Text(plain));
+        }
+        Ok(match <[TemplatePiece; 1]>::try_from(pieces) {
+            Ok([TemplatePiece::Reference(reference)]) => Self::Reference(reference),
+            Ok([TemplatePiece::Text(text)]) => Self::Literal(text),
+            Err(pieces) => Self::Pieces(pieces),
+        })
+    }
+}
+
+/// Parses the reference whose dollar sign is at this offset. Also returns the offset of the byte after it.
+pub fn parse_reference(text: &str, dollar: usize) -> Result<(Reference, usize), ExpressionError> {
+    let rest = &text[dollar + 1..];
+    if rest.starts_with('{') {
+        let (reference, end) = parse_reference_body(text, dollar + 2)?;
+        if !text[end..].starts_with('}') {
+            return Err(fault(end, "the brace of a reference is not closed", "write ${inputs.name}"));
+        }
+        return Ok((reference, end + 1));
+    }
+    if !rest.starts_with(is_name_char) {
+        return Err(fault(dollar, "a dollar sign begins a reference", "write $$ for a dollar sign"));
+    }
+    parse_reference_body(text, dollar + 1)
+}
+
+/// Written as source text; it parses back to the same template.
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Literal(text) => f.write_str(&escape_dollars(text)),
+            Self::Reference(reference) => write!(f, "{reference}"),
+            Self::Pieces(pieces) => pieces.iter().try_for_each(|piece| match piece {
+                TemplatePiece::Text(text) => f.write_str(&escape_dollars(text)),
+                TemplatePiece::Reference(reference) => write!(f, "${{{}}}", ReferenceBody(reference)),
+            }),
+        }
+    }
+}
+
+fn escape_dollars(text: &str) -> String {
+    text.replace('$', "$$")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::template::testing::any_template;
+
+    fn parsed(text: &str) -> Template {
+        text.parse().unwrap()
+    }
+
+    fn refused(text: &str) -> String {
+        text.parse::<Template>().unwrap_err().message
+    }
+
+    #[test]
+    fn every_way_to_write_a_reference() {
+        for (text, printed) in [
+            ("$inputs", "$inputs"),
+            ("${inputs.x}", "$inputs.x"),
+            ("$inputs.chart-path", "$inputs.chart-path"),
+            ("$steps.cluster-auth.outputs.kubeconfig", "$steps.cluster-auth.outputs.kubeconfig"),
+            ("$steps.id.outputs.f[0].g", "$steps.id.outputs.f[0].g"),
+            ("$result[0][2].file", "$result[0][2].file"),
+            ("$step_3.x", "$result[3].x"),
+            ("$item", "$item"),
+            (r#"$inputs["a b"]["c"]"#, r#"$inputs["a b"].c"#),
+            (r#"$inputs["}$\"]"]"#, r#"$inputs["}$\"]"]"#),
+        ] {
+            let template = parsed(text);
+            assert!(matches!(template, Template::Reference(_)), "{text}: {template:?}");
+            assert_eq!(template.to_string(), printed, "{text}");
+        }
+    }
+
+    #[test]
+    fn beside_text_a_reference_ends_where_a_name_does() {
+        for (text, printed) in [
+            ("Hello $inputs.name.", "Hello ${inputs.name}."),
+            ("$inputs.a-$inputs.b", "${inputs.a}-${inputs.b}"),
+            ("${inputs.name}.txt", "${inputs.name}.txt"),
+            ("$inputs.a, $inputs.b", "${inputs.a}, ${inputs.b}"),
+            ("costs $$5, or $$$inputs.price", "costs $$5, or $$${inputs.price}"),
+        ] {
+            assert_eq!(parsed(text).to_string(), printed, "{text}");
+        }
+        assert_eq!(parsed("$$inputs.x"), Template::Literal("$inputs.x".into()));
+    }
+
+    #[test]
+    fn what_is_no_reference_is_refused_and_never_taken_for_text() {
+        for (text, words) in [
+            ("$", "a dollar sign begins"),
+            ("costs $5", "a reference has a name"),
+            ("${5}", "a reference has a name"),
+            ("fn main$", "a dollar sign begins"),
+            ("${", "a reference has a name"),
+            ("${inputs", "not closed"),
+            ("${inputs.x y}", "not closed"),
+            ("$result", "followed by the number"),
+            ("$result.x", "followed by the number"),
+            ("$result[-1]", "a number in brackets"),
+            ("$result[99999999999999999999999]", "a number in brackets"),
+            ("$inputs.x[a]", "a number in brackets"),
+            ("$inputs[\"x", "no end"),
+            ("$inputs[\"x\" ]", "no end"),
+            ("$steps", "followed by the id"),
+            ("$steps[0].outputs", "followed by the id"),
+            ("$steps.a", "followed by .outputs"),
+            ("$steps.a.output.x", "followed by .outputs"),
+        ] {
+            let message = refused(text);
+            assert!(message.contains(words), "{text}: {message}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_back_as_the_same(template in any_template()) {
+            let printed = template.to_string();
+            prop_assert_eq!(printed.parse::<Template>(), Ok(template), "{}", printed);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic_and_what_is_read_can_be_printed(text in any::<String>()) {
+            if let Ok(template) = text.parse::<Template>() {
+                prop_assert_eq!(template.to_string().parse::<Template>(), Ok(template));
+            }
+        }
+
+        #[test]
+        fn nor_does_a_text_made_of_what_the_grammar_knows(
+            words in prop::collection::vec(
+                prop::sample::select(vec![
+                    "$", "$$", "{", "}", "inputs", "steps", ".", "a", "-", "outputs", "result", "[", "]", "0", "\"", "\\",
+                    "step_", "é", " ",
+                ]),
+                0..20,
+            )
+        ) {
+            let text = words.concat();
+            if let Ok(template) = text.parse::<Template>() {
+                prop_assert_eq!(template.to_string().parse::<Template>(), Ok(template));
+            }
+        }
+    }
+}

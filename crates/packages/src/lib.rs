@@ -1,0 +1,44 @@
+//! The packages that scripts need: what a skill requires, the registries of the user, and the store of what was prepared.
+//!
+//! ```text
+//! packages/requests/0123….json      one set of requirements: which entry serves it, for each interpreter
+//!          entries/0123…/about.json the lock, the interpreter, and the digest of all files
+//!                        files/     what Python or Node loads: files and folders, no links
+//!          work-Ab12Cd/             a preparation in progress; a killed one is removed by the next
+//! ```
+//!
+//! Nothing here starts a program: the engine runs the package managers, in the sandbox.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[cfg_attr(not(feature = "config"), allow(dead_code, reason = "without TOML nothing is read"))]
+mod declarations;
+mod npm_manifest;
+mod npm_range;
+mod npm_registry;
+mod python_index;
+mod required_python;
+mod requirement;
+mod requirements;
+mod requirements_file;
+mod skill_packages;
+#[cfg_attr(not(unix), path = "store_unsupported.rs")]
+mod store;
+mod stored;
+#[cfg_attr(not(feature = "config"), path = "toml_unavailable.rs")]
+mod toml_text;
+#[cfg(unix)]
+mod tree;
+mod user_files;
+mod version_range;
+
+pub use self::npm_manifest::check_new_lock;
+pub use self::npm_registry::NpmRegistry;
+pub use self::python_index::PythonIndex;
+pub use self::required_python::RequiredPython;
+pub use self::requirements::{Ecosystem, Requirements};
+pub use self::skill_packages::SkillPackages;
+pub use self::store::PackageStore;
+pub use self::store::{PackageRequest, Preparation, PreparedFiles};
+pub use self::stored::InstalledInterpreter;
+pub use self::stored::StoredPackages;
+pub use self::user_files::{UserFiles, host_of};

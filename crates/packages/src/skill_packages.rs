@@ -1,0 +1,102 @@
+//! What a skill says about the packages of one script, and what a run that misses one of them is told.
+
+use super::requirements::Ecosystem;
+use super::store::PackageRequest;
+use metier_core::error::{Hint, SkillError};
+
+/// The packages of a script, as its skill declares them.
+#[derive(Clone, Debug)]
+pub struct SkillPackages {
+    skill: String,
+    script: String,
+    found: Result<Option<PackageRequest>, SkillError>,
+}
+
+impl SkillPackages {
+    /// What was found for a script of that skill.
+    pub fn new(skill: String, script: String, found: Result<Option<PackageRequest>, SkillError>) -> Self {
+        Self { skill, script, found }
+    }
+
+    /// The packages that can be prepared.
+    pub fn request(&self) -> Option<&PackageRequest> {
+        self.found.as_ref().ok()?.as_ref().filter(|request| !request.requirements.is_empty())
+    }
+
+    /// Why they cannot be prepared.
+    pub fn error(&self) -> Option<&SkillError> {
+        self.found.as_ref().err()
+    }
+
+    /// What helps a script that does not find these packages: the lines to add, or that they are to be prepared.
+    pub fn missing_help(&self, ecosystem: Ecosystem, packages: &[&str]) -> (String, Option<Hint>) {
+        let hint = Some(Hint::Prepare(self.skill.clone()));
+        let request = match &self.found {
+            Err(error) => return (format!("its packages cannot be prepared: {error}"), None),
+            Ok(request) => request.as_ref(),
+        };
+        let Some(request) = request else {
+            let file = match ecosystem {
+                Ecosystem::Python => "requirements.txt",
+                Ecosystem::Npm => "the dependencies of package.json",
+            };
+            let lines = added_lines(ecosystem, packages);
+            let text = format!(
+                "if it should have {}, add {lines} to {file} in the folder of the skill, and prepare its packages",
+                pronoun(packages)
+            );
+            return (text, hint);
+        };
+        let requirements = &request.requirements;
+        let new: Vec<&str> =
+            packages.iter().copied().filter(|package| !requirements.declares(package)).collect();
+        if new.is_empty() {
+            let text = format!(
+                "{} names {}; prepare the packages of the skill",
+                requirements.source,
+                pronoun(packages)
+            );
+            return (text, hint);
+        }
+        let place = if requirements.source == self.script {
+            format!("the dependencies in the block `/// script` of {}", self.script)
+        } else {
+            requirements.source.clone()
+        };
+        let text = format!(
+            "if it should have {}, add {} to {place}, and prepare the packages of the skill",
+            pronoun(packages),
+            added_lines(ecosystem, &new)
+        );
+        (text, hint)
+    }
+
+    /// What helps a script that misses what this file of requirements lists.
+    pub fn file_help(&self, file: &str) -> (String, Option<Hint>) {
+        let hint = Some(Hint::Prepare(self.skill.clone()));
+        match &self.found {
+            Err(error) => (format!("its packages cannot be prepared: {error}"), None),
+            Ok(Some(request)) if request.requirements.source == file => {
+                ("prepare the packages of the skill".to_owned(), hint)
+            }
+            Ok(_) => {
+                let text = "if it should have them, list them in requirements.txt in the folder of the skill, and prepare its packages";
+                (text.to_owned(), hint)
+            }
+        }
+    }
+}
+
+fn pronoun(packages: &[&str]) -> &'static str {
+    if packages.len() == 1 { "it" } else { "them" }
+}
+
+/// The lines to add to a list of packages: `the line a`, or `the lines a, b`.
+fn added_lines(ecosystem: Ecosystem, packages: &[&str]) -> String {
+    let line = |package: &&str| match ecosystem {
+        Ecosystem::Python => (*package).to_owned(),
+        Ecosystem::Npm => format!("\"{package}\": \"*\""),
+    };
+    let lines = packages.iter().map(line).collect::<Vec<_>>().join(", ");
+    if packages.len() == 1 { format!("the line {lines}") } else { format!("the lines {lines}") }
+}

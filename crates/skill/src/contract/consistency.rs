@@ -1,0 +1,87 @@
+//! Checks that a contract agrees with the `SKILL.md` beside it. A difference is an error that names both locations.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::super::manifest::Manifest;
+use super::{Contract, Entrypoint, SourceLocation};
+use crate::contract::sections::entrypoints::normalize_path;
+use crate::diagnostic_sink::DiagnosticSink;
+use crate::lint;
+use metier_core::excerpt::shorten;
+use metier_core::policy::Permission;
+
+/// Characters of a value that an error repeats.
+const MAX_SHOWN_CHARS: usize = 80;
+
+pub(super) fn check(
+    contract: &Contract,
+    manifest: &Manifest,
+    place: impl Fn(&str) -> Range<usize>,
+    report: &mut DiagnosticSink<'_>,
+) {
+    let lines = &manifest.lines;
+    let mut disagree_at = |span: Range<usize>, key: &str, here: &str, there: &str, line: Option<u32>| {
+        let at = line.map_or_else(|| "SKILL.md".to_owned(), |line| format!("SKILL.md:{line}"));
+        let message = format!("{key} is {here} here, and {there} in {at}");
+        report.add(&lint::CONTRACT_DISAGREES, &span, message).help("make them agree, or name it once");
+    };
+    let main = contract.main_entrypoint();
+    if let (Some((runtime, at)), Some(other)) = (runtime(contract, main), &manifest.runtime)
+        && runtime != other
+    {
+        disagree_at(at.span.clone(), "runtime", &quoted(runtime), &quoted(other), lines.runtime);
+    }
+    if let (Some(entrypoint), Some(other)) = (main, manifest.entrypoint())
+        && normalize_path(other).as_ref() != Some(&entrypoint.path)
+    {
+        let (here, there) = (quoted(&entrypoint.path), quoted(other));
+        disagree_at(entrypoint.place.span.clone(), "entrypoint", &here, &there, lines.entrypoint);
+    }
+    let mut disagree =
+        |key: &str, here: &str, there: &str, line| disagree_at(place(key), key, here, there, line);
+    if let Some(name) = contract.name.as_ref().filter(|name| **name != manifest.name) {
+        disagree("name", &quoted(name), &quoted(&manifest.name), lines.name);
+    }
+    if let (Some(version), Some(line)) = (&contract.version, lines.version)
+        && *version != manifest.version
+    {
+        disagree("version", &version.to_string(), &manifest.version.to_string(), Some(line));
+    }
+    if let Some((here, there)) = permissions(contract, manifest) {
+        disagree("permissions", &join_permissions(&here), &join_permissions(&there), lines.allowed_tools);
+    }
+}
+
+/// The runtime that the contract declares for its main script, if any.
+fn runtime<'a>(
+    contract: &'a Contract,
+    main: Option<&'a Entrypoint>,
+) -> Option<(&'a String, &'a SourceLocation)> {
+    let own = main.and_then(|main| Some((main.runtime.as_ref()?, &main.place)));
+    own.or_else(|| Some((contract.runtime.as_ref()?, &contract.runtime_location)))
+}
+
+/// The permissions of both files, if both name some and they differ. Every skill may read, so naming `read` in one file only is
+/// no difference. Tools of other clients are ignored.
+fn permissions(
+    contract: &Contract,
+    manifest: &Manifest,
+) -> Option<(BTreeSet<Permission>, BTreeSet<Permission>)> {
+    let asks = contract.permissions.as_ref()?.iter().filter_map(|ask| ask.permission.clone());
+    let tools = manifest.allowed_tools.iter().filter_map(|tool| tool.parse::<Permission>().ok());
+    let (here, there): (BTreeSet<Permission>, BTreeSet<Permission>) = (asks.collect(), tools.collect());
+    let differ = here.symmetric_difference(&there).any(|permission| *permission != Permission::READ);
+    (!there.is_empty() && differ).then_some((here, there))
+}
+
+fn join_permissions(permissions: &BTreeSet<Permission>) -> String {
+    if permissions.is_empty() {
+        return "none".to_owned();
+    }
+    permissions.iter().map(|permission| quoted(&permission.to_string())).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(text: &str) -> String {
+    format!("`{}`", shorten(text, MAX_SHOWN_CHARS))
+}

@@ -1,0 +1,66 @@
+//! A skill's contract: the `skill.yaml` or `skill.json` beside a `SKILL.md`, or alone. Here it is read in the format of metier;
+//! `formats` reads the others to the same [`Contract`].
+//!
+//! A model reads `SKILL.md`, which is enough for a skill. The contract is for programs: it declares inputs, outputs, scripts,
+//! limits, permissions and dependencies. Its keys stand below one key `skill` or at the top of the file; [`Contract`] lists them.
+//! All are optional, and unknown ones are kept.
+//!
+//! Parsing gives the [`Contract`] and its [`Diagnostic`](super::Diagnostic)s. With a diagnostic that blocks there is no contract;
+//! the skill is still listed, but does not run, because its input could not be validated. If both files name the same thing, they
+//! must agree, except for descriptions.
+
+mod composition;
+mod consistency;
+mod definition_format;
+pub mod fields;
+mod host_needs;
+mod mcp_server_address;
+mod model;
+mod parse;
+mod persona;
+mod publication;
+mod risk;
+mod schema;
+mod self_check;
+mod serialize;
+mod tool_aliases;
+
+mod sections;
+#[cfg(test)]
+#[cfg(feature = "json-schema")]
+mod tests;
+
+pub use self::composition::{NamedPersona, compose};
+pub use self::definition_format::DefinitionFormat;
+pub use self::host_needs::{Enrichment, HostNeeds};
+pub use self::mcp_server_address::McpServerAddress;
+pub use self::model::{Contract, StepsForm};
+pub use self::parse::{CheckDepth, check_translated, parse_source, read_definition};
+pub use self::parse::{MAX_CONTRACT, load, load_with_manifest};
+pub use self::parse::{ParsedContract, parse, parse_with_manifest};
+pub use self::persona::{Persona, Turn};
+pub use self::publication::Publication;
+pub use self::risk::Sensitivity;
+pub use self::risk::{risk_level, risk_score};
+pub use self::sections::config::{MAX_FIELDS as MAX_SETTINGS, named_setting, variable};
+pub use self::sections::dependencies::host_and_port;
+pub use self::sections::dependencies::{Dependencies, Dependency, Infrastructure, InfrastructureKind};
+pub use self::sections::entrypoints::Entrypoint;
+pub use self::sections::entrypoints::SourceLocation;
+pub use self::sections::examples::Example;
+pub use self::sections::forms::InputForm;
+pub use self::sections::http_call::HttpCall;
+pub use self::sections::http_call::{CONFIG, RESPONSE, SECRETS, named_value};
+pub use self::sections::limits::ContractLimits;
+pub use self::sections::metadata::ContractMetadata;
+pub use self::sections::permissions::PermissionRequest;
+pub use self::sections::provided_tool::{ProvidedTool, ToolHandler};
+pub use self::sections::resource_uri::ResourceUri;
+pub use self::sections::resources::{ProvidedResource, ResourceSource};
+pub(crate) use schema::SchemaRole;
+pub(crate) use schema::read as read_schema;
+pub use schema::{Schema, ValidationFailure};
+pub use tool_aliases::ToolAliases;
+
+/// The names that the file may have. A folder has at most one of them.
+pub const CONTRACT_FILES: [&str; 3] = ["skill.yaml", "skill.yml", "skill.json"];

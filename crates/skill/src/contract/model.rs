@@ -1,0 +1,176 @@
+//! A contract: what it declares, section by section.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::ser::Serializer;
+use serde_json::{Map, Value as Json};
+
+use super::definition_format::DefinitionFormat;
+use super::host_needs::HostNeeds;
+use super::mcp_server_address::McpServerAddress;
+use super::persona::Persona;
+use super::publication::Publication;
+use super::risk::Sensitivity;
+use super::schema::Schema;
+use super::sections::dependencies::Dependencies;
+use super::sections::entrypoints::{Entrypoint, SourceLocation};
+use super::sections::examples::Example;
+use super::sections::forms::InputForm;
+use super::sections::limits::ContractLimits;
+use super::sections::metadata::ContractMetadata;
+use super::sections::permissions::PermissionRequest;
+use super::sections::provided_tool::ProvidedTool;
+use super::sections::resources::ProvidedResource;
+use metier_core::policy::{ConfigField, Permission};
+
+/// A contract. In JSON every key is present, `null` or empty where the contract does not set it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Contract {
+    /// The format of its file.
+    pub format: DefinitionFormat,
+    /// The skill's name, in Unicode NFKC.
+    pub name: Option<String>,
+    /// Its version.
+    #[serde(serialize_with = "super::serialize::text")]
+    pub version: Option<semver::Version>,
+    /// What it does, for people who read contracts.
+    pub description: Option<String>,
+    /// The runtime of its script, as written.
+    pub runtime: Option<String>,
+    /// Where the runtime is written.
+    #[serde(skip)]
+    #[doc(hidden)]
+    pub runtime_location: SourceLocation,
+    /// The script that runs when the caller names none.
+    pub entrypoint: Option<Entrypoint>,
+    /// Scripts that can be run by these names, in written order.
+    #[serde(serialize_with = "by_name")]
+    pub entrypoints: Vec<(String, Entrypoint)>,
+    /// The schema of the input.
+    pub inputs: Option<Schema>,
+    /// The schema of the output.
+    pub outputs: Option<Schema>,
+    /// The limits of a run.
+    pub limits: ContractLimits,
+    /// The requested permissions; `None` if the contract leaves them to `allowed-tools`.
+    pub permissions: Option<Vec<PermissionRequest>>,
+    /// The environment variables that its external script asks for, each the permission `env:NAME`.
+    pub env: Vec<Permission>,
+    /// Its settings and secrets, in written order.
+    #[serde(serialize_with = "fields_by_key")]
+    pub config: Arc<[ConfigField]>,
+    /// The programs, skills and infrastructure that it needs.
+    pub dependencies: Dependencies,
+    /// Facts for callers, such as duration and risk.
+    pub metadata: ContractMetadata,
+    /// Example calls with their outputs.
+    pub examples: Vec<Example>,
+    /// Paths below the skill's folder that a running skill writes. They are no part of its digest.
+    pub state: Vec<String>,
+    /// The key under which its steps are written, if it is a plan.
+    pub steps: Option<StepsForm>,
+    /// Where the steps are written.
+    #[serde(skip)]
+    #[doc(hidden)]
+    pub steps_location: SourceLocation,
+    /// Who may call it.
+    pub sensitivity: Sensitivity,
+    /// What its script expects of the host.
+    pub host_needs: HostNeeds,
+    /// What a model becomes while the skill is active.
+    pub persona: Option<Persona>,
+    /// The URL below which its declared HTTP calls stay.
+    pub base_url: Option<String>,
+    /// The tools that it offers.
+    pub tools: Vec<ProvidedTool>,
+    /// What a person is asked for where a call does not give it, in the order in which it is asked.
+    pub forms: Vec<InputForm>,
+    /// What can be read of it at addresses of its own.
+    pub resources: Vec<ProvidedResource>,
+    /// Paths of the files that its prompt has with it.
+    pub attachments: Vec<String>,
+    /// The server that it brings.
+    pub mcp: Option<McpServerAddress>,
+    /// Names of tools, each with names that mean the same.
+    #[serde(serialize_with = "aliases_by_name")]
+    pub tool_aliases: Vec<(String, Vec<String>)>,
+    /// The facts of catalogs.
+    pub publication: Publication,
+    /// All other keys.
+    pub unknown: Map<String, Json>,
+}
+
+/// The key under which the steps of a plan are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StepsForm {
+    /// Under `steps`.
+    Steps,
+    /// Under `composed_of`.
+    ComposedOf,
+}
+
+impl Contract {
+    /// The script that runs when the caller names none: the entrypoint, `main` among the named ones, or the only one of them.
+    pub fn main_entrypoint(&self) -> Option<&Entrypoint> {
+        let only = match &self.entrypoints[..] {
+            [(_, only)] => Some(only),
+            _ => None,
+        };
+        self.entrypoint.as_ref().or_else(|| self.entrypoint_by_name("main")).or(only)
+    }
+
+    /// The paths of the scripts that it names, each once, in written order.
+    pub(crate) fn named_scripts(&self) -> Vec<&str> {
+        let entrypoints = self.entrypoint.iter().chain(self.entrypoints.iter().map(|(_, entry)| entry));
+        let all = entrypoints.chain(self.tools.iter().filter_map(ProvidedTool::script));
+        let mut paths = Vec::new();
+        for path in all.map(|entrypoint| entrypoint.path.as_str()) {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        paths
+    }
+
+    /// The tool of that name.
+    pub fn tool(&self, name: &str) -> Option<&ProvidedTool> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// The entrypoint of that name; `main` is the one that runs when none is named.
+    pub fn entrypoint_by_name(&self, name: &str) -> Option<&Entrypoint> {
+        let named =
+            self.entrypoints.iter().find(|(known, _)| known == name).map(|(_, entrypoint)| entrypoint);
+        named.or_else(|| self.entrypoint.as_ref().filter(|_| name == "main"))
+    }
+}
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl Contract {
+    /// Whether that script runs only when a tool is called: a tool names it, and no entrypoint does.
+    pub fn is_tool_script(&self, path: &str) -> bool {
+        let mut entrypoints = self.entrypoint.iter().chain(self.entrypoints.iter().map(|(_, entry)| entry));
+        self.tools.iter().filter_map(ProvidedTool::script).any(|script| script.path == path)
+            && !entrypoints.any(|entrypoint| entrypoint.path == path)
+    }
+}
+
+fn fields_by_key<S: Serializer>(fields: &[ConfigField], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(fields.iter().map(|field| (&field.key, field)))
+}
+
+fn aliases_by_name<S: Serializer>(
+    aliases: &[(String, Vec<String>)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(aliases.iter().map(|(name, others)| (name, others)))
+}
+
+fn by_name<S: Serializer>(entrypoints: &[(String, Entrypoint)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(entrypoints.iter().map(|(name, entrypoint)| (name, entrypoint)))
+}

@@ -1,0 +1,99 @@
+//! `config`: the settings and secrets of a skill.
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use crate::contract::fields;
+use crate::diagnostic_sink::DiagnosticSink;
+use crate::lint;
+use crate::yaml::{Entry, Node, Value};
+use metier_core::policy::{ConfigField, ConfigRequirement, Permission};
+
+/// The maximum number of settings.
+pub const MAX_FIELDS: usize = 100;
+/// The maximum number of bytes of a name.
+const MAX_KEY_LEN: usize = 128;
+const KEYS: [&str; 5] = ["description", "required", "env", "secret", "default"];
+
+/// The settings, in written order: a map of names, each with a map, with its description alone, or with nothing.
+pub(in crate::contract) fn read(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Arc<[ConfigField]> {
+    let entries = node.and_then(|node| fields::entries(node, "config", report)).unwrap_or_default();
+    if let Some(first) = entries.get(MAX_FIELDS) {
+        let message = format!("`config` has more than {MAX_FIELDS} settings");
+        report
+            .add(&lint::CONFIG_INVALID, &first.key_span, message)
+            .help("declare the settings that scripts read");
+    }
+    entries.iter().take(MAX_FIELDS).filter_map(|entry| field(entry, report)).collect()
+}
+
+/// An optional setting of that name; `None`, with a diagnostic, for a name that none can have.
+pub fn named_setting(
+    Entry { key, key_span, .. }: &Entry,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<ConfigField> {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    if !key.is_empty() && key.len() <= MAX_KEY_LEN && key.chars().all(is_name) {
+        return Some(ConfigField::new(key));
+    }
+    let message = "the name of a setting has up to 128 letters, digits, `_`, `-` and `.`";
+    report.add(&lint::CONFIG_INVALID, key_span, message);
+    None
+}
+
+/// The name of a variable that a run may be given; `None`, with a diagnostic, for another one.
+pub fn variable(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<String> {
+    let name = fields::text(Some(node), "env", report)?;
+    match Permission::env(&name) {
+        Ok(_) => Some(name),
+        Err(error) => {
+            report.add(&lint::CONFIG_INVALID, &node.span, format!("{error}"));
+            None
+        }
+    }
+}
+
+fn field(entry: &Entry, report: &mut DiagnosticSink<'_>) -> Option<ConfigField> {
+    let mut field = named_setting(entry, report)?;
+    let Entry { key, node, .. } = entry;
+    if let Value::Scalar(_) = node.value {
+        field.description = fields::text(Some(node), key, report);
+        return Some(field);
+    }
+    let entries = fields::entries(node, key, report)?;
+    fields::unknown_keys(entries, &KEYS, &format!("the setting {key}"), report);
+    let value = |name: &str| fields::find(entries, name);
+    field.description = fields::text(value("description"), "description", report);
+    field.requirement = requirement(value("required"), report);
+    field.secret = fields::flag(value("secret"), "secret", report).unwrap_or(false);
+    field.env = value("env").and_then(|node| variable(node, report));
+    field.default = value("default").and_then(|node| default(node, field.secret, report));
+    if let Some(node) = value("secret").filter(|_| field.secret)
+        && let Err(error) = Permission::secret(key)
+    {
+        report.add(&lint::CONFIG_INVALID, &node.span, format!("{error}"));
+    }
+    Some(field)
+}
+
+fn requirement(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> ConfigRequirement {
+    let is_on_use = |node: &&Node| node.text().is_some_and(|text| text.trim() == "on_use");
+    if node.as_ref().is_some_and(is_on_use) {
+        return ConfigRequirement::OnUse;
+    }
+    match fields::flag(node, "required (true, false or on_use)", report) {
+        Some(true) => ConfigRequirement::Required,
+        _ => ConfigRequirement::Optional,
+    }
+}
+
+/// A secret that everybody can read in a file is none.
+fn default(node: &Node, is_secret: bool, report: &mut DiagnosticSink<'_>) -> Option<Json> {
+    if is_secret {
+        let message = "a secret has no default: everybody could read it here";
+        report.add(&lint::CONFIG_INVALID, &node.span, message).help("remove the default");
+        return None;
+    }
+    fields::json(node, report)
+}

@@ -1,0 +1,173 @@
+//! The frontmatter of a skill as typed fields.
+
+use serde_json::{Map, Value as Json};
+
+use super::yaml::{Entry, Value};
+use crate::diagnostic_sink::DiagnosticSink;
+use crate::lint;
+use crate::metadata::MachineRequirements;
+use crate::unknown_keys;
+use crate::unknown_keys::UnknownKey;
+use crate::{allowed_tools, metadata, name, runtime, text_fields, version};
+use metier_core::policy::Permission;
+
+/// The frontmatter of a skill that loads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Manifest {
+    /// The name in Unicode NFKC; the directory's name if the frontmatter has none.
+    pub name: String,
+    /// What the skill does and when to use it; trimmed, never empty.
+    pub description: String,
+    /// The licence's name or file.
+    pub license: Option<String>,
+    /// What the skill requires of its environment, as free text.
+    pub compatibility: Option<String>,
+    /// Data of clients. Each scalar is a string with its source text, inside lists and maps as well.
+    pub metadata: Map<String, Json>,
+    /// The tools that the skill requests, one entry each, as written.
+    pub allowed_tools: Vec<String>,
+    /// `runtime`, at top level or under `metadata`, as written.
+    pub runtime: Option<String>,
+    /// `metadata.version`; 0.0.0 when absent or not a semantic version.
+    pub version: semver::Version,
+    /// Top-level keys outside the specification, in the file's order.
+    pub unknown: Vec<UnknownKey>,
+    /// Where the body starts, in bytes of the file.
+    pub body_offset: usize,
+    /// `metadata.max_operations` and `metadata.max_memory_mb`.
+    #[doc(hidden)]
+    pub limits: ManifestLimits,
+    /// The lines of the values that a contract may also name.
+    #[doc(hidden)]
+    pub lines: ManifestLines,
+}
+
+/// The limits that a frontmatter names. They can only lower those of the caller.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ManifestLimits {
+    /// Operations, in languages that count them.
+    pub operations: Option<u64>,
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+}
+
+/// The lines of some values of a file, from 1; `None` for a value that is absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ManifestLines {
+    pub(crate) name: Option<u32>,
+    pub(crate) version: Option<u32>,
+    /// That of `runtime`.
+    pub runtime: Option<u32>,
+    /// That of `metadata.entrypoint`.
+    pub entrypoint: Option<u32>,
+    /// That of `metadata.worker`.
+    pub worker: Option<u32>,
+    pub(crate) allowed_tools: Option<u32>,
+}
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl Manifest {
+    /// That of a skill that says nothing.
+    pub fn empty(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: String::new(),
+            license: None,
+            compatibility: None,
+            metadata: Map::new(),
+            allowed_tools: Vec::new(),
+            runtime: None,
+            version: semver::Version::new(0, 0, 0),
+            limits: ManifestLimits::default(),
+            unknown: Vec::new(),
+            body_offset: 0,
+            lines: ManifestLines::default(),
+        }
+    }
+
+    /// The line that names the runtime, from 1.
+    pub fn runtime_line(&self) -> Option<u32> {
+        self.lines.runtime
+    }
+
+    /// `metadata.entrypoint`: the script that runs when the caller names none.
+    pub fn entrypoint(&self) -> Option<&str> {
+        self.metadata.get("entrypoint").and_then(Json::as_str).map(str::trim).filter(|path| !path.is_empty())
+    }
+
+    /// The environment variables that `metadata` asks for, each the permission `env:NAME`.
+    pub fn requested_variables(&self) -> Vec<Permission> {
+        metadata::variables(&self.metadata)
+    }
+
+    /// What `metadata` requires of the machine.
+    pub fn machine_requirements(&self) -> MachineRequirements {
+        metadata::machine_requirements(&self.metadata)
+    }
+}
+
+/// The manifest; `None` without a description, since no model could choose the skill then.
+pub(super) fn read(
+    entries: &[Entry],
+    directory: &str,
+    body_offset: usize,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<Manifest> {
+    let field = |key: &str| find(entries, key);
+    let name = name::read(field("name"), directory, report);
+    let is_map = |entry: &Entry| matches!(entry.node.value, Value::Map(_));
+    let is_sweny = || unknown_keys::SWENY_KEYS.iter().any(|key| field(key).is_some_and(is_map));
+    let description = match field("description") {
+        None if is_sweny() => {
+            let assumed = format!("Custom skill: {name}");
+            let message = format!("there is no description, so it is `{assumed}`");
+            report
+                .add_missing(&lint::DESCRIPTION_ASSUMED, message)
+                .help("say in a sentence what the skill does and when to use it");
+            Some(assumed)
+        }
+        entry => text_fields::description(entry, report),
+    };
+    let license = text_fields::license(field("license"), report);
+    let compatibility = text_fields::compatibility(field("compatibility"), report);
+    let nested = metadata::entries(field("metadata"), report);
+    let metadata = metadata::read(nested, report);
+    let operations = metadata::limit(find(nested, "max_operations"), report);
+    let mebibytes = metadata::limit(find(nested, "max_memory_mb"), report);
+    let allowed_tools = allowed_tools::read(field("allowed-tools"), report);
+    let runtime = runtime::read(field("runtime"), find(nested, "runtime"), report);
+    let version = version::read(find(nested, "version"), report);
+    let unknown = unknown_keys::read(entries, report);
+    let line = |entry: Option<&Entry>| entry.map(|entry| report.line(entry.node.span.start));
+    let lines = ManifestLines {
+        name: line(field("name")),
+        version: line(find(nested, "version")),
+        runtime: line(field("runtime").or_else(|| find(nested, "runtime"))),
+        entrypoint: line(find(nested, "entrypoint")),
+        worker: line(find(nested, "worker")),
+        allowed_tools: line(field("allowed-tools")),
+    };
+    Some(Manifest {
+        name,
+        description: description?,
+        license,
+        compatibility,
+        metadata,
+        allowed_tools,
+        runtime,
+        version,
+        unknown,
+        body_offset,
+        limits: ManifestLimits {
+            operations: operations.ok()?,
+            memory: mebibytes.ok()?.map(|mebibytes| mebibytes.saturating_mul(1 << 20)),
+        },
+        lines,
+    })
+}
+
+fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
+    entries.iter().find(|entry| entry.key == key)
+}

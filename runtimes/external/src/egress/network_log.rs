@@ -1,0 +1,83 @@
+//! What a script did in its network, as far as the host program served it: counts, and what was refused.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use super::refusal::Refusal;
+use super::rules::EgressRules;
+use metier_core::host::{NetworkReport, RefusedConnection};
+
+/// The maximum number of different refusals that are kept.
+const MAX_REFUSED: usize = 64;
+
+/// Shared by the thread that serves the network and the run.
+#[derive(Default)]
+pub(super) struct NetworkLog(Mutex<NetworkReport>);
+
+impl NetworkLog {
+    pub(super) fn count_connection(&self) {
+        self.update(|report| report.connections += 1);
+    }
+
+    pub(super) fn count_sent(&self, bytes: usize) {
+        self.update(|report| report.sent_bytes += bytes as u64);
+    }
+
+    pub(super) fn count_received(&self, bytes: usize) {
+        self.update(|report| report.received_bytes += bytes as u64);
+    }
+
+    /// A name that is not granted was looked up.
+    pub(super) fn refuse_name(&self, name: &str, rules: &EgressRules) {
+        self.refuse(name, None, "it is not granted".into(), Some(rules.permission_for(name, None)));
+    }
+
+    /// A connection to a host and port that are not granted.
+    pub(super) fn refuse_connection(&self, host: &str, port: u16, rules: &EgressRules) {
+        let permission = rules.permission_for(host, Some(port));
+        self.refuse(host, Some(port), "it is not granted".into(), Some(permission));
+    }
+
+    /// A connection to a granted host, which has an address that is not the public internet.
+    pub(super) fn refuse_address(
+        &self,
+        host: &str,
+        (address, port): (IpAddr, u16),
+        kind: &str,
+        rules: &EgressRules,
+    ) {
+        let permission = rules.permission_for(&address.to_string(), Some(port));
+        self.refuse(host, Some(port), format!("it is at {address}, {kind}"), Some(permission));
+    }
+
+    /// A connection to a granted host that was ended for what was sent on it.
+    pub(super) fn refuse_content(&self, host: &str, port: u16, refusal: &Refusal) {
+        self.refuse(host, Some(port), refusal.reason(), None);
+    }
+
+    /// A connection to a granted host that could not be made.
+    pub(super) fn fail(&self, host: &str, port: u16, error: &std::io::Error) {
+        self.refuse(host, Some(port), format!("the host program failed to reach it: {error}"), None);
+    }
+
+    /// What was logged since the last report.
+    pub(super) fn take_report(&self) -> NetworkReport {
+        let mut taken = NetworkReport::default();
+        self.update(|report| taken = std::mem::take(report));
+        taken
+    }
+
+    fn refuse(&self, host: &str, port: Option<u16>, reason: String, permission: Option<String>) {
+        let refused = RefusedConnection::new(host, port, reason, permission);
+        self.update(|report| {
+            report.refused_count += 1;
+            if report.refused.len() < MAX_REFUSED && !report.refused.contains(&refused) {
+                report.refused.push(refused);
+            }
+        });
+    }
+
+    fn update(&self, change: impl FnOnce(&mut NetworkReport)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}

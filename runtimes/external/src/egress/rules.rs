@@ -1,0 +1,125 @@
+//! Which hosts and ports a script may connect to.
+
+use std::net::IpAddr;
+
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::{HostLookup, non_public_kind};
+use metier_core::policy::{Access, DEFAULT_PORTS, HostScope, Permission, Permissions};
+use metier_sandbox::{EgressSockets, MAX_EGRESS_PORTS};
+
+/// The hosts of a process whose permissions name hosts and do not open the whole network.
+#[derive(Clone)]
+pub(crate) struct EgressRules {
+    permissions: Permissions,
+    /// The grants that name hosts.
+    granted: Vec<Permission>,
+    pub(super) lookup: HostLookup,
+    /// Hosts of the user's own configuration, whose addresses are not judged.
+    configured: Vec<String>,
+}
+
+impl EgressRules {
+    /// `None` if these permissions name no host, or open the whole network. Fails if they name too many ports.
+    pub(crate) fn new(permissions: &Permissions, lookup: &HostLookup) -> Result<Option<Self>> {
+        let granted = granted_hosts(permissions);
+        if granted.is_empty() {
+            return Ok(None);
+        }
+        let rules = Self {
+            permissions: permissions.frozen(),
+            granted,
+            lookup: lookup.clone(),
+            configured: Vec::new(),
+        };
+        let count = rules.ports().len();
+        if count > MAX_EGRESS_PORTS {
+            let sentence = format!(
+                "the grants name hosts at {count} ports; an external script can be given at most {MAX_EGRESS_PORTS}"
+            );
+            return Err(SkillError::new(ErrorKind::Usage, sentence)
+                .with_help("grant fewer ports, or the whole network with net"));
+        }
+        Ok(Some(rules))
+    }
+
+    /// Whether these permissions name hosts and do not open the whole network.
+    pub(crate) fn are_needed(permissions: &Permissions) -> bool {
+        !granted_hosts(permissions).is_empty()
+    }
+
+    /// The same where these hosts may be at any address, also on this machine or in its network.
+    pub(crate) fn with_configured_hosts(self, hosts: Vec<String>) -> Self {
+        Self { configured: hosts, ..self }
+    }
+
+    /// The hosts as they were granted, with their ports where they have any.
+    pub(crate) fn host_names(&self) -> Vec<String> {
+        self.granted.iter().filter_map(|permission| permission.scope().map(str::to_owned)).collect()
+    }
+
+    /// The ports of all hosts, in their order.
+    fn ports(&self) -> Vec<u16> {
+        let mut ports: Vec<u16> = self
+            .scopes()
+            .flat_map(|scope| scope.port.map_or(DEFAULT_PORTS.to_vec(), |port| vec![port]))
+            .collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+
+    /// What is listened on for them.
+    pub(crate) fn sockets(&self) -> EgressSockets {
+        let is_host = |address: &IpAddr| !address.is_unspecified() && !address.is_multicast();
+        EgressSockets {
+            ports: self.ports(),
+            addresses: self.scopes().filter_map(|scope| scope.address()).filter(is_host).collect(),
+        }
+    }
+
+    /// Whether this host may be connected to at this port.
+    pub(super) fn allows(&self, host: &str, port: u16) -> bool {
+        self.permissions.allows(&Access::connection(host, port))
+    }
+
+    /// Whether this host may be connected to at any port.
+    pub(super) fn names(&self, host: &str) -> bool {
+        self.scopes().any(|scope| match scope.port {
+            Some(port) => self.allows(host, port),
+            None => DEFAULT_PORTS.into_iter().any(|port| self.allows(host, port)),
+        })
+    }
+
+    /// What lies at an address of this host, in words, if it is not the public internet and no grant names it: `localhost` also
+    /// opens to its own name.
+    pub(super) fn refused_kind(&self, host: &str, address: IpAddr, port: u16) -> Option<&'static str> {
+        if self.configured.iter().any(|known| host.eq_ignore_ascii_case(known)) {
+            return None;
+        }
+        let kind = non_public_kind(address)?;
+        let by_name = self.permissions.scoped_only();
+        let is_own_name = host.eq_ignore_ascii_case("localhost") && address.to_canonical().is_loopback();
+        let is_granted = by_name.allows(&Access::connection(address.to_string(), port))
+            || is_own_name && by_name.allows(&Access::connection(host, port));
+        (!is_granted).then_some(kind)
+    }
+
+    /// The permission that would allow a connection; to the ports of the web if the port is not known.
+    pub(super) fn permission_for(&self, host: &str, port: Option<u16>) -> String {
+        let need = Access::connection(host, port.unwrap_or(DEFAULT_PORTS[0]));
+        need.narrowest_permission(self.permissions.protection()).to_string()
+    }
+
+    fn scopes(&self) -> impl Iterator<Item = HostScope<'_>> {
+        self.granted.iter().filter_map(Permission::host_scope)
+    }
+}
+
+/// The permissions that name hosts; none if the whole network is open.
+fn granted_hosts(permissions: &Permissions) -> Vec<Permission> {
+    if permissions.allows(&Access::network()) {
+        return Vec::new();
+    }
+    let is_host = |permission: &Permission| permission.host_scope().is_some();
+    permissions.effective().into_iter().filter(is_host).collect()
+}

@@ -1,0 +1,298 @@
+//! What a script does by its text: the variables that it reads, and whether it looks for its own folder or writes files.
+//!
+//! The text is searched, not parsed: what is found in it decides about a hint only together with the output of the run.
+
+use std::cell::OnceCell;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::hints::home_path::HomeVariables;
+use crate::hints::variable_use::{is_comment, reads_variable};
+use metier_core::host::{Files, SkillContext};
+use metier_core::policy::CancelToken;
+
+/// How much of one text is searched.
+const MAX_TEXT_BYTES: usize = 256 << 10;
+
+/// How much of the other files of the skill is searched, and among how many files and folders they are looked for.
+const MAX_OTHER_BYTES: usize = 512 << 10;
+const MAX_ENTRIES: usize = 1000;
+const MAX_OTHERS: usize = 64;
+
+/// How many arguments of a command may name its script.
+const MAX_ARGS: usize = 8;
+
+/// The endings of files that a script may call or import.
+const SCRIPT_ENDINGS: [&str; 12] =
+    [".bash", ".cjs", ".cts", ".js", ".mjs", ".mts", ".pl", ".py", ".rb", ".sh", ".ts", ".zsh"];
+
+/// How a script finds the folder in which it lies.
+const OWN_PLACES: [&str; 8] = [
+    "__file__",
+    "__dirname",
+    "__DIR__",
+    "BASH_SOURCE",
+    "dirname \"$0\"",
+    "dirname $0",
+    "import.meta",
+    "METIER_SKILL_DIR",
+];
+
+/// How a script or what it calls reaches the network.
+const NETWORK_CALLS: [&str; 16] = [
+    "fetch(",
+    "urllib",
+    "requests",
+    "http.client",
+    "httpx",
+    "aiohttp",
+    "axios",
+    "undici",
+    "curl ",
+    "wget ",
+    "http.get",
+    "https.get",
+    "http.request",
+    "https.request",
+    "socket",
+    "git ",
+];
+
+/// How a script writes a file.
+const WRITES: [&str; 19] = [
+    "\"w\"",
+    "'w'",
+    "\"wb\"",
+    "'wb'",
+    "\"a\"",
+    "'a'",
+    "\"x\"",
+    "'x'",
+    "write_text(",
+    "write_bytes(",
+    "writeFile",
+    "appendFile",
+    "createWriteStream",
+    "os.replace(",
+    "os.rename(",
+    "mkstemp(",
+    " > ",
+    " >> ",
+    "tee ",
+];
+
+/// How lines begin that print text for people.
+const PRINTS: [&str; 6] = ["echo ", "printf ", "print(", "console.", "sys.exit(", "raise "];
+
+/// The text of a script that ended, with its arguments.
+pub(crate) struct ScriptText<'a> {
+    ctx: &'a SkillContext,
+    text: String,
+    /// Its arguments, one in a line. They are data, and read nothing, unless the script runs them.
+    arguments: String,
+    /// The other files of its skill that it names, or that one of those names, read when they are first asked for.
+    others: OnceCell<Vec<String>>,
+}
+
+impl<'a> ScriptText<'a> {
+    /// The script of this name in the folder of its skill; what was loaded of it, if that is known.
+    pub(crate) fn new(ctx: &'a SkillContext, name: &str, source: &[u8], args: &[String]) -> Self {
+        let mut text = lossy_beginning(source);
+        let arguments = lossy_beginning(args.join("\n").as_bytes());
+        if source.is_empty() {
+            text.extend(ctx.skill_files().ok().and_then(|files| file_text(files, name)));
+        }
+        // A script that runs its arguments is what they name.
+        if text.contains("exec \"$@\"") {
+            text.push('\n');
+            text.push_str(&arguments);
+            text.extend(args.iter().take(MAX_ARGS).filter_map(|arg| file_text(ctx.project().ok()?, arg)));
+        }
+        Self { ctx, text, arguments, others: OnceCell::new() }
+    }
+
+    /// The lines of the script and its arguments that are no comments.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
+        self.text.lines().chain(self.arguments.lines()).filter(|line| !is_comment(line))
+    }
+
+    /// Whether the script, or a file of its skill, reads this environment variable.
+    pub(crate) fn reads_variable(&self, name: &str) -> bool {
+        self.has_text(|text| reads_variable(text, name))
+    }
+
+    /// Whether the text of the script, which need not be read for that, or of what a shell includes in it, reads this environment
+    /// variable.
+    pub(crate) fn reads_variable_itself(&self, name: &str) -> bool {
+        let reads = |text: &str| text.contains(name) && reads_variable(text, name);
+        reads(&self.text) || self.includes_files() && self.other_texts().iter().any(|text| reads(text))
+    }
+
+    /// Whether a shell reads other files into the script.
+    fn includes_files(&self) -> bool {
+        self.lines().any(|line| ["source ", ". "].iter().any(|word| line.trim_start().starts_with(word)))
+    }
+
+    /// Whether the script, or a file of its skill, has a call that reaches the network.
+    pub(crate) fn uses_network(&self) -> bool {
+        self.has_line(&NETWORK_CALLS)
+    }
+
+    /// The paths below the home folder that the script, or a file of its skill that it may call or import, names whole, in lines that
+    /// print nothing.
+    pub(crate) fn home_paths(&self) -> Vec<String> {
+        /// How many are looked at.
+        const MAX_PATHS: usize = 64;
+        let others = self.other_texts().iter().flat_map(|text| text.lines());
+        let lines = others.filter(|line| !is_comment(line)).chain(self.lines());
+        let lines = lines.filter(|line| !PRINTS.iter().any(|word| line.trim_start().starts_with(word)));
+        let mut variables = HomeVariables::default();
+        lines.flat_map(|line| variables.in_line(line)).take(MAX_PATHS).collect()
+    }
+
+    /// Whether the script may name a path below the home folder.
+    pub(crate) fn may_name_home(&self) -> bool {
+        let names = |line: &str| line.contains('~') || line.to_ascii_lowercase().contains("home");
+        self.includes_files() || self.lines().any(names)
+    }
+
+    /// Those of its arguments that are paths below the home folder, as they are written with `~`.
+    pub(crate) fn home_arguments(&self) -> Vec<String> {
+        let paths = self.arguments.lines().filter_map(|argument| argument.strip_prefix("~/"));
+        paths.map(|path| path.trim_end_matches('/').to_owned()).filter(|path| !path.is_empty()).collect()
+    }
+
+    /// The lines of the script and its arguments as the shell reads them: one that ends with a `\` goes on in the next.
+    pub(crate) fn shell_lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        let mut goes_on = false;
+        for line in self.lines() {
+            let part = line.strip_suffix('\\');
+            match lines.last_mut().filter(|_| goes_on) {
+                Some(before) => before.push_str(part.unwrap_or(line)),
+                None => lines.push(part.unwrap_or(line).to_owned()),
+            }
+            goes_on = part.is_some();
+        }
+        lines
+    }
+
+    /// Whether a line that is not a comment has one of these texts.
+    fn has_line(&self, texts: &[&str]) -> bool {
+        self.has_text(|text| {
+            let mut lines = text.lines().filter(|line| !is_comment(line));
+            lines.any(|line| texts.iter().any(|text| line.contains(text)))
+        })
+    }
+
+    /// Whether the script, or a file of its skill that it may call or import, is like this.
+    fn has_text(&self, is_like: impl Fn(&str) -> bool) -> bool {
+        is_like(&self.text) || self.other_texts().iter().any(|text| is_like(text))
+    }
+
+    fn other_texts(&self) -> &[String] {
+        self.others.get_or_init(|| named_texts(&self.text, other_texts(self.ctx)))
+    }
+
+    /// Whether the script, or a file of its skill, has a call that writes a file.
+    pub(crate) fn writes_files(&self) -> bool {
+        self.has_line(&WRITES)
+    }
+
+    /// Whether the script looks for the folder in which it lies.
+    pub(crate) fn finds_itself(&self) -> bool {
+        self.lines().any(|line| OWN_PLACES.iter().any(|place| line.contains(place)))
+    }
+}
+
+/// The beginning of a file, of at most this many bytes.
+fn beginning(file: File, max_bytes: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(max_bytes.min(MAX_TEXT_BYTES) as u64).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn lossy_beginning(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_TEXT_BYTES)]).into_owned()
+}
+
+/// The text of a script among these files, by its path; `None` if it is none, or large.
+fn file_text(files: &Files, path: &str) -> Option<String> {
+    let inside =
+        Path::new(path).strip_prefix(files.root()).map_or(path, |inside| inside.to_str().unwrap_or(path));
+    if !is_script_name(inside) {
+        return None;
+    }
+    let files = files.unrestricted();
+    let is_small = files.stat(inside).ok()?.size <= MAX_TEXT_BYTES as u64;
+    let bytes = is_small.then(|| files.read(inside).ok()).flatten()?;
+    Some(format!("\n{}", lossy_beginning(&bytes)))
+}
+
+/// The texts whose names stand in this one, or in one of those.
+fn named_texts(text: &str, others: Vec<(String, String)>) -> Vec<String> {
+    let mut named: Vec<String> = Vec::new();
+    let mut left = others;
+    let mut at = 0;
+    loop {
+        let text = if at == 0 { text } else { &named[at - 1] };
+        let (new, rest): (Vec<_>, Vec<_>) = left.into_iter().partition(|(name, _)| text.contains(name));
+        left = rest;
+        named.extend(new.into_iter().map(|(_, text)| text));
+        if at == named.len() {
+            return named;
+        }
+        at += 1;
+    }
+}
+
+/// By which name a script calls or imports the one at this path: that of the file without its ending, or of the folder that the file
+/// stands for.
+fn imported_name(path: &str) -> &str {
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let name = file.split('.').next().unwrap_or_default();
+    if ["__init__", "index", "mod"].contains(&name) {
+        folder.rsplit('/').next().unwrap_or_default()
+    } else {
+        name
+    }
+}
+
+/// The names and the texts of the scripts in the folder of the skill.
+fn other_texts(ctx: &SkillContext) -> Vec<(String, String)> {
+    let mut texts = Vec::new();
+    let mut left = MAX_OTHER_BYTES;
+    let Ok(files) = ctx.skill_files() else { return texts };
+    // What was read before an error is used.
+    let _ = files.walk_tree(MAX_ENTRIES, &CancelToken::new(), |entry| {
+        let name = imported_name(&entry.path);
+        let is_wanted = is_script_name(&entry.path) && !name.is_empty() && texts.len() < MAX_OTHERS;
+        if let Some(bytes) = is_wanted.then(|| beginning(entry.open().ok()?.0, left)).flatten() {
+            left -= bytes.len();
+            texts.push((name.to_owned(), lossy_beginning(&bytes)));
+        }
+        Ok(!entry.path.ends_with("node_modules") && left > 0)
+    });
+    texts
+}
+
+fn is_script_name(path: &str) -> bool {
+    SCRIPT_ENDINGS.iter().any(|ending| path.ends_with(ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_file_counts_if_the_script_names_it_or_one_that_it_names() {
+        let others = ["lib/settings.py", "lib/net/__init__.py", "other.py"].map(|path| {
+            let text = if path.ends_with("settings.py") { "from net import call" } else { "" };
+            (imported_name(path).to_owned(), format!("# {path}\n{text}"))
+        });
+        let named = named_texts("from lib.settings import read", others.to_vec());
+        assert_eq!(named, ["# lib/settings.py\nfrom net import call", "# lib/net/__init__.py\n"]);
+        assert_eq!(named_texts("print(1)", others.to_vec()), [""; 0]);
+    }
+}

@@ -1,0 +1,78 @@
+//! The Python packages that the user installed for all programs, by `pip install --user`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use metier_core::host::SkillContext;
+use metier_core::host::untrusted::{self, UntrustedDirs};
+use metier_core::policy::Access;
+use metier_packages::{Ecosystem, Requirements};
+use metier_sandbox::LaunchRequest;
+
+/// The variable by which the user, and metier, tell Python where these packages are.
+const BASE_VARIABLE: &str = "PYTHONUSERBASE";
+
+/// The folders of these packages, one for each release of Python, and the folder that they lie in.
+pub(super) struct UserPackages {
+    base: PathBuf,
+    folders: Vec<PathBuf>,
+}
+
+impl UserPackages {
+    /// Those that a script of this interpreter may import; `None` if the permission is missing, or there are none.
+    pub(super) fn granted(
+        ctx: &SkillContext,
+        program: &Path,
+        untrusted: impl FnOnce() -> UntrustedDirs,
+    ) -> Option<Self> {
+        let is_allowed = ctx.permissions().allows(&Access::user_packages());
+        if is_allowed && is_python(program) { Self::find(&untrusted()) } else { None }
+    }
+
+    /// Those of this user, without folders whose place a script could determine.
+    fn find(untrusted: &UntrustedDirs) -> Option<Self> {
+        let base = base()?;
+        let folders: Vec<PathBuf> = site_packages(&base)
+            .into_iter()
+            .filter(|folder| !untrusted.may_control(folder))
+            .filter_map(|folder| std::fs::canonicalize(folder).ok())
+            .collect();
+        (!folders.is_empty()).then_some(Self { base, folders })
+    }
+
+    /// Readable for the script, at their real paths.
+    pub(super) fn folders(&self) -> &[PathBuf] {
+        &self.folders
+    }
+
+    /// Lets a sandboxed script find them. Python itself chooses the folder of its release, and none in a virtual environment.
+    pub(super) fn add_to_request(&self, request: &mut LaunchRequest) {
+        request.environment.push((BASE_VARIABLE.into(), self.base.clone().into()));
+    }
+}
+
+/// Whether the user has installed a package with this module.
+pub fn has_module(module: &str) -> bool {
+    let has =
+        |folder: &PathBuf| folder.join(module).is_dir() || folder.join(format!("{module}.py")).is_file();
+    base().is_some_and(|base| site_packages(&base).iter().any(has))
+}
+
+fn is_python(program: &Path) -> bool {
+    let name = program.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    Requirements::ecosystem_of_program(name) == Some(Ecosystem::Python)
+}
+
+/// Where Python looks for them.
+fn base() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || variable("HOME").or_else(|| untrusted::home_dir().cloned());
+    variable(BASE_VARIABLE).or_else(|| Some(home()?.join(".local")))
+}
+
+fn site_packages(base: &Path) -> Vec<PathBuf> {
+    let releases = std::fs::read_dir(base.join("lib")).into_iter().flatten().filter_map(Result::ok);
+    let is_python = |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with("python"));
+    let folders = releases.filter(|folder| is_python(&folder.file_name()));
+    folders.map(|folder| folder.path().join("site-packages")).filter(|folder| folder.is_dir()).collect()
+}
