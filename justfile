@@ -5,13 +5,13 @@ _default:
 
 # All tests
 test *ARGS:
-    cargo test --all-features {{ARGS}}
+    cargo test --workspace --all-features {{ARGS}}
 
 # What CI checks before the tests
 check:
     cargo fmt --check
-    cargo clippy --all-targets -- -D warnings
-    cargo doc --no-deps --all-features
+    cargo clippy --workspace --all-targets -- -D warnings
+    cargo doc --workspace --no-deps --all-features
 
 # Each feature subset, without warnings
 subsets:
@@ -58,10 +58,10 @@ kernels *ARGS:
 # All tests on a machine with four times as much to do as it has processors
 loaded:
     #!/usr/bin/env bash
-    cargo test --all-features --no-run
+    cargo test --workspace --all-features --no-run
     for _ in $(seq $((4 * $(nproc)))); do while :; do :; done & done
     trap 'kill $(jobs -p)' EXIT
-    cargo test --all-features --no-fail-fast
+    cargo test --workspace --all-features --no-fail-fast
 
 # Everything CI does
 ci:

@@ -78,7 +78,7 @@ fn the_commands_for_a_fresh_machine_work_in_a_clone() {
     let commands = shell.run("bash .ci/readme-commands");
     assert_eq!(String::from_utf8_lossy(&commands.stdout).lines().collect::<Vec<_>>(), lines, "what CI runs");
     let (this, others): (Vec<_>, Vec<_>) =
-        lines.iter().partition(|line| *line == "cargo test --all-features");
+        lines.iter().partition(|line| *line == "cargo test --workspace --all-features");
     assert_eq!(this.len(), 1, "the README says once how to run the tests");
     for line in others {
         let arguments =

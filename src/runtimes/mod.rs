@@ -1,4 +1,4 @@
-//! The languages in which skills are written: one folder each, and one row here.
+//! The table of runtimes: each is a package, and has one row here.
 
 mod runtime;
 mod services;
@@ -6,8 +6,7 @@ mod synwire;
 mod table;
 
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::CompiledScript;
-use metier_core::executor::{PLUGIN_MANIFEST, RuntimeId, Script, SkillExecutor, SkillInput};
+use metier_core::executor::{CompiledScript, PLUGIN_MANIFEST, RuntimeId, Script, SkillExecutor, SkillInput};
 use metier_core::host::untrusted::UntrustedDirs;
 use metier_core::host::{InterpreterReport, LaunchPreview, SandboxReport, SandboxSupport, SkillContext};
 use metier_core::policy::{CancelToken, ExecutionMode, Permission, RuntimeLimit};
@@ -19,8 +18,7 @@ pub use self::table::Runtimes;
 pub(crate) use metier_core::executor::is_plugin_manifest;
 #[allow(unused_imports, reason = "asked for where there is a sandbox")]
 pub(crate) use metier_core::host::metier_dirs;
-pub(crate) use metier_external::InterpreterSearch;
-pub(crate) use metier_external::ProgramVersion;
+pub(crate) use metier_external::{InterpreterSearch, ProgramVersion};
 
 impl Runtimes {
     /// The runtimes of this version of metier, built in or not.

@@ -23,7 +23,6 @@ use metier_skill::Diagnostic;
 use metier_skill::contract::CONTRACT_FILES;
 
 pub use self::lint::RULES;
-// What the checks in `fuzz/` and `metier validate` look at from inside: no part of the interface.
 pub use self::model::argument::{Argument, NamedArgument, SourceSpan};
 pub use self::model::condition::{Condition, Operand};
 pub use self::model::plan::{Plan, PlanForm};
@@ -35,10 +34,13 @@ pub use self::run::schedule::Schedule;
 pub use self::run::step_failure::StepFailure;
 pub use callees::{Callee, CalleeLookup, Callees, Caller, NoCallees};
 pub use check::check;
-pub use journal::{Journal, JournalContent, JournalState, JournalStep, JournalSummary};
-pub use journal::{JournaledRun, journal_path};
-pub use metier_core::template::{ExpressionError, PathSegment, Reference, ReferenceRoot};
-pub use metier_core::template::{Template, TemplatePiece};
+pub use journal::{
+    Journal, JournalContent, JournalState, JournalStep, JournalSummary, JournaledRun, journal_path,
+};
+pub use metier_core::template::{
+    ExpressionError, PathSegment, Reference, ReferenceRoot, Template, TemplatePiece,
+};
+
 /// Parses the plan in a file of a skill: the content of `sequence.json` or other JSON, or of `steps` or `composed_of` in
 /// `skill.yaml`. Fails with `invalid-skill` and the location of the first error if there is no valid plan.
 pub fn from_file(source: &[u8], file: &str) -> Result<Plan> {

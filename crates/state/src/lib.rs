@@ -20,8 +20,7 @@ mod tree;
 
 #[cfg(unix)]
 pub use self::folder::{StateLease, excess_error};
-pub use self::record::SkillState;
-pub use self::record::{StoredFile, StoredState};
+pub use self::record::{SkillState, StoredFile, StoredState};
 pub use self::store::StateStore;
 #[cfg(unix)]
 pub use self::tree::{TreeError, files_left_in};

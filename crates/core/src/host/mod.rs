@@ -57,8 +57,7 @@ pub use self::async_providers::{
     Async, AsyncApprover, AsyncConfigProvider, AsyncFileProvider, AsyncHttpClient, AsyncSamplingProvider,
     AsyncSecretProvider, AsyncToolProvider,
 };
-pub use self::call_access::CallAccess;
-pub use self::call_access::CallRecorder;
+pub use self::call_access::{CallAccess, CallRecorder};
 #[cfg(unix)]
 pub use self::canonical_folder::open_without_links;
 pub use self::catch_panic::catch_panic;
@@ -75,8 +74,9 @@ pub use self::extensions::Extensions;
 pub use self::file_id::{FolderId, file_id};
 pub use self::fixtures::Fixtures;
 pub use self::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
-pub use self::functions::{ConfigState, WITHHELD, WITHHELD_HELP, WithheldValues, config_help, config_hint};
-pub use self::functions::{function, functions};
+pub use self::functions::{
+    ConfigState, WITHHELD, WITHHELD_HELP, WithheldValues, config_help, config_hint, function, functions,
+};
 pub use self::host_lookup::HostLookup;
 pub use self::log::{LogLevel, LogLine, Progress};
 #[cfg(unix)]

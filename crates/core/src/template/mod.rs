@@ -14,8 +14,7 @@ pub use self::reference::{
     RESERVED_NAMES, ReferenceBody, fault, is_name, is_name_char, json_string_len, name_at,
     parse_reference_body,
 };
-pub use self::value::ValueTemplate;
-pub use self::value::{ResolveError, Resolver};
+pub use self::value::{ResolveError, Resolver, ValueTemplate};
 
 /// A text with references: in a plan, or in a declared HTTP call.
 #[derive(Clone, Debug, PartialEq, Eq)]

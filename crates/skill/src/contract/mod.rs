@@ -35,22 +35,21 @@ pub use self::definition_format::DefinitionFormat;
 pub use self::host_needs::{Enrichment, HostNeeds};
 pub use self::mcp_server_address::McpServerAddress;
 pub use self::model::{Contract, StepsForm};
-pub use self::parse::{CheckDepth, check_translated, parse_source, read_definition};
-pub use self::parse::{MAX_CONTRACT, load, load_with_manifest};
-pub use self::parse::{ParsedContract, parse, parse_with_manifest};
+pub use self::parse::{
+    CheckDepth, MAX_CONTRACT, ParsedContract, check_translated, load, load_with_manifest, parse,
+    parse_source, parse_with_manifest, read_definition,
+};
 pub use self::persona::{Persona, Turn};
 pub use self::publication::Publication;
-pub use self::risk::Sensitivity;
-pub use self::risk::{risk_level, risk_score};
+pub use self::risk::{Sensitivity, risk_level, risk_score};
 pub use self::sections::config::{MAX_FIELDS as MAX_SETTINGS, named_setting, variable};
-pub use self::sections::dependencies::host_and_port;
-pub use self::sections::dependencies::{Dependencies, Dependency, Infrastructure, InfrastructureKind};
-pub use self::sections::entrypoints::Entrypoint;
-pub use self::sections::entrypoints::SourceLocation;
+pub use self::sections::dependencies::{
+    Dependencies, Dependency, Infrastructure, InfrastructureKind, host_and_port,
+};
+pub use self::sections::entrypoints::{Entrypoint, SourceLocation};
 pub use self::sections::examples::Example;
 pub use self::sections::forms::InputForm;
-pub use self::sections::http_call::HttpCall;
-pub use self::sections::http_call::{CONFIG, RESPONSE, SECRETS, named_value};
+pub use self::sections::http_call::{CONFIG, HttpCall, RESPONSE, SECRETS, named_value};
 pub use self::sections::limits::ContractLimits;
 pub use self::sections::metadata::ContractMetadata;
 pub use self::sections::permissions::PermissionRequest;

@@ -31,14 +31,12 @@ mod view;
 mod walk;
 mod write;
 
-pub use editor::FileEditor;
-pub use editor::{ChangeDecision, FileChange, FileChangeKind};
+pub use editor::{ChangeDecision, FileChange, FileChangeKind, FileEditor};
 pub use entry::{Entry, EntryKind};
 pub use grep::{Grep, GrepMatch, GrepResults};
 pub use list::Stat;
 pub use operation::not_regular_file;
-pub use path::path_below;
-pub use path::relative_path;
+pub use path::{path_below, relative_path};
 pub use protected_cache::SecretLinks;
 #[cfg(unix)]
 pub use read_dir::for_each_entry;
