@@ -22,5 +22,6 @@ mod network;
 mod not_run;
 mod packages;
 mod refusals;
+mod repositories;
 mod streams;
 mod work;

@@ -22,6 +22,7 @@ use crate::hints::script_text::ScriptText;
 use crate::hints::user_home::{named_home_hint, read_only_home_hint, user_home_hint};
 use crate::hints::words::{MAX_LAST_BYTES, contains_word, last_lines, matches_any, searched_end};
 use crate::interpreter::path::{is_executable_file, search_path};
+use crate::outside_repository::repository_hint;
 use crate::system_paths::is_system_path;
 use metier_core::error::Hint;
 use metier_core::host::SkillContext;
@@ -130,6 +131,7 @@ pub(super) fn denial_hint(ctx: &SkillContext, said: &str, place: RunPlace<'_>) -
     let text = searched_end(said);
     let project = place.project;
     git_hint(ctx, project, error_line(text).into_iter())
+        .or_else(|| repository_hint(ctx, project, last_lines(text)))
         .or_else(|| read_only_home_hint(ctx, place.home, text))
         .or_else(|| refused_change_hint(ctx, project, text))
         .or_else(|| git_hint(ctx, project, last_lines(text)))

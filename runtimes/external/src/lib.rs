@@ -44,6 +44,7 @@ mod limit_errors;
 mod missing_package;
 #[cfg(unix)]
 mod outcome;
+mod outside_repository;
 #[cfg(unix)]
 mod packages;
 #[cfg(unix)]
@@ -51,8 +52,8 @@ mod policy;
 #[cfg(unix)]
 mod process;
 #[cfg(unix)]
-mod program_version;
 #[cfg(unix)]
+mod program_version;
 mod protected;
 #[cfg(unix)]
 mod python_package;

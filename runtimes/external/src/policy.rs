@@ -10,6 +10,7 @@ use crate::interpreter::cache::Installation;
 use crate::interpreter::path::search_path;
 use crate::interpreter::path_dir::PathDir;
 use crate::interpreter::prefix::readable_paths;
+use crate::outside_repository::RepositoryAccess;
 use crate::protected::granted_paths::{GrantedPath, defining_files, open_own_folder};
 use crate::protected::scan::scan_protected;
 use crate::protected::scan_result::{ScanNotes, ScanResult};
@@ -18,6 +19,7 @@ use crate::system_paths::{SYSTEM_PATHS, is_outside_system, real_path};
 use crate::user_packages::UserPackages;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::ReadablePaths;
+use metier_core::host::git::OutsideRepository;
 use metier_core::host::temp_dirs::existing_metier_dirs_in;
 use metier_core::host::untrusted::UntrustedDirs;
 use metier_core::host::{AccessReason, Files, SkillContext, begins_with, file_id};
@@ -141,6 +143,7 @@ pub(super) fn access_reason(path: &Path, paths: &RunPaths<'_>) -> AccessReason {
         path if real_path(paths.project).is_some_and(|project| path.starts_with(project)) => {
             AccessReason::Granted
         }
+        path if OutsideRepository::find(paths.project).includes(path) => AccessReason::Repository,
         _ => AccessReason::Interpreter,
     }
 }
@@ -193,6 +196,8 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool, access: P
         // A sandbox with mounts has its own `/dev/shm`.
         write.extend(real_path(Path::new("/dev/shm")).as_deref().map(PinnedPath::from));
     }
+    let repository = RepositoryAccess::new(ctx, paths.project);
+    write.extend(repository.write.iter().filter_map(|folder| pin_canonical(folder)));
     let mut protected_paths = access.protected;
     let defining = defining_files(ctx).into_iter().flatten();
     protected_paths.read_only.extend(defining.filter_map(|file| Some(real_path(file)?.into())));
@@ -202,7 +207,9 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool, access: P
     // The mount over a folder also hides the folders in it, which then need no mount of their own.
     let is_outer = |folder: &&PathBuf| !folder.ancestors().skip(1).any(|above| covered.contains(above));
     protected_paths.own = covered.iter().filter(is_outer).map(Into::into).collect();
-    let own = own.into_iter().flatten().chain(home_read.into_iter().map(HomeFile::pinned)).collect();
+    let readable = home_read.into_iter().map(HomeFile::pinned);
+    let readable = readable.chain(repository.read.iter().filter_map(|path| pin_canonical(path)));
+    let own = own.into_iter().flatten().chain(readable).collect();
     let rules = FileRules { read, own, write, private_tmp: None, protected_paths };
     FileRules { private_tmp: private_tmp(&rules, paths), ..rules }
 }

@@ -80,6 +80,9 @@ def commit(name):
         return found
     git("rev-parse", "--git-dir")
     if name == "HEAD":
+        if maybe_git("rev-parse", "--verify", "--quiet", "HEAD"):
+            # It names a commit, which cannot be read.
+            git("cat-file", "commit", "HEAD")
         fail("the repository has no commits yet")
     fail(f"no tag, branch or commit is called {name}")
 
@@ -145,11 +148,11 @@ def plain(text):
 
 
 def git(*args):
-    """What git prints; its own last words end the script when it fails."""
+    """What git prints; its own first and last words end the script when it fails."""
     done = run(args)
     if done.returncode != 0:
         words = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        fail(f"git {args[0]} failed: {words[-1]}")
+        fail(f"git {args[0]} failed: {'; '.join(dict.fromkeys([words[0], words[-1]]))}")
     return done.stdout.strip("\n")
 
 

@@ -83,6 +83,8 @@ pub enum AccessReason {
     Packages,
     /// A path in the project that a grant names.
     Granted,
+    /// The repository of the project, which lies outside of it.
+    Repository,
     /// A program or library of the system.
     System,
     /// Configuration that programs need to reach the network.
@@ -107,6 +109,7 @@ impl AccessReason {
             Self::State => "state",
             Self::Packages => "packages",
             Self::Granted => "granted",
+            Self::Repository => "repository",
             Self::System => "system",
             Self::Network => "network",
             Self::Interpreter => "interpreter",

@@ -1,5 +1,5 @@
-//! Finds files and directories that git reads or runs: the directories that a `.git` refers to, repositories under any name, and
-//! the programs and files that a git configuration names.
+//! Finds files and directories that git reads or runs: the directories that a `.git` refers to, repositories under any name, the
+//! repository of a project that lies outside of it, and the programs and files that a git configuration names.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -32,6 +32,139 @@ pub fn linked_paths(git: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// What of the repository of a project lies outside of the project. All paths are canonical.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct OutsideRepository {
+    /// The folders of a linked worktree whose repository points back to the project: that of the worktree, and the shared one.
+    pub worktree: Vec<PathBuf>,
+    /// What nothing but the project itself, or a folder above it, says to be its repository.
+    pub unproven: Vec<UnprovenRepository>,
+}
+
+/// A repository of which a person has to say whether a project may use it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct UnprovenRepository {
+    /// The folder of git.
+    pub folder: PathBuf,
+    /// The file with `gitdir:`, outside of the project as well, that leads there.
+    pub git_file: Option<PathBuf>,
+    /// How the project comes to it, the end of a sentence about it.
+    pub reason: &'static str,
+}
+
+/// Maximum number of repositories that lend objects to one another.
+const MAX_LENDERS: usize = 8;
+
+impl OutsideRepository {
+    /// Looks at the `.git` of a project, or of the nearest folder above it that has one. `project` is canonical.
+    pub fn find(project: &Path) -> Self {
+        let git = project.join(".git");
+        let Ok(about) = git.symlink_metadata() else { return Self::above(project) };
+        let targets: Vec<PathBuf> = linked_paths(&git);
+        let is_outside = |path: &PathBuf| !path.starts_with(project);
+        if let [own, shared] = targets.as_slice()
+            && about.is_file()
+            && targets.iter().all(is_outside)
+            && is_linked_worktree(&git, own, shared)
+        {
+            return Self { worktree: outermost(&targets), unproven: lenders(shared, project) };
+        }
+        let reason = if about.is_symlink() {
+            "the .git of the project is a link"
+        } else {
+            "the .git of the project leads there, and nothing there leads back"
+        };
+        let named =
+            outermost(&targets).into_iter().filter(is_outside).filter(|folder| is_repository_at(folder));
+        let named = named.map(|folder| UnprovenRepository { folder, git_file: None, reason });
+        let shared = targets.last().filter(|_| !about.is_dir()).cloned().unwrap_or(git);
+        Self { worktree: Vec::new(), unproven: named.chain(lenders(&shared, project)).collect() }
+    }
+
+    /// Whether a path is one of them.
+    pub fn includes(&self, path: &Path) -> bool {
+        let unproven = self.unproven.iter().flat_map(|one| std::iter::once(&one.folder).chain(&one.git_file));
+        self.worktree.iter().chain(unproven).any(|known| known == path)
+    }
+
+    /// The repository of a folder above the project.
+    fn above(project: &Path) -> Self {
+        let above = project.ancestors().skip(1).filter(|folder| folder.parent().is_some());
+        let git = above.map(|folder| folder.join(".git")).find(|git| git.symlink_metadata().is_ok());
+        let Some(git) = git else { return Self::default() };
+        let targets = linked_paths(&git);
+        let is_plain = git.symlink_metadata().is_ok_and(|about| about.is_dir());
+        let shared = targets.last().filter(|_| !is_plain).unwrap_or(&git).clone();
+        let folders = if is_plain { vec![git.clone()] } else { outermost(&targets) };
+        let reason = "it is that of a folder above the project";
+        let named = folders
+            .into_iter()
+            .filter(|folder| is_repository_at(folder))
+            .map(|folder| UnprovenRepository { folder, git_file: (!is_plain).then(|| git.clone()), reason });
+        Self { worktree: Vec::new(), unproven: named.chain(lenders(&shared, project)).collect() }
+    }
+}
+
+/// Whether this `.git` is that of a linked worktree: its own folder lies among the worktrees of the shared one, names this `.git`, and
+/// all of them have one owner. A project that was unpacked here can say anything in its `.git`, and nothing there.
+fn is_linked_worktree(git: &Path, own: &Path, shared: &Path) -> bool {
+    let names = own.join("gitdir");
+    let back = target_in_file(&names, own, b"");
+    own.parent() == Some(&*shared.join("worktrees"))
+        && back.is_some_and(|back| back == *git)
+        && is_repository_at(own)
+        && is_repository_at(shared)
+        && have_one_owner(&[git, own, &names, shared])
+}
+
+/// The folders of objects that a repository borrows from others, outside of the project.
+fn lenders(repository: &Path, project: &Path) -> Vec<UnprovenRepository> {
+    let mut found: Vec<UnprovenRepository> = Vec::new();
+    let mut objects = vec![repository.join("objects")];
+    while let Some(folder) = objects.pop() {
+        let Some(text) = read_prefix(&folder.join("info/alternates"), MAX_PATH_BYTES) else { continue };
+        let lines =
+            text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+        let named = lines.filter_map(|line| std::fs::canonicalize(folder.join(to_os_str(line)?)).ok());
+        for lender in named.filter(|lender| lender.ends_with("objects") && !lender.starts_with(project)) {
+            let is_new = !found.iter().any(|known| known.folder == lender);
+            if is_new && found.len() < MAX_LENDERS && lender.parent().is_some_and(is_repository_at) {
+                let reason = "the repository of the project borrows objects from it";
+                found.push(UnprovenRepository { folder: lender.clone(), git_file: None, reason });
+                objects.push(lender);
+            }
+        }
+    }
+    found
+}
+
+/// Those of these folders that lie in no other of them.
+fn outermost(folders: &[PathBuf]) -> Vec<PathBuf> {
+    let is_inner =
+        |folder: &PathBuf| folders.iter().any(|other| other != folder && folder.starts_with(other));
+    let mut outer: Vec<PathBuf> = folders.iter().filter(|folder| !is_inner(folder)).cloned().collect();
+    outer.dedup();
+    outer
+}
+
+fn is_repository_at(folder: &Path) -> bool {
+    folder.is_dir() && is_repository(|name| folder.join(name).symlink_metadata().is_ok())
+}
+
+/// Whether the same user owns all of these, none of which is a link.
+#[cfg(unix)]
+fn have_one_owner(paths: &[&Path]) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let owners: Option<Vec<u32>> =
+        paths.iter().map(|path| path.symlink_metadata().ok().map(|about| about.uid())).collect();
+    owners.is_some_and(|owners| owners.windows(2).all(|pair| pair[0] == pair[1]))
+}
+
+#[cfg(not(unix))]
+fn have_one_owner(_: &[&Path]) -> bool {
+    false
+}
+
 /// Whether a folder with these entries is one that git treats as a repository, whatever its name.
 pub fn is_repository(has: impl Fn(&str) -> bool) -> bool {
     has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
@@ -42,11 +175,15 @@ pub const REPOSITORY_ENTRIES: [&str; 4] = ["HEAD", "objects", "refs", "commondir
 
 /// The folder that a file names after this prefix. A relative path is resolved from `above`.
 fn path_in_file(file: &Path, above: &Path, words: &[u8]) -> Option<PathBuf> {
+    target_in_file(file, above, words).filter(|folder| folder.is_dir())
+}
+
+/// The same, whatever lies there.
+fn target_in_file(file: &Path, above: &Path, words: &[u8]) -> Option<PathBuf> {
     let text = read_prefix(file, MAX_PATH_BYTES)?;
     let path = text.strip_prefix(words)?;
     let end = path.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
-    let folder = std::fs::canonicalize(above.join(to_os_str(path.get(..=end)?)?)).ok()?;
-    folder.is_dir().then_some(folder)
+    std::fs::canonicalize(above.join(to_os_str(path.get(..=end)?)?)).ok()
 }
 
 #[cfg(unix)]
@@ -304,6 +441,100 @@ mod tests {
         let pipe = top.join("plain/.git/commondir");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(made.is_err() || of("plain/.git").is_empty(), "nobody waits at a pipe");
+    }
+
+    /// A project `wt` with this text in its `.git`, beside a repository `main` with the worktree `wt`.
+    #[cfg(unix)]
+    fn worktree(top: &Path, git: &str) {
+        for folder in ["main/.git/objects", "main/.git/refs", "main/.git/worktrees/wt", "wt"] {
+            fs::create_dir_all(top.join(folder)).unwrap();
+        }
+        for (file, text) in [
+            ("main/.git/HEAD", "ref: refs/heads/main\n"),
+            ("main/.git/worktrees/wt/HEAD", "ref: refs/heads/topic\n"),
+            ("main/.git/worktrees/wt/commondir", "../..\n"),
+            ("main/.git/worktrees/wt/gitdir", &format!("{}\n", top.join("wt/.git").display())),
+            ("wt/.git", git),
+        ] {
+            fs::write(top.join(file), text).unwrap();
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_worktree_belongs_to_a_repository_that_points_back_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(folder.path()).unwrap();
+        let find = || OutsideRepository::find(&top.join("wt"));
+        let main = top.join("main/.git");
+        for git in
+            [&*format!("gitdir: {}/worktrees/wt\n", main.display()), "gitdir: ../main/.git/worktrees/wt"]
+        {
+            worktree(&top, git);
+            assert_eq!(find(), OutsideRepository { worktree: vec![main.clone()], unproven: Vec::new() });
+        }
+        let says = |file: &str, text: &str| fs::write(top.join(file), text).unwrap();
+        let is_unproven = |why: &str| {
+            let found = find();
+            assert!(found.worktree.is_empty() && found.unproven.len() == 1, "{why}: {found:?}");
+            assert!(
+                main.starts_with(&found.unproven[0].folder) || found.unproven[0].folder.starts_with(&main)
+            );
+        };
+        says("main/.git/worktrees/wt/gitdir", &format!("{}\n", top.join("other/.git").display()));
+        is_unproven("it names another worktree");
+        fs::remove_file(main.join("worktrees/wt/gitdir")).unwrap();
+        is_unproven("it names none");
+        worktree(&top, "gitdir: ../main/.git");
+        is_unproven("the repository itself");
+        fs::create_dir_all(top.join("wt/x")).unwrap();
+        fs::remove_file(top.join("wt/.git")).unwrap();
+        std::os::unix::fs::symlink("../main/.git", top.join("wt/.git")).unwrap();
+        is_unproven("a link");
+        fs::remove_file(top.join("wt/.git")).unwrap();
+        assert_eq!(find(), OutsideRepository::default());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_repository_is_never_one_of_the_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(folder.path()).unwrap();
+        worktree(&top, "gitdir: ../keys\n");
+        fs::create_dir(top.join("keys")).unwrap();
+        let find = || OutsideRepository::find(&top.join("wt"));
+        assert_eq!(find(), OutsideRepository::default());
+        fs::write(top.join("keys/commondir"), "../main/.git").unwrap();
+        let unproven: Vec<PathBuf> = find().unproven.into_iter().map(|one| one.folder).collect();
+        assert_eq!(unproven, [top.join("main/.git")]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn lenders_and_the_repository_above_are_for_a_person_to_decide() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(folder.path()).unwrap();
+        worktree(&top, "gitdir: ../main/.git/worktrees/wt\n");
+        for made in ["lent/objects/info", "lent/refs", "main/.git/objects/info", "main/pkg/a", "wt/pkg"] {
+            fs::create_dir_all(top.join(made)).unwrap();
+        }
+        fs::write(top.join("lent/HEAD"), "").unwrap();
+        let lent = top.join("lent/objects");
+        // Those that lend to one another come to an end.
+        for alternates in ["lent/objects/info/alternates", "main/.git/objects/info/alternates"] {
+            fs::write(top.join(alternates), format!("# lent\n{}\n{}\n", lent.display(), top.display()))
+                .unwrap();
+        }
+        let folders = |project: &str| -> Vec<PathBuf> {
+            let found = OutsideRepository::find(&top.join(project));
+            found.unproven.into_iter().map(|one| one.folder).collect()
+        };
+        assert_eq!(folders("wt"), [lent.clone()]);
+        assert_eq!(folders("main"), [lent.clone()]);
+        assert_eq!(folders("main/pkg/a"), [top.join("main/.git"), lent.clone()]);
+        let above = OutsideRepository::find(&top.join("wt/pkg"));
+        assert_eq!(above.unproven[0].folder, top.join("main/.git"));
+        assert_eq!(above.unproven[0].git_file, Some(top.join("wt/.git")));
     }
 
     #[cfg(unix)]

@@ -60,6 +60,7 @@ enum PermissionKind {
     UserPackages,
     Home,
     HomeWrite,
+    Git,
 }
 
 /// The scope that may follow the colon.
@@ -68,6 +69,8 @@ enum ScopeRule {
     NoScope,
     OptionalPath,
     RequiredPath,
+    /// Absolute.
+    OptionalFolder,
     OptionalHost,
     OptionalUnsandboxed,
     RequiredName,
@@ -75,7 +78,7 @@ enum ScopeRule {
 }
 
 /// Kind, name, rule for the scope; in the order of the enum.
-const KINDS: [(PermissionKind, &str, ScopeRule); 16] = [
+const KINDS: [(PermissionKind, &str, ScopeRule); 17] = [
     (PermissionKind::Read, "read", ScopeRule::OptionalPath),
     (PermissionKind::Write, "write", ScopeRule::OptionalPath),
     (PermissionKind::Exec, "exec", ScopeRule::OptionalUnsandboxed),
@@ -92,6 +95,7 @@ const KINDS: [(PermissionKind, &str, ScopeRule); 16] = [
     (PermissionKind::UserPackages, "user-packages", ScopeRule::NoScope),
     (PermissionKind::Home, "home", ScopeRule::RequiredPath),
     (PermissionKind::HomeWrite, "home-write", ScopeRule::RequiredPath),
+    (PermissionKind::Git, "git", ScopeRule::OptionalFolder),
 ];
 
 /// Tool names of other clients in `allowed-tools` that clearly mean one of our permissions.
@@ -152,6 +156,12 @@ impl Permission {
         Self::scoped(PermissionKind::HomeWrite, path)
     }
 
+    /// Reading the repository of the project, where it lies outside of the project in this folder or below it, in external scripts;
+    /// `usage` for a path that is not absolute.
+    pub fn git(folder: &str) -> Result<Self, SkillError> {
+        Self::scoped(PermissionKind::Git, folder)
+    }
+
     /// Connecting to this host, by name or address; with `:PORT`, to that port only (`[V6]:PORT` for an IPv6 address). `*.` and a
     /// domain are all hosts below it. Without a port, a process reaches the ports 80 and 443, and `ctx.http` every port.
     pub fn net(host: &str) -> Result<Self, SkillError> {
@@ -184,21 +194,21 @@ impl Permission {
     }
 
     /// The word before the colon: `read`, `write`, `exec`, `net`, `tool`, `skill`, `secret`, `env`, `sample`, `shm`, `wasi`,
-    /// `state`, `own-folder`, `user-packages`, `home` or `home-write`.
+    /// `state`, `own-folder`, `user-packages`, `home`, `home-write` or `git`.
     pub fn name(&self) -> &'static str {
         self.kind.name()
     }
 
-    /// What follows the colon: a path relative to the project (empty for the project itself) or to the home folder, a host, or a
-    /// name; `unsandboxed` for `exec`. `None` if the permission has no scope and covers all of its kind.
+    /// What follows the colon: a path relative to the project (empty for the project itself) or to the home folder, an absolute
+    /// path for `git`, a host, or a name; `unsandboxed` for `exec`. `None` if the permission has no scope and covers all of its kind.
     pub fn scope(&self) -> Option<&str> {
         self.scope.as_deref()
     }
 
     /// Whether it permits more than reading the project and running in a sandbox.
     pub(super) fn does_more_than_read(&self) -> bool {
-        !matches!(self.kind, PermissionKind::Read | PermissionKind::Wasi | PermissionKind::Exec)
-            || self.applies_without_request()
+        use PermissionKind::{Exec, Git, Read, Wasi};
+        !matches!(self.kind, Read | Wasi | Exec | Git) || self.applies_without_request()
     }
 
     /// Whether a caller's grant of it applies to every skill of the run without a request: `exec:unsandboxed`.
@@ -251,6 +261,7 @@ impl Permission {
                 (ScopeRule::OptionalPath | ScopeRule::RequiredPath, Some(scope)) => {
                     is_within(&need.target, scope)
                 }
+                (ScopeRule::OptionalFolder, Some(scope)) => is_below(&need.target, scope),
                 (ScopeRule::OptionalHost, Some(_)) => {
                     need.target.is_empty()
                         || self.host_scope().is_some_and(|scope| scope.forbids(&need.target, need.port))
@@ -287,7 +298,8 @@ impl Permission {
                 }
                 (ScopeRule::RequiredPath, Some(scope)) => is_within(&need.target, scope),
                 (ScopeRule::OptionalUnsandboxed, None) => need.target.is_empty(),
-                (ScopeRule::OptionalHost | ScopeRule::NoScope, None)
+                (ScopeRule::OptionalFolder, Some(scope)) => is_below(&need.target, scope),
+                (ScopeRule::OptionalHost | ScopeRule::OptionalFolder | ScopeRule::NoScope, None)
                 | (ScopeRule::OptionalUnsandboxed, Some(_)) => true,
                 (ScopeRule::OptionalHost, Some(_)) => {
                     self.host_scope().is_some_and(|scope| scope.covers(&need.target, need.port))
@@ -405,6 +417,11 @@ impl Access {
         Self::new(PermissionKind::HomeWrite, path)
     }
 
+    /// Reading the repository of the project in this folder outside of it, an absolute path.
+    pub fn git(folder: impl Into<String>) -> Self {
+        Self::new(PermissionKind::Git, folder)
+    }
+
     /// Connecting to any host.
     pub fn network() -> Self {
         Self::net(String::new())
@@ -471,6 +488,7 @@ impl Access {
             ScopeRule::RequiredName
                 | ScopeRule::RequiredVariable
                 | ScopeRule::RequiredPath
+                | ScopeRule::OptionalFolder
                 | ScopeRule::OptionalHost
                 | ScopeRule::OptionalUnsandboxed
         ) || self.is_protected(protection);
@@ -492,6 +510,11 @@ impl PermissionKind {
     fn scope_rule(self) -> ScopeRule {
         KINDS[self as usize].2
     }
+}
+
+/// Whether an absolute path is this folder or lies below it.
+fn is_below(path: &str, folder: &str) -> bool {
+    std::path::Path::new(path).starts_with(folder)
 }
 
 /// As its name.
@@ -597,6 +620,22 @@ mod tests {
         let script = Access::write(".metier/skills/x/SKILL.md");
         assert!(!covers("write:.metier", &script) && covers("write:.metier/skills/x", &script));
         assert!(covers("read", &Access::read(".metier/skills/x/SKILL.md")));
+    }
+
+    #[test]
+    fn a_folder_of_git_covers_the_repositories_in_it_and_none_beside() {
+        let app = Access::git("/srv/app/.git");
+        assert!(covers("git", &app) && covers("git:/srv/app/.git", &app) && covers("git:/srv//./app/", &app));
+        for text in ["git:/srv/app/.git/x", "git:/srv/ap", "git:/srv/App/.git", "read", "home:srv/app"] {
+            assert!(!covers(text, &app), "{text}");
+        }
+        for text in ["git:", "git:app", "git:/", "git:/srv/../etc", "git:~/app"] {
+            assert!(text.parse::<Permission>().is_err(), "{text}");
+        }
+        assert_eq!(
+            app.narrowest_permission(&PathProtection::default()),
+            Permission::git("/srv/app/.git").unwrap()
+        );
     }
 
     #[test]

@@ -33,6 +33,8 @@ fn meaning(permission: &Permission) -> String {
         ("user-packages", _) => "import the Python packages that you installed for all programs".into(),
         ("home", _) => format!("read {scope} in your home folder"),
         ("home-write", _) => format!("read and change {scope} in your home folder"),
+        ("git", None) => "read the repository of the project where it lies outside of the project".into(),
+        ("git", Some(_)) => format!("read the repository {scope}, outside of the project"),
         ("wasi", _) => "use the clock and random numbers".into(),
         ("exec", None) => "start processes in a sandbox".into(),
         ("exec", Some(_)) => "start processes without a sandbox, with all your rights".into(),
@@ -67,6 +69,8 @@ mod tests {
             "user-packages",
             "home:.app",
             "home-write:.app",
+            "git",
+            "git:/srv/app.git",
             "exec",
             "exec:unsandboxed",
         ] {

@@ -51,6 +51,9 @@ impl FromStr for Permission {
                     "the path must be relative to the project and must not lead out of it",
                 )
             })?),
+            (ScopeRule::OptionalFolder, Some(path)) => Some(normalize_folder(path).ok_or_else(|| {
+                invalid_permission(text, &format!("write {name}:FOLDER, with the whole path of a folder"))
+            })?),
             (ScopeRule::OptionalHost, Some(scope)) => {
                 let host = HostScope::parse(scope).map_err(|help| invalid_permission(text, help))?;
                 Some(host_scope(host.host, host.port))
@@ -114,6 +117,12 @@ fn normalize_scope(path: &str) -> Option<String> {
     }
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     Some(parts.join("/"))
+}
+
+/// `//srv/./git/` as `/srv/git`; `None` for relative paths, the root, `..` and NUL.
+fn normalize_folder(path: &str) -> Option<String> {
+    let below = normalize_scope(path.strip_prefix('/')?.trim_start_matches('/'))?;
+    (!below.is_empty()).then(|| format!("/{below}"))
 }
 
 fn unknown_permission(text: &str, name: &str) -> SkillError {
