@@ -41,6 +41,7 @@ mod interpreter_search;
 #[cfg(unix)]
 mod limit_errors;
 #[cfg(unix)]
+mod local_module;
 mod missing_package;
 #[cfg(unix)]
 mod outcome;

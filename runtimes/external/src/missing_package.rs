@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::hints::install_command::{Installed, package_of_failed_install, packages_to_install};
 use crate::hints::permission_hint::Help;
+use crate::local_module::{has_module, is_common_module};
 use metier_packages::{Ecosystem, SkillPackages};
 
 /// Modules of Python whose package has another name.
@@ -28,6 +29,9 @@ const PYTHON_PACKAGES: [(&str, &str); 18] = [
     ("yaml", "PyYAML"),
 ];
 
+/// What pip says where it may install nothing (PEP 668).
+const MANAGED_INTERPRETER: &str = "error: externally-managed-environment";
+
 /// The help for a script of this output that caught the failure of an import and asks the user to install a package. `installs` says
 /// that it tried to install one, which it cannot where it has no network.
 pub(super) fn advised_package_help(
@@ -42,6 +46,17 @@ pub(super) fn advised_package_help(
             "the script tried to install the Python package {package}, which a script without a network cannot{before}"
         );
         return Some(python_help(&needs, &[package], packages));
+    }
+    if output.contains(MANAGED_INTERPRETER) {
+        let needs = "the script tried to install Python packages, which this interpreter leaves to the system's package manager; packages are \
+                     prepared before the run";
+        return Some(match packages {
+            Some(packages) => {
+                let (help, hint) = packages.file_help("requirements.txt");
+                (format!("{needs}; {help}"), hint)
+            }
+            None => python_help(needs, &[], None),
+        });
     }
     match packages_to_install(output)? {
         (Ecosystem::Python, Installed::Packages(names)) => {
@@ -92,14 +107,15 @@ fn file_help(file: &str, packages: Option<&SkillPackages>) -> Help {
 
 /// The help for a script that failed with this line; `None` if it misses no package. `folders` are those in which the script may
 /// have modules of its own; `packages` what its skill says about packages, where they can be prepared; `user_help` the help for a
-/// module of Python that the user has installed for all programs.
+/// module of Python that the user has installed for all programs, `neighbour_help` that for one that lies beside the skill.
 pub(super) fn missing_package_help(
     error_line: &str,
     folders: &[&Path],
     packages: Option<&SkillPackages>,
     user_help: impl Fn(&str) -> Option<Help>,
+    neighbour_help: impl Fn(&str) -> Option<Help>,
 ) -> Option<Help> {
-    python_package(error_line, folders, packages, user_help)
+    python_package(error_line, folders, packages, user_help, neighbour_help)
         .or_else(|| node_package(error_line, packages))
         .or_else(|| perl_module(error_line).map(|help| (help, None)))
         .or_else(|| ruby_library(error_line).map(|help| (help, None)))
@@ -110,15 +126,11 @@ fn python_package(
     folders: &[&Path],
     packages: Option<&SkillPackages>,
     user_help: impl Fn(&str) -> Option<Help>,
+    neighbour_help: impl Fn(&str) -> Option<Help>,
 ) -> Option<Help> {
     let module = quoted_after(line, "ModuleNotFoundError: No module named ")?;
     let module = module.split('.').next().filter(|name| is_package_name(name))?;
-    let is_own = |folder: &&Path| {
-        [folder.to_path_buf(), folder.join("scripts")]
-            .iter()
-            .any(|folder| folder.join(module).is_dir() || folder.join(format!("{module}.py")).is_file())
-    };
-    if folders.iter().any(is_own) {
+    if folders.iter().any(|folder| has_module(folder, module)) {
         return None;
     }
     let other = PYTHON_PACKAGES.iter().find(|(known, _)| *known == module).map(|(_, package)| *package);
@@ -127,7 +139,22 @@ fn python_package(
     if let Some((help, hint)) = user_help(module) {
         return Some((format!("{needs}, which is among your own; if it should have it, {help}"), hint));
     }
+    if let Some(help) = neighbour_help(module) {
+        return Some(help);
+    }
+    if other.is_none() && !is_common_module(module) {
+        return Some((left_behind_help(module), None));
+    }
     Some(python_help(&needs, &[other.unwrap_or(module)], packages))
+}
+
+/// The help for a module of which a stranger may have made a package, and the author a file.
+fn left_behind_help(module: &str) -> String {
+    format!(
+        "the script says that it needs the Python module {module}, and neither {module}.py nor a folder {module} lies in the folder of the \
+         skill; if it is a file of the author's, add it there; only if you know it as a package, list that in requirements.txt and \
+         prepare it"
+    )
 }
 
 fn python_help(needs: &str, names: &[&str], packages: Option<&SkillPackages>) -> Help {
@@ -203,7 +230,7 @@ mod tests {
     use super::*;
 
     fn help(line: &str) -> Option<String> {
-        missing_package_help(line, &[], None, |_| None).map(|(help, _)| help)
+        missing_package_help(line, &[], None, |_| None, |_| None).map(|(help, _)| help)
     }
 
     #[test]
@@ -231,6 +258,25 @@ mod tests {
     }
 
     #[test]
+    fn a_name_of_everybody_is_no_package_to_install() {
+        for module in ["helpers", "common", "lib.tables"] {
+            let help = help(&format!("ModuleNotFoundError: No module named '{module}'")).unwrap();
+            assert!(help.contains("if it is a file of the author's, add it there"), "{help}");
+        }
+        let beside = |module: &str| Some((format!("{module}.py lies beside the skill"), None));
+        let line = "ModuleNotFoundError: No module named 'common'";
+        let help = missing_package_help(line, &[], None, |_| None, beside).unwrap().0;
+        assert_eq!(help, "common.py lies beside the skill");
+    }
+
+    #[test]
+    fn an_interpreter_that_may_install_nothing_leads_to_packages_that_are_prepared() {
+        let said = "error: externally-managed-environment\n\n× This environment is externally managed\nhint: See PEP 668.";
+        let (help, _) = advised_package_help(said, false, None, |_| None).unwrap();
+        assert!(help.contains("packages are prepared before the run"), "{help}");
+    }
+
+    #[test]
     fn what_is_no_package_is_not_named() {
         for line in [
             "",
@@ -252,7 +298,7 @@ mod tests {
         for own in ["helpers", "shared", "scripts"] {
             let line = format!("ModuleNotFoundError: No module named '{own}.x'");
             assert_eq!(
-                missing_package_help(&line, &[skill.path()], None, |_| None).map(|(help, _)| help),
+                missing_package_help(&line, &[skill.path()], None, |_| None, |_| None).map(|(help, _)| help),
                 None,
                 "{own} is the skill's own"
             );

@@ -14,10 +14,12 @@ use crate::hints::network::{RunNetwork, lost_network_hint, mentions_no_network, 
 use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::run_output::RunOutput;
 use crate::hints::script_text::ScriptText;
+use crate::hints::shown_path::shown_path;
 use crate::hints::silent_program::silent_program_hint;
-use crate::hints::user_home::{says_absence, unread_home_warning};
+use crate::hints::user_home::{folder_grant, says_absence, unread_home_warning};
 use crate::hints::variable::{unpassed_variable_hint, unpassed_variable_warnings, variable_hint};
 use crate::hints::words::{last_text, searched_end};
+use crate::local_module::neighbour_with;
 use crate::missing_package::{advised_package_help, missing_package_help};
 use crate::process::pipes::CapturedOutput;
 use crate::process::run::ProcessExit;
@@ -425,11 +427,32 @@ fn package_hint(ctx: &SkillContext, ended: &ProcessExit, said: &str) -> Option<H
     };
     let (said, packages) = (searched_end(said), packages::skill_packages(ctx));
     let has_no_network = ended.report.is_some() && ended.network.is_none() && no_network_hint(ctx).is_some();
-    let (help, hint) = missing_package_help(error_line(said)?, &folders, packages, user_help)
-        .or_else(|| advised_package_help(said, has_no_network, packages, user_help))?;
+    let (help, hint) = missing_package_help(error_line(said)?, &folders, packages, user_help, |module| {
+        neighbour_help(ctx, module)
+    })
+    .or_else(|| advised_package_help(said, has_no_network, packages, user_help))?;
     let is_complete = WithoutProjectPackages::in_run(ctx).is_empty();
     let help = if is_complete { help } else { format!("{help}; {NO_PROJECT_PACKAGES}") };
     Some((help, hint))
+}
+
+/// The help for a module that lies beside the skill, outside of what the run may read. What is there is only for the user.
+fn neighbour_help(ctx: &SkillContext, module: &str) -> Option<Help> {
+    let skill = ctx.skill_files().ok()?.root();
+    let folder = neighbour_with(skill, module).filter(|_| is_for_person(ctx))?;
+    let place = format!(
+        "the script says that it needs the Python module {module}, which lies in {}, outside of the folder of the skill",
+        shown_path(&folder.to_string_lossy())
+    );
+    if ctx.project_root().is_some_and(|project| folder.starts_with(project)) {
+        return Some((
+            format!("{place}; it is found there once the script adds that folder to sys.path"),
+            None,
+        ));
+    }
+    let (help, hint) = folder_grant(ctx, &folder)
+        .unwrap_or_else(|| (format!("copy {module} into the folder of the skill"), None));
+    Some((format!("{place}; {help}"), hint))
 }
 
 /// What a script that misses a package in a run for a model may not know.

@@ -186,6 +186,13 @@ pub(crate) fn home_grant(ctx: &SkillContext, path: &Path) -> Option<Help> {
     grant(ctx, path.strip_prefix(home).ok()?.to_str()?, false)
 }
 
+/// The grant that lets a script read a folder of the user's home, if it is one and there is such a grant.
+pub(crate) fn folder_grant(ctx: &SkillContext, folder: &Path) -> Option<Help> {
+    let home = std::env::home_dir()?.canonicalize().ok()?;
+    let folder = folder.canonicalize().ok()?;
+    grant(ctx, folder.strip_prefix(&home).ok()?.to_str()?, false)
+}
+
 /// The grant that lets a script read this path of the home, or also change it; `None` if none does, and for what holds secrets, which
 /// a script could name for no good.
 fn grant(ctx: &SkillContext, path: &str, is_writable: bool) -> Option<Help> {

@@ -1,0 +1,84 @@
+//! Whether a Python module that a script misses is a file of its author that was left behind, and no package of somebody else's.
+
+use std::path::{Path, PathBuf};
+
+/// Packages that scripts use much, by the names of their modules. Of any other name a stranger may have made a package.
+const COMMON_MODULES: &str = "
+    accelerate aiofiles aiohttp altair anthropic anyio arrow ase astropy attrs babel black bleach bokeh boto3 botocore brotli build cairosvg
+    celery certifi chardet charset_normalizer chromadb click colorama cryptography cssselect cython dash dask datasets diffusers docker docutils
+    duckdb ebooklib fabric faker fastapi fastmcp feedparser fiona flake8 flask folium fsspec gensim geopandas geopy gradio gspread h5py html2text
+    html5lib httpx huggingface_hub humanize hypothesis imageio imageio_ffmpeg imutils isort jinja2 jira joblib json5 jsonschema jupyter keras
+    kubernetes langchain langdetect librosa lightgbm litellm llama_index loguru lxml markdown markdownify markitdown matplotlib mcp mediapipe
+    mistune mlflow modal moviepy msgpack mutagen mypy nbconvert nbformat netCDF4 networkx nh3 nibabel nltk notebook notion_client numba numpy
+    ollama onnx onnxruntime openai openpyxl optuna orjson packaging pandas paramiko parsel pdf2image pdfplumber peft pendulum pika pip playwright
+    plotly polars praw prompt_toolkit psutil psycopg psycopg2 pyarrow pydantic pydantic_settings pydicom pydub pygments pymongo pymupdf pymysql
+    pypandoc pypdf pyperclip pyproj pysam pytesseract pytest pytz qrcode questionary rapidfuzz rasterio ray rdkit redis replicate reportlab
+    requests rich ruff s3fs scipy scrapy seaborn selenium semver sendgrid setuptools shapely slack_sdk soundfile soupsieve spacy sphinx sqlalchemy
+    statsmodels streamlit stripe structlog svgwrite sympy tabulate tenacity tensorflow termcolor tiktoken toml tomli tomlkit torch torchvision
+    tqdm trafilatura transformers twilio typer ujson ultralytics unidecode urllib3 uvicorn validators wandb watchdog weasyprint websockets wheel
+    xarray xgboost xlrd xlsxwriter xmltodict yt_dlp zarr zstandard";
+
+/// Maximum number of folders beside a skill in which a module is looked for.
+const MAX_FOLDERS: usize = 64;
+
+/// Whether a name is that of a package which much is written for.
+pub(crate) fn is_common_module(name: &str) -> bool {
+    COMMON_MODULES.split_whitespace().any(|common| common.eq_ignore_ascii_case(name))
+}
+
+/// Whether a folder, or its `scripts`, has this module.
+pub(crate) fn has_module(folder: &Path, module: &str) -> bool {
+    [folder.to_owned(), folder.join("scripts")].iter().any(|folder| holds(folder, module))
+}
+
+/// The folder near that of a skill that has this module: its author keeps there what several skills share.
+pub(crate) fn neighbour_with(skill: &Path, module: &str) -> Option<PathBuf> {
+    let above = skill.ancestors().skip(1).take(2).filter(|folder| folder.parent().is_some());
+    above.into_iter().find_map(|folder| {
+        let entries = std::fs::read_dir(folder).ok()?.flatten().take(MAX_FOLDERS);
+        let beside = entries.map(|entry| entry.path()).filter(|path| path != skill && path.is_dir());
+        let mut folders: Vec<PathBuf> = std::iter::once(folder.to_owned()).chain(beside).collect();
+        folders[1..].sort_unstable();
+        folders.into_iter().find(|folder| holds(folder, module))
+    })
+}
+
+fn holds(folder: &Path, module: &str) -> bool {
+    folder.join(module).is_dir() || folder.join(format!("{module}.py")).is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_several_skills_share_is_found_beside_them() {
+        let stage = tempfile::tempdir().unwrap();
+        let skills = stage.path().join("x/skills");
+        for folder in ["_lib/tables", "u/scripts", "../shared"] {
+            fs::create_dir_all(skills.join(folder)).unwrap();
+        }
+        fs::write(skills.join("_lib/common.py"), "").unwrap();
+        fs::write(skills.join("../shared/words.py"), "").unwrap();
+        let skill = skills.join("u");
+        let near = |module: &str| neighbour_with(&skill, module);
+        assert_eq!(near("common"), Some(skills.join("_lib")));
+        assert_eq!(near("tables"), Some(skills.join("_lib")));
+        assert_eq!(near("words"), Some(stage.path().join("x/shared")));
+        assert_eq!(near("requests"), None);
+    }
+
+    #[test]
+    fn common_packages_are_known_and_words_of_everybody_are_not() {
+        for name in ["requests", "numpy", "lxml", "Jinja2", "yt_dlp"] {
+            assert!(is_common_module(name), "{name}");
+        }
+        for name in [
+            "common", "helpers", "utils", "lib", "core", "config", "tools", "shared", "models", "schemas",
+            "client",
+        ] {
+            assert!(!is_common_module(name), "{name}");
+        }
+    }
+}
