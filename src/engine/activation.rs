@@ -4,12 +4,14 @@
 //! permission, in the sandbox of its language, and nothing counts but the tools that it returns.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Engine, EngineInner, Invocation};
 use crate::registry::Skill;
+use metier_core::client_variables::fill_client_variables;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::Tool;
 use metier_skill::contract::{NamedPersona, ToolAliases, Turn, compose};
@@ -89,7 +91,8 @@ impl EngineInner {
     fn activate(&self, names: &[&str]) -> Result<Activation> {
         let found = names.iter().map(|name| self.find_skill(None, None, name).map(|(_, skill)| skill));
         let skills = found.collect::<Result<Vec<Skill>>>()?;
-        let personas = skills.iter().map(persona).collect::<Result<Vec<_>>>()?;
+        let project = &self.folders.first().path;
+        let personas = skills.iter().map(|skill| persona(skill, project)).collect::<Result<Vec<_>>>()?;
         let NamedPersona { name, description, persona, metadata, .. } = compose(&personas)?;
         let mut activation = Activation {
             name,
@@ -192,13 +195,17 @@ pub(super) fn ambiguous_aliases(aliases: &ToolAliases) -> Vec<String> {
 }
 
 /// What a skill makes of a model. A skill that is not a persona has its text.
-fn persona(skill: &Skill) -> Result<NamedPersona> {
+fn persona(skill: &Skill, project: &Path) -> Result<NamedPersona> {
     if let Some(error) = skill.contract_error() {
         return Err(error);
     }
     let contract = skill.contract();
     let mut persona = contract.and_then(|contract| contract.persona.clone()).unwrap_or_default();
-    persona.instructions = skill.body()?;
+    let body = skill.body()?;
+    persona.instructions = match skill.folder().disk_path() {
+        Some(folder) => fill_client_variables(&body, folder, project).into_owned(),
+        None => body,
+    };
     let facts = contract.map(|contract| contract.metadata.unknown.clone()).unwrap_or_default();
     Ok(NamedPersona::new(skill.name(), skill.description(), persona).metadata(facts))
 }

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::registry::Skill;
+use metier_core::client_variables::fill_client_variables;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::unicode::{is_plain_ascii, mark_escapes, spell_out};
 
@@ -89,6 +90,10 @@ pub(super) fn activation(engine: &Engine, skill: &Skill) -> Result<String> {
     let body = match own_text.as_deref() {
         Some(body) => body,
         None => body_of_skill_file(&source, &text),
+    };
+    let body = match skill.folder().disk_path() {
+        Some(folder) => fill_client_variables(body, folder, engine.project()),
+        None => body.into(),
     };
     let mut shown =
         format!("<skill_content name=\"{}\">\n{}\n", shown_line(skill.name()), shown_text(body.trim()));

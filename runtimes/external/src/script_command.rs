@@ -27,6 +27,7 @@ use crate::script_file::ScriptFile;
 use crate::services::ExternalServices;
 use crate::user_packages::UserPackages;
 use crate::{command, home, packages};
+use metier_core::client_variables::client_variables;
 use metier_core::error::{Result, SkillError};
 use metier_core::executor::{ConfiguredHosts, HandlerCall, Script, WithoutProjectPackages};
 use metier_core::host::untrusted::UntrustedDirs;
@@ -114,6 +115,19 @@ impl ScriptCommand {
         (files.file_id(Path::new("")).ok()? == file_id(&metadata)).then_some(files)
     }
 
+    /// The variables with those of other clients, which none that is set by hand gives way to.
+    fn with_client_variables(
+        &self,
+        mut variables: ProcessVariables,
+        skill: &Path,
+        project: &Path,
+    ) -> ProcessVariables {
+        for (name, folder) in client_variables(skill, project, self.file.source()) {
+            variables.entry(name.into()).or_insert_with(|| folder.into());
+        }
+        variables
+    }
+
     /// The variables of the process, with those by which Node finds the client of the host API and packages.
     fn with_node_variables(
         &self,
@@ -189,6 +203,7 @@ impl ScriptCommand {
         let interpreter = packages::with_prepared_interpreter(interpreter, prepared.as_ref());
         let found = (interpreter.program.as_path(), prepared.as_ref());
         let variables = self.with_node_variables(variables, found, &[], ctx)?;
+        let variables = self.with_client_variables(variables, self.file.folder(), project);
         let interpreter = self.with_script_arguments(interpreter, &[])?;
         let mut command =
             command::build_command(&interpreter, &script, args, self.file.folder(), project, &variables);
@@ -223,6 +238,7 @@ impl ScriptCommand {
         avoided.extend(home_files.iter().map(|file| file.real_path.as_path()));
         let found = (installation.command.program.as_path(), prepared.as_ref());
         let variables = self.with_node_variables(variables, found, &avoided, ctx)?;
+        let variables = self.with_client_variables(variables, skill, project);
         let interpreter = self.with_script_arguments(installation.command.clone(), &avoided)?;
         let (temp_dir, home) = self.create_folders(state, &avoided)?;
         let home_links = HomeLinks::create(ctx, &home, &home_files)

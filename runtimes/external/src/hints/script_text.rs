@@ -28,7 +28,7 @@ const SCRIPT_ENDINGS: [&str; 12] =
     [".bash", ".cjs", ".cts", ".js", ".mjs", ".mts", ".pl", ".py", ".rb", ".sh", ".ts", ".zsh"];
 
 /// How a script finds the folder in which it lies.
-const OWN_PLACES: [&str; 8] = [
+const OWN_PLACES: [&str; 10] = [
     "__file__",
     "__dirname",
     "__DIR__",
@@ -36,6 +36,8 @@ const OWN_PLACES: [&str; 8] = [
     "dirname \"$0\"",
     "dirname $0",
     "import.meta",
+    "CLAUDE_PLUGIN_ROOT",
+    "CLAUDE_SKILL_DIR",
     "METIER_SKILL_DIR",
 ];
 
