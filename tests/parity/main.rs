@@ -21,6 +21,7 @@ mod network;
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod not_run;
 mod packages;
+mod programs;
 mod refusals;
 mod repositories;
 mod streams;

@@ -53,6 +53,7 @@ mod policy;
 #[cfg(unix)]
 mod process;
 #[cfg(unix)]
+mod program_settings;
 #[cfg(unix)]
 mod program_version;
 mod protected;

@@ -124,6 +124,51 @@ fn has_no_credentials(path: &Path) -> bool {
     })
 }
 
+/// Names of settings that hold a credential, in lower case.
+const CREDENTIAL_SETTINGS: [&str; 12] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "_pw",
+    "token",
+    "secret",
+    "credential",
+    "authorization",
+    "api_key",
+    "apikey",
+    "privatekey",
+    "private_key",
+];
+
+/// Whether a setting in this text has a value that is a credential, or a URL with one. Comments, declarations and settings without a value
+/// do not count.
+pub(super) fn sets_credential(text: &str) -> bool {
+    let text = without(&without(&text.to_lowercase(), "<!--", "-->"), "<!doctype", "]>");
+    let is_comment = |line: &&str| line.starts_with(['#', ';', '!', '%']) || line.starts_with("//");
+    text.lines().map(str::trim).filter(|line| !is_comment(line)).any(|line| {
+        let has_value = !line.ends_with(['=', ':']);
+        let is_named = CREDENTIAL_SETTINGS.iter().any(|name| names_setting(line, name));
+        let has_login = line
+            .split("://")
+            .skip(1)
+            .any(|rest| rest.split(['/', ' ', '"', '\'']).next().is_some_and(|host| host.contains('@')));
+        has_value && is_named || has_login
+    })
+}
+
+/// Whether a line has this word, and not only the beginning of another one, such as `tokenizer`.
+fn names_setting(line: &str, word: &str) -> bool {
+    let continues = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic() && c != 's');
+    line.match_indices(word).any(|(at, _)| !continues(&line[at + word.len()..]))
+}
+
+/// The text without what stands between these.
+fn without(text: &str, start: &str, end: &str) -> String {
+    let mut parts = text.split(start);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |kept, part| kept + part.split_once(end).map_or("", |(_, rest)| rest))
+}
+
 /// The folders in `/etc` that hold the settings of the installed Java versions.
 fn java_etc_dirs() -> BTreeSet<PathBuf> {
     let installed = fs::read_dir(JVM_DIR).into_iter().flatten().filter_map(Result::ok).take(MAX_JVMS);
@@ -206,6 +251,34 @@ mod tests {
         }
         fs::write(&path, b"\xff").unwrap();
         assert!(!has_no_credentials(&path) && !has_no_credentials(&folder.path().join("none")));
+    }
+
+    #[test]
+    fn a_setting_with_a_credential_is_one_and_a_comment_or_an_empty_one_is_none() {
+        for text in [
+            "mysqli.default_pw = hidden",
+            "GITHUB_TOKEN=ghp_1",
+            "<policy domain=\"cache\" name=\"shared-secret\" value=\"hidden\"/>",
+            "<!-- a --> <password>hidden</password>",
+            "<!-- never closed\n--> <x/>\nhttp.proxy=http://ann:hidden@proxy:80/",
+            "  password: hidden",
+            "<!DOCTYPE x [ <!ATTLIST x y NMTOKEN #IMPLIED> ]><x secret=\"y\"/>",
+            "dbpasswords = a, b",
+        ] {
+            assert!(sets_credential(text), "{text}");
+        }
+        for text in [
+            "",
+            "mysqli.default_pw =\nsession.use_cookies = 1",
+            "; password = hidden\n# token: x\n// secret x",
+            "<!-- <password>\nhidden</password> --><x/>",
+            "url = https://example.com/a@b",
+            "extension=tokenizer.so",
+            "<!DOCTYPE x [ <!ATTLIST x token CDATA #IMPLIED> ]><x/>",
+            "\u{fffd}",
+        ] {
+            assert!(!sets_credential(text), "{text}");
+        }
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! The paths of the system that every sandboxed script may read.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use crate::system_config;
+use crate::{program_settings, system_config};
 use metier_core::host::begins_with;
 
 /// System paths that programs need in order to run at all. Without its TLS configuration Debian's Node aborts; `pwd` and `whoami`
-/// read the two lists of names; a thread pool counts processors, Node its own memory, and Bun aborts where it cannot find out its
-/// stack. What lies in `/proc/self` is that of the script's first process only. Never a folder with private keys: root would read
+/// read the two lists of names; a thread pool counts processors, Node its own memory, Bun aborts where it cannot find out its
+/// stack, and DuckDB where it cannot find out its control group. What lies in `/proc/self` is that of the script's first process only. Never a folder with private keys: root would read
 /// those too.
-pub(super) const SYSTEM_PATHS: [&str; 32] = [
+pub(super) const SYSTEM_PATHS: [&str; 34] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -34,10 +34,12 @@ pub(super) const SYSTEM_PATHS: [&str; 32] = [
     "/dev/random",
     "/dev/urandom",
     "/proc/cpuinfo",
+    "/proc/filesystems",
     "/proc/meminfo",
     "/proc/stat",
     "/proc/loadavg",
     "/proc/uptime",
+    "/proc/self/cgroup",
     "/proc/self/maps",
     "/proc/self/stat",
     "/proc/self/statm",
@@ -59,9 +61,35 @@ pub(super) fn is_outside_system(path: &Path) -> bool {
 /// rule takes several system calls at every start.
 pub(super) fn readable_system_paths() -> Vec<PathBuf> {
     let all = SYSTEM_PATHS.iter().map(PathBuf::from).chain(system_config::readable_config());
+    let all = all.chain(program_settings::readable_settings()).chain(cgroup_limits());
     let all: Vec<(PathBuf, PathBuf)> = all.filter_map(|path| Some((real_path(&path)?, path))).collect();
     let is_within = |place: &Path| all.iter().any(|(other, _)| place != other && place.starts_with(other));
     all.iter().filter(|(place, _)| !is_within(place)).map(|(_, path)| path.clone()).collect()
+}
+
+/// The files with the limits of the control groups of this process, which in a container are those of the container: a folder where it
+/// holds nothing else. The group of the whole machine has no limits.
+fn cgroup_limits() -> Vec<PathBuf> {
+    const OF_FIRST_VERSION: [(&str, &[&str]); 2] =
+        [("memory", &["memory.limit_in_bytes"]), ("cpu", &["cpu.cfs_quota_us", "cpu.cfs_period_us"])];
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mut found = Vec::new();
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let path = Path::new(path.trim_start_matches('/'));
+        let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
+        let folder = Path::new("/sys/fs/cgroup").join(controllers).join(path);
+        if controllers.is_empty() && is_below && folder.join("cgroup.type").exists() {
+            found.push(folder.components().collect());
+        } else if is_below {
+            let is_named = |name: &str| controllers.split(',').any(|controller| controller == name);
+            let files =
+                OF_FIRST_VERSION.iter().filter(|(name, _)| is_named(name)).flat_map(|(_, files)| *files);
+            found.extend(files.map(|file| folder.join(file)).filter(|file| file.exists()));
+        }
+    }
+    found
 }
 
 /// The path with its symlinks resolved; `None` if it does not exist.
