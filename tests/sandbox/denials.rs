@@ -57,9 +57,9 @@ fn others() -> Vec<DenialCase> {
             "has no terminal and can make none; if",
         ),
         ("node", Fixture::node(watch), "may look at them again and again; if"),
-        ("node", Fixture::node(path), all),
-        ("python3", Fixture::python("import multiprocessing\nmultiprocessing.Manager()"), all),
-        ("python3", Fixture::python(local).grant("net"), "no local sockets with a path (AF_UNIX); pipes"),
+        ("node", Fixture::node(path).grant("net"), all),
+        ("python3", Fixture::python("import multiprocessing\nmultiprocessing.Manager()").grant("net"), all),
+        ("python3", Fixture::python(local).grant("net"), "no local sockets with a path (AF_UNIX) but its own"),
         (
             "flock",
             bash("flock \"$HOME/lock\" true"),

@@ -86,7 +86,7 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
             &["multiprocessing/connection.py", "operation not permitted"],
         ],
         access: Access::exec_unsandboxed,
-        explanation: "a script in a sandbox has no local sockets with a path (AF_UNIX); pipes and `socketpair` connect its own processes",
+        explanation: "a script in a sandbox has no local sockets with a path (AF_UNIX) but its own in /tmp and TMPDIR, and those only without a grant for the network; pipes and `socketpair` connect its own processes",
     },
     DenialPattern {
         error_texts: &[

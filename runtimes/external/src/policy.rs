@@ -86,6 +86,7 @@ fn policy_without_files(ctx: &SkillContext, has_hosts: bool) -> SandboxPolicy {
         network,
         allow_flock: !ctx.permissions().writable_paths().is_empty()
             || !ctx.permissions().writable_home_paths().is_empty(),
+        allow_local_sockets: true,
         required: ctx.sandbox_mode() == SandboxMode::Required,
         limits: resource_limits(ctx.limits()),
         ..SandboxPolicy::default()
@@ -210,7 +211,12 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool, access: P
     let readable = home_read.into_iter().map(HomeFile::pinned);
     let readable = readable.chain(repository.read.iter().filter_map(|path| pin_canonical(path)));
     let own = own.into_iter().flatten().chain(readable).collect();
-    let rules = FileRules { read, own, write, private_tmp: None, protected_paths };
+    let temporary_files = paths.temporary_files();
+    let around = has_temp_home.then(|| paths.temp_dir.path());
+    // Below `/tmp`, which leads to the one, nothing leads to the other.
+    let socket_dirs =
+        around.into_iter().chain([temporary_files.as_path()]).filter_map(pin_canonical).collect();
+    let rules = FileRules { read, own, write, socket_dirs, private_tmp: None, protected_paths };
     FileRules { private_tmp: private_tmp(&rules, paths), ..rules }
 }
 

@@ -98,7 +98,7 @@ const fn row(pattern: &'static str, content: Content) -> Settings {
 const MAX_ENTRIES: usize = 512;
 /// Maximum number of files that are open one by one, each of which costs a start some system calls.
 const MAX_SINGLE_FILES: usize = 32;
-/// Larger files, in bytes, are not settings.
+/// Larger files, in bytes, are not searched for credentials, and stay closed where one has its place.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// What of the settings and data is there and may be read, as few paths as possible.
@@ -151,20 +151,23 @@ impl FileSearch {
                     None => self.has_others = true,
                 }
             }
-        } else if about.is_file() && about.len() <= MAX_FILE_BYTES && self.has_no_credential(path) {
+        } else if about.is_file() && self.has_no_credential(path, about.len()) {
             self.readable.push(path.to_owned());
         } else {
             self.has_others = true;
         }
     }
 
-    fn has_no_credential(&self, path: &Path) -> bool {
+    fn has_no_credential(&self, path: &Path, length: u64) -> bool {
         let is_searched = match self.content {
             Searched => true,
             SearchedIn(name) => path.ends_with(name),
             Plain | Generated => false,
         };
-        let is_free = || fs::read(path).is_ok_and(|text| !sets_credential(&String::from_utf8_lossy(&text)));
+        let is_free = || {
+            length <= MAX_FILE_BYTES
+                && fs::read(path).is_ok_and(|text| !sets_credential(&String::from_utf8_lossy(&text)))
+        };
         !is_searched || is_free()
     }
 }

@@ -46,6 +46,9 @@ pub struct SandboxPolicy {
     pub egress: EgressSockets,
     /// Whether a script may lock whole files (`flock`). The right to read a file is enough to lock it, and others then wait.
     pub allow_flock: bool,
+    /// Whether a script without a network may create sockets of its own (`AF_UNIX`), and connect to those below
+    /// [`FileRules::socket_dirs`]. Where the machine cannot tell them from others, it has none.
+    pub allow_local_sockets: bool,
     /// Whether the program must not start if the kernel enforces less than this.
     pub required: bool,
     /// The limits of each process and of all of them.
@@ -89,6 +92,8 @@ pub struct FileRules {
     pub own: Vec<PinnedPath>,
     /// To read, execute and change.
     pub write: Vec<PinnedPath>,
+    /// Writable folders of the script alone, in which it may create sockets with a path, and connect to them.
+    pub socket_dirs: Vec<PinnedPath>,
     /// The folder that the script has in the place of `/tmp`, of which it sees what is listed here. Only mounts can do that.
     pub private_tmp: Option<PinnedPath>,
     /// Exceptions: paths that stay read-only inside writable ones, and paths that stay hidden everywhere. Only mounts can enforce

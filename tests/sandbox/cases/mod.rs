@@ -7,6 +7,7 @@ mod granted;
 mod hidden;
 mod kernel;
 mod links;
+mod local_sockets;
 mod lost;
 mod memory;
 mod older;
@@ -78,6 +79,7 @@ const ALL_CASES: &[&[Case]] = &[
     links::CASES,
     devices::CASES,
     sockets::CASES,
+    local_sockets::CASES,
     others::CASES,
     kernel::CASES,
     quotas::CASES,

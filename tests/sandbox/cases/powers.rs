@@ -129,7 +129,7 @@ fn environment() -> CaseResult {
         let own =
             ["HOME", "TMPDIR", "PATH", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "PWD", "SHLVL", "_"];
         own.contains(&name)
-            || ["LC_", "METIER_", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "NODE_PATH", "GIT_CONFIG_NOSYSTEM"]
+            || ["LC_", "METIER_", "CLAUDE_", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "NODE_PATH", "GIT_CONFIG_NOSYSTEM"]
                 .iter()
                 .any(|start| name.starts_with(start))
     };

@@ -368,6 +368,7 @@ fn launch_request(program: &Path, ctx: &SkillContext, machine_code_bytes: Option
             network: NetworkAccess::Blocked,
             egress: EgressSockets::default(),
             allow_flock: false,
+            allow_local_sockets: false,
             required: ctx.sandbox_mode() == SandboxMode::Required,
             limits: ResourceLimits {
                 memory: Some(memory.saturating_add(ADDRESS_SPACE_OVERHEAD).saturating_add(address_space)),

@@ -160,6 +160,13 @@ fn apply_fixed_restrictions(
     // The remaining steps need none of the calls it refuses.
     let applied = match apply_filter(profile.seccomp, supervisor) {
         // A sandbox around this one may answer calls already.
+        Err(_) if profile.seccomp.local_sockets => {
+            let without = SeccompOptions { local_sockets: false, ..profile.seccomp };
+            let applied = apply_filter(without, supervisor);
+            // The supervisor waits for the descriptor.
+            rustix::io::write(supervisor, b"x").map_err(at("system calls"))?;
+            applied
+        }
         Err(_) if !profile.required && profile.seccomp.gaps.signals => {
             let gaps = KernelGaps { signals: false, ..profile.seccomp.gaps };
             apply_filter(SeccompOptions { gaps, ..profile.seccomp }, supervisor)
@@ -183,7 +190,7 @@ fn apply_fixed_restrictions(
 /// of the kernel.
 fn apply_filter(options: SeccompOptions, supervisor: &OwnedFd) -> io::Result<KernelGaps> {
     let filter = SeccompFilter::cached(options)?;
-    if options.gaps.signals {
+    if options.has_listener() {
         let listener = filter.apply_with_listener()?;
         send_fds(supervisor, &[listener])?;
     } else {

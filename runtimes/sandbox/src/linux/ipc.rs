@@ -59,8 +59,9 @@ pub(crate) struct SandboxProfile {
 impl SandboxProfile {
     /// That of requests with this policy, at this sandbox level at most.
     pub(crate) fn new(sandbox: &SandboxPolicy, level: SandboxLevel) -> Self {
-        let SandboxPolicy { network, allow_flock, required, .. } = *sandbox;
-        let seccomp = SeccompOptions { network, allow_flock, gaps: KernelGaps::default() };
+        let SandboxPolicy { network, allow_flock, allow_local_sockets, required, .. } = *sandbox;
+        let local_sockets = allow_local_sockets && network == NetworkAccess::Blocked;
+        let seccomp = SeccompOptions { network, allow_flock, local_sockets, gaps: KernelGaps::default() };
         Self { level, seccomp, required }
     }
 
@@ -72,7 +73,9 @@ impl SandboxProfile {
             truncation: is_alone && landlock_abi < TRUNCATION_ABI,
             signals: is_alone && landlock_abi < SIGNAL_SCOPE_ABI,
         };
-        Self { level, seccomp: SeccompOptions { gaps, ..self.seccomp }, ..self }
+        // Without mounts a script sees the sockets of others, and a sandbox in this one may need to answer calls itself on an older kernel.
+        let local_sockets = self.seccomp.local_sockets && !is_alone && landlock_abi >= SIGNAL_SCOPE_ABI;
+        Self { level, seccomp: SeccompOptions { local_sockets, gaps, ..self.seccomp }, ..self }
     }
 
     /// The same where a script can have no network of its own: it then has none, and no other.

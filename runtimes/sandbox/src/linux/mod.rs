@@ -8,6 +8,7 @@
 //!
 //! A supervisor that was forked in advance (`standby`) receives the next request itself, and tells the fork server.
 
+mod call_filter;
 mod child;
 mod child_processes;
 mod cleanup_list;
@@ -15,6 +16,7 @@ mod fd_passing;
 mod fork_server;
 mod ipc;
 mod layers;
+mod local_sockets;
 mod machine;
 mod memory_monitor;
 mod mount_watcher;

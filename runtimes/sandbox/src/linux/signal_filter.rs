@@ -4,7 +4,7 @@
 //! kernel carries out. Everything else the supervisor sends itself, by a handle (pidfd) of a process that it has found to descend from
 //! it: a process id may be that of another process by the time the kernel looks at it.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
@@ -13,9 +13,6 @@ use crate::linux::child_processes::descendants;
 use crate::linux::procfs::{ProcessStat, thread_group};
 use crate::linux::sys;
 use crate::linux::sys::PendingCall;
-
-/// The signals of one tree, which descends from this process.
-pub(super) struct SignalFilter(OwnedFd);
 
 /// What comes of a call.
 enum Decision {
@@ -29,43 +26,29 @@ enum Decision {
     SendToThread(Pid, Pid, i32),
 }
 
-impl SignalFilter {
-    /// Answers what waits at this descriptor.
-    pub(super) fn new(listener: OwnedFd) -> Self {
-        Self(listener)
+/// Answers a call of a process that descends from this one.
+pub(super) fn answer(listener: &OwnedFd, call: &PendingCall) {
+    let caller = call.thread.and_then(thread_group);
+    let decision = caller.map_or(Decision::Refuse(Errno::SRCH), |caller| decide(call, caller));
+    // As long as the call waits, its thread lives, and its ids are its own.
+    if !sys::is_waiting(listener, call) {
+        return;
     }
-
-    /// Readable when a call waits.
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-
-    /// Answers the call that has waited longest.
-    pub(super) fn answer_next(&self) {
-        // Whoever made the call may be gone.
-        let Ok(call) = sys::receive_call(&self.0) else { return };
-        let caller = call.thread.and_then(thread_group);
-        let decision = caller.map_or(Decision::Refuse(Errno::SRCH), |caller| decide(&call, caller));
-        // As long as the call waits, its thread lives, and its ids are its own.
-        if !sys::is_waiting(&self.0, &call) {
-            return;
-        }
-        match decision {
-            Decision::Continue => drop(sys::continue_call(&self.0, &call)),
-            Decision::Refuse(errno) => drop(sys::end_call(&self.0, &call, errno.raw_os_error())),
-            Decision::Send(processes, signal) => {
-                // Answered first: the signal may end the call's wait, and with `SA_RESTART` the call would begin anew. A call that
-                // has ended already will.
-                if sys::end_call(&self.0, &call, 0) && signal != 0 {
-                    for process in processes {
-                        sys::signal_by_handle(&process, signal).ok();
-                    }
+    match decision {
+        Decision::Continue => drop(sys::continue_call(listener, call)),
+        Decision::Refuse(errno) => drop(sys::end_call(listener, call, errno.raw_os_error())),
+        Decision::Send(processes, signal) => {
+            // Answered first: the signal may end the call's wait, and with `SA_RESTART` the call would begin anew. A call that
+            // has ended already will.
+            if sys::end_call(listener, call, 0) && signal != 0 {
+                for process in processes {
+                    sys::signal_by_handle(&process, signal).ok();
                 }
             }
-            Decision::SendToThread(process, thread, signal) => {
-                let sent = sys::signal_thread(process, thread, signal);
-                sys::end_call(&self.0, &call, sent.err().map_or(0, |error| sys::errno(&error)));
-            }
+        }
+        Decision::SendToThread(process, thread, signal) => {
+            let sent = sys::signal_thread(process, thread, signal);
+            sys::end_call(listener, call, sent.err().map_or(0, |error| sys::errno(&error)));
         }
     }
 }

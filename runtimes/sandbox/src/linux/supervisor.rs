@@ -18,12 +18,13 @@ use rustix::process::{
 };
 
 use crate::SandboxLevel;
+use crate::linux::call_filter::CallFilter;
 use crate::linux::child::{ChildHandle, SetupError, SetupMessage};
 use crate::linux::ipc::{EncodedRequest, LaunchFds, LaunchMessage, SandboxProfile};
 use crate::linux::layers::namespaces::{EnteredNamespaces, NamespaceConfig, NamespaceSetup};
 use crate::linux::layers::{egress, landlock};
+use crate::linux::local_sockets::LocalSockets;
 use crate::linux::memory_monitor::MemoryMonitor;
-use crate::linux::signal_filter::SignalFilter;
 use crate::linux::{child_processes, ipc, sys};
 use crate::{
     Enforcement, LaunchOutcome, LaunchRequest, NetworkAccess, ResourceUsage, Restrictions, SupervisorReport,
@@ -218,7 +219,7 @@ struct SupervisedTree {
     kill_method: KillMethod,
     namespaces: Option<NamespaceSetup>,
     memory_monitor: Option<MemoryMonitor>,
-    signal_filter: Option<SignalFilter>,
+    call_filter: Option<CallFilter>,
 }
 
 impl SupervisedTree {
@@ -241,8 +242,9 @@ impl SupervisedTree {
         let limit = request.sandbox.limits.tree_memory;
         let memory_monitor = limit.map(|limit| MemoryMonitor::new(limit, has_private_proc, shm));
         child.launch(message);
-        let has_listener = message.profile.seccomp.gaps.signals;
-        let signal_filter = has_listener.then(|| child.receive_listener()).flatten().map(SignalFilter::new);
+        let listener = message.profile.seccomp.has_listener().then(|| child.receive_listener()).flatten();
+        let sockets = || LocalSockets::new(&request.sandbox.files, namespaces.as_ref());
+        let call_filter = listener.map(|listener| CallFilter::new(listener, sockets()));
         let ChildHandle { pid: child_pid, setup_pipe, .. } = child;
         Ok(Self {
             child_pid,
@@ -252,7 +254,7 @@ impl SupervisedTree {
             kill_method,
             namespaces,
             memory_monitor,
-            signal_filter,
+            call_filter,
         })
     }
 
@@ -300,17 +302,17 @@ impl SupervisedTree {
                 PollFd::new(&self.sigchld, PollFlags::IN),
                 PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN),
             ];
-            let signals = self.signal_filter.iter();
-            fds.extend(signals.map(|filter| PollFd::from_borrowed_fd(filter.as_fd(), PollFlags::IN)));
+            let calls = self.call_filter.iter();
+            fds.extend(calls.map(|filter| PollFd::from_borrowed_fd(filter.as_fd(), PollFlags::IN)));
             let ready = poll(&mut fds, timeout.as_ref());
             let events: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
             let [ended, hung_up] = [events[0], events[1]].map(|events| !events.is_empty());
             match events.get(2) {
                 Some(events) if events.contains(PollFlags::IN) => {
-                    self.signal_filter.iter().for_each(SignalFilter::answer_next);
+                    self.call_filter.iter_mut().for_each(CallFilter::answer_next);
                 }
                 // Nobody is left who could call.
-                Some(events) if !events.is_empty() => self.signal_filter = None,
+                Some(events) if !events.is_empty() => self.call_filter = None,
                 _ => {}
             }
             if ready.is_ok() && hung_up {

@@ -198,6 +198,8 @@ pub(super) struct PendingCall {
     pub(super) number: libc::c_long,
     /// The lower halves of the first three arguments.
     pub(super) arguments: [i32; 3],
+    /// The second one, if it is the place of something in the memory of the caller.
+    pub(super) pointer: u64,
 }
 
 /// The next call that waits at this listener.
@@ -216,6 +218,7 @@ pub(super) fn receive_call(listener: &OwnedFd) -> io::Result<PendingCall> {
         thread: Pid::from_raw(call.pid.cast_signed()),
         number: call.data.nr.into(),
         arguments: [0, 1, 2].map(|index: usize| lower_half(call.data.args[index])),
+        pointer: call.data.args[1],
     })
 }
 

@@ -95,6 +95,7 @@ fn launch_request(program: &Path, launcher: &Launcher) -> io::Result<LaunchReque
             network: NetworkAccess::Blocked,
             egress: EgressSockets::default(),
             allow_flock: false,
+            allow_local_sockets: false,
             // Whatever sandbox the run requires for its own processes, this one always requires it, wherever the kernel has one.
             required: true,
             limits: ResourceLimits {

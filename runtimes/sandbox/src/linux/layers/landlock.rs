@@ -64,7 +64,9 @@ pub(crate) fn restrict_from(
         };
         let own = rules.own.iter().filter_map(|path| Some((open_pinned(path).ok()?, read_access())));
         let write = rules.write.iter().filter_map(|path| Some((open_pinned(path).ok()?, write_access())));
-        let all = own.chain(write).map(|(opened, access)| PathBeneath::new(opened, access));
+        let sockets = rules.socket_dirs.iter();
+        let sockets = sockets.filter_map(|path| Some((open_pinned(path).ok()?, AccessFs::MakeSock.into())));
+        let all = own.chain(write).chain(sockets).map(|(opened, access)| PathBeneath::new(opened, access));
         system.add_rules(all.map(Ok::<_, RulesetError>))?.restrict_self()
     };
     restricted().map(|status| abi(&status)).map_err(io::Error::other)
@@ -130,8 +132,12 @@ fn read_access() -> BitFlags<AccessFs> {
 }
 
 fn write_access() -> BitFlags<AccessFs> {
-    // A script creates and controls no device, and connects to no socket of the host by its path.
-    let not = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev | AccessFs::ResolveUnix;
+    // A script creates and controls no device, connects to no socket of the host by its path, and offers none to others.
+    let not = AccessFs::MakeChar
+        | AccessFs::MakeBlock
+        | AccessFs::MakeSock
+        | AccessFs::IoctlDev
+        | AccessFs::ResolveUnix;
     AccessFs::from_all(TARGET_ABI) & !not
 }
 

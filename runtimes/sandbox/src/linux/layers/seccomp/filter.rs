@@ -25,7 +25,7 @@ pub(super) const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
 pub(crate) struct SeccompFilter(Vec<sock_filter>);
 
 /// One filter for each combination.
-static FILTERS: [OnceLock<SeccompFilter>; 24] = [const { OnceLock::new() }; 24];
+static FILTERS: [OnceLock<SeccompFilter>; 48] = [const { OnceLock::new() }; 48];
 
 impl SeccompFilter {
     /// The filter of a script, compiled once: processes forked from this one inherit it.
@@ -37,8 +37,9 @@ impl SeccompFilter {
     }
 
     fn index(options: SeccompOptions) -> usize {
-        let SeccompOptions { network, allow_flock, gaps: KernelGaps { truncation, signals } } = options;
-        let switches = [allow_flock, truncation, signals].into_iter().map(usize::from);
+        let SeccompOptions { network, allow_flock, local_sockets, gaps } = options;
+        let KernelGaps { truncation, signals } = gaps;
+        let switches = [allow_flock, local_sockets, truncation, signals].into_iter().map(usize::from);
         switches.fold(network as usize, |index, switch| 2 * index + switch)
     }
 
@@ -76,7 +77,7 @@ mod tests {
 
     const fn options(network: NetworkAccess, allow_flock: bool) -> SeccompOptions {
         let gaps = KernelGaps { truncation: false, signals: false };
-        SeccompOptions { network, allow_flock, gaps }
+        SeccompOptions { network, allow_flock, local_sockets: false, gaps }
     }
 
     const ALL: [SeccompOptions; 6] = [
@@ -98,7 +99,10 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for (truncation, signals) in [(false, false), (false, true), (true, false), (true, true)] {
             for calls in with_gaps(KernelGaps { truncation, signals }) {
-                assert!(seen.insert(SeccompFilter::index(calls)), "{calls:?}");
+                for local_sockets in [false, true] {
+                    let calls = SeccompOptions { local_sockets, ..calls };
+                    assert!(seen.insert(SeccompFilter::index(calls)), "{calls:?}");
+                }
             }
         }
         assert_eq!(seen.last(), Some(&(FILTERS.len() - 1)));

@@ -17,6 +17,8 @@ pub(crate) struct SeccompOptions {
     pub(crate) network: NetworkAccess,
     /// Whether whole files may be locked (`flock`), which needs no right to write to them.
     pub(crate) allow_flock: bool,
+    /// Whether streams of the script's own may have names, to which the supervisor connects.
+    pub(crate) local_sockets: bool,
     /// What nothing else keeps inside on this kernel.
     pub(crate) gaps: KernelGaps,
 }
@@ -28,6 +30,13 @@ pub(crate) struct KernelGaps {
     pub(crate) truncation: bool,
     /// Every process of the user can be signalled.
     pub(crate) signals: bool,
+}
+
+impl SeccompOptions {
+    /// Whether the supervisor answers some of the calls.
+    pub(crate) fn has_listener(self) -> bool {
+        self.local_sockets || self.gaps.signals
+    }
 }
 
 /// Calls that send a signal, about which the supervisor decides where the kernel does not.
@@ -296,7 +305,10 @@ pub(super) fn syscall_rules(options: SeccompOptions) -> Vec<SyscallRule> {
         // What a handle leads to is not among the arguments.
         set_action(&[libc::SYS_pidfd_send_signal], &SyscallAction::Errno(libc::EPERM));
     }
-    for (call, rules, errno) in argument_rules(options.network) {
+    if options.local_sockets {
+        set_action(&[libc::SYS_connect], &SyscallAction::Notify);
+    }
+    for (call, rules, errno) in argument_rules(options) {
         set_action(&[call], &SyscallAction::ErrnoIf(rules, errno));
     }
     // Every syscall number is small.
@@ -311,12 +323,19 @@ fn unseen_truncation(flags: u8) -> Vec<ArgumentRule> {
 }
 
 /// Calls, the rules by which they are refused, and the error.
-fn argument_rules(network: NetworkAccess) -> Vec<(i64, Vec<ArgumentRule>, libc::c_int)> {
+fn argument_rules(filter: SeccompOptions) -> Vec<(i64, Vec<ArgumentRule>, libc::c_int)> {
+    let network = filter.network;
     let mut calls: BTreeMap<i64, Vec<ArgumentRule>> = BTreeMap::new();
     let other_than = |families: &[libc::c_int]| {
         families.iter().map(|family| differs(0, family.cast_unsigned())).collect::<Vec<_>>()
     };
+    // A datagram may be sent to any socket by its path.
+    let datagrams = [libc::SOCK_DGRAM, libc::SOCK_RAW]
+        .map(|kind| vec![masked_equals(1, SOCKET_TYPE_MASK, kind.cast_unsigned())]);
+    let of_other_families = vec![differs(0, libc::AF_UNIX.cast_unsigned())];
+    let local_streams = [&[of_other_families][..], &datagrams[..]].concat();
     let sockets = match network {
+        NetworkAccess::Blocked if filter.local_sockets => local_streams.clone(),
         // A rule without conditions applies to every call.
         NetworkAccess::Blocked => vec![Vec::new()],
         // TCP and UDP, and nothing that asks the kernel about networks.
@@ -332,12 +351,8 @@ fn argument_rules(network: NetworkAccess) -> Vec<(i64, Vec<ArgumentRule>, libc::
         ],
     };
     calls.insert(libc::SYS_socket, sockets);
-    // The two ends of a stream belong together. A datagram end may send to any socket by its path.
-    let datagrams = [libc::SOCK_DGRAM, libc::SOCK_RAW]
-        .map(|kind| vec![masked_equals(1, SOCKET_TYPE_MASK, kind.cast_unsigned())]);
-    let mut pairs = vec![vec![differs(0, libc::AF_UNIX.cast_unsigned())]];
-    pairs.extend(datagrams);
-    calls.insert(libc::SYS_socketpair, pairs);
+    // The two ends of a stream belong together.
+    calls.insert(libc::SYS_socketpair, local_streams);
     let any_namespace = NAMESPACE_FLAGS.into_iter().fold(0, |all, flag| all | flag.cast_unsigned());
     let mut clones = vec![vec![any_bit_set(0, any_namespace)]];
     // The open files of a process are read from one of its threads.
