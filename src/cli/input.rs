@@ -34,7 +34,8 @@ pub fn read_with_text(option: &str) -> Result<(Value, String)> {
         }
         None => (option.to_owned(), "--input"),
     };
-    let value = metier_core::strict_json::parse(&text).map_err(|reason| json_error(source, &reason))?;
+    let value =
+        metier_core::strict_json::parse_repaired(&text).map_err(|reason| json_error(source, &reason))?;
     Ok((value, text))
 }
 

@@ -41,6 +41,8 @@ fn input_comes_from_the_line_from_a_file_and_from_standard_input() {
     let answer =
         run_with_stdin(&project, &["run", "echo", "--json", "--input", "-"], b"[1, \"\xc3\xa9\", null]\n");
     assert_eq!(value(answer), expected);
+    let half = r#""cut \ud83d""#;
+    assert_eq!(value(project.metier(&["run", "echo", "--json", "--input", half])), json!("cut \u{fffd}"));
     assert_eq!(project.metier(&["run", "echo", "--input=-5"]).stdout, "-5\n");
     assert_eq!(project.metier(&["run", "echo", "--input", "-5"]).stdout, "-5\n");
 }

@@ -136,6 +136,13 @@ fn a_value_is_the_body_or_what_the_declaration_makes_of_the_response() {
 }
 
 #[test]
+fn half_of_a_character_in_a_response_is_replaced() {
+    let client = Recorder::new(200, r#"{"text": "cut \ud83d"}"#);
+    let outcome = call_with("path: /x", &client, json!({"a": "in"}));
+    assert_eq!(value(outcome), json!({"text": "cut \u{fffd}"}));
+}
+
+#[test]
 fn a_response_that_is_not_the_expected_one_is_a_failure_of_the_tool() {
     for (http, status, body, words) in [
         ("path: /x", 404, "no such thing", "the server answered with the status 404: no such thing"),

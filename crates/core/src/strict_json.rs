@@ -53,15 +53,22 @@ pub fn without_white_space(text: &str) -> String {
     text.chars().filter(is_kept).collect()
 }
 
-/// Parses a message of a process as JSON, with U+FFFD in place of halves of surrogate pairs.
-#[cfg_attr(not(unix), allow(dead_code, reason = "only processes send messages"))]
+/// Parses JSON that another program wrote, with U+FFFD in place of halves of surrogate pairs.
 pub fn parse_repaired(text: &str) -> Result<Value, String> {
-    parse(text).or_else(|reason| replace_half_surrogates(text).map_or(Err(reason), |text| parse(&text)))
+    parse_with_replacements(text).map(|(value, _)| value)
+}
+
+/// The same, and whether a half was replaced.
+pub fn parse_with_replacements(text: &str) -> Result<(Value, bool), String> {
+    let replaced = |reason: String| -> Result<(Value, bool), String> {
+        let text = replace_half_surrogates(text).ok_or(reason)?;
+        Ok((parse(&text)?, true))
+    };
+    parse(text).map(|value| (value, false)).or_else(replaced)
 }
 
 /// A JSON text with U+FFFD in place of every half of a surrogate pair that stands alone, which JavaScript writes where it has cut a
 /// text; `None` if there is none.
-#[cfg_attr(not(unix), allow(dead_code, reason = "only processes put out text"))]
 pub fn replace_half_surrogates(text: &str) -> Option<String> {
     let (mut replaced, mut rest, mut is_changed) = (String::new(), text, false);
     while let Some(at) = rest.find('\\') {

@@ -29,7 +29,7 @@ pub(super) fn result_value(
     let body = match (call.is_text, text.trim().is_empty()) {
         (true, _) => Value::from(text),
         (false, true) => Value::Null,
-        (false, false) => strict_json::parse(text)
+        (false, false) => strict_json::parse_repaired(text)
             .map_err(|error| response_error(format!("the body of the response is no JSON: {error}")))?,
     };
     let response = json!({RESPONSE: {"status": status, "headers": response["headers"], "body": body}});

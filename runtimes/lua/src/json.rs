@@ -14,6 +14,7 @@ use super::to_lua::{self, ToLuaError};
 use super::value_path::{field_segment, index_segment};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::policy::CancelToken;
+use metier_core::strict_json::replace_half_surrogates;
 
 /// Encodes a value, in no more memory than the budget leaves besides the intermediate value.
 pub(super) fn encode(value: &Value, array_meta: &Table, budget: &mut ConversionBudget) -> Result<Vec<u8>> {
@@ -44,8 +45,19 @@ impl Write for BoundedWriter {
     }
 }
 
-/// Decodes a text. A number that Lua would round is refused, as in the result of a host function.
+/// Decodes a text, with U+FFFD in place of halves of surrogate pairs. A number that Lua would round is refused, as in the result of a
+/// host function.
 pub(super) fn decode(lua: &Lua, array_meta: &Table, text: &[u8], token: &CancelToken) -> Result<Value> {
+    let decoded = decode_whole(lua, array_meta, text, token);
+    let is_wrong = decoded.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidArgument);
+    let halves = || replace_half_surrogates(std::str::from_utf8(text).ok()?);
+    match is_wrong.then(halves).flatten() {
+        Some(replaced) => decode_whole(lua, array_meta, replaced.as_bytes(), token),
+        None => decoded,
+    }
+}
+
+fn decode_whole(lua: &Lua, array_meta: &Table, text: &[u8], token: &CancelToken) -> Result<Value> {
     let wrong = |error: serde_json::Error| {
         SkillError::new(ErrorKind::InvalidArgument, format!("json.decode: {error}"))
     };

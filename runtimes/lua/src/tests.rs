@@ -208,6 +208,7 @@ fn ctx_takes_a_dot_or_a_colon_and_print_becomes_a_log_line() {
 fn json_text_can_be_read_and_written() {
     answers("return json.decode('{\"a\": [1, null]}')", &json!({"a": [1, null]}));
     answers("return json.encode({b = array{}})", &json!("{\"b\":[]}"));
+    answers(r#"return json.decode('{"t": "cut \\ud83d"}')"#, &json!({"t": "cut \u{fffd}"}));
     fails("json.decode('{')", ErrorKind::InvalidArgument, "json.decode");
 }
 

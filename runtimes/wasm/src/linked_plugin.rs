@@ -152,5 +152,6 @@ fn parse_output(output: &[u8], context: &SkillContext) -> Result<Value> {
     // The memory of the value is charged before the value is created, like all memory of a run.
     let limit = context.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
     json_cost(text, &mut PluginBudget::new(limit, 0, context.cancel())?)?;
-    strict_json::parse(text).map_err(|reason| invalid(format!("the plug-in's output is not JSON: {reason}")))
+    strict_json::parse_repaired(text)
+        .map_err(|reason| invalid(format!("the plug-in's output is not JSON: {reason}")))
 }

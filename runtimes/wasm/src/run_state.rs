@@ -331,7 +331,7 @@ impl RunState {
         }
         let block = self.memory.block(offset).ok_or("is not the offset of a block")?;
         let text = std::str::from_utf8(block).map_err(|_| "is not UTF-8")?;
-        strict_json::parse(text).map_err(|reason| format!("is not JSON: {reason}"))
+        strict_json::parse_repaired(text).map_err(|reason| format!("is not JSON: {reason}"))
     }
 
     /// Whether the plug-in passes text and not JSON.

@@ -28,7 +28,7 @@ pub(super) fn argument(
             let bytes: [u8; 8] = block.try_into().map_err(|_| "is not a number of 8 bytes")?;
             Ok(i64::from_le_bytes(bytes).max(0).into())
         }
-        _ => strict_json::parse(text()?).map_err(|reason| format!("is not JSON: {reason}")),
+        _ => strict_json::parse_repaired(text()?).map_err(|reason| format!("is not JSON: {reason}")),
     }
 }
 

@@ -101,7 +101,7 @@ impl CtxArgs {
             [] => Ok(Self::Usage),
             [help, ..] if help == "--help" || help == "-h" => Ok(Self::Usage),
             [name, flag, list] if flag == "--args" => {
-                let args = strict_json::parse(list)
+                let args = strict_json::parse_repaired(list)
                     .map_err(|reason| usage_error(format!("--args is no JSON: {reason}")))?;
                 Ok(Self::Call { function: name.clone(), args, json })
             }
@@ -134,7 +134,7 @@ fn parse_argument(argument: &str, param: Option<&Param>) -> Result<Value> {
             Ok(strict_json::parse_bare(argument).unwrap_or_else(|_| argument.into()))
         }
         // The host refuses an argument that is not JSON, with the same error in every language.
-        Some(_) => Ok(strict_json::parse(argument).unwrap_or_else(|_| argument.into())),
+        Some(_) => Ok(strict_json::parse_repaired(argument).unwrap_or_else(|_| argument.into())),
     }
 }
 

@@ -47,7 +47,7 @@ fn decode(call: &NativeCallContext, text: &str) -> Result<Dynamic, RhaiError> {
         _ => 2,
     };
     require_memory(call, 1, text.bytes().map(bytes_for).sum())?;
-    let json = strict_json::parse(text).map_err(|error| format!("parse_json: {error}"))?;
+    let json = strict_json::parse_repaired(text).map_err(|error| format!("parse_json: {error}"))?;
     // Its memory was required above.
     to_rhai::value(&json, &mut u64::MAX.clone())
         .map_err(|error| error.into_error("parse_json: the value").to_string().into())

@@ -118,6 +118,11 @@ fn integers_stay_integers_and_floats_floats() {
 }
 
 #[test]
+fn half_of_a_character_in_json_is_replaced() {
+    answers(r#"parse_json(`{"t": "cut \ud83d"}`)"#, &json!({"t": "cut \u{fffd}"}));
+}
+
+#[test]
 fn what_has_no_json_form_is_an_error_that_names_its_place() {
     for (source, sentence) in [
         ("#{list: [1, |x| x]}", "value.list[1] is a function"),

@@ -58,6 +58,12 @@ fn what_is_no_json_is_an_invalid_output() {
 }
 
 #[test]
+fn half_of_a_character_in_an_output_is_replaced() {
+    let half = r#"(data (i32.const 0) "\22cut \5cud83d\22") (func (export "run") (call $answer (call $text (i32.const 0) (i32.const 12))))"#;
+    assert_eq!(run(&module(half), Value::Null).unwrap(), json!("cut \u{fffd}"));
+}
+
+#[test]
 fn a_code_an_error_and_a_trap_are_failures_with_a_sentence() {
     let code = r#"(func (export "run") (result i32) (call $fine) (i32.const 3))"#;
     fails(&module(code), ErrorKind::Script, "ended with code 3");
